@@ -1,0 +1,22 @@
+//! The array controller: a pure state machine between a host and the members of an array.
+//!
+//! **Events in, actions out.** A world (virtual, real or emulated) calls `handle_*` with what happened and
+//! when, then takes actions from [`Controller::poll_action`] until there are none:
+//! ```text
+//! host request ──► handle_host_request ─┐                ┌─► Member      read, write or flush a member
+//! member done  ──► handle_member_completion ─ Controller ┼─► Memory      copy or combine bytes
+//! memory done  ──► handle_memory_completion ┘  poll_action └─► Complete, Timer, Notice
+//! timer due    ──► handle_timer
+//! ```
+//! The controller never sees a byte of data. It names places in memory ([`BufferRef`]): the host's buffer, its
+//! cache and its staging memory; only the world knows where those live, and a world that carries lengths only
+//! needs none. It reads no clock: every event brings `now`, which never goes backwards.
+#![forbid(unsafe_code)]
+
+mod api;
+mod config;
+mod controller;
+
+pub use api::*;
+pub use config::*;
+pub use controller::*;

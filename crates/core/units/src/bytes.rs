@@ -1,0 +1,202 @@
+//! Sizes in bytes, and the size of a block.
+
+use crate::address::BlockCount;
+use crate::parse::{ParseUnitError, Scale, parse_scaled};
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub};
+use core::str::FromStr;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A length in bytes. Parses `64KiB`, `8 GB`, `512`; prints the largest binary unit that divides it, else
+/// three significant figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ByteCount(pub u64);
+
+impl ByteCount {
+    /// No bytes.
+    pub const ZERO: Self = Self(0);
+
+    /// `n` times 1024 bytes.
+    pub const fn from_kib(n: u64) -> Self {
+        Self(n << 10)
+    }
+
+    /// `n` times 1024 * 1024 bytes.
+    pub const fn from_mib(n: u64) -> Self {
+        Self(n << 20)
+    }
+
+    /// `n` times 2^30 bytes.
+    pub const fn from_gib(n: u64) -> Self {
+        Self(n << 30)
+    }
+
+    /// Returns the plain number of bytes.
+    #[inline]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Prints in decimal units (kB, MB, GB, TB), as drives and published tables count.
+    pub fn decimal(self) -> impl fmt::Display {
+        Decimal(self.0)
+    }
+}
+
+struct Decimal(u64);
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(f64, &str); 4] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+        let bytes = self.0 as f64;
+        let text = match UNITS.iter().find(|(unit, _)| bytes >= *unit) {
+            Some((unit, name)) => format!("{} {name}", significant(bytes / unit)),
+            None => format!("{} B", self.0),
+        };
+        f.pad(&text)
+    }
+}
+
+impl fmt::Display for ByteCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 5] =
+            [(1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        let text = match UNITS.iter().find(|(unit, _)| self.0 >= *unit) {
+            Some((unit, name)) if self.0.is_multiple_of(*unit) => format!("{} {name}", self.0 / unit),
+            Some((unit, name)) => format!("{} {name}", significant(self.0 as f64 / *unit as f64)),
+            None => format!("{} B", self.0),
+        };
+        f.pad(&text)
+    }
+}
+
+/// Prints `value` with three significant figures, and whole above 100.
+fn significant(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+impl Add for ByteCount {
+    type Output = Self;
+    #[inline]
+    fn add(self, more: Self) -> Self {
+        Self(self.0 + more.0)
+    }
+}
+
+impl AddAssign for ByteCount {
+    #[inline]
+    fn add_assign(&mut self, more: Self) {
+        self.0 += more.0;
+    }
+}
+
+impl Sub for ByteCount {
+    type Output = Self;
+    #[inline]
+    fn sub(self, less: Self) -> Self {
+        Self(self.0 - less.0)
+    }
+}
+
+const SCALES: &[Scale] = &[
+    Scale { names: &["", "B"], factor: 1.0 },
+    Scale { names: &["KiB", "K", "k"], factor: 1024.0 },
+    Scale { names: &["MiB", "M"], factor: 1_048_576.0 },
+    Scale { names: &["GiB", "G"], factor: 1_073_741_824.0 },
+    Scale { names: &["TiB", "T"], factor: 1_099_511_627_776.0 },
+    Scale { names: &["kB", "KB"], factor: 1e3 },
+    Scale { names: &["MB"], factor: 1e6 },
+    Scale { names: &["GB"], factor: 1e9 },
+    Scale { names: &["TB"], factor: 1e12 },
+    Scale { names: &["PB"], factor: 1e15 },
+];
+
+impl FromStr for ByteCount {
+    type Err = ParseUnitError;
+
+    /// # Errors
+    /// [`ParseUnitError`] for text without a number, with an unknown unit, with a fraction of a byte, or
+    /// out of range.
+    fn from_str(text: &str) -> Result<Self, ParseUnitError> {
+        parse_scaled(text, SCALES, "a size such as 64KiB, 8GB or 512").map(Self)
+    }
+}
+
+impl From<u64> for ByteCount {
+    fn from(bytes: u64) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Serialize for ByteCount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for ByteCount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        crate::parse::deserialize_number_or_text(deserializer, "a size in bytes, or text such as \"64KiB\"")
+    }
+}
+
+/// The size of one block of an array in bytes: 512 or 4096.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct BlockSize(u32);
+
+/// A block size that is neither 512 nor 4096.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a block of {bytes} bytes is not supported: use 512 or 4096")]
+pub struct BlockSizeError {
+    /// What was asked for.
+    pub bytes: u64,
+}
+
+impl BlockSize {
+    /// 512 bytes, what the drives of the papers have.
+    pub const B512: Self = Self(512);
+    /// 4096 bytes, what a page cache and current drives have.
+    pub const B4096: Self = Self(4096);
+
+    /// Returns the block size of `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`BlockSizeError`] unless `bytes` is 512 or 4096.
+    pub const fn new(bytes: u64) -> Result<Self, BlockSizeError> {
+        match bytes {
+            512 => Ok(Self::B512),
+            4096 => Ok(Self::B4096),
+            _ => Err(BlockSizeError { bytes }),
+        }
+    }
+
+    /// Bytes in one block.
+    #[inline]
+    pub const fn bytes(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// Bytes in `blocks` blocks.
+    #[inline]
+    pub const fn bytes_of(self, blocks: BlockCount) -> ByteCount {
+        ByteCount(blocks.0 * self.0 as u64)
+    }
+
+    /// Whole blocks in `bytes`, or `None` when there would be a remainder.
+    #[inline]
+    pub const fn blocks_in(self, bytes: ByteCount) -> Option<BlockCount> {
+        if bytes.0.is_multiple_of(self.0 as u64) { Some(BlockCount(bytes.0 / self.0 as u64)) } else { None }
+    }
+}
+
+impl<'de> Deserialize<'de> for BlockSize {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = ByteCount::deserialize(deserializer)?;
+        Self::new(bytes.0).map_err(serde::de::Error::custom)
+    }
+}

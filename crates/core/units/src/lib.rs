@@ -1,0 +1,21 @@
+//! Newtypes for the quantities of storage: addresses, lengths, sizes, times and rates.
+//!
+//! Two numbers that could be swapped by mistake have two types. A position is never a length:
+//! [`Lba`] and [`MemberLba`] are positions, [`BlockCount`] and [`ByteCount`] are lengths, [`Nanos`] is an
+//! instant on some clock and [`NanoSpan`] is a time between two instants.
+//!
+//! Core crates count in bytes, blocks and nanoseconds only; text such as `64KiB`, `20TB` or `20ms` is
+//! parsed and printed here, at the edge. `KiB` is 1024 bytes, `kB` is 1000 (IEC 80000-13).
+#![forbid(unsafe_code)]
+
+mod address;
+mod bytes;
+mod parse;
+mod rate;
+mod time;
+
+pub use address::{BlockCount, Lba, MemberIndex, MemberLba, StripeCount, StripeIndex};
+pub use bytes::{BlockSize, BlockSizeError, ByteCount};
+pub use parse::ParseUnitError;
+pub use rate::{BytesPerSec, Iops};
+pub use time::{NanoSpan, Nanos};

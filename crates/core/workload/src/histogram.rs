@@ -1,0 +1,4 @@
+//! Latency histogram.
+/// Latency histogram.
+#[derive(Clone, Debug, Default)]
+pub struct LatencyHistogram;
