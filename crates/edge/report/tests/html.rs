@@ -35,7 +35,8 @@ fn the_page_loads_nothing() {
     assert!(own.contains("Content-Security-Policy\" content=\"default-src 'none';"));
     assert_eq!(page.matches("* plotly.js v").count(), 1, "plotly.js is embedded once");
     // For people: what no test can judge is how the page looks.
-    std::fs::write(concat!(env!("CARGO_TARGET_TMPDIR"), "/study.html"), &page).expect("the build folder takes files");
+    std::fs::write(concat!(env!("CARGO_TARGET_TMPDIR"), "/study.html"), &page)
+        .expect("the build folder takes files");
 }
 
 #[test]

@@ -171,7 +171,7 @@ impl<'a> Panel<'a> {
         Some(json!({
             "type": "bar", "orientation": "h", "x": [value], "y": [name], "width": 0.36, "offset": -0.18,
             "marker": { "color": "var(--ink-soft)" },
-            "text": [short_digits(value)], "textposition": "outside", "cliponaxis": false,
+            "text": [short_digits(value)], "textposition": "outside", "cliponaxis": false, "constraintext": "none",
             "hovertext": [hover(&name, value, column)], "hoverinfo": "text",
         }))
     }
