@@ -30,6 +30,27 @@ pub enum Metric {
     MbPerS,
 }
 
+impl World {
+    /// The word for it in tables and files: `measured`, `array`, `simulated`.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Array => "array",
+            Self::Simulated => "simulated",
+        }
+    }
+}
+
+impl Metric {
+    /// The unit for tables: `IOPS` or `MB/s`.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Iops => "IOPS",
+            Self::MbPerS => "MB/s",
+        }
+    }
+}
+
 /// What a driver counted for one direction, within the measured window only.
 #[derive(Clone, Debug, Default)]
 pub struct OpStats {
@@ -65,7 +86,7 @@ pub struct OpSummary {
     pub iops: Iops,
     /// Bytes per second.
     pub bytes_per_sec: BytesPerSec,
-    /// Mean total latency.
+    /// Mean total latency, exact.
     pub lat_ns_mean: f64,
     /// Smallest total latency.
     pub lat_ns_min: u64,
@@ -77,6 +98,88 @@ pub struct OpSummary {
     pub lat_ns_p999: u64,
     /// Largest total latency.
     pub lat_ns_max: u64,
+    /// The distribution of total latency at the steps of [`CURVE_PCT`], for charts; empty when nothing was counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lat_curve: Vec<LatencyPoint>,
+}
+
+/// One point of a latency distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyPoint {
+    /// Share of the requests that took no longer, in percent.
+    pub pct: f64,
+    /// How long they took at most.
+    pub lat_ns: u64,
+}
+
+/// Percentiles at which a latency distribution is kept.
+pub const CURVE_PCT: [f64; 19] = [
+    0.0, 1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9, 99.99, 100.0,
+];
+
+/// The figures of a measurement: each direction, and both together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summaries {
+    /// Reads.
+    pub read: OpSummary,
+    /// Writes.
+    pub write: OpSummary,
+    /// Both together.
+    pub total: OpSummary,
+}
+
+impl OpStats {
+    /// Adds what another worker counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.lat.merge(&other.lat);
+    }
+}
+
+impl OpSummary {
+    /// Returns the figures of `stats`, counted in a window of the length `window`.
+    pub fn of(stats: &OpStats, window: NanoSpan) -> Self {
+        let lat = &stats.lat;
+        let curve = |pct| LatencyPoint { pct, lat_ns: lat.percentile_ns(pct) };
+        Self {
+            requests: stats.requests,
+            errors: stats.errors,
+            iops: Iops::of(stats.requests, window),
+            bytes_per_sec: BytesPerSec::of(stats.bytes, window),
+            lat_ns_mean: lat.mean_ns(),
+            lat_ns_min: lat.min_ns(),
+            lat_ns_p50: lat.percentile_ns(50.0),
+            lat_ns_p99: lat.percentile_ns(99.0),
+            lat_ns_p999: lat.percentile_ns(99.9),
+            lat_ns_max: lat.max_ns(),
+            lat_curve: if lat.count() == 0 { Vec::new() } else { CURVE_PCT.map(curve).to_vec() },
+        }
+    }
+}
+
+impl Measurement {
+    /// Adds what a worker counted that ran at the same time: counts and histograms add up.
+    ///
+    /// Workers that start together have windows of the same length. Where they differ (one reached its
+    /// `max_requests` first) the longest counts, so the merged rate is never above what was delivered.
+    pub fn merge(&mut self, other: &Self) {
+        self.window = self.window.max(other.window);
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+    }
+
+    /// Returns the figures of each direction and of both together.
+    pub fn summaries(&self) -> Summaries {
+        let mut total = self.read.clone();
+        total.merge(&self.write);
+        Summaries {
+            read: OpSummary::of(&self.read, self.window),
+            write: OpSummary::of(&self.write, self.window),
+            total: OpSummary::of(&total, self.window),
+        }
+    }
 }
 
 /// What is known of the array that a run was on.
@@ -113,6 +216,12 @@ pub struct CostFacts {
     pub member_reads: Option<u64>,
     /// Member writes in the whole run, where there are members.
     pub member_writes: Option<u64>,
+    /// Host reads in the whole run, ramp and drain too: what `member_reads` is to be divided by.
+    #[serde(default)]
+    pub host_reads: Option<u64>,
+    /// Host writes in the whole run, ramp and drain too.
+    #[serde(default)]
+    pub host_writes: Option<u64>,
     /// Wall-clock time of the whole run.
     pub wall_ns: u64,
 }
@@ -146,4 +255,63 @@ pub struct RunResult {
     pub cost: CostFacts,
     /// Further settings, by name.
     pub settings: BTreeMap<String, String>,
+}
+
+impl ArrayFacts {
+    /// The configuration in a few words: `RAID 5 write-back`.
+    pub fn label(&self) -> String {
+        format!("RAID {} {}", self.level, self.write_policy)
+    }
+
+    /// Share of the members' space that the host sees, from 0 to 1; zero for an array without space.
+    pub fn usable_fraction(&self) -> f64 {
+        match self.raw_bytes.get() {
+            0 => 0.0,
+            raw_bytes => self.usable_bytes.get() as f64 / raw_bytes as f64,
+        }
+    }
+}
+
+impl CostFacts {
+    /// Member reads and writes per host I/O over the whole run, where all of them were counted.
+    pub fn member_ios_per_host_io(&self) -> Option<f64> {
+        let member_ios = self.member_reads? + self.member_writes?;
+        let host_ios = self.host_reads? + self.host_writes?;
+        (host_ios > 0).then(|| member_ios as f64 / host_ios as f64)
+    }
+}
+
+impl RunResult {
+    /// The figure that the workload is judged by, of reads and writes together.
+    pub fn metric_value(&self) -> f64 {
+        match self.metric {
+            Metric::Iops => self.total.iops.0,
+            Metric::MbPerS => self.total.bytes_per_sec.mb_per_s(),
+        }
+    }
+
+    /// [`RunResult::metric_value`] with its unit, for people: `1727 IOPS`, `85.3 MB/s`.
+    pub fn metric_text(&self) -> String {
+        match self.metric {
+            Metric::Iops => format!("{} IOPS", self.total.iops),
+            Metric::MbPerS => self.total.bytes_per_sec.to_string(),
+        }
+    }
+
+    /// What was measured in a few words: the array's level and write policy, or the target as it is.
+    pub fn configuration_label(&self) -> String {
+        self.array.as_ref().map_or_else(|| self.target.clone(), ArrayFacts::label)
+    }
+
+    /// Mean total latency of reads and writes together.
+    pub fn lat_mean(&self) -> NanoSpan {
+        NanoSpan(self.total.lat_ns_mean.round() as u64)
+    }
+
+    /// Takes in the figures and the window of `measurement`.
+    pub fn set_measurement(&mut self, measurement: &Measurement) {
+        let Summaries { read, write, total } = measurement.summaries();
+        self.window_ns = measurement.window.get();
+        (self.read, self.write, self.total) = (read, write, total);
+    }
 }
