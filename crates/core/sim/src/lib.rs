@@ -16,10 +16,10 @@ mod bytes;
 mod queue;
 
 pub use array::{
-    Bottleneck, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, Utilisation, simulate,
+    Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, Utilisation, simulate,
 };
 pub use bytes::{
-    Access, BlockFault, ByteWorld, ByteWorldError, Failure, LossNotice, MemberLoss, Place, RunPlan, RunReport,
+    Access, BlockFault, ByteWorld, Failure, LossNotice, MemberLoss, Place, RunPlan, RunReport,
     TraceEvent, Violation, WriteNumber,
 };
 pub use queue::{Due, EventQueue};

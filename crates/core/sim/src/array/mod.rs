@@ -22,5 +22,5 @@ mod spec;
 mod utilisation;
 mod world;
 
-pub use spec::{SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate};
+pub use spec::{LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate};
 pub use utilisation::{Bottleneck, Utilisation};

@@ -25,14 +25,23 @@ pub struct SimulationLoad {
     pub workload: AccessSpec,
     /// Requests in flight.
     pub iodepth: u32,
-    /// Share of the volume in use, from its start, in percent: 1 to 100.
-    pub stroke_pct: u8,
+    /// The part of the volume in use, from its start.
+    pub region: LoadRegion,
     /// Time before the measured window.
     pub ramp: NanoSpan,
     /// Length of the measured window.
     pub run: NanoSpan,
     /// Seed of all that is random: the workload's places and the members' angles of rotation.
     pub seed: u64,
+}
+
+/// The part of a volume that a load uses, from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadRegion {
+    /// A share in percent, 1 to 100: how far the members' arms have to go (the "stroke").
+    StrokePct(u8),
+    /// So many bytes.
+    Bytes(ByteCount),
 }
 
 /// What came of a simulation.
@@ -79,6 +88,14 @@ pub enum SimError {
         /// What was given.
         stroke_pct: u8,
     },
+    /// The load uses more than there is.
+    #[error("a load over {region} does not fit on a volume of {volume}")]
+    RegionTooLarge {
+        /// What the load uses.
+        region: ByteCount,
+        /// What the host sees of the array.
+        volume: ByteCount,
+    },
     /// The controller's model has no processor or sends no command to a member.
     #[error("controller model '{controller}' has {figure} = 0: it must be at least 1")]
     ControllerFigure {
@@ -102,23 +119,21 @@ pub enum SimError {
 /// # Errors
 /// [`SimError`] if the array, the load or both together make no sense.
 pub fn simulate(array: &SimulatedArray, load: &SimulationLoad) -> Result<SimulationOutcome, SimError> {
-    check(array, load)?;
+    check(array)?;
     let controller = Controller::new(&array.config)?;
     let volume = array.config.block_size.bytes_of(controller.volume_blocks());
-    let driver = Driver::new(&load.workload, &driver_config(array, load, volume))?;
+    let region = region_in(load, volume)?;
+    let driver = Driver::new(&load.workload, &driver_config(array, load, region))?;
     let mut world = World::new(array, controller, driver, load);
     world.run(load.seed)?;
     Ok(world.outcome(volume))
 }
 
-fn check(array: &SimulatedArray, load: &SimulationLoad) -> Result<(), SimError> {
+fn check(array: &SimulatedArray) -> Result<(), SimError> {
     let (model, capacity) = (&array.controller, array.drive.capacity.bytes());
     if array.config.member_size > capacity {
         let (member, drive) = (array.config.member_size, array.drive.id.clone());
         return Err(SimError::MemberTooLarge { member, drive, capacity });
-    }
-    if !(1..=100).contains(&load.stroke_pct) {
-        return Err(SimError::Stroke { stroke_pct: load.stroke_pct });
     }
     let figures = [("processors", model.processors), ("member_queue_depth", model.member_queue_depth)];
     match figures.iter().find(|(_, value)| *value == 0) {
@@ -129,14 +144,26 @@ fn check(array: &SimulatedArray, load: &SimulationLoad) -> Result<(), SimError> 
     }
 }
 
-fn driver_config(array: &SimulatedArray, load: &SimulationLoad, volume: ByteCount) -> DriverConfig {
-    let in_use = u128::from(volume.0) * u128::from(load.stroke_pct) / 100;
+fn region_in(load: &SimulationLoad, volume: ByteCount) -> Result<ByteCount, SimError> {
+    match load.region {
+        LoadRegion::StrokePct(stroke_pct) if (1..=100).contains(&stroke_pct) => {
+            Ok(ByteCount((u128::from(volume.0) * u128::from(stroke_pct) / 100) as u64))
+        }
+        LoadRegion::StrokePct(stroke_pct) => Err(SimError::Stroke { stroke_pct }),
+        LoadRegion::Bytes(region) if region > volume => Err(SimError::RegionTooLarge { region, volume }),
+        LoadRegion::Bytes(region) => Ok(region),
+    }
+}
+
+fn driver_config(array: &SimulatedArray, load: &SimulationLoad, region: ByteCount) -> DriverConfig {
     DriverConfig {
-        region: ByteCount(in_use as u64),
+        region,
         block_bytes: array.config.block_size.bytes() as u32,
         iodepth: load.iodepth,
         seed: load.seed,
         ramp: load.ramp,
         run: load.run,
+        max_requests: None,
+        start_offset: ByteCount::ZERO,
     }
 }

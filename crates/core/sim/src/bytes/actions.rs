@@ -177,11 +177,16 @@ impl ByteWorld {
         }
         let start = io.lba.0 as usize * block_bytes;
         let range = start..start + io.blocks.0 as usize * block_bytes;
+        let blocks = io.lba.0..io.lba.0 + io.blocks.0;
         let write_through = self.config.member_cache == MemberCache::Off;
         match io.op {
+            MemberOp::Read if member.bad_blocks.range(blocks.clone()).next().is_some() => {
+                return Err(MemberError::Medium);
+            }
             MemberOp::Read => self.memories.scatter(&member.bytes[range], segments),
             MemberOp::Write { fua } => {
                 self.memories.gather(&mut member.bytes[range.clone()], segments);
+                member.bad_blocks.retain(|block| !blocks.contains(block));
                 if fua || write_through {
                     member.durable[range.clone()].copy_from_slice(&member.bytes[range]);
                 }

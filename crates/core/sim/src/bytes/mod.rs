@@ -26,4 +26,4 @@ pub use memory::{Access, Place};
 pub use run::{MemberLoss, RunPlan, RunReport};
 pub use violation::{Failure, LossNotice, TraceEvent, Violation};
 pub use volume::{BlockFault, WriteNumber};
-pub use world::{ByteWorld, ByteWorldError};
+pub use world::ByteWorld;

@@ -97,18 +97,47 @@ impl Stripes<'_> {
         }
     }
 
-    /// True if the level does not survive the loss of the members that `stripe` misses.
+    /// True if a strip can't be read: its member is gone, or some of its blocks are bad.
+    fn is_unavailable(&self, members: &[Member], stripe: StripeIndex, unit: StripUnit) -> bool {
+        let place = self.layout.place(stripe, unit);
+        let member = &members[usize::from(place.member.0)];
+        let strip = place.start.0..place.start.0 + self.layout.shape().strip_blocks.0;
+        member.is_lost() || member.bad_blocks.range(strip).next().is_some()
+    }
+
+    /// True if the level does not survive what `stripe` misses.
     pub(super) fn is_failed(&self, members: &[Member], stripe: StripeIndex) -> bool {
         let shape = self.layout.shape();
-        let is_lost =
-            |unit| members[usize::from(self.layout.place(stripe, unit).member.0)].is_lost();
-        let data_lost = (0..shape.data_strips)
+        let is_missing = |unit| self.is_unavailable(members, stripe, unit);
+        let data_missing = (0..shape.data_strips)
             .filter(|strip| {
-                (0..shape.copies).all(|copy| is_lost(StripUnit::Data { strip: *strip, copy }))
+                (0..shape.copies).all(|copy| is_missing(StripUnit::Data { strip: *strip, copy }))
             })
             .count();
-        let parities_lost = (0..shape.parities).filter(|parity| is_lost(StripUnit::Parity(*parity))).count();
-        data_lost > 0 && data_lost + parities_lost > usize::from(shape.parities)
+        let parities_missing =
+            (0..shape.parities).filter(|parity| is_missing(StripUnit::Parity(*parity))).count();
+        data_missing > 0 && data_missing + parities_missing > usize::from(shape.parities)
+    }
+
+    /// True if `stripe` would survive a bad block in `unit` beside what it misses and `losses` more members.
+    pub(super) fn survives_bad_block(
+        &self,
+        members: &[Member],
+        stripe: StripeIndex,
+        unit: StripUnit,
+        losses: usize,
+    ) -> bool {
+        let shape = self.layout.shape();
+        let siblings = self.units().into_iter().filter(|other| match (unit, other) {
+            (StripUnit::Data { strip, .. }, StripUnit::Data { strip: other, .. }) if shape.parities == 0 => {
+                strip == *other
+            }
+            _ => true,
+        });
+        let missing = siblings
+            .filter(|other| *other == unit || self.is_unavailable(members, stripe, *other))
+            .count();
+        missing + losses <= usize::from(shape.parities + shape.copies - 1)
     }
 
     /// True if any stripe that holds some of the range is failed.

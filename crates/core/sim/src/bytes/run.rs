@@ -31,6 +31,8 @@ pub struct RunPlan {
     pub fua_pct: u8,
     /// Longest request.
     pub blocks_max: BlockCount,
+    /// Blocks of members to make unreadable in the course of the run, where the level survives it.
+    pub bad_blocks: u64,
     /// Members to lose, in order of time.
     pub losses: Vec<MemberLoss>,
 }
@@ -62,10 +64,14 @@ impl ByteWorld {
         let mut losses = plan.losses.iter().peekable();
         let mut pattern = Pattern::Anywhere;
         let mut depth = 1;
-        let mut made = 0;
+        let (mut made, mut spoiled) = (0, 0);
         while made < plan.requests {
             if let Some(loss) = losses.next_if(|loss| loss.after_requests <= made) {
                 self.lose_member(loss.member, loss.notice)?;
+            }
+            if spoiled * plan.requests < made * plan.bad_blocks {
+                spoiled += 1;
+                self.spoil_block(plan.losses.len());
             }
             if self.random_mut().chance_pct(2) {
                 pattern = self.pick_pattern();

@@ -119,6 +119,8 @@ pub enum TraceEvent {
     TimerDue(TimerId, Nanos),
     /// A member was lost; the controller was told, or has to find out.
     MemberLost(MemberIndex, LossNotice),
+    /// A block of a member became unreadable.
+    BlockSpoiled(MemberIndex, u64),
 }
 
 /// How the controller learns that a member is gone.

@@ -6,11 +6,11 @@ use super::memory::Memories;
 use super::redundancy::Stripes;
 use super::violation::{Failure, LossNotice, TraceEvent, Violation};
 use super::volume::{Stamp, VolumeHistory};
-use raidlab_controller::{ArrayConfig, Controller, HostOp, HostRequest, HostTag, MemberCache};
+use raidlab_controller::{ArrayConfig, ConfigError, Controller, HostOp, HostRequest, HostTag};
 use raidlab_raid::Layout;
-use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
+use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos, StripeIndex};
 use raidlab_workload::Rng;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Latest events kept for the trace of a failure.
 const TRACE_EVENTS: usize = 60;
@@ -18,27 +18,22 @@ const TRACE_EVENTS: usize = 60;
 /// Events without an answer to the host after which the controller counts as stalled.
 const PATIENCE_STEPS: u64 = 50_000;
 
-/// Why there is no such world.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ByteWorldError {
-    /// The controller refuses the configuration.
-    #[error(transparent)]
-    Config(#[from] raidlab_controller::ConfigError),
-    /// The level or its layout is refused.
-    #[error(transparent)]
-    Layout(#[from] raidlab_raid::LayoutError),
-}
-
 /// One member: its data area, and whether it is gone.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) bytes: Vec<u8>,
     /// What would be left after a power loss: `bytes` without the writes in the member's own volatile cache.
     pub(super) durable: Vec<u8>,
+    /// Blocks that can't be read until they are written.
+    pub(super) bad_blocks: BTreeSet<u64>,
     pub(super) lost: Option<LossNotice>,
 }
 
 impl Member {
+    fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, durable: Vec::new(), bad_blocks: BTreeSet::new(), lost: None }
+    }
+
     pub(super) const fn is_lost(&self) -> bool {
         self.lost.is_some()
     }
@@ -72,10 +67,10 @@ impl ByteWorld {
     /// memory that the controller has not written yet.
     ///
     /// # Errors
-    /// [`ByteWorldError`] if the configuration is no array.
-    pub fn new(config: &ArrayConfig, seed: u64) -> Result<Self, ByteWorldError> {
+    /// [`ConfigError`] if the configuration is no array.
+    pub fn new(config: &ArrayConfig, seed: u64) -> Result<Self, ConfigError> {
         let controller = Controller::new(config)?;
-        let layout = raidlab_raid::build_layout(&layout_spec(config)?)?;
+        let layout = config.layout()?;
         let mut random = Rng::new(seed);
         let needs = controller.memory_needs();
         let mut garbage = |bytes: u64| (0..bytes).map(|_| random.next_u64() as u8).collect::<Vec<_>>();
@@ -85,7 +80,7 @@ impl ByteWorld {
             host: Vec::new(),
         };
         let member =
-            |_| Member { bytes: garbage(config.member_size.0), durable: Vec::new(), lost: None };
+            |_| Member::new(garbage(config.member_size.0));
         let mut members: Vec<_> = (0..config.members).map(member).collect();
         let block_bytes = config.block_size.bytes() as usize;
         Stripes { layout: &*layout, block_bytes }.fill(&mut members);
@@ -200,6 +195,21 @@ impl ByteWorld {
             self.controller.handle_member_loss(self.now, member);
         }
         self.pump()
+    }
+
+    /// Makes one random block of a random member unreadable, if the level survives that and the loss of `losses` more
+    /// members.
+    pub fn spoil_block(&mut self, losses: usize) {
+        let stripe = StripeIndex(self.random.below(self.layout.stripe_count().0));
+        let units = self.stripes().units();
+        let unit = units[self.random.below(units.len() as u64) as usize];
+        if !self.stripes().survives_bad_block(&self.members, stripe, unit, losses) {
+            return;
+        }
+        let place = self.layout.place(stripe, unit);
+        let block = place.start.0 + self.random.below(self.layout.shape().strip_blocks.0);
+        self.tick(TraceEvent::BlockSpoiled(place.member, block));
+        self.members[usize::from(place.member.0)].bad_blocks.insert(block);
     }
 
     /// Flushes, lets everything finish, reads the whole volume back through the controller, and checks every strip
