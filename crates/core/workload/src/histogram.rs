@@ -6,7 +6,7 @@
 //! the buckets (not in the sum and the largest).
 //!
 //! The buckets (about 270 KiB) are allocated with the first record, so an unused histogram costs nothing.
-//! Source: Gil Tene, HdrHistogram (hdrhistogram.org); fio `stat.h` for the same idea.
+//! Source: Gil Tene, `HdrHistogram` (hdrhistogram.org); fio `stat.h` for the same idea.
 
 use hdrhistogram::Histogram;
 
@@ -125,7 +125,9 @@ mod tests {
 
     fn histogram_of(values: &[u64]) -> LatencyHistogram {
         let mut histogram = LatencyHistogram::default();
-        values.iter().for_each(|&value| histogram.record_ns(value));
+        for &value in values {
+            histogram.record_ns(value);
+        }
         histogram
     }
 
