@@ -1,6 +1,26 @@
 //! The closed-loop workload driver: a pure state machine that keeps `iodepth` requests in flight.
+//!
+//! ```text
+//! first poll_step      window starts                      window ends        Finished
+//!        │──── ramp ────────│──────────── run ─────────────────│──── drain ─────│
+//!        issues, not counted   issues; completions are counted   issues no more
+//! ```
+//! A world calls [`Driver::poll_step`] until it says to wait, does the I/Os it was handed, and reports each with
+//! [`Driver::handle_completion`]; `now` never goes backwards.
+//!
+//! **What counts:** an I/O counts when it *completes* at a time t with window start <= t <= window end, whenever it
+//! was issued: so throughput is what the target delivered in the window, and neither the ramp nor the drain is in
+//! it. Its latency runs from the `poll_step` that handed it out to its completion. With
+//! [`DriverConfig::max_requests`] the window ends with the completion that reaches that count, and what completes
+//! later, even at the same instant, is not counted.
+//!
+//! Left out: open loop (arrivals on a schedule).
 
-use crate::result::Measurement;
+use crate::histogram::LatencyHistogram;
+use crate::result::{Measurement, OpStats};
+use crate::rng::derived_seed;
+use crate::spec::{AccessSpec, SpecError};
+use crate::stream::RequestStream;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 
 /// Direction of an I/O.
@@ -32,7 +52,7 @@ pub enum DriverStep {
     Issue(DriverIo),
     /// Nothing to do before this time, or the next completion.
     WaitUntil(Nanos),
-    /// All places are taken: wait for a completion.
+    /// All places are taken, or the window is over: wait for a completion.
     WaitForCompletion,
     /// The window is over and nothing is in flight.
     Finished,
@@ -53,6 +73,10 @@ pub struct DriverConfig {
     pub ramp: NanoSpan,
     /// Length of the measured window.
     pub run: NanoSpan,
+    /// Where the sequential stream starts, from the start of the region.
+    pub start_offset: ByteCount,
+    /// Ends the window when so many requests were counted, failed ones too; `None` leaves it to `run`.
+    pub max_requests: Option<u64>,
 }
 
 /// Why a workload can't be driven.
@@ -66,23 +90,315 @@ pub enum DriverError {
         /// Largest request of the specification.
         request_bytes: u32,
     },
+    /// The access specification itself is wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A length does not fit the blocks of the target.
+    #[error(
+        "line {line} of workload '{spec}' has {column} = {bytes}: \
+         make it a multiple of the target's block of {block_bytes} bytes"
+    )]
+    NotInBlocks {
+        /// Name of the specification.
+        spec: String,
+        /// Which line, from 1.
+        line: usize,
+        /// Which column.
+        column: &'static str,
+        /// What was given.
+        bytes: u32,
+        /// Block size of the target.
+        block_bytes: u32,
+    },
+    /// A reply on a target that has none.
+    #[error(
+        "line {line} of workload '{spec}' has reply = {reply_bytes}: \
+         replies exist on network targets only, leave it out for storage"
+    )]
+    ReplyOnStorage {
+        /// Name of the specification.
+        spec: String,
+        /// Which line, from 1.
+        line: usize,
+        /// What was given.
+        reply_bytes: u32,
+    },
+    /// A number that must be above zero is zero.
+    #[error("{what} is 0: give at least 1")]
+    Zero {
+        /// Which.
+        what: &'static str,
+    },
+    /// The sequential stream would start outside the region or between blocks.
+    #[error(
+        "the sequential stream can't start at byte {start_offset_bytes}: \
+         give a multiple of {block_bytes} below the region's {region_bytes} bytes"
+    )]
+    StartOffset {
+        /// Start given.
+        start_offset_bytes: u64,
+        /// Block size of the target.
+        block_bytes: u32,
+        /// Region given.
+        region_bytes: u64,
+    },
+}
+
+/// I/Os handed out since the start, in ramp, window and drain together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IssuedCounts {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes of both.
+    pub bytes: ByteCount,
+}
+
+/// How far the window has come, for progress displays.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WindowProgress {
+    /// Share of ramp and window that is over, from 0 to 1; counts requests where those end the window sooner.
+    pub fraction: f64,
+    /// True before the window starts.
+    pub in_ramp: bool,
+    /// Requests counted so far, without the failed ones.
+    pub requests: u64,
+    /// Bytes they moved.
+    pub bytes: ByteCount,
+    /// Failed requests so far.
+    pub errors: u64,
+    /// Requests in flight now.
+    pub in_flight: u32,
+}
+
+/// A place for an I/O in flight.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    issued_at: Nanos,
+    bytes: u32,
+    op: IoOp,
+    in_flight: bool,
 }
 
 /// The driver.
 #[derive(Debug)]
-pub struct Driver;
+pub struct Driver {
+    stream: RequestStream,
+    slots: Vec<Slot>,
+    /// Slots that are free; the one freed last is taken first.
+    free: Vec<u32>,
+    ramp: NanoSpan,
+    run: NanoSpan,
+    /// Set by the first poll.
+    started_at: Option<Nanos>,
+    window_start: Nanos,
+    window_end: Nanos,
+    /// No I/O is issued before this; later than now only between bursts with a delay.
+    next_burst_at: Nanos,
+    /// Requests that may still be counted.
+    requests_left: u64,
+    max_requests: Option<u64>,
+    /// Latest time seen.
+    now: Nanos,
+    read: OpStats,
+    write: OpStats,
+    issued: IssuedCounts,
+}
+
+impl DriverConfig {
+    /// Returns the part of worker `worker` (from 0) of `workers` that share this load: its share of the requests
+    /// in flight and of `max_requests`, its own seed, and its sequential stream started so that the workers'
+    /// streams are spread evenly over the region. With more workers than requests in flight the last ones get none,
+    /// which [`Driver::new`] refuses.
+    #[must_use]
+    pub fn for_worker(&self, worker: u32, workers: u32) -> Self {
+        assert!(worker < workers, "worker {worker} of {workers}");
+        let (index, count) = (u64::from(worker), u64::from(workers));
+        let share = |total: u64| total / count + u64::from(index < total % count);
+        let spread_bytes = (u128::from(self.region.get()) * u128::from(index) / u128::from(count)) as u64;
+        let block_bytes = u64::from(self.block_bytes.max(1));
+        let start_bytes = self.start_offset.get() + spread_bytes / block_bytes * block_bytes;
+        Self {
+            iodepth: share(u64::from(self.iodepth)) as u32,
+            seed: derived_seed(self.seed, index),
+            start_offset: ByteCount(start_bytes % self.region.get().max(1)),
+            max_requests: self.max_requests.map(share),
+            ..self.clone()
+        }
+    }
+
+    fn validate(&self) -> Result<(), DriverError> {
+        let numbers = [
+            ("the target's block size", u64::from(self.block_bytes)),
+            ("the number of requests in flight", u64::from(self.iodepth)),
+            ("the length of the measured window", self.run.get()),
+            ("the number of requests that ends the window", self.max_requests.unwrap_or(1)),
+        ];
+        if let Some(&(what, _)) = numbers.iter().find(|(_, number)| *number == 0) {
+            return Err(DriverError::Zero { what });
+        }
+        let start_offset_bytes = self.start_offset.get();
+        let region_bytes = self.region.get();
+        let in_blocks = start_offset_bytes.is_multiple_of(u64::from(self.block_bytes));
+        if in_blocks && (start_offset_bytes == 0 || start_offset_bytes < region_bytes) {
+            return Ok(());
+        }
+        Err(DriverError::StartOffset { start_offset_bytes, block_bytes: self.block_bytes, region_bytes })
+    }
+}
 
 impl Driver {
-    /// Returns what to do next at `now`.
-    pub fn poll_step(&mut self, _now: Nanos) -> DriverStep {
-        DriverStep::Finished
+    /// Returns the driver of `spec` as `config` says. Its clock starts with the first [`Driver::poll_step`].
+    ///
+    /// # Errors
+    /// [`DriverError`] when the specification or a number is wrong, or does not fit the target.
+    pub fn new(spec: &AccessSpec, config: &DriverConfig) -> Result<Self, DriverError> {
+        config.validate()?;
+        let stream = RequestStream::new(spec, config)?;
+        let empty = Slot { issued_at: Nanos::ZERO, bytes: 0, op: IoOp::Read, in_flight: false };
+        let stats = |used: bool| OpStats {
+            lat: if used { LatencyHistogram::allocated() } else { LatencyHistogram::default() },
+            ..OpStats::default()
+        };
+        Ok(Self {
+            stream,
+            slots: vec![empty; config.iodepth as usize],
+            free: (0..config.iodepth).rev().collect(),
+            ramp: config.ramp,
+            run: config.run,
+            started_at: None,
+            window_start: Nanos::ZERO,
+            window_end: Nanos::FAR_FUTURE,
+            next_burst_at: Nanos::ZERO,
+            requests_left: config.max_requests.unwrap_or(u64::MAX),
+            max_requests: config.max_requests,
+            now: Nanos::ZERO,
+            read: stats(spec.reads()),
+            write: stats(spec.writes()),
+            issued: IssuedCounts::default(),
+        })
+    }
+
+    /// Returns what to do next at `now`. An I/O that it hands out is in flight from then on.
+    #[inline]
+    pub fn poll_step(&mut self, now: Nanos) -> DriverStep {
+        self.now = self.now.max(now);
+        if self.started_at.is_none() {
+            self.start(now);
+        }
+        if self.is_window_over(now) {
+            let idle = self.free.len() == self.slots.len();
+            return if idle { DriverStep::Finished } else { DriverStep::WaitForCompletion };
+        }
+        if now < self.next_burst_at {
+            return DriverStep::WaitUntil(self.next_burst_at.min(self.window_end));
+        }
+        match self.free.pop() {
+            Some(slot) => DriverStep::Issue(self.issue(now, slot)),
+            None => DriverStep::WaitForCompletion,
+        }
     }
 
     /// Takes in that the I/O in `slot` ended.
-    pub fn handle_completion(&mut self, _now: Nanos, _slot: u32, _succeeded: bool) {}
+    ///
+    /// The slot must be in flight: a completion that belongs to no I/O is a fault of the world and panics.
+    #[inline]
+    pub fn handle_completion(&mut self, now: Nanos, slot: u32, succeeded: bool) {
+        self.now = self.now.max(now);
+        let done = &mut self.slots[slot as usize];
+        assert!(done.in_flight, "slot {slot} completed but was not in flight");
+        done.in_flight = false;
+        self.free.push(slot);
+        if now < self.window_start || now > self.window_end || self.requests_left == 0 {
+            return;
+        }
+        let stats = match done.op {
+            IoOp::Read => &mut self.read,
+            IoOp::Write => &mut self.write,
+        };
+        if succeeded {
+            stats.requests += 1;
+            stats.bytes += ByteCount(u64::from(done.bytes));
+            stats.lat.record_ns(now.saturating_since(done.issued_at).get());
+        } else {
+            stats.errors += 1;
+        }
+        self.requests_left -= 1;
+        if self.requests_left == 0 {
+            self.window_end = now;
+        }
+    }
 
-    /// Returns what was counted so far.
+    /// Ends ramp or window at `now`, for a user's stop: nothing more is issued, what is in flight drains.
+    pub fn handle_stop(&mut self, now: Nanos) {
+        if self.started_at.is_none() {
+            self.start(now);
+        }
+        self.now = self.now.max(now);
+        self.window_end = self.window_end.min(now);
+        self.window_start = self.window_start.min(self.window_end);
+        self.requests_left = 0;
+    }
+
+    /// Returns what was counted so far; the window is as long as it has lasted up to the latest event.
     pub fn measurement(&self) -> Measurement {
-        Measurement::default()
+        Measurement {
+            window: self.now.min(self.window_end).saturating_since(self.window_start),
+            read: self.read.clone(),
+            write: self.write.clone(),
+        }
+    }
+
+    /// Returns how many I/Os were handed out since the start, counted or not.
+    pub fn issued(&self) -> IssuedCounts {
+        self.issued
+    }
+
+    /// Returns how far the window has come at `now`.
+    pub fn window_progress(&self, now: Nanos) -> WindowProgress {
+        let started_at = self.started_at.unwrap_or(now);
+        let length_ns = self.ramp.get() as f64 + self.run.get() as f64;
+        let by_time = now.saturating_since(started_at).get() as f64 / length_ns;
+        let by_requests = self.max_requests.map_or(0.0, |max| (max - self.requests_left) as f64 / max as f64);
+        let over = self.started_at.is_some() && self.is_window_over(now);
+        WindowProgress {
+            fraction: if over { 1.0 } else { by_time.max(by_requests).min(1.0) },
+            in_ramp: self.started_at.is_none() || now < self.window_start,
+            requests: self.read.requests + self.write.requests,
+            bytes: self.read.bytes + self.write.bytes,
+            errors: self.read.errors + self.write.errors,
+            in_flight: (self.slots.len() - self.free.len()) as u32,
+        }
+    }
+
+    fn start(&mut self, now: Nanos) {
+        self.started_at = Some(now);
+        self.window_start = Nanos(now.get().saturating_add(self.ramp.get()));
+        self.window_end = Nanos(self.window_start.get().saturating_add(self.run.get()));
+    }
+
+    #[inline]
+    fn is_window_over(&self, now: Nanos) -> bool {
+        now >= self.window_end || self.requests_left == 0
+    }
+
+    #[inline]
+    fn issue(&mut self, now: Nanos, slot: u32) -> DriverIo {
+        let request = self.stream.next_request();
+        if request.delay_after != NanoSpan::ZERO {
+            self.next_burst_at = Nanos(now.get().saturating_add(request.delay_after.get()));
+        }
+        match request.op {
+            IoOp::Read => self.issued.reads += 1,
+            IoOp::Write => self.issued.writes += 1,
+        }
+        self.issued.bytes += ByteCount(u64::from(request.bytes));
+        self.slots[slot as usize] =
+            Slot { issued_at: now, bytes: request.bytes, op: request.op, in_flight: true };
+        DriverIo { slot, op: request.op, offset_bytes: request.offset_bytes, bytes: request.bytes }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,27 @@ pub enum Metric {
     MbPerS,
 }
 
+impl World {
+    /// The word for it in tables and files: `measured`, `array`, `simulated`.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Array => "array",
+            Self::Simulated => "simulated",
+        }
+    }
+}
+
+impl Metric {
+    /// The unit for tables: `IOPS` or `MB/s`.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Iops => "IOPS",
+            Self::MbPerS => "MB/s",
+        }
+    }
+}
+
 /// What a driver counted for one direction, within the measured window only.
 #[derive(Clone, Debug, Default)]
 pub struct OpStats {
@@ -65,7 +86,7 @@ pub struct OpSummary {
     pub iops: Iops,
     /// Bytes per second.
     pub bytes_per_sec: BytesPerSec,
-    /// Mean total latency.
+    /// Mean total latency, exact.
     pub lat_ns_mean: f64,
     /// Smallest total latency.
     pub lat_ns_min: u64,
@@ -77,6 +98,89 @@ pub struct OpSummary {
     pub lat_ns_p999: u64,
     /// Largest total latency.
     pub lat_ns_max: u64,
+    /// The distribution of total latency at the steps of [`CURVE_PCT`], for charts; empty when nothing was counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lat_curve: Vec<LatencyPoint>,
+}
+
+/// One point of a latency distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyPoint {
+    /// Share of the requests that took no longer, in percent.
+    pub pct: f64,
+    /// How long they took at most.
+    pub lat_ns: u64,
+}
+
+/// Percentiles at which a latency distribution is kept.
+pub const CURVE_PCT: [f64; 19] = [
+    0.0, 1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9, 99.99,
+    100.0,
+];
+
+/// The figures of a measurement: each direction, and both together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summaries {
+    /// Reads.
+    pub read: OpSummary,
+    /// Writes.
+    pub write: OpSummary,
+    /// Both together.
+    pub total: OpSummary,
+}
+
+impl OpStats {
+    /// Adds what another worker counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.lat.merge(&other.lat);
+    }
+}
+
+impl OpSummary {
+    /// Returns the figures of `stats`, counted in a window of the length `window`.
+    pub fn of(stats: &OpStats, window: NanoSpan) -> Self {
+        let lat = &stats.lat;
+        let curve = |pct| LatencyPoint { pct, lat_ns: lat.percentile_ns(pct) };
+        Self {
+            requests: stats.requests,
+            errors: stats.errors,
+            iops: Iops::of(stats.requests, window),
+            bytes_per_sec: BytesPerSec::of(stats.bytes, window),
+            lat_ns_mean: lat.mean_ns(),
+            lat_ns_min: lat.min_ns(),
+            lat_ns_p50: lat.percentile_ns(50.0),
+            lat_ns_p99: lat.percentile_ns(99.0),
+            lat_ns_p999: lat.percentile_ns(99.9),
+            lat_ns_max: lat.max_ns(),
+            lat_curve: if lat.count() == 0 { Vec::new() } else { CURVE_PCT.map(curve).to_vec() },
+        }
+    }
+}
+
+impl Measurement {
+    /// Adds what a worker counted that ran at the same time: counts and histograms add up.
+    ///
+    /// Workers that start together have windows of the same length. Where they differ (one reached its
+    /// `max_requests` first) the longest counts, so the merged rate is never above what was delivered.
+    pub fn merge(&mut self, other: &Self) {
+        self.window = self.window.max(other.window);
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+    }
+
+    /// Returns the figures of each direction and of both together.
+    pub fn summaries(&self) -> Summaries {
+        let mut total = self.read.clone();
+        total.merge(&self.write);
+        Summaries {
+            read: OpSummary::of(&self.read, self.window),
+            write: OpSummary::of(&self.write, self.window),
+            total: OpSummary::of(&total, self.window),
+        }
+    }
 }
 
 /// What is known of the array that a run was on.
@@ -113,6 +217,12 @@ pub struct CostFacts {
     pub member_reads: Option<u64>,
     /// Member writes in the whole run, where there are members.
     pub member_writes: Option<u64>,
+    /// Host reads in the whole run, ramp and drain too: what `member_reads` is to be divided by.
+    #[serde(default)]
+    pub host_reads: Option<u64>,
+    /// Host writes in the whole run, ramp and drain too.
+    #[serde(default)]
+    pub host_writes: Option<u64>,
     /// Wall-clock time of the whole run.
     pub wall_ns: u64,
 }
@@ -146,4 +256,183 @@ pub struct RunResult {
     pub cost: CostFacts,
     /// Further settings, by name.
     pub settings: BTreeMap<String, String>,
+}
+
+impl ArrayFacts {
+    /// The configuration in a few words: `RAID 5 write-back`.
+    pub fn label(&self) -> String {
+        format!("RAID {} {}", self.level, self.write_policy)
+    }
+
+    /// Share of the members' space that the host sees, from 0 to 1; zero for an array without space.
+    pub fn usable_fraction(&self) -> f64 {
+        match self.raw_bytes.get() {
+            0 => 0.0,
+            raw_bytes => self.usable_bytes.get() as f64 / raw_bytes as f64,
+        }
+    }
+}
+
+impl CostFacts {
+    /// Member reads and writes per host I/O over the whole run, where all of them were counted.
+    pub fn member_ios_per_host_io(&self) -> Option<f64> {
+        let member_ios = self.member_reads? + self.member_writes?;
+        let host_ios = self.host_reads? + self.host_writes?;
+        (host_ios > 0).then(|| member_ios as f64 / host_ios as f64)
+    }
+}
+
+impl RunResult {
+    /// The figure that the workload is judged by, of reads and writes together.
+    pub fn metric_value(&self) -> f64 {
+        match self.metric {
+            Metric::Iops => self.total.iops.0,
+            Metric::MbPerS => self.total.bytes_per_sec.mb_per_s(),
+        }
+    }
+
+    /// [`RunResult::metric_value`] with its unit, for people: `1727 IOPS`, `85.3 MB/s`.
+    pub fn metric_text(&self) -> String {
+        match self.metric {
+            Metric::Iops => format!("{} IOPS", self.total.iops),
+            Metric::MbPerS => self.total.bytes_per_sec.to_string(),
+        }
+    }
+
+    /// What was measured in a few words: the array's level and write policy, or the target as it is.
+    pub fn configuration_label(&self) -> String {
+        self.array.as_ref().map_or_else(|| self.target.clone(), ArrayFacts::label)
+    }
+
+    /// Mean total latency of reads and writes together.
+    pub fn lat_mean(&self) -> NanoSpan {
+        NanoSpan(self.total.lat_ns_mean.round() as u64)
+    }
+
+    /// Takes in the figures and the window of `measurement`.
+    pub fn set_measurement(&mut self, measurement: &Measurement) {
+        let Summaries { read, write, total } = measurement.summaries();
+        self.window_ns = measurement.window.get();
+        (self.read, self.write, self.total) = (read, write, total);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats(latencies_ns: &[u64], bytes: u64, errors: u64) -> OpStats {
+        let mut stats = OpStats { errors, ..OpStats::default() };
+        for &lat_ns in latencies_ns {
+            stats.requests += 1;
+            stats.bytes += ByteCount(bytes);
+            stats.lat.record_ns(lat_ns);
+        }
+        stats
+    }
+
+    fn measurement() -> Measurement {
+        Measurement {
+            window: NanoSpan::from_millis(500),
+            read: stats(&[100, 200, 300], 8192, 0),
+            write: stats(&[1000], 4096, 2),
+        }
+    }
+
+    fn run(metric: Metric) -> RunResult {
+        let mut run = RunResult {
+            world: World::Simulated,
+            target: "six drives".into(),
+            array: None,
+            workload: "made-up".into(),
+            metric,
+            iodepth: 4,
+            seed: 1,
+            window_ns: 0,
+            read: OpSummary::default(),
+            write: OpSummary::default(),
+            total: OpSummary::default(),
+            cost: CostFacts::default(),
+            settings: BTreeMap::new(),
+        };
+        run.set_measurement(&measurement());
+        run
+    }
+
+    #[test]
+    fn summaries_hold_each_direction_and_both() {
+        let Summaries { read, write, total } = measurement().summaries();
+        let figures =
+            |op: &OpSummary| (op.requests, op.errors, op.iops.0, op.bytes_per_sec.0, op.lat_ns_mean);
+        assert_eq!(figures(&read), (3, 0, 6.0, 49_152.0, 200.0));
+        assert_eq!(figures(&write), (1, 2, 2.0, 8192.0, 1000.0));
+        assert_eq!(figures(&total), (4, 2, 8.0, 57_344.0, 400.0));
+        let lat = (total.lat_ns_min, total.lat_ns_p50, total.lat_ns_p99, total.lat_ns_p999, total.lat_ns_max);
+        assert_eq!(lat, (100, 200, 1000, 1000, 1000));
+        assert_eq!(total.lat_curve.len(), CURVE_PCT.len());
+        assert!(total.lat_curve.is_sorted_by_key(|point| point.lat_ns));
+        assert_eq!(total.lat_curve.last(), Some(&LatencyPoint { pct: 100.0, lat_ns: 1000 }));
+        assert_eq!(OpSummary::of(&OpStats::default(), NanoSpan::ZERO), OpSummary::default());
+    }
+
+    #[test]
+    fn merging_adds_counts_and_keeps_the_longest_window() {
+        let mut merged = measurement();
+        merged.merge(&Measurement { window: NanoSpan::from_millis(400), ..measurement() });
+        assert_eq!(merged.window, NanoSpan::from_millis(500));
+        let total = merged.summaries().total;
+        assert_eq!((total.requests, total.errors, total.iops.0, total.lat_ns_mean), (8, 4, 16.0, 400.0));
+    }
+
+    #[test]
+    fn a_run_is_judged_by_its_metric() {
+        let mb_per_s = 57_344.0 / 1e6;
+        let table = [(Metric::Iops, 8.0, "8.0 IOPS"), (Metric::MbPerS, mb_per_s, "0.1 MB/s")];
+        for (metric, value, text) in table {
+            let run = run(metric);
+            assert_eq!((run.metric_value(), run.metric_text().as_str()), (value, text));
+            assert_eq!((run.window_ns, run.lat_mean()), (500_000_000, NanoSpan(400)));
+            assert_eq!(run.configuration_label(), "six drives");
+        }
+    }
+
+    #[test]
+    fn labels_and_shares_of_an_array() {
+        let array = ArrayFacts {
+            level: "5".into(),
+            members: 6,
+            member_kind: "file".into(),
+            controller: "raidlab".into(),
+            strip_bytes: ByteCount::from_kib(64),
+            write_policy: "write-back".into(),
+            usable_bytes: ByteCount(500),
+            raw_bytes: ByteCount(600),
+            failures_survived_always: 1,
+            failures_survived_at_best: 1,
+        };
+        assert_eq!((array.label().as_str(), array.usable_fraction()), ("RAID 5 write-back", 500.0 / 600.0));
+        assert_eq!(ArrayFacts { raw_bytes: ByteCount::ZERO, ..array.clone() }.usable_fraction(), 0.0);
+        let run = RunResult { array: Some(array), ..run(Metric::Iops) };
+        assert_eq!(run.configuration_label(), "RAID 5 write-back");
+        assert_eq!(
+            [World::Measured, World::Array, World::Simulated].map(World::label),
+            ["measured", "array", "simulated"]
+        );
+        assert_eq!([Metric::Iops, Metric::MbPerS].map(Metric::unit), ["IOPS", "MB/s"]);
+    }
+
+    #[test]
+    fn member_ios_per_host_io_needs_every_count() {
+        let known = CostFacts {
+            member_reads: Some(30),
+            member_writes: Some(20),
+            host_reads: Some(15),
+            host_writes: Some(10),
+            ..CostFacts::default()
+        };
+        assert_eq!(known.member_ios_per_host_io(), Some(2.0));
+        assert_eq!(CostFacts { host_reads: None, ..known.clone() }.member_ios_per_host_io(), None);
+        let idle = CostFacts { host_reads: Some(0), host_writes: Some(0), ..known };
+        assert_eq!(idle.member_ios_per_host_io(), None);
+    }
 }

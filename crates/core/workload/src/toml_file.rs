@@ -1,0 +1,269 @@
+//! Reading the TOML files that people write: workloads, studies, arrays, the catalogue.
+//!
+//! Every such file starts with `schema = 1`. An unknown key is an error that names it, its line and the nearest
+//! known key; so are a missing key, a wrong value and an unknown word where one of a few is due. The caller reads
+//! the file; this module sees its name (for messages) and its text.
+//!
+//! How it knows: `serde` says which key or word was unknown and which ones it would have taken, and `toml` says
+//! where. A type read here needs `#[serde(deny_unknown_fields)]` and a field `schema` (it may be ignored).
+
+use serde::de::DeserializeOwned;
+
+/// Why a TOML file was not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TomlFileError {
+    /// A key that the file's kind does not have.
+    #[error("{}: unknown key '{key}'{}", place(file, *line), suggestion(nearest.as_deref(), known))]
+    UnknownKey {
+        /// The file.
+        file: String,
+        /// Its line, from 1, where known.
+        line: Option<usize>,
+        /// The key.
+        key: String,
+        /// The known key that is spelt most like it.
+        nearest: Option<String>,
+        /// All keys known at that place.
+        known: Vec<String>,
+    },
+    /// A word that is none of those due.
+    #[error("{}: unknown value '{value}'{}", place(file, *line), suggestion(nearest.as_deref(), known))]
+    UnknownValue {
+        /// The file.
+        file: String,
+        /// Its line, from 1, where known.
+        line: Option<usize>,
+        /// The word.
+        value: String,
+        /// The known word that is spelt most like it.
+        nearest: Option<String>,
+        /// All words due at that place.
+        known: Vec<String>,
+    },
+    /// A key that must be there is not.
+    #[error("{}: the key '{key}' is missing here: add it", place(file, *line))]
+    MissingKey {
+        /// The file.
+        file: String,
+        /// The line, from 1, where the table starts that lacks it, where known.
+        line: Option<usize>,
+        /// The key.
+        key: String,
+    },
+    /// The text is no TOML, or a value is of the wrong kind or out of range.
+    #[error("{}: {}{message}", place(file, *line), key.as_ref().map(|key| format!("{key}: ")).unwrap_or_default())]
+    Invalid {
+        /// The file.
+        file: String,
+        /// Its line, from 1, where known.
+        line: Option<usize>,
+        /// The key on that line, where there is one.
+        key: Option<String>,
+        /// What is wrong.
+        message: String,
+    },
+    /// The file is of a schema that this program does not read.
+    #[error("{file}: schema = {found} is not known: this program reads schema = {supported}")]
+    Schema {
+        /// The file.
+        file: String,
+        /// What the file says.
+        found: i64,
+        /// What can be read.
+        supported: u32,
+    },
+}
+
+/// Reads `text`, the content of the file called `file`, of schema `supported`.
+///
+/// # Errors
+/// [`TomlFileError`] says what is wrong and where.
+pub fn parse<T: DeserializeOwned>(file: &str, text: &str, supported: u32) -> Result<T, TomlFileError> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: i64,
+    }
+    let head: Head = toml::from_str(text).map_err(|error| explain(file, text, &error))?;
+    if head.schema != i64::from(supported) {
+        return Err(TomlFileError::Schema { file: file.into(), found: head.schema, supported });
+    }
+    toml::from_str(text).map_err(|error| explain(file, text, &error))
+}
+
+/// Returns the one of `candidates` that is spelt most like `word`, the first of several; `None` without candidates.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // The reverse makes the first of equals win: `max_by` keeps the last.
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    candidates.into_iter().rev().max_by(|a, b| likeness(word, a).total_cmp(&likeness(word, b)))
+}
+
+/// How alike two words are spelt, from 0 to 1 (Jaro-Winkler: letters in common, their order, the same beginning).
+pub(crate) fn likeness(word: &str, other: &str) -> f64 {
+    strsim::jaro_winkler(word, other)
+}
+
+/// Turns what `serde` and `toml` said into an error of ours.
+fn explain(file: &str, text: &str, error: &toml::de::Error) -> TomlFileError {
+    let file = file.to_owned();
+    let message = error.message().trim().to_owned();
+    let line = error.span().map(|span| line_at(text, span.start));
+    if let Some((key, known)) = unknown_word(&message, "unknown field ") {
+        let nearest = nearest(&key, known.iter().map(String::as_str)).map(str::to_owned);
+        let line = line.filter(|&line| line_names(text, line, &key)).or_else(|| line_of_key(text, &key));
+        return TomlFileError::UnknownKey { file, line, key, nearest, known };
+    }
+    if let Some((value, known)) = unknown_word(&message, "unknown variant ") {
+        let nearest = nearest(&value, known.iter().map(String::as_str)).map(str::to_owned);
+        return TomlFileError::UnknownValue { file, line, value, nearest, known };
+    }
+    if let Some(rest) = message.strip_prefix("missing field ") {
+        return TomlFileError::MissingKey { file, line, key: rest.trim_matches('`').to_owned() };
+    }
+    let key = line.and_then(|line| key_on_line(text, line));
+    TomlFileError::Invalid { file, line, key, message }
+}
+
+/// Takes the word and the known ones out of serde's "unknown field `x`, expected one of `a`, `b`".
+fn unknown_word(message: &str, prefix: &str) -> Option<(String, Vec<String>)> {
+    let mut words = message.strip_prefix(prefix)?.split('`').skip(1).step_by(2).map(str::to_owned);
+    Some((words.next()?, words.collect()))
+}
+
+/// The number, from 1, of the line that holds the byte `offset`.
+fn line_at(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|&byte| byte == b'\n').count() + 1
+}
+
+fn line_names(text: &str, line: usize, key: &str) -> bool {
+    text.lines().nth(line - 1).is_some_and(|content| content.contains(key))
+}
+
+/// The first line that sets `key` or opens a table of that name, from 1.
+fn line_of_key(text: &str, key: &str) -> Option<usize> {
+    let opens = |content: &str| {
+        let rest = content.trim_start().trim_start_matches(['[', '"', '\'']);
+        rest.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(['=', ']', '.', '"', '\'']))
+    };
+    text.lines().position(opens).map(|index| index + 1)
+}
+
+/// The key that a line sets, when it sets one.
+fn key_on_line(text: &str, line: usize) -> Option<String> {
+    let (key, _) = text.lines().nth(line - 1)?.split_once('=')?;
+    let key = key.trim().trim_matches(['"', '\'']);
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (!key.is_empty() && key.chars().all(plain)).then(|| key.to_owned())
+}
+
+fn place(file: &str, line: Option<usize>) -> String {
+    line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"))
+}
+
+fn suggestion(nearest: Option<&str>, known: &[String]) -> String {
+    match nearest {
+        Some(nearest) => format!(": the nearest known is '{nearest}' (known: {})", known.join(", ")),
+        None => ": nothing is known here".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_units::ByteCount;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the reading is tested")]
+    struct Example {
+        schema: u32,
+        name: String,
+        policy: Policy,
+        member_size: Option<ByteCount>,
+        #[serde(default)]
+        line: Vec<Line>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum Policy {
+        WriteBack,
+        WriteThrough,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the reading is tested")]
+    struct Line {
+        size: ByteCount,
+        read_pct: u8,
+    }
+
+    #[test]
+    fn every_mistake_names_its_place() {
+        let good = "schema = 1\nname = 'x'\npolicy = 'write-back'\n";
+        let table = [
+            ("", "ok"),
+            ("[[line]]\nsize = '8KiB'\nread_pct = 67\n", "ok"),
+            (
+                "nmae = 'y'\n",
+                "f.toml:4: unknown key 'nmae': the nearest known is 'name' \
+                 (known: schema, name, policy, member_size, line)",
+            ),
+            (
+                "[[line]]\nsize = '8KiB'\nread_pct = 67\n\n[[line]]\nsise = '8KiB'\n",
+                "f.toml:9: unknown key 'sise': the nearest known is 'size' (known: size, read_pct)",
+            ),
+            (
+                "[[lines]]\nsize = '8KiB'\n",
+                "f.toml:4: unknown key 'lines': the nearest known is 'line' \
+                 (known: schema, name, policy, member_size, line)",
+            ),
+            ("[[line]]\nsize = '8KiB'\n", "f.toml:4: the key 'read_pct' is missing here: add it"),
+            (
+                "member_size = '8 Parsec'\n",
+                "f.toml:4: member_size: 'Parsec' in '8 Parsec' is not a unit here: write a size such as 64KiB, 8GB or 512",
+            ),
+            (
+                "[[line]]\nsize = 8192\nread_pct = 256\n",
+                "f.toml:6: read_pct: invalid value: integer `256`, expected u8",
+            ),
+        ];
+        for (more, expected) in table {
+            let said = parse::<Example>("f.toml", &format!("{good}{more}"), 1)
+                .map_or_else(|error| error.to_string(), |_| "ok".into());
+            assert_eq!(said, expected, "{more:?}");
+        }
+    }
+
+    #[test]
+    fn words_schema_and_syntax_are_checked() {
+        let table = [
+            (
+                "schema = 1\nname = 'x'\npolicy = 'writeback'\n",
+                "f.toml:3: unknown value 'writeback': the nearest known is 'write-back' (known: write-back, write-through)",
+            ),
+            ("schema = 2\nanything = 1\n", "f.toml: schema = 2 is not known: this program reads schema = 1"),
+            ("name = 'x'\n", "f.toml:1: the key 'schema' is missing here: add it"),
+            (
+                "schema = 1\nname = \n",
+                "f.toml:2: name: string values must be quoted, expected literal string",
+            ),
+        ];
+        for (text, expected) in table {
+            let said = parse::<Example>("f.toml", text, 1).unwrap_err().to_string();
+            assert_eq!(said, expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_word_is_the_first_that_is_most_alike() {
+        let words = ["restore", "database", "streaming"];
+        let table =
+            [("databse", "database"), ("streeming", "streaming"), ("restroe", "restore"), ("", "restore")];
+        for (word, expected) in table {
+            assert_eq!(nearest(word, words), Some(expected));
+        }
+        assert_eq!(nearest("anything", []), None);
+    }
+}
