@@ -134,11 +134,6 @@ impl Cache {
         (self.age.head != NIL).then_some(self.age.head)
     }
 
-    /// The slot that became dirty last.
-    pub(crate) fn newest_dirty(&self) -> Option<u32> {
-        (self.age.tail != NIL).then_some(self.age.tail)
-    }
-
     /// The next slot in order of age.
     pub(crate) fn next_dirty(&self, slot: u32) -> Option<u32> {
         let next = self.slots[slot as usize].next;

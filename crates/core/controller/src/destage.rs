@@ -37,8 +37,6 @@ pub(crate) struct Destage {
     pub(crate) urgent: VecDeque<u64>,
     /// The dirty share is on its way from the start mark down to the stop mark.
     draining: bool,
-    /// Blocks that became dirty before this sequence are due by age.
-    aged_before: u64,
     timer_set: bool,
 }
 
@@ -73,12 +71,11 @@ impl Controller {
     }
 
     fn wants_destage(&self) -> bool {
-        let Some(oldest) = self.cache.oldest_dirty() else { return false };
         self.destage.draining
             || !self.stalled.is_empty()
             || (!self.flushes.is_empty() && self.config.cache.memory == CacheMemory::Volatile)
             || !self.writes_back()
-            || self.cache[oldest].sequence < self.destage.aged_before
+            || self.oldest_due().is_some_and(|due| due <= self.now)
     }
 
     fn next_urgent(&mut self) -> Option<u64> {
@@ -228,33 +225,25 @@ impl Controller {
         }
     }
 
-    /// Sets the timer when a block becomes dirty and no older one has set it.
+    /// When the block that has been dirty longest has been so for long enough.
+    fn oldest_due(&self) -> Option<Nanos> {
+        self.cache.oldest_dirty().map(|slot| self.cache[slot].dirtied_at + self.config.cache.flush_after)
+    }
+
+    /// Sets the timer for the block that has been dirty longest, unless it is due: then it is on its way, and every
+    /// event looks again.
     fn set_age_timer(&mut self) {
-        let Some(newest) = self.cache.newest_dirty() else { return };
-        if !self.destage.timer_set && self.cache[newest].sequence >= self.destage.aged_before {
-            self.set_age_timer_at(self.now + self.config.cache.flush_after);
+        let Some(due) = self.oldest_due().filter(|due| *due > self.now) else { return };
+        if !self.destage.timer_set {
+            self.destage.timer_set = true;
+            // Blocks that became dirty shortly after one another are let grow old together.
+            let at = due.max(self.now + self.config.cache.flush_after / AGE_STEPS);
+            self.actions.push_back(Action::Timer { id: AGE_TIMER, at });
         }
     }
 
-    fn set_age_timer_at(&mut self, at: Nanos) {
-        self.destage.timer_set = true;
-        self.actions.push_back(Action::Timer { id: AGE_TIMER, at });
-    }
-
-    /// Marks what has been dirty for long enough as due, and sets the timer for the rest.
+    /// Takes in that blocks may have been dirty for long enough.
     pub(crate) fn age_timer_due(&mut self) {
         self.destage.timer_set = false;
-        let flush_after = self.config.cache.flush_after;
-        let mut next = self.cache.oldest_dirty();
-        while let Some(slot) = next {
-            let due = self.cache[slot].dirtied_at + flush_after;
-            if due > self.now {
-                // Blocks that become dirty shortly after one another are let grow old together.
-                self.set_age_timer_at(due.max(self.now + flush_after / AGE_STEPS));
-                return;
-            }
-            self.destage.aged_before = self.cache[slot].sequence + 1;
-            next = self.cache.next_dirty(slot);
-        }
     }
 }
