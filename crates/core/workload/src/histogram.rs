@@ -125,7 +125,9 @@ mod tests {
 
     fn histogram_of(values: &[u64]) -> LatencyHistogram {
         let mut histogram = LatencyHistogram::default();
-        values.iter().for_each(|&value| histogram.record_ns(value));
+        for &value in values {
+            histogram.record_ns(value);
+        }
         histogram
     }
 

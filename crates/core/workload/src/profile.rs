@@ -208,7 +208,7 @@ const BUILTIN_FILES: [(&str, &str); 25] = builtin_files![
     "md1200-streaming-media",
 ];
 
-/// The four StorageBench profiles have their short names to themselves, whatever else ends in them: they are what
+/// The four `StorageBench` profiles have their short names to themselves, whatever else ends in them: they are what
 /// studies run when nothing else is asked for.
 const SHORT_NAMES: [(&str, &str); 4] = [
     ("streaming", "storagebench-streaming"),
@@ -217,8 +217,9 @@ const SHORT_NAMES: [(&str, &str); 4] = [
     ("file-server", "storagebench-file-server"),
 ];
 
-/// How many names an error suggests.
+/// How many names an error suggests at most, and how alike they must be, compared with the most alike.
 const SUGGESTIONS: usize = 3;
+const SUGGESTION_LIKENESS_MIN: f64 = 0.9;
 
 /// Returns the workloads of the published evaluations, in the order of the papers' tables.
 pub fn builtin_workloads() -> Vec<Workload> {
@@ -229,7 +230,7 @@ pub fn builtin_workloads() -> Vec<Workload> {
     BUILTIN_FILES.map(read).into()
 }
 
-/// Returns the built-in workload called `name`: its full name, the short name of a StorageBench profile
+/// Returns the built-in workload called `name`: its full name, the short name of a `StorageBench` profile
 /// (`database`), or an ending that only one name has (`sql-log`).
 ///
 /// # Errors
@@ -260,14 +261,16 @@ fn find_name(name: &str, names: &[&str]) -> Result<usize, LookupError> {
     }
 }
 
-/// The names nearest to `name`; each is compared whole and without the suite it belongs to.
+/// The names most like `name`; each is compared whole and without the suite it belongs to.
 fn nearest_names(name: &str, names: &[&str]) -> Vec<String> {
-    let distance = |full: &str| {
+    let likeness = |full: &str| {
         let short = full.split_once('-').map_or(full, |(_, short)| short);
-        strsim::damerau_levenshtein(name, full).min(strsim::damerau_levenshtein(name, short))
+        toml_file::likeness(name, full).max(toml_file::likeness(name, short))
     };
     let mut ranked: Vec<&str> = names.to_vec();
-    ranked.sort_by_key(|full| distance(full));
+    ranked.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
+    let best = ranked.first().map_or(0.0, |full| likeness(full));
+    ranked.retain(|full| likeness(full) >= SUGGESTION_LIKENESS_MIN * best);
     ranked.truncate(SUGGESTIONS);
     ranked.into_iter().map(str::to_owned).collect()
 }

@@ -114,7 +114,8 @@ pub struct LatencyPoint {
 
 /// Percentiles at which a latency distribution is kept.
 pub const CURVE_PCT: [f64; 19] = [
-    0.0, 1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9, 99.99, 100.0,
+    0.0, 1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9, 99.99,
+    100.0,
 ];
 
 /// The figures of a measurement: each direction, and both together.

@@ -196,7 +196,10 @@ mod tests {
             (vec![good], "ok"),
             (vec![half, half], "ok"),
             (vec![half, half, AccessLine { share_pct: 0, ..good }], "ok"),
-            (vec![], "workload 'made-up' has no line: give at least one with size, share, read and random percent"),
+            (
+                vec![],
+                "workload 'made-up' has no line: give at least one with size, share, read and random percent",
+            ),
             (vec![half], "the shares of workload 'made-up' add up to 50 percent: make them 100"),
             (vec![good, half], "the shares of workload 'made-up' add up to 150 percent: make them 100"),
             (
@@ -221,7 +224,8 @@ mod tests {
             ),
         ];
         for (lines, expected) in table {
-            let said = spec(lines.clone()).validate().map_or_else(|error| error.to_string(), |()| "ok".into());
+            let said =
+                spec(lines.clone()).validate().map_or_else(|error| error.to_string(), |()| "ok".into());
             assert_eq!(said, expected, "{lines:?}");
         }
     }
@@ -230,7 +234,8 @@ mod tests {
     fn one_size_can_be_replaced_and_a_mix_cannot() {
         let small = AccessLine { share_pct: 40, ..AccessLine::plain(4096, 100, 0) };
         let large = AccessLine { share_pct: 60, ..AccessLine::plain(65536, 100, 0) };
-        let replaced = spec(vec![small, AccessLine { share_pct: 60, ..small }]).with_block_bytes(8192).unwrap();
+        let replaced =
+            spec(vec![small, AccessLine { share_pct: 60, ..small }]).with_block_bytes(8192).unwrap();
         assert!(replaced.lines.iter().all(|line| line.bytes == 8192));
         assert_eq!(replaced.lines[0].alignment_bytes(), 8192);
         let mixed = spec(vec![small, large]).with_block_bytes(8192);

@@ -55,9 +55,11 @@ pub(crate) struct RequestStream {
 impl ReadyLine {
     fn new(line: &AccessLine, config: &DriverConfig) -> Result<Self, DriverError> {
         let align_bytes = u64::from(line.alignment_bytes());
-        let spare_bytes = config.region.get().checked_sub(u64::from(line.bytes)).ok_or(
-            DriverError::RegionTooSmall { region: config.region, request_bytes: line.bytes },
-        )?;
+        let spare_bytes = config
+            .region
+            .get()
+            .checked_sub(u64::from(line.bytes))
+            .ok_or(DriverError::RegionTooSmall { region: config.region, request_bytes: line.bytes })?;
         Ok(Self {
             bytes: line.bytes,
             read_pct: line.read_pct,
@@ -244,7 +246,9 @@ mod tests {
         let count = 64_000;
         let requests = take(&spec(vec![AccessLine::plain(4096, 100, 100)]), &config(64 * 4096, 5), count);
         let mut hits = [0u64; 64];
-        requests.iter().for_each(|r| hits[(r.offset_bytes / 4096) as usize] += 1);
+        for request in &requests {
+            hits[(request.offset_bytes / 4096) as usize] += 1;
+        }
         let chi2: f64 = hits.iter().map(|&n| (n as f64 - 1000.0).powi(2) / 1000.0).sum();
         assert!(chi2 < 104.0, "chi square {chi2} with 63 degrees of freedom");
     }
@@ -274,11 +278,26 @@ mod tests {
     fn what_a_target_refuses_is_named() {
         let good = AccessLine::plain(4096, 100, 100);
         let table = [
-            (AccessLine { bytes: 1000, ..good }, "line 1 of workload 'made-up' has size = 1000: make it a multiple of the target's block of 512 bytes"),
-            (AccessLine { align_bytes: Some(100), ..good }, "line 1 of workload 'made-up' has align = 100: make it a multiple of the target's block of 512 bytes"),
-            (AccessLine { reply_bytes: 64, ..good }, "line 1 of workload 'made-up' has reply = 64: replies exist on network targets only, leave it out for storage"),
-            (AccessLine { bytes: 1 << 20, ..good }, "the region of 64 KiB is smaller than one request of 1048576 bytes"),
-            (AccessLine { share_pct: 99, ..good }, "the shares of workload 'made-up' add up to 99 percent: make them 100"),
+            (
+                AccessLine { bytes: 1000, ..good },
+                "line 1 of workload 'made-up' has size = 1000: make it a multiple of the target's block of 512 bytes",
+            ),
+            (
+                AccessLine { align_bytes: Some(100), ..good },
+                "line 1 of workload 'made-up' has align = 100: make it a multiple of the target's block of 512 bytes",
+            ),
+            (
+                AccessLine { reply_bytes: 64, ..good },
+                "line 1 of workload 'made-up' has reply = 64: replies exist on network targets only, leave it out for storage",
+            ),
+            (
+                AccessLine { bytes: 1 << 20, ..good },
+                "the region of 64 KiB is smaller than one request of 1048576 bytes",
+            ),
+            (
+                AccessLine { share_pct: 99, ..good },
+                "the shares of workload 'made-up' add up to 99 percent: make them 100",
+            ),
         ];
         for (line, expected) in table {
             let error = RequestStream::new(&spec(vec![line]), &config(65536, 1)).unwrap_err();

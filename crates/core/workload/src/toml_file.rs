@@ -92,11 +92,14 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str, supported: u32) -> Res
 
 /// Returns the one of `candidates` that is spelt most like `word`, the first of several; `None` without candidates.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
+    // The reverse makes the first of equals win: `max_by` keeps the last.
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    candidates.into_iter().rev().max_by(|a, b| likeness(word, a).total_cmp(&likeness(word, b)))
+}
+
+/// How alike two words are spelt, from 0 to 1 (Jaro-Winkler: letters in common, their order, the same beginning).
+pub(crate) fn likeness(word: &str, other: &str) -> f64 {
+    strsim::jaro_winkler(word, other)
 }
 
 /// Turns what `serde` and `toml` said into an error of ours.
@@ -242,7 +245,10 @@ mod tests {
             ),
             ("schema = 2\nanything = 1\n", "f.toml: schema = 2 is not known: this program reads schema = 1"),
             ("name = 'x'\n", "f.toml:1: the key 'schema' is missing here: add it"),
-            ("schema = 1\nname = \n", "f.toml:2: name: string values must be quoted, expected literal string"),
+            (
+                "schema = 1\nname = \n",
+                "f.toml:2: name: string values must be quoted, expected literal string",
+            ),
         ];
         for (text, expected) in table {
             let said = parse::<Example>("f.toml", text, 1).unwrap_err().to_string();
@@ -251,9 +257,10 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_word_is_the_first_with_the_fewest_changes() {
+    fn the_nearest_word_is_the_first_that_is_most_alike() {
         let words = ["restore", "database", "streaming"];
-        let table = [("databse", "database"), ("streeming", "streaming"), ("restroe", "restore"), ("", "restore")];
+        let table =
+            [("databse", "database"), ("streeming", "streaming"), ("restroe", "restore"), ("", "restore")];
         for (word, expected) in table {
             assert_eq!(nearest(word, words), Some(expected));
         }
