@@ -8,6 +8,7 @@
 //! other (asserted, as safe Rust demands it of slices).
 #![allow(unsafe_code)]
 
+use raidlab_raid::kernel;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::io;
 use std::ops::Range;
@@ -123,6 +124,7 @@ const SOURCES_PER_CALL: usize = 32;
 
 /// Computes `destinations[r] (+)= sum of coefficients[r][s] * sources[s]`, each piece `bytes` long. `pieces` holds
 /// `rows` destinations (one or two), then the sources; `coefficients` one row of one per source for each destination.
+/// All pieces come from [`Arena::address`] with this length, and their arenas still are.
 ///
 /// # Panics
 /// If a destination overlaps a source or another destination.
@@ -133,5 +135,83 @@ pub(crate) fn combine_pieces(bytes: usize, pieces: &[Piece], rows: usize, coeffi
         let apart = pieces[row + 1..].iter().all(|other| address.abs_diff(other.start.addr()) >= bytes);
         assert!(apart, "a destination overlaps a source or another destination");
     }
-    let _ = (sources, coefficients, accumulate, SOURCES_PER_CALL);
+    // SAFETY: each piece lies within a living arena; destinations overlap nothing, as just asserted; the thread
+    // that runs this is the only one with arenas, and the kernel has no I/O on what the controller combines.
+    let [first, second] = [0, 1].map(|row| match destinations.get(row) {
+        Some(piece) => unsafe { std::slice::from_raw_parts_mut(piece.start, bytes) },
+        None => &mut [],
+    });
+    let mut both = [first, second];
+    if sources.is_empty() {
+        return kernel::combine(&mut both[..rows], &[], &[], accumulate);
+    }
+    let mut row_coefficients = [0; 2 * SOURCES_PER_CALL];
+    for (call, chunk) in sources.chunks(SOURCES_PER_CALL).enumerate() {
+        let mut slices: [&[u8]; SOURCES_PER_CALL] = [&[]; SOURCES_PER_CALL];
+        for (slice, piece) in slices.iter_mut().zip(chunk) {
+            // SAFETY: as above; sources may overlap each other, which shared slices allow.
+            *slice = unsafe { std::slice::from_raw_parts(piece.start, bytes) };
+        }
+        for row in 0..rows {
+            let from = row * sources.len() + call * SOURCES_PER_CALL;
+            row_coefficients[row * chunk.len()..][..chunk.len()].copy_from_slice(&coefficients[from..][..chunk.len()]);
+        }
+        kernel::combine(
+            &mut both[..rows],
+            &slices[..chunk.len()],
+            &row_coefficients[..rows * chunk.len()],
+            accumulate || call > 0,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arenas_are_zero_aligned_and_bounded() {
+        let mut arena = Arena::new(5000).expect("two pages can be mapped");
+        assert_eq!(arena.bytes(), 8192);
+        assert_eq!(arena.address(0, 8192).addr() % ALIGNMENT_BYTES, 0);
+        assert!(arena.slice(0..8192).iter().all(|byte| *byte == 0));
+        arena.slice_mut(4096..4100).copy_from_slice(b"data");
+        assert_eq!(arena.slice(4095..4101), b"\0data\0");
+        let outside = std::panic::catch_unwind(|| arena.address(8000, 193));
+        assert!(outside.is_err(), "a range past the end is refused");
+        assert_eq!(Arena::new(0).expect("nothing can be mapped").bytes(), 0);
+    }
+
+    #[test]
+    fn combinations_of_more_sources_than_one_call_takes_are_right() {
+        const SOURCES: usize = 2 * SOURCES_PER_CALL + 3;
+        let mut arena = Arena::new(4096 * (SOURCES as u64 + 2)).expect("memory can be mapped");
+        for (index, byte) in arena.slice_mut(8192..4096 * (SOURCES as u64 + 2)).iter_mut().enumerate() {
+            *byte = (index * 7 + index / 4096) as u8;
+        }
+        let pieces: Vec<Piece> =
+            (0..SOURCES as u64 + 2).map(|page| Piece { start: arena.address(page * 4096, 4096) }).collect();
+        // The first row is the XOR of all sources, the second picks the last source.
+        let mut coefficients = vec![1; SOURCES];
+        coefficients.extend(vec![0; SOURCES - 1]);
+        coefficients.push(1);
+        combine_pieces(4096, &pieces, 2, &coefficients, false);
+        let xor = |at: u64| {
+            (0..SOURCES as u64).fold(0, |sum, page| sum ^ arena.slice((page + 2) * 4096..(page + 3) * 4096)[at as usize])
+        };
+        assert!((0..4096).all(|at| arena.slice(0..4096)[at as usize] == xor(at)));
+        let last = (SOURCES as u64 + 1) * 4096;
+        assert_eq!(arena.slice(4096..8192), arena.slice(last..last + 4096));
+    }
+
+    #[test]
+    fn overlapping_destinations_are_refused() {
+        let arena = Arena::new(8192).expect("two pages can be mapped");
+        let piece = |at| Piece { start: arena.address(at, 512) };
+        for pieces in [[piece(0), piece(511)], [piece(100), piece(0)], [piece(0), piece(0)]] {
+            let overlapping = std::panic::catch_unwind(|| combine_pieces(512, &pieces, 1, &[1], false));
+            assert!(overlapping.is_err());
+        }
+        combine_pieces(512, &[piece(0), piece(512)], 1, &[1], false);
+    }
 }

@@ -104,7 +104,7 @@ pub enum MembersError {
         /// What the system said.
         source: io::Error,
     },
-    /// io_uring can't be used.
+    /// `io_uring` can't be used.
     #[error(transparent)]
     Ring(#[from] RingError),
     /// No memory for the buffer of zeros.
@@ -120,7 +120,7 @@ pub enum MembersError {
     Cancelled,
 }
 
-/// io_uring can't be set up or used.
+/// `io_uring` can't be set up or used.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "can't {doing}: {source}; io_uring needs Linux 5.11 or later, must not be switched off \
@@ -180,7 +180,7 @@ pub enum ArrayError {
         /// What the system said.
         source: io::Error,
     },
-    /// io_uring can't be used.
+    /// `io_uring` can't be used.
     #[error(transparent)]
     Ring(#[from] RingError),
     /// The workload's region is larger than the volume.

@@ -243,9 +243,7 @@ impl HostPort for ScriptHost {
         let tag = completion.tag;
         let request = self.running[tag.0 as usize].take().expect("only requests in flight are completed");
         let bytes = match &self.ops[request] {
-            ScriptOp::Read { .. } => {
-                buffers.slot(tag)[..self.length(&self.ops[request]) as usize].to_vec()
-            }
+            ScriptOp::Read { .. } => buffers.slot(tag)[..self.length(&self.ops[request]) as usize].to_vec(),
             ScriptOp::Write { .. } | ScriptOp::Flush => Vec::new(),
         };
         self.results[request] = Some(completion.result.map(|()| bytes));

@@ -1,4 +1,4 @@
-//! The real world: bytes, files, a clock and one io_uring around the pure array controller.
+//! The real world: bytes, files, a clock and one `io_uring` around the pure array controller.
 //!
 //! The controller says what to do; this crate does it and says what happened. Everything runs on one thread:
 //! ```text
@@ -14,7 +14,7 @@
 //!
 //! Invariants: no allocation and no lock per I/O once the tables have grown to the depth in use; memory that the
 //! kernel may still touch is never unmapped; every member I/O is reported to the controller exactly once.
-//! `unsafe` is confined to `arena` (mapped memory) and `ring` (io_uring).
+//! `unsafe` is confined to `arena` (mapped memory) and `ring` (`io_uring`).
 #![deny(unsafe_code)]
 
 mod arena;
@@ -33,4 +33,4 @@ pub use host::{DriverHost, HostPort, HostPortNeeds, HostStep, ScriptHost, Script
 pub use mark::DATA_OFFSET_BYTES;
 pub use members::{CreateOptions, Existing, Members};
 pub use memory::HostBuffers;
-pub use world::{ArrayOutcome, ArrayWorld, RunProgress};
+pub use world::{ArrayOutcome, ArrayWorld};

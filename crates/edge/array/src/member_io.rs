@@ -49,7 +49,7 @@ impl MemberPort {
     /// Sets the ring up over `members`.
     ///
     /// # Errors
-    /// [`ArrayError::Ring`] if there is no io_uring.
+    /// [`ArrayError::Ring`] if there is no `io_uring`.
     pub(crate) fn new(members: Members, block_size: BlockSize) -> Result<Self, ArrayError> {
         let ring = Ring::new(&members.descriptors())?;
         Ok(Self { ring, slots: Vec::new(), done: Vec::new(), members, block_size })
@@ -79,7 +79,12 @@ impl MemberPort {
     ///
     /// # Errors
     /// [`RingError`] if a full queue can't be submitted.
-    pub(crate) fn issue(&mut self, io: &MemberIo, segments: &[Segment], memory: &Memory) -> Result<(), RingError> {
+    pub(crate) fn issue(
+        &mut self,
+        io: &MemberIo,
+        segments: &[Segment],
+        memory: &Memory,
+    ) -> Result<(), RingError> {
         let index = io.id.0 as usize;
         if self.slots.len() <= index {
             self.slots.resize_with(index + 1, IoSlot::default);

@@ -74,7 +74,8 @@ impl Members {
     ) -> Result<Self, MembersError> {
         check_list(paths)?;
         let bytes = options.member_bytes;
-        let too_long = bytes.get().checked_add(DATA_OFFSET_BYTES).is_none_or(|all| i64::try_from(all).is_err());
+        let too_long =
+            bytes.get().checked_add(DATA_OFFSET_BYTES).is_none_or(|all| i64::try_from(all).is_err());
         if bytes == ByteCount::ZERO || !bytes.get().is_multiple_of(UNIT_BYTES) || too_long {
             return Err(MembersError::BadSize { bytes });
         }
@@ -222,7 +223,9 @@ impl Members {
             Mark { state, set, index, count, data_bytes: member.data_bytes }.encode(&mut block.0);
             let written = rustix::io::pwrite(&member.file, &block.0, 0)
                 .map_err(io::Error::from)
-                .and_then(|bytes| if bytes == MARK_BYTES { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) })
+                .and_then(
+                    |bytes| if bytes == MARK_BYTES { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) },
+                )
                 .and_then(|()| member.file.sync_all());
             written.map_err(|source| failed("write to", &member.path, source))?;
         }
@@ -285,7 +288,8 @@ fn check_space(paths: &[PathBuf], data_bytes: ByteCount) -> Result<(), MembersEr
     let mut wanted: BTreeMap<u64, u64> = BTreeMap::new();
     for path in paths {
         let folder = folder_of(path);
-        let (device, available) = space_of(folder).map_err(|error| failed("use the folder", folder, error.into()))?;
+        let (device, available) =
+            space_of(folder).map_err(|error| failed("use the folder", folder, error.into()))?;
         let needed = wanted.entry(device).or_default();
         *needed = needed.saturating_add(each);
         if *needed > available {
@@ -368,11 +372,12 @@ fn read_mark(path: &Path) -> Result<Mark, MembersError> {
 }
 
 fn open_member(path: &Path, mark: &Mark) -> Result<Member, MembersError> {
-    let file: File = match rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty()) {
-        Ok(descriptor) => descriptor.into(),
-        Err(Errno::INVAL) => return Err(MembersError::NoDirectIo { path: path.to_owned() }),
-        Err(error) => return Err(failed("open", path, error.into())),
-    };
+    let file: File =
+        match rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty()) {
+            Ok(descriptor) => descriptor.into(),
+            Err(Errno::INVAL) => return Err(MembersError::NoDirectIo { path: path.to_owned() }),
+            Err(error) => return Err(failed("open", path, error.into())),
+        };
     let facts = file.metadata().map_err(|source| failed("look at", path, source))?;
     let (found, expected) = (ByteCount(facts.len()), mark.data_bytes + ByteCount(DATA_OFFSET_BYTES));
     if found != expected {

@@ -59,7 +59,11 @@ impl HostBuffers {
     /// Takes in that the request `tag` of `bytes` goes to the controller.
     pub(crate) fn begin(&mut self, tag: HostTag, bytes: u64) {
         assert!(tag.0 < self.slots(), "request {} is beyond the {} slots of its host", tag.0, self.slots());
-        assert!(bytes <= self.slot_bytes, "a request of {bytes} bytes exceeds the slot of {}", self.slot_bytes);
+        assert!(
+            bytes <= self.slot_bytes,
+            "a request of {bytes} bytes exceeds the slot of {}",
+            self.slot_bytes
+        );
         let before = self.in_flight[tag.0 as usize].replace(bytes);
         assert!(before.is_none(), "request {} is in flight already", tag.0);
     }
@@ -122,8 +126,16 @@ impl Memory {
     ///
     /// # Errors
     /// [`ArrayError::Memory`] if there is too little.
-    pub(crate) fn provide_host(&mut self, slots: u32, slot_bytes: u64, ring: &mut Ring) -> Result<(), ArrayError> {
-        assert!(self.host.in_flight.iter().all(Option::is_none), "host buffers change under requests in flight");
+    pub(crate) fn provide_host(
+        &mut self,
+        slots: u32,
+        slot_bytes: u64,
+        ring: &mut Ring,
+    ) -> Result<(), ArrayError> {
+        assert!(
+            self.host.in_flight.iter().all(Option::is_none),
+            "host buffers change under requests in flight"
+        );
         if self.host.slots() >= slots && self.host.slot_bytes >= slot_bytes {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! One io_uring: set-up with graceful downgrade, registered files and buffers, submission and waiting.
+//! One `io_uring`: set-up with graceful downgrade, registered files and buffers, submission and waiting.
 //!
 //! The ring is used by the thread that made it and no other, which lets the kernel skip locks
 //! (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1); older kernels get what they have. An entry names its memory by
@@ -67,9 +67,9 @@ pub(crate) struct Done {
     pub(crate) result: Result<u32, Errno>,
 }
 
-/// One io_uring with its files.
+/// One `io_uring` with its files.
 pub(crate) struct Ring {
-    ring: IoUring,
+    inner: IoUring,
     in_flight: u32,
     unsubmitted: u32,
 }
@@ -90,12 +90,12 @@ impl Ring {
         ring.submitter()
             .register_files(files)
             .map_err(|source| RingError { doing: "register the member files with io_uring", source })?;
-        Ok(Self { ring, in_flight: 0, unsubmitted: 0 })
+        Ok(Self { inner: ring, in_flight: 0, unsubmitted: 0 })
     }
 
     /// Makes a table of `count` registered buffers, all empty. Returns whether this kernel has such tables.
     pub(crate) fn make_buffer_table(&mut self, count: u16) -> bool {
-        match self.ring.submitter().register_buffers_sparse(u32::from(count)) {
+        match self.inner.submitter().register_buffers_sparse(u32::from(count)) {
             Ok(()) => true,
             Err(error) => {
                 tracing::info!(%error, "no table of registered buffers; buffers are mapped per I/O");
@@ -108,12 +108,12 @@ impl Ring {
     /// registered or until the ring is dropped.
     ///
     /// # Errors
-    /// What the system said, usually that RLIMIT_MEMLOCK is too low.
+    /// What the system said, usually that `RLIMIT_MEMLOCK` is too low.
     pub(crate) fn register_buffers(&mut self, first: u16, buffers: &[IoVec]) -> io::Result<()> {
         // SAFETY: `IoVec` has the layout of `struct iovec`; the caller keeps the memory mapped.
         unsafe {
             let list = std::slice::from_raw_parts(buffers.as_ptr().cast(), buffers.len());
-            self.ring.submitter().register_buffers_update(u32::from(first), list, None)
+            self.inner.submitter().register_buffers_update(u32::from(first), list, None)
         }
     }
 
@@ -156,7 +156,7 @@ impl Ring {
         loop {
             // SAFETY: callers keep the memory that the entry names until its completion, and never drop it
             // before `quiesce`.
-            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+            if unsafe { self.inner.submission().push(entry) }.is_ok() {
                 self.in_flight += 1;
                 self.unsubmitted += 1;
                 return Ok(());
@@ -172,16 +172,15 @@ impl Ring {
     /// [`RingError`] if the kernel refuses the submission.
     pub(crate) fn enter(&mut self, timeout: Option<NanoSpan>) -> Result<(), RingError> {
         let outcome = match timeout {
-            None => self.ring.submit(),
+            None => self.inner.submit(),
             Some(span) => {
-                let limit = Timespec::new()
-                    .sec(span.get() / 1_000_000_000)
-                    .nsec((span.get() % 1_000_000_000) as u32);
+                let limit =
+                    Timespec::new().sec(span.get() / 1_000_000_000).nsec((span.get() % 1_000_000_000) as u32);
                 let arguments = SubmitArgs::new().timespec(&limit);
-                self.ring.submitter().submit_with_args(1, &arguments)
+                self.inner.submitter().submit_with_args(1, &arguments)
             }
         };
-        self.unsubmitted = self.ring.submission().len() as u32;
+        self.unsubmitted = self.inner.submission().len() as u32;
         match outcome {
             Ok(_) => Ok(()),
             Err(error) => match Errno::from_io_error(&error) {
@@ -195,7 +194,7 @@ impl Ring {
     /// Appends all completions that are there to `out`.
     pub(crate) fn reap(&mut self, out: &mut Vec<Done>) {
         let before = out.len();
-        out.extend(self.ring.completion().map(|entry| Done {
+        out.extend(self.inner.completion().map(|entry| Done {
             user: entry.user_data(),
             result: u32::try_from(entry.result()).map_err(|_| Errno::from_raw_os_error(-entry.result())),
         }));

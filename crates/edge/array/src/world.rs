@@ -19,8 +19,8 @@ use crate::member_io::MemberPort;
 use crate::members::Members;
 use crate::memory::Memory;
 use raidlab_controller::{
-    Action, ArrayConfig, Controller, Counters, HostCompletion, HostRequest, MemberCache, MemberError, MemberIo,
-    MemberIoId, MemberOp, MemorySteps, MemoryTask, Notice, Segment, TimerId,
+    Action, ArrayConfig, Controller, Counters, HostCompletion, HostRequest, MemberCache, MemberError,
+    MemberIo, MemberIoId, MemberOp, MemorySteps, MemoryTask, Notice, Segment, TimerId,
 };
 use raidlab_raid::FailuresSurvived;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, NanoSpan, Nanos};
@@ -84,7 +84,7 @@ impl ArrayWorld {
     /// be as [`Members::create`] or [`Members::clear`] left them, or as an array of the same configuration did.
     ///
     /// # Errors
-    /// [`ArrayError`]: no valid configuration, members that do not fit it, no memory, no io_uring.
+    /// [`ArrayError`]: no valid configuration, members that do not fit it, no memory, no `io_uring`.
     pub fn new(config: &ArrayConfig, members: Members) -> Result<Self, ArrayError> {
         let controller = Controller::new(config)?;
         check_members(config, &members)?;
@@ -129,7 +129,7 @@ impl ArrayWorld {
         let drain = self.drain(cancel)?;
         Ok(ArrayOutcome {
             measurement: driver.measurement(),
-            counters: self.controller.counters() - counters,
+            counters: since(self.controller.counters(), counters),
             cpu: cpu_time() - cpu,
             wall,
             drain,
@@ -143,7 +143,11 @@ impl ArrayWorld {
     /// # Errors
     /// [`ArrayError::Cancelled`] when `cancel` is set: nothing of the port is in flight then. Otherwise no memory for
     /// the port's buffers, or a failing ring.
-    pub fn serve<P: HostPort + ?Sized>(&mut self, port: &mut P, cancel: &AtomicBool) -> Result<(), ArrayError> {
+    pub fn serve<P: HostPort + ?Sized>(
+        &mut self,
+        port: &mut P,
+        cancel: &AtomicBool,
+    ) -> Result<(), ArrayError> {
         let needs = port.needs();
         self.memory.provide_host(needs.slots, needs.slot_bytes.get(), self.members.ring_mut())?;
         loop {
@@ -228,7 +232,7 @@ impl ArrayWorld {
         &self.notices
     }
 
-    /// Whether member I/O works on registered buffers; where RLIMIT_MEMLOCK is too low it costs more per I/O.
+    /// Whether member I/O works on registered buffers; where `RLIMIT_MEMLOCK` is too low it costs more per I/O.
     pub fn has_registered_buffers(&self) -> bool {
         self.memory.is_registered()
     }
@@ -358,4 +362,16 @@ fn check_members(config: &ArrayConfig, members: &Members) -> Result<(), ArrayErr
 fn cpu_time() -> NanoSpan {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     NanoSpan(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// What was counted between two looks at the counters.
+fn since(now: Counters, before: Counters) -> Counters {
+    Counters {
+        member_reads: now.member_reads - before.member_reads,
+        member_writes: now.member_writes - before.member_writes,
+        member_flushes: now.member_flushes - before.member_flushes,
+        cache_hit_blocks: now.cache_hit_blocks - before.cache_hit_blocks,
+        copy_bytes: now.copy_bytes - before.copy_bytes,
+        parity_bytes: now.parity_bytes - before.parity_bytes,
+    }
 }

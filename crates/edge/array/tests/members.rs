@@ -84,12 +84,13 @@ fn a_replaced_member_behind_a_link_is_refused() {
     assert!(target.exists());
 }
 
+type Check = fn(&MembersError) -> bool;
+
 #[test]
 fn what_can_not_be_made_is_refused_and_leaves_nothing_behind() {
     let folder = folder();
     let inside = Members::paths_in(folder.path(), 2);
     let with_size = |bytes| CreateOptions { member_bytes: ByteCount(bytes), existing: Existing::Refuse };
-    type Check = fn(&MembersError) -> bool;
     let rows: Vec<(&str, Vec<PathBuf>, CreateOptions, Check)> = vec![
         ("no members", vec![], REFUSE, |e| matches!(e, MembersError::NoMembers)),
         ("one path twice", vec![inside[0].clone(), inside[0].clone()], REFUSE, |e| {
@@ -100,12 +101,18 @@ fn what_can_not_be_made_is_refused_and_leaves_nothing_behind() {
         ("beyond any file", inside.clone(), with_size(u64::MAX - 4095), |e| {
             matches!(e, MembersError::BadSize { .. })
         }),
-        ("a full disk", inside.clone(), with_size(1 << 60), |e| {
-            matches!(e, MembersError::NoSpace { needed, available, .. } if needed > available && available.get() > 0)
-        }),
-        ("a missing folder", Members::paths_in(&folder.path().join("absent"), 1), REFUSE, |e| {
-            matches!(e, MembersError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
-        }),
+        (
+            "a full disk",
+            inside.clone(),
+            with_size(1 << 60),
+            |e| matches!(e, MembersError::NoSpace { needed, available, .. } if needed > available && available.get() > 0),
+        ),
+        (
+            "a missing folder",
+            Members::paths_in(&folder.path().join("absent"), 1),
+            REFUSE,
+            |e| matches!(e, MembersError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound),
+        ),
         ("a folder that nobody can write", Members::paths_in(Path::new("/proc"), 1), REFUSE, |e| {
             matches!(e, MembersError::Io { .. } | MembersError::NoSpace { .. })
         }),

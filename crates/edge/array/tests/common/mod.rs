@@ -4,10 +4,13 @@
 //! multiplies bit by bit. [`check_redundancy`] reads the member files and holds every stripe to its definition:
 //! copies equal, P the XOR of the data, Q the sum of `2^i` times strip `i`.
 
+#![allow(unreachable_pub, reason = "a test's module is a crate of its own")]
+
 use raidlab_array::{CreateOptions, DATA_OFFSET_BYTES, Existing, Members, ScriptOp, ScriptResult};
 use raidlab_controller::{
-    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, Counters, HostOp, HostRequest,
-    HostTag, IoPolicy, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, ReadPolicy, WritePolicy,
+    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, Counters, HostOp,
+    HostRequest, HostTag, IoPolicy, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, ReadPolicy,
+    WritePolicy,
 };
 use raidlab_raid::{Layout, LayoutSpec, StripUnit, build_layout};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
@@ -76,9 +79,7 @@ pub fn random_script(seed: u64, volume: BlockCount, count: usize) -> Vec<ScriptO
         match random.below(20) {
             0 => ScriptOp::Flush,
             1..10 => ScriptOp::Read { lba, blocks: BlockCount(blocks) },
-            kind => {
-                ScriptOp::Write { lba, bytes: random.bytes(blocks * BLOCK.bytes()), fua: kind == 10 }
-            }
+            kind => ScriptOp::Write { lba, bytes: random.bytes(blocks * BLOCK.bytes()), fua: kind == 10 },
         }
     };
     (0..count).map(|_| next()).collect()
