@@ -217,6 +217,11 @@ impl Controller {
         }
     }
 
+    /// Marks all that is dirty as due.
+    pub(crate) fn destage_all(&mut self) {
+        self.destage.aged_before = self.cache.next_sequence();
+    }
+
     /// Marks what has been dirty for long enough as due.
     pub(crate) fn age_timer_due(&mut self) {
         self.destage.timer_set = false;
@@ -225,7 +230,7 @@ impl Controller {
         while let Some(slot) = next
             && due(self.cache[slot].dirtied_at)
         {
-            self.destage.aged_before = self.cache[slot].sequence + 1;
+            self.destage.aged_before = self.destage.aged_before.max(self.cache[slot].sequence + 1);
             next = self.cache.next_dirty(slot);
         }
     }

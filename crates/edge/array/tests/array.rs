@@ -257,7 +257,7 @@ fn members_that_do_not_fit_the_configuration_are_refused() {
     let members = Members::open(&Members::paths_in(folder.path(), 5)).expect("the members are there");
     let error = ArrayWorld::new(&larger, members).expect_err("the members are too small");
     assert!(matches!(error, ArrayError::MemberTooSmall { .. }));
-    let nonsense = ArrayConfig { level: "42".to_owned(), ..config };
+    let nonsense = ArrayConfig { staging_size: ByteCount(4096), ..config };
     let members = Members::open(&Members::paths_in(folder.path(), 5)).expect("the members are there");
     assert!(matches!(ArrayWorld::new(&nonsense, members), Err(ArrayError::Config(_))));
 }
