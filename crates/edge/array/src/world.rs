@@ -246,7 +246,7 @@ impl ArrayWorld {
     /// Hands the controller the ends of member I/Os and the timers that are due, and does what follows.
     fn take_in_members(&mut self) -> Result<(), RingError> {
         let now = self.now();
-        self.members.reap(&mut self.ended);
+        self.members.reap(&mut self.ended)?;
         for (id, result) in self.ended.drain(..) {
             self.controller.handle_member_completion(now, id, result);
         }
