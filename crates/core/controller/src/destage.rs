@@ -219,9 +219,8 @@ impl Controller {
     }
 
     fn fail_writes_under_way(&mut self, lba: Lba, blocks: BlockCount) {
-        let overlaps = |request: &Request| {
-            request.lba.0 < lba.0 + blocks.0 && lba.0 < request.lba.0 + request.blocks.0
-        };
+        let overlaps =
+            |request: &Request| request.lba.0 < lba.0 + blocks.0 && lba.0 < request.lba.0 + request.blocks.0;
         let writes = self.requests.iter_mut().filter(|request| request.active && request.placed > 0);
         for request in writes.filter(|request| overlaps(request)) {
             request.error.get_or_insert(HostError::ArrayFailed { lba });
@@ -241,6 +240,11 @@ impl Controller {
         self.actions.push_back(Action::Timer { id: AGE_TIMER, at });
     }
 
+    /// Marks all that is dirty as due.
+    pub(crate) fn destage_all(&mut self) {
+        self.destage.aged_before = self.cache.next_sequence();
+    }
+
     /// Marks what has been dirty for long enough as due, and sets the timer for the rest.
     pub(crate) fn age_timer_due(&mut self) {
         self.destage.timer_set = false;
@@ -253,7 +257,7 @@ impl Controller {
                 self.set_age_timer_at(due.max(self.now + flush_after / AGE_STEPS));
                 return;
             }
-            self.destage.aged_before = self.cache[slot].sequence + 1;
+            self.destage.aged_before = self.destage.aged_before.max(self.cache[slot].sequence + 1);
             next = self.cache.next_dirty(slot);
         }
     }
