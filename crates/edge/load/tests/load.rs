@@ -235,6 +235,9 @@ impl Engine for FakeEngine {
         self.ios[io.slot as usize] = io;
         self.queue.push(io.slot);
     }
+    fn flush(&mut self) -> Result<(), Errno> {
+        Ok(())
+    }
     fn reap(&mut self, _at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
         let Some(slot) = self.queue.pop() else { return Ok(()) };
         self.served += 1;
