@@ -284,7 +284,8 @@ impl<E: Engine> Run<'_, E> {
                 DriverStep::Finished => return Ok(None),
             }
             queued += 1;
-            if queued == SUBMIT_BATCH {
+            // The last batch goes with the call that waits.
+            if queued == SUBMIT_BATCH && self.engine.in_flight() < self.engine.iodepth_max() {
                 queued = 0;
                 self.engine.flush().map_err(self.cannot("submit requests"))?;
                 now = self.clock.now();

@@ -245,6 +245,9 @@ impl Engine for FakeEngine {
         done.push(Completion { slot, failure });
         Ok(())
     }
+    fn iodepth_max(&self) -> u32 {
+        self.ios.len() as u32
+    }
     fn in_flight(&self) -> u32 {
         self.queue.len() as u32
     }

@@ -96,6 +96,9 @@ pub trait Engine {
     /// What the system answers if it can't be waited for at all; failed requests are completions.
     fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno>;
 
+    /// The most requests that it can have in flight.
+    fn iodepth_max(&self) -> u32;
+
     /// Requests taken in that did not end yet.
     fn in_flight(&self) -> u32;
 

@@ -90,6 +90,10 @@ impl Engine for SyncEngine<'_> {
         Ok(())
     }
 
+    fn iodepth_max(&self) -> u32 {
+        1
+    }
+
     fn in_flight(&self) -> u32 {
         u32::from(self.waiting)
     }

@@ -227,6 +227,10 @@ impl Engine for UringEngine<'_> {
         }
     }
 
+    fn iodepth_max(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     fn in_flight(&self) -> u32 {
         self.in_flight
     }
