@@ -164,18 +164,16 @@ impl Controller {
             let mut uses = UnitUse::IDLE;
             let is_data = unit < data_strips;
             match plan {
-                Plan::Store => {}
                 Plan::ReadModifyWrite if is_data => uses.read = view.touched,
                 Plan::ReadModifyWrite if view.stored => uses.read = hull,
                 Plan::ReconstructWrite if is_data => uses.read = view.gap,
-                Plan::ReadModifyWrite | Plan::ReconstructWrite => {}
                 Plan::Recover if is_data && view.readable => uses.read = hull,
                 Plan::Recover if is_data => uses.erased = true,
                 Plan::Recover if view.readable && parity_wanted > 0 => {
                     parity_wanted -= 1;
                     uses.read = hull;
                 }
-                Plan::Recover => {}
+                Plan::Store | Plan::ReadModifyWrite | Plan::ReconstructWrite | Plan::Recover => {}
             }
             let parity_result = !is_data && writes && view.stored && plan != Plan::Store;
             // A recovery for a read goes straight into the host's buffer.
@@ -258,6 +256,8 @@ impl Controller {
         if core::mem::take(&mut self.ops[id].read_failed) {
             self.release_staging(id);
             self.plan_op(id);
+            // What it gave back may be what others wait for, and it may now stand in line behind them.
+            self.pump_staging();
         } else {
             self.start_compute(id);
         }
@@ -364,6 +364,10 @@ impl Controller {
         self.release_staging(id);
         let mut op = core::mem::take(&mut self.ops[id]);
         match op.kind {
+            OpKind::Recover if !succeeded && !op.unreadable.is_empty() && op.target.rows.count > 1 => {
+                // Bad blocks seldom lie in the same rows of two units.
+                self.read_row_by_row(op.target);
+            }
             OpKind::Recover => {
                 let error = HostError::DataLost { lba: self.fragment_lba(&op.target) };
                 self.end_part(op.target.request, if succeeded { Ok(()) } else { Err(error) });
