@@ -103,8 +103,8 @@ impl SolidState {
     pub(crate) fn new(model: &SolidStateModel, link: LinkModel, options: DriveOptions) -> Self {
         let dies = model.channels as usize * model.dies_per_channel as usize;
         let collected = model.write_amplification - 1.0;
-        let page_write_ns = model.page_program.0 as f64 * model.write_amplification
-            + model.page_read.0 as f64 * collected;
+        let page_write_ns =
+            model.page_program.0 as f64 * model.write_amplification + model.page_read.0 as f64 * collected;
         Self {
             link,
             channel: model.channel,
@@ -167,7 +167,8 @@ impl SolidState {
         let mut in_buffer = decoded;
         self.each_page(request, |drive, die, channel, bytes| {
             let sensed = drive.dies[die].serve(decoded, drive.page_read);
-            in_buffer = in_buffer.max(drive.channels[channel].serve(sensed, drive.channel.transfer_time(bytes)));
+            in_buffer =
+                in_buffer.max(drive.channels[channel].serve(sensed, drive.channel.transfer_time(bytes)));
         });
         self.interface.serve(in_buffer, self.link.transfer_time(request.sectors.bytes()))
     }

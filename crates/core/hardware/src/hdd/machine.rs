@@ -199,7 +199,7 @@ impl HardDrive {
         let (mut start, end) = (request.start.0, request.start.0 + request.sectors.0);
         let host_bytes = request.sectors.bytes();
         self.note_read_ahead(now);
-        if self.segments.holding(start, end).is_some() || self.is_dirty(start, end) {
+        if self.segments.hit(start, end) || self.is_dirty(start, end) {
             let sent = self.interface.serve(decoded, self.link.transfer_time(host_bytes));
             self.reply(sent, request.id);
             self.read_further(now, end);
@@ -211,7 +211,8 @@ impl HardDrive {
             start = self.segments.end_of(ahead.segment).max(start);
             if start < ahead.limit {
                 let place = self.geometry.place(Sector(start));
-                let job = Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived: decoded };
+                let job =
+                    Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived: decoded };
                 self.ahead = None;
                 let turns = place.turn - ahead.from_turn;
                 self.run(now, ahead.since + self.geometry.time_of(turns), job);
@@ -266,10 +267,14 @@ impl HardDrive {
         let end = write.start + write.sectors;
         let longest = self.segments.segment_sectors();
         let extents = self.destage_jobs.jobs();
-        let grows = |extent: &Job| extent.start + extent.sectors == write.start && extent.sectors + write.sectors <= longest;
+        let grows = |extent: &Job| {
+            extent.start + extent.sectors == write.start && extent.sectors + write.sectors <= longest
+        };
         if extents.iter().any(|extent| extent.start <= write.start && end <= extent.start + extent.sectors) {
             // The new data replaces what was there and not yet written.
-        } else if let Some(index) = extents.iter().position(grows).filter(|_| self.cache.has_memory(write.sectors)) {
+        } else if let Some(index) =
+            extents.iter().position(grows).filter(|_| self.cache.has_memory(write.sectors))
+        {
             let extent = self.destage_jobs.job_mut(index);
             extent.sectors += write.sectors;
             extent.arrived = write.arrived;
@@ -322,13 +327,14 @@ impl HardDrive {
         };
         let begin = begin.max(job.ready);
         let write = !matches!(job.kind, JobKind::Read { .. });
-        let reach = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
-        self.run(now, begin + self.geometry.time_of(reach), job);
+        let media_start = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
+        self.run(now, media_start, job);
     }
 
     /// Starts `job`, whose first sector passes under its head at `media_start`.
     fn run(&mut self, now: Nanos, media_start: Nanos, job: Job) {
-        let (turns, cylinder, head) = self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors));
+        let (turns, cylinder, head) =
+            self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors));
         let media_end = media_start + self.geometry.time_of(turns);
         self.position = ArmPosition { cylinder, head };
         let done = if let JobKind::Read { .. } = job.kind {
@@ -407,7 +413,9 @@ impl HardDrive {
 
     /// Lets the arm read on behind a hit that ends at `end`: half a segment is to be ahead of the host at any time.
     fn read_further(&mut self, now: Nanos, end: u64) {
-        let Some(ahead) = self.ahead.filter(|ahead| self.segments.reaches(ahead.segment, end)) else { return };
+        let Some(ahead) = self.ahead.filter(|ahead| self.segments.reaches(ahead.segment, end)) else {
+            return;
+        };
         let read_to = self.segments.end_of(ahead.segment);
         let half = self.segments.segment_sectors() / 2;
         let limit = (end + 2 * half).min(self.capacity);
@@ -419,8 +427,8 @@ impl HardDrive {
             // It has stopped, and has to wait for the next sector to come round.
             let place = self.geometry.place(Sector(read_to));
             let here = ArmPosition { cylinder: place.cylinder, head: place.head };
-            let reach = self.arm.reach(&self.geometry, here, now, &place, false);
-            self.start_read_ahead(ahead.segment, read_to, now + self.geometry.time_of(reach));
+            let since = self.arm.reach(&self.geometry, here, now, &place, false);
+            self.start_read_ahead(ahead.segment, read_to, since);
         }
     }
 

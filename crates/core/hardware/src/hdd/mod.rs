@@ -30,4 +30,4 @@ pub(crate) use machine::HardDrive;
 pub use model::{BufferModel, FirmwareModel, HardDriveModel, MechanicsModel, SeekAnchors};
 
 #[cfg(test)]
-mod tests;
+mod fixture;
