@@ -100,6 +100,11 @@ impl Arm {
         if distance < 0.5 { switch } else { seek }
     }
 
+    /// The discount for a wait from `since` to `now`, in the unit of [`Choice::cost`].
+    pub(crate) fn discount_between(&self, geometry: &Geometry, since: Nanos, now: Nanos) -> i32 {
+        self.discount(geometry, now).wrapping_sub(self.discount(geometry, since)).cast_signed()
+    }
+
     #[inline]
     fn discount(&self, geometry: &Geometry, at: Nanos) -> u32 {
         let ticks = geometry.turns_in(NanoSpan(at.0)) >> TICK_SHIFT;
@@ -119,11 +124,28 @@ pub(crate) struct Schedule<J> {
     jobs: Vec<J>,
 }
 
+/// Whether the age of a command discounts its cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ages {
+    /// Somebody waits for it.
+    Count,
+    /// Nobody does, or for all in the same way.
+    Ignore,
+}
+
 /// The best command of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) index: usize,
     pub(crate) cost: i32,
+}
+
+/// What all costs of one choice have in common.
+#[derive(Clone, Copy)]
+struct Platter {
+    angle: u32,
+    discount: u32,
+    age_mask: u32,
 }
 
 impl<J> Schedule<J> {
@@ -183,7 +205,7 @@ impl<J> Schedule<J> {
         self.jobs.swap_remove(index)
     }
 
-    /// The job that an arm at `from` reaches first when it sets out at `begin`, ages considered.
+    /// The job that an arm at `from` reaches first when it sets out at `begin`.
     #[inline]
     pub(crate) fn choose(
         &mut self,
@@ -191,18 +213,28 @@ impl<J> Schedule<J> {
         geometry: &Geometry,
         from: ArmPosition,
         begin: Nanos,
+        ages: Ages,
     ) -> Option<Choice> {
-        if self.jobs.len() <= 1 {
-            return (!self.jobs.is_empty()).then_some(Choice { index: 0, cost: 0 });
+        if self.jobs.is_empty() {
+            return None;
         }
-        self.price(arm, from, geometry.angle_at(begin) >> TICK_SHIFT, arm.discount(geometry, begin));
+        let age_mask = match ages {
+            Ages::Count => u32::MAX,
+            Ages::Ignore => 0,
+        };
+        let platter = Platter {
+            angle: geometry.angle_at(begin) >> TICK_SHIFT,
+            discount: arm.discount(geometry, begin),
+            age_mask,
+        };
+        self.price(arm, from, platter);
         let cost = self.cost.iter().copied().fold(i32::MAX, i32::min);
         let index = self.cost.iter().position(|other| *other == cost)?;
         Some(Choice { index, cost })
     }
 
     /// Fills in every cost. Slices of one length let the compiler drop the bounds checks and vectorize.
-    fn price(&mut self, arm: &Arm, from: ArmPosition, angle_now: u32, discount_now: u32) {
+    fn price(&mut self, arm: &Arm, from: ArmPosition, now: Platter) {
         let n = self.cost.len();
         let (cylinders, heads, angles) = (&self.cylinder[..n], &self.head[..n], &self.angle[..n]);
         let (writes, discounts, costs) = (&self.write[..n], &self.discount[..n], &mut self.cost[..n]);
@@ -215,9 +247,10 @@ impl<J> Schedule<J> {
             // Adding 2^23 leaves the whole ticks in the low bits of the float: a conversion that vectorizes.
             let moved = (ticks + 8_388_608.0).to_bits() & 0x7f_ffff;
             let ready = if ticks > 0.0 { moved + margin } else { 0u32.wrapping_sub(CATCH_TICKS) };
-            let wait = angles[i].wrapping_sub(angle_now.wrapping_add(ready)) & (TURN_TICKS as u32 - 1);
+            let wait = angles[i].wrapping_sub(now.angle.wrapping_add(ready)) & (TURN_TICKS as u32 - 1);
             let reach = ready.wrapping_add(wait).cast_signed();
-            costs[i] = reach.wrapping_sub(discount_now.wrapping_sub(discounts[i]).cast_signed());
+            let discount = now.discount.wrapping_sub(discounts[i]) & now.age_mask;
+            costs[i] = reach.wrapping_sub(discount.cast_signed());
         }
     }
 }
@@ -248,7 +281,7 @@ mod tests {
             for (sector, write) in &sectors {
                 schedule.push(&arm, &geometry, Nanos::ZERO, &geometry.place(Sector(*sector)), *write, (*sector, *write));
             }
-            let choice = schedule.choose(&arm, &geometry, here, Nanos(begin)).expect("not empty");
+            let choice = schedule.choose(&arm, &geometry, here, Nanos(begin), Ages::Count).expect("not empty");
             // The oracle: the exact time of each, a near miss being as good as a catch only for the oracle.
             let reach_ns = |(sector, write): (u64, bool)| {
                 arm.reach(&geometry, here, Nanos(begin), &geometry.place(Sector(sector)), write).0.saturating_sub(begin)
@@ -279,7 +312,8 @@ mod tests {
             let long_ago = Nanos(begin.0 - NanoSpan::from_millis(waited_ms).0);
             schedule.push(&arm, &geometry, long_ago, &far, false, "far");
             schedule.push(&arm, &geometry, begin, &near, false, "near");
-            let choice = schedule.choose(&arm, &geometry, ArmPosition::default(), begin).expect("two");
+            let choice =
+                schedule.choose(&arm, &geometry, ArmPosition::default(), begin, Ages::Count).expect("two");
             assert_eq!(schedule.jobs()[choice.index] == "far", far_wins, "weight {weight}, {waited_ms} ms");
         }
     }
