@@ -12,7 +12,7 @@ use crate::api::{Action, BufferRef, HostError, IoClass, Notice, TimerId};
 use crate::cache::SlotState;
 use crate::config::{CacheMemory, MemberCache};
 use crate::controller::Controller;
-use crate::request::Rows;
+use crate::request::{Request, Rows};
 use crate::stripe_op::{OpKind, Piece, StripeOp};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, Lba, Nanos};
@@ -20,6 +20,9 @@ use std::collections::VecDeque;
 
 /// The timer for blocks that have been dirty for long.
 pub(crate) const AGE_TIMER: TimerId = TimerId(0);
+
+/// The age timer is due at most so many times in the span that blocks may stay dirty.
+const AGE_STEPS: u64 = 16;
 
 /// What destaging is at.
 #[derive(Debug, Default)]
@@ -198,23 +201,44 @@ impl Controller {
         }
     }
 
-    /// Gives up on dirty data that no member can take, and says so.
+    /// Gives up on dirty data that no member can take, and says so: to the operator, to the next host flush, and to the
+    /// writes that brought it if they are still under way.
     fn lose_slot(&mut self, slot: u32) {
-        let rows = u64::from(self.cache_block_rows());
-        let lba = Lba(self.cache[slot].key * rows + u64::from(self.cache[slot].dirty.trailing_zeros()));
-        let blocks = BlockCount(u64::from(self.cache[slot].dirty.count_ones()));
+        let first_lba = self.cache[slot].key * u64::from(self.cache_block_rows());
+        let mut left = self.cache[slot].dirty;
+        while left != 0 {
+            let first = left.trailing_zeros();
+            let count = (left >> first).trailing_ones();
+            left &= !((u64::MAX >> (64 - count)) << first);
+            let (lba, blocks) = (Lba(first_lba + u64::from(first)), BlockCount(u64::from(count)));
+            self.lost_since_flush = Some(lba);
+            self.fail_writes_under_way(lba, blocks);
+            self.actions.push_back(Action::Notice(Notice::WriteLost { lba, blocks }));
+        }
         self.cache.detach(slot);
-        self.lost_since_flush = Some(lba);
-        self.actions.push_back(Action::Notice(Notice::WriteLost { lba, blocks }));
     }
 
-    fn set_age_timer(&mut self) {
-        let Some(oldest) = self.cache.oldest_dirty() else { return };
-        if !self.destage.timer_set {
-            self.destage.timer_set = true;
-            let at = (self.cache[oldest].dirtied_at + self.config.cache.flush_after).max(self.now);
-            self.actions.push_back(Action::Timer { id: AGE_TIMER, at });
+    fn fail_writes_under_way(&mut self, lba: Lba, blocks: BlockCount) {
+        let overlaps = |request: &Request| {
+            request.lba.0 < lba.0 + blocks.0 && lba.0 < request.lba.0 + request.blocks.0
+        };
+        let writes = self.requests.iter_mut().filter(|request| request.active && request.placed > 0);
+        for request in writes.filter(|request| overlaps(request)) {
+            request.error.get_or_insert(HostError::ArrayFailed { lba });
         }
+    }
+
+    /// Sets the timer when a block becomes dirty and no older one has set it.
+    fn set_age_timer(&mut self) {
+        let Some(newest) = self.cache.newest_dirty() else { return };
+        if !self.destage.timer_set && self.cache[newest].sequence >= self.destage.aged_before {
+            self.set_age_timer_at(self.now + self.config.cache.flush_after);
+        }
+    }
+
+    fn set_age_timer_at(&mut self, at: Nanos) {
+        self.destage.timer_set = true;
+        self.actions.push_back(Action::Timer { id: AGE_TIMER, at });
     }
 
     /// Marks all that is dirty as due.
@@ -222,14 +246,18 @@ impl Controller {
         self.destage.aged_before = self.cache.next_sequence();
     }
 
-    /// Marks what has been dirty for long enough as due.
+    /// Marks what has been dirty for long enough as due, and sets the timer for the rest.
     pub(crate) fn age_timer_due(&mut self) {
         self.destage.timer_set = false;
-        let due = |dirtied_at: Nanos| dirtied_at + self.config.cache.flush_after <= self.now;
+        let flush_after = self.config.cache.flush_after;
         let mut next = self.cache.oldest_dirty();
-        while let Some(slot) = next
-            && due(self.cache[slot].dirtied_at)
-        {
+        while let Some(slot) = next {
+            let due = self.cache[slot].dirtied_at + flush_after;
+            if due > self.now {
+                // Blocks that become dirty shortly after one another are let grow old together.
+                self.set_age_timer_at(due.max(self.now + flush_after / AGE_STEPS));
+                return;
+            }
             self.destage.aged_before = self.destage.aged_before.max(self.cache[slot].sequence + 1);
             next = self.cache.next_dirty(slot);
         }
