@@ -90,7 +90,7 @@ fn variants(level: &str, members: u16) -> Vec<(&'static str, ArrayConfig)> {
     let back = common::config(level, members, WritePolicy::WriteBack);
     let mut battery = back.clone();
     battery.cache.memory = CacheMemory::BatteryBacked;
-    battery.cache.flush_after = NanoSpan::from_secs(3600);
+    battery.cache.flush_after = NanoSpan::from_secs(20);
     let mut durable = through.clone();
     durable.member_cache = MemberCache::Off;
     let mut cached = back.clone();
@@ -119,7 +119,8 @@ fn writes_at_depth_are_all_stored_and_redundancy_holds_on_the_files() {
             assert!(serve(&mut world, writes, 16).iter().all(Result::is_ok), "{row}");
             let results = serve(&mut world, reads, 16);
             assert!(results.into_iter().eq(expected.into_iter().skip(writes.len()).map(Ok)), "{row}");
-            world.drain(&GO_ON).expect("the cache drains");
+            let span = world.drain(&GO_ON).expect("the cache drains");
+            assert!(span < NanoSpan::from_secs(10), "{row}: a drain does not wait for blocks to age: {span}");
             drop(world);
             common::check_redundancy(&config, &common::data_areas(folder.path(), &config), &volume);
         }
@@ -135,7 +136,7 @@ fn member_io_of_more_pieces_than_one_entry_takes_is_whole() {
     config.cache.size = ByteCount::from_mib(4);
     config.cache.flush_start_pct = 100;
     config.cache.flush_stop_pct = 100;
-    config.cache.flush_after = NanoSpan::from_secs(3600);
+    config.cache.flush_after = NanoSpan::from_secs(20);
     config.strip_size = ByteCount::from_mib(1);
     let folder = folder();
     let mut world = match ArrayWorld::new(&config, common::members(folder.path(), &config)) {
