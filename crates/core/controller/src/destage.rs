@@ -37,6 +37,8 @@ pub(crate) struct Destage {
     pub(crate) urgent: VecDeque<u64>,
     /// The dirty share is on its way from the start mark down to the stop mark.
     draining: bool,
+    /// Blocks that became dirty before this sequence are due whatever their age.
+    due_before: u64,
     timer_set: bool,
 }
 
@@ -71,11 +73,13 @@ impl Controller {
     }
 
     fn wants_destage(&self) -> bool {
+        let Some(oldest) = self.cache.oldest_dirty() else { return false };
         self.destage.draining
             || !self.stalled.is_empty()
             || (!self.flushes.is_empty() && self.config.cache.memory == CacheMemory::Volatile)
             || !self.writes_back()
-            || self.oldest_due().is_some_and(|due| due <= self.now)
+            || self.cache[oldest].sequence < self.destage.due_before
+            || self.due_time(oldest) <= self.now
     }
 
     fn next_urgent(&mut self) -> Option<u64> {
@@ -216,30 +220,35 @@ impl Controller {
     }
 
     fn fail_writes_under_way(&mut self, lba: Lba, blocks: BlockCount) {
-        let overlaps = |request: &Request| {
-            request.lba.0 < lba.0 + blocks.0 && lba.0 < request.lba.0 + request.blocks.0
-        };
+        let overlaps =
+            |request: &Request| request.lba.0 < lba.0 + blocks.0 && lba.0 < request.lba.0 + request.blocks.0;
         let writes = self.requests.iter_mut().filter(|request| request.active && request.placed > 0);
         for request in writes.filter(|request| overlaps(request)) {
             request.error.get_or_insert(HostError::ArrayFailed { lba });
         }
     }
 
-    /// When the block that has been dirty longest has been so for long enough.
-    fn oldest_due(&self) -> Option<Nanos> {
-        self.cache.oldest_dirty().map(|slot| self.cache[slot].dirtied_at + self.config.cache.flush_after)
+    /// When a dirty slot has been so for long enough.
+    fn due_time(&self, slot: u32) -> Nanos {
+        self.cache[slot].dirtied_at + self.config.cache.flush_after
     }
 
     /// Sets the timer for the block that has been dirty longest, unless it is due: then it is on its way, and every
     /// event looks again.
     fn set_age_timer(&mut self) {
-        let Some(due) = self.oldest_due().filter(|due| *due > self.now) else { return };
-        if !self.destage.timer_set {
+        let Some(oldest) = self.cache.oldest_dirty() else { return };
+        let due = self.due_time(oldest);
+        if !self.destage.timer_set && due > self.now {
             self.destage.timer_set = true;
             // Blocks that became dirty shortly after one another are let grow old together.
             let at = due.max(self.now + self.config.cache.flush_after / AGE_STEPS);
             self.actions.push_back(Action::Timer { id: AGE_TIMER, at });
         }
+    }
+
+    /// Marks all that is dirty as due.
+    pub(crate) fn destage_all(&mut self) {
+        self.destage.due_before = self.cache.next_sequence();
     }
 
     /// Takes in that blocks may have been dirty for long enough.

@@ -3,7 +3,9 @@
 //! Run with `cargo run --release -p raidlab-sim --example speed`. The goal is 1,000,000 a second.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "an example may read the clock")]
 
-use raidlab_controller::{ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
+use raidlab_controller::{
+    ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
+};
 use raidlab_hardware::Catalog;
 use raidlab_sim::{LoadRegion, SimulatedArray, SimulationLoad, simulate};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};

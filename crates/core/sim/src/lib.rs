@@ -16,10 +16,11 @@ mod bytes;
 mod queue;
 
 pub use array::{
-    Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, Utilisation, simulate,
+    Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, Utilisation,
+    simulate,
 };
 pub use bytes::{
-    Access, BlockFault, ByteWorld, Failure, LossNotice, MemberLoss, Place, RunPlan, RunReport,
-    TraceEvent, Violation, WriteNumber,
+    Access, BlockFault, ByteWorld, Failure, LossNotice, MemberLoss, Place, RunPlan, RunReport, TraceEvent,
+    Violation, WriteNumber,
 };
 pub use queue::{Due, EventQueue};

@@ -238,11 +238,17 @@ impl WinnerTree {
     #[inline]
     fn set(&mut self, slot: usize, key: u128) {
         self.keys[slot] = key;
-        let mut node = (self.leaves() + slot) / 2;
+        let mut node = self.parent_of_leaf(slot);
         while node > 0 {
             self.winners[node] = self.winner_of_children(node);
             node /= 2;
         }
+    }
+
+    /// Leaf `slot` would be node `leaves + slot`.
+    #[inline]
+    const fn parent_of_leaf(&self, slot: usize) -> usize {
+        self.leaves() / 2 + slot / 2
     }
 
     #[inline]

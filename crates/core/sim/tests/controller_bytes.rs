@@ -1,7 +1,9 @@
 //! The controller's net: thousands of requests on tiny arrays with real bytes, over levels, policies, sizes and
 //! orders of completion, healthy and with members or blocks missing. A failure prints the seed and the way there.
 
-use raidlab_controller::{ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
+use raidlab_controller::{
+    ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
+};
 use raidlab_sim::{ByteWorld, LossNotice, MemberLoss, RunPlan, RunReport};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, NanoSpan};
 use raidlab_workload::{Rng, derived_seed};
@@ -58,7 +60,10 @@ fn tiny_array(case: LevelCase, random: &mut Rng) -> ArrayConfig {
                 random,
                 &[WritePolicy::WriteThrough, WritePolicy::WriteBack, WritePolicy::WriteBackBadBattery],
             ),
-            read_policy: pick(random, &[ReadPolicy::NoReadAhead, ReadPolicy::ReadAhead, ReadPolicy::Adaptive]),
+            read_policy: pick(
+                random,
+                &[ReadPolicy::NoReadAhead, ReadPolicy::ReadAhead, ReadPolicy::Adaptive],
+            ),
             io_policy: pick(random, &[IoPolicy::Direct, IoPolicy::Cached]),
             flush_start_pct: start_pct,
             flush_stop_pct: pick(random, &[0, start_pct / 2, start_pct]),
@@ -114,9 +119,7 @@ fn run(case: LevelCase, seed: u64, requests: u64, trouble: Trouble) -> RunReport
     let plan = plan(case, requests, trouble, &mut random);
     let mut world = ByteWorld::new(&config, seed)
         .unwrap_or_else(|error| panic!("{case:?} seed {seed}: {error}\n{config:?}"));
-    world
-        .run(&plan)
-        .unwrap_or_else(|failure| panic!("{case:?} {trouble:?} {failure}{config:?}\n{plan:?}"))
+    world.run(&plan).unwrap_or_else(|failure| panic!("{case:?} {trouble:?} {failure}{config:?}\n{plan:?}"))
 }
 
 fn sweep(seeds: core::ops::Range<u64>, requests: u64, trouble: Trouble) {

@@ -1,8 +1,12 @@
 //! The virtual world against arithmetic that can be done by hand, and against itself.
 
-use raidlab_controller::{ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
+use raidlab_controller::{
+    ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
+};
 use raidlab_hardware::Catalog;
-use raidlab_sim::{Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate};
+use raidlab_sim::{
+    Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate,
+};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec};
 
@@ -138,11 +142,7 @@ fn write_back_answers_at_memory_speed_until_the_cache_is_full() {
     cached.config.cache.write_policy = WritePolicy::WriteBack;
     cached.config.cache.size = ByteCount::from_mib(256);
     let line = AccessLine::plain(8192, 0, 100);
-    let burst = SimulationLoad {
-        ramp: NanoSpan::ZERO,
-        run: NanoSpan::from_millis(50),
-        ..load(line, 1)
-    };
+    let burst = SimulationLoad { ramp: NanoSpan::ZERO, run: NanoSpan::from_millis(50), ..load(line, 1) };
     let through = run(&array("5", 5), &burst);
     let back = run(&cached, &burst);
     assert!(iops(&back) > 20.0 * iops(&through), "{} and {} IOPS", iops(&back), iops(&through));

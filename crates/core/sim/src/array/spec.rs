@@ -105,7 +105,9 @@ pub enum SimError {
         figure: &'static str,
     },
     /// Requests wait and nothing will ever happen: a defect of raidlab.
-    #[error("at {at:?} with seed {seed}, host requests wait and nothing is in flight: please report this defect")]
+    #[error(
+        "at {at:?} with seed {seed}, host requests wait and nothing is in flight: please report this defect"
+    )]
     Stalled {
         /// Virtual time.
         at: Nanos,
@@ -137,9 +139,7 @@ fn check(array: &SimulatedArray) -> Result<(), SimError> {
     }
     let figures = [("processors", model.processors), ("member_queue_depth", model.member_queue_depth)];
     match figures.iter().find(|(_, value)| *value == 0) {
-        Some((figure, _)) => {
-            Err(SimError::ControllerFigure { controller: model.id.clone(), figure })
-        }
+        Some((figure, _)) => Err(SimError::ControllerFigure { controller: model.id.clone(), figure }),
         None => Ok(()),
     }
 }

@@ -10,6 +10,7 @@ use raidlab_controller::{MemberIo, MemberIoId, MemberOp, MemoryKind, MemoryTask,
 use raidlab_hardware::{ControllerModel, Drive, DriveOptions, HostOpKind, MemoryWork};
 use raidlab_units::{BlockSize, ByteCount, Lba, NanoSpan, Nanos};
 use raidlab_workload::{Driver, DriverIo, DriverStep, IoOp, Rng};
+use std::cmp::Ordering;
 
 /// Spindles are up to this much apart: many turns of any drive.
 const SPINDLE_SPREAD: NanoSpan = NanoSpan::from_secs(1);
@@ -148,13 +149,13 @@ impl<'a> World<'a> {
     #[inline]
     fn handle_deadline(&mut self, now: Nanos, slot: u32) {
         let driver = self.driver_slot();
-        if slot < driver {
-            self.members[slot as usize].handle_deadline(now);
-            self.settle_drive(now, slot);
-        } else if slot == driver {
-            self.poll_driver(now);
-        } else {
-            self.controller.handle_timer(now, TimerId(slot - driver - 1));
+        match slot.cmp(&driver) {
+            Ordering::Less => {
+                self.members[slot as usize].handle_deadline(now);
+                self.settle_drive(now, slot);
+            }
+            Ordering::Equal => self.poll_driver(now),
+            Ordering::Greater => self.controller.handle_timer(now, TimerId(slot - driver - 1)),
         }
     }
 

@@ -3,7 +3,9 @@
 use super::memory::{Access, Place, task_accesses};
 use super::violation::{Failure, TraceEvent, Violation};
 use super::world::ByteWorld;
-use raidlab_controller::{Action, MemberError, MemberIo, MemberOp, MemoryKind, MemorySteps, MemoryTask, Notice, Segment};
+use raidlab_controller::{
+    Action, MemberError, MemberIo, MemberOp, MemoryKind, MemorySteps, MemoryTask, Notice, Segment,
+};
 use raidlab_controller::{MemberCache, TimerId};
 use raidlab_units::{Lba, MemberIndex, Nanos};
 use raidlab_workload::Rng;

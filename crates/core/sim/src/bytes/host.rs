@@ -64,11 +64,7 @@ impl ByteWorld {
         checked.map_err(|violation| self.failure(violation))
     }
 
-    fn check_failed(
-        &mut self,
-        host: &HostInFlight,
-        error: HostError,
-    ) -> Result<(), Violation> {
+    fn check_failed(&mut self, host: &HostInFlight, error: HostError) -> Result<(), Box<Violation>> {
         let HostRequest { tag, op, lba, blocks } = host.request;
         let justified = match op {
             HostOp::Flush => {
@@ -78,14 +74,14 @@ impl ByteWorld {
             _ => self.stripes().is_range_failed(&self.members, lba, blocks),
         };
         if !justified {
-            return Err(Violation::NeedlessFailure { tag, error });
+            return Err(Violation::NeedlessFailure { tag, error }.into());
         }
         self.failed_requests += 1;
         self.end_write(host, false);
         Ok(())
     }
 
-    fn check_succeeded(&mut self, host: &HostInFlight) -> Result<(), Violation> {
+    fn check_succeeded(&mut self, host: &HostInFlight) -> Result<(), Box<Violation>> {
         let HostRequest { op, lba, blocks, .. } = host.request;
         self.end_write(host, true);
         let write_through = self.config.cache.write_policy == WritePolicy::WriteThrough;
@@ -114,7 +110,7 @@ impl ByteWorld {
         }
     }
 
-    fn check_read(&mut self, host: &HostInFlight) -> Result<(), Violation> {
+    fn check_read(&mut self, host: &HostInFlight) -> Result<(), Box<Violation>> {
         let block_bytes = self.config.block_size.bytes() as usize;
         let buffer = &self.memories.host[host.request.tag.0 as usize];
         for (index, content) in buffer.chunks_exact(block_bytes).enumerate() {
@@ -123,7 +119,7 @@ impl ByteWorld {
                 continue;
             }
             let held = self.volume.check(lba, content, host.started);
-            let held = held.map_err(|fault| Violation::WrongRead { lba, fault })?;
+            let held = held.map_err(|fault| Box::new(Violation::WrongRead { lba, fault }))?;
             self.volume.settle(lba, held, host.started);
         }
         Ok(())
@@ -136,7 +132,7 @@ impl ByteWorld {
         first: Lba,
         blocks: BlockCount,
         check: impl Fn(Lba, &[u8]) -> Result<(), BlockFault>,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), Box<Violation>> {
         let block_bytes = self.config.block_size.bytes() as usize;
         for lba in (first.0..first.0 + blocks.0).map(Lba).filter(|lba| !self.volume.is_undefined(*lba)) {
             let (stripe, strip, block) = self.layout.locate(lba);
@@ -149,7 +145,7 @@ impl ByteWorld {
                     && !member.is_lost()
                 {
                     let (tag, member) = (host.request.tag, place.member);
-                    return Err(Violation::NotOnMember { tag, member, lba, fault });
+                    return Err(Violation::NotOnMember { tag, member, lba, fault }.into());
                 }
             }
         }

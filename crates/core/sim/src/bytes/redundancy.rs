@@ -35,13 +35,7 @@ impl Stripes<'_> {
     }
 
     /// Bytes of `member_bytes` that hold `block` of `unit`.
-    fn block<'b>(
-        &self,
-        members: &'b [Member],
-        stripe: StripeIndex,
-        unit: StripUnit,
-        block: u64,
-    ) -> &'b [u8] {
+    fn block<'b>(&self, members: &'b [Member], stripe: StripeIndex, unit: StripUnit, block: u64) -> &'b [u8] {
         let place = self.layout.place(stripe, unit);
         let start = (place.start.0 + block) as usize * self.block_bytes;
         &members[usize::from(place.member.0)].bytes[start..start + self.block_bytes]
@@ -110,9 +104,7 @@ impl Stripes<'_> {
         let shape = self.layout.shape();
         let is_missing = |unit| self.is_unavailable(members, stripe, unit);
         let data_missing = (0..shape.data_strips)
-            .filter(|strip| {
-                (0..shape.copies).all(|copy| is_missing(StripUnit::Data { strip: *strip, copy }))
-            })
+            .filter(|strip| (0..shape.copies).all(|copy| is_missing(StripUnit::Data { strip: *strip, copy })))
             .count();
         let parities_missing =
             (0..shape.parities).filter(|parity| is_missing(StripUnit::Parity(*parity))).count();
@@ -134,9 +126,8 @@ impl Stripes<'_> {
             }
             _ => true,
         });
-        let missing = siblings
-            .filter(|other| *other == unit || self.is_unavailable(members, stripe, *other))
-            .count();
+        let missing =
+            siblings.filter(|other| *other == unit || self.is_unavailable(members, stripe, *other)).count();
         missing + losses <= usize::from(shape.parities + shape.copies - 1)
     }
 
@@ -149,7 +140,7 @@ impl Stripes<'_> {
 
     /// Checks every strip on every member left against what the volume must hold. Stripes that failed, or hold a
     /// block without a settled value, are left out; their number is returned.
-    pub(super) fn check(&self, members: &[Member], volume: &VolumeHistory) -> Result<u64, Violation> {
+    pub(super) fn check(&self, members: &[Member], volume: &VolumeHistory) -> Result<u64, Box<Violation>> {
         let mut skipped = 0;
         for stripe in self.indices() {
             if self.is_failed(members, stripe) {
@@ -173,12 +164,12 @@ impl Stripes<'_> {
         stripe: StripeIndex,
         block: u64,
         data: &[Vec<u8>],
-    ) -> Result<(), Violation> {
+    ) -> Result<(), Box<Violation>> {
         for unit in self.units() {
             let member = self.layout.place(stripe, unit).member;
             let lost = members[usize::from(member.0)].is_lost();
             if !lost && self.block(members, stripe, unit, block) != self.content(unit, data) {
-                return Err(Violation::RedundancyDisagrees { stripe, unit, member, block });
+                return Err(Violation::RedundancyDisagrees { stripe, unit, member, block }.into());
             }
         }
         Ok(())

@@ -61,12 +61,8 @@ pub enum BlockFault {
 
 impl VolumeHistory {
     pub(crate) fn new(volume_blocks: BlockCount) -> Self {
-        let first = Version {
-            write: WriteNumber(0),
-            started: Stamp(0),
-            ended: Some(Stamp(0)),
-            superseded: None,
-        };
+        let first =
+            Version { write: WriteNumber(0), started: Stamp(0), ended: Some(Stamp(0)), superseded: None };
         Self {
             blocks: vec![vec![first]; volume_blocks.0 as usize],
             undefined: vec![false; volume_blocks.0 as usize],
@@ -111,7 +107,12 @@ impl VolumeHistory {
 
     /// Checks that `content` of `lba` is no older than `write`, which has just ended: a later write may be on its way
     /// to where this one has arrived, so a version that is superseded by now is right too.
-    pub(crate) fn check_arrived(&self, lba: Lba, content: &[u8], write: WriteNumber) -> Result<(), BlockFault> {
+    pub(crate) fn check_arrived(
+        &self,
+        lba: Lba,
+        content: &[u8],
+        write: WriteNumber,
+    ) -> Result<(), BlockFault> {
         let versions = &self.blocks[lba.0 as usize];
         let started = versions.iter().find(|version| version.write == write).map(|version| version.started);
         let started = started.expect("a write that has just ended is not forgotten");

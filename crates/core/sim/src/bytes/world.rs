@@ -79,8 +79,7 @@ impl ByteWorld {
             staging: garbage(needs.staging_bytes.0),
             host: Vec::new(),
         };
-        let member =
-            |_| Member::new(garbage(config.member_size.0));
+        let member = |_| Member::new(garbage(config.member_size.0));
         let mut members: Vec<_> = (0..config.members).map(member).collect();
         let block_bytes = config.block_size.bytes() as usize;
         Stripes { layout: &*layout, block_bytes }.fill(&mut members);
@@ -270,11 +269,11 @@ impl ByteWorld {
         self.failure(Violation::Stalled { waiting: self.waiting_count(), in_flight: self.in_flight.len() })
     }
 
-    pub(super) fn failure(&self, violation: Violation) -> Failure {
+    pub(super) fn failure(&self, violation: impl Into<Box<Violation>>) -> Failure {
         Failure {
             seed: self.seed,
             step: self.stamp.0,
-            violation: Box::new(violation),
+            violation: violation.into(),
             trace: self.trace.iter().copied().collect(),
         }
     }
