@@ -236,6 +236,11 @@ impl Controller {
             && self.requests.iter().all(|request| !request.active)
     }
 
+    /// Whether power loss leaves the cache memory as it is.
+    pub fn cache_survives_power_loss(&self) -> bool {
+        self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good
+    }
+
     /// True while writes are acknowledged from the cache.
     pub fn writes_back(&self) -> bool {
         match self.config.cache.write_policy {

@@ -10,7 +10,7 @@
 
 use crate::api::{Action, BufferRef, HostError, IoClass, Notice, TimerId};
 use crate::cache::SlotState;
-use crate::config::{CacheMemory, MemberCache};
+use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::request::{Request, Rows};
 use crate::stripe_op::{OpKind, Piece, StripeOp};
@@ -76,7 +76,7 @@ impl Controller {
         let Some(oldest) = self.cache.oldest_dirty() else { return false };
         self.destage.draining
             || !self.stalled.is_empty()
-            || (!self.flushes.is_empty() && self.config.cache.memory == CacheMemory::Volatile)
+            || (!self.flushes.is_empty() && !self.cache_survives_power_loss())
             || !self.writes_back()
             || self.cache[oldest].sequence < self.destage.due_before
             || self.due_time(oldest) <= self.now

@@ -2,7 +2,7 @@
 
 use crate::api::{Action, HostCompletion, HostError, HostOp, HostRequest, HostTag, IoClass, MemberError};
 use crate::cache::{Slot, SlotState};
-use crate::config::{CacheMemory, IoPolicy, MemberCache};
+use crate::config::{IoPolicy, MemberCache};
 use crate::controller::Controller;
 use crate::granule::WaitKind;
 use crate::io::{IoOwner, Move, TaskOwner};
@@ -235,9 +235,8 @@ impl Controller {
 
     fn begin_write(&mut self, tag: u32, fua: bool) {
         let Request { lba, blocks, .. } = self.requests[tag as usize];
-        let volatile = self.config.cache.memory == CacheMemory::Volatile;
         if self.writes_back() {
-            self.begin_cached_write(tag, fua && volatile);
+            self.begin_cached_write(tag, fua && !self.cache_survives_power_loss());
         } else if self.holds_dirty(lba, blocks) {
             // Older data of these blocks is on its way to the members; order is kept by going the same way.
             self.begin_cached_write(tag, true);
@@ -350,7 +349,7 @@ impl Controller {
     /// Moves host flushes on whose dirty blocks have all been destaged.
     pub(crate) fn pump_flushes(&mut self) {
         while let Some(&(tag, up_to)) = self.flushes.front() {
-            let waits = self.config.cache.memory == CacheMemory::Volatile
+            let waits = !self.cache_survives_power_loss()
                 && self.cache.oldest_dirty().is_some_and(|slot| self.cache[slot].sequence < up_to);
             if waits {
                 return;

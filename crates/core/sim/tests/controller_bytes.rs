@@ -99,6 +99,7 @@ fn plan(case: LevelCase, requests: u64, trouble: Trouble, random: &mut Rng) -> R
         fua_pct: pick(random, &[0, 10, 50]),
         blocks_max: BlockCount(pick(random, &[4, 16, 48])),
         bad_blocks: if matches!(trouble, Trouble::BadBlocks | Trouble::Both) { 20 } else { 0 },
+        battery_changes: pick(random, &[0, 0, 3, 20]),
         losses,
     }
 }

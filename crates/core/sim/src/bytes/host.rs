@@ -4,8 +4,8 @@ use super::memory::Place;
 use super::violation::{Failure, Violation};
 use super::volume::{BlockFault, Stamp, WriteNumber, fill_pattern};
 use super::world::ByteWorld;
+use raidlab_controller::{BatteryState, MemberCache};
 use raidlab_controller::{BufferSpace, CacheMemory, HostCompletion, HostError, HostOp, HostRequest, HostTag};
-use raidlab_controller::{MemberCache, WritePolicy};
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba};
 
@@ -84,8 +84,11 @@ impl ByteWorld {
     fn check_succeeded(&mut self, host: &HostInFlight) -> Result<(), Box<Violation>> {
         let HostRequest { op, lba, blocks, .. } = host.request;
         self.end_write(host, true);
-        let write_through = self.config.cache.write_policy == WritePolicy::WriteThrough;
-        let volatile = self.config.cache.memory == CacheMemory::Volatile;
+        // What is promised may change with the battery; a request that saw a change is held to nothing here.
+        let steady = self.battery_changed < host.started;
+        let write_through = steady && !self.controller.writes_back();
+        let volatile = steady
+            && (self.config.cache.memory == CacheMemory::Volatile || self.battery == BatteryState::NotGood);
         let member_cache = self.config.member_cache == MemberCache::On;
         match op {
             HostOp::Read => self.check_read(host),

@@ -33,6 +33,8 @@ pub struct RunPlan {
     pub blocks_max: BlockCount,
     /// Blocks of members to make unreadable in the course of the run, where the level survives it.
     pub bad_blocks: u64,
+    /// How often the battery turns bad or good in the course of the run.
+    pub battery_changes: u64,
     /// Members to lose, in order of time.
     pub losses: Vec<MemberLoss>,
 }
@@ -64,7 +66,7 @@ impl ByteWorld {
         let mut losses = plan.losses.iter().peekable();
         let mut pattern = Pattern::Anywhere;
         let mut depth = 1;
-        let (mut made, mut spoiled) = (0, 0);
+        let (mut made, mut spoiled, mut changes) = (0, 0, 0);
         while made < plan.requests {
             if let Some(loss) = losses.next_if(|loss| loss.after_requests <= made) {
                 self.lose_member(loss.member, loss.notice)?;
@@ -72,6 +74,10 @@ impl ByteWorld {
             if spoiled * plan.requests < made * plan.bad_blocks {
                 spoiled += 1;
                 self.spoil_block(plan.losses.len());
+            }
+            if changes * plan.requests < made * plan.battery_changes {
+                changes += 1;
+                self.change_battery()?;
             }
             if self.random_mut().chance_pct(2) {
                 pattern = self.pick_pattern();

@@ -3,7 +3,9 @@
 use super::memory::Access;
 use super::volume::BlockFault;
 use core::fmt;
-use raidlab_controller::{Action, HostCompletion, HostError, HostRequest, HostTag, MemberError, MemberIoId};
+use raidlab_controller::{
+    Action, BatteryState, HostCompletion, HostError, HostRequest, HostTag, MemberError, MemberIoId,
+};
 use raidlab_controller::{MemoryTaskId, TimerId};
 use raidlab_raid::StripUnit;
 use raidlab_units::{Lba, MemberIndex, Nanos, StripeIndex};
@@ -119,6 +121,8 @@ pub enum TraceEvent {
     TimerDue(TimerId, Nanos),
     /// A member was lost; the controller was told, or has to find out.
     MemberLost(MemberIndex, LossNotice),
+    /// The battery changed.
+    Battery(BatteryState),
     /// A block of a member became unreadable.
     BlockSpoiled(MemberIndex, u64),
 }

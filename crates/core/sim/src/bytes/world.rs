@@ -6,7 +6,7 @@ use super::memory::Memories;
 use super::redundancy::Stripes;
 use super::violation::{Failure, LossNotice, TraceEvent, Violation};
 use super::volume::{Stamp, VolumeHistory};
-use raidlab_controller::{ArrayConfig, ConfigError, Controller, HostOp, HostRequest, HostTag};
+use raidlab_controller::{ArrayConfig, BatteryState, ConfigError, Controller, HostOp, HostRequest, HostTag};
 use raidlab_raid::Layout;
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos, StripeIndex};
 use raidlab_workload::Rng;
@@ -53,6 +53,8 @@ pub struct ByteWorld {
     pub(super) volume: VolumeHistory,
     pub(super) random: Rng,
     pub(super) order: FinishOrder,
+    pub(super) battery: BatteryState,
+    pub(super) battery_changed: Stamp,
     pub(super) seed: u64,
     pub(super) now: Nanos,
     pub(super) stamp: Stamp,
@@ -99,6 +101,8 @@ impl ByteWorld {
             timers: Vec::new(),
             random,
             order,
+            battery: BatteryState::Good,
+            battery_changed: Stamp(0),
             seed,
             now: Nanos::ZERO,
             stamp: Stamp(1),
@@ -177,6 +181,21 @@ impl ByteWorld {
             self.step()?;
         }
         Ok(())
+    }
+
+    /// Turns the battery bad, or good again.
+    ///
+    /// # Errors
+    /// [`Failure`] if the controller breaks a rule.
+    pub fn change_battery(&mut self) -> Result<(), Failure> {
+        self.battery = match self.battery {
+            BatteryState::Good => BatteryState::NotGood,
+            BatteryState::NotGood => BatteryState::Good,
+        };
+        self.tick(TraceEvent::Battery(self.battery));
+        self.battery_changed = self.stamp;
+        self.controller.handle_battery(self.now, self.battery);
+        self.pump()
     }
 
     /// Takes a member away: its bytes turn to garbage, I/O in flight to it and all later I/O fails.
