@@ -92,8 +92,12 @@ impl Controller {
         self.stalled.push_back(tag);
     }
 
-    /// Gives places to the cached writes in line, in order, as far as there are places.
+    /// Gives places to the cached writes in line, in order, as far as there are places. None while a write goes through:
+    /// a slot that holds its old data must be free to be forgotten when it ends.
     pub(crate) fn pump_stalled(&mut self) {
+        if self.through_in_flight > 0 {
+            return;
+        }
         while let Some(&tag) = self.stalled.front() {
             self.place_blocks(tag);
             let Request { placed, blocks, .. } = self.requests[tag as usize];

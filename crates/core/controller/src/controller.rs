@@ -66,6 +66,8 @@ pub struct Controller {
     pub(crate) staging_free: Vec<u32>,
     /// Operations in line for staging places.
     pub(crate) staging_waiting: VecDeque<u32>,
+    /// Writes under way that don't go through the cache.
+    pub(crate) through_in_flight: u32,
     /// Cached writes that wait for places in the cache.
     pub(crate) stalled: VecDeque<u32>,
     /// Host flushes, and the sequence before which all dirty blocks must be destaged for each.
@@ -108,6 +110,7 @@ impl Controller {
             requests: Vec::new(),
             staging_free: (0..places).rev().collect(),
             staging_waiting: VecDeque::new(),
+            through_in_flight: 0,
             stalled: VecDeque::new(),
             flushes: VecDeque::new(),
             destage: Destage::default(),

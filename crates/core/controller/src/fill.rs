@@ -111,8 +111,17 @@ impl Controller {
 
     /// Lets `part` of a request, within one slot, wait for the fill of that slot.
     pub(crate) fn wait_for_fill(&mut self, slot: u32, part: Fragment) {
-        self.requests[part.request as usize].pending += 1;
         let fill = self.cache[slot].first_waiter;
+        // A run of slots under the same fill is given to the host in one copy.
+        if let Some(last) = self.fills[fill].waiters.last_mut()
+            && last.request == part.request
+            && last.strip == part.strip
+            && last.rows.end() == part.rows.first
+        {
+            last.rows.count += part.rows.count;
+            return;
+        }
+        self.requests[part.request as usize].pending += 1;
         self.fills[fill].waiters.push(part);
     }
 

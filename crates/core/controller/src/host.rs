@@ -68,6 +68,7 @@ impl Controller {
         let (lba, blocks, error) = (request.lba, request.blocks, request.error);
         request.active = false;
         if through {
+            self.through_in_flight -= 1;
             // Fills that read the old data while the write was under way must not outlive it.
             self.forget_cached(lba, blocks);
         }
@@ -237,11 +238,13 @@ impl Controller {
         let Request { lba, blocks, .. } = self.requests[tag as usize];
         if self.writes_back() {
             self.begin_cached_write(tag, fua && !self.cache_survives_power_loss());
-        } else if self.holds_dirty(lba, blocks) {
-            // Older data of these blocks is on its way to the members; order is kept by going the same way.
+        } else if !self.stalled.is_empty() || self.holds_dirty(lba, blocks) {
+            // Older data of these blocks is on its way to the members, or older writes wait until no write goes
+            // through; order is kept by going the same way.
             self.begin_cached_write(tag, true);
         } else {
             self.forget_cached(lba, blocks);
+            self.through_in_flight += 1;
             self.write_through(tag, fua);
         }
     }
