@@ -1,4 +1,15 @@
-//! The one interface of every drive model.
+//! The one interface of every drive model, and the description a drive is made from.
+//!
+//! A world calls the four methods of [`Drive`] in this way: [`Drive::handle_request`] whenever it has a
+//! request; then, and after every [`Drive::handle_deadline`], it empties [`Drive::poll_completion`] and asks
+//! [`Drive::poll_deadline`] when to come back. Times never run backwards. Nothing is allocated for a command
+//! once the queues have grown to the load.
+
+use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::hdd::{HardDrive, HardDriveModel};
+use crate::link::LinkModel;
+use crate::ssd::{SolidState, SolidStateModel};
+use raidlab_units::{ByteCount, Nanos};
 
 /// Address of a 512-byte sector on a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -7,6 +18,17 @@ pub struct Sector(pub u64);
 /// A number of 512-byte sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SectorCount(pub u64);
+
+/// Bytes in a [`Sector`].
+pub(crate) const SECTOR_BYTES: u64 = 512;
+
+impl SectorCount {
+    /// In bytes.
+    #[inline]
+    pub const fn bytes(self) -> ByteCount {
+        ByteCount(self.0 * SECTOR_BYTES)
+    }
+}
 
 /// What a drive is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +53,7 @@ pub struct DriveRequest {
     pub op: DriveOp,
     /// First sector.
     pub start: Sector,
-    /// Length.
+    /// Length; at least one but for [`DriveOp::Flush`].
     pub sectors: SectorCount,
 }
 
@@ -42,29 +64,183 @@ pub struct DriveCompletion {
     pub id: u32,
 }
 
-/// A model of one drive, running in virtual time.
-#[derive(Debug)]
-pub struct Drive;
+/// Size of a drive, or of the place for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormFactor {
+    /// 3.5 inch.
+    Large,
+    /// 2.5 inch.
+    Small,
+}
 
-#[allow(unused_variables, clippy::all, clippy::pedantic)]
+/// What is inside.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DriveKind {
+    /// Rotating platters.
+    HardDrive(HardDriveModel),
+    /// Flash.
+    SolidState(SolidStateModel),
+}
+
+/// A type of drive, as the catalogue describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DriveModel {
+    /// Name in the catalogue, `st3600057ss`.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Size.
+    pub form_factor: FormFactor,
+    /// Addressable sectors.
+    pub capacity: SectorCount,
+    /// The drive's link to what it is plugged into.
+    pub interface: LinkModel,
+    /// What is inside.
+    pub kind: DriveKind,
+    /// Power while working in watts, where a source is known.
+    pub power_active_watts: Option<f64>,
+    /// Power while idle in watts, where a source is known.
+    pub power_idle_watts: Option<f64>,
+    /// Acoustic power while idle in bels, where a source is known.
+    pub noise_idle_bels: Option<f64>,
+    /// Street price in US dollars, where a source is known.
+    pub price_usd: Option<f64>,
+    /// Bits read per unrecoverable read error, where a source is known.
+    pub bits_per_read_error: Option<f64>,
+    /// Annualized failure rate in percent, where a source is known.
+    pub annual_failure_pct: Option<f64>,
+    /// Every figure with its source.
+    pub sources: Vec<FigureSource>,
+}
+
+/// How one drive is set up; the default is the drive as delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriveOptions {
+    /// Commands the drive holds at once, if not its own depth; 1 makes it first come, first served.
+    pub queue_depth: Option<u32>,
+    /// Whether the volatile write cache is on, if not as delivered.
+    pub write_cache: Option<bool>,
+}
+
+/// A model of one drive, running in virtual time.
+#[derive(Clone, Debug)]
+pub struct Drive {
+    capacity: SectorCount,
+    machine: Machine,
+}
+
+#[derive(Clone, Debug)]
+enum Machine {
+    HardDrive(Box<HardDrive>),
+    SolidState(Box<SolidState>),
+}
+
 impl Drive {
-    /// Queues `request` at `now`.
-    pub fn handle_request(&mut self, now: raidlab_units::Nanos, request: DriveRequest) {
-        unimplemented!()
+    /// A drive of this model, idle, its caches empty.
+    pub fn new(model: &DriveModel, options: DriveOptions) -> Self {
+        let machine = match &model.kind {
+            DriveKind::HardDrive(hard) => {
+                Machine::HardDrive(Box::new(HardDrive::new(hard, model.capacity, model.interface, options)))
+            }
+            DriveKind::SolidState(solid) => {
+                Machine::SolidState(Box::new(SolidState::new(solid, model.interface, options)))
+            }
+        };
+        Self { capacity: model.capacity, machine }
+    }
+
+    /// Addressable sectors.
+    pub fn capacity(&self) -> SectorCount {
+        self.capacity
+    }
+
+    /// Queues `request` at `now`. Its range must lie within the drive, and not be empty but for a flush.
+    #[inline]
+    pub fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
+        assert!(
+            request.start.0 + request.sectors.0 <= self.capacity.0,
+            "sectors {}+{} are outside a drive of {} sectors",
+            request.start.0,
+            request.sectors.0,
+            self.capacity.0
+        );
+        assert!(request.sectors.0 > 0 || request.op == DriveOp::Flush, "only a flush has no range");
+        match &mut self.machine {
+            Machine::HardDrive(drive) => drive.handle_request(now, request),
+            Machine::SolidState(drive) => drive.handle_request(now, request),
+        }
     }
 
     /// When the drive next has something to do by itself, if it has.
-    pub fn poll_deadline(&self) -> Option<raidlab_units::Nanos> {
-        unimplemented!()
+    #[inline]
+    pub fn poll_deadline(&self) -> Option<Nanos> {
+        match &self.machine {
+            Machine::HardDrive(drive) => drive.poll_deadline(),
+            Machine::SolidState(drive) => drive.poll_deadline(),
+        }
     }
 
     /// Does what is due at `now`.
-    pub fn handle_deadline(&mut self, now: raidlab_units::Nanos) {
-        unimplemented!()
+    #[inline]
+    pub fn handle_deadline(&mut self, now: Nanos) {
+        match &mut self.machine {
+            Machine::HardDrive(drive) => drive.handle_deadline(now),
+            Machine::SolidState(drive) => drive.handle_deadline(now),
+        }
     }
 
     /// Hands out the next finished command.
+    #[inline]
     pub fn poll_completion(&mut self) -> Option<DriveCompletion> {
-        unimplemented!()
+        match &mut self.machine {
+            Machine::HardDrive(drive) => drive.poll_completion(),
+            Machine::SolidState(drive) => drive.poll_completion(),
+        }
+    }
+}
+
+impl DriveModel {
+    /// Reads the rest of a drive's file.
+    pub(crate) fn read(mut root: Section<'_>, id: &str, kind: &str) -> Result<Self, CatalogError> {
+        let name = root.text("name")?;
+        let form_factor = FormFactor::read(&mut root)?;
+        let capacity = SectorCount(root.figure("capacity_sectors")?);
+        if capacity.0 == 0 {
+            return Err(root.bad_value("capacity_sectors", "above zero"));
+        }
+        let interface = LinkModel::read(root.section("interface")?)?;
+        let inside = if kind == "hard-drive" {
+            DriveKind::HardDrive(HardDriveModel::read(&mut root, capacity)?)
+        } else {
+            DriveKind::SolidState(SolidStateModel::read(&mut root)?)
+        };
+        let model = Self {
+            id: id.into(),
+            name,
+            form_factor,
+            capacity,
+            interface,
+            kind: inside,
+            power_active_watts: root.optional_figure("power_active_watts")?,
+            power_idle_watts: root.optional_figure("power_idle_watts")?,
+            noise_idle_bels: root.optional_figure("noise_idle_bels")?,
+            price_usd: root.optional_figure("price_usd")?,
+            bits_per_read_error: root.optional_figure("bits_per_read_error")?,
+            annual_failure_pct: root.optional_figure("annual_failure_pct")?,
+            sources: root.figures(),
+        };
+        root.finish()?;
+        Ok(model)
+    }
+}
+
+impl FormFactor {
+    /// Reads `form_factor`.
+    pub(crate) fn read(root: &mut Section<'_>) -> Result<Self, CatalogError> {
+        match root.text("form_factor")?.as_str() {
+            "3.5 inch" => Ok(Self::Large),
+            "2.5 inch" => Ok(Self::Small),
+            _ => Err(root.bad_value("form_factor", "\"3.5 inch\" or \"2.5 inch\"")),
+        }
     }
 }

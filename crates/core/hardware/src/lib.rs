@@ -1,10 +1,34 @@
-//! Models of drives, links, controllers and hosts, and the reader of the catalogue that describes them.
+//! Models of drives, links and controllers, and the reader of the catalogue that describes them.
 //!
 //! A drive model is a pure state machine in virtual time: [`Drive::handle_request`] takes a request,
 //! [`Drive::poll_deadline`] says when it next has something to do, [`Drive::handle_deadline`] does it and
 //! [`Drive::poll_completion`] hands out what is done. Nothing here knows what RAID is.
+//!
+//! ```text
+//!  catalog/*.toml --Catalog--> DriveModel, ControllerModel, EnclosureModel     (figures, each with a source)
+//!  DriveModel --Drive::new--> Drive                                           (a machine with a state)
+//!  ControllerModel, LinkModel --> time spans that a world charges to a Server  (a resource, first come first served)
+//! ```
+//!
+//! "Accuracy is mechanism": a model holds what a data sheet says, and a few figures per controller that are
+//! fitted on part of the published results; no figure belongs to one workload or one table.
 #![forbid(unsafe_code)]
 
+mod catalog;
+mod controller;
 mod drive;
+mod enclosure;
+mod hdd;
+mod link;
+mod ssd;
 
-pub use drive::{Drive, DriveCompletion, DriveOp, DriveRequest, Sector, SectorCount};
+pub use catalog::{Catalog, CatalogError, FigureSource};
+pub use controller::{CacheDefaults, CommandCost, ControllerModel, HostOpKind, MemoryCost, MemoryWork};
+pub use drive::{
+    Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, FormFactor, Sector,
+    SectorCount,
+};
+pub use enclosure::EnclosureModel;
+pub use hdd::{BufferModel, FirmwareModel, HardDriveModel, MechanicsModel, SeekAnchors};
+pub use link::{LinkModel, Server};
+pub use ssd::SolidStateModel;

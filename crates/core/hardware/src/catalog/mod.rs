@@ -1,0 +1,143 @@
+//! The catalogue: drives, controllers and enclosures, read from TOML text whose every figure names its source.
+//!
+//! A figure is written `rpm = { value = 15000, source = "manual" }`. The source is a name from the file's
+//! `[sources]` table, or the text itself; the text says which kind it is:
+//!
+//! | kind | meaning |
+//! |---|---|
+//! | `data sheet: <title>` | the maker says so |
+//! | `paper: <id> <place>` | a published evaluation says so |
+//! | `fitted: <to what>` | chosen so that the model meets published results, which then prove nothing about it |
+//! | `estimated: <reason>` | nobody says so, and this is why it is about right |
+//!
+//! A number without a source, an unknown key and a source of another kind are errors that name file and line.
+//! The text comes in from outside; [`Catalog::builtin`] is what was in `catalog/` when the program was built.
+
+mod builtin;
+mod error;
+mod nearest;
+mod reader;
+
+pub use error::CatalogError;
+pub(crate) use reader::Section;
+
+use crate::controller::ControllerModel;
+use crate::drive::DriveModel;
+use crate::enclosure::EnclosureModel;
+use nearest::nearest;
+use std::collections::BTreeMap;
+
+/// Where one figure of an entry comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FigureSource {
+    /// The figure's place in the file, `seek.read.average`.
+    pub key: String,
+    /// Its value as written.
+    pub value: String,
+    /// The full text of its source.
+    pub source: String,
+}
+
+/// All known hardware, by id.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    drives: BTreeMap<String, DriveModel>,
+    controllers: BTreeMap<String, ControllerModel>,
+    enclosures: BTreeMap<String, EnclosureModel>,
+}
+
+impl Catalog {
+    /// Reads a catalogue from `files`, each a name (for messages) and its text.
+    ///
+    /// # Errors
+    /// The first thing wrong in any file; an id that two files claim.
+    pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, CatalogError> {
+        let mut catalog = Self::default();
+        for (file, text) in files {
+            catalog.add(file, text)?;
+        }
+        Ok(catalog)
+    }
+
+    /// The catalogue that comes with the program.
+    pub fn builtin() -> Self {
+        Self::parse(builtin::FILES.iter().copied()).expect("the built-in catalogue is tested")
+    }
+
+    /// Adds the entry in `text`; `file` is its name for messages.
+    ///
+    /// # Errors
+    /// As [`Catalog::parse`].
+    pub fn add(&mut self, file: &str, text: &str) -> Result<(), CatalogError> {
+        let root = reader::parse(file, text)?;
+        let mut root = Section::root(&root)?;
+        let (id, kind) = (root.text("id")?, root.text("kind")?);
+        let duplicate = match kind.as_str() {
+            "hard-drive" | "solid-state" => {
+                let drive = DriveModel::read(root, &id, &kind)?;
+                self.drives.insert(id.clone(), drive).is_some()
+            }
+            "controller" => {
+                let controller = ControllerModel::read(root, &id)?;
+                self.controllers.insert(id.clone(), controller).is_some()
+            }
+            "enclosure" => {
+                let enclosure = EnclosureModel::read(root, &id)?;
+                self.enclosures.insert(id.clone(), enclosure).is_some()
+            }
+            _ => return Err(root.bad_value("kind", "hard-drive, solid-state, controller or enclosure")),
+        };
+        if duplicate { Err(CatalogError::DuplicateId { file: file.into(), id }) } else { Ok(()) }
+    }
+
+    /// The drive called `id`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] with the nearest name.
+    pub fn drive(&self, id: &str) -> Result<&DriveModel, CatalogError> {
+        find(&self.drives, "drive", id)
+    }
+
+    /// The controller called `id`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] with the nearest name.
+    pub fn controller(&self, id: &str) -> Result<&ControllerModel, CatalogError> {
+        find(&self.controllers, "controller", id)
+    }
+
+    /// The enclosure called `id`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] with the nearest name.
+    pub fn enclosure(&self, id: &str) -> Result<&EnclosureModel, CatalogError> {
+        find(&self.enclosures, "enclosure", id)
+    }
+
+    /// All drives, by id.
+    pub fn drives(&self) -> impl Iterator<Item = &DriveModel> {
+        self.drives.values()
+    }
+
+    /// All controllers, by id.
+    pub fn controllers(&self) -> impl Iterator<Item = &ControllerModel> {
+        self.controllers.values()
+    }
+
+    /// All enclosures, by id.
+    pub fn enclosures(&self) -> impl Iterator<Item = &EnclosureModel> {
+        self.enclosures.values()
+    }
+}
+
+fn find<'a, T>(entries: &'a BTreeMap<String, T>, what: &'static str, id: &str) -> Result<&'a T, CatalogError> {
+    entries.get(id).ok_or_else(|| CatalogError::UnknownId {
+        what,
+        id: id.into(),
+        nearest: nearest(id, entries.keys().map(String::as_str)),
+        known: entries.keys().cloned().collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

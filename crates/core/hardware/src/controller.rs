@@ -1,0 +1,239 @@
+//! What a RAID controller costs in time, and how it comes out of the box.
+//!
+//! The controller's logic is another crate's; this is its hardware: processors that spend time on each host
+//! command, each member command and each memory task, a link to the host, a link to the members. A world
+//! charges [`ControllerModel::host_command_cost`], [`ControllerModel::member_command_cost`] and
+//! [`ControllerModel::memory_cost`] to one of [`ControllerModel::processors`] servers, and bytes to the links.
+//!
+//! ```text
+//!  host ==host_link==> [ processors x n, memory ] ==member_link==> members
+//! ```
+
+use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::link::LinkModel;
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+
+/// The direction of a command, for its cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostOpKind {
+    /// Towards the host.
+    Read,
+    /// From the host.
+    Write,
+    /// Moves no data.
+    Flush,
+}
+
+/// What a processor, or the engine beside it, does on memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryWork {
+    /// Moves bytes.
+    Copy,
+    /// Computes parity, or data from parity.
+    Parity,
+}
+
+/// Processor time for a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandCost {
+    /// For a read.
+    pub read: NanoSpan,
+    /// For a write.
+    pub write: NanoSpan,
+    /// More for every 4 KiB that the command moves: its scatter-gather list.
+    pub per_page: NanoSpan,
+}
+
+/// Time for a task on memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemoryCost {
+    /// For setting it up, whatever its size.
+    pub per_task: NanoSpan,
+    /// Rate of bytes read plus bytes written.
+    pub rate: BytesPerSec,
+}
+
+/// Settings of the cache as delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheDefaults {
+    /// Memory for data.
+    pub size: ByteCount,
+    /// Unit of allocation.
+    pub block_size: ByteCount,
+    /// Destaging starts at this share of dirty blocks, in percent.
+    pub flush_start_pct: u8,
+    /// And stops at this one.
+    pub flush_stop_pct: u8,
+    /// Dirty blocks are destaged after this time in any case.
+    pub flush_after: NanoSpan,
+    /// Stripes destaged at once.
+    pub flush_iodepth: u32,
+    /// Length of a read-ahead.
+    pub read_ahead: ByteCount,
+    /// Whether a battery keeps it over a power loss.
+    pub battery_backed: bool,
+}
+
+/// A RAID controller.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControllerModel {
+    /// Name in the catalogue, `perc-h800`.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Processors that share the commands and tasks.
+    pub processors: u32,
+    /// Towards the host.
+    pub host_link: LinkModel,
+    /// Towards the members, all ports together.
+    pub member_link: LinkModel,
+    /// Processor time per host command.
+    pub host_command: CommandCost,
+    /// Processor time per member command.
+    pub member_command: CommandCost,
+    /// Time to move bytes within memory.
+    pub copy: MemoryCost,
+    /// Time to compute parity.
+    pub parity: MemoryCost,
+    /// The cache as delivered.
+    pub cache: CacheDefaults,
+    /// Commands that the controller keeps outstanding on one member.
+    pub member_queue_depth: u32,
+    /// Length of a strip as delivered.
+    pub strip_size: ByteCount,
+    /// Whether the members' own volatile write caches are on as delivered.
+    pub member_write_cache: bool,
+    /// Every figure with its source.
+    pub sources: Vec<FigureSource>,
+}
+
+impl ControllerModel {
+    /// Processor time for one host command of `bytes`.
+    #[inline]
+    pub fn host_command_cost(&self, op: HostOpKind, bytes: ByteCount) -> NanoSpan {
+        self.host_command.of(op, bytes)
+    }
+
+    /// Processor time for one command of `bytes` to a member.
+    #[inline]
+    pub fn member_command_cost(&self, op: HostOpKind, bytes: ByteCount) -> NanoSpan {
+        self.member_command.of(op, bytes)
+    }
+
+    /// Time for a memory task that reads `bytes_in` and writes `bytes_out`.
+    #[inline]
+    pub fn memory_cost(&self, work: MemoryWork, bytes_in: ByteCount, bytes_out: ByteCount) -> NanoSpan {
+        let cost = match work {
+            MemoryWork::Copy => self.copy,
+            MemoryWork::Parity => self.parity,
+        };
+        cost.per_task + cost.rate.time_for(bytes_in + bytes_out)
+    }
+}
+
+impl CommandCost {
+    #[inline]
+    fn of(&self, op: HostOpKind, bytes: ByteCount) -> NanoSpan {
+        const PAGE_BYTES: u64 = 4096;
+        let per_command = match op {
+            HostOpKind::Read => self.read,
+            // A flush takes the path of a write without data.
+            HostOpKind::Write | HostOpKind::Flush => self.write,
+        };
+        per_command + self.per_page * bytes.0.div_ceil(PAGE_BYTES)
+    }
+
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let cost = Self {
+            read: section.figure("read")?,
+            write: section.figure("write")?,
+            per_page: section.figure("per_page")?,
+        };
+        section.finish()?;
+        Ok(cost)
+    }
+}
+
+impl MemoryCost {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let cost = Self { per_task: section.figure("per_task")?, rate: section.figure("rate")? };
+        section.finish()?;
+        Ok(cost)
+    }
+}
+
+impl CacheDefaults {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let cache = Self {
+            size: section.figure("size")?,
+            block_size: section.figure("block_size")?,
+            flush_start_pct: section.figure("flush_start_pct")?,
+            flush_stop_pct: section.figure("flush_stop_pct")?,
+            flush_after: section.figure("flush_after")?,
+            flush_iodepth: section.figure("flush_iodepth")?,
+            read_ahead: section.figure("read_ahead")?,
+            battery_backed: section.flag("battery_backed")?,
+        };
+        if cache.flush_start_pct > 100 {
+            return Err(section.bad_value("flush_start_pct", "from 0 to 100"));
+        }
+        if cache.flush_stop_pct > cache.flush_start_pct {
+            return Err(section.bad_value("flush_stop_pct", "no more than flush_start_pct"));
+        }
+        if !cache.block_size.0.is_power_of_two() {
+            return Err(section.bad_value("block_size", "a power of two"));
+        }
+        section.finish()?;
+        Ok(cache)
+    }
+}
+
+impl ControllerModel {
+    /// Reads the rest of a controller's file.
+    pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
+        let model = Self {
+            id: id.into(),
+            name: root.text("name")?,
+            processors: root.figure("processors")?,
+            host_link: LinkModel::read(root.section("host_link")?)?,
+            member_link: LinkModel::read(root.section("member_link")?)?,
+            host_command: CommandCost::read(root.section("host_command")?)?,
+            member_command: CommandCost::read(root.section("member_command")?)?,
+            copy: MemoryCost::read(root.section("copy")?)?,
+            parity: MemoryCost::read(root.section("parity")?)?,
+            cache: CacheDefaults::read(root.section("cache")?)?,
+            member_queue_depth: root.figure("member_queue_depth")?,
+            strip_size: root.figure("strip_size")?,
+            member_write_cache: root.flag("member_write_cache")?,
+            sources: root.figures(),
+        };
+        if model.processors == 0 {
+            return Err(root.bad_value("processors", "at least 1"));
+        }
+        if model.member_queue_depth == 0 {
+            return Err(root.bad_value("member_queue_depth", "at least 1"));
+        }
+        root.finish()?;
+        Ok(model)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_costs_its_base_and_its_pages() {
+        let cost = CommandCost { read: NanoSpan(100), write: NanoSpan(200), per_page: NanoSpan(3) };
+        let rows = [
+            (HostOpKind::Read, 0, 100),
+            (HostOpKind::Read, 1, 103),
+            (HostOpKind::Write, 4096, 203),
+            (HostOpKind::Write, 65536, 248),
+            (HostOpKind::Flush, 0, 200),
+        ];
+        for (op, bytes, ns) in rows {
+            assert_eq!(cost.of(op, ByteCount(bytes)), NanoSpan(ns), "{op:?} of {bytes} bytes");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Enclosures: how many drives of which size fit.
+
+use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::drive::FormFactor;
+
+/// A shelf of drives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EnclosureModel {
+    /// Name in the catalogue, `md1200`.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Places for drives.
+    pub slots: u32,
+    /// Size of those places. A smaller drive fits with a carrier.
+    pub form_factor: FormFactor,
+    /// Power of the shelf without drives in watts, where a source is known.
+    pub power_watts: Option<f64>,
+    /// Every figure with its source.
+    pub sources: Vec<FigureSource>,
+}
+
+impl EnclosureModel {
+    /// Reads the rest of an enclosure's file.
+    pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
+        let model = Self {
+            id: id.into(),
+            name: root.text("name")?,
+            slots: root.figure("slots")?,
+            form_factor: FormFactor::read(&mut root)?,
+            power_watts: root.optional_figure("power_watts")?,
+            sources: root.figures(),
+        };
+        if model.slots == 0 {
+            return Err(root.bad_value("slots", "at least 1"));
+        }
+        root.finish()?;
+        Ok(model)
+    }
+}

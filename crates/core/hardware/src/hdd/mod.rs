@@ -1,0 +1,33 @@
+//! A hard drive: platters, an arm, a buffer and the firmware that orders the work.
+//!
+//! ```text
+//!   request --overhead, transfer--> queue --scheduler--> arm: seek, settle, rotate, media --> completion
+//!                 |                                        |  idle: reads ahead into a buffer segment
+//!                 +--> buffer hit, or write cache: done at interface speed; dirty extents join the queue later
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `geometry` | where a sector is: zone, cylinder, head, angle; how long a run of sectors takes to pass |
+//! | `seek` | the time an arm takes over a distance |
+//! | `schedule` | which queued command the arm can reach first |
+//! | `buffer` | read segments: what was read, and what the arm reads ahead |
+//! | `dirty` | the volatile write cache's extents that are not yet on the media |
+//! | `machine` | the state machine that puts these together |
+//!
+//! Left out: defects and spare sectors, thermal recalibration, zero-latency reads (starting in the middle of a
+//! request), vibration. Their effect on the published workloads is a few percent at most.
+
+mod buffer;
+mod dirty;
+mod geometry;
+mod machine;
+mod model;
+mod schedule;
+mod seek;
+
+pub(crate) use machine::HardDrive;
+pub use model::{BufferModel, FirmwareModel, HardDriveModel, MechanicsModel, SeekAnchors};
+
+#[cfg(test)]
+mod tests;

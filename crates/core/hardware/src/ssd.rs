@@ -1,0 +1,200 @@
+//! A solid-state drive: flash dies behind channels, and a controller that can take so many commands per second.
+//!
+//! ```text
+//!  command -> firmware (commands per second) -> page by page: die (read, or program x write cost) -> channel -> link
+//! ```
+//!
+//! Pages are striped over the dies. A program costs more than itself once the drive is full: each page of the
+//! host drags `write_amplification - 1` pages of garbage collection along, each a read and a program on the same
+//! die. The state is the steady one; fresh-out-of-box speed is left out, and so is a volatile write cache, which
+//! the drives of the catalogue do not have: a write is done when it is programmed, and a flush has nothing to do.
+
+use crate::catalog::{CatalogError, Section};
+use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, SectorCount};
+use crate::link::{LinkModel, Server};
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// What is inside a solid-state drive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SolidStateModel {
+    /// Buses between controller and flash.
+    pub channels: u32,
+    /// Dies on each of them.
+    pub dies_per_channel: u32,
+    /// Unit of reading and programming.
+    pub page_size: ByteCount,
+    /// Time a die takes to read a page.
+    pub page_read: NanoSpan,
+    /// Time a die takes to program a page.
+    pub page_program: NanoSpan,
+    /// Between one channel's dies and the controller.
+    pub channel: LinkModel,
+    /// Controller time per read command.
+    pub read_overhead: NanoSpan,
+    /// Controller time per write command.
+    pub write_overhead: NanoSpan,
+    /// Pages programmed for each page that the host writes, in the steady state; at least 1.
+    pub write_amplification: f64,
+    /// Commands the drive accepts at once; the rest wait at the sender.
+    pub queue_depth: u32,
+}
+
+impl SolidStateModel {
+    /// Reads the table `flash`.
+    pub(crate) fn read(root: &mut Section<'_>) -> Result<Self, CatalogError> {
+        let mut flash = root.section("flash")?;
+        let model = Self {
+            channels: flash.figure("channels")?,
+            dies_per_channel: flash.figure("dies_per_channel")?,
+            page_size: flash.figure("page_size")?,
+            page_read: flash.figure("page_read")?,
+            page_program: flash.figure("page_program")?,
+            channel: LinkModel::read(flash.section("channel")?)?,
+            read_overhead: flash.figure("read_overhead")?,
+            write_overhead: flash.figure("write_overhead")?,
+            write_amplification: flash.figure("write_amplification")?,
+            queue_depth: flash.figure("queue_depth")?,
+        };
+        for (key, count) in [
+            ("channels", model.channels),
+            ("dies_per_channel", model.dies_per_channel),
+            ("queue_depth", model.queue_depth),
+        ] {
+            if count == 0 {
+                return Err(flash.bad_value(key, "at least 1"));
+            }
+        }
+        if model.page_size.0 < SECTOR_BYTES || !model.page_size.0.is_power_of_two() {
+            return Err(flash.bad_value("page_size", "a power of two, at least 512"));
+        }
+        if model.write_amplification < 1.0 {
+            return Err(flash.bad_value("write_amplification", "at least 1"));
+        }
+        flash.finish()?;
+        Ok(model)
+    }
+}
+
+/// A solid-state drive at work.
+#[derive(Clone, Debug)]
+pub(crate) struct SolidState {
+    link: LinkModel,
+    channel: LinkModel,
+    page_sectors: u64,
+    page_read: NanoSpan,
+    page_write: NanoSpan,
+    read_overhead: NanoSpan,
+    write_overhead: NanoSpan,
+    queue_depth: u32,
+    firmware: Server,
+    interface: Server,
+    channels: Vec<Server>,
+    dies: Vec<Server>,
+    /// Commands inside the drive, by completion time, then order of arrival.
+    running: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
+    arrivals: u64,
+    waiting: VecDeque<DriveRequest>,
+    done: VecDeque<DriveCompletion>,
+}
+
+impl SolidState {
+    pub(crate) fn new(model: &SolidStateModel, link: LinkModel, options: DriveOptions) -> Self {
+        let dies = model.channels as usize * model.dies_per_channel as usize;
+        let collected = model.write_amplification - 1.0;
+        let page_write_ns = model.page_program.0 as f64 * model.write_amplification
+            + model.page_read.0 as f64 * collected;
+        Self {
+            link,
+            channel: model.channel,
+            page_sectors: model.page_size.0 / SECTOR_BYTES,
+            page_read: model.page_read,
+            page_write: NanoSpan(page_write_ns.round() as u64),
+            read_overhead: model.read_overhead,
+            write_overhead: model.write_overhead,
+            queue_depth: options.queue_depth.unwrap_or(model.queue_depth).max(1),
+            firmware: Server::default(),
+            interface: Server::default(),
+            channels: vec![Server::default(); model.channels as usize],
+            dies: vec![Server::default(); dies],
+            running: BinaryHeap::with_capacity(model.queue_depth as usize),
+            arrivals: 0,
+            waiting: VecDeque::new(),
+            done: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
+        if self.running.len() < self.queue_depth as usize {
+            self.start(now, request);
+        } else {
+            self.waiting.push_back(request);
+        }
+    }
+
+    pub(crate) fn poll_deadline(&self) -> Option<Nanos> {
+        self.running.peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    pub(crate) fn handle_deadline(&mut self, now: Nanos) {
+        while let Some(Reverse((_, _, id))) = self.running.peek().filter(|first| first.0.0 <= now).copied() {
+            self.running.pop();
+            self.done.push_back(DriveCompletion { id });
+            if let Some(request) = self.waiting.pop_front() {
+                self.start(now, request);
+            }
+        }
+    }
+
+    pub(crate) fn poll_completion(&mut self) -> Option<DriveCompletion> {
+        self.done.pop_front()
+    }
+
+    /// Works out when `request` is done, taking what it needs of every resource on the way.
+    fn start(&mut self, now: Nanos, request: DriveRequest) {
+        let at = match request.op {
+            DriveOp::Read => self.read(now, request),
+            DriveOp::Write { .. } => self.write(now, request),
+            DriveOp::Flush => self.firmware.serve(now, self.write_overhead),
+        };
+        self.running.push(Reverse((at, self.arrivals, request.id)));
+        self.arrivals += 1;
+    }
+
+    fn read(&mut self, now: Nanos, request: DriveRequest) -> Nanos {
+        let decoded = self.firmware.serve(now, self.read_overhead);
+        let mut in_buffer = decoded;
+        self.each_page(request, |drive, die, channel, bytes| {
+            let sensed = drive.dies[die].serve(decoded, drive.page_read);
+            in_buffer = in_buffer.max(drive.channels[channel].serve(sensed, drive.channel.transfer_time(bytes)));
+        });
+        self.interface.serve(in_buffer, self.link.transfer_time(request.sectors.bytes()))
+    }
+
+    fn write(&mut self, now: Nanos, request: DriveRequest) -> Nanos {
+        let decoded = self.firmware.serve(now, self.write_overhead);
+        let in_buffer = self.interface.serve(decoded, self.link.transfer_time(request.sectors.bytes()));
+        let mut programmed = in_buffer;
+        self.each_page(request, |drive, die, channel, bytes| {
+            let loaded = drive.channels[channel].serve(in_buffer, drive.channel.transfer_time(bytes));
+            programmed = programmed.max(drive.dies[die].serve(loaded, drive.page_write));
+        });
+        programmed
+    }
+
+    /// Calls `work` with the drive, die, channel and bytes of each page that `request` touches.
+    fn each_page(&mut self, request: DriveRequest, mut work: impl FnMut(&mut Self, usize, usize, ByteCount)) {
+        let end = request.start.0 + request.sectors.0;
+        let mut sector = request.start.0;
+        while sector < end {
+            let page = sector / self.page_sectors;
+            let next = ((page + 1) * self.page_sectors).min(end);
+            // Neighbouring pages lie on different channels, so that a long transfer uses all of them.
+            let die = (page % self.dies.len() as u64) as usize;
+            let channel = die % self.channels.len();
+            work(self, die, channel, SectorCount(next - sector).bytes());
+            sector = next;
+        }
+    }
+}
