@@ -1,44 +1,329 @@
-//! The RAID levels by name, and the one place that turns a name into a layout.
+//! The RAID levels by name, and the variants that some of them have.
+//!
+//! A level is written as people write it: `5`, `raid5`, `RAID 5`, `1E`, `jbod`. A [`LevelVariant`] adds what
+//! the level leaves open, after colons: `5:right-symmetric`, `50:2-spans`, `60:3-spans:left-asymmetric`.
 
-use crate::layout::Layout;
-use raidlab_units::BlockCount;
+use core::fmt;
+use core::str::FromStr;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A RAID level.
+/// A RAID level. Its text is the bare number or name: `0`, `1e`, `jbod`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
+    /// Members one after another, with no redundancy.
+    Jbod,
     /// Striping.
     Raid0,
-    /// Mirroring.
+    /// Mirroring: every member holds everything.
     Raid1,
-    /// Rotating parity.
+    /// Striped mirroring over any number of members: each strip and its copy are neighbours.
+    Raid1e,
+    /// Striping with P on a member of its own.
+    Raid3,
+    /// Striping with rotating P.
     Raid5,
-    /// Rotating P and Q.
+    /// Striping with rotating P and Q.
     Raid6,
-    /// Striped mirrors.
+    /// Striping over mirrored pairs.
     Raid10,
+    /// Striping over spans that are RAID 5 each.
+    Raid50,
+    /// Striping over spans that are RAID 6 each.
+    Raid60,
 }
 
-/// What to lay out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LayoutSpec {
+impl Level {
+    /// Every level, in the order of its text.
+    pub const ALL: [Self; 10] = [
+        Self::Jbod,
+        Self::Raid0,
+        Self::Raid1,
+        Self::Raid1e,
+        Self::Raid3,
+        Self::Raid5,
+        Self::Raid6,
+        Self::Raid10,
+        Self::Raid50,
+        Self::Raid60,
+    ];
+
+    /// The level's text: `5`, `1e`, `jbod`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Jbod => "jbod",
+            Self::Raid0 => "0",
+            Self::Raid1 => "1",
+            Self::Raid1e => "1e",
+            Self::Raid3 => "3",
+            Self::Raid5 => "5",
+            Self::Raid6 => "6",
+            Self::Raid10 => "10",
+            Self::Raid50 => "50",
+            Self::Raid60 => "60",
+        }
+    }
+
+    /// The level's name in a sentence or heading: `RAID 5`, `RAID 1E`, `JBOD`.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Jbod => "JBOD",
+            Self::Raid0 => "RAID 0",
+            Self::Raid1 => "RAID 1",
+            Self::Raid1e => "RAID 1E",
+            Self::Raid3 => "RAID 3",
+            Self::Raid5 => "RAID 5",
+            Self::Raid6 => "RAID 6",
+            Self::Raid10 => "RAID 10",
+            Self::Raid50 => "RAID 50",
+            Self::Raid60 => "RAID 60",
+        }
+    }
+}
+
+/// How parity moves from stripe to stripe in levels 5, 6, 50 and 60; the names are those of Linux md.
+///
+/// *Left* starts parity on the last member and moves it one member left per stripe, *right* starts on the
+/// first and moves right. *Symmetric* begins the data on the member after parity and wraps, so that any
+/// run of as many strips as there are members touches each member once; *asymmetric* keeps the data in
+/// member order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ParityRotation {
+    /// What md uses unless told otherwise.
+    #[default]
+    LeftSymmetric,
+    /// Parity moves left, data in member order.
+    LeftAsymmetric,
+    /// Parity moves right, data begins after parity.
+    RightSymmetric,
+    /// Parity moves right, data in member order.
+    RightAsymmetric,
+}
+
+impl ParityRotation {
+    /// Every rotation.
+    pub const ALL: [Self; 4] =
+        [Self::LeftSymmetric, Self::LeftAsymmetric, Self::RightSymmetric, Self::RightAsymmetric];
+
+    /// The rotation's text, as `mdadm --layout` writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LeftSymmetric => "left-symmetric",
+            Self::LeftAsymmetric => "left-asymmetric",
+            Self::RightSymmetric => "right-symmetric",
+            Self::RightAsymmetric => "right-asymmetric",
+        }
+    }
+}
+
+/// A level with what it leaves open. A level converts into the variant that its bare text means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LevelVariant {
     /// The level.
     pub level: Level,
-    /// Number of members.
-    pub members: u16,
-    /// Length of a strip.
-    pub strip_blocks: BlockCount,
-    /// Data area of each member; what is beyond the last whole strip stays unused.
-    pub member_blocks: BlockCount,
+    /// Number of spans in levels 50 and 60, which need two or more; 1 in all other levels.
+    pub spans: u16,
+    /// How parity rotates; [`ParityRotation::LeftSymmetric`] in levels without rotating parity.
+    pub parity_rotation: ParityRotation,
 }
 
-/// Why a layout can't be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LayoutError {}
+impl From<Level> for LevelVariant {
+    fn from(level: Level) -> Self {
+        Self { level, spans: 1, parity_rotation: ParityRotation::default() }
+    }
+}
 
-/// Builds the layout.
-///
-/// # Errors
-/// [`LayoutError`] when the level does not allow the members or sizes.
-pub fn build_layout(spec: &LayoutSpec) -> Result<Box<dyn Layout>, LayoutError> {
-    unimplemented!("{spec:?}")
+/// Why a text names no level.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseLevelError {
+    /// No level is called so.
+    #[error("'{text}' is not a RAID level: use one of {}", known_levels())]
+    UnknownLevel {
+        /// What was given.
+        text: String,
+    },
+    /// The text after a colon is neither a number of spans nor a rotation.
+    #[error(
+        "'{part}' in '{text}' is not a variant of a RAID level: use a number of spans such as 2-spans, or one of \
+         {}",
+        known_rotations()
+    )]
+    UnknownVariant {
+        /// What was given.
+        text: String,
+        /// The part that was not understood.
+        part: String,
+    },
+    /// Spans or rotation are given twice.
+    #[error("'{text}' gives {what} twice: say it once")]
+    Repeated {
+        /// What was given.
+        text: String,
+        /// What is there twice.
+        what: &'static str,
+    },
+}
+
+fn known_levels() -> String {
+    Level::ALL.map(Level::name).join(", ")
+}
+
+fn known_rotations() -> String {
+    ParityRotation::ALL.map(ParityRotation::name).join(", ")
+}
+
+impl FromStr for Level {
+    type Err = ParseLevelError;
+
+    /// Reads the level with or without the word RAID, in any case.
+    fn from_str(text: &str) -> Result<Self, ParseLevelError> {
+        let lower = text.trim().to_ascii_lowercase();
+        let bare = match lower.strip_prefix("raid") {
+            Some(rest) => rest.trim_start_matches([' ', '-', '_']),
+            None => lower.as_str(),
+        };
+        Self::ALL
+            .into_iter()
+            .find(|level| level.name() == bare)
+            .ok_or_else(|| ParseLevelError::UnknownLevel { text: text.into() })
+    }
+}
+
+impl FromStr for LevelVariant {
+    type Err = ParseLevelError;
+
+    /// Reads a level, then spans and rotation after colons in any order.
+    fn from_str(text: &str) -> Result<Self, ParseLevelError> {
+        let mut parts = text.split(':').map(str::trim);
+        let level: Level = parts.next().unwrap_or_default().parse()?;
+        let (mut spans, mut rotation) = (None, None);
+        for part in parts {
+            let (what, repeated) = if let Some(count) = parse_spans(part) {
+                ("the spans", spans.replace(count).is_some())
+            } else if let Some(found) = parse_rotation(part) {
+                ("the rotation", rotation.replace(found).is_some())
+            } else {
+                return Err(ParseLevelError::UnknownVariant { text: text.into(), part: part.into() });
+            };
+            if repeated {
+                return Err(ParseLevelError::Repeated { text: text.into(), what });
+            }
+        }
+        Ok(Self { level, spans: spans.unwrap_or(1), parity_rotation: rotation.unwrap_or_default() })
+    }
+}
+
+/// Reads `2-spans`, `2 spans` or `1-span`; zero spans are no number of spans.
+fn parse_spans(part: &str) -> Option<u16> {
+    let count = part.strip_suffix("spans").or_else(|| part.strip_suffix("span"))?;
+    count.trim_end_matches([' ', '-']).parse().ok().filter(|count| *count > 0)
+}
+
+fn parse_rotation(part: &str) -> Option<ParityRotation> {
+    ParityRotation::ALL.into_iter().find(|rotation| part.eq_ignore_ascii_case(rotation.name()))
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for ParityRotation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for LevelVariant {
+    /// Writes only what differs from the bare level, so that most variants print as their level.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = vec![self.level.name().to_string()];
+        if self.spans != 1 {
+            parts.push(format!("{}-spans", self.spans));
+        }
+        if self.parity_rotation != ParityRotation::default() {
+            parts.push(self.parity_rotation.to_string());
+        }
+        f.pad(&parts.join(":"))
+    }
+}
+
+macro_rules! serde_as_text {
+    ($type:ty) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+            }
+        }
+    };
+}
+
+serde_as_text!(Level);
+serde_as_text!(LevelVariant);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_read_as_people_write_them() {
+        for level in Level::ALL {
+            assert_eq!(level.name().parse(), Ok(level));
+            assert_eq!(level.title().parse(), Ok(level));
+            assert_eq!(level.to_string().parse(), Ok(level));
+        }
+        for (text, level) in [
+            ("raid5", Level::Raid5),
+            (" RAID-10 ", Level::Raid10),
+            ("Raid_6", Level::Raid6),
+            ("1E", Level::Raid1e),
+            ("JBOD", Level::Jbod),
+        ] {
+            assert_eq!(text.parse(), Ok(level), "{text}");
+        }
+        for text in ["", "raid", "4", "raid 55", "5 0", "r5"] {
+            let error = text.parse::<Level>().expect_err(text);
+            assert_eq!(error, ParseLevelError::UnknownLevel { text: text.into() });
+            assert!(error.to_string().ends_with("use one of jbod, 0, 1, 1e, 3, 5, 6, 10, 50, 60"), "{error}");
+        }
+    }
+
+    #[test]
+    fn variants_print_as_they_are_read() {
+        for (text, spans, parity_rotation) in [
+            ("5", 1, ParityRotation::LeftSymmetric),
+            ("6:right-asymmetric", 1, ParityRotation::RightAsymmetric),
+            ("50:2-spans", 2, ParityRotation::LeftSymmetric),
+            ("60:12-spans:left-asymmetric", 12, ParityRotation::LeftAsymmetric),
+        ] {
+            let variant: LevelVariant = text.parse().expect(text);
+            assert_eq!((variant.spans, variant.parity_rotation), (spans, parity_rotation), "{text}");
+            assert_eq!(variant.to_string(), text);
+        }
+        let loose: LevelVariant = "RAID 50: Right-Symmetric : 3 spans".parse().expect("a variant");
+        assert_eq!(loose.to_string(), "50:3-spans:right-symmetric");
+    }
+
+    #[test]
+    fn a_wrong_variant_says_what_is_known() {
+        for (text, message) in [
+            (
+                "5:left",
+                "'left' in '5:left' is not a variant of a RAID level: use a number of spans such as 2-spans, or \
+                 one of left-symmetric, left-asymmetric, right-symmetric, right-asymmetric",
+            ),
+            ("50:2-spans:3-spans", "'50:2-spans:3-spans' gives the spans twice: say it once"),
+        ] {
+            assert_eq!(text.parse::<LevelVariant>().expect_err(text).to_string(), message);
+        }
+        for text in ["50:0-spans", "50:99999-spans", "50:", "50:-spans"] {
+            text.parse::<LevelVariant>().expect_err(text);
+        }
+    }
 }

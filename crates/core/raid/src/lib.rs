@@ -2,10 +2,24 @@
 //!
 //! A [`Layout`] says where each strip of a stripe lives and nothing else: no time, no cache, no I/O. One
 //! level lives in one file; callers see only [`StripeShape`] and [`Layout`], and never ask which level it is.
+//! [`code`] gives the coefficients that make parity and bring lost strips back, and [`kernel`] applies
+//! coefficients to bytes; they share the field of [`gf`].
+//! ```text
+//! LayoutSpec ── build_layout ──► dyn Layout ── shape ──► arithmetic: capacity, member I/Os per host I/O
+//!                                    └── place, locate, identify ──► who holds which block
+//! what is missing ── code::Recovery ──► coefficients ── kernel::combine ──► bytes
+//! ```
 #![deny(unsafe_code)]
+
+pub mod arithmetic;
+pub mod code;
+pub mod gf;
 
 mod layout;
 mod level;
+mod levels;
+mod spec;
 
-pub use level::{Level, LayoutError, LayoutSpec, build_layout};
 pub use layout::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
+pub use level::{Level, LevelVariant, ParityRotation, ParseLevelError};
+pub use spec::{LayoutError, LayoutSpec, build_layout};
