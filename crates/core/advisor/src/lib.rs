@@ -1,1 +1,5 @@
 //! Crate head.
+
+mod comparison;
+
+pub use comparison::{Comparison, ComparisonRow, ComparisonSummary};
