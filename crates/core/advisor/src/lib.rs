@@ -1,5 +1,110 @@
-//! Crate head.
+//! From runs to a recommendation: which array serves a workload best, by how much, and why.
+//!
+//! ```text
+//! runs of one workload in one world
+//!   └─ configurations (level, write policy, members) ─ each judged at one depth ─ ranked ─► Verdict
+//! ```
+//! - **Judged where?** At the highest number of requests in flight whose mean latency stays within a limit (20 ms, as
+//!   the FAStT evaluation reports), else at the lowest that was run, and then it ranks behind all that keep the limit.
+//! - **Judged by what?** The workload's metric. What lies within 2 % of the best counts as equal; of equals the one
+//!   with more usable capacity wins, then the one that survives more failures, then write-through.
+//! - **Recommended** is only what survives at least one failure; the fastest without redundancy is named beside it.
+//!   Runs with failed requests are listed but never recommended.
+//! - The reason is built from the figures: member I/Os per host I/O show what parity and mirrors cost.
+//!
+//! Runs on an array and simulated runs are judged apart. Everything here is pure and its order depends on the runs
+//! only. Sources: the evaluations `fastt600-2004` (20 ms) and `md1200-2011` (recommendation per application).
+#![forbid(unsafe_code)]
 
 mod comparison;
+mod judge;
+mod reason;
 
 pub use comparison::{Comparison, ComparisonRow, ComparisonSummary};
+pub use judge::{LAT_MEAN_LIMIT, verdicts, verdicts_within};
+
+use raidlab_units::{BytesPerSec, Iops};
+use raidlab_workload::{ArrayFacts, Metric, World};
+use serde::{Deserialize, Serialize};
+
+/// What is recommended for one workload in one world.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Name of the workload.
+    pub workload: String,
+    /// Where the runs took place: real arrays or simulated ones.
+    pub world: World,
+    /// How the workload is judged.
+    pub metric: Metric,
+    /// Limit of the mean latency that sets the depth judged.
+    pub lat_ns_mean_limit: u64,
+    /// The best configuration that survives a failure; `None` when no such one was run without errors.
+    pub recommended: Option<Choice>,
+    /// The best such configuration of another level, or of another write policy when there is one level only.
+    pub runner_up: Option<Choice>,
+    /// The best configuration that survives no failure.
+    pub fastest_without_redundancy: Option<Choice>,
+    /// Why, in sentences.
+    pub reason: String,
+    /// Every configuration that was run, best first, the recommended one among them.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// A configuration with the figures it is judged by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// In a few words, different for each configuration of a verdict: `RAID 5 write-back`.
+    pub label: String,
+    /// The array.
+    pub array: ArrayFacts,
+    /// Requests in flight at which it is judged.
+    pub iodepth: u32,
+    /// Whether the mean latency at that depth stays within the limit.
+    pub keeps_limit: bool,
+    /// The workload's metric, in its unit.
+    pub metric_value: f64,
+    /// Requests per second.
+    pub iops: Iops,
+    /// Bytes per second.
+    pub bytes_per_sec: BytesPerSec,
+    /// Mean total latency.
+    pub lat_ns_mean: f64,
+    /// 99th percentile of total latency.
+    pub lat_ns_p99: u64,
+    /// Requests that failed in the window.
+    pub errors: u64,
+    /// Share of the host's requests that write, from 0 to 1.
+    pub write_share: f64,
+    /// Mean length of a host request.
+    pub request_bytes_mean: f64,
+    /// Member reads and writes per host I/O, where they were counted.
+    pub member_ios_per_host_io: Option<f64>,
+}
+
+/// A row of the table of configurations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alternative {
+    /// The configuration.
+    pub choice: Choice,
+    /// Its metric over that of the recommended one, or over the first row's when none is recommended; `None` when
+    /// that is zero.
+    pub metric_ratio: Option<f64>,
+}
+
+impl Choice {
+    /// Whether any one member may fail.
+    pub fn is_redundant(&self) -> bool {
+        self.array.failures_survived_always > 0
+    }
+
+    /// The workload's metric with its unit, for people.
+    pub fn metric_text(&self, metric: Metric) -> String {
+        match metric {
+            Metric::Iops => format!("{} IOPS", self.iops),
+            Metric::MbPerS => self.bytes_per_sec.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! What an array is configured as. TOML files, superblocks and studies all end in an [`ArrayConfig`].
 
+use raidlab_raid::{Layout, LayoutError, LayoutSpec, LevelVariant, build_layout};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,16 @@ pub enum CacheMemory {
     BatteryBacked,
 }
 
+/// Whether the members' own volatile write caches are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemberCache {
+    /// Off: a completed member write survives power loss.
+    Off,
+    /// On: it survives only after a member flush, or when it was sent with forced unit access.
+    On,
+}
+
 /// The controller's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -80,8 +91,8 @@ pub struct CacheConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ArrayConfig {
-    /// The RAID level, `"5"` or `"10"`, with its variant where it has one.
-    pub level: String,
+    /// The RAID level, with its variant where it has one: `"5"`, `"10"`, `"50:2-spans"`.
+    pub level: LevelVariant,
     /// Number of members.
     pub members: u16,
     /// Length of a strip.
@@ -90,6 +101,8 @@ pub struct ArrayConfig {
     pub block_size: BlockSize,
     /// Data area of each member; rounded down to whole strips.
     pub member_size: ByteCount,
+    /// The members' own caches.
+    pub member_cache: MemberCache,
     /// The cache.
     pub cache: CacheConfig,
     /// Working memory for parity and recovery.
@@ -103,4 +116,139 @@ pub struct MemoryNeeds {
     pub cache_bytes: ByteCount,
     /// Length of the staging memory.
     pub staging_bytes: ByteCount,
+}
+
+/// Why a configuration is no array.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The level does not allow it.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// A strip must be whole blocks, and whole cache blocks.
+    #[error("a strip of {strip} is not a multiple of {unit} ({what}): choose a strip that is")]
+    Strip {
+        /// The strip asked for.
+        strip: ByteCount,
+        /// What it must be a multiple of.
+        unit: ByteCount,
+        /// What that is.
+        what: &'static str,
+    },
+    /// The cache block size is not allowed.
+    #[error(
+        "a cache block of {block} is not possible with array blocks of {array_block}: use a power of two from one \
+         array block to 64 of them"
+    )]
+    CacheBlock {
+        /// The cache block asked for.
+        block: ByteCount,
+        /// The array's block.
+        array_block: ByteCount,
+    },
+    /// The flush marks are out of order or above 100%.
+    #[error("flush marks start {start_pct}% and stop {stop_pct}% are not possible: stop <= start <= 100")]
+    FlushMarks {
+        /// Start mark.
+        start_pct: u8,
+        /// Stop mark.
+        stop_pct: u8,
+    },
+    /// Nothing would ever be destaged.
+    #[error("flush-iodepth is 0: at least one stripe must be destaged at a time")]
+    FlushDepth,
+    /// Write-back or a cached read policy without a cache.
+    #[error("{what} needs a cache of at least {needed}, and the cache is {given}")]
+    CacheTooSmall {
+        /// What needs it.
+        what: &'static str,
+        /// The least that would do.
+        needed: ByteCount,
+        /// The size asked for.
+        given: ByteCount,
+    },
+    /// The staging memory can't hold one stripe.
+    #[error("staging memory of {given} is too small: one stripe of this array needs {needed}")]
+    StagingTooSmall {
+        /// The least that would do.
+        needed: ByteCount,
+        /// The size asked for.
+        given: ByteCount,
+    },
+}
+
+/// A configuration found possible, with what follows from it.
+pub(crate) struct Checked {
+    pub(crate) layout: Box<dyn Layout>,
+    pub(crate) cache_slots: u32,
+    pub(crate) cache_block_rows: u32,
+    pub(crate) staging_places: u32,
+}
+
+impl ArrayConfig {
+    /// The layout of this array.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the level does not allow the members or sizes.
+    pub fn layout(&self) -> Result<Box<dyn Layout>, ConfigError> {
+        let block = self.block_size;
+        let strip_blocks = block.blocks_in(self.strip_size).ok_or(ConfigError::Strip {
+            strip: self.strip_size,
+            unit: ByteCount(block.bytes()),
+            what: "the block size",
+        })?;
+        let member_blocks = raidlab_units::BlockCount(self.member_size.0 / block.bytes());
+        let spec = LayoutSpec { level: self.level, members: self.members, strip_blocks, member_blocks };
+        Ok(build_layout(&spec)?)
+    }
+
+    /// Checks that the parts fit each other.
+    pub(crate) fn check(&self) -> Result<Checked, ConfigError> {
+        let layout = self.layout()?;
+        self.check_cache()?;
+        let shape = layout.shape();
+        let stripe_units = u64::from(shape.data_strips) + u64::from(shape.parities);
+        let staging_places = (self.staging_size.0 / self.strip_size.0).min(u64::from(u32::MAX - 1));
+        if shape.parities > 0 && staging_places < stripe_units {
+            let needed = ByteCount(stripe_units * self.strip_size.0);
+            return Err(ConfigError::StagingTooSmall { needed, given: self.staging_size });
+        }
+        Ok(Checked {
+            layout,
+            cache_slots: (self.cache.size.0 / self.cache.block_size.0).min(u64::from(u32::MAX - 1)) as u32,
+            cache_block_rows: (self.cache.block_size.0 / self.block_size.bytes()) as u32,
+            staging_places: staging_places as u32,
+        })
+    }
+
+    fn check_cache(&self) -> Result<(), ConfigError> {
+        let CacheConfig { size, block_size, flush_start_pct, flush_stop_pct, .. } = self.cache;
+        let array_block = self.block_size.bytes();
+        let rows = block_size.0 / array_block;
+        if !block_size.0.is_power_of_two() || rows == 0 || rows > 64 {
+            return Err(ConfigError::CacheBlock { block: block_size, array_block: ByteCount(array_block) });
+        }
+        if !self.strip_size.0.is_multiple_of(block_size.0) {
+            let what = "the cache block size";
+            return Err(ConfigError::Strip { strip: self.strip_size, unit: block_size, what });
+        }
+        if flush_stop_pct > flush_start_pct || flush_start_pct > 100 {
+            return Err(ConfigError::FlushMarks { start_pct: flush_start_pct, stop_pct: flush_stop_pct });
+        }
+        if self.cache.flush_iodepth == 0 {
+            return Err(ConfigError::FlushDepth);
+        }
+        let what = if self.cache.write_policy != WritePolicy::WriteThrough {
+            "write-back"
+        } else if self.cache.read_policy != ReadPolicy::NoReadAhead {
+            "read-ahead"
+        } else if self.cache.io_policy == IoPolicy::Cached {
+            "cached I/O"
+        } else {
+            return Ok(());
+        };
+        if size < block_size {
+            return Err(ConfigError::CacheTooSmall { what, needed: block_size, given: size });
+        }
+        Ok(())
+    }
 }

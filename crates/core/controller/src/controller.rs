@@ -1,43 +1,331 @@
-//! Interface skeleton; the body follows.
-use crate::api::*;
-use crate::config::*;
-use raidlab_units::*;
+//! The controller itself: its parts, the events it takes, and the getters.
 
-/// Why a configuration is no array.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {}
+use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, TimerId};
+use crate::cache::Cache;
+use crate::cached_write::SlotWaiter;
+use crate::config::{ArrayConfig, CacheMemory, ConfigError, MemoryNeeds, WritePolicy};
+use crate::destage::{AGE_TIMER, Destage};
+use crate::fill::{Fill, Streams};
+use crate::granule::Granules;
+use crate::io::{IoState, TaskState};
+use crate::members::Members;
+use crate::request::{Fragment, FragmentWalk, Request};
+use crate::stripe_op::StripeOp;
+use crate::table::Slab;
+use raidlab_raid::{FailuresSurvived, Layout, StripeShape};
+use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos, StripeIndex};
+use std::collections::VecDeque;
 
-/// Counts since the start.
+/// What a controller has done since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Member reads issued.
+    /// Member reads asked for.
     pub member_reads: u64,
-    /// Member writes issued.
+    /// Member writes asked for.
     pub member_writes: u64,
+    /// Member flushes asked for.
+    pub member_flushes: u64,
+    /// Blocks that host reads found in the cache.
+    pub cache_hit_blocks: u64,
+    /// Bytes copied between host and cache, or within the cache.
+    pub copy_bytes: u64,
+    /// Bytes of parity, or of recovered data, computed.
+    pub parity_bytes: u64,
 }
 
-/// The controller.
-#[derive(Debug)]
-pub struct Controller;
+/// The state of the battery that keeps the cache memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatteryState {
+    /// Keeps the cache memory through a power loss.
+    Good,
+    /// Charging, learning or failed: it can't be relied on.
+    NotGood,
+}
 
-#[allow(unused_variables, clippy::all, clippy::pedantic, missing_docs)]
+/// An array controller. See the crate's head for how a world drives it.
+#[derive(Debug)]
+pub struct Controller {
+    pub(crate) config: ArrayConfig,
+    pub(crate) layout: Box<dyn Layout>,
+    shape: StripeShape,
+    block_bytes: u64,
+    cache_block_rows: u32,
+    battery: BatteryState,
+    pub(crate) now: Nanos,
+    pub(crate) members: Members,
+    pub(crate) cache: Cache,
+    pub(crate) granules: Granules,
+    pub(crate) ops: Slab<StripeOp>,
+    pub(crate) ios: Slab<IoState>,
+    pub(crate) tasks: Slab<TaskState>,
+    pub(crate) fills: Slab<Fill>,
+    pub(crate) streams: Streams,
+    pub(crate) slot_waiters: Slab<SlotWaiter>,
+    pub(crate) requests: Vec<Request>,
+    /// Staging places that are free, each one strip long.
+    pub(crate) staging_free: Vec<u32>,
+    /// Operations in line for staging places.
+    pub(crate) staging_waiting: VecDeque<u32>,
+    /// Cached writes that wait for places in the cache.
+    pub(crate) stalled: VecDeque<u32>,
+    /// Host flushes, and the sequence before which all dirty blocks must be destaged for each.
+    pub(crate) flushes: VecDeque<(u32, u64)>,
+    pub(crate) destage: Destage,
+    /// Dirty data was lost and no host flush has said so yet.
+    pub(crate) lost_since_flush: Option<Lba>,
+    pub(crate) member_scratch: Vec<MemberIndex>,
+    pub(crate) actions: VecDeque<Action>,
+    pub(crate) counters: Counters,
+}
+
 impl Controller {
-    pub fn new(config: &ArrayConfig) -> Result<Self, ConfigError> { unimplemented!() }
-    pub fn memory_needs(&self) -> MemoryNeeds { unimplemented!() }
-    pub fn volume_blocks(&self) -> BlockCount { unimplemented!() }
-    pub fn failures_survived(&self) -> raidlab_raid::FailuresSurvived { unimplemented!() }
-    pub fn handle_host_request(&mut self, now: Nanos, request: HostRequest) { unimplemented!() }
-    pub fn handle_member_completion(&mut self, now: Nanos, id: MemberIoId, result: Result<(), MemberError>) { unimplemented!() }
-    pub fn handle_memory_completion(&mut self, now: Nanos, id: MemoryTaskId) { unimplemented!() }
-    pub fn handle_timer(&mut self, now: Nanos, id: TimerId) { unimplemented!() }
-    /// The member is gone (pulled, dead, failed by the operator).
-    pub fn handle_member_loss(&mut self, now: Nanos, member: MemberIndex) { unimplemented!() }
-    pub fn poll_action(&mut self) -> Option<Action> { unimplemented!() }
-    /// Appends nothing beyond this I/O's segments: clears `out` first. Valid until the I/O's completion.
-    pub fn member_io_segments(&self, id: MemberIoId, out: &mut Vec<Segment>) { unimplemented!() }
-    /// Clears and refills `out`. Valid until the task's completion.
-    pub fn memory_steps(&self, id: MemoryTaskId, out: &mut MemorySteps) { unimplemented!() }
-    pub fn counters(&self) -> Counters { unimplemented!() }
-    /// True when nothing is in flight and no dirty block is left.
-    pub fn is_idle(&self) -> bool { unimplemented!() }
+    /// Makes a controller for an array whose members are all present and whose redundancy agrees.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the level does not allow the members or the sizes don't fit each other.
+    pub fn new(config: &ArrayConfig) -> Result<Self, ConfigError> {
+        let checked = config.check()?;
+        let layout = checked.layout;
+        let shape = layout.shape();
+        let places = checked.staging_places;
+        Ok(Self {
+            members: Members::new(layout.member_count()),
+            cache: Cache::new(checked.cache_slots, config.cache.block_size.0),
+            granules: Granules::new(checked.cache_slots as usize / 4),
+            config: config.clone(),
+            layout,
+            shape,
+            block_bytes: config.block_size.bytes(),
+            cache_block_rows: checked.cache_block_rows,
+            battery: BatteryState::Good,
+            now: Nanos::ZERO,
+            ops: Slab::new(),
+            ios: Slab::new(),
+            tasks: Slab::new(),
+            fills: Slab::new(),
+            streams: Streams::default(),
+            slot_waiters: Slab::new(),
+            requests: Vec::new(),
+            staging_free: (0..places).rev().collect(),
+            staging_waiting: VecDeque::new(),
+            stalled: VecDeque::new(),
+            flushes: VecDeque::new(),
+            destage: Destage::default(),
+            lost_since_flush: None,
+            member_scratch: Vec::new(),
+            actions: VecDeque::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Takes in a host request. Its tag must not be in use.
+    pub fn handle_host_request(&mut self, now: Nanos, request: HostRequest) {
+        self.advance(now);
+        self.begin_request(request);
+        self.pump();
+    }
+
+    /// Takes in the end of a member I/O. After [`MemberError::Gone`] the member is out of the array.
+    pub fn handle_member_completion(&mut self, now: Nanos, id: MemberIoId, result: Result<(), MemberError>) {
+        self.advance(now);
+        self.member_io_done(id.0, result);
+        self.pump();
+    }
+
+    /// Takes in the end of a memory task.
+    pub fn handle_memory_completion(&mut self, now: Nanos, id: MemoryTaskId) {
+        self.advance(now);
+        self.memory_task_done(id.0);
+        self.pump();
+    }
+
+    /// Takes in that a timer is due.
+    pub fn handle_timer(&mut self, now: Nanos, id: TimerId) {
+        self.advance(now);
+        assert_eq!(id, AGE_TIMER, "the controller sets no other timer");
+        self.age_timer_due();
+        self.pump();
+    }
+
+    /// Takes in that a member is gone: pulled, dead, or failed by the operator. The world still ends each I/O that it
+    /// has under way on that member.
+    pub fn handle_member_loss(&mut self, now: Nanos, member: MemberIndex) {
+        self.advance(now);
+        self.fail_member(member);
+        self.pump();
+    }
+
+    /// Takes in the battery's state; under [`WritePolicy::WriteBack`] a cache that needs its battery writes through,
+    /// and destages what it holds, while the battery is not good.
+    pub fn handle_battery(&mut self, now: Nanos, state: BatteryState) {
+        self.advance(now);
+        self.battery = state;
+        self.pump();
+    }
+
+    /// Hands out the next action, in the order in which they must be taken.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn advance(&mut self, now: Nanos) {
+        assert!(now >= self.now, "time went back from {} to {} ns", self.now.0, now.0);
+        self.now = now;
+    }
+
+    fn pump(&mut self) {
+        self.pump_stalled();
+        self.pump_destage();
+        self.pump_flushes();
+    }
+
+    /// The memory that the world provides for the cache and for staging.
+    pub fn memory_needs(&self) -> MemoryNeeds {
+        let places = self.config.staging_size.0 / (u64::from(self.strip_rows()) * self.block_bytes);
+        MemoryNeeds {
+            cache_bytes: ByteCount(u64::from(self.cache.slot_count()) * self.config.cache.block_size.0),
+            staging_bytes: ByteCount(places * u64::from(self.strip_rows()) * self.block_bytes),
+        }
+    }
+
+    /// The configuration that it was made with.
+    pub const fn config(&self) -> &ArrayConfig {
+        &self.config
+    }
+
+    /// Where each strip lives.
+    pub fn layout(&self) -> &dyn Layout {
+        &*self.layout
+    }
+
+    /// Size of the volume that the host sees.
+    pub fn volume_blocks(&self) -> BlockCount {
+        self.layout.volume_blocks()
+    }
+
+    /// How many members may fail.
+    pub fn failures_survived(&self) -> FailuresSurvived {
+        self.layout.failures_survived()
+    }
+
+    /// What has been done so far.
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Acknowledged data that only the cache holds, in cache blocks.
+    pub const fn dirty_cache_blocks(&self) -> u32 {
+        self.cache.dirty_count()
+    }
+
+    /// True when nothing is under way and nothing is dirty.
+    pub fn is_idle(&self) -> bool {
+        self.cache.dirty_count() == 0
+            && self.ios.in_use() == 0
+            && self.tasks.in_use() == 0
+            && self.granules.is_empty()
+            && self.actions.is_empty()
+            && self.requests.iter().all(|request| !request.active)
+    }
+
+    /// True while writes are acknowledged from the cache.
+    pub fn writes_back(&self) -> bool {
+        match self.config.cache.write_policy {
+            WritePolicy::WriteThrough => false,
+            WritePolicy::WriteBackBadBattery => true,
+            WritePolicy::WriteBack => {
+                self.config.cache.memory == CacheMemory::Volatile || self.battery == BatteryState::Good
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
+    #[inline]
+    pub(crate) const fn cache_block_rows(&self) -> u32 {
+        self.cache_block_rows
+    }
+
+    #[inline]
+    pub(crate) const fn cache_block_bytes(&self) -> u64 {
+        self.config.cache.block_size.0
+    }
+
+    #[inline]
+    pub(crate) const fn strip_rows(&self) -> u32 {
+        self.shape.strip_blocks.0 as u32
+    }
+
+    #[inline]
+    pub(crate) const fn data_strips(&self) -> usize {
+        self.shape.data_strips as usize
+    }
+
+    #[inline]
+    pub(crate) const fn copies(&self) -> u16 {
+        self.shape.copies
+    }
+
+    #[inline]
+    pub(crate) const fn parities(&self) -> usize {
+        self.shape.parities as usize
+    }
+
+    #[inline]
+    pub(crate) const fn unit_count(&self) -> usize {
+        self.data_strips() + self.parities()
+    }
+
+    /// Address of `row` of a strip.
+    #[inline]
+    pub(crate) const fn strip_lba(&self, stripe: StripeIndex, strip: u16, row: u32) -> Lba {
+        let strips = stripe.0 * self.shape.data_strips as u64 + strip as u64;
+        Lba(strips * self.shape.strip_blocks.0 + row as u64)
+    }
+
+    /// Address of the first block of a fragment.
+    pub(crate) const fn fragment_lba(&self, fragment: &Fragment) -> Lba {
+        self.strip_lba(fragment.stripe, fragment.strip, fragment.rows.first)
+    }
+
+    /// The granule that a fragment lies in: its stripe where there is parity, else its strip.
+    #[inline]
+    pub(crate) const fn granule_key(&self, fragment: &Fragment) -> u64 {
+        if self.parities() > 0 {
+            fragment.stripe.0
+        } else {
+            fragment.stripe.0 * self.shape.data_strips as u64 + fragment.strip as u64
+        }
+    }
+
+    /// The stripe and the first strip of a granule.
+    pub(crate) const fn granule_start(&self, key: u64) -> (StripeIndex, u16) {
+        if self.parities() > 0 {
+            (StripeIndex(key), 0)
+        } else {
+            let strips = self.shape.data_strips as u64;
+            (StripeIndex(key / strips), (key % strips) as u16)
+        }
+    }
+
+    /// The granule that a cache block lies in.
+    pub(crate) fn granule_of_block(&self, block: u64) -> u64 {
+        let lba = Lba(block * u64::from(self.cache_block_rows));
+        if self.parities() > 0 { self.layout.locate(lba).0.0 } else { lba.0 / self.shape.strip_blocks.0 }
+    }
+
+    /// The part of a cached write that has no place yet.
+    pub(crate) fn walk_from(&self, tag: u32) -> FragmentWalk {
+        let request = &self.requests[tag as usize];
+        let placed = BlockCount(request.placed);
+        self.walk(tag).skip(placed, request.lba)
+    }
+
+    /// Notes that the strip itself can't be read for this operation.
+    pub(crate) fn hold_unreadable(&mut self, op: u32, strip: u16) {
+        self.ops[op].unreadable.push(strip);
+    }
 }

@@ -14,9 +14,25 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod cache;
+mod cached_write;
 mod config;
 mod controller;
+mod destage;
+mod fill;
+mod granule;
+mod host;
+mod io;
+mod members;
+mod plan;
+mod request;
+mod steps;
+mod stripe_op;
+mod table;
 
 pub use api::*;
-pub use config::*;
-pub use controller::*;
+pub use config::{
+    ArrayConfig, CacheConfig, CacheMemory, ConfigError, IoPolicy, MemberCache, MemoryNeeds, ReadPolicy,
+    WritePolicy,
+};
+pub use controller::{BatteryState, Controller, Counters};

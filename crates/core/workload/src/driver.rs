@@ -211,6 +211,7 @@ impl DriverConfig {
     /// in flight and of `max_requests`, its own seed, and its sequential stream started so that the workers'
     /// streams are spread evenly over the region. With more workers than requests in flight the last ones get none,
     /// which [`Driver::new`] refuses.
+    #[must_use]
     pub fn for_worker(&self, worker: u32, workers: u32) -> Self {
         assert!(worker < workers, "worker {worker} of {workers}");
         let (index, count) = (u64::from(worker), u64::from(workers));

@@ -6,7 +6,7 @@
 //! the buckets (not in the sum and the largest).
 //!
 //! The buckets (about 270 KiB) are allocated with the first record, so an unused histogram costs nothing.
-//! Source: Gil Tene, HdrHistogram (hdrhistogram.org); fio `stat.h` for the same idea.
+//! Source: Gil Tene, `HdrHistogram` (hdrhistogram.org); fio `stat.h` for the same idea.
 
 use hdrhistogram::Histogram;
 

@@ -316,3 +316,123 @@ impl RunResult {
         (self.read, self.write, self.total) = (read, write, total);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats(latencies_ns: &[u64], bytes: u64, errors: u64) -> OpStats {
+        let mut stats = OpStats { errors, ..OpStats::default() };
+        for &lat_ns in latencies_ns {
+            stats.requests += 1;
+            stats.bytes += ByteCount(bytes);
+            stats.lat.record_ns(lat_ns);
+        }
+        stats
+    }
+
+    fn measurement() -> Measurement {
+        Measurement {
+            window: NanoSpan::from_millis(500),
+            read: stats(&[100, 200, 300], 8192, 0),
+            write: stats(&[1000], 4096, 2),
+        }
+    }
+
+    fn run(metric: Metric) -> RunResult {
+        let mut run = RunResult {
+            world: World::Simulated,
+            target: "six drives".into(),
+            array: None,
+            workload: "made-up".into(),
+            metric,
+            iodepth: 4,
+            seed: 1,
+            window_ns: 0,
+            read: OpSummary::default(),
+            write: OpSummary::default(),
+            total: OpSummary::default(),
+            cost: CostFacts::default(),
+            settings: BTreeMap::new(),
+        };
+        run.set_measurement(&measurement());
+        run
+    }
+
+    #[test]
+    fn summaries_hold_each_direction_and_both() {
+        let Summaries { read, write, total } = measurement().summaries();
+        let figures =
+            |op: &OpSummary| (op.requests, op.errors, op.iops.0, op.bytes_per_sec.0, op.lat_ns_mean);
+        assert_eq!(figures(&read), (3, 0, 6.0, 49_152.0, 200.0));
+        assert_eq!(figures(&write), (1, 2, 2.0, 8192.0, 1000.0));
+        assert_eq!(figures(&total), (4, 2, 8.0, 57_344.0, 400.0));
+        let lat = (total.lat_ns_min, total.lat_ns_p50, total.lat_ns_p99, total.lat_ns_p999, total.lat_ns_max);
+        assert_eq!(lat, (100, 200, 1000, 1000, 1000));
+        assert_eq!(total.lat_curve.len(), CURVE_PCT.len());
+        assert!(total.lat_curve.is_sorted_by_key(|point| point.lat_ns));
+        assert_eq!(total.lat_curve.last(), Some(&LatencyPoint { pct: 100.0, lat_ns: 1000 }));
+        assert_eq!(OpSummary::of(&OpStats::default(), NanoSpan::ZERO), OpSummary::default());
+    }
+
+    #[test]
+    fn merging_adds_counts_and_keeps_the_longest_window() {
+        let mut merged = measurement();
+        merged.merge(&Measurement { window: NanoSpan::from_millis(400), ..measurement() });
+        assert_eq!(merged.window, NanoSpan::from_millis(500));
+        let total = merged.summaries().total;
+        assert_eq!((total.requests, total.errors, total.iops.0, total.lat_ns_mean), (8, 4, 16.0, 400.0));
+    }
+
+    #[test]
+    fn a_run_is_judged_by_its_metric() {
+        let mb_per_s = 57_344.0 / 1e6;
+        let table = [(Metric::Iops, 8.0, "8.0 IOPS"), (Metric::MbPerS, mb_per_s, "0.1 MB/s")];
+        for (metric, value, text) in table {
+            let run = run(metric);
+            assert_eq!((run.metric_value(), run.metric_text().as_str()), (value, text));
+            assert_eq!((run.window_ns, run.lat_mean()), (500_000_000, NanoSpan(400)));
+            assert_eq!(run.configuration_label(), "six drives");
+        }
+    }
+
+    #[test]
+    fn labels_and_shares_of_an_array() {
+        let array = ArrayFacts {
+            level: "5".into(),
+            members: 6,
+            member_kind: "file".into(),
+            controller: "raidlab".into(),
+            strip_bytes: ByteCount::from_kib(64),
+            write_policy: "write-back".into(),
+            usable_bytes: ByteCount(500),
+            raw_bytes: ByteCount(600),
+            failures_survived_always: 1,
+            failures_survived_at_best: 1,
+        };
+        assert_eq!((array.label().as_str(), array.usable_fraction()), ("RAID 5 write-back", 500.0 / 600.0));
+        assert_eq!(ArrayFacts { raw_bytes: ByteCount::ZERO, ..array.clone() }.usable_fraction(), 0.0);
+        let run = RunResult { array: Some(array), ..run(Metric::Iops) };
+        assert_eq!(run.configuration_label(), "RAID 5 write-back");
+        assert_eq!(
+            [World::Measured, World::Array, World::Simulated].map(World::label),
+            ["measured", "array", "simulated"]
+        );
+        assert_eq!([Metric::Iops, Metric::MbPerS].map(Metric::unit), ["IOPS", "MB/s"]);
+    }
+
+    #[test]
+    fn member_ios_per_host_io_needs_every_count() {
+        let known = CostFacts {
+            member_reads: Some(30),
+            member_writes: Some(20),
+            host_reads: Some(15),
+            host_writes: Some(10),
+            ..CostFacts::default()
+        };
+        assert_eq!(known.member_ios_per_host_io(), Some(2.0));
+        assert_eq!(CostFacts { host_reads: None, ..known.clone() }.member_ios_per_host_io(), None);
+        let idle = CostFacts { host_reads: Some(0), host_writes: Some(0), ..known };
+        assert_eq!(idle.member_ios_per_host_io(), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! Grouping the runs, choosing the depth each configuration is judged at, and ranking.
+
+use crate::reason;
+use crate::{Alternative, Choice, Verdict};
+use raidlab_units::NanoSpan;
+use raidlab_workload::{ArrayFacts, RunResult, World};
+use std::cmp::Ordering;
+
+/// The limit of the mean latency unless another is asked for: 20 ms, that of the FAStT evaluation.
+pub const LAT_MEAN_LIMIT: NanoSpan = NanoSpan::from_millis(20);
+
+/// A metric of at least this share of the best one counts as equal to it: two runs of one configuration differ by
+/// about as much.
+const EQUAL_SHARE: f64 = 0.98;
+
+/// Returns a verdict for each workload, real arrays first, with [`LAT_MEAN_LIMIT`].
+///
+/// Workloads come in the order of their first run. Runs that are not on an array are left out.
+pub fn verdicts(runs: &[RunResult]) -> Vec<Verdict> {
+    verdicts_within(runs, LAT_MEAN_LIMIT)
+}
+
+/// Returns the verdicts with the limit `lat_mean_limit` of the mean latency.
+pub fn verdicts_within(runs: &[RunResult], lat_mean_limit: NanoSpan) -> Vec<Verdict> {
+    let mut workloads: Vec<&str> = Vec::new();
+    for run in runs {
+        if !workloads.contains(&run.workload.as_str()) {
+            workloads.push(&run.workload);
+        }
+    }
+    let mut verdicts = Vec::new();
+    for workload in workloads {
+        for world in [World::Array, World::Simulated] {
+            let group: Vec<(&ArrayFacts, &RunResult)> = runs
+                .iter()
+                .filter(|run| run.workload == workload && run.world == world)
+                .filter_map(|run| run.array.as_ref().map(|array| (array, run)))
+                .collect();
+            verdicts.extend(verdict_of(&group, lat_mean_limit));
+        }
+    }
+    verdicts
+}
+
+/// Judges the runs of one workload in one world; nothing to judge gives `None`.
+fn verdict_of(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Option<Verdict> {
+    let (_, first) = group.first()?;
+    let ranked = ranked_choices(group, limit);
+    let sound = |choice: &&Choice| choice.errors == 0 && choice.metric_value > 0.0;
+    let redundant: Vec<&Choice> = ranked.iter().filter(sound).filter(|choice| choice.is_redundant()).collect();
+    let recommended = best_of(&redundant).cloned();
+    let runner_up = recommended.as_ref().and_then(|best| runner_up_to(best, &redundant)).cloned();
+    let exposed: Vec<&Choice> = ranked.iter().filter(sound).filter(|choice| !choice.is_redundant()).collect();
+    let fastest_without_redundancy = best_of(&exposed).cloned();
+    let reference = recommended.as_ref().or(ranked.first()).map_or(0.0, |choice| choice.metric_value);
+    let alternatives = ranked
+        .into_iter()
+        .map(|choice| Alternative {
+            metric_ratio: (reference > 0.0).then(|| choice.metric_value / reference),
+            choice,
+        })
+        .collect();
+    let mut verdict = Verdict {
+        workload: first.workload.clone(),
+        world: first.world,
+        metric: first.metric,
+        lat_ns_mean_limit: limit.get(),
+        recommended,
+        runner_up,
+        fastest_without_redundancy,
+        reason: String::new(),
+        alternatives,
+    };
+    verdict.reason = reason::of(&verdict);
+    Some(verdict)
+}
+
+/// Every configuration of the group at its depth: those within the limit first, then by metric.
+fn ranked_choices(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Vec<Choice> {
+    let mut arrays: Vec<&ArrayFacts> = Vec::new();
+    for (array, _) in group {
+        if !arrays.contains(array) {
+            arrays.push(array);
+        }
+    }
+    let mut choices: Vec<Choice> = arrays
+        .iter()
+        .map(|array| {
+            let runs: Vec<&RunResult> =
+                group.iter().filter(|(other, _)| other == array).map(|(_, run)| *run).collect();
+            choice_of(array, judged_run(&runs, limit), label_among(array, &arrays), limit)
+        })
+        .collect();
+    choices.sort_by(|a, b| {
+        b.keeps_limit.cmp(&a.keeps_limit).then(b.metric_value.total_cmp(&a.metric_value))
+    });
+    choices
+}
+
+/// The run at the highest depth that keeps the limit, else at the lowest depth.
+fn judged_run<'a>(runs: &[&'a RunResult], limit: NanoSpan) -> &'a RunResult {
+    let mut iodepths: Vec<u32> = runs.iter().map(|run| run.iodepth).collect();
+    iodepths.sort_unstable();
+    iodepths.dedup();
+    let medians: Vec<&RunResult> = iodepths.iter().map(|&iodepth| median_run(runs, iodepth)).collect();
+    let within = medians.iter().rev().find(|run| keeps_limit(run, limit));
+    within.unwrap_or(&medians[0])
+}
+
+/// Of several runs at one depth the one with the middle metric (the lower of two).
+fn median_run<'a>(runs: &[&'a RunResult], iodepth: u32) -> &'a RunResult {
+    let mut at_depth: Vec<&RunResult> = runs.iter().copied().filter(|run| run.iodepth == iodepth).collect();
+    at_depth.sort_by(|a, b| a.metric_value().total_cmp(&b.metric_value()));
+    at_depth[(at_depth.len() - 1) / 2]
+}
+
+fn keeps_limit(run: &RunResult, limit: NanoSpan) -> bool {
+    run.total.requests > 0 && run.lat_mean() <= limit
+}
+
+fn choice_of(array: &ArrayFacts, run: &RunResult, label: String, limit: NanoSpan) -> Choice {
+    let total = &run.total;
+    let host_writes = run.cost.host_writes.unwrap_or(run.write.requests);
+    let host_ios = host_writes + run.cost.host_reads.unwrap_or(run.read.requests);
+    Choice {
+        label,
+        array: array.clone(),
+        iodepth: run.iodepth,
+        keeps_limit: keeps_limit(run, limit),
+        metric_value: run.metric_value(),
+        iops: total.iops,
+        bytes_per_sec: total.bytes_per_sec,
+        lat_ns_mean: total.lat_ns_mean,
+        lat_ns_p99: total.lat_ns_p99,
+        errors: total.errors,
+        write_share: if host_ios == 0 { 0.0 } else { host_writes as f64 / host_ios as f64 },
+        request_bytes_mean: if total.iops.0 > 0.0 { total.bytes_per_sec.0 / total.iops.0 } else { 0.0 },
+        member_ios_per_host_io: run.cost.member_ios_per_host_io(),
+    }
+}
+
+/// Level and write policy, and what else tells this array from the others that share both.
+fn label_among(array: &ArrayFacts, arrays: &[&ArrayFacts]) -> String {
+    let alike: Vec<&&ArrayFacts> = arrays.iter().filter(|other| other.label() == array.label()).collect();
+    if alike.len() == 1 {
+        return array.label();
+    }
+    let ArrayFacts { members, member_kind, controller, strip_bytes, usable_bytes, .. } = array;
+    let mut label =
+        format!("{} ({members} x {member_kind}, {controller}, strip {strip_bytes}", array.label());
+    let same_but_size = |other: &&&ArrayFacts| {
+        (other.members, &other.member_kind, &other.controller, other.strip_bytes)
+            == (*members, member_kind, controller, *strip_bytes)
+    };
+    if alike.iter().filter(|other| same_but_size(other)).count() > 1 {
+        label += &format!(", {}", usable_bytes.decimal());
+    }
+    label + ")"
+}
+
+/// The first of `ranked`, or of what is as good as equal to it, the one that costs least.
+fn best_of<'a>(ranked: &[&'a Choice]) -> Option<&'a Choice> {
+    let first = *ranked.first()?;
+    ranked
+        .iter()
+        .copied()
+        .filter(|choice| choice.keeps_limit == first.keeps_limit)
+        .filter(|choice| choice.metric_value >= EQUAL_SHARE * first.metric_value)
+        .min_by(|a, b| cheaper_first(a, b))
+}
+
+fn cheaper_first(a: &Choice, b: &Choice) -> Ordering {
+    let writes_through = |choice: &Choice| choice.array.write_policy == "write-through";
+    b.array
+        .usable_fraction()
+        .total_cmp(&a.array.usable_fraction())
+        .then(b.array.failures_survived_always.cmp(&a.array.failures_survived_always))
+        .then(writes_through(b).cmp(&writes_through(a)))
+}
+
+/// The best of `ranked` that differs from `best` in level; else the best other one.
+fn runner_up_to<'a>(best: &Choice, ranked: &[&'a Choice]) -> Option<&'a Choice> {
+    let others = || ranked.iter().copied().filter(|choice| choice.array != best.array);
+    others().find(|choice| choice.array.level != best.array.level).or_else(|| others().next())
+}

@@ -1,0 +1,336 @@
+//! The cache: slots of one cache block each, their states, and the lists they stand in.
+//!
+//! ```text
+//!            write                 destage starts           destage ends
+//!   Free ───────────► Dirty ───────────────────► Flushing ───────────────► Clean ──► Free (evicted)
+//!     │                 ▲                            │ write                 │ write
+//!     │ read fill       └──── a new slot (copy) ◄────┘         Dirty ◄───────┘
+//!     └──────► Filling ─────────────────────────────────────────────────────► Clean
+//! ```
+//! A block under destage never changes, because parity is computed from it and it is being sent: a write to it
+//! takes a new slot and the old one is *detached*, to be freed when its destage ends. A slot that is being filled
+//! from a member is detached the same way.
+//!
+//! Invariants: an attached slot is the only one the index names for its key; `Clean` slots, and no others, are in
+//! the recency list; `Dirty` and `Flushing` slots, and no others, are in the age list, in order of `sequence`; a
+//! slot with `pins` or `incoming` is never reused.
+
+use crate::api::{BufferRef, BufferSpace};
+use crate::table::{NIL, Table};
+use raidlab_units::Nanos;
+
+/// What a slot holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SlotState {
+    #[default]
+    Free,
+    /// Agrees with the members where `valid`.
+    Clean,
+    /// Newer than the members where `dirty`.
+    Dirty,
+    /// Being written to the members; must not change.
+    Flushing,
+    /// Being read from a member.
+    Filling,
+}
+
+/// One cache block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slot {
+    /// Number of the cache block within the volume.
+    pub(crate) key: u64,
+    /// Blocks that hold data, a bit each.
+    pub(crate) valid: u64,
+    /// Blocks newer than the members, a bit each.
+    pub(crate) dirty: u64,
+    pub(crate) state: SlotState,
+    /// No longer named by the index.
+    pub(crate) detached: bool,
+    /// Copies out of this slot under way.
+    pub(crate) pins: u16,
+    /// Copies into this slot under way.
+    pub(crate) incoming: u16,
+    /// Order in which slots became dirty.
+    pub(crate) sequence: u64,
+    pub(crate) dirtied_at: Nanos,
+    /// Next dirty slot of the same granule.
+    pub(crate) granule_next: u32,
+    /// First of the requests that wait until this slot has been destaged; while it is being filled, the fill.
+    pub(crate) first_waiter: u32,
+    previous: u32,
+    next: u32,
+}
+
+/// A doubly linked list through the slots.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl List {
+    const EMPTY: Self = Self { head: NIL, tail: NIL };
+}
+
+/// All slots.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    slots: Vec<Slot>,
+    index: Table,
+    free: Vec<u32>,
+    /// Clean slots, least recently used first.
+    recency: List,
+    /// Dirty and flushing slots, oldest first.
+    age: List,
+    dirty_count: u32,
+    used_count: u32,
+    next_sequence: u64,
+    block_bytes: u64,
+}
+
+impl Cache {
+    pub(crate) fn new(slot_count: u32, block_bytes: u64) -> Self {
+        Self {
+            slots: vec![Slot::default(); slot_count as usize],
+            index: Table::with_room_for(slot_count as usize),
+            free: (0..slot_count).rev().collect(),
+            recency: List::EMPTY,
+            age: List::EMPTY,
+            dirty_count: 0,
+            used_count: 0,
+            next_sequence: 1,
+            block_bytes,
+        }
+    }
+
+    pub(crate) fn slot_count(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// Slots that are dirty or being destaged.
+    pub(crate) const fn dirty_count(&self) -> u32 {
+        self.dirty_count
+    }
+
+    /// True when no slot holds anything, so that no lookup can hit.
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.used_count == 0
+    }
+
+    /// Sequence that the next slot to become dirty will get.
+    pub(crate) const fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// The slot that has been dirty longest.
+    pub(crate) fn oldest_dirty(&self) -> Option<u32> {
+        (self.age.head != NIL).then_some(self.age.head)
+    }
+
+    /// The next slot in order of age.
+    pub(crate) fn next_dirty(&self, slot: u32) -> Option<u32> {
+        let next = self.slots[slot as usize].next;
+        (next != NIL).then_some(next)
+    }
+
+    /// The slot for cache block `key`.
+    #[inline]
+    pub(crate) fn lookup(&self, key: u64) -> Option<u32> {
+        self.index.get(key)
+    }
+
+    /// Where `block` (of `block_size` bytes) of the slot lies.
+    #[inline]
+    pub(crate) fn buffer(&self, slot: u32, byte: u64) -> BufferRef {
+        BufferRef { space: BufferSpace::Cache, offset: u64::from(slot) * self.block_bytes + byte }
+    }
+
+    /// Takes a slot for `key`, evicting the least recently used clean one if none is free. The slot is attached,
+    /// empty, and in no list: the caller gives it a state. `None` when all are dirty or in use.
+    pub(crate) fn allocate(&mut self, key: u64) -> Option<u32> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.evict()?,
+        };
+        self.used_count += 1;
+        self.slots[slot as usize] =
+            Slot { key, granule_next: NIL, first_waiter: NIL, previous: NIL, next: NIL, ..Slot::default() };
+        self.index.insert(key, slot);
+        Some(slot)
+    }
+
+    /// Takes a slot to stand for the key of `old`, which is being destaged or filled and is detached by this.
+    pub(crate) fn replace(&mut self, old: u32) -> Option<u32> {
+        let key = self[old].key;
+        let slot = self.allocate(key)?;
+        self[old].detached = true;
+        Some(slot)
+    }
+
+    fn evict(&mut self) -> Option<u32> {
+        let mut slot = self.recency.head;
+        while slot != NIL && self[slot].pins > 0 {
+            slot = self[slot].next;
+        }
+        if slot == NIL {
+            return None;
+        }
+        self.drop_clean(slot);
+        self.free.pop()
+    }
+
+    /// Makes a slot dirty; `Free` (just allocated) or `Clean` before, or already `Dirty`.
+    pub(crate) fn make_dirty(&mut self, slot: u32, now: Nanos) {
+        match self[slot].state {
+            SlotState::Dirty => return,
+            SlotState::Clean => self.unlink(slot),
+            SlotState::Free => {}
+            state => unreachable!("a slot that is {state:?} must not change"),
+        }
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        let entry = &mut self[slot];
+        entry.state = SlotState::Dirty;
+        entry.sequence = sequence;
+        entry.dirtied_at = now;
+        self.dirty_count += 1;
+        self.link_last(slot);
+    }
+
+    /// Starts the destage of a dirty slot.
+    pub(crate) fn start_flush(&mut self, slot: u32) {
+        assert_eq!(self[slot].state, SlotState::Dirty);
+        assert_eq!(self[slot].incoming, 0, "a slot with data under way must not be destaged");
+        self[slot].state = SlotState::Flushing;
+    }
+
+    /// Ends the destage: the slot becomes clean, or free if it was detached.
+    pub(crate) fn finish_flush(&mut self, slot: u32) {
+        assert_eq!(self[slot].state, SlotState::Flushing);
+        self.unlink(slot);
+        self.dirty_count -= 1;
+        self[slot].dirty = 0;
+        self.settle(slot);
+    }
+
+    /// Starts the fill of a slot just allocated.
+    pub(crate) fn start_fill(&mut self, slot: u32) {
+        assert_eq!(self[slot].state, SlotState::Free);
+        self[slot].state = SlotState::Filling;
+    }
+
+    /// Ends a fill with the blocks that are now valid; none when it failed.
+    pub(crate) fn finish_fill(&mut self, slot: u32, valid: u64) {
+        assert_eq!(self[slot].state, SlotState::Filling);
+        self[slot].valid = valid;
+        if valid == 0 {
+            self.detach(slot);
+        }
+        self.settle(slot);
+    }
+
+    /// Lets a slot that is neither dirty nor being filled rest: in the recency list, or freed if detached.
+    fn settle(&mut self, slot: u32) {
+        self[slot].state = SlotState::Clean;
+        if !self[slot].detached {
+            self.link_last(slot);
+        } else if self[slot].pins == 0 {
+            self.release(slot);
+        }
+    }
+
+    /// Takes the slot out of the index, because a newer one or none stands for its key.
+    pub(crate) fn detach(&mut self, slot: u32) {
+        if !self[slot].detached {
+            let key = self[slot].key;
+            self.index.remove(key);
+            self[slot].detached = true;
+        }
+    }
+
+    /// Forgets a clean slot; it is freed at once, or when its last copy ends.
+    pub(crate) fn drop_clean(&mut self, slot: u32) {
+        assert_eq!(self[slot].state, SlotState::Clean);
+        self.unlink(slot);
+        self.detach(slot);
+        if self[slot].pins == 0 {
+            self.release(slot);
+        }
+    }
+
+    /// Notes that a copy out of the slot has begun.
+    pub(crate) fn pin(&mut self, slot: u32) {
+        self[slot].pins += 1;
+    }
+
+    /// Notes that a copy out of the slot has ended. Returns true when that freed the slot.
+    pub(crate) fn unpin(&mut self, slot: u32) -> bool {
+        self[slot].pins -= 1;
+        let entry = &self[slot];
+        let done = entry.pins == 0 && entry.detached && entry.state == SlotState::Clean;
+        if done {
+            self.release(slot);
+        }
+        done
+    }
+
+    /// Moves a clean slot to the recently used end.
+    pub(crate) fn touch(&mut self, slot: u32) {
+        if self[slot].state == SlotState::Clean && !self[slot].detached {
+            self.unlink(slot);
+            self.link_last(slot);
+        }
+    }
+
+    fn release(&mut self, slot: u32) {
+        self[slot].state = SlotState::Free;
+        self.used_count -= 1;
+        self.free.push(slot);
+    }
+
+    fn list_of(&mut self, slot: u32) -> &mut List {
+        if self[slot].state == SlotState::Clean { &mut self.recency } else { &mut self.age }
+    }
+
+    fn link_last(&mut self, slot: u32) {
+        let tail = core::mem::replace(&mut self.list_of(slot).tail, slot);
+        if tail == NIL {
+            self.list_of(slot).head = slot;
+        } else {
+            self[tail].next = slot;
+        }
+        let entry = &mut self[slot];
+        entry.previous = tail;
+        entry.next = NIL;
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let (previous, next) = (self[slot].previous, self[slot].next);
+        if previous == NIL {
+            self.list_of(slot).head = next;
+        } else {
+            self[previous].next = next;
+        }
+        if next == NIL {
+            self.list_of(slot).tail = previous;
+        } else {
+            self[next].previous = previous;
+        }
+    }
+}
+
+impl core::ops::Index<u32> for Cache {
+    type Output = Slot;
+    #[inline]
+    fn index(&self, slot: u32) -> &Slot {
+        &self.slots[slot as usize]
+    }
+}
+
+impl core::ops::IndexMut<u32> for Cache {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut Slot {
+        &mut self.slots[slot as usize]
+    }
+}

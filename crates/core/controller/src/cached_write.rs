@@ -1,0 +1,218 @@
+//! Writes into the cache: places for their blocks, copies, and what becomes dirty when they have arrived.
+//!
+//! A request takes places block by block. When none is free it stands in line, keeping those it has (they become
+//! dirty and can be destaged), and goes on when a destage has freed some; later cached writes line up behind it.
+
+use crate::cache::SlotState;
+use crate::controller::Controller;
+use crate::io::{Arrival, Move, TaskOwner};
+use crate::request::{Fragment, Request};
+use crate::table::NIL;
+use raidlab_units::{BlockCount, Lba};
+
+/// A cache block, seen from a strip.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CacheBlock {
+    /// Number of the cache block within the volume.
+    pub(crate) key: u64,
+    /// Row of the strip where it begins.
+    rows_first: u32,
+    /// Row of the strip after its end.
+    pub(crate) rows_end: u32,
+}
+
+impl CacheBlock {
+    /// The bit that stands for `row`.
+    pub(crate) const fn bit(&self, row: u32) -> u32 {
+        row - self.rows_first
+    }
+
+    /// The bits that stand for rows `first` to before `end`.
+    pub(crate) const fn mask(&self, first: u32, end: u32) -> u64 {
+        (u64::MAX >> (64 - (end - first))) << self.bit(first)
+    }
+
+    /// Where `row` lies in a slot.
+    pub(crate) const fn byte(&self, row: u32, block_bytes: u64) -> u64 {
+        self.bit(row) as u64 * block_bytes
+    }
+}
+
+/// A request that waits for the destage of a slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SlotWaiter {
+    pub(crate) request: u32,
+    pub(crate) next: u32,
+}
+
+impl Controller {
+    /// The cache block that holds `row` of a fragment's strip.
+    pub(crate) fn cache_block_at(&self, fragment: &Fragment, row: u32) -> CacheBlock {
+        let rows = self.cache_block_rows();
+        let rows_first = row - row % rows;
+        let lba = self.strip_lba(fragment.stripe, fragment.strip, rows_first);
+        CacheBlock { key: lba.0 / u64::from(rows), rows_first, rows_end: rows_first + rows }
+    }
+
+    /// True when the cache holds data of the range that the members do not have yet.
+    pub(crate) fn holds_dirty(&self, lba: Lba, blocks: BlockCount) -> bool {
+        self.cache.dirty_count() > 0
+            && self.cache_keys(lba, blocks).any(|key| {
+                let state = self.cache.lookup(key).map(|slot| self.cache[slot].state);
+                matches!(state, Some(SlotState::Dirty | SlotState::Flushing))
+            })
+    }
+
+    /// Drops clean and arriving copies of the range.
+    pub(crate) fn forget_cached(&mut self, lba: Lba, blocks: BlockCount) {
+        if self.cache.is_empty() {
+            return;
+        }
+        for key in self.cache_keys(lba, blocks) {
+            let Some(slot) = self.cache.lookup(key) else { continue };
+            match self.cache[slot].state {
+                SlotState::Clean => self.cache.drop_clean(slot),
+                SlotState::Filling => self.cache.detach(slot),
+                SlotState::Dirty | SlotState::Flushing | SlotState::Free => {}
+            }
+        }
+    }
+
+    fn cache_keys(&self, lba: Lba, blocks: BlockCount) -> core::ops::Range<u64> {
+        let rows = u64::from(self.cache_block_rows());
+        lba.0 / rows..(lba.0 + blocks.0).div_ceil(rows)
+    }
+
+    /// Writes a request into the cache; `durable` ones end when the members have the data.
+    pub(crate) fn begin_cached_write(&mut self, tag: u32, durable: bool) {
+        let request = &mut self.requests[tag as usize];
+        request.durable = durable;
+        // Held until the last block has its place.
+        request.pending += 1;
+        self.stalled.push_back(tag);
+    }
+
+    /// Gives places to the cached writes in line, in order, as far as there are places.
+    pub(crate) fn pump_stalled(&mut self) {
+        while let Some(&tag) = self.stalled.front() {
+            self.place_blocks(tag);
+            let Request { placed, blocks, .. } = self.requests[tag as usize];
+            if placed < blocks.0 {
+                return;
+            }
+            self.stalled.pop_front();
+            self.end_part(tag, Ok(()));
+        }
+    }
+
+    fn place_blocks(&mut self, tag: u32) {
+        let mut task = None;
+        let Request { lba, blocks, durable, .. } = self.requests[tag as usize];
+        let mut walk = self.walk_from(tag);
+        'fragments: while let Some(fragment) = walk.next(&*self.layout) {
+            let key = self.granule_key(&fragment);
+            let mut row = fragment.rows.first;
+            while row < fragment.rows.end() {
+                let block = self.cache_block_at(&fragment, row);
+                let end = block.rows_end.min(fragment.rows.end());
+                let written = block.mask(row, end);
+                let mut copied = 0;
+                let Some(slot) = self.slot_to_write(block, written, tag, &mut task, &mut copied, key) else {
+                    break 'fragments;
+                };
+                if durable {
+                    self.wait_for_destage(slot, tag);
+                }
+                let id = *task.get_or_insert_with(|| self.new_copies(TaskOwner::CopyIn { request: tag }));
+                let part = fragment.part(crate::request::Rows::between(row, end), self.block_bytes());
+                let to = self.cache.buffer(slot, block.byte(row, self.block_bytes()));
+                let bytes = u64::from(end - row) * self.block_bytes();
+                self.tasks[id].moves.push(Move { from: part.host_buffer(), to, bytes });
+                self.tasks[id].arrivals.push(Arrival { slot, valid: written | copied, dirty: written });
+                self.cache[slot].incoming += 1;
+                self.requests[tag as usize].placed += u64::from(end - row);
+                row = end;
+            }
+        }
+        debug_assert!(
+            self.requests[tag as usize].placed <= blocks.0,
+            "placed past the end of {lba}+{blocks}"
+        );
+        if let Some(id) = task {
+            self.requests[tag as usize].pending += 1;
+            self.start_copies(id);
+        }
+    }
+
+    /// Finds a slot that may be written: the one that holds the block, or a new one. What the old slot of a block
+    /// under destage holds beside the written rows goes along (`copied`).
+    fn slot_to_write(
+        &mut self,
+        block: CacheBlock,
+        written: u64,
+        tag: u32,
+        task: &mut Option<u32>,
+        copied: &mut u64,
+        granule: u64,
+    ) -> Option<u32> {
+        let old = self.cache.lookup(block.key);
+        let slot = match old.map(|slot| (slot, self.cache[slot].state)) {
+            Some((slot, SlotState::Dirty | SlotState::Clean)) => slot,
+            Some((slot, SlotState::Flushing | SlotState::Filling)) => {
+                let new = self.cache.replace(slot)?;
+                *copied = self.cache[slot].valid & !written;
+                if *copied != 0 {
+                    let id = *task.get_or_insert_with(|| self.new_copies(TaskOwner::CopyIn { request: tag }));
+                    self.copy_slot(slot, new, *copied, id);
+                }
+                new
+            }
+            Some((_, SlotState::Free)) => unreachable!("the index names no free slot"),
+            None => self.cache.allocate(block.key)?,
+        };
+        if self.cache[slot].state != SlotState::Dirty {
+            self.cache.make_dirty(slot, self.now);
+            let entry = self.granules.obtain(granule);
+            self.cache[slot].granule_next = core::mem::replace(&mut entry.first_dirty, slot);
+        }
+        Some(slot)
+    }
+
+    fn copy_slot(&mut self, from: u32, to: u32, blocks: u64, task: u32) {
+        let mut left = blocks;
+        while left != 0 {
+            let first = left.trailing_zeros();
+            let count = (left >> first).trailing_ones();
+            let byte = u64::from(first) * self.block_bytes();
+            let (source, target) = (self.cache.buffer(from, byte), self.cache.buffer(to, byte));
+            let bytes = u64::from(count) * self.block_bytes();
+            self.tasks[task].moves.push(Move { from: source, to: target, bytes });
+            left &= !((u64::MAX >> (64 - count)) << first);
+        }
+        self.cache.pin(from);
+        self.tasks[task].pinned.push(from);
+    }
+
+    fn wait_for_destage(&mut self, slot: u32, tag: u32) {
+        self.requests[tag as usize].pending += 1;
+        let waiter = self.slot_waiters.take();
+        let next = core::mem::replace(&mut self.cache[slot].first_waiter, waiter);
+        self.slot_waiters[waiter] = SlotWaiter { request: tag, next };
+    }
+
+    /// Takes in that a copy into the cache has arrived.
+    pub(crate) fn copy_in_done(&mut self, tag: u32, arrivals: &[Arrival]) {
+        for arrival in arrivals {
+            let slot = &mut self.cache[arrival.slot];
+            slot.valid |= arrival.valid;
+            slot.dirty |= arrival.dirty;
+            slot.incoming -= 1;
+            if slot.first_waiter != NIL && slot.incoming == 0 {
+                let block = slot.key;
+                let key = self.granule_of_block(block);
+                self.destage.urgent.push_back(key);
+            }
+        }
+        self.end_part(tag, Ok(()));
+    }
+}

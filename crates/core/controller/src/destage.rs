@@ -1,0 +1,232 @@
+//! Destaging: dirty cache goes to the members, in sweeps over the volume, a whole granule at a time.
+//!
+//! A sweep lists the granules that are dirty when it begins and takes them in order of address, so that members see
+//! ascending writes and a parity stripe is written once for all that was gathered in it. Destaging runs while
+//! - the dirty share rose above the start mark and has not fallen to the stop mark, or
+//! - a cached write waits for a place, a host flush waits, or a block has been dirty for longer than `flush_after`, or
+//! - the cache may not hold dirty data at all, because the battery is not good.
+//!
+//! Granules that a request waits for go first.
+
+use crate::api::{Action, BufferRef, HostError, IoClass, Notice, TimerId};
+use crate::cache::SlotState;
+use crate::config::{CacheMemory, MemberCache};
+use crate::controller::Controller;
+use crate::request::Rows;
+use crate::stripe_op::{OpKind, Piece, StripeOp};
+use crate::table::NIL;
+use raidlab_units::{BlockCount, Lba, Nanos};
+use std::collections::VecDeque;
+
+/// The timer for blocks that have been dirty for long.
+pub(crate) const AGE_TIMER: TimerId = TimerId(0);
+
+/// What destaging is at.
+#[derive(Debug, Default)]
+pub(crate) struct Destage {
+    /// Granules of the present sweep, in order.
+    sweep: Vec<u64>,
+    /// Next of them.
+    at: usize,
+    /// Operations under way.
+    active: u32,
+    /// Granules that a request waits for.
+    pub(crate) urgent: VecDeque<u64>,
+    /// The dirty share is on its way from the start mark down to the stop mark.
+    draining: bool,
+    /// Blocks that became dirty before this sequence are due by age.
+    aged_before: u64,
+    timer_set: bool,
+}
+
+impl Controller {
+    /// Starts destages as far as they are wanted and allowed.
+    pub(crate) fn pump_destage(&mut self) {
+        if self.cache.dirty_count() == 0 {
+            self.destage.draining = false;
+            return;
+        }
+        self.watch_marks();
+        while self.destage.active < self.config.cache.flush_iodepth {
+            let urgent = self.next_urgent();
+            let Some(key) = urgent.or_else(|| if self.wants_destage() { self.next_in_sweep() } else { None })
+            else {
+                break;
+            };
+            self.start_destage(key);
+            self.watch_marks();
+        }
+        self.set_age_timer();
+    }
+
+    fn watch_marks(&mut self) {
+        let dirty = u64::from(self.cache.dirty_count()) * 100;
+        let slots = u64::from(self.cache.slot_count());
+        if dirty > slots * u64::from(self.config.cache.flush_start_pct) {
+            self.destage.draining = true;
+        } else if dirty <= slots * u64::from(self.config.cache.flush_stop_pct) {
+            self.destage.draining = false;
+        }
+    }
+
+    fn wants_destage(&self) -> bool {
+        let Some(oldest) = self.cache.oldest_dirty() else { return false };
+        self.destage.draining
+            || !self.stalled.is_empty()
+            || (!self.flushes.is_empty() && self.config.cache.memory == CacheMemory::Volatile)
+            || !self.writes_back()
+            || self.cache[oldest].sequence < self.destage.aged_before
+    }
+
+    fn next_urgent(&mut self) -> Option<u64> {
+        while let Some(key) = self.destage.urgent.pop_front() {
+            if self.can_destage(key) {
+                return Some(key);
+            }
+            if let Some(granule) = self.granules.get(key)
+                && granule.locked
+            {
+                granule.urgent = true;
+            }
+        }
+        None
+    }
+
+    fn next_in_sweep(&mut self) -> Option<u64> {
+        for _ in 0..2 {
+            while self.destage.at < self.destage.sweep.len() {
+                let key = self.destage.sweep[self.destage.at];
+                self.destage.at += 1;
+                if self.can_destage(key) {
+                    return Some(key);
+                }
+            }
+            self.begin_sweep();
+        }
+        None
+    }
+
+    fn begin_sweep(&mut self) {
+        let mut sweep = core::mem::take(&mut self.destage.sweep);
+        sweep.clear();
+        let mut next = self.cache.oldest_dirty();
+        while let Some(slot) = next {
+            if self.cache[slot].state == SlotState::Dirty {
+                sweep.push(self.granule_of_block(self.cache[slot].key));
+            }
+            next = self.cache.next_dirty(slot);
+        }
+        sweep.sort_unstable();
+        sweep.dedup();
+        self.destage.sweep = sweep;
+        self.destage.at = 0;
+    }
+
+    /// True when the granule is free and has a dirty slot whose data has all arrived.
+    fn can_destage(&mut self, key: u64) -> bool {
+        let Some(granule) = self.granules.get(key) else { return false };
+        if granule.locked {
+            return false;
+        }
+        let mut slot = granule.first_dirty;
+        while slot != NIL {
+            if self.cache[slot].incoming == 0 {
+                return true;
+            }
+            slot = self.cache[slot].granule_next;
+        }
+        false
+    }
+
+    fn start_destage(&mut self, key: u64) {
+        let (stripe, _) = self.granule_start(key);
+        let granule = self.granules.obtain(key);
+        granule.locked = true;
+        let mut slot = core::mem::replace(&mut granule.first_dirty, NIL);
+        let id = self.new_op(key, stripe, OpKind::Write, IoClass::Destage);
+        let mut kept = NIL;
+        while slot != NIL {
+            let next = self.cache[slot].granule_next;
+            if self.cache[slot].incoming == 0 {
+                self.add_slot(id, slot);
+            } else {
+                self.cache[slot].granule_next = core::mem::replace(&mut kept, slot);
+            }
+            slot = next;
+        }
+        self.granules.obtain(key).first_dirty = kept;
+        self.destage.active += 1;
+        self.launch_op(id);
+    }
+
+    fn add_slot(&mut self, id: u32, slot: u32) {
+        self.cache.start_flush(slot);
+        let durable = self.cache[slot].first_waiter != NIL;
+        self.ops[id].fua |= durable && self.config.member_cache == MemberCache::On;
+        self.ops[id].slots.push(slot);
+        let first_lba = Lba(self.cache[slot].key * u64::from(self.cache_block_rows()));
+        let (_, strip, first_row) = self.layout.locate(first_lba);
+        let mut left = self.cache[slot].dirty;
+        while left != 0 {
+            let first = left.trailing_zeros();
+            let count = (left >> first).trailing_ones();
+            left &= !((u64::MAX >> (64 - count)) << first);
+            let source: BufferRef = self.cache.buffer(slot, u64::from(first) * self.block_bytes());
+            let rows = Rows { first: first_row.0 as u32 + first, count };
+            self.ops[id].pieces.push(Piece { strip, rows, source });
+        }
+    }
+
+    /// Takes in that an operation has written its slots, or could not.
+    pub(crate) fn end_destage(&mut self, op: &mut StripeOp, result: Result<(), HostError>) {
+        if op.slots.is_empty() {
+            return;
+        }
+        self.destage.active -= 1;
+        for slot in op.slots.drain(..) {
+            if result.is_err() {
+                self.lose_slot(slot);
+            }
+            let mut waiter = core::mem::replace(&mut self.cache[slot].first_waiter, NIL);
+            while waiter != NIL {
+                let waiting = self.slot_waiters[waiter];
+                self.slot_waiters.give(waiter);
+                self.end_part(waiting.request, result);
+                waiter = waiting.next;
+            }
+            self.cache.finish_flush(slot);
+        }
+    }
+
+    /// Gives up on dirty data that no member can take, and says so.
+    fn lose_slot(&mut self, slot: u32) {
+        let rows = u64::from(self.cache_block_rows());
+        let lba = Lba(self.cache[slot].key * rows + u64::from(self.cache[slot].dirty.trailing_zeros()));
+        let blocks = BlockCount(u64::from(self.cache[slot].dirty.count_ones()));
+        self.cache.detach(slot);
+        self.lost_since_flush = Some(lba);
+        self.actions.push_back(Action::Notice(Notice::WriteLost { lba, blocks }));
+    }
+
+    fn set_age_timer(&mut self) {
+        let Some(oldest) = self.cache.oldest_dirty() else { return };
+        if !self.destage.timer_set {
+            self.destage.timer_set = true;
+            let at = (self.cache[oldest].dirtied_at + self.config.cache.flush_after).max(self.now);
+            self.actions.push_back(Action::Timer { id: AGE_TIMER, at });
+        }
+    }
+
+    /// Marks what has been dirty for long enough as due.
+    pub(crate) fn age_timer_due(&mut self) {
+        self.destage.timer_set = false;
+        let due = |dirtied_at: Nanos| dirtied_at + self.config.cache.flush_after <= self.now;
+        let mut next = self.cache.oldest_dirty();
+        while let Some(slot) = next
+            && due(self.cache[slot].dirtied_at)
+        {
+            self.destage.aged_before = self.cache[slot].sequence + 1;
+            next = self.cache.next_dirty(slot);
+        }
+    }
+}

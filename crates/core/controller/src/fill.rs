@@ -1,0 +1,197 @@
+//! Fills: cache blocks read from members, for the cached I/O policy and for read-ahead.
+//!
+//! A fill reads a run of whole cache blocks of one strip into slots. Host reads that want those blocks meanwhile wait
+//! for it instead of reading them again. A write to a block under fill takes a new slot, so old data that arrives late
+//! is only ever given to reads that began before the write.
+
+use crate::api::{IoClass, MemberError};
+use crate::config::ReadPolicy;
+use crate::controller::Controller;
+use crate::io::{IoOwner, Move, TaskOwner};
+use crate::request::{Fragment, FragmentWalk, Rows};
+use crate::table::NIL;
+use raidlab_units::{BlockCount, Lba};
+
+/// Streams whose position is remembered; the least recently used one makes room.
+const STREAMS: usize = 32;
+
+/// One fill under way.
+#[derive(Debug, Default)]
+pub(crate) struct Fill {
+    /// A slot for each cache block of the run.
+    pub(crate) slots: Vec<u32>,
+    rows: Rows,
+    waiters: Vec<Fragment>,
+}
+
+/// A host that may be reading in sequence.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    next: u64,
+    /// Accesses in sequence so far.
+    run: u32,
+    /// End of what has been read ahead.
+    ahead_to: u64,
+    used: u64,
+}
+
+/// All streams.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    streams: [Stream; STREAMS],
+    clock: u64,
+}
+
+impl Streams {
+    /// Notes a read and returns the stream that it belongs to: one that it continues, or the oldest, begun anew.
+    fn note(&mut self, first: u64, end: u64) -> &mut Stream {
+        self.clock += 1;
+        let continued = self.streams.iter().position(|stream| stream.next == first && stream.run > 0);
+        let index = continued.unwrap_or_else(|| {
+            let oldest = (0..STREAMS).min_by_key(|&index| self.streams[index].used);
+            let oldest = oldest.expect("there are streams");
+            self.streams[oldest] = Stream { ahead_to: end, ..Stream::default() };
+            oldest
+        });
+        let stream = &mut self.streams[index];
+        stream.run += 1;
+        stream.next = end;
+        stream.used = self.clock;
+        stream
+    }
+}
+
+impl Controller {
+    /// Reads the blocks of `fragment` into the cache and gives the host its part. Returns false, having done
+    /// nothing, where that can't be: a block is cached already, there is no room, or no copy to read from.
+    pub(crate) fn fill_for(&mut self, fragment: Fragment) -> bool {
+        let rows = self.rounded_out(fragment.rows);
+        let whole = Fragment { rows, ..fragment };
+        let Some(fill) = self.start_fill(&whole, IoClass::Host) else { return false };
+        self.requests[fragment.request as usize].pending += 1;
+        self.fills[fill].waiters.push(fragment);
+        true
+    }
+
+    fn rounded_out(&self, rows: Rows) -> Rows {
+        let unit = self.cache_block_rows();
+        Rows::between(rows.first - rows.first % unit, rows.end().next_multiple_of(unit))
+    }
+
+    fn start_fill(&mut self, whole: &Fragment, class: IoClass) -> Option<u32> {
+        let place = self.best_copy(whole, None)?;
+        let fill = self.fills.take();
+        self.fills[fill].slots.clear();
+        self.fills[fill].waiters.clear();
+        self.fills[fill].rows = whole.rows;
+        let mut row = whole.rows.first;
+        while row < whole.rows.end() {
+            let block = self.cache_block_at(whole, row);
+            let free = self.cache.lookup(block.key).is_none();
+            let Some(slot) = free.then(|| self.cache.allocate(block.key)).flatten() else {
+                self.abandon_fill(fill);
+                return None;
+            };
+            self.cache.start_fill(slot);
+            self.cache[slot].first_waiter = fill;
+            self.fills[fill].slots.push(slot);
+            row = block.rows_end;
+        }
+        self.member_read(place, whole.rows, class, IoOwner::Fill { fill });
+        Some(fill)
+    }
+
+    fn abandon_fill(&mut self, fill: u32) {
+        while let Some(slot) = self.fills[fill].slots.pop() {
+            self.cache[slot].first_waiter = NIL;
+            self.cache.finish_fill(slot, 0);
+        }
+        self.fills.give(fill);
+    }
+
+    /// Lets `part` of a request, within one slot, wait for the fill of that slot.
+    pub(crate) fn wait_for_fill(&mut self, slot: u32, part: Fragment) {
+        self.requests[part.request as usize].pending += 1;
+        let fill = self.cache[slot].first_waiter;
+        self.fills[fill].waiters.push(part);
+    }
+
+    /// Takes in the end of a fill.
+    pub(crate) fn fill_done(&mut self, id: u32, result: Result<(), MemberError>) {
+        let mut fill = core::mem::take(&mut self.fills[id]);
+        for part in fill.waiters.drain(..) {
+            match result {
+                Ok(()) => self.copy_from_fill(&fill.slots, fill.rows, part),
+                Err(_) => self.read_from_members(part, None),
+            }
+        }
+        let all = u64::MAX >> (64 - self.cache_block_rows());
+        for slot in fill.slots.drain(..) {
+            self.cache[slot].first_waiter = NIL;
+            self.cache.finish_fill(slot, if result.is_ok() { all } else { 0 });
+        }
+        self.fills[id] = fill;
+        self.fills.give(id);
+    }
+
+    fn copy_from_fill(&mut self, slots: &[u32], rows: Rows, part: Fragment) {
+        let task = self.new_copies(TaskOwner::CopyOut { request: part.request });
+        let unit = self.cache_block_rows();
+        let mut row = part.rows.first;
+        while row < part.rows.end() {
+            let slot = slots[((row - rows.first) / unit) as usize];
+            let end = part.rows.end().min(row - row % unit + unit);
+            let from = self.cache.buffer(slot, u64::from(row % unit) * self.block_bytes());
+            let to = part.part(Rows::between(row, end), self.block_bytes()).host_buffer();
+            let bytes = u64::from(end - row) * self.block_bytes();
+            self.tasks[task].moves.push(Move { from, to, bytes });
+            self.tasks[task].pinned.push(slot);
+            self.cache.pin(slot);
+            row = end;
+        }
+        self.start_copies(task);
+    }
+
+    /// Reads on behind a host read, if the policy and the host's habits ask for it.
+    pub(crate) fn read_ahead(&mut self, lba: Lba, blocks: BlockCount) {
+        let wanted_run = match self.config.cache.read_policy {
+            ReadPolicy::NoReadAhead => return,
+            ReadPolicy::ReadAhead => 1,
+            ReadPolicy::Adaptive => 2,
+        };
+        let distance = self.config.cache.read_ahead.0 / self.block_bytes();
+        let end = lba.0 + blocks.0;
+        let volume_end = self.volume_blocks().0;
+        let stream = self.streams.note(lba.0, end);
+        let from = stream.ahead_to.max(end);
+        let to = (end + distance).min(volume_end);
+        // Half the distance at a time, so that read-ahead comes in large reads and not in crumbs.
+        if stream.run < wanted_run || from >= to || (from - end) * 2 > distance {
+            return;
+        }
+        stream.ahead_to = to;
+        self.prefetch(Lba(from), BlockCount(to - from));
+    }
+
+    fn prefetch(&mut self, lba: Lba, blocks: BlockCount) {
+        let unit = self.cache_block_rows();
+        let mut walk = FragmentWalk::new(0, lba, blocks, self.block_bytes(), self.strip_rows());
+        while let Some(fragment) = walk.next(&*self.layout) {
+            let rows = self.rounded_out(fragment.rows);
+            let mut first = rows.first;
+            for row in (rows.first..=rows.end()).step_by(unit as usize) {
+                let known = row == rows.end() || {
+                    let block = self.cache_block_at(&fragment, row);
+                    self.cache.lookup(block.key).is_some()
+                };
+                if known {
+                    if first < row {
+                        let run = Fragment { rows: Rows::between(first, row), ..fragment };
+                        self.start_fill(&run, IoClass::ReadAhead);
+                    }
+                    first = row + unit;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! The host's side: requests in, reads, writes through, flushes, completions out.
+
+use crate::api::{Action, HostCompletion, HostError, HostOp, HostRequest, HostTag, IoClass, MemberError};
+use crate::cache::SlotState;
+use crate::config::{CacheMemory, IoPolicy, MemberCache};
+use crate::controller::Controller;
+use crate::granule::WaitKind;
+use crate::io::{IoOwner, Move, TaskOwner};
+use crate::request::{Fragment, FragmentWalk, Request, Rows};
+use crate::stripe_op::{OpKind, Piece};
+use raidlab_raid::{StripUnit, UnitPlace};
+use raidlab_units::{BlockCount, MemberIndex};
+
+/// How many waiting fragments one operation gathers at most.
+const GATHER_LIMIT: usize = 256;
+
+impl Controller {
+    pub(crate) fn begin_request(&mut self, request: HostRequest) {
+        let tag = request.tag.0;
+        if self.requests.len() <= tag as usize {
+            self.requests.resize(tag as usize + 1, Request::IDLE);
+        }
+        assert!(!self.requests[tag as usize].active, "host tag {tag} is still in use");
+        if let (HostOp::Read | HostOp::Write { .. }, Err(error)) = (request.op, self.check_range(&request)) {
+            let completion = HostCompletion { tag: request.tag, result: Err(error) };
+            self.actions.push_back(Action::Complete(completion));
+            return;
+        }
+        // One part stands for the hand-out itself, so that no request ends half handed out.
+        self.requests[tag as usize] = Request {
+            active: true,
+            op: request.op,
+            lba: request.lba,
+            blocks: request.blocks,
+            pending: 1,
+            ..Request::IDLE
+        };
+        match request.op {
+            HostOp::Read => self.begin_read(tag),
+            HostOp::Write { fua } => self.begin_write(tag, fua),
+            HostOp::Flush => self.begin_flush(tag),
+        }
+        self.end_part(tag, Ok(()));
+    }
+
+    fn check_range(&self, request: &HostRequest) -> Result<(), HostError> {
+        let HostRequest { lba, blocks, .. } = *request;
+        let volume_blocks = self.volume_blocks();
+        let end = lba.checked_add(blocks);
+        if blocks == BlockCount::ZERO || end.is_none_or(|end| end.0 > volume_blocks.0) {
+            return Err(HostError::OutOfRange { lba, blocks, volume_blocks });
+        }
+        Ok(())
+    }
+
+    /// Ends one part of a request, and the request with its last part.
+    pub(crate) fn end_part(&mut self, tag: u32, result: Result<(), HostError>) {
+        let request = &mut self.requests[tag as usize];
+        if let Err(error) = result {
+            request.error.get_or_insert(error);
+        }
+        request.pending -= 1;
+        if request.pending > 0 {
+            return;
+        }
+        let through = matches!(request.op, HostOp::Write { .. }) && request.placed == 0;
+        let (lba, blocks, error) = (request.lba, request.blocks, request.error);
+        request.active = false;
+        if through {
+            // Fills that read the old data while the write was under way must not outlive it.
+            self.forget_cached(lba, blocks);
+        }
+        let result = error.map_or(Ok(()), Err);
+        self.actions.push_back(Action::Complete(HostCompletion { tag: HostTag(tag), result }));
+    }
+
+    pub(crate) fn walk(&self, tag: u32) -> FragmentWalk {
+        let request = &self.requests[tag as usize];
+        FragmentWalk::new(tag, request.lba, request.blocks, self.block_bytes(), self.strip_rows())
+    }
+
+    fn begin_read(&mut self, tag: u32) {
+        let Request { lba, blocks, .. } = self.requests[tag as usize];
+        let mut walk = self.walk(tag);
+        let mut copies = None;
+        while let Some(fragment) = walk.next(&*self.layout) {
+            if self.cache.is_empty() {
+                self.read_missing(fragment);
+            } else {
+                self.read_through_cache(fragment, &mut copies);
+            }
+        }
+        if let Some(task) = copies {
+            self.requests[tag as usize].pending += 1;
+            self.start_copies(task);
+        }
+        self.read_ahead(lba, blocks);
+    }
+
+    /// Serves what the cache has of a fragment from it, and reads the runs that it has not.
+    fn read_through_cache(&mut self, fragment: Fragment, copies: &mut Option<u32>) {
+        let mut row = fragment.rows.first;
+        let mut missing_from = row;
+        while row < fragment.rows.end() {
+            let block = self.cache_block_at(&fragment, row);
+            let rows_end = block.rows_end.min(fragment.rows.end());
+            let wanted = block.mask(row, rows_end);
+            let Some(slot) = self.cache.lookup(block.key) else {
+                row = rows_end;
+                continue;
+            };
+            if self.cache[slot].state == SlotState::Filling {
+                self.read_run(&fragment, missing_from, row);
+                self.wait_for_fill(slot, fragment.part(Rows::between(row, rows_end), self.block_bytes()));
+                row = rows_end;
+                missing_from = row;
+                continue;
+            }
+            // Runs of blocks that the slot holds and runs that it does not take turns.
+            let held = (self.cache[slot].valid & wanted) >> block.bit(row);
+            let run = if held & 1 == 1 { held.trailing_ones() } else { held.trailing_zeros() };
+            let run_end = rows_end.min(row + run);
+            if held & 1 == 1 {
+                self.read_run(&fragment, missing_from, row);
+                let part = fragment.part(Rows::between(row, run_end), self.block_bytes());
+                self.copy_out(slot, block.byte(row, self.block_bytes()), part, copies);
+                missing_from = run_end;
+            }
+            row = run_end;
+        }
+        self.read_run(&fragment, missing_from, fragment.rows.end());
+    }
+
+    fn read_run(&mut self, fragment: &Fragment, first: u32, end: u32) {
+        if first < end {
+            self.read_missing(fragment.part(Rows::between(first, end), self.block_bytes()));
+        }
+    }
+
+    fn copy_out(&mut self, slot: u32, slot_byte: u64, part: Fragment, copies: &mut Option<u32>) {
+        let owner = TaskOwner::CopyOut { request: part.request };
+        let task = *copies.get_or_insert_with(|| self.new_copies(owner));
+        let bytes = u64::from(part.rows.count) * self.block_bytes();
+        let from = self.cache.buffer(slot, slot_byte);
+        self.counters.cache_hit_blocks += u64::from(part.rows.count);
+        self.tasks[task].moves.push(Move { from, to: part.host_buffer(), bytes });
+        self.tasks[task].pinned.push(slot);
+        self.cache.pin(slot);
+        self.cache.touch(slot);
+    }
+
+    /// Reads a fragment that the cache does not hold.
+    fn read_missing(&mut self, fragment: Fragment) {
+        if self.config.cache.io_policy == IoPolicy::Cached && self.fill_for(fragment) {
+            return;
+        }
+        self.requests[fragment.request as usize].pending += 1;
+        self.read_from_members(fragment, None);
+    }
+
+    /// Reads a fragment from the best copy, not counting the member `except`; by recovery if there is no copy.
+    pub(crate) fn read_from_members(&mut self, fragment: Fragment, except: Option<MemberIndex>) {
+        match self.best_copy(&fragment, except) {
+            Some(place) => {
+                self.member_read(place, fragment.rows, IoClass::Host, IoOwner::HostRead { fragment });
+            }
+            None if self.parities() > 0 => self.recover(fragment),
+            None => {
+                let lba = self.fragment_lba(&fragment);
+                self.end_part(fragment.request, Err(HostError::DataLost { lba }));
+            }
+        }
+    }
+
+    /// The present copy of a fragment that is cheapest to read.
+    pub(crate) fn best_copy(&self, fragment: &Fragment, except: Option<MemberIndex>) -> Option<UnitPlace> {
+        let strip = fragment.strip;
+        let rows = BlockCount(u64::from(fragment.rows.first));
+        let places = (0..self.copies())
+            .map(|copy| self.layout.place(fragment.stripe, StripUnit::Data { strip, copy }))
+            .filter(|place| self.members.is_present(place.member) && Some(place.member) != except);
+        places.min_by_key(|place| self.members.read_cost(place.member, place.start + rows))
+    }
+
+    /// Takes in the end of a read into the host's buffer; a failed one is tried elsewhere.
+    pub(crate) fn host_read_done(
+        &mut self,
+        fragment: Fragment,
+        member: MemberIndex,
+        result: Result<(), MemberError>,
+    ) {
+        match result {
+            Ok(()) => self.end_part(fragment.request, Ok(())),
+            Err(MemberError::Gone) => self.read_from_members(fragment, None),
+            Err(MemberError::Medium) => self.read_from_members(fragment, Some(member)),
+        }
+    }
+
+    fn recover(&mut self, fragment: Fragment) {
+        let key = self.granule_key(&fragment);
+        let granule = self.granules.obtain(key);
+        if granule.locked {
+            self.granules.wait(key, WaitKind::Recover, fragment);
+            return;
+        }
+        granule.locked = true;
+        self.launch_recovery(key, fragment);
+    }
+
+    fn launch_recovery(&mut self, key: u64, fragment: Fragment) {
+        let id = self.new_op(key, fragment.stripe, OpKind::Recover, IoClass::Host);
+        self.ops[id].target = fragment;
+        self.hold_unreadable(id, fragment.strip);
+        self.launch_op(id);
+    }
+
+    fn begin_write(&mut self, tag: u32, fua: bool) {
+        let Request { lba, blocks, .. } = self.requests[tag as usize];
+        let volatile = self.config.cache.memory == CacheMemory::Volatile;
+        if self.writes_back() {
+            self.begin_cached_write(tag, fua && volatile);
+        } else if self.holds_dirty(lba, blocks) {
+            // Older data of these blocks is on its way to the members; order is kept by going the same way.
+            self.begin_cached_write(tag, true);
+        } else {
+            self.forget_cached(lba, blocks);
+            self.write_through(tag, fua);
+        }
+    }
+
+    fn write_through(&mut self, tag: u32, fua: bool) {
+        let fua = fua && self.config.member_cache == MemberCache::On;
+        let mut walk = self.walk(tag);
+        let mut gathering: Option<(u64, u32)> = None;
+        while let Some(fragment) = walk.next(&*self.layout) {
+            self.requests[tag as usize].pending += 1;
+            if self.parities() == 0 && self.copies() == 1 {
+                self.write_plain(fragment, fua);
+                continue;
+            }
+            let key = self.granule_key(&fragment);
+            if let Some((gathering_key, op)) = gathering {
+                if gathering_key == key {
+                    self.add_piece(op, &fragment, fua);
+                    continue;
+                }
+                self.launch_op(op);
+                gathering = None;
+            }
+            let granule = self.granules.obtain(key);
+            if granule.locked {
+                self.granules.wait(key, WaitKind::Write, fragment);
+                continue;
+            }
+            granule.locked = true;
+            let op = self.new_op(key, fragment.stripe, OpKind::Write, IoClass::Host);
+            self.add_piece(op, &fragment, fua);
+            gathering = Some((key, op));
+        }
+        if let Some((_, op)) = gathering {
+            self.launch_op(op);
+        }
+    }
+
+    fn write_plain(&mut self, fragment: Fragment, fua: bool) {
+        let unit = StripUnit::Data { strip: fragment.strip, copy: 0 };
+        let place = self.layout.place(fragment.stripe, unit);
+        if self.members.is_present(place.member) {
+            self.member_write(place, fragment.rows, IoClass::Host, fua, IoOwner::HostWrite { fragment });
+        } else {
+            let lba = self.fragment_lba(&fragment);
+            self.end_part(fragment.request, Err(HostError::ArrayFailed { lba }));
+        }
+    }
+
+    fn add_piece(&mut self, op: u32, fragment: &Fragment, fua: bool) {
+        let op = &mut self.ops[op];
+        op.pieces.push(Piece { strip: fragment.strip, rows: fragment.rows, source: fragment.host_buffer() });
+        op.told.push(fragment.request);
+        op.fua |= fua;
+    }
+
+    /// Ends an operation's hold on its granule and starts what waits for it.
+    pub(crate) fn unlock(&mut self, key: u64) {
+        let Some(first) = self.granules.peek_waiter(key) else {
+            let granule = self.granules.obtain(key);
+            granule.locked = false;
+            if core::mem::take(&mut granule.urgent) {
+                self.destage.urgent.push_back(key);
+            }
+            self.granules.tidy(key);
+            return;
+        };
+        self.granules.pop_waiter(key);
+        match first.kind {
+            WaitKind::Recover => {
+                let fragment = first.fragment;
+                self.launch_recovery(key, fragment);
+            }
+            WaitKind::Write => self.launch_gathered(key, first.fragment),
+        }
+    }
+
+    /// Writes a fragment and those that wait behind it, up to the first that overlaps: the order of overlapping
+    /// writes is theirs.
+    fn launch_gathered(&mut self, key: u64, first: Fragment) {
+        let op = self.new_op(key, first.stripe, OpKind::Write, IoClass::Host);
+        let mut next = Some(first);
+        while let Some(fragment) = next.take() {
+            let fua = matches!(self.requests[fragment.request as usize].op, HostOp::Write { fua: true });
+            self.add_piece(op, &fragment, fua && self.config.member_cache == MemberCache::On);
+            let Some(waiter) = self.granules.peek_waiter(key) else { break };
+            let pieces = &self.ops[op].pieces;
+            let overlaps = |piece: &Piece| {
+                piece.strip == waiter.fragment.strip && piece.rows.overlaps(waiter.fragment.rows)
+            };
+            if waiter.kind == WaitKind::Write && pieces.len() < GATHER_LIMIT && !pieces.iter().any(overlaps) {
+                self.granules.pop_waiter(key);
+                next = Some(waiter.fragment);
+            }
+        }
+        self.launch_op(op);
+    }
+
+    fn begin_flush(&mut self, tag: u32) {
+        self.requests[tag as usize].pending += 1;
+        let up_to = self.cache.next_sequence();
+        self.flushes.push_back((tag, up_to));
+    }
+
+    /// Moves host flushes on whose dirty blocks have all been destaged.
+    pub(crate) fn pump_flushes(&mut self) {
+        while let Some(&(tag, up_to)) = self.flushes.front() {
+            let waits = self.config.cache.memory == CacheMemory::Volatile
+                && self.cache.oldest_dirty().is_some_and(|slot| self.cache[slot].sequence < up_to);
+            if waits {
+                return;
+            }
+            self.flushes.pop_front();
+            let lost = self.lost_since_flush.take();
+            if self.config.member_cache == MemberCache::On {
+                let mut members = core::mem::take(&mut self.member_scratch);
+                members.clear();
+                members.extend(self.members.present());
+                self.requests[tag as usize].pending += members.len() as u32;
+                for &member in &members {
+                    self.member_flush(member, IoOwner::HostFlush { request: tag });
+                }
+                self.member_scratch = members;
+            }
+            self.end_part(tag, lost.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba })));
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Member I/O and memory tasks under way: who waits for each, and where its bytes lie.
+
+use crate::api::{
+    Action, BufferRef, BufferSpace, HostError, HostTag, IoClass, MemberError, MemberIo, MemberIoId, MemberOp,
+    MemoryKind, MemoryTask, MemoryTaskId, Segment,
+};
+use crate::controller::Controller;
+use crate::request::{Fragment, Rows};
+use raidlab_raid::UnitPlace;
+use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+
+/// Who waits for a member I/O.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum IoOwner {
+    #[default]
+    Nobody,
+    /// A fragment read straight into the host's buffer.
+    HostRead { fragment: Fragment },
+    /// A fragment written straight from the host's buffer, where there is no redundancy.
+    HostWrite { fragment: Fragment },
+    /// A member flush for a host flush.
+    HostFlush { request: u32 },
+    /// Cache slots read from a member.
+    Fill { fill: u32 },
+    /// A read of a stripe operation.
+    OpRead { op: u32, unit: u16 },
+    /// A run of pieces written by a stripe operation.
+    OpWriteData { op: u32, first_piece: u32, pieces: u32 },
+    /// A parity strip written by a stripe operation.
+    OpWriteParity { op: u32, unit: u16 },
+}
+
+/// A member I/O under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IoState {
+    pub(crate) owner: IoOwner,
+    member: MemberIndex,
+    bytes: u64,
+}
+
+/// Who waits for a memory task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum TaskOwner {
+    #[default]
+    Nobody,
+    /// A host write into the cache.
+    CopyIn { request: u32 },
+    /// A host read from the cache.
+    CopyOut { request: u32 },
+    /// Parity, or recovered data, of a stripe operation.
+    Parity { op: u32 },
+}
+
+/// One contiguous copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Move {
+    pub(crate) from: BufferRef,
+    pub(crate) to: BufferRef,
+    pub(crate) bytes: u64,
+}
+
+/// What a copy into the cache makes of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) slot: u32,
+    pub(crate) valid: u64,
+    pub(crate) dirty: u64,
+}
+
+/// A memory task under way.
+#[derive(Debug, Default)]
+pub(crate) struct TaskState {
+    pub(crate) owner: TaskOwner,
+    /// Copies, in order.
+    pub(crate) moves: Vec<Move>,
+    /// Slots that the copies go into.
+    pub(crate) arrivals: Vec<Arrival>,
+    /// Slots that the copies come from.
+    pub(crate) pinned: Vec<u32>,
+}
+
+impl Controller {
+    fn member_io(
+        &mut self,
+        member: MemberIndex,
+        op: MemberOp,
+        lba: MemberLba,
+        rows: u32,
+        class: IoClass,
+        owner: IoOwner,
+    ) {
+        let id = self.ios.take();
+        let bytes = u64::from(rows) * self.block_bytes();
+        self.ios[id] = IoState { owner, member, bytes };
+        match op {
+            MemberOp::Read => self.counters.member_reads += 1,
+            MemberOp::Write { .. } => self.counters.member_writes += 1,
+            MemberOp::Flush => self.counters.member_flushes += 1,
+        }
+        self.members.begin_io(member, lba, rows);
+        let blocks = BlockCount(u64::from(rows));
+        self.actions.push_back(Action::Member(MemberIo {
+            id: MemberIoId(id),
+            member,
+            op,
+            lba,
+            blocks,
+            class,
+        }));
+    }
+
+    /// Reads `rows` of the unit at `place`.
+    pub(crate) fn member_read(&mut self, place: UnitPlace, rows: Rows, class: IoClass, owner: IoOwner) {
+        let lba = place.start + BlockCount(u64::from(rows.first));
+        self.member_io(place.member, MemberOp::Read, lba, rows.count, class, owner);
+    }
+
+    /// Writes `rows` of the unit at `place`.
+    pub(crate) fn member_write(
+        &mut self,
+        place: UnitPlace,
+        rows: Rows,
+        class: IoClass,
+        fua: bool,
+        owner: IoOwner,
+    ) {
+        let lba = place.start + BlockCount(u64::from(rows.first));
+        self.member_io(place.member, MemberOp::Write { fua }, lba, rows.count, class, owner);
+    }
+
+    /// Makes what a member has completed durable.
+    pub(crate) fn member_flush(&mut self, member: MemberIndex, owner: IoOwner) {
+        self.member_io(member, MemberOp::Flush, MemberLba::ZERO, 0, IoClass::Host, owner);
+    }
+
+    /// Routes the end of a member I/O to who waits for it.
+    pub(crate) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
+        let IoState { owner, member, .. } = core::mem::take(&mut self.ios[id]);
+        assert!(owner != IoOwner::Nobody, "member I/O {id} is not under way");
+        self.ios.give(id);
+        self.members.end_io(member);
+        if result == Err(MemberError::Gone) {
+            self.fail_member(member);
+        }
+        match owner {
+            IoOwner::Nobody => unreachable!("checked above"),
+            IoOwner::HostRead { fragment } => self.host_read_done(fragment, member, result),
+            IoOwner::HostWrite { fragment } => {
+                let lba = self.fragment_lba(&fragment);
+                self.fail_on_write_error(member, result);
+                self.end_part(fragment.request, result.map_err(|_| HostError::ArrayFailed { lba }));
+            }
+            IoOwner::HostFlush { request } => {
+                self.fail_on_write_error(member, result);
+                self.end_part(request, Ok(()));
+            }
+            IoOwner::Fill { fill } => self.fill_done(fill, result),
+            IoOwner::OpRead { op, unit } => self.op_read_done(op, unit, result),
+            IoOwner::OpWriteData { op, .. } | IoOwner::OpWriteParity { op, .. } => {
+                self.fail_on_write_error(member, result);
+                self.op_write_done(op);
+            }
+        }
+    }
+
+    /// A member that could not write (or flush) what it should hold must leave the array.
+    fn fail_on_write_error(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+        if result.is_err() {
+            self.fail_member(member);
+        }
+    }
+
+    /// Asks for parity work.
+    pub(crate) fn parity_task(&mut self, owner: TaskOwner, bytes_in: u64, bytes_out: u64) {
+        let id = self.tasks.take();
+        self.tasks[id].owner = owner;
+        self.counters.parity_bytes += bytes_out;
+        let task = MemoryTask { id: MemoryTaskId(id), kind: MemoryKind::Parity, bytes_in, bytes_out };
+        self.actions.push_back(Action::Memory(task));
+    }
+
+    /// Takes a task to collect copies in; [`Controller::start_copies`] asks for it.
+    pub(crate) fn new_copies(&mut self, owner: TaskOwner) -> u32 {
+        let id = self.tasks.take();
+        let task = &mut self.tasks[id];
+        task.owner = owner;
+        task.moves.clear();
+        task.arrivals.clear();
+        task.pinned.clear();
+        id
+    }
+
+    /// Asks for the copies collected in a task.
+    pub(crate) fn start_copies(&mut self, id: u32) {
+        let bytes: u64 = self.tasks[id].moves.iter().map(|copy| copy.bytes).sum();
+        self.counters.copy_bytes += bytes;
+        let kind = MemoryKind::Copy;
+        let task = MemoryTask { id: MemoryTaskId(id), kind, bytes_in: bytes, bytes_out: bytes };
+        self.actions.push_back(Action::Memory(task));
+    }
+
+    /// Routes the end of a memory task to who waits for it.
+    pub(crate) fn memory_task_done(&mut self, id: u32) {
+        let mut task = core::mem::take(&mut self.tasks[id]);
+        let owner = core::mem::take(&mut task.owner);
+        for slot in task.pinned.drain(..) {
+            self.cache.unpin(slot);
+        }
+        match owner {
+            TaskOwner::Nobody => panic!("memory task {id} is not under way"),
+            TaskOwner::CopyIn { request } => self.copy_in_done(request, &task.arrivals),
+            TaskOwner::CopyOut { request } => self.end_part(request, Ok(())),
+            TaskOwner::Parity { op } => self.op_computed(op),
+        }
+        self.tasks[id] = task;
+        self.tasks.give(id);
+    }
+
+    /// Lists where the bytes of a member I/O lie, in member block order. Clears `out` first; valid until the I/O ends.
+    pub fn member_io_segments(&self, id: MemberIoId, out: &mut Vec<Segment>) {
+        out.clear();
+        let io = &self.ios[id.0];
+        let bytes = io.bytes;
+        match io.owner {
+            IoOwner::Nobody => panic!("member I/O {} is not under way", id.0),
+            IoOwner::HostFlush { .. } => {}
+            IoOwner::HostRead { fragment } | IoOwner::HostWrite { fragment } => {
+                out.push(Segment { buffer: fragment.host_buffer(), bytes });
+            }
+            IoOwner::Fill { fill } => {
+                let block_bytes = self.cache_block_bytes();
+                let slots = &self.fills[fill].slots;
+                out.extend(
+                    slots
+                        .iter()
+                        .map(|&slot| Segment { buffer: self.cache.buffer(slot, 0), bytes: block_bytes }),
+                );
+            }
+            IoOwner::OpRead { op, unit } => {
+                let rows = self.ops[op].units[usize::from(unit)].read;
+                out.push(Segment { buffer: self.staged(op, unit, rows.first), bytes });
+            }
+            IoOwner::OpWriteParity { op, unit } => {
+                out.push(Segment { buffer: self.staged(op, unit, self.ops[op].hull.first), bytes });
+            }
+            IoOwner::OpWriteData { op, first_piece, pieces } => {
+                let range = first_piece as usize..(first_piece + pieces) as usize;
+                for piece in &self.ops[op].pieces[range] {
+                    let bytes = u64::from(piece.rows.count) * self.block_bytes();
+                    push_joined(out, Segment { buffer: piece.source, bytes });
+                }
+            }
+        }
+    }
+
+    /// Where `row` of a unit lies in the operation's staging place for it.
+    pub(crate) fn staged(&self, op: u32, unit: u16, row: u32) -> BufferRef {
+        let place = u64::from(self.ops[op].units[usize::from(unit)].staging);
+        let offset = (place * u64::from(self.strip_rows()) + u64::from(row)) * self.block_bytes();
+        BufferRef { space: BufferSpace::Staging, offset }
+    }
+}
+
+/// Adds a segment, as part of the last one where it follows on from it.
+fn push_joined(out: &mut Vec<Segment>, segment: Segment) {
+    if let Some(last) = out.last_mut()
+        && last.buffer.space == segment.buffer.space
+        && last.buffer.offset + last.bytes == segment.buffer.offset
+    {
+        last.bytes += segment.bytes;
+        return;
+    }
+    out.push(segment);
+}

@@ -1,0 +1,147 @@
+//! Host requests in flight, and the walk that cuts a request into strip fragments.
+
+use crate::api::{BufferRef, BufferSpace, HostError, HostOp, HostTag};
+use raidlab_raid::Layout;
+use raidlab_units::{BlockCount, Lba, StripeIndex};
+
+/// One host request, found by its tag.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) active: bool,
+    pub(crate) op: HostOp,
+    pub(crate) lba: Lba,
+    pub(crate) blocks: BlockCount,
+    /// Parts under way; the request completes when the last one ends.
+    pub(crate) pending: u32,
+    /// The first error of any part.
+    pub(crate) error: Option<HostError>,
+    /// Blocks of a cached write that have a place in the cache.
+    pub(crate) placed: u64,
+    /// A cached write that is acknowledged only when the members have it.
+    pub(crate) durable: bool,
+}
+
+impl Request {
+    pub(crate) const IDLE: Self = Self {
+        active: false,
+        op: HostOp::Flush,
+        lba: Lba::ZERO,
+        blocks: BlockCount::ZERO,
+        pending: 0,
+        error: None,
+        placed: 0,
+        durable: false,
+    };
+}
+
+/// A run of rows within one strip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rows {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+impl Rows {
+    pub(crate) const NONE: Self = Self { first: 0, count: 0 };
+
+    pub(crate) const fn end(self) -> u32 {
+        self.first + self.count
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) const fn between(first: u32, end: u32) -> Self {
+        Self { first, count: end - first }
+    }
+
+    pub(crate) const fn overlaps(self, other: Self) -> bool {
+        self.first < other.end() && other.first < self.end()
+    }
+
+    /// The smallest run that holds both; an empty run holds nothing.
+    pub(crate) fn hull(self, other: Self) -> Self {
+        if self.is_empty() {
+            return other;
+        }
+        if other.is_empty() {
+            return self;
+        }
+        Self::between(self.first.min(other.first), self.end().max(other.end()))
+    }
+}
+
+/// The part of a host request that lies in one strip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    /// Tag of the request.
+    pub(crate) request: u32,
+    pub(crate) stripe: StripeIndex,
+    pub(crate) strip: u16,
+    pub(crate) rows: Rows,
+    /// Where the fragment begins in the host's buffer.
+    pub(crate) host_byte: u64,
+}
+
+impl Fragment {
+    pub(crate) const fn host_buffer(&self) -> BufferRef {
+        BufferRef { space: BufferSpace::Host(HostTag(self.request)), offset: self.host_byte }
+    }
+
+    /// The part of this fragment that covers `rows`, which lie within it.
+    pub(crate) fn part(&self, rows: Rows, block_bytes: u64) -> Self {
+        let skipped = u64::from(rows.first - self.rows.first) * block_bytes;
+        Self { rows, host_byte: self.host_byte + skipped, ..*self }
+    }
+}
+
+/// Cuts a range of the volume into fragments, in order.
+pub(crate) struct FragmentWalk {
+    request: u32,
+    at: Lba,
+    left: u64,
+    host_byte: u64,
+    block_bytes: u64,
+    strip_rows: u64,
+}
+
+impl FragmentWalk {
+    pub(crate) fn new(request: u32, lba: Lba, blocks: BlockCount, block_bytes: u64, strip_rows: u32) -> Self {
+        Self {
+            request,
+            at: lba,
+            left: blocks.0,
+            host_byte: 0,
+            block_bytes,
+            strip_rows: u64::from(strip_rows),
+        }
+    }
+
+    /// The walk from `done` blocks further on.
+    pub(crate) fn skip(mut self, done: BlockCount, lba: Lba) -> Self {
+        self.at = lba + done;
+        self.left -= done.0;
+        self.host_byte = done.0 * self.block_bytes;
+        self
+    }
+
+    pub(crate) fn next(&mut self, layout: &dyn Layout) -> Option<Fragment> {
+        if self.left == 0 {
+            return None;
+        }
+        let (stripe, strip, block) = layout.locate(self.at);
+        let count = self.left.min(self.strip_rows - block.0);
+        let fragment = Fragment {
+            request: self.request,
+            stripe,
+            strip,
+            rows: Rows { first: block.0 as u32, count: count as u32 },
+            host_byte: self.host_byte,
+        };
+        self.at += BlockCount(count);
+        self.left -= count;
+        self.host_byte += count * self.block_bytes;
+        Some(fragment)
+    }
+}

@@ -1,0 +1,426 @@
+//! Stripe operations: the one way in which redundancy changes or is used.
+//!
+//! ```text
+//!            ┌────────── a read failed: plan again without that unit ─────────┐
+//!            ▼                                                                │
+//!  lock ─► plan ─► wait for staging ─► read units ─► compute parity ─► write data and parity ─► unlock
+//!                                                        └─ recover: into the host's buffer ─────►┘
+//! ```
+//! All member writes of an operation start together, after everything was read and computed; writes to a member that
+//! is missing by then are left out, which is right because parity already accounts for the new data. A write that
+//! fails fails its member: an array keeps no member that does not hold what it should.
+
+use crate::api::{HostError, IoClass, MemberError};
+use crate::controller::Controller;
+use crate::io::{IoOwner, TaskOwner};
+use crate::plan::{self, BeyondRedundancy, Plan, UnitView};
+use crate::request::{Fragment, Rows};
+use crate::table::NIL;
+use raidlab_raid::StripUnit;
+use raidlab_units::{MemberIndex, StripeIndex};
+
+/// What a stripe operation is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OpKind {
+    /// Writes its pieces.
+    #[default]
+    Write,
+    /// Reads one fragment that its own member can't give.
+    Recover,
+}
+
+/// A contiguous run of new data within a strip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) strip: u16,
+    pub(crate) rows: Rows,
+    pub(crate) source: crate::api::BufferRef,
+}
+
+/// What an operation does with one unit of its stripe.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnitUse {
+    /// Rows read before anything is written.
+    pub(crate) read: Rows,
+    /// Staging place that holds the unit, or [`NIL`].
+    pub(crate) staging: u32,
+    /// Needs a staging place.
+    pub(crate) staged: bool,
+    /// Is an erasure: recovered, not read.
+    pub(crate) erased: bool,
+}
+
+impl UnitUse {
+    const IDLE: Self = Self { read: Rows::NONE, staging: NIL, staged: false, erased: false };
+}
+
+/// One operation on one granule.
+#[derive(Debug, Default)]
+pub(crate) struct StripeOp {
+    pub(crate) key: u64,
+    pub(crate) stripe: StripeIndex,
+    pub(crate) kind: OpKind,
+    pub(crate) class: Option<IoClass>,
+    pub(crate) fua: bool,
+    /// Sorted by strip, then row; they don't overlap.
+    pub(crate) pieces: Vec<Piece>,
+    /// Host requests to tell, one entry per fragment written through.
+    pub(crate) told: Vec<u32>,
+    /// Cache slots being destaged.
+    pub(crate) slots: Vec<u32>,
+    pub(crate) plan: Plan,
+    pub(crate) hull: Rows,
+    /// Data strips, then parity strips.
+    pub(crate) units: Vec<UnitUse>,
+    views: Vec<UnitView>,
+    /// Units that failed to read although their member answers.
+    pub(crate) unreadable: Vec<u16>,
+    pending: u32,
+    read_failed: bool,
+    /// The fragment that a recovery is for.
+    pub(crate) target: Fragment,
+}
+
+impl Controller {
+    /// Starts an empty operation on a granule that the caller has locked.
+    pub(crate) fn new_op(&mut self, key: u64, stripe: StripeIndex, kind: OpKind, class: IoClass) -> u32 {
+        let id = self.ops.take();
+        let op = &mut self.ops[id];
+        (op.key, op.stripe, op.kind, op.class, op.fua) = (key, stripe, kind, Some(class), false);
+        (op.pending, op.read_failed) = (0, false);
+        op.pieces.clear();
+        op.told.clear();
+        op.slots.clear();
+        op.unreadable.clear();
+        id
+    }
+
+    /// Runs an operation whose pieces or target are in place.
+    pub(crate) fn launch_op(&mut self, id: u32) {
+        self.ops[id].pieces.sort_unstable_by_key(|piece| (piece.strip, piece.rows.first));
+        self.plan_op(id);
+    }
+
+    fn plan_op(&mut self, id: u32) {
+        self.view_units(id);
+        let planned = match self.ops[id].kind {
+            OpKind::Write => plan::choose(&self.ops[id].views, self.parities()),
+            OpKind::Recover => self.recovery_possible(id),
+        };
+        match planned {
+            Ok(plan) => {
+                self.ops[id].plan = plan;
+                self.assign_units(id);
+                self.stage_op(id);
+            }
+            Err(BeyondRedundancy) => self.finish_op(id, false),
+        }
+    }
+
+    /// Looks at each unit of the stripe. Without parity there is nothing to look at: pieces go to every copy.
+    fn view_units(&mut self, id: u32) {
+        let op = &self.ops[id];
+        let hull = match op.kind {
+            OpKind::Write => op.pieces.iter().fold(Rows::NONE, |hull, piece| hull.hull(piece.rows)),
+            OpKind::Recover => op.target.rows,
+        };
+        let unit_count = if self.parities() == 0 { 0 } else { self.unit_count() };
+        let stripe = op.stripe;
+        let mut views = core::mem::take(&mut self.ops[id].views);
+        views.clear();
+        let mut first_piece = 0;
+        for unit in 0..unit_count as u16 {
+            let stored = self.members.is_present(self.unit_place(stripe, unit).member);
+            let op = &self.ops[id];
+            let readable = stored && !op.unreadable.contains(&unit);
+            let pieces = &op.pieces[first_piece..];
+            let pieces = &pieces[..pieces.iter().take_while(|piece| piece.strip == unit).count()];
+            first_piece += pieces.len();
+            let is_data = usize::from(unit) < self.data_strips();
+            let (touched, gap) = if is_data { coverage(pieces, hull) } else { (Rows::NONE, Rows::NONE) };
+            views.push(UnitView { readable, stored, touched, gap });
+        }
+        let op = &mut self.ops[id];
+        op.views = views;
+        op.hull = hull;
+    }
+
+    fn recovery_possible(&self, id: u32) -> Result<Plan, BeyondRedundancy> {
+        let (data, parity) = self.ops[id].views.split_at(self.data_strips());
+        let erased = data.iter().filter(|unit| !unit.readable).count();
+        let usable = parity.iter().filter(|unit| unit.readable).count();
+        if erased > usable { Err(BeyondRedundancy) } else { Ok(Plan::Recover) }
+    }
+
+    /// Decides for each unit what is read and what needs a staging place, by the plan.
+    fn assign_units(&mut self, id: u32) {
+        let data_strips = self.data_strips();
+        let op = &mut self.ops[id];
+        let (plan, hull, writes) = (op.plan, op.hull, op.kind == OpKind::Write);
+        op.units.clear();
+        let mut parity_wanted =
+            op.views[..data_strips.min(op.views.len())].iter().filter(|view| !view.readable).count();
+        for (unit, view) in op.views.iter().enumerate() {
+            let mut uses = UnitUse::IDLE;
+            let is_data = unit < data_strips;
+            match plan {
+                Plan::Store => {}
+                Plan::ReadModifyWrite if is_data => uses.read = view.touched,
+                Plan::ReadModifyWrite if view.stored => uses.read = hull,
+                Plan::ReconstructWrite if is_data => uses.read = view.gap,
+                Plan::ReadModifyWrite | Plan::ReconstructWrite => {}
+                Plan::Recover if is_data && view.readable => uses.read = hull,
+                Plan::Recover if is_data => uses.erased = true,
+                Plan::Recover if view.readable && parity_wanted > 0 => {
+                    parity_wanted -= 1;
+                    uses.read = hull;
+                }
+                Plan::Recover => {}
+            }
+            let parity_result = !is_data && writes && view.stored && plan != Plan::Store;
+            // A recovery for a read goes straight into the host's buffer.
+            uses.staged = !uses.read.is_empty() || parity_result || (uses.erased && writes);
+            op.units.push(uses);
+        }
+    }
+
+    /// Takes staging places for the operation, or puts it in line for them.
+    fn stage_op(&mut self, id: u32) {
+        let wanted = self.ops[id].units.iter().filter(|unit| unit.staged).count();
+        if wanted > 0 && (!self.staging_waiting.is_empty() || self.staging_free.len() < wanted) {
+            self.staging_waiting.push_back(id);
+            return;
+        }
+        self.take_staging(id);
+        self.start_reads(id);
+    }
+
+    fn take_staging(&mut self, id: u32) {
+        let Self { ops, staging_free, .. } = self;
+        for unit in ops[id].units.iter_mut().filter(|unit| unit.staged) {
+            unit.staging = staging_free.pop().expect("counted before");
+        }
+    }
+
+    fn release_staging(&mut self, id: u32) {
+        let Self { ops, staging_free, .. } = self;
+        for unit in ops[id].units.iter_mut().filter(|unit| unit.staging != NIL) {
+            staging_free.push(core::mem::replace(&mut unit.staging, NIL));
+        }
+    }
+
+    /// Lets operations in line for staging go on, in order, as far as there is room.
+    pub(crate) fn pump_staging(&mut self) {
+        while let Some(&id) = self.staging_waiting.front() {
+            let wanted = self.ops[id].units.iter().filter(|unit| unit.staged).count();
+            if self.staging_free.len() < wanted {
+                return;
+            }
+            self.staging_waiting.pop_front();
+            self.take_staging(id);
+            self.start_reads(id);
+        }
+    }
+
+    fn start_reads(&mut self, id: u32) {
+        // Held until all reads have been asked for, so that the phase can't end early.
+        self.ops[id].pending = 1;
+        for unit in 0..self.ops[id].units.len() as u16 {
+            let rows = self.ops[id].units[usize::from(unit)].read;
+            if rows.is_empty() {
+                continue;
+            }
+            self.ops[id].pending += 1;
+            let place = self.unit_place(self.ops[id].stripe, unit);
+            let class = self.ops[id].class.expect("set when the operation was made");
+            self.member_read(place, rows, class, IoOwner::OpRead { op: id, unit });
+        }
+        self.end_of_read(id);
+    }
+
+    /// Takes in the end of one read of the operation.
+    pub(crate) fn op_read_done(&mut self, id: u32, unit: u16, result: Result<(), MemberError>) {
+        if let Err(error) = result {
+            self.ops[id].read_failed = true;
+            // A member that is gone is missing from now on; a bad block is held against this unit only.
+            if error == MemberError::Medium {
+                self.ops[id].unreadable.push(unit);
+            }
+        }
+        self.end_of_read(id);
+    }
+
+    fn end_of_read(&mut self, id: u32) {
+        self.ops[id].pending -= 1;
+        if self.ops[id].pending > 0 {
+            return;
+        }
+        if core::mem::take(&mut self.ops[id].read_failed) {
+            self.release_staging(id);
+            self.plan_op(id);
+        } else {
+            self.start_compute(id);
+        }
+    }
+
+    fn start_compute(&mut self, id: u32) {
+        let (bytes_in, bytes_out) = self.parity_volume(id);
+        if bytes_out == 0 {
+            self.op_computed(id);
+        } else {
+            self.parity_task(TaskOwner::Parity { op: id }, bytes_in, bytes_out);
+        }
+    }
+
+    /// Takes in that parity, or the recovered data, is computed.
+    pub(crate) fn op_computed(&mut self, id: u32) {
+        match self.ops[id].kind {
+            OpKind::Write => self.start_writes(id),
+            OpKind::Recover => self.finish_op(id, true),
+        }
+    }
+
+    fn start_writes(&mut self, id: u32) {
+        self.ops[id].pending = 1;
+        let class = self.ops[id].class.expect("set when the operation was made");
+        let mut first = 0;
+        while first < self.ops[id].pieces.len() {
+            let (count, rows) = self.run_of_pieces(id, first);
+            let strip = self.ops[id].pieces[first].strip;
+            for copy in 0..self.copies() {
+                let place = self.layout.place(self.ops[id].stripe, StripUnit::Data { strip, copy });
+                let owner = IoOwner::OpWriteData { op: id, first_piece: first as u32, pieces: count as u32 };
+                self.op_write(id, place, rows, class, owner);
+            }
+            first += count;
+        }
+        for unit in self.data_strips()..self.ops[id].units.len() {
+            if self.ops[id].units[unit].staging != NIL && self.ops[id].plan != Plan::Store {
+                let place = self.unit_place(self.ops[id].stripe, unit as u16);
+                let owner = IoOwner::OpWriteParity { op: id, unit: unit as u16 };
+                self.op_write(id, place, self.ops[id].hull, class, owner);
+            }
+        }
+        self.op_write_done(id);
+    }
+
+    fn op_write(
+        &mut self,
+        id: u32,
+        place: raidlab_raid::UnitPlace,
+        rows: Rows,
+        class: IoClass,
+        owner: IoOwner,
+    ) {
+        if self.members.is_present(place.member) {
+            self.ops[id].pending += 1;
+            let fua = self.ops[id].fua;
+            self.member_write(place, rows, class, fua, owner);
+        }
+    }
+
+    /// Counts the pieces from `first` on that lie next to each other in one strip, and their rows together.
+    fn run_of_pieces(&self, id: u32, first: usize) -> (usize, Rows) {
+        let pieces = &self.ops[id].pieces[first..];
+        let mut rows = pieces[0].rows;
+        let mut count = 1;
+        while let Some(next) = pieces.get(count) {
+            if next.strip != pieces[0].strip || next.rows.first != rows.end() {
+                break;
+            }
+            rows.count += next.rows.count;
+            count += 1;
+        }
+        (count, rows)
+    }
+
+    /// Takes in the end of one write of the operation.
+    pub(crate) fn op_write_done(&mut self, id: u32) {
+        self.ops[id].pending -= 1;
+        if self.ops[id].pending == 0 {
+            let stored = self.op_is_stored(id);
+            self.finish_op(id, stored);
+        }
+    }
+
+    /// True when every piece can be read back from what is left of the array.
+    fn op_is_stored(&self, id: u32) -> bool {
+        let op = &self.ops[id];
+        if self.parities() > 0 {
+            let missing = (0..self.unit_count() as u16)
+                .filter(|&unit| !self.members.is_present(self.unit_place(op.stripe, unit).member))
+                .count();
+            return missing <= self.parities();
+        }
+        op.pieces.iter().all(|piece| {
+            (0..self.copies()).any(|copy| {
+                let unit = StripUnit::Data { strip: piece.strip, copy };
+                self.members.is_present(self.layout.place(op.stripe, unit).member)
+            })
+        })
+    }
+
+    fn finish_op(&mut self, id: u32, succeeded: bool) {
+        self.release_staging(id);
+        let mut op = core::mem::take(&mut self.ops[id]);
+        match op.kind {
+            OpKind::Recover => {
+                let error = HostError::DataLost { lba: self.fragment_lba(&op.target) };
+                self.end_part(op.target.request, if succeeded { Ok(()) } else { Err(error) });
+            }
+            OpKind::Write => {
+                let result = match op.pieces.first() {
+                    Some(piece) if !succeeded => Err(HostError::ArrayFailed {
+                        lba: self.strip_lba(op.stripe, piece.strip, piece.rows.first),
+                    }),
+                    _ => Ok(()),
+                };
+                for request in op.told.drain(..) {
+                    self.end_part(request, result);
+                }
+                self.end_destage(&mut op, result);
+            }
+        }
+        let key = op.key;
+        self.ops[id] = op;
+        self.ops.give(id);
+        self.unlock(key);
+        self.pump_staging();
+    }
+
+    /// Where `unit` of `stripe` begins: a data strip's first copy, or a parity strip.
+    pub(crate) fn unit_place(&self, stripe: StripeIndex, unit: u16) -> raidlab_raid::UnitPlace {
+        let data = self.data_strips() as u16;
+        let unit = if unit < data {
+            StripUnit::Data { strip: unit, copy: 0 }
+        } else {
+            StripUnit::Parity(unit - data)
+        };
+        self.layout.place(stripe, unit)
+    }
+
+    /// Takes a member out of the array.
+    pub(crate) fn fail_member(&mut self, member: MemberIndex) {
+        if self.members.remove(member) {
+            self.actions.push_back(crate::api::Action::Notice(crate::api::Notice::MemberFailed { member }));
+        }
+    }
+}
+
+/// Returns the hull of what `pieces` (sorted, of one strip) write and the hull of what they leave out of `hull`.
+fn coverage(pieces: &[Piece], hull: Rows) -> (Rows, Rows) {
+    let mut touched = Rows::NONE;
+    let mut gap = Rows::NONE;
+    let mut covered_to = hull.first;
+    for piece in pieces {
+        if piece.rows.first > covered_to {
+            gap = gap.hull(Rows::between(covered_to, piece.rows.first));
+        }
+        covered_to = piece.rows.end();
+        touched = touched.hull(piece.rows);
+    }
+    if covered_to < hull.end() {
+        gap = gap.hull(Rows::between(covered_to, hull.end()));
+    }
+    (touched, gap)
+}
