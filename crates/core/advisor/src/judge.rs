@@ -6,7 +6,7 @@ use raidlab_units::NanoSpan;
 use raidlab_workload::{ArrayFacts, RunResult, World};
 use std::cmp::Ordering;
 
-/// The limit of the mean latency unless another is asked for: 20 ms, that of the FAStT evaluation.
+/// The limit of the mean latency unless another is asked for: 20 ms, that of the `FAStT` evaluation.
 pub const LAT_MEAN_LIMIT: NanoSpan = NanoSpan::from_millis(20);
 
 /// A metric of at least this share of the best one counts as equal to it: two runs of one configuration differ by
@@ -47,7 +47,8 @@ fn verdict_of(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Option<Ve
     let (_, first) = group.first()?;
     let ranked = ranked_choices(group, limit);
     let sound = |choice: &&Choice| choice.errors == 0 && choice.metric_value > 0.0;
-    let redundant: Vec<&Choice> = ranked.iter().filter(sound).filter(|choice| choice.is_redundant()).collect();
+    let redundant: Vec<&Choice> =
+        ranked.iter().filter(sound).filter(|choice| choice.is_redundant()).collect();
     let recommended = best_of(&redundant).cloned();
     let runner_up = recommended.as_ref().and_then(|best| runner_up_to(best, &redundant)).cloned();
     let exposed: Vec<&Choice> = ranked.iter().filter(sound).filter(|choice| !choice.is_redundant()).collect();
@@ -91,9 +92,7 @@ fn ranked_choices(group: &[(&ArrayFacts, &RunResult)], limit: NanoSpan) -> Vec<C
             choice_of(array, judged_run(&runs, limit), label_among(array, &arrays), limit)
         })
         .collect();
-    choices.sort_by(|a, b| {
-        b.keeps_limit.cmp(&a.keeps_limit).then(b.metric_value.total_cmp(&a.metric_value))
-    });
+    choices.sort_by(|a, b| b.keeps_limit.cmp(&a.keeps_limit).then(b.metric_value.total_cmp(&a.metric_value)));
     choices
 }
 
@@ -146,16 +145,15 @@ fn label_among(array: &ArrayFacts, arrays: &[&ArrayFacts]) -> String {
         return array.label();
     }
     let ArrayFacts { members, member_kind, controller, strip_bytes, usable_bytes, .. } = array;
-    let mut label =
-        format!("{} ({members} x {member_kind}, {controller}, strip {strip_bytes}", array.label());
     let same_but_size = |other: &&&ArrayFacts| {
         (other.members, &other.member_kind, &other.controller, other.strip_bytes)
             == (*members, member_kind, controller, *strip_bytes)
     };
-    if alike.iter().filter(|other| same_but_size(other)).count() > 1 {
-        label += &format!(", {}", usable_bytes.decimal());
-    }
-    label + ")"
+    let size = match alike.iter().filter(|other| same_but_size(other)).count() {
+        1 => String::new(),
+        _ => format!(", {}", usable_bytes.decimal()),
+    };
+    format!("{} ({members} x {member_kind}, {controller}, strip {strip_bytes}{size})", array.label())
 }
 
 /// The first of `ranked`, or of what is as good as equal to it, the one that costs least.
@@ -170,12 +168,16 @@ fn best_of<'a>(ranked: &[&'a Choice]) -> Option<&'a Choice> {
 }
 
 fn cheaper_first(a: &Choice, b: &Choice) -> Ordering {
-    let writes_through = |choice: &Choice| choice.array.write_policy == "write-through";
+    let risk = |choice: &Choice| match choice.array.write_policy.as_str() {
+        "write-through" => 0,
+        "write-back" => 1,
+        _ => 2,
+    };
     b.array
         .usable_fraction()
         .total_cmp(&a.array.usable_fraction())
         .then(b.array.failures_survived_always.cmp(&a.array.failures_survived_always))
-        .then(writes_through(b).cmp(&writes_through(a)))
+        .then(risk(a).cmp(&risk(b)))
 }
 
 /// The best of `ranked` that differs from `best` in level; else the best other one.

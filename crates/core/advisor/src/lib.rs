@@ -5,7 +5,7 @@
 //!   └─ configurations (level, write policy, members) ─ each judged at one depth ─ ranked ─► Verdict
 //! ```
 //! - **Judged where?** At the highest number of requests in flight whose mean latency stays within a limit (20 ms, as
-//!   the FAStT evaluation reports), else at the lowest that was run, and then it ranks behind all that keep the limit.
+//!   the `FAStT` evaluation reports), else at the lowest that was run, and then it ranks behind all that keep the limit.
 //! - **Judged by what?** The workload's metric. What lies within 2 % of the best counts as equal; of equals the one
 //!   with more usable capacity wins, then the one that survives more failures, then write-through.
 //! - **Recommended** is only what survives at least one failure; the fastest without redundancy is named beside it.

@@ -10,7 +10,7 @@
 
 use crate::{Choice, Verdict};
 use raidlab_units::NanoSpan;
-use raidlab_workload::{ArrayFacts};
+use raidlab_workload::ArrayFacts;
 
 /// Below this share of writes a workload counts as reading.
 const WRITES_MATTER_SHARE: f64 = 0.1;
@@ -96,11 +96,7 @@ fn price(verdict: &Verdict, best: &Choice) -> String {
         .map(|choice| format!("RAID {} {}", choice.array.level, terms(&choice.array)))
         .collect();
     let compared = if others.is_empty() { String::new() } else { format!(", against {}", others.join(", ")) };
-    format!(
-        "It leaves {} usable, {}{compared}.",
-        best.array.usable_bytes.decimal(),
-        terms(&best.array),
-    )
+    format!("It leaves {} usable, {}{compared}.", best.array.usable_bytes.decimal(), terms(&best.array))
 }
 
 /// `50% of the raw capacity with any 1 failure survived (3 at best)`.
@@ -192,7 +188,7 @@ fn write_policy(verdict: &Verdict, best: &Choice) -> String {
     if ratio.max(1.0 / ratio) < ALIKE_RATIO {
         return format!("At this level {name} and {other_name} differ by less than 10%.");
     }
-    let caution = if name == "write-back" {
+    let caution = if name.starts_with("write-back") {
         ": it acknowledges a write once the cache has it, so the cache needs its battery"
     } else {
         ""

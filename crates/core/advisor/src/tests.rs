@@ -1,0 +1,341 @@
+//! Verdicts from made-up runs.
+
+use super::*;
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{CostFacts, OpSummary, RunResult};
+use std::collections::BTreeMap;
+
+/// One made-up run on six members: level, policy, depth, IOPS, mean latency in ms, member I/Os per host I/O.
+type Row = (&'static str, &'static str, u32, f64, f64, f64);
+
+/// What is shown; the runs; the recommended one with its depth; runner-up; fastest without redundancy.
+type Judged = (&'static str, &'static [Row], (&'static str, u32), &'static str, &'static str);
+
+/// A change to runs; a sentence; whether it is said then.
+type Explained = (fn(&mut RunResult), &'static str, bool);
+
+const REQUESTS: u64 = 3000;
+
+/// What six members of 100 GB are at each level: usable GB, failures survived always and at best.
+fn geometry(level: &str) -> (u64, u16, u16) {
+    match level {
+        "0" => (600, 0, 0),
+        "1" => (100, 5, 5),
+        "5" => (500, 1, 1),
+        "6" => (400, 2, 2),
+        "10" => (300, 1, 3),
+        other => panic!("no geometry for RAID {other}"),
+    }
+}
+
+fn run((level, write_policy, iodepth, iops, lat_ms, member_ios): Row) -> RunResult {
+    let (usable_gb, always, at_best) = geometry(level);
+    let lat_ns = lat_ms * 1e6;
+    let op = |requests: u64, share: f64| OpSummary {
+        requests,
+        iops: Iops(iops * share),
+        bytes_per_sec: BytesPerSec(8192.0 * iops * share),
+        lat_ns_mean: lat_ns,
+        lat_ns_p99: 3 * lat_ns as u64,
+        ..OpSummary::default()
+    };
+    RunResult {
+        world: World::Array,
+        target: format!("RAID {level}"),
+        array: Some(ArrayFacts {
+            level: level.into(),
+            members: 6,
+            member_kind: "file".into(),
+            controller: "raidlab".into(),
+            strip_bytes: ByteCount::from_kib(64),
+            write_policy: write_policy.into(),
+            usable_bytes: ByteCount(usable_gb * 1_000_000_000),
+            raw_bytes: ByteCount(600_000_000_000),
+            failures_survived_always: always,
+            failures_survived_at_best: at_best,
+        }),
+        workload: "storagebench-database".into(),
+        metric: Metric::Iops,
+        iodepth,
+        seed: 1,
+        window_ns: 1_000_000_000,
+        read: op(REQUESTS * 2 / 3, 2.0 / 3.0),
+        write: op(REQUESTS / 3, 1.0 / 3.0),
+        total: op(REQUESTS, 1.0),
+        cost: CostFacts {
+            member_reads: Some((member_ios * REQUESTS as f64) as u64),
+            member_writes: Some(0),
+            host_reads: Some(REQUESTS * 2 / 3),
+            host_writes: Some(REQUESTS / 3),
+            ..CostFacts::default()
+        },
+        settings: BTreeMap::new(),
+    }
+}
+
+fn runs(rows: &[Row]) -> Vec<RunResult> {
+    rows.iter().copied().map(run).collect()
+}
+
+fn only_verdict(runs: &[RunResult]) -> Verdict {
+    let mut verdicts = verdicts(runs);
+    assert_eq!(verdicts.len(), 1);
+    verdicts.remove(0)
+}
+
+fn label(choice: Option<&Choice>) -> &str {
+    choice.map_or("none", |choice| &choice.label)
+}
+
+const WT: &str = "write-through";
+const WB: &str = "write-back";
+
+#[test]
+fn the_choice_follows_limit_metric_and_price() {
+    let table: [Judged; 9] = [
+        (
+            "the highest metric wins and the level without redundancy is named apart",
+            &[
+                ("0", WT, 8, 900.0, 9.0, 1.0),
+                ("5", WT, 8, 400.0, 19.0, 2.0),
+                ("10", WT, 8, 700.0, 11.0, 1.33),
+            ],
+            ("RAID 10 write-through", 8),
+            "RAID 5 write-through",
+            "RAID 0 write-through",
+        ),
+        (
+            "the highest depth within the limit is judged, not the highest metric",
+            &[
+                ("5", WT, 1, 100.0, 10.0, 2.0),
+                ("5", WT, 4, 210.0, 19.0, 2.0),
+                ("5", WT, 16, 300.0, 53.0, 2.0),
+            ],
+            ("RAID 5 write-through", 4),
+            "none",
+            "none",
+        ),
+        (
+            "a latency of exactly the limit is within it, whatever the order of the runs",
+            &[("5", WT, 32, 300.0, 20.0, 2.0), ("5", WT, 1, 310.0, 10.0, 2.0)],
+            ("RAID 5 write-through", 32),
+            "none",
+            "none",
+        ),
+        (
+            "without a depth within the limit the lowest is judged, and ranks behind",
+            &[("5", WT, 2, 900.0, 25.0, 2.0), ("5", WT, 4, 950.0, 29.0, 2.0), ("6", WT, 2, 50.0, 19.0, 3.0)],
+            ("RAID 6 write-through", 2),
+            "RAID 5 write-through",
+            "none",
+        ),
+        (
+            "within 2% the cheaper level wins",
+            &[("10", WB, 8, 1000.0, 8.0, 1.0), ("5", WB, 8, 981.0, 8.0, 1.0), ("6", WB, 8, 999.0, 8.0, 1.0)],
+            ("RAID 5 write-back", 8),
+            "RAID 10 write-back",
+            "none",
+        ),
+        (
+            "beyond 2% the faster one wins",
+            &[("10", WB, 8, 1000.0, 8.0, 1.0), ("5", WB, 8, 979.0, 8.0, 1.0)],
+            ("RAID 10 write-back", 8),
+            "RAID 5 write-back",
+            "none",
+        ),
+        (
+            "of equals at one level write-through wins, and the runner-up is another level",
+            &[
+                ("10", WB, 8, 1000.0, 8.0, 1.0),
+                ("10", WT, 8, 995.0, 8.0, 1.0),
+                ("5", WB, 8, 500.0, 16.0, 1.0),
+            ],
+            ("RAID 10 write-through", 8),
+            "RAID 5 write-back",
+            "none",
+        ),
+        (
+            "with one level the other policy is the runner-up",
+            &[("5", WB, 8, 1000.0, 8.0, 1.0), ("5", WT, 8, 200.0, 8.0, 2.0)],
+            ("RAID 5 write-back", 8),
+            "RAID 5 write-through",
+            "none",
+        ),
+        (
+            "of three runs at one depth the middle one counts",
+            &[
+                ("5", WT, 8, 100.0, 8.0, 2.0),
+                ("5", WT, 8, 900.0, 8.0, 2.0),
+                ("5", WT, 8, 300.0, 8.0, 2.0),
+                ("6", WT, 8, 400.0, 8.0, 3.0),
+            ],
+            ("RAID 6 write-through", 8),
+            "RAID 5 write-through",
+            "none",
+        ),
+    ];
+    for (what, rows, (best, iodepth), runner_up, exposed) in table {
+        let verdict = only_verdict(&runs(rows));
+        assert_eq!(label(verdict.recommended.as_ref()), best, "{what}");
+        assert_eq!(verdict.recommended.as_ref().unwrap().iodepth, iodepth, "{what}");
+        assert_eq!(label(verdict.runner_up.as_ref()), runner_up, "{what}");
+        assert_eq!(label(verdict.fastest_without_redundancy.as_ref()), exposed, "{what}");
+    }
+}
+
+#[test]
+fn small_writes_are_explained_by_what_was_counted() {
+    let verdict = only_verdict(&runs(&[
+        ("0", WT, 8, 900.0, 9.0, 1.0),
+        ("6", WT, 8, 300.0, 19.0, 2.667),
+        ("5", WT, 8, 400.0, 19.0, 2.0),
+        ("10", WT, 8, 700.0, 11.0, 1.334),
+        ("10", WB, 8, 1050.0, 7.0, 1.334),
+    ]));
+    assert_eq!(
+        verdict.reason,
+        "RAID 10 write-back delivers 1050 IOPS at 8 in flight, the highest load run that stays within a mean of 20.0 ms \
+         (mean 7.00 ms, p99 21.0 ms); the runner-up, RAID 5 write-through, delivers 400 IOPS at 8 in flight \
+         (a factor of 2.62 behind). \
+         It leaves 300 GB usable, 50% of the members' space with any 1 failed and 3 at best, \
+         against RAID 5 83% of the members' space with any 1 failed, RAID 6 67% of the members' space with any 2 failed. \
+         A write within a strip costs so many member I/Os: RAID 10 2, RAID 0 1, RAID 5 4, RAID 6 6 \
+         (mirrors write every copy, parity is read and written along with the data); counted member I/Os per host I/O: \
+         1.33 for RAID 10 write-back, 1.00 for RAID 0 write-through, 2.00 for RAID 5 write-through, \
+         2.67 for RAID 6 write-through. \
+         At this level write-back delivers 1.50 times what write-through does: it acknowledges a write once the cache \
+         has it, so the cache needs its battery. \
+         Without redundancy RAID 0 write-through delivers 900 IOPS, 0.86 times as much, and loses data with the first \
+         failed member."
+    );
+}
+
+#[test]
+fn the_mechanism_named_is_the_one_that_the_counts_show() {
+    let rows = [("5", WB, 8, 1000.0, 8.0, 0.4), ("10", WB, 8, 700.0, 11.0, 1.33)];
+    let reading =
+        |run: &mut RunResult| (run.cost.host_reads, run.cost.host_writes) = (Some(REQUESTS), Some(0));
+    let long = |run: &mut RunResult| run.total.bytes_per_sec.0 *= 16.0;
+    let uncounted = |run: &mut RunResult| run.cost.member_reads = None;
+    let changes: [Explained; 4] = [
+        (
+            |_| (),
+            "The cache gathers writes: alone, each would have cost RAID 5 write-back 2.00 member I/Os per host I/O, not 0.40; counted",
+            true,
+        ),
+        (
+            reading,
+            "Reads need no parity work at any level, so what counts is how many members share them; counted",
+            true,
+        ),
+        (long, "The requests are longer than a strip, so each keeps several members busy; counted", true),
+        (uncounted, "counted member I/Os", false),
+    ];
+    for (change, sentence, is_said) in changes {
+        let mut runs = runs(&rows);
+        runs.iter_mut().for_each(change);
+        let reason = only_verdict(&runs).reason;
+        assert_eq!(reason.contains(sentence), is_said, "{sentence:?} in {reason:?}");
+    }
+}
+
+#[test]
+fn policies_are_compared_only_where_writes_matter() {
+    let alike = runs(&[("5", WT, 8, 1000.0, 8.0, 2.0), ("5", WB, 8, 1050.0, 8.0, 2.0)]);
+    let sentence = "At this level write-back and write-through differ by less than 10%.";
+    assert!(only_verdict(&alike).reason.contains(sentence));
+    let mut reading = alike;
+    for run in &mut reading {
+        (run.cost.host_reads, run.cost.host_writes) = (Some(REQUESTS), Some(0));
+    }
+    assert!(!only_verdict(&reading).reason.contains("At this level"));
+}
+
+#[test]
+fn equals_and_limits_are_said_as_such() {
+    let table: [(&[Row], &str); 4] = [
+        (
+            &[("10", WB, 8, 1000.0, 8.0, 1.0), ("5", WB, 8, 990.0, 8.0, 1.0)],
+            "(as good as equal, and the recommended one leaves more capacity)",
+        ),
+        (&[("6", WT, 2, 50.0, 19.0, 3.0), ("5", WT, 2, 900.0, 25.0, 2.0)], "(outside the latency limit)"),
+        (
+            &[("5", WT, 2, 90.0, 25.0, 2.0)],
+            "the lowest load run, as none stays within a mean of 20.0 ms (mean 25.0 ms, p99 75.0 ms); \
+             nothing else that survives a failure was run.",
+        ),
+        (
+            &[("0", WT, 2, 90.0, 5.0, 1.0)],
+            "Nothing is recommended: none of the arrays run survives a failed member. \
+             Fastest was RAID 0 write-through with 90.0 IOPS.",
+        ),
+    ];
+    for (rows, sentence) in table {
+        let reason = only_verdict(&runs(rows)).reason;
+        assert!(reason.contains(sentence), "{sentence:?} in {reason:?}");
+    }
+}
+
+#[test]
+fn runs_with_errors_are_listed_and_not_recommended() {
+    let mut rows = runs(&[("10", WT, 8, 700.0, 11.0, 1.0), ("5", WT, 8, 400.0, 19.0, 2.0)]);
+    rows[0].total.errors = 1;
+    let verdict = only_verdict(&rows);
+    assert_eq!(label(verdict.recommended.as_ref()), "RAID 5 write-through");
+    assert_eq!(verdict.alternatives[0].choice.label, "RAID 10 write-through");
+    assert_eq!(verdict.alternatives[0].metric_ratio, Some(1.75));
+    rows[1].total.errors = 1;
+    let verdict = only_verdict(&rows);
+    assert_eq!(verdict.recommended, None);
+    assert_eq!(
+        verdict.reason,
+        "Nothing is recommended: the 2 arrays run that survive a failed member had failed requests or completed none."
+    );
+}
+
+#[test]
+fn worlds_and_workloads_are_judged_apart_and_in_order() {
+    let row = ("5", WT, 8, 400.0, 19.0, 2.0);
+    let named = |workload: &str, world| RunResult { workload: workload.into(), world, ..run(row) };
+    let bare = RunResult { array: None, ..named("restore", World::Measured) };
+    let runs = [
+        bare,
+        named("streaming", World::Simulated),
+        named("restore", World::Simulated),
+        named("streaming", World::Array),
+    ];
+    let order: Vec<(String, World)> =
+        verdicts(&runs).into_iter().map(|verdict| (verdict.workload, verdict.world)).collect();
+    let expected = [
+        ("restore".to_owned(), World::Simulated),
+        ("streaming".to_owned(), World::Array),
+        ("streaming".to_owned(), World::Simulated),
+    ];
+    assert_eq!(order, expected);
+    assert!(verdicts(&[]).is_empty());
+}
+
+#[test]
+fn the_limit_can_be_set() {
+    let runs = runs(&[("5", WT, 1, 100.0, 10.0, 2.0), ("5", WT, 4, 210.0, 19.0, 2.0)]);
+    for (limit_ms, iodepth, keeps_limit) in [(5, 1, false), (10, 1, true), (20, 4, true)] {
+        let verdicts = verdicts_within(&runs, NanoSpan::from_millis(limit_ms));
+        let best = verdicts[0].recommended.as_ref().unwrap();
+        assert_eq!((best.iodepth, best.keeps_limit), (iodepth, keeps_limit), "{limit_ms} ms");
+    }
+}
+
+#[test]
+fn arrays_of_one_level_and_policy_are_told_apart() {
+    let mut runs = runs(&[("5", WT, 8, 400.0, 19.0, 2.0); 3]);
+    runs[1].array.as_mut().unwrap().strip_bytes = ByteCount::from_kib(256);
+    runs[2].array.as_mut().unwrap().usable_bytes = ByteCount(1_000_000_000);
+    let labels: Vec<String> =
+        only_verdict(&runs).alternatives.into_iter().map(|row| row.choice.label).collect();
+    let expected = [
+        "RAID 5 write-through (6 x file, raidlab, strip 64 KiB, 500 GB)",
+        "RAID 5 write-through (6 x file, raidlab, strip 256 KiB)",
+        "RAID 5 write-through (6 x file, raidlab, strip 64 KiB, 1.00 GB)",
+    ];
+    assert_eq!(labels, expected);
+}
