@@ -14,6 +14,7 @@
 pub mod arithmetic;
 pub mod code;
 pub mod gf;
+pub mod kernel;
 
 mod layout;
 mod level;

@@ -1,0 +1,213 @@
+//! Applies coefficients to bytes: linear combinations over GF(256), the only work on data that an array does.
+//!
+//! One or two rows of coefficients give one or two results:
+//! ```text
+//! destination[0] (+)= c[0][0] source[0] + c[0][1] source[1] + ...       P, or a missing strip
+//! destination[1] (+)= c[1][0] source[0] + c[1][1] source[1] + ...       Q, or another
+//! ```
+//! Memory is the bottleneck, so both rows are made in one pass: each source is read once and each destination
+//! written once, with the sums in registers. Rows of ones are plain XOR, a lone source times one is a copy.
+//!
+//! The processor is asked once which instructions it has; [`Implementation`] names them, so that tests and
+//! measurements can run each. Nothing here allocates.
+
+mod plain;
+mod tables;
+#[cfg(target_arch = "x86_64")]
+mod vector;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use core::fmt;
+use std::sync::OnceLock;
+
+/// Sets each destination to its linear combination of the sources, or adds it when `accumulate`.
+///
+/// `coefficients` has a row for each destination, of one coefficient per source. Sources and destinations
+/// are all of one length, of any alignment (asserted). No source at all is a sum of zero.
+pub fn combine(destinations: &mut [&mut [u8]], sources: &[&[u8]], coefficients: &[u8], accumulate: bool) {
+    static BEST: OnceLock<Implementation> = OnceLock::new();
+    let best = *BEST.get_or_init(Implementation::best);
+    run(best, destinations, sources, coefficients, accumulate);
+}
+
+/// A way to compute [`combine`]. All give the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Implementation {
+    /// Portable code.
+    Plain,
+    /// Nibble tables in AVX2 byte shuffles.
+    Avx2,
+    /// Nibble tables in AVX-512 byte shuffles.
+    Avx512,
+    /// Bit matrices in GFNI affine transformations of 32 bytes (AVX2).
+    Gfni256,
+    /// Bit matrices in GFNI affine transformations of 64 bytes (AVX-512).
+    Gfni512,
+}
+
+impl Implementation {
+    /// All of them, the slowest first.
+    pub const ALL: [Self; 5] = [Self::Plain, Self::Avx2, Self::Avx512, Self::Gfni256, Self::Gfni512];
+
+    /// The fastest that this processor can run.
+    pub fn best() -> Self {
+        Self::ALL.into_iter().rfind(|implementation| implementation.is_available()).unwrap_or(Self::Plain)
+    }
+
+    /// The name in output: `gfni-512`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx-512",
+            Self::Gfni256 => "gfni-256",
+            Self::Gfni512 => "gfni-512",
+        }
+    }
+
+    /// Whether this processor can run it.
+    #[cfg(target_arch = "x86_64")]
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Plain => true,
+            Self::Avx2 => x86::has_avx2(),
+            Self::Avx512 => x86::has_avx512(),
+            Self::Gfni256 => x86::has_avx2() && x86::has_gfni(),
+            Self::Gfni512 => x86::has_avx512() && x86::has_gfni(),
+        }
+    }
+
+    /// Whether this processor can run it.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub const fn is_available(self) -> bool {
+        matches!(self, Self::Plain)
+    }
+
+    /// [`combine`] by this implementation, which must be available (asserted).
+    pub fn combine(
+        self,
+        destinations: &mut [&mut [u8]],
+        sources: &[&[u8]],
+        coefficients: &[u8],
+        accumulate: bool,
+    ) {
+        assert!(self.is_available(), "this processor has no {self}");
+        run(self, destinations, sources, coefficients, accumulate);
+    }
+
+    /// Makes the whole vectors at the front of the destinations, and returns how many bytes those are.
+    #[cfg(target_arch = "x86_64")]
+    fn make_vectors(self, work: &mut Work<'_>) -> usize {
+        match self {
+            Self::Plain => 0,
+            Self::Avx2 => x86::avx2(work),
+            Self::Avx512 => x86::avx512(work),
+            Self::Gfni256 => x86::gfni256(work),
+            Self::Gfni512 => x86::gfni512(work),
+        }
+    }
+
+    /// There are no vectors known on this processor.
+    #[cfg(not(target_arch = "x86_64"))]
+    const fn make_vectors(self, _: &mut Work<'_>) -> usize {
+        0
+    }
+}
+
+impl fmt::Display for Implementation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One destination and its coefficients.
+struct Row<'a> {
+    destination: &'a mut [u8],
+    /// One per source.
+    coefficients: &'a [u8],
+}
+
+impl Row<'_> {
+    fn is_xor(&self) -> bool {
+        self.coefficients.iter().all(|coefficient| *coefficient == 1)
+    }
+}
+
+/// Arguments of [`combine`], checked: all lengths agree. With two rows, a row of ones is first if there is one.
+struct Work<'a> {
+    first: Row<'a>,
+    second: Option<Row<'a>>,
+    sources: &'a [&'a [u8]],
+    accumulate: bool,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        destinations: &'a mut [&mut [u8]],
+        sources: &'a [&'a [u8]],
+        coefficients: &'a [u8],
+        accumulate: bool,
+    ) -> Self {
+        let expected = destinations.len() * sources.len();
+        assert_eq!(coefficients.len(), expected, "one coefficient for each destination and source");
+        let (first_row, second_row) = coefficients.split_at(sources.len().min(coefficients.len()));
+        let mut destinations = destinations.iter_mut();
+        let mut next = |coefficients| {
+            let destination = destinations.next()?;
+            Some(Row { destination, coefficients })
+        };
+        let first = next(first_row).expect("one or two destinations");
+        let mut work = Self { first, second: next(second_row), sources, accumulate };
+        assert!(destinations.next().is_none(), "one or two destinations");
+        work.check_lengths();
+        work.put_xor_first();
+        work
+    }
+
+    fn check_lengths(&self) {
+        let length = self.first.destination.len();
+        assert!(self.second.iter().all(|row| row.destination.len() == length), "destinations of one length");
+        assert!(
+            self.sources.iter().all(|source| source.len() == length),
+            "sources as long as the destinations"
+        );
+    }
+
+    fn put_xor_first(&mut self) {
+        if let Some(second) = &mut self.second
+            && second.is_xor()
+        {
+            core::mem::swap(&mut self.first, second);
+        }
+    }
+
+    fn rows(&mut self) -> impl Iterator<Item = &mut Row<'a>> {
+        core::iter::once(&mut self.first).chain(&mut self.second)
+    }
+
+    /// The source, when all rows are copies of it.
+    fn copied_source(&self) -> Option<&'a [u8]> {
+        let all_ones = self.first.is_xor() && self.second.iter().all(Row::is_xor);
+        match self.sources {
+            [source] if all_ones && !self.accumulate => Some(source),
+            _ => None,
+        }
+    }
+}
+
+fn run(
+    implementation: Implementation,
+    destinations: &mut [&mut [u8]],
+    sources: &[&[u8]],
+    coefficients: &[u8],
+    accumulate: bool,
+) {
+    let mut work = Work::new(destinations, sources, coefficients, accumulate);
+    if let Some(source) = work.copied_source() {
+        work.rows().for_each(|row| row.destination.copy_from_slice(source));
+        return;
+    }
+    let done_bytes = implementation.make_vectors(&mut work);
+    plain::combine_from(done_bytes, &mut work);
+}
