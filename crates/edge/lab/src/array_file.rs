@@ -4,6 +4,7 @@ use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts, RegionTooLar
 use crate::cache::CacheSettings;
 use raidlab_controller::{ConfigError, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError};
+use raidlab_raid::LevelVariant;
 use raidlab_units::ByteCount;
 use raidlab_workload::toml_file::{self, TomlFileError};
 use serde::Deserialize;
@@ -19,7 +20,7 @@ pub struct ArrayFile {
     /// Version of the form of the file.
     pub schema: u32,
     /// RAID level.
-    pub level: String,
+    pub level: LevelVariant,
     /// Number of members.
     pub members: u16,
     /// Catalogue id of the members.
@@ -68,7 +69,7 @@ pub enum ArrayFileError {
     #[error("RAID {level} over {members} members cannot be: {source}")]
     Impossible {
         /// The level.
-        level: String,
+        level: LevelVariant,
         /// Number of members.
         members: u16,
         /// What is against it.
@@ -103,7 +104,7 @@ impl ArrayFile {
         let models = parts.look_up(catalog)?;
         models.check_fit().map_err(|problem| ArrayFileError::Misfit { problem })?;
         let settings = ModelledSettings {
-            level: self.level.clone(),
+            level: self.level,
             members: self.members,
             write_policy: self.write_policy,
             strip_size: self.strip_size,
@@ -111,7 +112,7 @@ impl ArrayFile {
             cache: self.cache,
         };
         let impossible =
-            |source| ArrayFileError::Impossible { level: self.level.clone(), members: self.members, source };
+            |source| ArrayFileError::Impossible { level: self.level, members: self.members, source };
         let array = ModelledArray::new(&models, &settings).map_err(impossible)?;
         let region = self.region.unwrap_or(array.usable);
         Ok((models, array.with_region(region)?))

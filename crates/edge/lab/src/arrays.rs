@@ -9,6 +9,7 @@ use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
 };
 use raidlab_hardware::{Catalog, CatalogError, ControllerModel, DriveModel, EnclosureModel, FormFactor};
+use raidlab_raid::LevelVariant;
 use raidlab_units::{BlockSize, ByteCount};
 use raidlab_workload::ArrayFacts;
 use serde::Serialize;
@@ -51,7 +52,7 @@ pub fn array_facts(config: &ArrayConfig, controller: &str, member_kind: &str) ->
     let machine = Controller::new(config)?;
     let survived = machine.failures_survived();
     Ok(ArrayFacts {
-        level: config.level.clone(),
+        level: config.level.to_string(),
         members: config.members,
         member_kind: member_kind.to_owned(),
         controller: controller.to_owned(),
@@ -137,7 +138,7 @@ pub struct ModelledArray {
 #[derive(Clone, Debug)]
 pub struct ModelledSettings {
     /// RAID level.
-    pub level: String,
+    pub level: LevelVariant,
     /// Number of members.
     pub members: u16,
     /// When writes are acknowledged.
@@ -158,7 +159,7 @@ impl ModelledArray {
     /// [`ConfigError`] when the controller refuses it.
     pub fn new(models: &Models<'_>, settings: &ModelledSettings) -> Result<Self, ConfigError> {
         let config = ArrayConfig {
-            level: settings.level.clone(),
+            level: settings.level,
             members: settings.members,
             strip_size: settings.strip_size.unwrap_or(models.controller.strip_size),
             member_cache: member_cache(settings.disk_cache.unwrap_or(models.controller.member_write_cache)),

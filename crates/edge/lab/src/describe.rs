@@ -6,6 +6,7 @@ use crate::load::LoadPlan;
 use crate::runner::StudyOutcome;
 use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
 use raidlab_controller::{ArrayConfig, MemberCache};
+use raidlab_raid::Level;
 use raidlab_units::ByteCount;
 
 /// How the study is done, a paragraph per section.
@@ -81,7 +82,7 @@ pub fn notes(study: &Study) -> Vec<String> {
 }
 
 fn is_wide_mirror(config: &ArrayConfig) -> bool {
-    config.level == "1" && config.members > 2
+    config.level.level == Level::Raid1 && config.members > 2
 }
 
 fn measure_paragraph(section: &MeasureSection) -> String {
@@ -119,7 +120,7 @@ fn simulate_paragraph(section: &SimulateSection) -> String {
 /// `RAID 0, 5 over 6 members with strips of 64 KiB, write-through and write-back`.
 fn shapes_clause<'a>(configs: impl Iterator<Item = &'a ArrayConfig> + Clone) -> String {
     let Some(first) = configs.clone().next() else { return "none".into() };
-    let mut levels: Vec<&str> = configs.clone().map(|config| config.level.as_str()).collect();
+    let mut levels: Vec<String> = configs.clone().map(|config| config.level.to_string()).collect();
     levels.dedup();
     let mut policies: Vec<&str> = Vec::new();
     for policy in configs.map(|config| write_policy_name(config.cache.write_policy)) {

@@ -15,8 +15,9 @@ use crate::parallel::{Stop, in_parallel};
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary};
-use raidlab_controller::{CacheConfig, WritePolicy};
+use raidlab_controller::CacheConfig;
 use raidlab_hardware::{Catalog, CatalogError, FigureSource};
+use raidlab_raid::ParseLevelError;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{LookupError, RunResult, Workload, builtin_workload};
 use serde::Serialize;
@@ -312,14 +313,15 @@ fn modelled_array(
     strip_size: Option<ByteCount>,
 ) -> Result<ModelledArray, RowProblem> {
     models.check_fit().map_err(|why| problem(row, "drive", &row.drive, why, None))?;
-    let given = |policy: Option<WritePolicy>| {
-        // A controller without a cache has one policy only, and its rows leave the column empty.
-        policy.ok_or_else(|| problem(row, "write_policy", "", "is empty but needed".into(), None))
-    };
+    let write_policy = row.write_policy;
+    let write_policy =
+        write_policy.ok_or_else(|| problem(row, "write_policy", "", "is empty but needed".into(), None))?;
     let settings = ModelledSettings {
-        level: row.raid.clone(),
+        level: row.raid.parse().map_err(|error: ParseLevelError| {
+            problem(row, "raid", &row.raid, error.to_string(), None)
+        })?,
         members: row.drives,
-        write_policy: given(row.write_policy)?,
+        write_policy,
         strip_size,
         disk_cache: row.disk_cache,
         cache: CacheSettings {

@@ -19,12 +19,13 @@ use crate::parallel::{Stop, all_processors, in_parallel};
 use crate::scratch::{ScratchError, ScratchFolder};
 use crate::store::{FinishedRun, Store, StoreError, StudyEnd, StudyRunHead, StudyRunId};
 use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
-use crate::worlds::array::{ArrayBench, RealArrayError, make_members};
-use crate::worlds::file::{FileBench, FileError, FileSetup};
+use crate::worlds::array::{ArrayBench, RealArrayError, make_members, open_members};
+use crate::worlds::file::{FileBench, FileError};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use pace::Pace;
 use raidlab_array::{Members, MembersError};
 use raidlab_hardware::{Catalog, CatalogError};
+use raidlab_load::{LoadOptions, TargetOptions};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
 use std::num::NonZeroUsize;
@@ -268,17 +269,24 @@ impl Runner<'_> {
         let folder = section.path.parent().unwrap_or(Path::new("."));
         let _scratch = ScratchFolder::make(folder)?;
         let environment = self.look_around(&section.path);
-        let setup = FileSetup { path: &section.path, size: section.size, direct: section.direct };
+        let target = TargetOptions {
+            lay_out: Some(section.size),
+            direct: section.direct,
+            may_write: true,
+            destroy_data: None,
+        };
         let observer = &mut *self.recorder.observer;
         let mut prepare =
             |written, total| observer.observe(StudyEvent::Preparing { what: &label, written, total });
-        let mut bench = match FileBench::lay_out(&setup, self.cancel, &mut prepare) {
+        let opened =
+            FileBench::open(&section.path, &target, LoadOptions::default(), self.cancel, &mut prepare);
+        let mut bench = match opened {
             Err(error) if error.is_cancelled() => return Ok(Flow::Cancelled),
             bench => bench.map_err(failed)?,
         };
         let flow = self.measure_loads(section, &mut bench, &environment);
         if !self.options.keep {
-            bench.remove().map_err(failed)?;
+            bench.close().map_err(failed)?;
         }
         flow
     }
@@ -339,8 +347,14 @@ impl Runner<'_> {
             made => made.map_err(|source| StudyError::Array { label: label.clone(), source: source.into() })?,
         };
         let (flow, members) = self.array_levels(section, members, &environment);
-        if let (false, Some(members)) = (self.options.keep, members) {
-            members.remove().map_err(|source| StudyError::Array { label, source: source.into() })?;
+        if !self.options.keep {
+            // An array that could not be set up has closed its members; they are opened again to be removed.
+            let members = members.map_or_else(|| open_members(&section.directory, count), Ok);
+            let removed = members.and_then(Members::remove);
+            removed.map_err(|source| StudyError::Array { label, source: source.into() }).or_else(|error| {
+                // The first error is the one to tell.
+                if flow.is_err() { Ok(()) } else { Err(error) }
+            })?;
         }
         flow
     }
@@ -353,22 +367,20 @@ impl Runner<'_> {
         environment: &Environment,
     ) -> (Result<Flow, StudyError>, Option<Members>) {
         let mut members = members;
-        let mut level = section.arrays.first().map(|array| array.config.level.clone());
+        let mut level = section.arrays.first().map(|array| array.config.level);
         for array in &section.arrays {
-            if level.as_ref() != Some(&array.config.level) {
-                level = Some(array.config.level.clone());
+            if level != Some(array.config.level) {
+                level = Some(array.config.level);
                 match self.clear(&mut members, &array.label()) {
                     Ok(Flow::Continue) => {}
                     stopped => return (stopped, Some(members)),
                 }
             }
             let region = section.region.unwrap_or(array.usable);
-            let bench = ArrayBench::new(array, region, members);
-            let mut bench = match bench {
+            let mut bench = match ArrayBench::new(array, region, members) {
                 Ok(bench) => bench,
-                Err((source, members)) => {
-                    let error = StudyError::Array { label: array.label(), source: source.into() };
-                    return (Err(error), members);
+                Err(source) => {
+                    return (Err(StudyError::Array { label: array.label(), source: source.into() }), None);
                 }
             };
             let flow = self.array_loads(section, array, &mut bench, environment);

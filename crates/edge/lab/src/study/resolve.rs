@@ -7,6 +7,7 @@ use crate::cache::{SOFTWARE_CACHE, STAGING_SIZE};
 use crate::load::LoadPlan;
 use raidlab_controller::{ArrayConfig, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError};
+use raidlab_raid::{LevelVariant, ParseLevelError};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{Workload, builtin_workload};
 use std::ops::Range;
@@ -61,7 +62,7 @@ fn array(
     let mut arrays = Vec::new();
     for (level, policy) in variants(&given.levels, &given.write_policies) {
         let config = ArrayConfig {
-            level: level.get_ref().clone(),
+            level: place.level(level, given.members)?,
             members: given.members,
             strip_size: given.strip_size,
             block_size: given.block_size,
@@ -99,7 +100,7 @@ fn simulate(
     let mut arrays = Vec::new();
     for (level, write_policy) in variants(&given.levels, &given.write_policies) {
         let settings = ModelledSettings {
-            level: level.get_ref().clone(),
+            level: place.level(level, given.members)?,
             members: given.members,
             write_policy,
             strip_size: given.strip_size,
@@ -193,6 +194,10 @@ impl Place<'_> {
 
     fn value(self, span: Range<usize>, key: &'static str, problem: String) -> StudyFileError {
         StudyFileError::Value { file: self.file.to_owned(), line: self.line(span), key, problem }
+    }
+
+    fn level(self, level: &Spanned<String>, members: u16) -> Result<LevelVariant, StudyFileError> {
+        level.get_ref().parse().map_err(|error: ParseLevelError| self.impossible(level, members, error.to_string()))
     }
 
     fn impossible(self, level: &Spanned<String>, members: u16, reason: String) -> StudyFileError {

@@ -54,6 +54,14 @@ pub fn make_members(
     Members::create(&Members::paths_in(folder, count), &options, cancel, progress)
 }
 
+/// Opens the members that [`make_members`] made.
+///
+/// # Errors
+/// [`MembersError`]: a missing file, or one that is no whole member.
+pub fn open_members(folder: &Path, count: u16) -> Result<Members, MembersError> {
+    Members::open(&Members::paths_in(folder, count))
+}
+
 /// An array over members that is ready for runs.
 #[derive(Debug)]
 pub struct ArrayBench<'a> {
@@ -71,7 +79,7 @@ impl<'a> ArrayBench<'a> {
         Ok(Self { array, world: ArrayWorld::new(&array.config, members)?, region })
     }
 
-    /// Runs `load`, then drains the cache so that nothing of this run is left for the next.
+    /// Runs `load`, telling `progress` what share of ramp and window is over, then drains the cache so that nothing of this run is left for the next.
     ///
     /// # Errors
     /// [`RealArrayError`]: a load that does not fit, a failing array, or `cancel`.
@@ -79,12 +87,12 @@ impl<'a> ArrayBench<'a> {
         &mut self,
         load: &Load,
         cancel: &AtomicBool,
-        progress: &mut dyn FnMut(WindowProgress),
+        progress: &mut dyn FnMut(f64),
     ) -> Result<RunResult, RealArrayError> {
         let config = &self.array.config;
         let block_bytes = config.block_size.bytes() as u32;
         let mut driver = Driver::new(&load.workload.spec, &load.driver_config(self.region, block_bytes))?;
-        let outcome = self.world.run(&mut driver, cancel, progress)?;
+        let outcome = self.world.run(&mut driver, cancel, &mut |window: WindowProgress| progress(window.fraction))?;
         let mut result = empty_result(World::Array, self.array.label(), load);
         result.set_measurement(&outcome.measurement);
         result.array = Some(array_facts(config, "raidlab", "file")?);

@@ -4,7 +4,7 @@ use super::{array_settings, empty_result, load_settings};
 use crate::arrays::{ModelledArray, Models, array_facts};
 use crate::load::Load;
 use raidlab_controller::ConfigError;
-use raidlab_sim::{SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate};
+use raidlab_sim::{LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate};
 use raidlab_workload::{RunResult, World};
 use std::time::Instant;
 
@@ -37,7 +37,7 @@ pub fn run_simulated(models: &Models<'_>, array: &ModelledArray, load: &Load) ->
         &SimulationLoad {
             workload: load.workload.spec.clone(),
             iodepth: load.iodepth,
-            region: array.region,
+            region: LoadRegion::Bytes(array.region),
             ramp: load.ramp,
             run: load.run,
             seed: load.seed,
