@@ -66,15 +66,12 @@ impl Granules {
 
     /// The entry of `key`, made if need be.
     pub(crate) fn obtain(&mut self, key: u64) -> &mut Granule {
-        let entry = match self.index.get(key) {
-            Some(entry) => entry,
-            None => {
-                let entry = self.entries.take();
-                self.entries[entry] = Granule::default();
-                self.index.insert(key, entry);
-                entry
-            }
-        };
+        let entry = self.index.get(key).unwrap_or_else(|| {
+            let entry = self.entries.take();
+            self.entries[entry] = Granule::default();
+            self.index.insert(key, entry);
+            entry
+        });
         &mut self.entries[entry]
     }
 

@@ -1,7 +1,7 @@
 //! Member I/O and memory tasks under way: who waits for each, and where its bytes lie.
 
 use crate::api::{
-    Action, BufferRef, BufferSpace, HostError, HostTag, IoClass, MemberError, MemberIo, MemberIoId, MemberOp,
+    Action, BufferRef, BufferSpace, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp,
     MemoryKind, MemoryTask, MemoryTaskId, Segment,
 };
 use crate::controller::Controller;

@@ -15,6 +15,9 @@ use raidlab_raid::code::{Damage, Recovery, generate};
 /// A parity that is computed: its number (0 is P, 1 is Q) and where it goes.
 type ParityResult = (u16, BufferRef);
 
+/// Fills places of a result list that don't count.
+const NOWHERE: BufferRef = BufferRef { space: crate::api::BufferSpace::Staging, offset: 0 };
+
 impl Controller {
     /// Lists the steps of a memory task, in the order in which they must be done. Clears `out` first; valid until the
     /// task ends.
@@ -65,7 +68,7 @@ impl Controller {
 
     /// The parities that the operation writes, at `row`.
     fn parity_results(&self, id: u32, row: u32) -> ([ParityResult; 2], usize) {
-        let nowhere = (0, self.staged_nowhere());
+        let nowhere = (0, NOWHERE);
         let mut results = [nowhere; 2];
         let mut count = 0;
         for parity in 0..self.parities() as u16 {
@@ -124,7 +127,7 @@ impl Controller {
     /// Brings back the strips that can't be read, as they were before the write.
     fn recover_erased(&self, id: u32, out: &mut MemorySteps) {
         let op = &self.ops[id];
-        let mut destinations = [self.staged_nowhere(); 2];
+        let mut destinations = [NOWHERE; 2];
         let mut count = 0;
         for (strip, _) in op.units.iter().enumerate().filter(|(_, unit)| unit.erased) {
             destinations[count] = self.staged(id, strip as u16, op.hull.first);
@@ -169,10 +172,6 @@ impl Controller {
             out.add_source(self.staged(id, unit, uses.read.first), [factor(0), factor(1)]);
         }
         out.end();
-    }
-
-    const fn staged_nowhere(&self) -> BufferRef {
-        BufferRef { space: crate::api::BufferSpace::Staging, offset: 0 }
     }
 }
 

@@ -164,18 +164,16 @@ impl Controller {
             let mut uses = UnitUse::IDLE;
             let is_data = unit < data_strips;
             match plan {
-                Plan::Store => {}
                 Plan::ReadModifyWrite if is_data => uses.read = view.touched,
                 Plan::ReadModifyWrite if view.stored => uses.read = hull,
                 Plan::ReconstructWrite if is_data => uses.read = view.gap,
-                Plan::ReadModifyWrite | Plan::ReconstructWrite => {}
                 Plan::Recover if is_data && view.readable => uses.read = hull,
                 Plan::Recover if is_data => uses.erased = true,
                 Plan::Recover if view.readable && parity_wanted > 0 => {
                     parity_wanted -= 1;
                     uses.read = hull;
                 }
-                Plan::Recover => {}
+                Plan::Store | Plan::ReadModifyWrite | Plan::ReconstructWrite | Plan::Recover => {}
             }
             let parity_result = !is_data && writes && view.stored && plan != Plan::Store;
             // A recovery for a read goes straight into the host's buffer.

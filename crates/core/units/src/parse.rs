@@ -1,6 +1,7 @@
 //! One parser for every quantity that people write: a number, optional space, a unit.
 
 use core::fmt;
+use core::str::FromStr;
 use serde::Deserializer;
 use serde::de::{Error, Visitor};
 
@@ -48,9 +49,8 @@ pub(crate) fn parse_scaled(
     expected: &'static str,
 ) -> Result<u64, ParseUnitError> {
     let trimmed = text.trim();
-    let number_end = trimmed
-        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
-        .unwrap_or(trimmed.len());
+    let number_end =
+        trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
     let (digits, unit) = trimmed.split_at(number_end);
     let digits = digits.replace('_', "");
     let unit = unit.trim();
@@ -77,15 +77,16 @@ pub(crate) fn parse_scaled(
 }
 
 /// Reads a plain whole number, or text that the quantity's own parser understands.
-pub(crate) fn deserialize_number_or_text<'de, D: Deserializer<'de>, T: core::str::FromStr<Err = ParseUnitError>>(
+pub(crate) fn deserialize_number_or_text<'de, D, T>(
     deserializer: D,
     expected: &'static str,
 ) -> Result<T, D::Error>
 where
-    T: From<u64>,
+    D: Deserializer<'de>,
+    T: FromStr<Err = ParseUnitError> + From<u64>,
 {
     struct NumberOrText<T>(&'static str, core::marker::PhantomData<T>);
-    impl<T: core::str::FromStr<Err = ParseUnitError> + From<u64>> Visitor<'_> for NumberOrText<T> {
+    impl<T: FromStr<Err = ParseUnitError> + From<u64>> Visitor<'_> for NumberOrText<T> {
         type Value = T;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str(self.0)

@@ -1,0 +1,45 @@
+# Two commands set everything up: `make demo` and `make test`.
+# The rest are parts of them, or slower work that they leave out.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+CARGO ?= cargo
+
+.PHONY: demo test tools build format lint unit doc smoke bench
+
+## Builds the release binary and runs the first-look study on this machine's own disk and files.
+demo: build
+	./target/release/raidlab study studies/first-look.toml --report first-look.html --db first-look.sqlite
+	@echo "Open first-look.html in a browser; it needs no network." >&2
+
+## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
+test: tools format lint unit doc smoke
+
+tools:
+	@command -v cc >/dev/null || { echo "error: no C compiler: SQLite is built from source; install gcc" >&2; exit 1; }
+	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy
+
+build:
+	$(CARGO) build --release --locked -p raidlab
+
+format:
+	$(CARGO) fmt --all --check
+
+lint:
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+unit:
+	$(CARGO) test --workspace --locked
+
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+smoke:
+	$(CARGO) run --locked -q -p raidlab -- doctor
+	$(CARGO) run --locked -q -p raidlab -- reproduce list
+
+## Compares with fio on this machine (installs fio if it is missing); takes a few minutes.
+bench: build
+	bash bench/measure-against-fio.sh
+	bash bench/simulation-rate.sh

@@ -1,0 +1,220 @@
+//! The member I/Os behind each host request, counted exactly, level by level and state by state.
+//!
+//! The figures are the published formulas (2R+2W for a small write of RAID 5, and so on); members answer at once.
+
+use raidlab_controller::{
+    Action, ArrayConfig, CacheConfig, CacheMemory, Controller, HostOp, HostRequest, HostTag, IoPolicy,
+    MemberCache, MemberOp, ReadPolicy, WritePolicy,
+};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
+
+const STRIP_BLOCKS: u64 = 16;
+
+fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConfig {
+    ArrayConfig {
+        level: level.parse().expect(level),
+        members,
+        strip_size: ByteCount::from_kib(64),
+        block_size: BlockSize::B4096,
+        member_size: ByteCount::from_mib(4),
+        member_cache: MemberCache::Off,
+        cache: CacheConfig {
+            size: ByteCount::from_mib(1),
+            block_size: ByteCount::from_kib(16),
+            memory: CacheMemory::BatteryBacked,
+            write_policy,
+            read_policy: ReadPolicy::NoReadAhead,
+            io_policy: IoPolicy::Direct,
+            flush_start_pct: 80,
+            flush_stop_pct: 80,
+            flush_after: NanoSpan::from_secs(1),
+            flush_iodepth: 4,
+            read_ahead: ByteCount::from_kib(256),
+        },
+        staging_size: ByteCount::from_mib(4),
+    }
+}
+
+/// Carries out every action at once; counts member reads and writes, remembers the timer.
+struct InstantWorld {
+    controller: Controller,
+    reads: u32,
+    writes: u32,
+    timer: Option<(raidlab_controller::TimerId, Nanos)>,
+    completed: u32,
+}
+
+impl InstantWorld {
+    fn new(config: &ArrayConfig) -> Self {
+        let controller = Controller::new(config).expect("the configuration is possible");
+        Self { controller, reads: 0, writes: 0, timer: None, completed: 0 }
+    }
+
+    fn run(&mut self, op: HostOp, lba: u64, blocks: u64) -> (u32, u32) {
+        let (reads, writes) = (self.reads, self.writes);
+        let request = HostRequest { tag: HostTag(0), op, lba: Lba(lba), blocks: BlockCount(blocks) };
+        self.controller.handle_host_request(Nanos::ZERO, request);
+        self.settle(Nanos::ZERO);
+        (self.reads - reads, self.writes - writes)
+    }
+
+    fn settle(&mut self, now: Nanos) {
+        while let Some(action) = self.controller.poll_action() {
+            match action {
+                Action::Member(io) => {
+                    match io.op {
+                        MemberOp::Read => self.reads += 1,
+                        MemberOp::Write { .. } => self.writes += 1,
+                        MemberOp::Flush => {}
+                    }
+                    self.controller.handle_member_completion(now, io.id, Ok(()));
+                }
+                Action::Memory(task) => self.controller.handle_memory_completion(now, task.id),
+                Action::Complete(completion) => {
+                    assert_eq!(completion.result, Ok(()));
+                    self.completed += 1;
+                }
+                Action::Timer { id, at } => self.timer = Some((id, at)),
+                Action::Notice(_) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn member_ios_per_host_request() {
+    const WRITE: HostOp = HostOp::Write { fua: false };
+    const READ: HostOp = HostOp::Read;
+    let full = |strips: u64| strips * STRIP_BLOCKS;
+    // level, members, failed members, request, first block, blocks, member reads, member writes
+    type Row = (&'static str, u16, &'static [u16], HostOp, u64, u64, u32, u32);
+    let rows: &[Row] = &[
+        ("0", 6, &[], READ, 0, 2, 1, 0),
+        ("0", 6, &[], WRITE, 0, 2, 0, 1),
+        ("0", 6, &[], WRITE, 0, full(6), 0, 6),
+        ("1", 2, &[], READ, 0, 2, 1, 0),
+        ("1", 2, &[], WRITE, 0, 2, 0, 2),
+        ("1", 2, &[0], WRITE, 0, 2, 0, 1),
+        ("10", 6, &[], READ, 0, 2, 1, 0),
+        ("10", 6, &[], WRITE, 0, 2, 0, 2),
+        ("10", 6, &[], WRITE, 0, full(3), 0, 6),
+        ("10", 6, &[0], READ, 0, 2, 1, 0),
+        ("5", 6, &[], READ, 0, 2, 1, 0),
+        ("5", 6, &[], WRITE, 0, 2, 2, 2),
+        ("5", 6, &[], WRITE, 14, 4, 3, 3),
+        ("5", 6, &[], WRITE, 0, full(5), 0, 6),
+        ("5", 6, &[], WRITE, 0, full(4), 1, 5),
+        ("5", 3, &[], WRITE, 0, 2, 1, 2),
+        // Strip 0 of stripe 0 is on member 0, parity on member 5.
+        ("5", 6, &[0], READ, 0, 2, 5, 0),
+        ("5", 6, &[0], WRITE, 0, 2, 4, 1),
+        ("5", 6, &[1], WRITE, 0, 2, 2, 2),
+        ("5", 6, &[5], WRITE, 0, 2, 0, 1),
+        ("6", 8, &[], WRITE, 0, 2, 3, 3),
+        ("6", 6, &[], WRITE, 0, 2, 3, 3),
+        ("6", 6, &[], WRITE, 0, full(4), 0, 6),
+        // Data of stripe 0 on 1 to 4, P on 5, Q on 0.
+        ("6", 6, &[5], WRITE, 0, 2, 2, 2),
+        ("6", 6, &[5, 0], WRITE, 0, 2, 0, 1),
+        ("6", 6, &[1, 2], READ, 0, 2, 4, 0),
+        ("6", 6, &[1, 5], READ, 0, 2, 4, 0),
+        ("6", 6, &[1, 2], WRITE, 0, 2, 4, 2),
+        ("50:2-spans", 6, &[], WRITE, 0, 2, 1, 2),
+        ("60:2-spans", 10, &[], WRITE, 0, 2, 2, 3),
+    ];
+    for &(level, members, failed, op, lba, blocks, reads, writes) in rows {
+        let mut world = InstantWorld::new(&config(level, members, WritePolicy::WriteThrough));
+        for &member in failed {
+            world.controller.handle_member_loss(Nanos::ZERO, MemberIndex(member));
+        }
+        let counted = world.run(op, lba, blocks);
+        assert_eq!(
+            counted,
+            (reads, writes),
+            "RAID {level} x{members} less {failed:?}: {op:?} {lba}+{blocks}"
+        );
+        assert!(world.controller.is_idle(), "RAID {level} x{members} less {failed:?} is left busy");
+    }
+}
+
+#[test]
+fn cached_writes_are_gathered_into_full_stripes() {
+    for (level, stripe_strips, member_writes) in [("5", 5, 6), ("6", 4, 6), ("10", 3, 6), ("0", 6, 6)] {
+        let mut world = InstantWorld::new(&config(level, 6, WritePolicy::WriteBack));
+        for lba in (0..stripe_strips * STRIP_BLOCKS).step_by(2) {
+            let counted = world.run(HostOp::Write { fua: false }, lba, 2);
+            assert_eq!(counted, (0, 0), "RAID {level}: a cached write needs no member");
+        }
+        let (id, at) = world.timer.expect("dirty blocks have a time by which they are destaged");
+        world.controller.handle_timer(at, id);
+        world.settle(at);
+        assert_eq!(
+            (world.reads, world.writes),
+            (0, member_writes),
+            "RAID {level}: full stripes need no reads"
+        );
+        assert!(world.controller.is_idle());
+    }
+}
+
+#[test]
+fn a_read_finds_what_a_cached_write_left() {
+    let mut world = InstantWorld::new(&config("5", 6, WritePolicy::WriteBack));
+    world.run(HostOp::Write { fua: false }, 3, 4);
+    assert_eq!(world.run(HostOp::Read, 3, 4), (0, 0), "wholly in the cache");
+    assert_eq!(world.run(HostOp::Read, 2, 2), (1, 0), "half in the cache");
+    assert_eq!(world.run(HostOp::Read, 0, 16), (2, 0), "around what is in the cache");
+}
+
+#[test]
+fn write_back_needs_its_battery() {
+    let mut world = InstantWorld::new(&config("5", 6, WritePolicy::WriteBack));
+    assert_eq!(world.run(HostOp::Write { fua: false }, 0, 2), (0, 0));
+    world.controller.handle_battery(Nanos::ZERO, raidlab_controller::BatteryState::NotGood);
+    world.settle(Nanos::ZERO);
+    assert_eq!((world.reads, world.writes), (2, 2), "dirty blocks are destaged at once");
+    assert_eq!(world.run(HostOp::Write { fua: false }, 32, 2), (2, 2), "and writes go through");
+    let forced = config("5", 6, WritePolicy::WriteBackBadBattery);
+    let mut world = InstantWorld::new(&forced);
+    world.controller.handle_battery(Nanos::ZERO, raidlab_controller::BatteryState::NotGood);
+    assert_eq!(world.run(HostOp::Write { fua: false }, 0, 2), (0, 0), "unless it is forced");
+}
+
+#[test]
+fn flush_and_fua_wait_for_members_where_the_cache_is_volatile() {
+    let mut volatile = config("10", 6, WritePolicy::WriteBack);
+    volatile.cache.memory = CacheMemory::Volatile;
+    let mut world = InstantWorld::new(&volatile);
+    assert_eq!(world.run(HostOp::Write { fua: false }, 0, 2), (0, 0));
+    assert_eq!(world.run(HostOp::Flush, 0, 0), (0, 2), "a flush destages");
+    assert_eq!(world.run(HostOp::Write { fua: true }, 0, 2), (0, 2), "forced unit access goes through");
+    let mut world = InstantWorld::new(&config("10", 6, WritePolicy::WriteBack));
+    world.run(HostOp::Write { fua: true }, 0, 2);
+    assert_eq!(world.run(HostOp::Flush, 0, 0), (0, 0), "a battery-backed cache is durable itself");
+    assert_eq!(world.writes, 0);
+}
+
+#[test]
+fn adaptive_read_ahead_starts_after_two_sequential_reads() {
+    let mut adaptive = config("0", 4, WritePolicy::WriteThrough);
+    adaptive.cache.read_policy = ReadPolicy::Adaptive;
+    let mut world = InstantWorld::new(&adaptive);
+    assert_eq!(world.run(HostOp::Read, 100, 4), (1, 0), "the first access");
+    assert_eq!(world.run(HostOp::Read, 500, 4), (1, 0), "a random one");
+    let (reads, _) = world.run(HostOp::Read, 504, 4);
+    assert!(reads > 1, "the second in sequence reads ahead");
+    assert_eq!(world.run(HostOp::Read, 508, 4), (0, 0), "the third is served by it");
+}
+
+#[test]
+fn requests_outside_the_volume_are_refused() {
+    let mut controller = Controller::new(&config("5", 3, WritePolicy::WriteThrough)).expect("possible");
+    let end = controller.volume_blocks().0;
+    for (lba, blocks) in [(end, 1), (end - 1, 2), (0, 0), (u64::MAX, 2)] {
+        let request =
+            HostRequest { tag: HostTag(7), op: HostOp::Read, lba: Lba(lba), blocks: BlockCount(blocks) };
+        controller.handle_host_request(Nanos::ZERO, request);
+        let Some(Action::Complete(completion)) = controller.poll_action() else { panic!("{lba}+{blocks}") };
+        assert!(completion.result.is_err(), "{lba}+{blocks}");
+    }
+}
