@@ -224,3 +224,21 @@ impl Work<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::{Target, TargetOptions};
+
+    #[test]
+    fn a_file_that_a_power_cut_left_unfinished_is_known_and_laid_out_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let trailer = Trailer { complete: false, data_bytes: ByteCount(8192), seed: 7 };
+        std::fs::write(&path, [vec![0; 8192], trailer.encode().to_vec()].concat()).unwrap();
+        let buffered = TargetOptions { direct: false, ..TargetOptions::default() };
+        assert!(matches!(Target::open(&path, &buffered), Err(LoadError::Unfinished { .. })));
+        let again = TargetOptions { lay_out: Some(ByteCount(8192)), ..buffered };
+        assert_eq!(Target::open(&path, &again).unwrap().size(), ByteCount(8192));
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Target::open ── safety ──► Target ──► run ──► Driver  (what to do, what counts; pure)
-//! lay_out_file ──┘                       └────► Engine  (io_uring, or one pread/pwrite at a time)
+//! lay_out_file ──┘                       └────► Engine  (`io_uring`, or one pread/pwrite at a time)
 //! ```
 //! - [`lay_out_file`] makes a test file whose every block is written, with data that neither compresses nor
 //!   deduplicates; its mark lets raidlab know it again.

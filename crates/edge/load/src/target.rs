@@ -183,7 +183,7 @@ impl Look {
         })?;
         let file = OpenOptions::new()
             .read(true)
-            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
             .open(path)
             .map_err(LoadError::io(path, "open"))?;
         let look = Self { file, kind };
@@ -286,7 +286,7 @@ fn open_for_load(path: &Path, kind: TargetKind, options: &TargetOptions) -> Resu
     OpenOptions::new()
         .read(true)
         .write(options.may_write)
-        .custom_flags(flags.bits() as i32)
+        .custom_flags(flags.bits().cast_signed())
         .open(path)
         .map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::INVAL | Errno::OPNOTSUPP) if options.direct => {

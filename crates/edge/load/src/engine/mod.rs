@@ -18,7 +18,7 @@ use std::fmt;
 /// Which engine to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineKind {
-    /// io_uring: any number of requests in flight.
+    /// `io_uring`: any number of requests in flight.
     #[default]
     Uring,
     /// `pread` and `pwrite`: one request at a time.

@@ -1,4 +1,4 @@
-//! The io_uring engine: requests are queued in memory that the kernel shares, and one call submits all that are
+//! The `io_uring` engine: requests are queued in memory that the kernel shares, and one call submits all that are
 //! queued and waits for the first to end.
 //!
 //! What makes it cheap: the file and the request memory are registered once, so no request pays for looking them
@@ -58,7 +58,7 @@ enum Destination {
     NoOp,
 }
 
-/// Any number of requests in flight through one io_uring.
+/// Any number of requests in flight through one `io_uring`.
 pub struct UringEngine<'a> {
     // The order matters: fields are dropped from the top, and the ring must be gone before the memory.
     ring: IoUring,

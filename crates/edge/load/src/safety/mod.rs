@@ -216,7 +216,8 @@ impl DeviceImage {
         let mut head = vec![0; Self::WINDOW_BYTES.min(bytes) as usize];
         let mut tail = head.clone();
         file.read_exact_at(&mut head, 0)?;
-        file.read_exact_at(&mut tail, bytes - tail.len() as u64)?;
+        let tail_at = bytes - tail.len() as u64;
+        file.read_exact_at(&mut tail, tail_at)?;
         Ok(Self::new(head, tail, bytes))
     }
 }

@@ -64,21 +64,21 @@ impl DeviceImage {
         Some(u32::from_le_bytes(self.at(offset, 4)?.try_into().ok()?))
     }
 
-    fn from_end(&self, bytes: u64) -> Option<u64> {
+    fn offset_from_end(&self, bytes: u64) -> Option<u64> {
         self.bytes.checked_sub(bytes)
     }
 }
 
 /// Which end of the device an offset counts from.
 #[derive(Clone, Copy)]
-enum From {
+enum Place {
     Start(u64),
     End(u64),
 }
-use From::{End, Start};
+use Place::{End, Start};
 
 /// Fixed bytes at a fixed place.
-const MAGICS: &[(&str, From, &[u8])] = &[
+const MAGICS: &[(&str, Place, &[u8])] = &[
     ("raidlab", Start(0), b"raidlab"),
     ("xfs", Start(0), b"XFSB"),
     ("btrfs", Start(0x1_0040), b"_BHRfS_M"),
@@ -130,7 +130,7 @@ pub fn find_signatures(image: &DeviceImage) -> Vec<Signature> {
     let fixed = MAGICS.iter().filter_map(|&(kind, from, bytes)| {
         let offset_bytes = match from {
             Start(offset) => offset,
-            End(bytes) => image.from_end(bytes)?,
+            End(bytes) => image.offset_from_end(bytes)?,
         };
         image.has(offset_bytes, bytes).then_some(Signature { kind, offset_bytes })
     });
@@ -213,8 +213,11 @@ fn mbr(image: &DeviceImage) -> Option<Signature> {
 mod tests {
     use super::*;
 
+    /// Bytes at their offset.
+    type Marks<'a> = &'a [(u64, &'a [u8])];
+
     /// An empty device of `bytes` with `marks` written to it.
-    fn image(bytes: u64, marks: &[(u64, &[u8])]) -> DeviceImage {
+    fn image(bytes: u64, marks: Marks<'_>) -> DeviceImage {
         let mut whole = vec![0; bytes as usize];
         for (offset, mark) in marks {
             whole[*offset as usize..*offset as usize + mark.len()].copy_from_slice(mark);
@@ -223,7 +226,7 @@ mod tests {
         DeviceImage::new(whole[..window].to_vec(), whole[whole.len() - window..].to_vec(), bytes)
     }
 
-    fn kinds(bytes: u64, marks: &[(u64, &[u8])]) -> Vec<&'static str> {
+    fn kinds(bytes: u64, marks: Marks<'_>) -> Vec<&'static str> {
         find_signatures(&image(bytes, marks)).iter().map(|signature| signature.kind).collect()
     }
 
@@ -262,7 +265,7 @@ mod tests {
         let end_64k = (BYTES & !0xffff) - 0x1_0000;
         let end_8k = (BYTES / 512 - 16) / 8 * 8 * 512;
         let zfs_end = (BYTES & !0x3_ffff) - 0x4_0000;
-        let rows: [(&str, &[(u64, &[u8])], &[&str]); 20] = [
+        let rows: [(&str, Marks<'_>, &[&str]); 20] = [
             ("nothing", &[], &[]),
             ("ext2", &[magic], &["ext2"]),
             ("ext3", &[magic, (0x45c, &[0x04])], &["ext3"]),

@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn mounts_are_read_line_by_line() {
-        let rows: [(&str, Option<(&[(u32, u32)], &str, &str)>); 8] = [
+        type Read<'a> = Option<(&'a [(u32, u32)], &'a str, &'a str)>;
+        let rows: [(&str, Read<'_>); 8] = [
             ("27 1 254:0 / / rw,relatime - ext4 /dev/vda rw", Some((&[(254, 0)], "/", "ext4"))),
             (
                 "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 shared:7 - ext3 /dev/root rw",

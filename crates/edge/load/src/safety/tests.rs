@@ -52,11 +52,14 @@ fn relatives_are_found_in_sysfs() {
     assert!(Family::read(sysfs.path(), DeviceId { major: 9, minor: 9 }).is_err());
 }
 
+/// Name, device in question, mount table, swaps, what is found.
+type Row<'a> = (&'a str, DeviceId, String, &'a [DeviceId], Option<&'a str>);
+
 #[test]
 fn use_is_found_on_the_device_and_its_relatives() {
     let sysfs = made_up_sysfs();
     let mounted = |id: DeviceId| format!("27 1 {}:{} / /mnt rw - ext4 /dev/x rw\n", id.major, id.minor);
-    let rows: [(&str, DeviceId, String, &[DeviceId], Option<&str>); 11] = [
+    let rows: [Row<'_>; 11] = [
         ("nothing is used", SDA1, String::new(), &[], None),
         ("itself mounted", SDA1, mounted(SDA1), &[], Some("sda1 is mounted (ext4) on '/mnt'")),
         ("another one mounted", SDA1, mounted(SDA2), &[], None),
