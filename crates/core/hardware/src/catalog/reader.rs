@@ -133,15 +133,6 @@ impl<'a> Section<'a> {
         Ok(Section { document: self.document, prefix: format!("{}{key}.", self.prefix), table, line, asked: vec![] })
     }
 
-    /// A table within this one that need not be there.
-    pub(crate) fn optional_section(&mut self, key: &'static str) -> Result<Option<Section<'a>>, CatalogError> {
-        if self.table.contains_key(key) {
-            return self.section(key).map(Some);
-        }
-        self.asked.push(key);
-        Ok(None)
-    }
-
     /// Refuses whatever was not asked for.
     pub(crate) fn finish(self) -> Result<(), CatalogError> {
         match self.table.keys().find(|key| !self.asked.contains(&&**key.get_ref())) {

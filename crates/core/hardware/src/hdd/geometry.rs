@@ -175,14 +175,15 @@ impl Geometry {
         }
     }
 
-    /// Turns from the start of the sector at `first` until `sectors` have passed, track changes included.
+    /// Turns from the start of the first sector, which is at `first`, until `sectors` have passed, track changes
+    /// included; and the cylinder and head of the last one.
     #[inline]
-    pub(crate) fn pass(&self, first: &Place, start: Sector, sectors: SectorCount) -> u64 {
+    pub(crate) fn pass(&self, first: &Place, start: Sector, sectors: SectorCount) -> (u64, u32, u32) {
         if sectors.0 <= u64::from(first.left_on_track) {
-            return first.sector_turn * sectors.0;
+            return (first.sector_turn * sectors.0, first.cylinder, first.head);
         }
         let last = self.place(Sector(start.0 + sectors.0 - 1));
-        last.turn + last.sector_turn - first.turn
+        (last.turn + last.sector_turn - first.turn, last.cylinder, last.head)
     }
 
     /// The first sector that is not wholly past at the turn position `turn`, and its cylinder and head.
@@ -193,7 +194,7 @@ impl Geometry {
         let on_track = in_cylinder - u64::from(head) * self.head_turn;
         let zone = &self.zones[(cylinder / self.cylinders_per_zone) as usize];
         // Past the last sector lies the skew; the head is then waiting for the next track's first sector.
-        let sector = (((u128::from(on_track)) << 16) / u128::from(zone.sector_turn_q48)) as u64;
+        let sector = (on_track << 16) / zone.sector_turn_q48;
         let in_zone = u64::from(cylinder - zone.first_cylinder) * u64::from(zone.sectors_per_cylinder)
             + u64::from(head) * u64::from(zone.sectors_per_track)
             + sector.min(u64::from(zone.sectors_per_track));

@@ -56,8 +56,10 @@ pub struct BufferModel {
 /// What the firmware does with commands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FirmwareModel {
-    /// Time to take in and decode one command, whether or not it needs the media.
+    /// Time from a command's arrival until the arm can set out for it, or longer while the firmware is busy.
     pub command_overhead: NanoSpan,
+    /// The part of it for which the firmware is busy with that one command; all that a buffer hit costs.
+    pub command_work: NanoSpan,
     /// Commands the drive accepts at once; the rest wait at the sender.
     pub queue_depth: u32,
     /// How much a command's positioning time is discounted for each unit of time that it has waited: 0 is shortest
@@ -150,12 +152,16 @@ impl FirmwareModel {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         let firmware = Self {
             command_overhead: section.figure("command_overhead")?,
+            command_work: section.figure("command_work")?,
             queue_depth: section.figure("queue_depth")?,
             age_weight: section.figure("age_weight")?,
             positioning_margin: section.figure("positioning_margin")?,
         };
         if !(1..=256).contains(&firmware.queue_depth) {
             return Err(section.bad_value("queue_depth", "from 1 to 256"));
+        }
+        if firmware.command_work > firmware.command_overhead {
+            return Err(section.bad_value("command_work", "no more than command_overhead"));
         }
         if firmware.age_weight > 1.0 {
             return Err(section.bad_value("age_weight", "from 0 to 1"));
