@@ -21,6 +21,9 @@ use std::collections::VecDeque;
 /// The timer for blocks that have been dirty for long.
 pub(crate) const AGE_TIMER: TimerId = TimerId(0);
 
+/// The age timer is due at most so many times in the span that blocks may stay dirty.
+const AGE_STEPS: u64 = 16;
+
 /// What destaging is at.
 #[derive(Debug, Default)]
 pub(crate) struct Destage {
@@ -208,23 +211,31 @@ impl Controller {
         self.actions.push_back(Action::Notice(Notice::WriteLost { lba, blocks }));
     }
 
+    /// Sets the timer when a block becomes dirty and no older one has set it.
     fn set_age_timer(&mut self) {
-        let Some(oldest) = self.cache.oldest_dirty() else { return };
-        if !self.destage.timer_set {
-            self.destage.timer_set = true;
-            let at = (self.cache[oldest].dirtied_at + self.config.cache.flush_after).max(self.now);
-            self.actions.push_back(Action::Timer { id: AGE_TIMER, at });
+        let Some(newest) = self.cache.newest_dirty() else { return };
+        if !self.destage.timer_set && self.cache[newest].sequence >= self.destage.aged_before {
+            self.set_age_timer_at(self.now + self.config.cache.flush_after);
         }
     }
 
-    /// Marks what has been dirty for long enough as due.
+    fn set_age_timer_at(&mut self, at: Nanos) {
+        self.destage.timer_set = true;
+        self.actions.push_back(Action::Timer { id: AGE_TIMER, at });
+    }
+
+    /// Marks what has been dirty for long enough as due, and sets the timer for the rest.
     pub(crate) fn age_timer_due(&mut self) {
         self.destage.timer_set = false;
-        let due = |dirtied_at: Nanos| dirtied_at + self.config.cache.flush_after <= self.now;
+        let flush_after = self.config.cache.flush_after;
         let mut next = self.cache.oldest_dirty();
-        while let Some(slot) = next
-            && due(self.cache[slot].dirtied_at)
-        {
+        while let Some(slot) = next {
+            let due = self.cache[slot].dirtied_at + flush_after;
+            if due > self.now {
+                // Blocks that become dirty shortly after one another are let grow old together.
+                self.set_age_timer_at(due.max(self.now + flush_after / AGE_STEPS));
+                return;
+            }
             self.destage.aged_before = self.cache[slot].sequence + 1;
             next = self.cache.next_dirty(slot);
         }

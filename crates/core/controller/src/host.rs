@@ -1,13 +1,14 @@
 //! The host's side: requests in, reads, writes through, flushes, completions out.
 
 use crate::api::{Action, HostCompletion, HostError, HostOp, HostRequest, HostTag, IoClass, MemberError};
-use crate::cache::SlotState;
+use crate::cache::{Slot, SlotState};
 use crate::config::{CacheMemory, IoPolicy, MemberCache};
 use crate::controller::Controller;
 use crate::granule::WaitKind;
 use crate::io::{IoOwner, Move, TaskOwner};
 use crate::request::{Fragment, FragmentWalk, Request, Rows};
 use crate::stripe_op::{OpKind, Piece};
+use crate::table::NIL;
 use raidlab_raid::{StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex};
 
@@ -116,14 +117,19 @@ impl Controller {
                 missing_from = row;
                 continue;
             }
-            // Runs of blocks that the slot holds and runs that it does not take turns.
-            let held = (self.cache[slot].valid & wanted) >> block.bit(row);
-            let run = if held & 1 == 1 { held.trailing_ones() } else { held.trailing_zeros() };
+            // Runs of blocks that the slot holds, that only its shadow holds, and that neither holds take turns.
+            let Slot { valid, shadow, .. } = self.cache[slot];
+            let shadowed = if shadow == NIL { 0 } else { self.cache[shadow].valid & !valid };
+            let bit = block.bit(row);
+            let (source, held) = if shadowed >> bit & 1 == 1 { (shadow, shadowed) } else { (slot, valid) };
+            let (held, any) = ((held & wanted) >> bit, ((valid | shadowed) & wanted) >> bit);
+            let run = if held & 1 == 1 { held.trailing_ones() } else { any.trailing_zeros() };
             let run_end = rows_end.min(row + run);
             if held & 1 == 1 {
-                self.read_run(&fragment, missing_from, row);
+                // The copy pins the slot before the read before it looks for slots to fill.
                 let part = fragment.part(Rows::between(row, run_end), self.block_bytes());
-                self.copy_out(slot, block.byte(row, self.block_bytes()), part, copies);
+                self.copy_out(source, block.byte(row, self.block_bytes()), part, copies);
+                self.read_run(&fragment, missing_from, row);
                 missing_from = run_end;
             }
             row = run_end;

@@ -65,6 +65,8 @@ pub(crate) struct Arrival {
     pub(crate) slot: u32,
     pub(crate) valid: u64,
     pub(crate) dirty: u64,
+    /// Completes what the slot takes over from its shadow.
+    pub(crate) replaces: bool,
 }
 
 /// A memory task under way.

@@ -113,10 +113,10 @@ fn run(case: LevelCase, seed: u64, requests: u64, trouble: Trouble) -> RunReport
     let config = tiny_array(case, &mut random);
     let plan = plan(case, requests, trouble, &mut random);
     let mut world = ByteWorld::new(&config, seed)
-        .unwrap_or_else(|error| panic!("{case:?} seed {seed}: {error}\n{config:#?}"));
+        .unwrap_or_else(|error| panic!("{case:?} seed {seed}: {error}\n{config:?}"));
     world
         .run(&plan)
-        .unwrap_or_else(|failure| panic!("{case:?} {trouble:?}\n{config:#?}\n{plan:#?}\n{failure}"))
+        .unwrap_or_else(|failure| panic!("{case:?} {trouble:?} {failure}{config:?}\n{plan:?}"))
 }
 
 fn sweep(seeds: core::ops::Range<u64>, requests: u64, trouble: Trouble) {

@@ -3,7 +3,7 @@
 use super::memory::{Access, Place, task_accesses};
 use super::violation::{Failure, TraceEvent, Violation};
 use super::world::ByteWorld;
-use raidlab_controller::{Action, MemberError, MemberIo, MemberOp, MemorySteps, MemoryTask, Notice, Segment};
+use raidlab_controller::{Action, MemberError, MemberIo, MemberOp, MemoryKind, MemorySteps, MemoryTask, Notice, Segment};
 use raidlab_controller::{MemberCache, TimerId};
 use raidlab_units::{Lba, MemberIndex, Nanos};
 use raidlab_workload::Rng;
@@ -106,7 +106,7 @@ impl ByteWorld {
             if access.start_bytes + access.len_bytes > limit_bytes {
                 return Err(self.failure(Violation::Malformed { action, access: *access, limit_bytes }));
             }
-            for old in &self.in_flight {
+            for old in self.in_flight.iter().filter(|old| !(is_copy(&old.action) && is_copy(&action))) {
                 let conflict = old.accesses.iter().find(|other| access.conflicts(other, redundant));
                 if let Some(other_access) = conflict {
                     let (access, other, other_access) = (*access, old.action, *other_access);
@@ -217,6 +217,10 @@ impl ByteWorld {
             }
         }
     }
+}
+
+fn is_copy(action: &Action) -> bool {
+    matches!(action, Action::Memory(task) if task.kind == MemoryKind::Copy)
 }
 
 fn same_name(old: &Action, new: &Action) -> bool {

@@ -2,7 +2,7 @@
 
 use super::memory::Place;
 use super::violation::{Failure, Violation};
-use super::volume::{Stamp, WriteNumber, fill_pattern};
+use super::volume::{BlockFault, Stamp, WriteNumber, fill_pattern};
 use super::world::ByteWorld;
 use raidlab_controller::{BufferSpace, CacheMemory, HostCompletion, HostError, HostOp, HostRequest, HostTag};
 use raidlab_controller::{MemberCache, WritePolicy};
@@ -93,11 +93,14 @@ impl ByteWorld {
         let member_cache = self.config.member_cache == MemberCache::On;
         match op {
             HostOp::Read => self.check_read(host),
-            HostOp::Write { fua } if (write_through && (fua || !member_cache)) || (fua && volatile) => {
-                self.check_on_members(host, lba, blocks, self.stamp)
-            }
+            HostOp::Write { fua } if (write_through && (fua || !member_cache)) || (fua && volatile) => self
+                .check_on_members(host, lba, blocks, |lba, content| {
+                    self.volume.check_arrived(lba, content, host.write)
+                }),
             HostOp::Flush if write_through || volatile => {
-                self.check_on_members(host, Lba(0), self.controller.volume_blocks(), host.started)
+                self.check_on_members(host, Lba(0), self.controller.volume_blocks(), |lba, content| {
+                    self.volume.check(lba, content, host.started).map(|_| ())
+                })
             }
             HostOp::Write { .. } | HostOp::Flush => Ok(()),
         }
@@ -126,14 +129,13 @@ impl ByteWorld {
         Ok(())
     }
 
-    /// Checks that each block of the range, on each member left that holds it, would survive power loss and is no
-    /// older than `since`.
+    /// Checks each block of the range on each member left that holds it, as it would be after a power loss.
     fn check_on_members(
         &self,
         host: &HostInFlight,
         first: Lba,
         blocks: BlockCount,
-        since: Stamp,
+        check: impl Fn(Lba, &[u8]) -> Result<(), BlockFault>,
     ) -> Result<(), Violation> {
         let block_bytes = self.config.block_size.bytes() as usize;
         for lba in (first.0..first.0 + blocks.0).map(Lba).filter(|lba| !self.volume.is_undefined(*lba)) {
@@ -143,7 +145,7 @@ impl ByteWorld {
                 let member = &self.members[usize::from(place.member.0)];
                 let start = (place.start.0 + block.0) as usize * block_bytes;
                 let content = &member.durable[start..start + block_bytes];
-                if let Err(fault) = self.volume.check(lba, content, since)
+                if let Err(fault) = check(lba, content)
                     && !member.is_lost()
                 {
                     let (tag, member) = (host.request.tag, place.member);

@@ -3,8 +3,9 @@
 //! A real world moves bytes while other work goes on, so between the moment an action is handed out and the moment
 //! it is reported done, nothing else may write what it reads or touch what it writes. Every action in flight
 //! therefore declares its [`Access`]es and a conflict between two of them is a violation, whatever order this run
-//! happened to choose. Two exceptions: a member read may overlap a member write (the host reads what it is
-//! writing; either value is right), and without redundancy so may two member writes.
+//! happened to choose. Three exceptions, for a host that uses blocks it is writing, where either value is right: a
+//! member read may overlap a member write; without redundancy so may two member writes; and so may two copies, which
+//! a world does whole and one after the other.
 
 use raidlab_controller::{BufferRef, BufferSpace, HostTag, MemoryStep, MemorySteps, Segment};
 use raidlab_units::MemberIndex;

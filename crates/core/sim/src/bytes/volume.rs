@@ -106,15 +106,31 @@ impl VolumeHistory {
 
     /// Checks that `content` is what a read of `lba` begun at `started` may return.
     pub(crate) fn check(&self, lba: Lba, content: &[u8], started: Stamp) -> Result<WriteNumber, BlockFault> {
-        let held = pattern_of(content, lba).ok_or_else(|| garbage(content))?;
-        let possible =
-            |version: &&Version| version.superseded.is_none_or(|superseded| superseded > started);
+        self.check_by(lba, content, |version| version.superseded.is_none_or(|at| at > started))
+    }
+
+    /// Checks that `content` of `lba` is no older than `write`, which has just ended: a later write may be on its way
+    /// to where this one has arrived, so a version that is superseded by now is right too.
+    pub(crate) fn check_arrived(&self, lba: Lba, content: &[u8], write: WriteNumber) -> Result<(), BlockFault> {
         let versions = &self.blocks[lba.0 as usize];
-        if versions.iter().filter(possible).any(|version| version.write == held) {
+        let started = versions.iter().find(|version| version.write == write).map(|version| version.started);
+        let started = started.expect("a write that has just ended is not forgotten");
+        let is_no_older = |version: &Version| version.ended.is_none_or(|ended| ended >= started);
+        self.check_by(lba, content, is_no_older).map(|_| ())
+    }
+
+    fn check_by(
+        &self,
+        lba: Lba,
+        content: &[u8],
+        is_possible: impl Fn(&Version) -> bool,
+    ) -> Result<WriteNumber, BlockFault> {
+        let held = pattern_of(content, lba).ok_or_else(|| garbage(content))?;
+        let possible = || self.blocks[lba.0 as usize].iter().filter(|version| is_possible(version));
+        if possible().any(|version| version.write == held) {
             return Ok(held);
         }
-        let possible = versions.iter().filter(possible).map(|version| version.write).collect();
-        Err(BlockFault::Stale { held, possible })
+        Err(BlockFault::Stale { held, possible: possible().map(|version| version.write).collect() })
     }
 
     /// Notes that a read begun at `started` returned `held`: with no write in flight meanwhile, that settles it.

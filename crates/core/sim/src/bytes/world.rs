@@ -13,7 +13,7 @@ use raidlab_workload::Rng;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Latest events kept for the trace of a failure.
-const TRACE_EVENTS: usize = 60;
+const TRACE_EVENTS: usize = 200;
 
 /// Events without an answer to the host after which the controller counts as stalled.
 const PATIENCE_STEPS: u64 = 50_000;
