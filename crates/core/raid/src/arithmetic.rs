@@ -61,8 +61,8 @@ pub const fn small_read(_: &StripeShape) -> MemberIos {
     MemberIos { reads: 1, writes: 0 }
 }
 
-/// What a write within one strip costs with nothing cached: without parity a write of every copy; with parity,
-/// read and write of the data and of each parity.
+/// What a write within one strip costs with nothing cached: without parity a write of every copy; with
+/// parity, read and write of the data and of each parity.
 ///
 /// In narrow stripes, reading the other data strips instead can cost less; the formula is the usual one and
 /// does not count on it.
@@ -80,8 +80,8 @@ pub const fn full_stripe_write(shape: &StripeShape) -> MemberIos {
     MemberIos { reads: 0, writes: shape.data_strips as u32 * shape.copies as u32 + shape.parities as u32 }
 }
 
-/// Member I/Os per small host I/O when `read_share` (0 to 1) of them are reads: the members' I/O rate divided by
-/// it bounds the array's.
+/// Member I/Os per small host I/O when `read_share` (0 to 1) of them are reads: the members' I/O rate divided
+/// by it bounds the array's.
 pub fn member_ios_per_host_io(shape: &StripeShape, read_share: f64) -> f64 {
     assert!((0.0..=1.0).contains(&read_share), "a share of {read_share} is not between 0 and 1");
     let (read, write) = (small_read(shape).total(), small_write(shape).total());

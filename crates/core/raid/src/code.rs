@@ -5,9 +5,9 @@
 //! P = D0 +   D1 +   D2 + ...           one parity survives the loss of any one strip,
 //! Q = D0 + 2 D1 + 4 D2 + ...           both together the loss of any two
 //! ```
-//! Everything is a linear combination: a coefficient for each source, the products added up. The same holds for
-//! updates: `P + new + old` is the new P, `Q + 2^i new + 2^i old` the new Q, so a small write adds the old and
-//! the new strip to a parity, each times [`generate`].
+//! Everything is a linear combination: a coefficient for each source, the products added up. The same holds
+//! for updates: `P + new + old` is the new P, `Q + 2^i new + 2^i old` the new Q, so a small write adds the
+//! old and the new strip to a parity, each times [`generate`].
 //!
 //! Source: H. P. Anvin, "The mathematics of RAID-6", sections 2 to 4.
 
@@ -53,9 +53,10 @@ pub struct Damage<'a> {
     pub missing: &'a [StripUnit],
 }
 
-/// How to compute the missing strips of a stripe from the others: row `r`, in the order of [`Damage::missing`],
-/// is the sum over all sources of [`Recovery::coefficient`] times the source. The sources are all data strips
-/// that are not missing, and the parities for which [`Recovery::uses_parity`] is true.
+/// How to compute the missing strips of a stripe from the others: row `r`, in the order of
+/// [`Damage::missing`], is the sum over all sources of [`Recovery::coefficient`] times the source. The
+/// sources are all data strips that are not missing, and the parities for which [`Recovery::uses_parity`] is
+/// true.
 ///
 /// A row may be computed alone: a degraded read of a data strip needs no row for a missing parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +112,8 @@ impl Recovery {
         }
     }
 
-    /// What `strip` put into the parities is taken out again (plus is minus); a row for a parity takes in addition
-    /// what the strip puts into it.
+    /// What `strip` put into the parities is taken out again (plus is minus); a row for a parity takes in
+    /// addition what the strip puts into it.
     #[inline]
     fn data_coefficient(&self, row: usize, strip: u16) -> u8 {
         let [p, q] = self.parity_coefficients[row];
@@ -123,8 +124,8 @@ impl Recovery {
         }
     }
 
-    /// Solves for the missing data strips: for each parity used, the sum of `generate * missing strip` equals the
-    /// parity less what the other strips put into it.
+    /// Solves for the missing data strips: for each parity used, the sum of `generate * missing strip` equals
+    /// the parity less what the other strips put into it.
     fn solve_data_rows(&mut self, damage: &Damage<'_>) {
         let mut missing_data = self.missing[..self.rows].iter().enumerate().filter_map(data_row);
         match (missing_data.next(), missing_data.next()) {
@@ -142,8 +143,8 @@ impl Recovery {
         }
     }
 
-    /// A missing parity takes `generate` times the strip that is missing with it, if any, by way of the parity
-    /// that brings that strip back.
+    /// A missing parity takes `generate` times the strip that is missing with it, if any, by way of the
+    /// parity that brings that strip back.
     fn derive_parity_rows(&mut self) {
         let Some((data_row, strip)) = self.missing[..self.rows].iter().enumerate().find_map(data_row) else {
             return;

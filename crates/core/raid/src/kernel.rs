@@ -134,7 +134,8 @@ impl Row<'_> {
     }
 }
 
-/// Arguments of [`combine`], checked: all lengths agree. With two rows, a row of ones is first if there is one.
+/// Arguments of [`combine`], checked: all lengths agree. With two rows, a row of ones is first if there is
+/// one.
 struct Work<'a> {
     first: Row<'a>,
     second: Option<Row<'a>>,

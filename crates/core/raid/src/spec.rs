@@ -148,8 +148,8 @@ pub fn build_layout(spec: &LayoutSpec) -> Result<Box<dyn Layout>, LayoutError> {
     })
 }
 
-/// The most data strips in a stripe with Q: `2^i` is different for every strip `i` below 255, and one value
-/// is kept in reserve, as in Linux md.
+/// The most data strips in a stripe with parity: with P and Q that makes 256 members, and Q tells strips apart
+/// because `2^i` is different for every `i` below 255.
 pub(crate) const DATA_STRIPS_MAX: u16 = 254;
 
 /// The checks that the levels are built with, and that hold for all of them.

@@ -18,7 +18,8 @@ fn layout_of(level: &str, members: u16) -> Box<dyn Layout> {
 
 #[test]
 fn member_ios_are_as_the_formulas_give_them() {
-    // Level, members, reads and writes of a small write, writes of a full stripe, I/Os per host I/O at 67% reads.
+    // Level, members, reads and writes of a small write, writes of a full stripe, I/Os per host I/O at 67%
+    // reads.
     for (level, members, reads, writes, full_writes, at_two_thirds_reads) in [
         ("jbod", 6, 0, 1, 1, 1.0),
         ("0", 6, 0, 1, 6, 1.0),

@@ -1,5 +1,5 @@
-//! Holds the parity code to an oracle that knows only what P and Q are: it writes the code down as linear equations
-//! over random bytes and solves them by Gaussian elimination.
+//! Holds the parity code to an oracle that knows only what P and Q are: it writes the code down as linear
+//! equations over random bytes and solves them by Gaussian elimination.
 
 use proptest::prelude::*;
 use raidlab_raid::code::{Damage, Recovery, RecoveryError, generate};
@@ -14,7 +14,8 @@ fn strips(data_strips: u16, parities: u16) -> Vec<StripUnit> {
     (0..data_strips).map(data).chain((0..parities).map(StripUnit::Parity)).collect()
 }
 
-/// The byte of every strip, given the data bytes: parity by definition, with powers of two by repeated doubling.
+/// The byte of every strip, given the data bytes: parity by definition, with powers of two by repeated
+/// doubling.
 fn encode(data_bytes: &[u8], parities: u16) -> Vec<u8> {
     let (mut p, mut q, mut power) = (0, 0, 1);
     for &byte in data_bytes {

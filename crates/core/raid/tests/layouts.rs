@@ -210,7 +210,8 @@ fn identify_and_place_are_as_drawn() {
     });
 }
 
-/// The stripes that were drawn are exactly those of the shape, on members that differ, with no unit on two places.
+/// The stripes that were drawn are exactly those of the shape, on members that differ, with no unit on two
+/// places.
 fn assert_shape(layout: &dyn Layout, units: &BTreeMap<(u64, StripUnit), (u16, u64)>, what: &str) {
     let shape = layout.shape();
     let mut expected = vec![];
@@ -287,8 +288,8 @@ fn failures_survived_are_what_trying_every_set_of_failures_gives() {
     }
 }
 
-/// Whether all data can be read with the members of the bit set `failed` gone: a copy of each strip is left, or
-/// no more strips of a stripe are gone than it has parities.
+/// Whether all data can be read with the members of the bit set `failed` gone: a copy of each strip is left,
+/// or no more strips of a stripe are gone than it has parities.
 fn all_readable(picture: &Picture, parities: u16, failed: u32) -> bool {
     let mut copies_left: BTreeMap<(u64, u16), u32> = BTreeMap::new();
     let mut strips_gone: BTreeMap<u64, u16> = BTreeMap::new();

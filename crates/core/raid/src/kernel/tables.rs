@@ -1,15 +1,17 @@
-//! What multiplication by each of the 256 coefficients looks like to instructions that know nothing of the field.
+//! What multiplication by each of the 256 coefficients looks like to instructions that know nothing of the
+//! field.
 
 use crate::gf;
 
-/// `NIBBLES[c]` holds the products of `c` with 0 to 15, and with 0, 16, ... 240: a byte's product is the sum of
-/// those of its two halves. Each half fits the byte shuffle of a 16-byte register. Source: H. P. Anvin;
-/// K. Greenan, E. Miller and T. Schwarz, "Optimizing Galois Field Arithmetic for Diverse Processor Architectures".
+/// `NIBBLES[c]` holds the products of `c` with 0 to 15, and with 0, 16, ... 240: a byte's product is the sum
+/// of those of its two halves. Each half fits the byte shuffle of a 16-byte register. Source: H. P. Anvin; K.
+/// Greenan, E. Miller and T. Schwarz, "Optimizing Galois Field Arithmetic for Diverse Processor
+/// Architectures".
 pub(super) static NIBBLES: [[[u8; 16]; 2]; 256] = nibble_tables();
 
-/// `MATRICES[c]` is multiplication by `c` as a matrix of 8 x 8 bits, the way `gf2p8affineqb` wants it: byte `7 - i`
-/// selects the bits of the operand that add up to bit `i` of the product.
-/// (`gf2p8mulb` is of no use: it has the polynomial of AES.)
+/// `MATRICES[c]` is multiplication by `c` as a matrix of 8 x 8 bits, the way `gf2p8affineqb` wants it: byte
+/// `7 - i` selects the bits of the operand that add up to bit `i` of the product. (`gf2p8mulb` is of no use:
+/// it has the polynomial of AES.)
 pub(super) static MATRICES: [u64; 256] = matrices();
 
 const fn nibble_tables() -> [[[u8; 16]; 2]; 256] {

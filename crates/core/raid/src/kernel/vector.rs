@@ -16,7 +16,8 @@ use super::{Row, Work};
 /// A register of bytes and what the kernels do with it.
 ///
 /// # Safety
-/// Every method needs a processor with the vector's instructions; `load` and `store` need `BYTES` valid bytes.
+/// Every method needs a processor with the vector's instructions; `load` and `store` need `BYTES` valid
+/// bytes.
 pub(super) trait Vector: Copy {
     /// Bytes in the register.
     const BYTES: usize;
@@ -31,7 +32,8 @@ pub(super) trait Vector: Copy {
     unsafe fn times(self, factor: Self::Factor) -> Self;
 }
 
-/// Vectors per source and pass: enough sums in flight to hide the latency of loads, few enough for the registers.
+/// Vectors per source and pass: enough sums in flight to hide the latency of loads, few enough for the
+/// registers.
 const LANES: usize = 4;
 
 /// Makes all whole vectors of all rows, and returns how many bytes of each row those are.
@@ -94,16 +96,16 @@ impl Pass<'_> {
     /// Makes the piece at `at` of each row.
     ///
     /// # Safety
-    /// The processor must have the instructions of `V`, and `at + LANES * V::BYTES` be within every row and source,
-    /// which [`Work`] has checked to be of one length.
+    /// The processor must have the instructions of `V`, and `at + LANES * V::BYTES` be within every row and
+    /// source, which [`Work`] has checked to be of one length.
     #[inline(always)]
     unsafe fn piece<V: Vector, const ROWS: usize, const LANES: usize, const XOR: bool>(
         self,
         rows: &mut [&mut Row<'_>; ROWS],
         at: usize,
     ) {
-        // SAFETY: all pointers are within slices that reach `at + LANES * V::BYTES`, as the caller vouches. A row
-        // has a coefficient for every source, as `Work` has checked.
+        // SAFETY: all pointers are within slices that reach `at + LANES * V::BYTES`, as the caller vouches. A
+        // row has a coefficient for every source, as `Work` has checked.
         unsafe {
             let mut sums = [[V::zero(); LANES]; ROWS];
             if self.accumulate {

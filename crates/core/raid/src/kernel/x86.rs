@@ -1,4 +1,5 @@
-//! The vectors of x86-64: AVX2 and AVX-512 with nibble tables in byte shuffles, and both with GFNI's matrices.
+//! The vectors of x86-64: AVX2 and AVX-512 with nibble tables in byte shuffles, and both with GFNI's
+//! matrices.
 #![allow(unsafe_code, reason = "vector instructions need a processor that has them")]
 #![allow(clippy::inline_always, reason = "an operation that is not inlined is a call per vector")]
 #![allow(clippy::cast_ptr_alignment, reason = "the loads and stores used need no alignment")]

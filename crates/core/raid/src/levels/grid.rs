@@ -33,7 +33,8 @@ impl Divisor {
         if self.shift != NO_SHIFT {
             (number >> self.shift, number & (self.value - 1))
         } else if (number | self.value) >> 32 == 0 {
-            // Division of 32 bits takes about half the time on many processors, and most strip numbers are small.
+            // Division of 32 bits takes about half the time on many processors, and most strip numbers are
+            // small.
             let (number, value) = (number as u32, self.value as u32);
             ((number / value) as u64, (number % value) as u64)
         } else {

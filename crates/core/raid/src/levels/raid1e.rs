@@ -1,12 +1,13 @@
-//! RAID 1E: each strip and its copy lie at neighbouring places, counted along the rows. A stripe is one strip.
+//! RAID 1E: each strip and its copy lie at neighbouring places, counted along the rows. A stripe is one
+//! strip.
 //! ```text
 //! row   m0    m1    m2
 //!  0    D0    D0'   D1
 //!  1    D1'   D2    D2'
 //! ```
-//! Copy `c` of stripe `s` is at place `2s + c`; place `p` is row `p / members` of member `p % members`. With an
-//! even number of members this is RAID 10 with other stripes. When rows times members is odd, the last place
-//! stays unused.
+//! Copy `c` of stripe `s` is at place `2s + c`; place `p` is row `p / members` of member `p % members`. With
+//! an even number of members this is RAID 10 with other stripes. When rows times members is odd, the last
+//! place stays unused.
 //!
 //! Source: Linux md raid10 "near" layout with two copies and any number of members.
 

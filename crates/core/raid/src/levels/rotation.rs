@@ -85,8 +85,8 @@ impl Rotation {
         strip + self.parities_before(p_member, strip >= p_member)
     }
 
-    /// How many parities lie on members before a data strip, in member order: those that wrapped to the front, or
-    /// else all when the strip is past P.
+    /// How many parities lie on members before a data strip, in member order: those that wrapped to the
+    /// front, or else all when the strip is past P.
     #[inline]
     fn parities_before(&self, p_member: u16, past_p: bool) -> u16 {
         let wrapped = (p_member + self.parities).saturating_sub(self.members);
