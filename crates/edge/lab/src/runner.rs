@@ -461,3 +461,6 @@ impl Runner<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
