@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn causes_are_said_once() {
-        let plain = Failure::run(anyhow::Error::new(Full).context("cannot write a.html")).with_hint("free some");
+        let plain =
+            Failure::run(anyhow::Error::new(Full).context("cannot write a.html")).with_hint("free some");
         assert_eq!(
             plain.lines(),
             [

@@ -19,7 +19,9 @@ impl std::str::FromStr for Iodepths {
     fn from_str(text: &str) -> Result<Self, String> {
         let depth = |part: &str| match part.trim().parse::<u32>() {
             Ok(depth) if (1..=IODEPTH_MAX).contains(&depth) => Ok(depth),
-            _ => Err(format!("'{part}' is no iodepth: write 1 to {IODEPTH_MAX}, a list 1,8,64 or a range 1..64")),
+            _ => Err(format!(
+                "'{part}' is no iodepth: write 1 to {IODEPTH_MAX}, a list 1,8,64 or a range 1..64"
+            )),
         };
         let mut depths = Vec::new();
         for part in text.split(',') {
@@ -37,8 +39,9 @@ fn doubling(first: u32, last: u32) -> Result<Vec<u32>, String> {
     if last < first {
         return Err(format!("{first}..{last} is no range: the second is smaller"));
     }
-    let mut depths: Vec<u32> =
-        std::iter::successors(Some(first), |depth| depth.checked_mul(2)).take_while(|depth| *depth < last).collect();
+    let mut depths: Vec<u32> = std::iter::successors(Some(first), |depth| depth.checked_mul(2))
+        .take_while(|depth| *depth < last)
+        .collect();
     depths.push(last);
     Ok(depths)
 }
@@ -92,7 +95,7 @@ pub(crate) fn workloads(names: &[String]) -> Result<Vec<Workload>, Failure> {
 
 /// Looks up one workload.
 pub(crate) fn workload(name: &str) -> Result<Workload, Failure> {
-    if !Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+    if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
         return builtin_workload(name)
             .map_err(|error| Failure::input(error).with_hint("'raidlab workloads' lists them all"));
     }

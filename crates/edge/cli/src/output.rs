@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Write};
 const DEFAULT_WIDTH: u16 = 110;
 
 /// How this process talks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Output {
     is_json: bool,
     options: TerminalOptions,
@@ -33,21 +33,6 @@ impl Output {
         self.options
     }
 
-    /// Prints a result, ending in a line feed.
-    pub(crate) fn print(&self, text: &str) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        if !text.ends_with('\n') {
-            out.write_all(b"\n")?;
-        }
-        Ok(out.flush()?)
-    }
-
-    /// Prints a result as JSON.
-    pub(crate) fn print_json(&self, value: &Value) -> Result<(), Failure> {
-        self.print(&format!("{value:#}"))
-    }
-
     /// Prints an error as one block on standard error, or as JSON where that is asked for.
     pub(crate) fn error(&self, failure: &Failure) {
         let lines = failure.lines();
@@ -61,6 +46,21 @@ impl Output {
         // Nobody is left to tell when standard error is closed.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
+}
+
+/// Prints a result, ending in a line feed.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Prints a result as JSON.
+pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
+    print(&format!("{value:#}"))
 }
 
 /// `kind: text`, with further lines of the text set in below it.

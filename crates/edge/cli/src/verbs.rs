@@ -10,7 +10,7 @@ pub(crate) mod study;
 pub(crate) mod workloads;
 
 use crate::failure::{Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, print};
 use raidlab_lab::Bound;
 use raidlab_workload::RunResult;
 
@@ -22,9 +22,9 @@ fn conclude_runs(
     output: &Output,
 ) -> Result<Exit, Failure> {
     match (output.is_json(), results) {
-        (true, _) => output.print(&raidlab_report::json::runs(results))?,
-        (false, [only]) => output.print(&raidlab_report::terminal::run(only, output.terminal()))?,
-        (false, _) => output.print(&raidlab_report::terminal::runs(results, output.terminal()))?,
+        (true, _) => print(&raidlab_report::json::runs(results))?,
+        (false, [only]) => print(&raidlab_report::terminal::run(only, output.terminal()))?,
+        (false, _) => print(&raidlab_report::terminal::runs(results, output.terminal()))?,
     }
     let mut missed = false;
     for result in results {

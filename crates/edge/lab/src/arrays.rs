@@ -6,7 +6,8 @@
 
 use crate::cache::{CacheSettings, STAGING_SIZE, write_policy_name};
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, IoPolicy, MemberCache, ReadPolicy,
+    WritePolicy,
 };
 use raidlab_hardware::{Catalog, CatalogError, ControllerModel, DriveModel, EnclosureModel, FormFactor};
 use raidlab_raid::LevelVariant;
@@ -48,7 +49,11 @@ fn array_label(config: &ArrayConfig) -> String {
 ///
 /// # Errors
 /// [`ConfigError`] when the controller refuses it.
-pub fn array_facts(config: &ArrayConfig, controller: &str, member_kind: &str) -> Result<ArrayFacts, ConfigError> {
+pub fn array_facts(
+    config: &ArrayConfig,
+    controller: &str,
+    member_kind: &str,
+) -> Result<ArrayFacts, ConfigError> {
     let machine = Controller::new(config)?;
     let survived = machine.failures_survived();
     Ok(ArrayFacts {
@@ -95,7 +100,8 @@ impl Models<'_> {
     pub fn check_fit(&self) -> Result<(), String> {
         match self.enclosure {
             Some(enclosure)
-                if enclosure.form_factor == FormFactor::Small && self.drive.form_factor == FormFactor::Large =>
+                if enclosure.form_factor == FormFactor::Small
+                    && self.drive.form_factor == FormFactor::Large =>
             {
                 Err(format!(
                     "drive '{}' is of 3.5 inch, enclosure '{}' has places for 2.5 inch: use another of either",

@@ -8,6 +8,7 @@ use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
 use raidlab_controller::{ArrayConfig, MemberCache};
 use raidlab_raid::Level;
 use raidlab_units::ByteCount;
+use raidlab_workload::Workload;
 
 /// How the study is done, a paragraph per section.
 pub fn method(study: &Study) -> Vec<String> {
@@ -57,12 +58,17 @@ pub fn notes(study: &Study) -> Vec<String> {
     let software = study.arrays.iter().flat_map(|section| &section.arrays).map(|array| &array.config);
     let modelled = study.simulations.iter().flat_map(|section| &section.arrays).map(|array| &array.config);
     let mut notes = Vec::new();
-    let mut mirrors: Vec<u16> =
-        software.clone().chain(modelled.clone()).filter(|config| is_wide_mirror(config)).map(|config| config.members).collect();
+    let mut mirrors: Vec<u16> = software
+        .clone()
+        .chain(modelled.clone())
+        .filter(|config| is_wide_mirror(config))
+        .map(|config| config.members)
+        .collect();
     mirrors.sort_unstable();
     mirrors.dedup();
     for members in mirrors {
-        notes.push(format!("RAID 1 over {members} members is a mirror of {members}: all hold the same data."));
+        notes
+            .push(format!("RAID 1 over {members} members is a mirror of {members}: all hold the same data."));
     }
     if software.clone().any(|config| config.member_cache == MemberCache::On) {
         notes.push(
@@ -109,7 +115,10 @@ fn array_paragraph(section: &ArraySection) -> String {
 fn simulate_paragraph(section: &SimulateSection) -> String {
     let shapes = shapes_clause(section.arrays.iter().map(|array| &array.config));
     let hardware = section.arrays.first().map_or(String::new(), |array| {
-        format!(", on {} behind {}, requests in the first {}", array.parts.drive, array.parts.controller, array.region)
+        format!(
+            ", on {} behind {}, requests in the first {}",
+            array.parts.drive, array.parts.controller, array.region
+        )
     });
     format!(
         "Simulated arrays: {shapes}{hardware}, through the same controller code in virtual time; {}.",
@@ -139,9 +148,15 @@ fn shapes_clause<'a>(configs: impl Iterator<Item = &'a ArrayConfig> + Clone) -> 
 
 fn load_clause(load: &LoadPlan) -> String {
     let depths: Vec<String> = load.iodepths.iter().map(u32::to_string).collect();
-    format!("{} at iodepths {}, {} after a ramp of {}", workload_names(load), depths.join(", "), load.run, load.ramp)
+    format!(
+        "{} at iodepths {}, {} after a ramp of {}",
+        workload_names(load),
+        depths.join(", "),
+        load.run,
+        load.ramp
+    )
 }
 
 fn workload_names(load: &LoadPlan) -> String {
-    load.workloads.iter().map(|workload| workload.name()).collect::<Vec<_>>().join(", ")
+    load.workloads.iter().map(Workload::name).collect::<Vec<_>>().join(", ")
 }

@@ -120,7 +120,11 @@ fn check_io_uring() -> Check {
             ];
             let names: Vec<&str> = names.iter().filter(|(_, has)| *has).map(|(name, _)| *name).collect();
             let summary = format!("kernel {}, features {}", kernel_release(), names.join(", "));
-            if features.is_feature_ext_arg() { Ok(summary) } else { Err(format!("{summary}; no wait-with-timeout")) }
+            if features.is_feature_ext_arg() {
+                Ok(summary)
+            } else {
+                Err(format!("{summary}; no wait-with-timeout"))
+            }
         }
         Err(error) => Err(format!("kernel {}: io_uring_setup failed: {error}", kernel_release())),
     };
@@ -144,7 +148,8 @@ fn check_io_uring_operations() -> Check {
         ];
         let (has, lacks): (Vec<_>, Vec<_>) =
             operations.iter().partition(|(_, code)| probe.is_supported(*code));
-        let names = |list: Vec<&(&str, u8)>| list.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let names =
+            |list: Vec<&(&str, u8)>| list.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         if lacks.is_empty() { Ok(names(has)) } else { Err(format!("lacks {}", names(lacks))) }
     });
     check("io_uring operations", found, "reads, writes and flushes go to the storage through them", URING_HOW)

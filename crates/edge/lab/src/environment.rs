@@ -79,7 +79,8 @@ impl Environment {
         let machine = Self::of_machine();
         let Some(place) = nearest_existing(target) else { return machine };
         let Ok(stat) = rustix::fs::stat(&place) else { return machine };
-        let is_device = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::BlockDevice;
+        let is_device =
+            rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::BlockDevice;
         let number = if is_device { stat.st_rdev } else { stat.st_dev };
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let filesystem = if is_device { None } else { mount_of(&mounts, &place) };
@@ -179,7 +180,11 @@ mod tests {
             ("/", "ext4"),
         ];
         for (place, kind) in rows {
-            assert_eq!(mount_of(table, Path::new(place)).map(|mount| mount.kind).as_deref(), Some(kind), "{place}");
+            assert_eq!(
+                mount_of(table, Path::new(place)).map(|mount| mount.kind).as_deref(),
+                Some(kind),
+                "{place}"
+            );
         }
         assert_eq!(mount_of("", Path::new("/data")), None);
     }

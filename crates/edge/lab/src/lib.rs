@@ -39,7 +39,8 @@ pub use environment::{DeviceFacts, Environment, FilesystemFacts};
 pub use load::{Load, LoadPlan};
 pub use papers::{Method, Paper, PaperError, paper_ids};
 pub use predict::{
-    FittedFigure, PredictError, PredictOptions, PredictTask, PredictedConfiguration, PredictedRow, Prediction, predict,
+    FittedFigure, PredictError, PredictOptions, PredictTask, PredictedConfiguration, PredictedRow,
+    Prediction, predict,
 };
 pub use published::{
     COLUMNS, PublishedError, PublishedMetric, PublishedRow, RowProblem, parse_published, read_published,

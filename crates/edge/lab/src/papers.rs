@@ -109,7 +109,8 @@ impl Paper {
     /// [`PaperError::Unknown`] if there is none.
     pub fn builtin(id: &str) -> Result<Self, PaperError> {
         let files = FILES.iter().find(|files| files.id == id);
-        let files = files.ok_or_else(|| PaperError::Unknown { id: id.to_owned(), nearest: nearest(id, paper_ids()) })?;
+        let files = files
+            .ok_or_else(|| PaperError::Unknown { id: id.to_owned(), nearest: nearest(id, paper_ids()) })?;
         let file = |name: &str| format!("papers/{id}/{name}");
         Ok(Self {
             method: toml_file::parse(&file("study.toml"), files.study, SCHEMA)?,
@@ -133,7 +134,11 @@ impl Paper {
         let numbered = format!("Table {table}");
         self.rows.retain(|row| row.place.eq_ignore_ascii_case(table) || row.place == numbered);
         if self.rows.is_empty() {
-            return Err(PaperError::UnknownTable { id: self.method.id.clone(), table: table.to_owned(), known });
+            return Err(PaperError::UnknownTable {
+                id: self.method.id.clone(),
+                table: table.to_owned(),
+                known,
+            });
         }
         Ok(())
     }
@@ -162,7 +167,9 @@ mod tests {
             assert_eq!(paper.places(), ["Table 6"], "{table}");
         }
         let mut paper = Paper::builtin("md1200-2011").unwrap();
-        assert!(matches!(paper.keep_table("99"), Err(PaperError::UnknownTable { known, .. }) if known.len() > 1));
+        assert!(
+            matches!(paper.keep_table("99"), Err(PaperError::UnknownTable { known, .. }) if known.len() > 1)
+        );
     }
 
     #[test]

@@ -78,7 +78,8 @@ mod tests {
                     assert_eq!(results[index].replace(result), None, "job {index} was done twice");
                     Ok::<(), ()>(())
                 };
-                in_parallel(threads(workers), count, &AtomicBool::new(false), |index| index * 3, take).unwrap();
+                in_parallel(threads(workers), count, &AtomicBool::new(false), |index| index * 3, take)
+                    .unwrap();
                 let expected: Vec<_> = (0..count).map(|index| Some(index * 3)).collect();
                 assert_eq!(results, expected, "{count} jobs on {workers} threads");
             }
@@ -110,9 +111,15 @@ mod tests {
 
     #[test]
     fn the_first_error_stops_the_rest() {
-        let stopped = in_parallel(threads(2), 1_000, &AtomicBool::new(false), |index| index, |index, _| {
-            if index == 5 { Err("five") } else { Ok(()) }
-        });
+        let stopped = in_parallel(
+            threads(2),
+            1_000,
+            &AtomicBool::new(false),
+            |index| index,
+            |index, _| {
+                if index == 5 { Err("five") } else { Ok(()) }
+            },
+        );
         assert_eq!(stopped, Err(Stop::Failed("five")));
     }
 }

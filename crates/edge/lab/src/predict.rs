@@ -190,7 +190,8 @@ pub fn predict(
         Stop::Cancelled => PredictError::Cancelled,
         Stop::Failed(error) => error,
     })?;
-    let results: Vec<RunResult> = results.into_iter().map(|result| result.expect("all were simulated")).collect();
+    let results: Vec<RunResult> =
+        results.into_iter().map(|result| result.expect("all were simulated")).collect();
     Ok(assemble(task, &setups, &distinct, &of_row, results))
 }
 
@@ -317,9 +318,10 @@ fn modelled_array(
     let write_policy =
         write_policy.ok_or_else(|| problem(row, "write_policy", "", "is empty but needed".into(), None))?;
     let settings = ModelledSettings {
-        level: row.raid.parse().map_err(|error: ParseLevelError| {
-            problem(row, "raid", &row.raid, error.to_string(), None)
-        })?,
+        level: row
+            .raid
+            .parse()
+            .map_err(|error: ParseLevelError| problem(row, "raid", &row.raid, error.to_string(), None))?,
         members: row.drives,
         write_policy,
         strip_size,

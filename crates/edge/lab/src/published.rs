@@ -234,11 +234,20 @@ pub fn parse_published(file: &str, text: &str) -> Result<Vec<PublishedRow>, Publ
 fn check_header(file: &str, header: &csv::StringRecord) -> Result<(), PublishedError> {
     if let Some(column) = header.iter().find(|column| !COLUMNS.contains(column)) {
         let nearest = raidlab_workload::toml_file::nearest(column, COLUMNS);
-        return Err(PublishedError::UnknownColumn { file: file.to_owned(), column: column.to_owned(), nearest });
+        return Err(PublishedError::UnknownColumn {
+            file: file.to_owned(),
+            column: column.to_owned(),
+            nearest,
+        });
     }
-    let missing = |column: &&str| !OPTIONAL_COLUMNS.contains(column) && !header.iter().any(|name| name == *column);
+    let missing =
+        |column: &&str| !OPTIONAL_COLUMNS.contains(column) && !header.iter().any(|name| name == *column);
     let columns: Vec<&'static str> = COLUMNS.into_iter().filter(missing).collect();
-    if columns.is_empty() { Ok(()) } else { Err(PublishedError::MissingColumns { file: file.to_owned(), columns }) }
+    if columns.is_empty() {
+        Ok(())
+    } else {
+        Err(PublishedError::MissingColumns { file: file.to_owned(), columns })
+    }
 }
 
 /// One record on its way to a [`PublishedRow`].
@@ -267,7 +276,9 @@ impl<'a> Cells<'a> {
             io_policy: self.one_of("io_policy", &IO_POLICIES),
             disk_cache: self.one_of("disk_cache", &[("on", true), ("off", false)]),
             workload: self.required("workload").to_owned(),
-            block: self.optional_number::<f64>("block_kib").map(|kib| ByteCount((kib * 1024.0).round() as u64)),
+            block: self
+                .optional_number::<f64>("block_kib")
+                .map(|kib| ByteCount((kib * 1024.0).round() as u64)),
             queue_depth: self.number("queue_depth").unwrap_or(0),
             stroke_pct: self.optional_number("stroke_pct"),
             metric: self.one_of("metric", &METRICS).unwrap_or_else(|| self.no_metric()),
@@ -282,7 +293,10 @@ impl<'a> Cells<'a> {
         const OTHERS: [(&str, &str); 6] = [
             ("streams", "asks for parallel streams, which are not simulated: only a queue depth is"),
             ("volumes", "spreads the load over several volumes, which is not simulated"),
-            ("response_limit_ms", "asks for the load at a response time, which is not simulated: only a queue depth is"),
+            (
+                "response_limit_ms",
+                "asks for the load at a response time, which is not simulated: only a queue depth is",
+            ),
             ("cache_mirroring", "asks for mirroring between two controllers, which is not simulated"),
             ("filesystem", "asks for a filesystem, which is not simulated: only raw volumes are"),
             ("file_mib", "asks for a file, which is not simulated: only raw volumes are"),
@@ -296,7 +310,8 @@ impl<'a> Cells<'a> {
     }
 
     fn check_bounds(&mut self, row: &PublishedRow) {
-        if !(row.value.is_finite() && row.value > 0.0) && !self.text("value").is_empty() {
+        let is_rate = row.value.is_finite() && row.value > 0.0;
+        if !is_rate && !self.text("value").is_empty() {
             self.problem("value", "is not above zero, so no relative error exists".into(), None);
         }
         if row.queue_depth == 0 && !self.text("queue_depth").is_empty() {
@@ -344,7 +359,8 @@ impl<'a> Cells<'a> {
         let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
         if found.is_none() {
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            let nearest = raidlab_workload::toml_file::nearest(text, names.iter().copied()).map(str::to_owned);
+            let nearest =
+                raidlab_workload::toml_file::nearest(text, names.iter().copied()).map(str::to_owned);
             self.problem(column, format!("is none of {}", names.join(", ")), nearest);
         }
         found

@@ -126,7 +126,7 @@ pub enum StudyError {
         /// The run, or the target.
         label: String,
         /// What failed.
-        source: FileError,
+        source: Box<FileError>,
     },
     /// A real array.
     #[error("{label}: {source}")]
@@ -134,7 +134,7 @@ pub enum StudyError {
         /// The run, or the target.
         label: String,
         /// What failed.
-        source: RealArrayError,
+        source: Box<RealArrayError>,
     },
     /// A simulation.
     #[error("{label}: {source}")]
@@ -142,7 +142,7 @@ pub enum StudyError {
         /// The run.
         label: String,
         /// What failed.
-        source: SimulatedError,
+        source: Box<SimulatedError>,
     },
     /// The study was checked against another catalogue.
     #[error(transparent)]
@@ -169,8 +169,10 @@ pub fn run_study(
         seed: study.seed,
         configuration: serde_json::to_string(study).expect("studies hold only strings as map keys"),
     })?;
-    let recorder = Recorder { store, observer, study_run, planned, finished: Vec::new(), pace: Pace::of(study) };
-    let mut runner = Runner { seed: study.seed, catalog, options, cancel, recorder, ordinal: 0, environment: None };
+    let recorder =
+        Recorder { store, observer, study_run, planned, finished: Vec::new(), pace: Pace::of(study) };
+    let mut runner =
+        Runner { seed: study.seed, catalog, options, cancel, recorder, ordinal: 0, environment: None };
     let ended = runner.run_sections(study);
     let environment = runner.environment.take().unwrap_or_else(Environment::of_machine);
     let mut finished = runner.recorder.finished;
@@ -265,7 +267,7 @@ impl Runner<'_> {
 
     fn measure(&mut self, section: &MeasureSection) -> Result<Flow, StudyError> {
         let label = section.path.display().to_string();
-        let failed = |source| StudyError::File { label: label.clone(), source };
+        let failed = |source| StudyError::File { label: label.clone(), source: Box::new(source) };
         let folder = section.path.parent().unwrap_or(Path::new("."));
         let _scratch = ScratchFolder::make(folder)?;
         let environment = self.look_around(&section.path);
@@ -300,10 +302,14 @@ impl Runner<'_> {
         for load in section.load.loads(self.seed) {
             let label = format!("{}: {}", section.path.display(), load.label());
             let cancel = self.cancel;
-            let ran = self.one_run(&label, environment, |progress| match bench.run(&load, cancel, progress) {
-                Err(error) if error.is_cancelled() => Ok(None),
-                ran => ran.map(Some).map_err(|source| StudyError::File { label: label.clone(), source }),
-            })?;
+            let ran =
+                self.one_run(&label, environment, |progress| match bench.run(&load, cancel, progress) {
+                    Err(error) if error.is_cancelled() => Ok(None),
+                    ran => ran.map(Some).map_err(|source| StudyError::File {
+                        label: label.clone(),
+                        source: Box::new(source),
+                    }),
+                })?;
             if ran == Flow::Cancelled {
                 return Ok(Flow::Cancelled);
             }
@@ -344,17 +350,22 @@ impl Runner<'_> {
         let made = make_members(&section.directory, count, size, self.cancel, &mut prepare);
         let members = match made {
             Err(MembersError::Cancelled) => return Ok(Flow::Cancelled),
-            made => made.map_err(|source| StudyError::Array { label: label.clone(), source: source.into() })?,
+            made => made.map_err(|source| StudyError::Array {
+                label: label.clone(),
+                source: Box::new(source.into()),
+            })?,
         };
         let (flow, members) = self.array_levels(section, members, &environment);
         if !self.options.keep {
             // An array that could not be set up has closed its members; they are opened again to be removed.
             let members = members.map_or_else(|| open_members(&section.directory, count), Ok);
             let removed = members.and_then(Members::remove);
-            removed.map_err(|source| StudyError::Array { label, source: source.into() }).or_else(|error| {
-                // The first error is the one to tell.
-                if flow.is_err() { Ok(()) } else { Err(error) }
-            })?;
+            removed.map_err(|source| StudyError::Array { label, source: Box::new(source.into()) }).or_else(
+                |error| {
+                    // The first error is the one to tell.
+                    if flow.is_err() { Ok(()) } else { Err(error) }
+                },
+            )?;
         }
         flow
     }
@@ -380,7 +391,10 @@ impl Runner<'_> {
             let mut bench = match ArrayBench::new(array, region, members) {
                 Ok(bench) => bench,
                 Err(source) => {
-                    return (Err(StudyError::Array { label: array.label(), source: source.into() }), None);
+                    return (
+                        Err(StudyError::Array { label: array.label(), source: Box::new(source.into()) }),
+                        None,
+                    );
                 }
             };
             let flow = self.array_loads(section, array, &mut bench, environment);
@@ -401,7 +415,7 @@ impl Runner<'_> {
         match members.clear(self.cancel, &mut prepare) {
             Ok(()) => Ok(Flow::Continue),
             Err(MembersError::Cancelled) => Ok(Flow::Cancelled),
-            Err(source) => Err(StudyError::Array { label: what, source: source.into() }),
+            Err(source) => Err(StudyError::Array { label: what, source: Box::new(source.into()) }),
         }
     }
 
@@ -415,10 +429,14 @@ impl Runner<'_> {
         for load in section.load.loads(self.seed) {
             let label = format!("{}: {}", array.label(), load.label());
             let cancel = self.cancel;
-            let ran = self.one_run(&label, environment, |progress| match bench.run(&load, cancel, progress) {
-                Err(error) if error.is_cancelled() => Ok(None),
-                ran => ran.map(Some).map_err(|source| StudyError::Array { label: label.clone(), source }),
-            })?;
+            let ran =
+                self.one_run(&label, environment, |progress| match bench.run(&load, cancel, progress) {
+                    Err(error) if error.is_cancelled() => Ok(None),
+                    ran => ran.map(Some).map_err(|source| StudyError::Array {
+                        label: label.clone(),
+                        source: Box::new(source),
+                    }),
+                })?;
             if ran == Flow::Cancelled {
                 return Ok(Flow::Cancelled);
             }
@@ -447,8 +465,10 @@ impl Runner<'_> {
             |index| (SystemTime::now(), run_simulated(&models, jobs[index].0, jobs[index].1)),
             |index, (started_at, result)| {
                 let label = label_of(index);
-                let result =
-                    result.map_err(|source| StudyError::Simulation { label: label.clone(), source })?;
+                let result = result.map_err(|source| StudyError::Simulation {
+                    label: label.clone(),
+                    source: Box::new(source),
+                })?;
                 let ordinal = first_ordinal + index as u64;
                 let run = FinishedRun { ordinal, started_at, result: &result, environment: &environment };
                 Ok(recorder.finish(&label, &run)?)

@@ -19,7 +19,9 @@ fn advice(error: &io::Error) -> &'static str {
             "run in a folder that you can write to, or name another one"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, or name another place",
-        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "a file is in its way: name another place",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "a file is in its way: name another place"
+        }
         _ => "name another place",
     }
 }
@@ -38,8 +40,7 @@ impl ScratchFolder {
         let mut made: Vec<PathBuf> = missing.map(Path::to_owned).collect();
         made.reverse();
         let scratch = Self { made };
-        std::fs::create_dir_all(folder)
-            .map_err(|source| ScratchError { path: folder.to_owned(), source })?;
+        std::fs::create_dir_all(folder).map_err(|source| ScratchError { path: folder.to_owned(), source })?;
         Ok(scratch)
     }
 }

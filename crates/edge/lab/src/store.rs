@@ -1,4 +1,4 @@
-//! The results store: one SQLite file with every run that was ever finished.
+//! The results store: one `SQLite` file with every run that was ever finished.
 //!
 //! A run is committed in a transaction of its own as soon as it ends, in write-ahead mode with full
 //! synchronisation, so neither Ctrl-C, a kill nor power loss takes a finished run away. The figures that people
@@ -24,11 +24,13 @@ pub enum StoreError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// What `SQLite` said.
         source: rusqlite::Error,
     },
     /// A newer raidlab wrote the file.
-    #[error("the results file has schema version {found}, this raidlab knows up to {known}: use a newer raidlab or another file")]
+    #[error(
+        "the results file has schema version {found}, this raidlab knows up to {known}: use a newer raidlab or another file"
+    )]
     TooNew {
         /// Version in the file.
         found: usize,
@@ -142,7 +144,7 @@ impl Store {
     /// Opens the store at `path`, makes it if there is none, and brings an older one up to date.
     ///
     /// # Errors
-    /// [`StoreError::Open`] when the file can't be opened or is no SQLite file, [`StoreError::TooNew`] when a
+    /// [`StoreError::Open`] when the file can't be opened or is no `SQLite` file, [`StoreError::TooNew`] when a
     /// newer raidlab wrote it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let open = || -> Result<Connection, rusqlite::Error> {
@@ -185,7 +187,7 @@ impl Store {
                 head.title,
                 head.question,
                 unix_seconds(SystemTime::now()),
-                head.planned_runs as i64,
+                head.planned_runs.cast_signed(),
                 // SQLite integers are signed; the bits are kept.
                 head.seed.cast_signed(),
                 head.configuration,
@@ -226,7 +228,7 @@ impl Store {
                  ?12, ?13)",
             params![
                 study.0,
-                run.ordinal as i64,
+                run.ordinal.cast_signed(),
                 unix_seconds(run.started_at),
                 world_name(result.world),
                 result.target,
@@ -235,7 +237,7 @@ impl Store {
                 result.total.iops.0,
                 result.total.bytes_per_sec.mb_per_s(),
                 result.total.lat_ns_mean,
-                result.total.lat_ns_p99 as i64,
+                result.total.lat_ns_p99.cast_signed(),
                 json(serde_json::to_string(result)),
                 json(serde_json::to_string(run.environment)),
             ],
@@ -274,7 +276,8 @@ impl Store {
                 },
             )
             .optional()?;
-        let ((study, title, started_at), result, environment) = found.ok_or(StoreError::NoSuchRun { run: id })?;
+        let ((study, title, started_at), result, environment) =
+            found.ok_or(StoreError::NoSuchRun { run: id })?;
         let damaged = |source| StoreError::Damaged { run: id, source };
         Ok(StoredRun {
             id,
@@ -293,7 +296,8 @@ impl Store {
     pub fn runs_of_study(&self, study: StudyRunId) -> Result<Vec<RunResult>, StoreError> {
         let mut statement =
             self.connection.prepare("SELECT id, result FROM run WHERE study = ?1 ORDER BY ordinal")?;
-        let rows = statement.query_map([study.0], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+        let rows =
+            statement.query_map([study.0], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
         rows.map(|row| {
             let (run, json) = row?;
             serde_json::from_str(&json).map_err(|source| StoreError::Damaged { run, source })

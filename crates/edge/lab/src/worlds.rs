@@ -39,11 +39,8 @@ fn empty_result(world: World, target: String, load: &Load) -> RunResult {
 
 /// Settings that every run has.
 fn load_settings(load: &Load, region: ByteCount) -> BTreeMap<String, String> {
-    let settings = [
-        ("region", region.to_string()),
-        ("ramp", load.ramp.to_string()),
-        ("run", load.run.to_string()),
-    ];
+    let settings =
+        [("region", region.to_string()), ("ramp", load.ramp.to_string()), ("run", load.run.to_string())];
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 

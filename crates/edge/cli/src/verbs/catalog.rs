@@ -1,7 +1,7 @@
 //! `raidlab catalog`: the modelled hardware, and where each of its figures comes from.
 
 use crate::failure::{Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, print, print_json};
 use raidlab_hardware::{Catalog, CatalogError, FigureSource};
 use raidlab_workload::toml_file::nearest;
 use serde_json::{Value, json};
@@ -29,11 +29,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Some(id) => show(find(&entries, id)?, output)?,
         None if output.is_json() => {
             let all: Vec<Value> = entries.iter().map(head_json).collect();
-            output.print_json(&json!({ "schema": 1, "entries": all }))?;
+            print_json(&json!({ "schema": 1, "entries": all }))?;
         }
         None => {
             let line = |entry: &Entry<'_>| format!("{:<10}  {:<14}  {}\n", entry.kind, entry.id, entry.name);
-            output.print(&entries.iter().map(line).collect::<String>())?;
+            print(&entries.iter().map(line).collect::<String>())?;
         }
     }
     Ok(Exit::Done)
@@ -83,13 +83,12 @@ fn show(entry: &Entry<'_>, output: &Output) -> Result<(), Failure> {
         let mut value = head_json(entry);
         value["schema"] = json!(1);
         value["figures"] = json!(figures);
-        return output.print_json(&value);
+        return print_json(&value);
     }
-    let mut text = format!("{}  {} ({})\n", entry.id, entry.name, entry.kind);
-    for figure in entry.sources {
-        text += &format!("  {} = {}\n      {}\n", figure.key, figure.value, figure.source);
-    }
-    output.print(&text)
+    let head = format!("{}  {} ({})\n", entry.id, entry.name, entry.kind);
+    let figure =
+        |figure: &FigureSource| format!("  {} = {}\n      {}\n", figure.key, figure.value, figure.source);
+    print(&(head + &entry.sources.iter().map(figure).collect::<String>()))
 }
 
 fn head_json(entry: &Entry<'_>) -> Value {

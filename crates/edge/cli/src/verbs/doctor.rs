@@ -1,7 +1,7 @@
 //! `raidlab doctor`: what this machine can and cannot do, and why.
 
 use crate::failure::{Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, print, print_json};
 use raidlab_lab::Environment;
 use raidlab_lab::doctor::{Check, Verdict, examine};
 use serde_json::json;
@@ -20,9 +20,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let checks = examine(&args.folder);
     let environment = Environment::of_target(&args.folder);
     if output.is_json() {
-        output.print_json(&json!({ "schema": 1, "checks": checks, "environment": environment }))?;
+        print_json(&json!({ "schema": 1, "checks": checks, "environment": environment }))?;
     } else {
-        output.print(&checks.iter().map(as_text).collect::<String>())?;
+        print(&checks.iter().map(as_text).collect::<String>())?;
     }
     Ok(Exit::Done)
 }
@@ -32,9 +32,9 @@ fn as_text(check: &Check) -> String {
         Verdict::Ok => "ok",
         Verdict::Missing => "missing",
     };
-    let mut text = format!("{verdict:<8} {}: {}\n", check.name, check.found);
-    if let Some(how) = check.how {
-        text += &format!("         why it matters: {}\n         how to get it: {how}\n", check.why);
-    }
-    text
+    let found = format!("{verdict:<8} {}: {}\n", check.name, check.found);
+    let advice = check.how.map_or(String::new(), |how| {
+        format!("         why it matters: {}\n         how to get it: {how}\n", check.why)
+    });
+    found + &advice
 }

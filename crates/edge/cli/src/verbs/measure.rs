@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// Seed of everything random
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// A bound to be kept, such as mean<=20ms, p99<=100ms, iops>=5000 or mb_per_s>=200; may be repeated
+    /// A bound to be kept, such as `mean<=20ms`, `p99<=100ms`, `iops>=5000` or `mb_per_s>=200`; may be repeated
     #[arg(long, value_name = "BOUND")]
     bound: Vec<Bound>,
     /// Remove the test file afterwards if it was laid out by this command
@@ -82,7 +82,10 @@ fn measure(
     };
     let what = args.target.display().to_string();
     let mut lay_out = |written: ByteCount, total: ByteCount| {
-        progress.show(&format!("laying out {what}: {written} of {total}"), written.get() as f64 / total.get() as f64);
+        progress.show(
+            &format!("laying out {what}: {written} of {total}"),
+            written.get() as f64 / total.get() as f64,
+        );
     };
     let opened = FileBench::open(&args.target, &target, LoadOptions::default(), cancel, &mut lay_out);
     let mut bench = match opened {
@@ -95,8 +98,7 @@ fn measure(
     for load in &loads {
         let label = format!("run {} of {}: {}", results.len() + 1, loads.len(), load.label());
         let done = results.len() as f64;
-        let mut tell =
-            |fraction: f64| progress.show(&label, (done + fraction) / loads.len() as f64);
+        let mut tell = |fraction: f64| progress.show(&label, (done + fraction) / loads.len() as f64);
         match bench.run(load, cancel, &mut tell) {
             Err(error) if error.is_cancelled() => {
                 interrupted = true;

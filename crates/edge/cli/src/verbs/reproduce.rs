@@ -2,13 +2,13 @@
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
-use crate::output::Output;
+use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
 use raidlab_hardware::Catalog;
 use raidlab_lab::{
-    Method, Paper, PaperError, PredictError, PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions,
-    paper_ids, predict, read_published,
+    Method, Paper, PaperError, PredictError, PredictOptions, PredictTask, Prediction, PublishedRow,
+    RunOptions, paper_ids, predict, read_published,
 };
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::{Value, json};
@@ -50,12 +50,8 @@ pub(crate) struct Args {
 }
 
 /// Settings of files that come without a method.
-const FILE_OPTIONS: PredictOptions = PredictOptions {
-    strip_size: None,
-    ramp: NanoSpan::from_secs(20),
-    run: NanoSpan::from_secs(20),
-    seed: 1,
-};
+const FILE_OPTIONS: PredictOptions =
+    PredictOptions { strip_size: None, ramp: NanoSpan::from_secs(20), run: NanoSpan::from_secs(20), seed: 1 };
 
 /// Figures and how they are to be predicted.
 struct Figures {
@@ -93,14 +89,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let prediction = match predicted {
         Err(PredictError::Cancelled) => return Ok(Exit::Interrupted),
         Err(error @ PredictError::Rows(_)) => {
-            return Err(Failure::input(error).with_hint("'raidlab catalog' and 'raidlab workloads' list what is known"));
+            return Err(Failure::input(error)
+                .with_hint("'raidlab catalog' and 'raidlab workloads' list what is known"));
         }
         predicted => predicted.map_err(Failure::run)?,
     };
     if output.is_json() {
-        output.print_json(&as_json(&figures, &prediction))?;
+        print_json(&as_json(&figures, &prediction))?;
     } else {
-        output.print(&as_text(&figures, &prediction, output))?;
+        print(&as_text(&figures, &prediction, output))?;
     }
     Ok(judge(args, &prediction.summary))
 }
@@ -112,7 +109,7 @@ fn list(output: &Output) -> Result<Exit, Failure> {
             .iter()
             .map(|paper| json!({ "method": paper.method, "places": paper.places(), "figures": paper.rows.len() }))
             .collect();
-        output.print_json(&json!({ "schema": 1, "papers": rows }))?;
+        print_json(&json!({ "schema": 1, "papers": rows }))?;
         return Ok(Exit::Done);
     }
     for paper in &papers {
@@ -126,7 +123,7 @@ fn list(output: &Output) -> Result<Exit, Failure> {
             method.authors,
             method.publisher
         );
-        output.print(&text)?;
+        print(&text)?;
     }
     Ok(Exit::Done)
 }
@@ -195,38 +192,39 @@ fn as_json(figures: &Figures, prediction: &Prediction) -> Value {
 }
 
 fn as_text(figures: &Figures, prediction: &Prediction, output: &Output) -> String {
-    let mut text = String::new();
-    if let Some(method) = &figures.method {
-        text += &format!("{}\n{}, {}\n\n", method.title, method.authors, method.publisher);
-    }
-    text += &raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
-    text += &format!(
+    let head = figures.method.as_ref().map_or(String::new(), |method| {
+        format!("{}\n{}, {}\n\n", method.title, method.authors, method.publisher)
+    });
+    let table = raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
+    let how = format!(
         "\nPredicted by {} simulations of {} after a ramp of {} each, seed {}.\n",
         prediction.configurations.len(),
         figures.options.run,
         figures.options.ramp,
         figures.options.seed
     );
-    let fitted = prediction.rows.iter().filter(|row| row.fitted).count();
+    let assumed = figures.method.iter().flat_map(|method| &method.assumed);
+    let assumed: Vec<String> = assumed.map(|assumption| format!("  assumed: {assumption}\n")).collect();
+    head + &table + &how + &fit_text(prediction) + &assumed.concat()
+}
+
+/// Which figures the model was fitted to, and how good it is on the others.
+fn fit_text(prediction: &Prediction) -> String {
+    let fitted: Vec<&str> =
+        prediction.rows.iter().filter(|row| row.fitted).map(|row| row.comparison.id.as_str()).collect();
     let rest = &prediction.summary_not_fitted;
-    match (fitted, rest.median_abs_error_pct, rest.p90_abs_error_pct) {
-        (0, ..) => text += "No figure of this table was used to fit the model.\n",
-        (_, Some(median), Some(p90)) => {
-            text += &format!(
-                "{fitted} figures were used to fit the model; of the {} others the median absolute error is {median:.1} %, the 90th percentile {p90:.1} %.\n",
-                rest.rows
-            );
-        }
-        _ => text += "All of these figures were used to fit the model, so their errors prove nothing.\n",
-    }
-    for row in prediction.rows.iter().filter(|row| row.fitted) {
-        text += &format!("  fitted to: {}\n", row.comparison.id);
-    }
-    for figure in &prediction.fitted_figures {
-        text += &format!("  fitted figure: {} {} = {} ({})\n", figure.entry, figure.key, figure.value, figure.source);
-    }
-    for assumption in figures.method.iter().flat_map(|method| &method.assumed) {
-        text += &format!("  assumed: {assumption}\n");
-    }
-    text
+    let verdict = match (fitted.len(), rest.median_abs_error_pct, rest.p90_abs_error_pct) {
+        (0, ..) => "No figure of this table was used to fit the model.\n".to_owned(),
+        (count, Some(median), Some(p90)) => format!(
+            "{count} figures were used to fit the model; of the {} others the median absolute error is \
+             {median:.1} %, the 90th percentile {p90:.1} %.\n",
+            rest.rows
+        ),
+        _ => "All of these figures were used to fit the model, so their errors prove nothing.\n".to_owned(),
+    };
+    let rows: Vec<String> = fitted.iter().map(|id| format!("  fitted to: {id}\n")).collect();
+    let figures = prediction.fitted_figures.iter().map(|figure| {
+        format!("  fitted figure: {} {} = {} ({})\n", figure.entry, figure.key, figure.value, figure.source)
+    });
+    verdict + &rows.concat() + &figures.collect::<String>()
 }

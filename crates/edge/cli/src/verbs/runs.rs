@@ -1,7 +1,7 @@
 //! `raidlab runs` and `raidlab show`: what is in a results file.
 
 use crate::failure::{Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, print, print_json};
 use raidlab_lab::{RunLine, Store, StoreError};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Arguments of `raidlab runs`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// Results file (SQLite)
+    /// Results file
     #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite")]
     db: PathBuf,
     /// So many runs at most, the latest first
@@ -22,7 +22,7 @@ pub(crate) struct ListArgs {
 pub(crate) struct ShowArgs {
     /// Number of the run, as `raidlab runs` lists it
     run: i64,
-    /// Results file (SQLite)
+    /// Results file
     #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite")]
     db: PathBuf,
 }
@@ -31,9 +31,9 @@ pub(crate) struct ShowArgs {
 pub(crate) fn list(args: &ListArgs, output: &Output) -> Result<Exit, Failure> {
     let lines = open(&args.db)?.list_runs(args.limit).map_err(Failure::run)?;
     if output.is_json() {
-        output.print_json(&json!({ "schema": 1, "runs": lines }))?;
+        print_json(&json!({ "schema": 1, "runs": lines }))?;
     } else {
-        output.print(&lines.iter().map(line_text).collect::<String>())?;
+        print(&lines.iter().map(line_text).collect::<String>())?;
     }
     Ok(Exit::Done)
 }
@@ -47,10 +47,10 @@ pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
     if output.is_json() {
         let mut value = serde_json::to_value(&run).map_err(Failure::run)?;
         value["schema"] = json!(1);
-        output.print_json(&value)?;
+        print_json(&value)?;
     } else {
         let head = format!("run {} of '{}', started {}\n", run.id, run.title, run.started_at);
-        output.print(&(head + &raidlab_report::terminal::run(&run.result, output.terminal())))?;
+        print(&(head + &raidlab_report::terminal::run(&run.result, output.terminal())))?;
     }
     Ok(Exit::Done)
 }

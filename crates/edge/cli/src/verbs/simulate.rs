@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Seed of everything random
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// A bound to be kept, such as mean<=20ms, p99<=100ms, iops>=5000 or mb_per_s>=200; may be repeated
+    /// A bound to be kept, such as `mean<=20ms`, `p99<=100ms`, `iops>=5000` or `mb_per_s>=200`; may be repeated
     #[arg(long, value_name = "BOUND")]
     bound: Vec<Bound>,
 }

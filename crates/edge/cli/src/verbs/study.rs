@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
-use crate::output::Output;
+use crate::output::{Output, print};
 use crate::progress::Progress;
 use raidlab_advisor::{Verdict, verdicts};
 use raidlab_hardware::Catalog;
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Write an HTML report with charts here; it opens without a network
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Results file (SQLite); every run is in it as soon as it is finished
+    /// Results file; every run is in it as soon as it is finished
     #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite")]
     db: PathBuf,
     /// Leave test files and members where they are
@@ -61,9 +61,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         write_report(path, &report)?;
     }
     if output.is_json() {
-        output.print(&raidlab_report::json::study(&report))?;
+        print(&raidlab_report::json::study(&report))?;
     } else {
-        output.print(&raidlab_report::terminal::study(&report, output.terminal()))?;
+        print(&raidlab_report::terminal::study(&report, output.terminal()))?;
     }
     Ok(if outcome.complete { Exit::Done } else { Exit::Interrupted })
 }
@@ -86,7 +86,11 @@ fn compose<'a>(study: &'a Study, outcome: &'a StudyOutcome, verdicts: &'a [Verdi
 /// Finds out before the study whether its report can be written after it.
 fn check_writable(path: &Path) -> Result<(), Failure> {
     let existed = path.exists();
-    std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| cannot_write(path, error))?;
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|error| cannot_write(path, error))?;
     if !existed {
         std::fs::remove_file(path).map_err(|error| cannot_write(path, error))?;
     }

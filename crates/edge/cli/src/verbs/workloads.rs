@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::inputs::workload;
-use crate::output::Output;
+use crate::output::{Output, print, print_json};
 use raidlab_units::ByteCount;
 use raidlab_workload::{AccessLine, Metric, Workload, builtin_workloads};
 use serde_json::{Value, json};
@@ -20,20 +20,20 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Some(name) => {
             let workload = workload(name)?;
             if output.is_json() {
-                output.print_json(&json!({ "schema": 1, "workload": as_json(&workload) }))?;
+                print_json(&json!({ "schema": 1, "workload": as_json(&workload) }))?;
             } else {
-                output.print(&as_text(&workload))?;
+                print(&as_text(&workload))?;
             }
         }
         None if output.is_json() => {
             let all: Vec<Value> = builtin_workloads().iter().map(as_json).collect();
-            output.print_json(&json!({ "schema": 1, "workloads": all }))?;
+            print_json(&json!({ "schema": 1, "workloads": all }))?;
         }
         None => {
             let line = |workload: &Workload| {
                 format!("{:<30} {:<32} {}\n", workload.name(), accesses(workload), workload.source)
             };
-            output.print(&builtin_workloads().iter().map(line).collect::<String>())?;
+            print(&builtin_workloads().iter().map(line).collect::<String>())?;
         }
     }
     Ok(Exit::Done)
@@ -64,31 +64,31 @@ fn metric_name(metric: Metric) -> &'static str {
 }
 
 fn as_text(workload: &Workload) -> String {
-    let mut text = format!(
-        "{}\n  {}\n  source: {}\n  judged by: {}\n",
-        workload.name(),
-        workload.title,
-        workload.source,
-        metric_name(workload.metric)
-    );
+    let mut lines = vec![
+        workload.name().to_owned(),
+        format!("  {}", workload.title),
+        format!("  source: {}", workload.source),
+        format!("  judged by: {}", metric_name(workload.metric)),
+    ];
     if !workload.notes.is_empty() {
-        text += &format!("  notes: {}\n", workload.notes);
+        lines.push(format!("  notes: {}", workload.notes));
     }
     if !workload.block_bytes_published.is_empty() {
-        let sizes = workload.block_bytes_published.iter().map(|bytes| ByteCount(u64::from(*bytes)).to_string());
-        text += &format!("  published at: {}\n", sizes.collect::<Vec<_>>().join(", "));
+        let sizes =
+            workload.block_bytes_published.iter().map(|bytes| ByteCount(u64::from(*bytes)).to_string());
+        lines.push(format!("  published at: {}", sizes.collect::<Vec<_>>().join(", ")));
     }
-    for line in &workload.spec.lines {
-        text += &format!(
-            "  {:>3}% of bursts: {} (reads/writes in %), bursts of {}, aligned to {}, delay {}\n",
+    lines.extend(workload.spec.lines.iter().map(|line| {
+        format!(
+            "  {:>3}% of bursts: {} (reads/writes in %), bursts of {}, aligned to {}, delay {}",
             line.share_pct,
             line_text(line),
             line.burst,
             ByteCount(u64::from(line.alignment_bytes())),
             line.delay
-        );
-    }
-    text
+        )
+    }));
+    lines.join("\n")
 }
 
 fn as_json(workload: &Workload) -> Value {

@@ -1,9 +1,10 @@
+//! Predictions of made-up and built-in figures: shared simulations, threads, problems.
+
 use super::*;
 use crate::papers::Paper;
 use crate::published::parse_published;
 
-const HEADER: &str =
-    "id,place,system,raid,drives,drive,write_policy,read_policy,io_policy,workload,block_kib,queue_depth,stroke_pct,\
+const HEADER: &str = "id,place,system,raid,drives,drive,write_policy,read_policy,io_policy,workload,block_kib,queue_depth,stroke_pct,\
      metric,value";
 const QUICK: PredictOptions = PredictOptions {
     strip_size: None,
@@ -39,10 +40,14 @@ fn timeless(mut prediction: Prediction) -> Prediction {
     prediction
 }
 
-const A: &str = "a,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,,iops,1000";
-const A_AGAIN: &str = "b,T1,perc-h800/md1220,5,6,st9146852ss,write-back,adaptive,direct,md1200-oltp,8,16,,iops,1500";
-const A_IN_MB: &str = "c,T1,perc-h800,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,,mb_per_s,8.192";
-const A_SHORT: &str = "d,T1,perc-h800,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,8,iops,1000";
+const A: &str =
+    "a,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,,iops,1000";
+const A_AGAIN: &str =
+    "b,T1,perc-h800/md1220,5,6,st9146852ss,write-back,adaptive,direct,md1200-oltp,8,16,,iops,1500";
+const A_IN_MB: &str =
+    "c,T1,perc-h800,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,,mb_per_s,8.192";
+const A_SHORT: &str =
+    "d,T1,perc-h800,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,8,iops,1000";
 
 #[test]
 fn rows_of_one_configuration_share_a_simulation() {
@@ -50,7 +55,11 @@ fn rows_of_one_configuration_share_a_simulation() {
     let rows = rows(&[A, A_AGAIN, A_IN_MB, A_SHORT]);
     let prediction = run(&task(&rows, &catalog, 2)).unwrap();
     let used: Vec<usize> = prediction.rows.iter().map(|row| row.configuration).collect();
-    assert_eq!(used, [0, 1, 0, 2], "the enclosure and the metric make no other configuration, the drive and stroke do");
+    assert_eq!(
+        used,
+        [0, 1, 0, 2],
+        "the enclosure and the metric make no other configuration, the drive and stroke do"
+    );
     let (iops, mb) = (&prediction.rows[0].comparison, &prediction.rows[2].comparison);
     assert!(iops.predicted > 0.0);
     assert!((mb.predicted - iops.predicted * 8192.0 / 1e6).abs() < 1e-6 * mb.predicted);
@@ -88,11 +97,14 @@ fn what_the_catalogue_lacks_is_reported_all_at_once_and_nothing_is_skipped() {
         "f,T1,perc-h800/md1200,5,6,st3600057ss,,adaptive,direct,md1200-oltp,8,16,,iops,1000",
         "g,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,fastt600-web-server,8,16,,iops,1000",
     ]);
-    let Err(PredictError::Rows(PublishedError::Rows { problems, .. })) = run(&task(&rows, &catalog, 1)) else {
+    let Err(PredictError::Rows(PublishedError::Rows { problems, .. })) = run(&task(&rows, &catalog, 1))
+    else {
         panic!("rows with problems were predicted");
     };
-    let found: Vec<_> =
-        problems.iter().map(|problem| (problem.row.as_str(), problem.column, problem.value.as_str())).collect();
+    let found: Vec<_> = problems
+        .iter()
+        .map(|problem| (problem.row.as_str(), problem.column, problem.value.as_str()))
+        .collect();
     assert_eq!(
         found,
         [

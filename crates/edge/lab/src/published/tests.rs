@@ -1,3 +1,5 @@
+//! Reading of published figures, good and bad.
+
 use super::*;
 
 const HEADER: &str = "id,system,raid,drives,drive,write_policy,read_policy,io_policy,disk_cache,workload,block_kib,\
@@ -16,10 +18,14 @@ fn problems(rows: &str) -> Vec<RowProblem> {
 
 #[test]
 fn a_row_is_read_as_it_stands() {
-    let rows = parse("a,perc/md,10,12,d1,write-back,adaptive,direct,off,oltp,0.5,256,,8,mb_per_s,12.5").unwrap();
+    let rows =
+        parse("a,perc/md,10,12,d1,write-back,adaptive,direct,off,oltp,0.5,256,,8,mb_per_s,12.5").unwrap();
     let row = &rows[0];
     assert_eq!((row.line, row.id.as_str(), row.drives, row.queue_depth), (2, "a", 12, 256));
-    assert_eq!((row.write_policy, row.read_policy), (Some(WritePolicy::WriteBack), Some(ReadPolicy::Adaptive)));
+    assert_eq!(
+        (row.write_policy, row.read_policy),
+        (Some(WritePolicy::WriteBack), Some(ReadPolicy::Adaptive))
+    );
     assert_eq!((row.io_policy, row.disk_cache), (Some(IoPolicy::Direct), Some(false)));
     assert_eq!((row.block, row.stroke_pct), (Some(ByteCount(512)), Some(8.0)));
     assert_eq!((row.metric, row.value), (PublishedMetric::MbPerS, 12.5));
@@ -56,7 +62,8 @@ fn what_cannot_be_read_is_named() {
 
 #[test]
 fn all_problems_come_together_with_what_is_near() {
-    let found = problems("a,perc,5,6,d1,write-bakc,,,,oltp,8,1,,,iops,1\nb,perc,5,x,d1,,,,,oltp,8,1,,,iops,1");
+    let found =
+        problems("a,perc,5,6,d1,write-bakc,,,,oltp,8,1,,,iops,1\nb,perc,5,x,d1,,,,,oltp,8,1,,,iops,1");
     assert_eq!(found.len(), 2);
     assert_eq!(found[0].nearest.as_deref(), Some("write-back"));
     assert_eq!((found[1].line, found[1].row.as_str()), (3, "b"));
@@ -72,7 +79,10 @@ fn headers_are_checked() {
         "{unknown}"
     );
     let missing = parse_published("f.csv", &HEADER.replace(",value", "")).unwrap_err();
-    assert!(matches!(&missing, PublishedError::MissingColumns { columns, .. } if columns == &["value"]), "{missing}");
+    assert!(
+        matches!(&missing, PublishedError::MissingColumns { columns, .. } if columns == &["value"]),
+        "{missing}"
+    );
     assert!(matches!(parse("").unwrap_err(), PublishedError::Empty { .. }));
 }
 

@@ -33,13 +33,17 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn of(study: &Study) -> Self {
-        let measured = study.measures.iter().map(|section| (section.load.run_count(), section.load.run + section.load.ramp));
+        let measured = study
+            .measures
+            .iter()
+            .map(|section| (section.load.run_count(), section.load.run + section.load.ramp));
         let array = study.arrays.iter().map(|section| {
             (section.load.run_count() * section.arrays.len() as u64, section.load.run + section.load.ramp)
         });
-        let simulated = study.simulations.iter().map(|section| {
-            (section.load.run_count() * section.arrays.len() as u64, SIMULATED_GUESS)
-        });
+        let simulated = study
+            .simulations
+            .iter()
+            .map(|section| (section.load.run_count() * section.arrays.len() as u64, SIMULATED_GUESS));
         Self {
             measured: Kind::planned(measured),
             array: Kind::planned(array),
@@ -68,9 +72,8 @@ impl Pace {
 
 impl Kind {
     fn planned(sections: impl Iterator<Item = (u64, NanoSpan)>) -> Self {
-        let (runs, time) = sections.fold((0, NanoSpan::ZERO), |(runs, time), (count, span)| {
-            (runs + count, time + span * count)
-        });
+        let (runs, time) = sections
+            .fold((0, NanoSpan::ZERO), |(runs, time), (count, span)| (runs + count, time + span * count));
         Self { left: runs, finished: 0, guess: time / runs.max(1), since: None }
     }
 

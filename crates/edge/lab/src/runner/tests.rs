@@ -1,3 +1,5 @@
+//! Small studies from end to end: all worlds, stops, leftovers, threads.
+
 use super::*;
 use std::path::PathBuf;
 
@@ -110,7 +112,8 @@ fn simulated_figures_do_not_depend_on_threads() {
     let figures = |threads: usize| {
         let options = RunOptions { keep: false, threads: NonZeroUsize::new(threads).unwrap() };
         let results = run_small(None, options).outcome.unwrap().results;
-        let simulated = results.into_iter().filter(|result| result.world == raidlab_workload::World::Simulated);
+        let simulated =
+            results.into_iter().filter(|result| result.world == raidlab_workload::World::Simulated);
         simulated
             .map(|mut result| {
                 result.cost.wall_ns = 0;
@@ -131,10 +134,12 @@ fn a_file_in_the_way_stays_and_is_named() {
     let precious = members.join("member-01.raidlab");
     std::fs::write(&precious, "precious").unwrap();
     let cancel = AtomicBool::new(false);
-    let mut watcher = Watcher { finished: Vec::new(), started: 0, prepared: 0, stop_after: None, cancel: &cancel };
+    let mut watcher =
+        Watcher { finished: Vec::new(), started: 0, prepared: 0, stop_after: None, cancel: &cancel };
     let mut store = Store::in_memory().unwrap();
     let study = study(folder.path());
-    let ended = run_study(&study, &Catalog::builtin(), RunOptions::default(), &mut store, &mut watcher, &cancel);
+    let ended =
+        run_study(&study, &Catalog::builtin(), RunOptions::default(), &mut store, &mut watcher, &cancel);
     let error = ended.unwrap_err().to_string();
     assert!(error.contains("member-01.raidlab"), "{error}");
     assert_eq!(std::fs::read(&precious).unwrap(), b"precious");

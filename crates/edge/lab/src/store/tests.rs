@@ -1,3 +1,5 @@
+//! The store: what goes in comes out, in order, once.
+
 use super::*;
 use raidlab_units::{BytesPerSec, Iops};
 use raidlab_workload::{CostFacts, Metric, OpSummary, World};
@@ -76,7 +78,8 @@ fn runs_of_a_study_stand_in_the_order_of_the_plan() {
     insert(&mut store, other, 0, &example_result("other", 1.0));
     insert(&mut store, study, 1, &example_result("second", 2.0));
     insert(&mut store, study, 0, &example_result("first", 3.0));
-    let names: Vec<String> = store.runs_of_study(study).unwrap().into_iter().map(|run| run.workload).collect();
+    let names: Vec<String> =
+        store.runs_of_study(study).unwrap().into_iter().map(|run| run.workload).collect();
     assert_eq!(names, ["first", "second"]);
 }
 
@@ -87,7 +90,8 @@ fn a_place_in_the_plan_is_filled_once() {
     insert(&mut store, study, 0, &example_result("first", 1.0));
     let result = example_result("again", 2.0);
     let environment = Environment::default();
-    let again = FinishedRun { ordinal: 0, started_at: UNIX_EPOCH, result: &result, environment: &environment };
+    let again =
+        FinishedRun { ordinal: 0, started_at: UNIX_EPOCH, result: &result, environment: &environment };
     assert!(matches!(store.insert_run(study, &again), Err(StoreError::Sqlite(_))));
 }
 
@@ -114,7 +118,10 @@ fn unknown_runs_newer_files_and_other_files_are_errors() {
     store.connection.pragma_update(None, "user_version", schema::CURRENT_VERSION + 1).unwrap();
     drop(store);
     let error = Store::open(&newer).unwrap_err();
-    assert!(matches!(error, StoreError::TooNew { found, .. } if found == schema::CURRENT_VERSION + 1), "{error}");
+    assert!(
+        matches!(error, StoreError::TooNew { found, .. } if found == schema::CURRENT_VERSION + 1),
+        "{error}"
+    );
 
     let text = folder.path().join("text.sqlite");
     std::fs::write(&text, "this is no database, but long enough to be looked at as one".repeat(20)).unwrap();

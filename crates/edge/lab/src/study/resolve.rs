@@ -75,7 +75,8 @@ fn array(
         let array = SoftwareArray::new(config).map_err(|error| impossible(error.to_string()))?;
         let region = given.region.as_ref().map_or(array.usable, |region| *region.get_ref());
         let region_span = given.region.as_ref().map_or(level.span(), Spanned::span);
-        check_region(&load, region, array.usable).map_err(|problem| place.value(region_span, "region", problem))?;
+        check_region(&load, region, array.usable)
+            .map_err(|problem| place.value(region_span, "region", problem))?;
         arrays.push(array);
     }
     let region = given.region.as_ref().map(|region| *region.get_ref());
@@ -112,8 +113,10 @@ fn simulate(
         let (usable, region) = (array.usable, given.region.as_ref());
         let wanted = region.map_or(usable, |region| *region.get_ref());
         let span = region.map_or(level.span(), Spanned::span);
-        check_region(&load, wanted, usable).map_err(|problem| place.value(span.clone(), "region", problem))?;
-        let array = array.with_region(wanted).map_err(|error| place.value(span, "region", error.to_string()))?;
+        check_region(&load, wanted, usable)
+            .map_err(|problem| place.value(span.clone(), "region", problem))?;
+        let array =
+            array.with_region(wanted).map_err(|error| place.value(span, "region", error.to_string()))?;
         arrays.push(array);
     }
     Ok(SimulateSection { arrays, load })
@@ -152,10 +155,12 @@ fn load_plan(
     common: &LoadFile,
 ) -> Result<LoadPlan, StudyFileError> {
     let missing = |key| {
-        let problem = "is missing: write it in [load], for all sections, or in this section's own load".into();
+        let problem =
+            "is missing: write it in [load], for all sections, or in this section's own load".into();
         place.value(section.clone(), key, problem)
     };
-    let workloads = own.workloads.as_ref().or(common.workloads.as_ref()).ok_or_else(|| missing("workloads"))?;
+    let workloads =
+        own.workloads.as_ref().or(common.workloads.as_ref()).ok_or_else(|| missing("workloads"))?;
     let iodepths = own.iodepths.as_ref().or(common.iodepths.as_ref()).ok_or_else(|| missing("iodepths"))?;
     let run = own.run.as_ref().or(common.run.as_ref()).ok_or_else(|| missing("run"))?;
     if *run.get_ref() == NanoSpan::ZERO {
@@ -197,7 +202,10 @@ impl Place<'_> {
     }
 
     fn level(self, level: &Spanned<String>, members: u16) -> Result<LevelVariant, StudyFileError> {
-        level.get_ref().parse().map_err(|error: ParseLevelError| self.impossible(level, members, error.to_string()))
+        level
+            .get_ref()
+            .parse()
+            .map_err(|error: ParseLevelError| self.impossible(level, members, error.to_string()))
     }
 
     fn impossible(self, level: &Spanned<String>, members: u16, reason: String) -> StudyFileError {

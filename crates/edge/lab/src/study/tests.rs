@@ -1,3 +1,5 @@
+//! Study files: what they become, and every way in which they can be wrong.
+
 use super::*;
 use raidlab_workload::Metric;
 
@@ -35,7 +37,9 @@ fn the_first_look_is_what_it_says() {
         configs.iter().map(|config| format!("{} x{}", config.level, config.members)).collect()
     };
     let expected: Vec<String> =
-        ["0 x6", "0 x6", "1 x6", "1 x6", "5 x6", "5 x6", "6 x6", "6 x6", "10 x6", "10 x6"].map(String::from).into();
+        ["0 x6", "0 x6", "1 x6", "1 x6", "5 x6", "5 x6", "6 x6", "6 x6", "10 x6", "10 x6"]
+            .map(String::from)
+            .into();
     assert_eq!(shapes(array.arrays.iter().map(|array| &array.config).collect()), expected);
     assert_eq!(shapes(simulate.arrays.iter().map(|array| &array.config).collect()), expected);
     assert!(simulate.arrays.iter().all(|array| array.region == ByteCount(8_000_000_000)));
@@ -68,11 +72,11 @@ fn every_mistake_names_its_line_and_what_to_do() {
     let rows: [(String, &[&str]); 14] = [
         (ARRAY.replace("member-size", "member_size"), &["mine.toml:14", "'member_size'", "'member-size'"]),
         (ARRAY.replace("'5', '0'", "'5', '7'"), &["mine.toml:12", "RAID 7", "'7' is not a RAID level"]),
-        (ARRAY.replace("members = 3", "members = 2"), &["mine.toml:12", "RAID 5 over 2 members cannot be", "3 or more"]),
         (
-            ARRAY.replace("'5', '0'", "'6'"),
-            &["mine.toml:12", "RAID 6 over 3 members cannot be", "4 or more"],
+            ARRAY.replace("members = 3", "members = 2"),
+            &["mine.toml:12", "RAID 5 over 2 members cannot be", "3 or more"],
         ),
+        (ARRAY.replace("'5', '0'", "'6'"), &["mine.toml:12", "RAID 6 over 3 members cannot be", "4 or more"]),
         (ARRAY.replace("8MiB", "8Mib"), &["mine.toml:14", "'Mib'"]),
         (ARRAY.replace("write-back", "writeback"), &["mine.toml:16", "'writeback'", "'write-back'"]),
         (format!("{ARRAY}region = '1TB'\n"), &["mine.toml:18", "region", "holds only 16 MiB"]),
@@ -97,7 +101,8 @@ fn every_mistake_names_its_line_and_what_to_do() {
 
 #[test]
 fn a_load_that_nobody_gives_is_missed() {
-    let text = format!("schema = 1\ntitle = 't'\nquestion = 'q'\nseed = 1\n{ARRAY}[array.load]\nramp = '1s'\n");
+    let text =
+        format!("schema = 1\ntitle = 't'\nquestion = 'q'\nseed = 1\n{ARRAY}[array.load]\nramp = '1s'\n");
     let error = parse(&text).unwrap_err().to_string();
     assert!(error.contains("mine.toml:5: workloads is missing"), "{error}");
 }

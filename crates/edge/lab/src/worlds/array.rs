@@ -92,7 +92,8 @@ impl<'a> ArrayBench<'a> {
         let config = &self.array.config;
         let block_bytes = config.block_size.bytes() as u32;
         let mut driver = Driver::new(&load.workload.spec, &load.driver_config(self.region, block_bytes))?;
-        let outcome = self.world.run(&mut driver, cancel, &mut |window: WindowProgress| progress(window.fraction))?;
+        let outcome =
+            self.world.run(&mut driver, cancel, &mut |window: WindowProgress| progress(window.fraction))?;
         let mut result = empty_result(World::Array, self.array.label(), load);
         result.set_measurement(&outcome.measurement);
         result.array = Some(array_facts(config, "raidlab", "file")?);

@@ -111,7 +111,10 @@ impl FileBench {
             settings.push(("short transfers", outcome.short_transfers.to_string()));
         }
         if let Some(failure) = &outcome.first_failure {
-            let text = format!("{:?} of {} bytes at {}: {}", failure.op, failure.bytes, failure.offset_bytes, failure.cause);
+            let text = format!(
+                "{:?} of {} bytes at {}: {}",
+                failure.op, failure.bytes, failure.offset_bytes, failure.cause
+            );
             settings.push(("first failure", text));
         }
         if !outcome.notes.is_empty() {

@@ -24,7 +24,11 @@ pub enum SimulatedError {
 ///
 /// # Errors
 /// [`SimulatedError`] if the array, the load or both together make no sense.
-pub fn run_simulated(models: &Models<'_>, array: &ModelledArray, load: &Load) -> Result<RunResult, SimulatedError> {
+pub fn run_simulated(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    load: &Load,
+) -> Result<RunResult, SimulatedError> {
     let started = Instant::now();
     let facts = array_facts(&array.config, &array.parts.controller, &array.parts.drive)?;
     let simulated = SimulatedArray {
