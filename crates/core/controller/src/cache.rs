@@ -165,8 +165,15 @@ impl Cache {
             None => self.evict()?,
         };
         self.used_count += 1;
-        self.slots[slot as usize] =
-            Slot { key, granule_next: NIL, first_waiter: NIL, shadow: NIL, previous: NIL, next: NIL, ..Slot::default() };
+        self.slots[slot as usize] = Slot {
+            key,
+            granule_next: NIL,
+            first_waiter: NIL,
+            shadow: NIL,
+            previous: NIL,
+            next: NIL,
+            ..Slot::default()
+        };
         self.index.insert(key, slot);
         Some(slot)
     }

@@ -117,7 +117,8 @@ impl Controller {
                 let end = block.rows_end.min(fragment.rows.end());
                 let written = block.mask(row, end);
                 let mut replaces = false;
-                let Some(slot) = self.slot_to_write(block, written, tag, &mut task, &mut replaces, key) else {
+                let Some(slot) = self.slot_to_write(block, written, tag, &mut task, &mut replaces, key)
+                else {
                     break 'fragments;
                 };
                 if durable {

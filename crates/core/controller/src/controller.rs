@@ -163,6 +163,14 @@ impl Controller {
         self.pump();
     }
 
+    /// Makes all that is dirty due for the members at once, whatever the marks and its age: before a shutdown, or
+    /// between two runs. [`Controller::is_idle`] says when it is done.
+    pub fn handle_destage_all(&mut self, now: Nanos) {
+        self.advance(now);
+        self.destage_all();
+        self.pump();
+    }
+
     /// Hands out the next action, in the order in which they must be taken.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()

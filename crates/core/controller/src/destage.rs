@@ -12,7 +12,7 @@ use crate::api::{Action, BufferRef, HostError, IoClass, Notice, TimerId};
 use crate::cache::SlotState;
 use crate::config::{CacheMemory, MemberCache};
 use crate::controller::Controller;
-use crate::request::Rows;
+use crate::request::{Request, Rows};
 use crate::stripe_op::{OpKind, Piece, StripeOp};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, Lba, Nanos};
@@ -201,14 +201,30 @@ impl Controller {
         }
     }
 
-    /// Gives up on dirty data that no member can take, and says so.
+    /// Gives up on dirty data that no member can take, and says so: to the operator, to the next host flush, and to the
+    /// writes that brought it if they are still under way.
     fn lose_slot(&mut self, slot: u32) {
-        let rows = u64::from(self.cache_block_rows());
-        let lba = Lba(self.cache[slot].key * rows + u64::from(self.cache[slot].dirty.trailing_zeros()));
-        let blocks = BlockCount(u64::from(self.cache[slot].dirty.count_ones()));
+        let first_lba = self.cache[slot].key * u64::from(self.cache_block_rows());
+        let mut left = self.cache[slot].dirty;
+        while left != 0 {
+            let first = left.trailing_zeros();
+            let count = (left >> first).trailing_ones();
+            left &= !((u64::MAX >> (64 - count)) << first);
+            let (lba, blocks) = (Lba(first_lba + u64::from(first)), BlockCount(u64::from(count)));
+            self.lost_since_flush = Some(lba);
+            self.fail_writes_under_way(lba, blocks);
+            self.actions.push_back(Action::Notice(Notice::WriteLost { lba, blocks }));
+        }
         self.cache.detach(slot);
-        self.lost_since_flush = Some(lba);
-        self.actions.push_back(Action::Notice(Notice::WriteLost { lba, blocks }));
+    }
+
+    fn fail_writes_under_way(&mut self, lba: Lba, blocks: BlockCount) {
+        let overlaps =
+            |request: &Request| request.lba.0 < lba.0 + blocks.0 && lba.0 < request.lba.0 + request.blocks.0;
+        let writes = self.requests.iter_mut().filter(|request| request.active && request.placed > 0);
+        for request in writes.filter(|request| overlaps(request)) {
+            request.error.get_or_insert(HostError::ArrayFailed { lba });
+        }
     }
 
     /// Sets the timer when a block becomes dirty and no older one has set it.
@@ -224,6 +240,11 @@ impl Controller {
         self.actions.push_back(Action::Timer { id: AGE_TIMER, at });
     }
 
+    /// Marks all that is dirty as due.
+    pub(crate) fn destage_all(&mut self) {
+        self.destage.aged_before = self.cache.next_sequence();
+    }
+
     /// Marks what has been dirty for long enough as due, and sets the timer for the rest.
     pub(crate) fn age_timer_due(&mut self) {
         self.destage.timer_set = false;
@@ -236,7 +257,7 @@ impl Controller {
                 self.set_age_timer_at(due.max(self.now + flush_after / AGE_STEPS));
                 return;
             }
-            self.destage.aged_before = self.cache[slot].sequence + 1;
+            self.destage.aged_before = self.destage.aged_before.max(self.cache[slot].sequence + 1);
             next = self.cache.next_dirty(slot);
         }
     }

@@ -8,7 +8,7 @@ use crate::api::{IoClass, MemberError};
 use crate::config::ReadPolicy;
 use crate::controller::Controller;
 use crate::io::{IoOwner, Move, TaskOwner};
-use crate::request::{Fragment, FragmentWalk, Rows};
+use crate::request::{CopySet, Fragment, FragmentWalk, Rows};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, Lba};
 
@@ -79,7 +79,7 @@ impl Controller {
     }
 
     fn start_fill(&mut self, whole: &Fragment, class: IoClass) -> Option<u32> {
-        let place = self.best_copy(whole, None)?;
+        let (_, place) = self.best_copy(whole, CopySet::NONE)?;
         let fill = self.fills.take();
         self.fills[fill].slots.clear();
         self.fills[fill].waiters.clear();
@@ -122,7 +122,7 @@ impl Controller {
         for part in fill.waiters.drain(..) {
             match result {
                 Ok(()) => self.copy_from_fill(&fill.slots, fill.rows, part),
-                Err(_) => self.read_from_members(part, None),
+                Err(_) => self.read_from_members(part, CopySet::NONE),
             }
         }
         let all = u64::MAX >> (64 - self.cache_block_rows());

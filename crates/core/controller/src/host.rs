@@ -6,11 +6,11 @@ use crate::config::{CacheMemory, IoPolicy, MemberCache};
 use crate::controller::Controller;
 use crate::granule::WaitKind;
 use crate::io::{IoOwner, Move, TaskOwner};
-use crate::request::{Fragment, FragmentWalk, Request, Rows};
+use crate::request::{CopySet, Fragment, FragmentWalk, Request, Rows};
 use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
 use raidlab_raid::{StripUnit, UnitPlace};
-use raidlab_units::{BlockCount, MemberIndex};
+use raidlab_units::BlockCount;
 
 /// How many waiting fragments one operation gathers at most.
 const GATHER_LIMIT: usize = 256;
@@ -161,16 +161,19 @@ impl Controller {
             return;
         }
         self.requests[fragment.request as usize].pending += 1;
-        self.read_from_members(fragment, None);
+        self.read_from_members(fragment, CopySet::NONE);
     }
 
-    /// Reads a fragment from the best copy, not counting the member `except`; by recovery if there is no copy.
-    pub(crate) fn read_from_members(&mut self, fragment: Fragment, except: Option<MemberIndex>) {
-        match self.best_copy(&fragment, except) {
-            Some(place) => {
-                self.member_read(place, fragment.rows, IoClass::Host, IoOwner::HostRead { fragment });
+    /// Reads a fragment from the best copy that was not tried yet; by recovery if there is none. When all have been
+    /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks.
+    pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
+        match self.best_copy(&fragment, tried) {
+            Some((copy, place)) => {
+                let owner = IoOwner::HostRead { fragment, tried: tried.with(copy) };
+                self.member_read(place, fragment.rows, IoClass::Host, owner);
             }
             None if self.parities() > 0 => self.recover(fragment),
+            None if tried != CopySet::NONE && fragment.rows.count > 1 => self.read_row_by_row(fragment),
             None => {
                 let lba = self.fragment_lba(&fragment);
                 self.end_part(fragment.request, Err(HostError::DataLost { lba }));
@@ -178,27 +181,37 @@ impl Controller {
         }
     }
 
-    /// The present copy of a fragment that is cheapest to read.
-    pub(crate) fn best_copy(&self, fragment: &Fragment, except: Option<MemberIndex>) -> Option<UnitPlace> {
+    /// Reads the rows of a fragment, one part of its request, as parts of their own.
+    pub(crate) fn read_row_by_row(&mut self, fragment: Fragment) {
+        self.requests[fragment.request as usize].pending += fragment.rows.count - 1;
+        for row in fragment.rows.first..fragment.rows.end() {
+            let part = fragment.part(Rows::between(row, row + 1), self.block_bytes());
+            self.read_from_members(part, CopySet::NONE);
+        }
+    }
+
+    /// The present copy of a fragment that is cheapest to read, of those that were not tried.
+    pub(crate) fn best_copy(&self, fragment: &Fragment, tried: CopySet) -> Option<(u16, UnitPlace)> {
         let strip = fragment.strip;
         let rows = BlockCount(u64::from(fragment.rows.first));
-        let places = (0..self.copies())
-            .map(|copy| self.layout.place(fragment.stripe, StripUnit::Data { strip, copy }))
-            .filter(|place| self.members.is_present(place.member) && Some(place.member) != except);
-        places.min_by_key(|place| self.members.read_cost(place.member, place.start + rows))
+        let copies = (0..self.copies()).filter(|&copy| !tried.contains(copy));
+        let places =
+            copies.map(|copy| (copy, self.layout.place(fragment.stripe, StripUnit::Data { strip, copy })));
+        places
+            .filter(|(_, place)| self.members.is_present(place.member))
+            .min_by_key(|(_, place)| self.members.read_cost(place.member, place.start + rows))
     }
 
     /// Takes in the end of a read into the host's buffer; a failed one is tried elsewhere.
     pub(crate) fn host_read_done(
         &mut self,
         fragment: Fragment,
-        member: MemberIndex,
+        tried: CopySet,
         result: Result<(), MemberError>,
     ) {
         match result {
             Ok(()) => self.end_part(fragment.request, Ok(())),
-            Err(MemberError::Gone) => self.read_from_members(fragment, None),
-            Err(MemberError::Medium) => self.read_from_members(fragment, Some(member)),
+            Err(MemberError::Gone | MemberError::Medium) => self.read_from_members(fragment, tried),
         }
     }
 

@@ -128,7 +128,13 @@ const SOURCES_PER_CALL: usize = 32;
 ///
 /// # Panics
 /// If a destination overlaps a source or another destination.
-pub(crate) fn combine_pieces(bytes: usize, pieces: &[Piece], rows: usize, coefficients: &[u8], accumulate: bool) {
+pub(crate) fn combine_pieces(
+    bytes: usize,
+    pieces: &[Piece],
+    rows: usize,
+    coefficients: &[u8],
+    accumulate: bool,
+) {
     let (destinations, sources) = pieces.split_at(rows);
     for (row, destination) in destinations.iter().enumerate() {
         let address = destination.start.addr();
@@ -154,7 +160,8 @@ pub(crate) fn combine_pieces(bytes: usize, pieces: &[Piece], rows: usize, coeffi
         }
         for row in 0..rows {
             let from = row * sources.len() + call * SOURCES_PER_CALL;
-            row_coefficients[row * chunk.len()..][..chunk.len()].copy_from_slice(&coefficients[from..][..chunk.len()]);
+            row_coefficients[row * chunk.len()..][..chunk.len()]
+                .copy_from_slice(&coefficients[from..][..chunk.len()]);
         }
         kernel::combine(
             &mut both[..rows],
@@ -197,7 +204,8 @@ mod tests {
         coefficients.push(1);
         combine_pieces(4096, &pieces, 2, &coefficients, false);
         let xor = |at: u64| {
-            (0..SOURCES as u64).fold(0, |sum, page| sum ^ arena.slice((page + 2) * 4096..(page + 3) * 4096)[at as usize])
+            (0..SOURCES as u64)
+                .fold(0, |sum, page| sum ^ arena.slice((page + 2) * 4096..(page + 3) * 4096)[at as usize])
         };
         assert!((0..4096).all(|at| arena.slice(0..4096)[at as usize] == xor(at)));
         let last = (SOURCES as u64 + 1) * 4096;

@@ -35,6 +35,12 @@ pub enum MembersError {
         /// The file.
         path: PathBuf,
     },
+    /// Another array, of this process or another, uses the file.
+    #[error("{} is in use: stop the run or array that uses it, or name another place", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file lacks the mark that creation leaves.
     #[error("{} is no raidlab member: {reason}", path.display())]
     NotAMember {

@@ -27,22 +27,34 @@ pub(crate) struct MemberPort {
     block_size: BlockSize,
 }
 
+/// How often an I/O is tried that the system interrupts or cuts short.
+const ATTEMPTS: u32 = 4;
+
 /// One member I/O in flight.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct IoSlot {
+    transfer: Option<Transfer>,
     member: MemberIndex,
     pieces: Vec<IoVec>,
     /// Entries not completed yet.
     entries: u32,
     /// Bytes still to be moved.
     bytes_left: u64,
+    attempts: u32,
+    /// Interrupted by the system for a reason that has nothing to do with the member.
+    interrupted: bool,
     error: Option<MemberError>,
 }
 
-impl Default for IoSlot {
-    fn default() -> Self {
-        Self { member: MemberIndex(0), pieces: Vec::new(), entries: 0, bytes_left: 0, error: None }
-    }
+/// What a read or write needs beside its pieces, kept so that it can be tried again.
+#[derive(Clone, Copy, Debug)]
+struct Transfer {
+    direction: Direction,
+    /// In the member's file.
+    offset: u64,
+    bytes: u64,
+    /// Registered buffer that holds the only piece.
+    buffer: Option<u16>,
 }
 
 impl MemberPort {
@@ -92,27 +104,26 @@ impl MemberPort {
         let slot = &mut self.slots[index];
         assert!(slot.entries == 0, "member I/O {index} is in flight already");
         slot.member = io.member;
-        slot.error = None;
-        slot.bytes_left = self.block_size.bytes_of(io.blocks).get();
-        let direction = match io.op {
-            MemberOp::Read => Direction::Read,
-            MemberOp::Write { fua } => Direction::Write { durable: fua },
-            MemberOp::Flush => {
-                slot.entries = 1;
-                slot.bytes_left = 0;
-                return self.ring.push_flush(u64::from(io.id.0), u32::from(io.member.0));
-            }
-        };
-        let offset = DATA_OFFSET_BYTES + io.lba.0 * self.block_size.bytes();
+        slot.attempts = 0;
         gather(segments, memory, &mut slot.pieces);
-        let total: u64 = slot.pieces.iter().map(|piece| piece.bytes as u64).sum();
-        assert!(total == slot.bytes_left, "segments of {total} bytes for an I/O of {}", slot.bytes_left);
-        let buffer = if slot.pieces.len() == 1 {
-            memory.registered_buffer(segments[0].buffer, slot.bytes_left)
-        } else {
-            None
+        let bytes = self.block_size.bytes_of(io.blocks).get();
+        let gathered: u64 = slot.pieces.iter().map(|piece| piece.bytes as u64).sum();
+        assert!(gathered == bytes, "segments of {gathered} bytes for an I/O of {bytes}");
+        let direction = match io.op {
+            MemberOp::Read => Some(Direction::Read),
+            MemberOp::Write { fua } => Some(Direction::Write { durable: fua }),
+            MemberOp::Flush => None,
         };
-        push_slot(&mut self.ring, slot, io, direction, offset, buffer)
+        slot.transfer = direction.map(|direction| Transfer {
+            direction,
+            offset: DATA_OFFSET_BYTES + io.lba.0 * self.block_size.bytes(),
+            bytes,
+            buffer: match slot.pieces[..] {
+                [_] => memory.registered_buffer(segments[0].buffer, bytes),
+                _ => None,
+            },
+        });
+        slot.push(u64::from(io.id.0), &mut self.ring)
     }
 
     /// Submits what is queued and waits for a completion, `timeout` or a signal; without `timeout` it only submits.
@@ -124,13 +135,20 @@ impl MemberPort {
     }
 
     /// Appends the I/Os that ended to `out`.
-    pub(crate) fn reap(&mut self, out: &mut Vec<(MemberIoId, Result<(), MemberError>)>) {
+    ///
+    /// # Errors
+    /// [`RingError`] if an interrupted I/O can't be queued again.
+    pub(crate) fn reap(
+        &mut self,
+        out: &mut Vec<(MemberIoId, Result<(), MemberError>)>,
+    ) -> Result<(), RingError> {
         self.ring.reap(&mut self.done);
         for done in self.done.drain(..) {
             let slot = &mut self.slots[done.user as usize];
             slot.entries -= 1;
             match done.result {
                 Ok(bytes) => slot.bytes_left -= u64::from(bytes),
+                Err(Errno::INTR | Errno::AGAIN | Errno::NOMEM) => slot.interrupted = true,
                 Err(errno) => {
                     let path = self.members.path(slot.member);
                     tracing::warn!(member = %slot.member, path = %path.display(), %errno, "member I/O failed");
@@ -140,14 +158,12 @@ impl MemberPort {
             if slot.entries > 0 {
                 continue;
             }
-            // A transfer that moved too little met the end of the file: the member was cut behind our back.
-            let result = match slot.error {
-                Some(error) => Err(error),
-                None if slot.bytes_left > 0 => Err(MemberError::Gone),
-                None => Ok(()),
-            };
-            out.push((MemberIoId(done.user as u32), result));
+            match slot.outcome() {
+                Some(result) => out.push((MemberIoId(done.user as u32), result)),
+                None => slot.push(done.user, &mut self.ring)?,
+            }
         }
+        Ok(())
     }
 
     /// Gives the members back; whatever is in flight ends first.
@@ -169,26 +185,45 @@ fn gather(segments: &[Segment], memory: &Memory, pieces: &mut Vec<IoVec>) {
     }
 }
 
-fn push_slot(
-    ring: &mut Ring,
-    slot: &mut IoSlot,
-    io: &MemberIo,
-    direction: Direction,
-    offset: u64,
-    buffer: Option<u16>,
-) -> Result<(), RingError> {
-    let (user, file) = (u64::from(io.id.0), u32::from(io.member.0));
-    if let [piece] = slot.pieces[..] {
-        slot.entries = 1;
-        return ring.push_transfer(user, file, direction, offset, Target::Single(piece, buffer));
+impl IoSlot {
+    /// Queues the I/O's entries.
+    fn push(&mut self, user: u64, ring: &mut Ring) -> Result<(), RingError> {
+        let file = u32::from(self.member.0);
+        self.attempts += 1;
+        self.interrupted = false;
+        self.error = None;
+        self.entries = 1;
+        self.bytes_left = self.transfer.map_or(0, |transfer| transfer.bytes);
+        let Some(Transfer { direction, offset, buffer, .. }) = self.transfer else {
+            return ring.push_flush(user, file);
+        };
+        if let [piece] = self.pieces[..] {
+            return ring.push_transfer(user, file, direction, offset, Target::Single(piece, buffer));
+        }
+        let mut at = offset;
+        self.entries = self.pieces.len().div_ceil(PIECES_PER_ENTRY) as u32;
+        for pieces in self.pieces.chunks(PIECES_PER_ENTRY) {
+            ring.push_transfer(user, file, direction, at, Target::Pieces(pieces))?;
+            at += pieces.iter().map(|piece| piece.bytes as u64).sum::<u64>();
+        }
+        Ok(())
     }
-    let mut at = offset;
-    slot.entries = slot.pieces.len().div_ceil(PIECES_PER_ENTRY) as u32;
-    for pieces in slot.pieces.chunks(PIECES_PER_ENTRY) {
-        ring.push_transfer(user, file, direction, at, Target::Pieces(pieces))?;
-        at += pieces.iter().map(|piece| piece.bytes as u64).sum::<u64>();
+
+    /// How the I/O ended, or `None` if it is to be tried again.
+    fn outcome(&self) -> Option<Result<(), MemberError>> {
+        if let Some(error) = self.error {
+            return Some(Err(error));
+        }
+        if !self.interrupted && self.bytes_left == 0 {
+            return Some(Ok(()));
+        }
+        if self.attempts < ATTEMPTS {
+            return None;
+        }
+        // A transfer that moves too little time and again meets the end of the file: the member was cut behind our
+        // back. One that is interrupted time and again says nothing against the member as a whole.
+        Some(Err(if self.interrupted { MemberError::Medium } else { MemberError::Gone }))
     }
-    Ok(())
 }
 
 /// What an error of the system means for the array. Only errors that say that the device itself is no more make
@@ -209,6 +244,30 @@ fn worse(first: Option<MemberError>, second: MemberError) -> MemberError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_io_is_tried_again_only_when_that_may_help() {
+        let slot = |attempts, interrupted, bytes_left, error| IoSlot {
+            bytes_left,
+            attempts,
+            interrupted,
+            error,
+            ..IoSlot::default()
+        };
+        let rows = [
+            (slot(1, false, 0, None), Some(Ok(()))),
+            (slot(1, true, 512, None), None),
+            (slot(1, true, 0, None), None),
+            (slot(1, false, 512, None), None),
+            (slot(ATTEMPTS, false, 0, None), Some(Ok(()))),
+            (slot(ATTEMPTS, true, 512, None), Some(Err(MemberError::Medium))),
+            (slot(ATTEMPTS, false, 512, None), Some(Err(MemberError::Gone))),
+            (slot(1, true, 512, Some(MemberError::Gone)), Some(Err(MemberError::Gone))),
+        ];
+        for (slot, expected) in rows {
+            assert_eq!(slot.outcome(), expected, "{slot:?}");
+        }
+    }
 
     #[test]
     fn errors_of_the_system_become_errors_of_members() {

@@ -5,13 +5,14 @@
 //! it ready: later writes overwrite blocks in place, so that a run measures writes and not allocation. All zeros
 //! are consistent for every RAID level: the XOR of zeros is zero, and so is Q.
 //!
-//! A file that lacks the mark is never replaced or removed.
+//! A file that lacks the mark is never replaced or removed. An open member is locked (`flock`), so that no two arrays
+//! use it at once.
 
 use crate::error::MembersError;
 use crate::mark::{DATA_OFFSET_BYTES, MARK_BYTES, Mark, MarkState};
 use crate::zero_fill;
 use raidlab_units::{ByteCount, MemberIndex};
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -53,6 +54,13 @@ struct Member {
     path: PathBuf,
     file: File,
     data_bytes: ByteCount,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // A ring that was just closed may hold its files a little longer, and their locks with them.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl Members {
@@ -142,7 +150,8 @@ impl Members {
         let mut outcome = Ok(());
         for member in self.members {
             if let Err(source) = std::fs::remove_file(&member.path) {
-                outcome = outcome.and(Err(MembersError::Io { doing: "remove", path: member.path, source }));
+                outcome =
+                    outcome.and(Err(MembersError::Io { doing: "remove", path: member.path.clone(), source }));
             }
         }
         outcome
@@ -274,12 +283,12 @@ fn clear_the_way(path: &Path, existing: Existing) -> Result<(), MembersError> {
     if !facts.is_file() {
         return Err(MembersError::Foreign { path: path.to_owned() });
     }
-    match read_block(path)? {
-        block if Mark::decode(&block).is_ok() => {
-            std::fs::remove_file(path).map_err(|source| failed("remove", path, source))
-        }
-        _ => Err(MembersError::Foreign { path: path.to_owned() }),
+    let file = File::open(path).map_err(|source| failed("open", path, source))?;
+    if Mark::decode(&read_block(&file, path)?).is_err() {
+        return Err(MembersError::Foreign { path: path.to_owned() });
     }
+    lock(&file, path)?;
+    std::fs::remove_file(path).map_err(|source| failed("remove", path, source))
 }
 
 /// Checks that each filesystem has room for all members that go there.
@@ -317,7 +326,11 @@ fn folder_of(path: &Path) -> &Path {
 fn create_file(path: &Path) -> Result<File, MembersError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::DIRECT;
     match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
-        Ok(descriptor) => Ok(descriptor.into()),
+        Ok(descriptor) => {
+            let file = with_inline_io(descriptor.into());
+            lock(&file, path)?;
+            Ok(file)
+        }
         Err(Errno::EXIST) => Err(MembersError::Exists { path: path.to_owned() }),
         Err(Errno::INVAL) => {
             // The file itself was made before the flag was refused.
@@ -326,6 +339,32 @@ fn create_file(path: &Path) -> Result<File, MembersError> {
         }
         Err(error) => Err(failed("create", path, error.into())),
     }
+}
+
+/// Keeps every other array away from the file as long as it is open here.
+fn lock(file: &File, path: &Path) -> Result<(), MembersError> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        // A filesystem without locks can't keep anybody away, which is no reason not to work on it.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(MembersError::InUse { path: path.to_owned() }),
+        Err(error) => Err(failed("lock", path, error.into())),
+    }
+}
+
+/// Has `io_uring` do the I/O of a file in memory at once. It can't know that such I/O never waits, so it hands each to
+/// a worker thread, which costs more than the I/O itself; files on devices are not concerned. Where the flag can't be
+/// set, I/O is only slower.
+fn with_inline_io(file: File) -> File {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    let in_memory = rustix::fs::fstatfs(&file).is_ok_and(|facts| facts.f_type as u64 == TMPFS_MAGIC);
+    if in_memory {
+        let flags = rustix::fs::fcntl_getfl(&file);
+        let set = flags.and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | OFlags::NONBLOCK));
+        if let Err(error) = set {
+            tracing::debug!(%error, "I/O of files in memory goes through worker threads");
+        }
+    }
+    file
 }
 
 /// Allocates all of a member's blocks. Where the filesystem can't do that ahead, writing the zeros does.
@@ -353,9 +392,8 @@ pub(crate) fn failed(doing: &'static str, path: &Path, source: io::Error) -> Mem
 }
 
 /// Reads the first [`MARK_BYTES`] of a file, or what there is of them.
-fn read_block(path: &Path) -> Result<Vec<u8>, MembersError> {
+fn read_block(file: &File, path: &Path) -> Result<Vec<u8>, MembersError> {
     use std::io::Read;
-    let file = File::open(path).map_err(|source| failed("open", path, source))?;
     let mut block = Vec::with_capacity(MARK_BYTES);
     file.take(MARK_BYTES as u64).read_to_end(&mut block).map_err(|source| failed("read", path, source))?;
     Ok(block)
@@ -364,7 +402,8 @@ fn read_block(path: &Path) -> Result<Vec<u8>, MembersError> {
 /// Reads the mark of a member that is whole.
 fn read_mark(path: &Path) -> Result<Mark, MembersError> {
     let refuse = |reason| MembersError::NotAMember { path: path.to_owned(), reason };
-    let mark = Mark::decode(&read_block(path)?).map_err(refuse)?;
+    let file = File::open(path).map_err(|source| failed("open", path, source))?;
+    let mark = Mark::decode(&read_block(&file, path)?).map_err(refuse)?;
     if mark.state == MarkState::BeingMade {
         return Err(refuse("its creation was interrupted; create the members again"));
     }
@@ -372,12 +411,13 @@ fn read_mark(path: &Path) -> Result<Mark, MembersError> {
 }
 
 fn open_member(path: &Path, mark: &Mark) -> Result<Member, MembersError> {
-    let file: File =
-        match rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty()) {
-            Ok(descriptor) => descriptor.into(),
-            Err(Errno::INVAL) => return Err(MembersError::NoDirectIo { path: path.to_owned() }),
-            Err(error) => return Err(failed("open", path, error.into())),
-        };
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(descriptor) => with_inline_io(descriptor.into()),
+        Err(Errno::INVAL) => return Err(MembersError::NoDirectIo { path: path.to_owned() }),
+        Err(error) => return Err(failed("open", path, error.into())),
+    };
+    lock(&file, path)?;
     let facts = file.metadata().map_err(|source| failed("look at", path, source))?;
     let (found, expected) = (ByteCount(facts.len()), mark.data_bytes + ByteCount(DATA_OFFSET_BYTES));
     if found != expected {

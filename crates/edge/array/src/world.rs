@@ -172,17 +172,19 @@ impl ArrayWorld {
     /// failing ring.
     pub fn drain(&mut self, cancel: &AtomicBool) -> Result<NanoSpan, ArrayError> {
         let start = self.now();
-        let mut flush = ScriptHost::new(vec![ScriptOp::Flush], self.block_size, 1);
-        self.serve(&mut flush, cancel)?;
-        for result in flush.into_results().into_iter().flatten() {
-            result.map_err(ArrayError::DrainFailed)?;
-        }
+        self.controller.handle_destage_all(start);
+        self.run_actions(start)?;
         while !self.controller.is_idle() {
             if cancel.load(Ordering::Relaxed) {
                 return Err(ArrayError::Cancelled);
             }
             self.wait(self.now(), Nanos::FAR_FUTURE)?;
             self.take_in_members()?;
+        }
+        let mut flush = ScriptHost::new(vec![ScriptOp::Flush], self.block_size, 1);
+        self.serve(&mut flush, cancel)?;
+        for result in flush.into_results().into_iter().flatten() {
+            result.map_err(ArrayError::DrainFailed)?;
         }
         Ok(self.now() - start)
     }
@@ -244,7 +246,7 @@ impl ArrayWorld {
     /// Hands the controller the ends of member I/Os and the timers that are due, and does what follows.
     fn take_in_members(&mut self) -> Result<(), RingError> {
         let now = self.now();
-        self.members.reap(&mut self.ended);
+        self.members.reap(&mut self.ended)?;
         for (id, result) in self.ended.drain(..) {
             self.controller.handle_member_completion(now, id, result);
         }

@@ -185,3 +185,16 @@ fn a_member_whose_creation_was_interrupted_is_not_opened_but_can_be_replaced() {
     create(&paths, &REPLACE).expect("an unfinished member is replaced");
     Members::open(&paths).expect("the new one is whole");
 }
+
+#[test]
+fn a_member_in_use_is_neither_opened_nor_replaced() {
+    let folder = folder();
+    let paths = Members::paths_in(folder.path(), 2);
+    let members = create(&paths, &REFUSE).expect("members can be made");
+    assert!(matches!(Members::open(&paths), Err(MembersError::InUse { path }) if path == paths[0]));
+    assert!(matches!(create(&paths, &REPLACE), Err(MembersError::InUse { path }) if path == paths[0]));
+    assert!(paths.iter().all(|path| path.exists()));
+    drop(members);
+    drop(Members::open(&paths).expect("they are free again"));
+    create(&paths, &REPLACE).expect("and can be replaced");
+}

@@ -235,12 +235,18 @@ impl Engine for FakeEngine {
         self.ios[io.slot as usize] = io;
         self.queue.push(io.slot);
     }
+    fn flush(&mut self) -> Result<(), Errno> {
+        Ok(())
+    }
     fn reap(&mut self, _at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
         let Some(slot) = self.queue.pop() else { return Ok(()) };
         self.served += 1;
         let failure = self.served.is_multiple_of(self.fail_every).then_some(FailureCause::Errno(Errno::IO));
         done.push(Completion { slot, failure });
         Ok(())
+    }
+    fn iodepth_max(&self) -> u32 {
+        self.ios.len() as u32
     }
     fn in_flight(&self) -> u32 {
         self.queue.len() as u32

@@ -2,22 +2,52 @@
 //!
 //! A read that goes on where a segment ends makes that segment longer; any other read takes over the segment that was
 //! used longest ago. A segment never holds more than its share of the memory: as its end moves on, so does its start.
-//! Invariant: `start <= end <= start + segment_sectors`; an empty segment has `start == end`.
+//! An empty segment has no length. Invariants: `sectors <= segment_sectors`; `by_use` names each segment once.
+//!
+//! Every read searches all segments and almost always in vain, so the tests are written as one unsigned comparison
+//! each: its outcome is nearly always the same, which branch prediction rewards.
 
-/// The segments; sector numbers are plain for speed of search.
+/// One run of sectors; numbers are plain for speed of search.
+#[derive(Clone, Copy, Debug, Default)]
+struct Segment {
+    start: u64,
+    sectors: u64,
+}
+
+impl Segment {
+    /// Whether it holds `sector`.
+    #[inline]
+    fn holds(&self, sector: u64) -> bool {
+        sector.wrapping_sub(self.start) < self.sectors
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.sectors
+    }
+
+    /// Whether it holds `sector`, or would with one sector more.
+    #[inline]
+    fn reaches(&self, sector: u64) -> bool {
+        sector.wrapping_sub(self.start) <= self.sectors && self.sectors > 0
+    }
+}
+
+/// All segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Segments {
-    start: Vec<u64>,
-    end: Vec<u64>,
-    used: Vec<u64>,
-    uses: u64,
+    all: Vec<Segment>,
+    /// Their indices, from the one used longest ago to the one used last.
+    by_use: Vec<u32>,
     segment_sectors: u64,
 }
 
 impl Segments {
     pub(crate) fn new(segments: u32, segment_sectors: u64) -> Self {
-        let none = vec![0; segments as usize];
-        Self { start: none.clone(), end: none.clone(), used: none, uses: 0, segment_sectors }
+        Self {
+            all: vec![Segment::default(); segments as usize],
+            by_use: (0..segments).collect(),
+            segment_sectors,
+        }
     }
 
     /// Sectors that a segment can hold.
@@ -27,30 +57,31 @@ impl Segments {
 
     /// First sector not in the segment.
     pub(crate) fn end_of(&self, segment: usize) -> u64 {
-        self.end[segment]
+        self.all[segment].end()
     }
 
-    /// The segment that holds all of `start..end`.
+    /// Whether all of `start..end` is in one segment, which then counts as used.
     #[inline]
-    pub(crate) fn holding(&mut self, start: u64, end: u64) -> Option<usize> {
-        let found = (0..self.start.len()).find(|i| self.start[*i] <= start && end <= self.end[*i])?;
-        self.touch(found);
-        Some(found)
+    pub(crate) fn hit(&mut self, start: u64, end: u64) -> bool {
+        let found = self.all.iter().position(|segment| segment.holds(start) && end <= segment.end());
+        if let Some(segment) = found {
+            self.touch(segment);
+        }
+        found.is_some()
     }
 
-    /// Whether the segment holds `start`, or would with one more sector.
-    pub(crate) fn reaches(&self, segment: usize, start: u64) -> bool {
-        self.start[segment] < self.end[segment] && self.start[segment] <= start && start <= self.end[segment]
+    /// Whether the segment holds `sector`, or would with one sector more.
+    pub(crate) fn reaches(&self, segment: usize, sector: u64) -> bool {
+        self.all[segment].reaches(sector)
     }
 
     /// Puts a read of `start..end` into a segment and returns which.
     #[inline]
     pub(crate) fn fill(&mut self, start: u64, end: u64) -> usize {
-        let follows = (0..self.end.len()).find(|i| self.reaches(*i, start));
-        let segment = follows.unwrap_or_else(|| self.longest_unused());
+        let follows = self.all.iter().position(|segment| segment.reaches(start));
+        let segment = follows.unwrap_or(self.by_use[0] as usize);
         if follows.is_none() {
-            self.start[segment] = start;
-            self.end[segment] = start;
+            self.all[segment] = Segment { start, sectors: 0 };
         }
         self.extend(segment, end);
         self.touch(segment);
@@ -59,26 +90,27 @@ impl Segments {
 
     /// Moves the end of a segment on to `end`, and its start too if it would hold too much.
     pub(crate) fn extend(&mut self, segment: usize, end: u64) {
-        self.end[segment] = self.end[segment].max(end);
-        self.start[segment] = self.start[segment].max(self.end[segment].saturating_sub(self.segment_sectors));
+        let segment = &mut self.all[segment];
+        let end = end.max(segment.end());
+        segment.start = segment.start.max(end.saturating_sub(self.segment_sectors));
+        segment.sectors = end - segment.start;
     }
 
     /// Empties the segments that hold a part of `start..end`, which is being written.
+    #[inline]
     pub(crate) fn forget(&mut self, start: u64, end: u64) {
-        for i in 0..self.start.len() {
-            if self.start[i] < end && start < self.end[i] {
-                self.end[i] = self.start[i];
+        for segment in &mut self.all {
+            if segment.holds(start) || (segment.start.wrapping_sub(start) < end - start) {
+                segment.sectors = 0;
             }
         }
     }
 
+    #[inline]
     fn touch(&mut self, segment: usize) {
-        self.uses += 1;
-        self.used[segment] = self.uses;
-    }
-
-    fn longest_unused(&self) -> usize {
-        (0..self.used.len()).min_by_key(|i| self.used[*i]).expect("there is at least one segment")
+        let place = self.by_use.iter().position(|other| *other as usize == segment).expect("named once");
+        self.by_use.copy_within(place + 1.., place);
+        *self.by_use.last_mut().expect("there is at least one segment") = segment as u32;
     }
 }
 
@@ -93,10 +125,10 @@ mod tests {
         let second = segments.fill(1000, 1010);
         assert_ne!(first, second);
         assert_eq!(segments.fill(60, 120), first);
-        assert_eq!(segments.holding(0, 10), None, "the start has moved on to 20");
-        assert_eq!(segments.holding(20, 120), Some(first));
+        assert!(!segments.hit(0, 10), "the start has moved on to 20");
+        assert!(segments.hit(20, 120));
         assert_eq!(segments.fill(5000, 5001), second, "the other one was used last");
-        assert_eq!(segments.holding(1000, 1010), None);
+        assert!(!segments.hit(1000, 1010));
     }
 
     #[test]
@@ -106,7 +138,7 @@ mod tests {
             let mut segments = Segments::new(1, 100);
             segments.fill(10, 100);
             segments.forget(start, end);
-            assert_eq!(segments.holding(20, 30).is_some(), kept, "write of {start}..{end}");
+            assert_eq!(segments.hit(20, 30), kept, "write of {start}..{end}");
         }
     }
 }

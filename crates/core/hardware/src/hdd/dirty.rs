@@ -71,10 +71,15 @@ impl WriteCache {
 
     /// Whether destaging must not wait for an idle arm: a flush or a write waits, or little room is left.
     pub(crate) fn is_pressed(&self) -> bool {
-        !self.flushes.is_empty()
+        self.is_flushing()
             || !self.blocked.is_empty()
             || self.extents >= self.extents_max - self.extents_max / 4
             || self.sectors >= self.sectors_max - self.sectors_max / 4
+    }
+
+    /// Whether a flush waits for an extent.
+    pub(crate) fn is_flushing(&self) -> bool {
+        !self.flushes.is_empty()
     }
 
     /// Counts a new extent and returns its epoch.

@@ -14,7 +14,7 @@ use super::buffer::Segments;
 use super::dirty::{BlockedWrite, WriteCache};
 use super::geometry::{Geometry, Place};
 use super::model::HardDriveModel;
-use super::schedule::{Arm, ArmPosition, Schedule};
+use super::schedule::{Ages, Arm, ArmPosition, Choice, Schedule};
 use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, Sector, SectorCount};
 use crate::link::{LinkModel, Server};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
@@ -199,7 +199,7 @@ impl HardDrive {
         let (mut start, end) = (request.start.0, request.start.0 + request.sectors.0);
         let host_bytes = request.sectors.bytes();
         self.note_read_ahead(now);
-        if self.segments.holding(start, end).is_some() || self.is_dirty(start, end) {
+        if self.segments.hit(start, end) || self.is_dirty(start, end) {
             let sent = self.interface.serve(decoded, self.link.transfer_time(host_bytes));
             self.reply(sent, request.id);
             self.read_further(now, end);
@@ -211,7 +211,8 @@ impl HardDrive {
             start = self.segments.end_of(ahead.segment).max(start);
             if start < ahead.limit {
                 let place = self.geometry.place(Sector(start));
-                let job = Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived: decoded };
+                let job =
+                    Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived: decoded };
                 self.ahead = None;
                 let turns = place.turn - ahead.from_turn;
                 self.run(now, ahead.since + self.geometry.time_of(turns), job);
@@ -263,42 +264,57 @@ impl HardDrive {
 
     /// Takes a write into the cache, if there is room.
     fn store(&mut self, now: Nanos, write: BlockedWrite) -> bool {
-        let end = write.start + write.sectors;
-        let longest = self.segments.segment_sectors();
-        let extents = self.destage_jobs.jobs();
-        let grows = |extent: &Job| extent.start + extent.sectors == write.start && extent.sectors + write.sectors <= longest;
-        if extents.iter().any(|extent| extent.start <= write.start && end <= extent.start + extent.sectors) {
-            // The new data replaces what was there and not yet written.
-        } else if let Some(index) = extents.iter().position(grows).filter(|_| self.cache.has_memory(write.sectors)) {
-            let extent = self.destage_jobs.job_mut(index);
-            extent.sectors += write.sectors;
-            extent.arrived = write.arrived;
-            self.cache.grow_extent(write.sectors);
-        } else if self.cache.has_room(write.sectors) {
-            let kind = JobKind::Destage { epoch: self.cache.add_extent(write.sectors) };
-            let place = self.geometry.place(Sector(write.start));
-            let job = Job {
-                kind,
-                start: write.start,
-                sectors: write.sectors,
-                host_bytes: ByteCount::ZERO,
-                place,
-                ready: write.arrived,
-                arrived: write.arrived,
-            };
-            self.destage_jobs.push(&self.arm, &self.geometry, now, &place, true, job);
-        } else {
-            return false;
+        match self.meeting_extent(&write) {
+            Some((_, 0)) => {} // The new data replaces what was there and not yet written.
+            Some((index, more)) if self.cache.has_memory(more) => {
+                let extent = self.destage_jobs.job_mut(index);
+                extent.sectors += more;
+                extent.arrived = write.arrived;
+                self.cache.grow_extent(more);
+            }
+            _ if self.cache.has_room(write.sectors) => self.add_extent(now, &write),
+            _ => return false,
         }
         self.reply(write.arrived.max(now), write.id);
         true
     }
 
+    /// The dirty extent in which `write` starts or which it continues, and by how many sectors it would grow.
+    fn meeting_extent(&self, write: &BlockedWrite) -> Option<(usize, u64)> {
+        let extents = self.destage_jobs.jobs();
+        let index =
+            extents.iter().position(|extent| write.start.wrapping_sub(extent.start) <= extent.sectors)?;
+        let extent = &extents[index];
+        let sectors = (write.start + write.sectors - extent.start).max(extent.sectors);
+        (sectors <= self.segments.segment_sectors().max(extent.sectors))
+            .then(|| (index, sectors - extent.sectors))
+    }
+
+    fn add_extent(&mut self, now: Nanos, write: &BlockedWrite) {
+        let place = self.geometry.place(Sector(write.start));
+        let job = Job {
+            kind: JobKind::Destage { epoch: self.cache.add_extent(write.sectors) },
+            start: write.start,
+            sectors: write.sectors,
+            host_bytes: ByteCount::ZERO,
+            place,
+            ready: write.arrived,
+            arrived: write.arrived,
+        };
+        self.destage_jobs.push(&self.arm, &self.geometry, now, &place, true, job);
+    }
+
     /// Whether the write cache holds all of `start..end` in one extent.
     fn is_dirty(&self, start: u64, end: u64) -> bool {
-        let holds = |extent: &Job| extent.start <= start && end <= extent.start + extent.sectors;
-        let running = self.running.filter(|running| matches!(running.job.kind, JobKind::Destage { .. }));
-        running.is_some_and(|running| holds(&running.job)) || self.destage_jobs.jobs().iter().any(holds)
+        if self.cache.is_clean() {
+            return false;
+        }
+        let holds = |extent: &Job| {
+            start.wrapping_sub(extent.start) < extent.sectors && end <= extent.start + extent.sectors
+        };
+        let running = self.running.as_ref().map(|running| &running.job);
+        let destaging = running.filter(|job| matches!(job.kind, JobKind::Destage { .. }));
+        destaging.is_some_and(holds) || self.destage_jobs.jobs().iter().any(holds)
     }
 
     /// Gives the idle arm its next job; it can set out at `earliest`.
@@ -308,12 +324,9 @@ impl HardDrive {
         }
         self.stop_read_ahead(now);
         let begin = earliest.max(self.arm_free);
-        let host = self.host_jobs.choose(&self.arm, &self.geometry, self.position, begin);
-        let destage = if host.is_none() || self.cache.is_pressed() {
-            self.destage_jobs.choose(&self.arm, &self.geometry, self.position, begin)
-        } else {
-            None
-        };
+        let host = self.host_jobs.choose(&self.arm, &self.geometry, self.position, begin, Ages::Count);
+        let destage =
+            if host.is_none() || self.cache.is_pressed() { self.choose_destage(begin) } else { None };
         let job = match (host, destage) {
             (Some(host), Some(destage)) if destage.cost < host.cost => self.destage_jobs.take(destage.index),
             (Some(host), _) => self.host_jobs.take(host.index),
@@ -322,13 +335,27 @@ impl HardDrive {
         };
         let begin = begin.max(job.ready);
         let write = !matches!(job.kind, JobKind::Read { .. });
-        let reach = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
-        self.run(now, begin + self.geometry.time_of(reach), job);
+        let media_start = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
+        self.run(now, media_start, job);
+    }
+
+    /// The best dirty extent, at a cost that can be compared with that of a command.
+    ///
+    /// An extent's own age counts only while a flush waits for it, for its write was acknowledged long ago. A write
+    /// that waits for room waits for any of them alike.
+    fn choose_destage(&mut self, begin: Nanos) -> Option<Choice> {
+        let ages = if self.cache.is_flushing() { Ages::Count } else { Ages::Ignore };
+        let mut choice = self.destage_jobs.choose(&self.arm, &self.geometry, self.position, begin, ages)?;
+        if let Some(write) = self.cache.blocked.front() {
+            choice.cost -= self.arm.discount_between(&self.geometry, write.arrived.min(begin), begin);
+        }
+        Some(choice)
     }
 
     /// Starts `job`, whose first sector passes under its head at `media_start`.
     fn run(&mut self, now: Nanos, media_start: Nanos, job: Job) {
-        let (turns, cylinder, head) = self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors));
+        let (turns, cylinder, head) =
+            self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors));
         let media_end = media_start + self.geometry.time_of(turns);
         self.position = ArmPosition { cylinder, head };
         let done = if let JobKind::Read { .. } = job.kind {
@@ -407,7 +434,9 @@ impl HardDrive {
 
     /// Lets the arm read on behind a hit that ends at `end`: half a segment is to be ahead of the host at any time.
     fn read_further(&mut self, now: Nanos, end: u64) {
-        let Some(ahead) = self.ahead.filter(|ahead| self.segments.reaches(ahead.segment, end)) else { return };
+        let Some(ahead) = self.ahead.filter(|ahead| self.segments.reaches(ahead.segment, end)) else {
+            return;
+        };
         let read_to = self.segments.end_of(ahead.segment);
         let half = self.segments.segment_sectors() / 2;
         let limit = (end + 2 * half).min(self.capacity);
@@ -419,8 +448,8 @@ impl HardDrive {
             // It has stopped, and has to wait for the next sector to come round.
             let place = self.geometry.place(Sector(read_to));
             let here = ArmPosition { cylinder: place.cylinder, head: place.head };
-            let reach = self.arm.reach(&self.geometry, here, now, &place, false);
-            self.start_read_ahead(ahead.segment, read_to, now + self.geometry.time_of(reach));
+            let since = self.arm.reach(&self.geometry, here, now, &place, false);
+            self.start_read_ahead(ahead.segment, read_to, since);
         }
     }
 

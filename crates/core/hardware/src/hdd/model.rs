@@ -30,7 +30,7 @@ pub struct MechanicsModel {
     pub outer_rate: BytesPerSec,
     /// The same on the innermost zone.
     pub inner_rate: BytesPerSec,
-    /// Time to change to another head of the same cylinder, settling included.
+    /// Time to change to another head of the same cylinder, settling for a write included.
     pub head_switch: NanoSpan,
     /// Seek times of reads.
     pub seek_read: SeekAnchors,
@@ -95,6 +95,12 @@ impl HardDriveModel {
             SeekCurve::fit(&anchors, geometry.cylinders())
                 .map_err(|error| root.unsound(format!("mechanics.seek_{op}: {error}")))?;
         }
+        if model.firmware.positioning_margin > geometry.skew_margin() {
+            let most = geometry.skew_margin();
+            return Err(root.unsound(format!(
+                "firmware.positioning_margin must be at most {most}, by which a track starts later than its head is ready"
+            )));
+        }
         Ok(model)
     }
 }
@@ -138,7 +144,9 @@ impl BufferModel {
             write_extents: section.figure("write_extents")?,
         };
         if buffer.segments == 0 || buffer.size.0 / u64::from(buffer.segments) < 4096 {
-            return Err(section.bad_value("segments", "at least 1, and each segment at least 4 KiB of the size"));
+            return Err(
+                section.bad_value("segments", "at least 1, and each segment at least 4 KiB of the size")
+            );
         }
         if buffer.write_extents == 0 {
             return Err(section.bad_value("write_extents", "at least 1"));

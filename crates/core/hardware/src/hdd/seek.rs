@@ -75,7 +75,11 @@ impl SeekCurve {
 
     /// What this curve takes more than `other`.
     pub(crate) fn less(&self, other: &Self) -> Self {
-        Self { root: self.root - other.root, line: self.line - other.line, settle: self.settle - other.settle }
+        Self {
+            root: self.root - other.root,
+            line: self.line - other.line,
+            settle: self.settle - other.settle,
+        }
     }
 }
 
@@ -116,7 +120,10 @@ mod tests {
     fn means_equal_the_plain_sums() {
         for cylinders in [3, 4, 10, 1000, 84_000] {
             let (fast, slow) = (mean_terms(cylinders), slow_mean_terms(cylinders));
-            assert!((fast.0 - slow.0).abs() < 0.01 * slow.0.min(1.0), "{cylinders}: {fast:?} is not {slow:?}");
+            assert!(
+                (fast.0 - slow.0).abs() < 0.01 * slow.0.min(1.0),
+                "{cylinders}: {fast:?} is not {slow:?}"
+            );
             assert!((fast.1 - slow.1).abs() < 1e-6 * slow.1, "{cylinders}: {fast:?} is not {slow:?}");
         }
     }
@@ -135,9 +142,8 @@ mod tests {
             assert!(close(time_ns(1), single), "single track of {single} us");
             assert!(close(time_ns(cylinders - 1), full), "full stroke of {full} us");
             let n = f64::from(cylinders);
-            let mean: f64 = (1..cylinders)
-                .map(|d| time_ns(d) * (n - f64::from(d)) * 2.0 / (n * (n - 1.0)))
-                .sum();
+            let mean: f64 =
+                (1..cylinders).map(|d| time_ns(d) * (n - f64::from(d)) * 2.0 / (n * (n - 1.0))).sum();
             assert!(close(mean, average), "average of {average} us, got {mean} ns");
         }
     }

@@ -12,7 +12,7 @@ use raidlab_controller::{
     HostRequest, HostTag, IoPolicy, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, ReadPolicy,
     WritePolicy,
 };
-use raidlab_raid::{Layout, LayoutSpec, StripUnit, build_layout};
+use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub const MEMBER_BYTES: u64 = 1 << 20;
 /// A small array: strips of 16 KiB, so that a member holds 64 of them.
 pub fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConfig {
     ArrayConfig {
-        level: level.to_owned(),
+        level: level.parse().expect("a level"),
         members,
         strip_size: ByteCount::from_kib(16),
         block_size: BLOCK,
@@ -221,18 +221,6 @@ pub fn multiply(mut a: u8, mut b: u8) -> u8 {
     product
 }
 
-/// The layout of `config`.
-pub fn layout(config: &ArrayConfig) -> Box<dyn Layout> {
-    let blocks = |bytes| BLOCK.blocks_in(bytes).expect("whole blocks");
-    build_layout(&LayoutSpec {
-        level: config.level.parse().expect("a level"),
-        members: config.members,
-        strip_blocks: blocks(config.strip_size),
-        member_blocks: blocks(config.member_size),
-    })
-    .expect("a layout")
-}
-
 /// Reads the data areas of the member files in `folder`.
 pub fn data_areas(folder: &Path, config: &ArrayConfig) -> Vec<Vec<u8>> {
     let read = |path: &std::path::PathBuf| {
@@ -244,7 +232,7 @@ pub fn data_areas(folder: &Path, config: &ArrayConfig) -> Vec<Vec<u8>> {
 
 /// Asserts that all redundancy on the members is what the data calls for, and that the data is `volume`.
 pub fn check_redundancy(config: &ArrayConfig, areas: &[Vec<u8>], volume: &[u8]) {
-    let layout = layout(config);
+    let layout = config.layout().expect("a valid configuration");
     let shape = layout.shape();
     let strip_bytes = BLOCK.bytes_of(shape.strip_blocks).get() as usize;
     let strip_at = |stripe: u64, unit: StripUnit| {

@@ -81,14 +81,23 @@ pub trait Engine {
     /// Its name, for results.
     fn name(&self) -> &'static str;
 
-    /// Takes `io` in; it is under way at the latest with the next [`Engine::reap`]. Its slot must be free.
+    /// Takes `io` in; it is under way with the next [`Engine::flush`] or [`Engine::reap`]. Its slot must be free.
     fn submit(&mut self, io: DriverIo);
+
+    /// Puts all that was taken in under way, without waiting for any of it.
+    ///
+    /// # Errors
+    /// What the system answers if it takes nothing at all; what it can't take for the moment goes with the next call.
+    fn flush(&mut self) -> Result<(), Errno>;
 
     /// Waits until a request ended or `at_most` is over, and appends those that ended to `done`.
     ///
     /// # Errors
     /// What the system answers if it can't be waited for at all; failed requests are completions.
     fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno>;
+
+    /// The most requests that it can have in flight.
+    fn iodepth_max(&self) -> u32;
 
     /// Requests taken in that did not end yet.
     fn in_flight(&self) -> u32;

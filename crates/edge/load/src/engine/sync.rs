@@ -74,6 +74,11 @@ impl Engine for SyncEngine<'_> {
         self.waiting = true;
     }
 
+    /// There is nothing to put under way: the request is done when it is waited for.
+    fn flush(&mut self) -> Result<(), Errno> {
+        Ok(())
+    }
+
     fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
         if !self.waiting {
             std::thread::sleep(Duration::from_nanos(at_most.get()));
@@ -83,6 +88,10 @@ impl Engine for SyncEngine<'_> {
         self.waiting = false;
         done.push(Completion { slot: self.io.slot, failure });
         Ok(())
+    }
+
+    fn iodepth_max(&self) -> u32 {
+        1
     }
 
     fn in_flight(&self) -> u32 {

@@ -158,22 +158,6 @@ impl<'a> UringEngine<'a> {
         }
     }
 
-    /// Submits what is queued and waits until a request ended or the time is over.
-    #[inline]
-    fn enter(&self, at_most: NanoSpan) -> Result<(), Errno> {
-        let limit = Timespec::from(Duration::from_nanos(at_most.get()));
-        let args = SubmitArgs::new().timespec(&limit);
-        match self.ring.submitter().submit_with_args(1, &args) {
-            Ok(_) => Ok(()),
-            // The time is over, a signal came, or the kernel is short of something for a moment: in each case
-            // there may be completions, and the caller comes again for the rest.
-            Err(error) => match errno_of(&error) {
-                Errno::TIME | Errno::INTR | Errno::AGAIN | Errno::BUSY => Ok(()),
-                errno => Err(errno),
-            },
-        }
-    }
-
     /// Takes in what the kernel says of the request in `slot`. Returns its completion unless it goes on.
     #[inline]
     fn judge(&mut self, slot: u32, result: i32) -> Option<Completion> {
@@ -224,8 +208,15 @@ impl Engine for UringEngine<'_> {
     }
 
     #[inline]
+    fn flush(&mut self) -> Result<(), Errno> {
+        unless_momentary(self.ring.submit())
+    }
+
+    #[inline]
     fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
-        self.enter(at_most)?;
+        let limit = Timespec::from(Duration::from_nanos(at_most.get()));
+        let args = SubmitArgs::new().timespec(&limit);
+        unless_momentary(self.ring.submitter().submit_with_args(1, &args))?;
         loop {
             let next = self.ring.completion().next();
             let Some(entry) = next else { return Ok(()) };
@@ -234,6 +225,10 @@ impl Engine for UringEngine<'_> {
                 done.push(completion);
             }
         }
+    }
+
+    fn iodepth_max(&self) -> u32 {
+        self.slots.len() as u32
     }
 
     fn in_flight(&self) -> u32 {
@@ -257,7 +252,27 @@ impl Drop for UringEngine<'_> {
     fn drop(&mut self) {
         if self.in_flight > 0 {
             self.memory.leak();
+            return;
         }
+        // The kernel takes a ring down some time after it was closed. A file that is registered until then keeps a
+        // device claimed, and the next to open it would be refused.
+        if matches!(self.destination, Destination::Registered) {
+            let unregistered = self.ring.submitter().unregister_files();
+            debug_assert!(unregistered.is_ok(), "a registered file can be unregistered");
+        }
+    }
+}
+
+/// Lets pass what is no failure: the time is over, a signal came, or the kernel is short of something for a moment.
+/// In each case there may be completions, and the next call submits the rest.
+#[inline]
+fn unless_momentary(entered: io::Result<usize>) -> Result<(), Errno> {
+    match entered {
+        Ok(_) => Ok(()),
+        Err(error) => match errno_of(&error) {
+            Errno::TIME | Errno::INTR | Errno::AGAIN | Errno::BUSY => Ok(()),
+            errno => Err(errno),
+        },
     }
 }
 

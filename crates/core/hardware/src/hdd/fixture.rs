@@ -1,4 +1,4 @@
-//! What a whole drive does, against its data sheet.
+//! A drive for the unit tests of this module; what whole drives do is tested in `tests/drives.rs`.
 
 use super::model::HardDriveModel;
 use crate::catalog::Catalog;
