@@ -99,7 +99,7 @@ fn measure_lays_a_file_out_and_refuses_to_write_over_data() {
     let bench = Bench::new();
     let quick = ["--ramp", "5ms", "--run", "20ms", "--json"];
     let measure = |args: &[&str]| bench.run(&[&["measure", "file"], args, &quick].concat());
-    measure(&["--workload", "database"]).assert(1, &["'file'", "--size"]);
+    measure(&["--workload", "database"]).assert(2, &["'file'", "--size"]);
     let ended = measure(&["--workload", "database,streaming", "--iodepth", "1,4", "--size", "4MiB"]);
     ended.assert(0, &[]);
     assert_eq!(ended.json()["runs"].as_array().map(Vec::len), Some(4));

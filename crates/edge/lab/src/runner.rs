@@ -25,7 +25,7 @@ use crate::worlds::simulated::{SimulatedError, run_simulated};
 use pace::Pace;
 use raidlab_array::{Members, MembersError};
 use raidlab_hardware::{Catalog, CatalogError};
-use raidlab_load::{LoadOptions, TargetOptions};
+use raidlab_load::LayOut;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
 use std::num::NonZeroUsize;
@@ -271,17 +271,11 @@ impl Runner<'_> {
         let folder = section.path.parent().unwrap_or(Path::new("."));
         let _scratch = ScratchFolder::make(folder)?;
         let environment = self.look_around(&section.path);
-        let target = TargetOptions {
-            lay_out: Some(section.size),
-            direct: section.direct,
-            may_write: true,
-            destroy_data: None,
-        };
+        let order = LayOut { bytes: section.size, seed: self.seed, destroy_data: None };
         let observer = &mut *self.recorder.observer;
         let mut prepare =
             |written, total| observer.observe(StudyEvent::Preparing { what: &label, written, total });
-        let opened =
-            FileBench::open(&section.path, &target, LoadOptions::default(), self.cancel, &mut prepare);
+        let opened = FileBench::lay_out(&section.path, &order, section.direct, self.cancel, &mut prepare);
         let mut bench = match opened {
             Err(error) if error.is_cancelled() => return Ok(Flow::Cancelled),
             bench => bench.map_err(failed)?,

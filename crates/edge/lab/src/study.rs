@@ -97,7 +97,7 @@ pub enum StudyFileError {
         line: usize,
         /// The part.
         #[source]
-        part: CatalogError,
+        part: Box<CatalogError>,
     },
     /// No workload has the name.
     #[error("{file}:{line}: {lookup}")]

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long, short, value_delimiter = ',', required = true, value_name = "NAME,...")]
     workload: Vec<String>,
     /// Requests in flight: a number, a list 1,8,64, or a range 1..64 that doubles
-    #[arg(long, alias = "queue-depth", default_value = "1", value_name = "N,...")]
+    #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
     iodepth: Iodepths,
     /// Length of each measured window
     #[arg(long, default_value = "5s", value_name = "TIME")]
@@ -114,10 +114,9 @@ fn measure(
 }
 
 fn failure(error: FileError, args: &Args) -> Failure {
-    let is_refused = matches!(error, FileError::Load(raidlab_load::LoadError::Safety(_)));
-    let failure = if is_refused { Failure::input(error) } else { Failure::run(error) };
     if args.size.is_none() && !args.target.exists() {
-        return failure.with_hint("give --size to have a test file laid out there");
+        return Failure::input(error).with_hint("give --size to have a test file laid out there");
     }
-    failure
+    let is_refused = matches!(error, FileError::Load(raidlab_load::LoadError::Safety(_)));
+    if is_refused { Failure::input(error) } else { Failure::run(error) }
 }

@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
 use raidlab_hardware::Catalog;
 use raidlab_lab::worlds::simulated::run_simulated;
-use raidlab_lab::{ArrayFile, Bound, CacheSettings, Load, LoadPlan};
+use raidlab_lab::{ArrayFile, ArrayFileError, Bound, CacheSettings, Load, LoadPlan};
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, NanoSpan};
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, short, value_delimiter = ',', required = true, value_name = "NAME,...")]
     workload: Vec<String>,
     /// Requests in flight: a number, a list 1,8,64, or a range 1..64 that doubles
-    #[arg(long, alias = "queue-depth", default_value = "1", value_name = "N,...")]
+    #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
     iodepth: Iodepths,
     /// Length of each measured window, in virtual time
     #[arg(long, default_value = "20s", value_name = "TIME")]
@@ -89,9 +89,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         None => args.hardware.describe(),
     };
     let catalog = Catalog::builtin();
-    let (models, array) = description
-        .resolve(&catalog)
-        .map_err(|error| Failure::input(error).with_hint("'raidlab catalog' lists the hardware"))?;
+    let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
     let plan = LoadPlan {
         workloads: workloads(&args.workload)?,
         iodepths: args.iodepth.0.clone(),
@@ -108,6 +106,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     progress.end();
     conclude_runs(&results, &args.bound, false, output)
+}
+
+fn bad_array(error: ArrayFileError) -> Failure {
+    let is_unknown = matches!(error, ArrayFileError::UnknownPart(_));
+    let failure = Failure::input(error);
+    if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }
 }
 
 impl HardwareArgs {

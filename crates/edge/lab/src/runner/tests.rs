@@ -145,3 +145,27 @@ fn a_file_in_the_way_stays_and_is_named() {
     assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
     assert_eq!(watcher.finished.len(), 4, "the runs before it are kept");
 }
+
+#[test]
+fn a_test_file_that_a_killed_study_left_is_taken_over_and_removed() {
+    let folder = disk_folder();
+    let file = folder.path().join("new/test-file");
+    std::fs::create_dir(file.parent().unwrap()).unwrap();
+    let order = LayOut { bytes: ByteCount::from_mib(4), seed: 3, destroy_data: None };
+    raidlab_load::lay_out_file(&file, &order, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let cancel = AtomicBool::new(false);
+    let mut watcher =
+        Watcher { finished: Vec::new(), started: 0, prepared: 0, stop_after: Some(1), cancel: &cancel };
+    let mut store = Store::in_memory().unwrap();
+    let study = study(folder.path());
+    run_study(&study, &Catalog::builtin(), RunOptions::default(), &mut store, &mut watcher, &cancel).unwrap();
+    assert!(!file.exists());
+
+    std::fs::write(&file, "precious ".repeat(1000)).unwrap();
+    cancel.store(false, Ordering::Relaxed);
+    let error =
+        run_study(&study, &Catalog::builtin(), RunOptions::default(), &mut store, &mut watcher, &cancel);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("new/test-file"), "{error}");
+    assert!(file.exists(), "a file with data was removed");
+}

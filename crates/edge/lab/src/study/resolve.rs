@@ -144,7 +144,7 @@ fn unknown_part(place: Place<'_>, given: &SimulateFile, part: CatalogError) -> S
         CatalogError::UnknownId { what: "enclosure", .. } => enclosure(),
         _ => given.controller.span(),
     };
-    StudyFileError::UnknownPart { file: place.file.to_owned(), line: place.line(span), part }
+    StudyFileError::UnknownPart { file: place.file.to_owned(), line: place.line(span), part: Box::new(part) }
 }
 
 /// The load of a section: its own settings, else the common ones.

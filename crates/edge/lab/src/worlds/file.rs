@@ -2,7 +2,9 @@
 
 use super::{empty_result, load_settings};
 use crate::load::Load;
-use raidlab_load::{LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, run};
+use raidlab_load::{
+    LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, lay_out_file, run,
+};
 use raidlab_units::ByteCount;
 use raidlab_workload::{RunResult, World};
 use std::io;
@@ -43,8 +45,8 @@ impl FileError {
 pub struct FileBench {
     path: PathBuf,
     target: Target,
-    /// The file was not there before and is raidlab's to remove.
-    is_made: bool,
+    /// The file is raidlab's to remove.
+    is_ours: bool,
     options: LoadOptions,
 }
 
@@ -61,10 +63,36 @@ impl FileBench {
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(ByteCount, ByteCount),
     ) -> Result<Self, FileError> {
-        let is_made = target.lay_out.is_some() && !path.exists();
+        let is_ours = target.lay_out.is_some() && !path.exists();
         let mut tell = |state: LayOutProgress| progress(state.written, state.total);
         let target = Target::open_with_progress(path, target, cancel, &mut tell)?;
-        Ok(Self { path: path.to_owned(), target, is_made, options })
+        Ok(Self { path: path.to_owned(), target, is_ours, options })
+    }
+
+    /// Lays a test file out and opens it for reading and writing. A test file that raidlab left there is taken over;
+    /// any other file with data in it is an error. `progress` gets the bytes written so far and the bytes in all.
+    ///
+    /// # Errors
+    /// [`FileError`]: no space, no direct I/O, a file in the way, or `cancel`.
+    pub fn lay_out(
+        path: &Path,
+        order: &LayOut,
+        direct: bool,
+        cancel: &AtomicBool,
+        progress: &mut dyn FnMut(ByteCount, ByteCount),
+    ) -> Result<Self, FileError> {
+        let mut tell = |state: LayOutProgress| progress(state.written, state.total);
+        lay_out_file(path, order, cancel, &mut tell)?;
+        let options = TargetOptions { lay_out: None, direct, may_write: true, destroy_data: None };
+        match Target::open(path, &options) {
+            Ok(target) => {
+                Ok(Self { path: path.to_owned(), target, is_ours: true, options: LoadOptions::default() })
+            }
+            Err(error) => {
+                remove(path)?;
+                Err(error.into())
+            }
+        }
     }
 
     /// What the target holds.
@@ -123,16 +151,17 @@ impl FileBench {
         settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Closes the target, and removes it if it is a test file that was not there before.
+    /// Closes the target, and removes it if it is a test file that was laid out for it.
     ///
     /// # Errors
     /// [`FileError::Remove`] when the file can't be removed.
     pub fn close(self) -> Result<(), FileError> {
-        let Self { path, target, is_made, .. } = self;
+        let Self { path, target, is_ours, .. } = self;
         drop(target);
-        if is_made {
-            return std::fs::remove_file(&path).map_err(|source| FileError::Remove { path, source });
-        }
-        Ok(())
+        if is_ours { remove(&path) } else { Ok(()) }
     }
+}
+
+fn remove(path: &Path) -> Result<(), FileError> {
+    std::fs::remove_file(path).map_err(|source| FileError::Remove { path: path.to_owned(), source })
 }
