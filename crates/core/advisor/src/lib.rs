@@ -16,9 +16,11 @@
 //! only. Sources: the evaluations `fastt600-2004` (20 ms) and `md1200-2011` (recommendation per application).
 #![forbid(unsafe_code)]
 
+mod comparison;
 mod judge;
 mod reason;
 
+pub use comparison::{Comparison, ComparisonRow, ComparisonSummary};
 pub use judge::{LAT_MEAN_LIMIT, verdicts, verdicts_within};
 
 use raidlab_units::{BytesPerSec, Iops};

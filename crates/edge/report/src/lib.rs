@@ -1,1 +1,51 @@
-//! Crate head.
+//! One result type, many exporters: the terminal, a self-contained HTML page with charts, JSON and CSV.
+//!
+//! Everything here turns [`RunResult`]s, and what was concluded from them, into text. No exporter knows how a result
+//! came about, and none reads a clock, a file, the environment or a terminal: width and colour are told by the caller,
+//! and the same input always gives the same bytes.
+//!
+//! ```text
+//! runs ──> matrix (profile x configuration x side x iodepth) ──┬──> terminal::study
+//!                                                              └──> html::study
+//! runs ────────────────────────────────────────────────────────┬──> json::runs, csv::runs
+//!                                                              └──> terminal::run, terminal::runs
+//! ```
+//!
+//! Figures for people have three significant digits, those for programs have all of them. Names of targets, workloads
+//! and settings may come from anywhere: the HTML escapes them, the terminal gets no control character from them.
+#![forbid(unsafe_code)]
+
+pub mod csv;
+mod figures;
+pub mod html;
+pub mod json;
+mod matrix;
+pub mod terminal;
+
+use raidlab_advisor::{Comparison, Verdict};
+use raidlab_workload::RunResult;
+
+/// A study: what was asked, how it was answered, and the answer.
+#[derive(Clone, Debug)]
+pub struct StudyReport<'a> {
+    /// What the study is called.
+    pub title: &'a str,
+    /// What it was to find out.
+    pub question: &'a str,
+    /// How it was done, paragraph by paragraph.
+    pub method: Vec<String>,
+    /// On what it was done: names and values.
+    pub setup: Vec<(String, String)>,
+    /// Every finished run. Of two runs of the same cell the later one counts.
+    pub runs: &'a [RunResult],
+    /// What is recommended, and why.
+    pub verdicts: &'a [Verdict],
+    /// What a reader must know before trusting the figures.
+    pub warnings: Vec<String>,
+    /// What a reader may want to know as well.
+    pub notes: Vec<String>,
+    /// Published figures beside predicted ones, where the study has any.
+    pub published: Option<&'a Comparison>,
+    /// The iodepth that tables and bars show. `None` is the one that most cells have, and the highest of those.
+    pub iodepth: Option<u32>,
+}

@@ -5,7 +5,7 @@ use super::world::World;
 use raidlab_controller::{ArrayConfig, ConfigError, Controller, Counters};
 use raidlab_hardware::{ControllerModel, DriveModel};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
-use raidlab_workload::{AccessSpec, Driver, DriverConfig, DriverError, Measurement};
+use raidlab_workload::{AccessSpec, Driver, DriverConfig, DriverError, IssuedCounts, Measurement};
 
 /// An array of modelled hardware.
 #[derive(Clone, Debug)]
@@ -53,6 +53,8 @@ pub struct SimulationOutcome {
     pub counters: Counters,
     /// Host requests completed, ramp and drain included.
     pub host_requests: u64,
+    /// Host requests issued by direction, ramp and drain included: what the counts of member I/Os are divided by.
+    pub issued: IssuedCounts,
     /// Events of the virtual world.
     pub events: u64,
     /// When the last request completed.

@@ -382,6 +382,7 @@ impl<'a> World<'a> {
             measurement: self.driver.measurement(),
             counters: self.controller.counters(),
             host_requests: self.host_requests,
+            issued: self.driver.issued(),
             events: self.queue.scheduled_count(),
             virtual_time: self.queue.now() - Nanos::ZERO,
             utilisation: self.utilisation(),

@@ -1,0 +1,169 @@
+//! The tables of the page.
+
+use super::{escaped, escaped_digits};
+use crate::figures::{Column, capacity, survives, three_digits};
+use crate::matrix::{CellKey, Matrix};
+use raidlab_advisor::Comparison;
+use raidlab_workload::RunResult;
+use std::fmt::Write;
+
+/// The table of the study: a group of rows per profile, a group of columns per side.
+pub(super) fn summary(matrix: &Matrix) -> String {
+    let caption = format!(
+        "All configurations at iodepth {}, reads and writes together. Shaded: the best array of its column. Bars: the \
+         figure by which the profile is judged, against the best of its side. Survives: failed members in the worst \
+         case, and in the best where that differs.",
+        matrix.iodepth
+    );
+    let mut groups = r#"<tr><th colspan="3" class="first"></th>"#.to_owned();
+    let mut names = ["Array", "Write policy", "Survives"]
+        .iter()
+        .enumerate()
+        .map(|(index, name)| {
+            format!(r#"<th scope="col" class="name{}">{name}</th>"#, if index == 0 { " first" } else { "" })
+        })
+        .collect::<String>();
+    for side in &matrix.sides {
+        let colspan = 1 + Column::ALL.len();
+        let name = escaped(&side.full_name());
+        let _ = write!(groups, r#"<th scope="colgroup" colspan="{colspan}" class="group start">{name}</th>"#);
+        names += r#"<th scope="col" class="start">usable</th>"#;
+        names.extend(Column::ALL.map(|column| format!(r#"<th scope="col">{}</th>"#, column.heading())));
+    }
+    let bodies: String = (0..matrix.profiles.len()).map(|profile| profile_rows(matrix, profile)).collect();
+    scrolling("Summary table", &caption, &format!("<thead>{groups}</tr><tr>{names}</tr></thead>{bodies}"))
+}
+
+/// The rows of one profile.
+fn profile_rows(matrix: &Matrix, profile: usize) -> String {
+    let names = matrix.profiles[profile];
+    let columns = 3 + matrix.sides.len() * (1 + Column::ALL.len());
+    let mut rows = format!(
+        r#"<tbody><tr><th scope="rowgroup" colspan="{columns}" class="section"><span>{} <small>judged by {}</small></span></th></tr>"#,
+        escaped(names.workload),
+        Column::judging(names.metric).unit()
+    );
+    for configuration in with_runs(matrix, profile) {
+        let (name, policy) = matrix.name(configuration);
+        let survived = matrix.any_facts(configuration).map_or("–".to_owned(), |facts| survives(facts, "–"));
+        let class = if matrix.configurations[configuration].is_array() { "array" } else { "bare" };
+        let _ = write!(
+            rows,
+            r#"<tr class="{class}"><th scope="row" class="name first">{}</th><td class="text">{}</td><td class="text">{survived}</td>"#,
+            escaped(&name),
+            escaped(policy.unwrap_or("–"))
+        );
+        for side in 0..matrix.sides.len() {
+            let usable = matrix
+                .facts(configuration, side)
+                .map_or("–".to_owned(), |facts| capacity(facts.usable_bytes));
+            let _ = write!(rows, r#"<td class="start">{usable}</td>"#);
+            let run = matrix.shown(profile, configuration, side);
+            rows.extend(Column::ALL.map(|column| summary_cell(matrix, profile, side, column, run)));
+        }
+        rows += "</tr>";
+    }
+    rows + "</tbody>"
+}
+
+fn summary_cell(
+    matrix: &Matrix,
+    profile: usize,
+    side: usize,
+    column: Column,
+    run: Option<&RunResult>,
+) -> String {
+    let Some(run) = run else { return "<td>–</td>".to_owned() };
+    let mut classes = Vec::new();
+    let mut style = String::new();
+    if column == Column::judging(matrix.profiles[profile].metric) {
+        classes.push("judged");
+        style =
+            format!(r#" style="--share:{:.0}%""#, 100.0 * share_of_best(matrix, profile, side, column, run));
+    }
+    let best = matrix.is_best(profile, side, column, run);
+    if best {
+        classes.push("best");
+    }
+    let spoken = if best { r#"<span class="unseen"> (best)</span>"# } else { "" };
+    let class = if classes.is_empty() { String::new() } else { format!(r#" class="{}""#, classes.join(" ")) };
+    format!("<td{class}{style}>{}{spoken}</td>", escaped_digits(column.value(run)))
+}
+
+/// The figure of `run` over the highest of its profile and side, from 0 to 1.
+fn share_of_best(matrix: &Matrix, profile: usize, side: usize, column: Column, run: &RunResult) -> f64 {
+    let all = (0..matrix.configurations.len()).filter_map(|index| matrix.shown(profile, index, side));
+    let highest = all.map(|run| column.value(run)).fold(0.0, f64::max);
+    if highest > 0.0 { column.value(run) / highest } else { 0.0 }
+}
+
+/// Every figure of one profile over all depths, the text beside the charts.
+pub(super) fn every_depth(matrix: &Matrix, profile: usize) -> String {
+    let workload = escaped(matrix.profiles[profile].workload);
+    let mut head =
+        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th>"#.to_owned();
+    for side in &matrix.sides {
+        for (index, column) in Column::ALL.iter().enumerate() {
+            let class = if index == 0 { r#" class="start""# } else { "" };
+            let _ = write!(head, r#"<th scope="col"{class}>{}<br>{}</th>"#, side.name(), column.heading());
+        }
+    }
+    let mut rows = String::new();
+    for configuration in with_runs(matrix, profile) {
+        let name = escaped(&matrix.full_name(configuration));
+        for iodepth in &matrix.iodepths {
+            let _ = write!(rows, r#"<tr><th scope="row" class="name first">{name}</th><td>{iodepth}</td>"#);
+            for side in 0..matrix.sides.len() {
+                let run = matrix.run(CellKey { profile, configuration, side, iodepth: *iodepth });
+                for (index, column) in Column::ALL.iter().enumerate() {
+                    let class = if index == 0 { r#" class="start""# } else { "" };
+                    let digits = run.map_or("–".to_owned(), |run| escaped_digits(column.value(run)));
+                    let _ = write!(rows, "<td{class}>{digits}</td>");
+                }
+            }
+            rows += "</tr>";
+        }
+    }
+    let body = format!("<thead>{head}</tr></thead><tbody>{rows}</tbody>");
+    scrolling("Figures at every iodepth", &format!("{workload}: figures at every iodepth."), &body)
+}
+
+/// Published figures beside predicted ones.
+pub(super) fn comparison(comparison: &Comparison) -> String {
+    let mut rows = String::new();
+    for row in &comparison.rows {
+        let _ = write!(
+            rows,
+            r#"<tr><th scope="row" class="name first">{}</th><td class="text">{}</td><td>{}</td><td>{}</td><td>{:+.1}</td></tr>"#,
+            escaped(&row.id),
+            escaped(&row.metric),
+            escaped_digits(row.published),
+            escaped_digits(row.predicted),
+            row.error_pct
+        );
+    }
+    let summary = comparison.summary;
+    let figure = |pct: Option<f64>| pct.map_or("none".to_owned(), |pct| format!("{} %", three_digits(pct)));
+    let caption = format!(
+        "{} figures compared. Median absolute error {}, 90th percentile {}.",
+        summary.rows,
+        figure(summary.median_abs_error_pct),
+        figure(summary.p90_abs_error_pct)
+    );
+    let head = r#"<thead><tr><th scope="col" class="name first">Figure</th><th scope="col" class="name">Metric</th><th scope="col">published</th><th scope="col">predicted</th><th scope="col">error %</th></tr></thead>"#;
+    scrolling("Published and predicted figures", &caption, &format!("{head}<tbody>{rows}</tbody>"))
+}
+
+/// The configurations that have a run of `profile` on any side.
+fn with_runs(matrix: &Matrix, profile: usize) -> Vec<usize> {
+    let has_run =
+        |index: &usize| (0..matrix.sides.len()).any(|side| !matrix.line(profile, *index, side).is_empty());
+    (0..matrix.configurations.len()).filter(has_run).collect()
+}
+
+/// A table in a box that scrolls sideways, and can be scrolled with the keyboard.
+fn scrolling(label: &str, caption: &str, content: &str) -> String {
+    format!(
+        r#"<div class="scroll" role="region" aria-label="{label}" tabindex="0"><table><caption>{caption}</caption>{content}</table></div>"#
+    )
+}

@@ -1,0 +1,111 @@
+//! Results as JSON, for programs: every digit, the unit in the name of each field.
+//!
+//! Lists of runs and studies carry `schema`, which rises when a field changes its meaning. A run is what
+//! [`RunResult`] serializes to; [`read_runs`] takes it back without loss.
+
+use crate::StudyReport;
+use crate::matrix::Matrix;
+use raidlab_advisor::{Comparison, Verdict};
+use raidlab_workload::RunResult;
+use serde::{Deserialize, Serialize};
+
+/// Version of the fields' meaning.
+const SCHEMA: u32 = 1;
+
+/// Why JSON can't be read as runs.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadRunsError {
+    /// It is no JSON, or not the fields of runs.
+    #[error("this is not a list of raidlab runs: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// It was written with fields of another meaning.
+    #[error(
+        "these runs have schema {found}, but this version reads schema {expected}: use the version that wrote them"
+    )]
+    OtherSchema {
+        /// What it says.
+        found: u32,
+        /// What can be read.
+        expected: u32,
+    },
+}
+
+#[derive(Serialize)]
+struct RunsOut<'a> {
+    schema: u32,
+    runs: &'a [RunResult],
+}
+
+#[derive(Deserialize)]
+struct RunsIn {
+    schema: u32,
+    runs: Vec<RunResult>,
+}
+
+#[derive(Serialize)]
+struct NamedValue<'a> {
+    name: &'a str,
+    value: &'a str,
+}
+
+#[derive(Serialize)]
+struct StudyOut<'a> {
+    schema: u32,
+    title: &'a str,
+    question: &'a str,
+    method: &'a [String],
+    setup: Vec<NamedValue<'a>>,
+    /// The iodepth that tables show.
+    iodepth: u32,
+    runs: &'a [RunResult],
+    verdicts: &'a [Verdict],
+    warnings: Vec<String>,
+    notes: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published: Option<&'a Comparison>,
+}
+
+/// Prints `runs` as `{"schema": 1, "runs": [...]}`.
+pub fn runs(runs: &[RunResult]) -> String {
+    print(&RunsOut { schema: SCHEMA, runs })
+}
+
+/// Reads what [`runs`] printed.
+///
+/// # Errors
+/// [`ReadRunsError`] when `text` is something else, or of another schema.
+pub fn read_runs(text: &str) -> Result<Vec<RunResult>, ReadRunsError> {
+    let read: RunsIn = serde_json::from_str(text)?;
+    if read.schema != SCHEMA {
+        return Err(ReadRunsError::OtherSchema { found: read.schema, expected: SCHEMA });
+    }
+    Ok(read.runs)
+}
+
+/// Prints a study with all its runs, recommendations and warnings.
+pub fn study(report: &StudyReport) -> String {
+    let matrix = Matrix::of(report.runs, report.iodepth);
+    print(&StudyOut {
+        schema: SCHEMA,
+        title: report.title,
+        question: report.question,
+        method: &report.method,
+        setup: report.setup.iter().map(|(name, value)| NamedValue { name, value }).collect(),
+        iodepth: matrix.iodepth,
+        runs: report.runs,
+        verdicts: report.verdicts,
+        warnings: report.warnings.iter().cloned().chain(matrix.warnings()).collect(),
+        notes: &report.notes,
+        published: report.published,
+    })
+}
+
+/// Prints a comparison as `{"rows": [{"id", "metric", "published", "predicted", "error_pct"}, ...], "summary":
+/// {"rows", "median_abs_error_pct", "p90_abs_error_pct"}}`; the summary's errors are null when there is no row.
+pub fn comparison(comparison: &Comparison) -> String {
+    print(comparison)
+}
+
+fn print(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("structs of text and numbers always print") + "\n"
+}

@@ -1,0 +1,364 @@
+//! A study's runs in the order in which people read them.
+//!
+//! Four coordinates name a cell: the *profile* (a workload and how it is judged), the *configuration* (an array's level
+//! and write policy, or storage without an array), the *side* (measured or simulated, and on what hardware) and the
+//! iodepth. Tables have a row per configuration and a group of columns per side; charts a panel per side and a line per
+//! configuration.
+//!
+//! ```text
+//!                    side 0: measured          side 1: simulated
+//! configuration 0    no RAID                   (no such run)
+//! configuration 1    RAID 0, write-through     RAID 0, write-through
+//! ```
+//!
+//! Configurations of two sides are the same row when level, write policy, member count and strip are equal; the
+//! hardware under them is what the sides differ in. Storage without an array stands on the first side of its kind.
+//! Invariant: a cell has one run at most, and of several runs of a cell it is the last.
+
+use crate::figures::{Column, three_digits};
+use raidlab_units::ByteCount;
+use raidlab_workload::{ArrayFacts, Metric, RunResult, World};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A workload and how it is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Profile<'a> {
+    pub(crate) workload: &'a str,
+    pub(crate) metric: Metric,
+}
+
+/// Where runs took place and on what: a group of columns, a panel of a chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Side<'a> {
+    pub(crate) simulated: bool,
+    /// Controller and kind of member; `None` when all of the side's runs were on storage without an array.
+    hardware: Option<(&'a str, &'a str)>,
+}
+
+/// A row of the tables, a line of the charts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Configuration<'a> {
+    /// Storage without an array, by the name of the target.
+    Bare { target: &'a str },
+    /// An array. The fields stand in the order in which rows are sorted.
+    Array { level_number: u32, level: &'a str, policy: Policy<'a>, members: u16, strip_bytes: ByteCount },
+}
+
+/// A write policy by name; write-through comes before all others, as it promises most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Policy<'a>(pub(crate) &'a str);
+
+/// A cell's place in the matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CellKey {
+    pub(crate) profile: usize,
+    pub(crate) configuration: usize,
+    pub(crate) side: usize,
+    pub(crate) iodepth: u32,
+}
+
+/// The runs by profile, configuration, side and iodepth.
+#[derive(Debug)]
+pub(crate) struct Matrix<'a> {
+    pub(crate) profiles: Vec<Profile<'a>>,
+    pub(crate) sides: Vec<Side<'a>>,
+    pub(crate) configurations: Vec<Configuration<'a>>,
+    /// Every iodepth of the study, ascending.
+    pub(crate) iodepths: Vec<u32>,
+    /// The one that tables and bars show.
+    pub(crate) iodepth: u32,
+    cells: BTreeMap<CellKey, &'a RunResult>,
+}
+
+impl<'a> Matrix<'a> {
+    /// Sorts `runs`. Tables show `iodepth`, or by default the one that most cells have, and the highest of those.
+    pub(crate) fn of(runs: &'a [RunResult], iodepth: Option<u32>) -> Self {
+        let profiles = in_first_appearance(runs.iter().map(Profile::of));
+        let sides = sides_of(runs);
+        let configurations: Vec<_> =
+            runs.iter().map(Configuration::of).collect::<BTreeSet<_>>().into_iter().collect();
+        let iodepths: Vec<u32> =
+            runs.iter().map(|run| run.iodepth).collect::<BTreeSet<_>>().into_iter().collect();
+        let cells: BTreeMap<_, _> = runs
+            .iter()
+            .map(|run| {
+                let key = CellKey {
+                    profile: position(&profiles, &Profile::of(run)),
+                    configuration: position(&configurations, &Configuration::of(run)),
+                    side: side_of(run, &sides),
+                    iodepth: run.iodepth,
+                };
+                (key, run)
+            })
+            .collect();
+        let cells_at = |depth: u32| cells.keys().filter(|key| key.iodepth == depth).count();
+        let commonest = iodepths.iter().copied().max_by_key(|depth| (cells_at(*depth), *depth));
+        let iodepth = iodepth.or(commonest).unwrap_or(1);
+        Self { profiles, sides, configurations, iodepths, iodepth, cells }
+    }
+
+    /// The run of a cell, if it was done.
+    pub(crate) fn run(&self, key: CellKey) -> Option<&'a RunResult> {
+        self.cells.get(&key).copied()
+    }
+
+    /// The run of a cell at the iodepth that tables show.
+    pub(crate) fn shown(&self, profile: usize, configuration: usize, side: usize) -> Option<&'a RunResult> {
+        self.run(CellKey { profile, configuration, side, iodepth: self.iodepth })
+    }
+
+    /// The runs of a line of a chart, by ascending iodepth.
+    pub(crate) fn line(&self, profile: usize, configuration: usize, side: usize) -> Vec<&'a RunResult> {
+        let key = |iodepth| CellKey { profile, configuration, side, iodepth };
+        self.cells.range(key(0)..=key(u32::MAX)).map(|(_, run)| *run).collect()
+    }
+
+    /// What is known of an array on one side, whatever the profile.
+    pub(crate) fn facts(&self, configuration: usize, side: usize) -> Option<&'a ArrayFacts> {
+        let mine = self.cells.iter().find(|(key, _)| key.configuration == configuration && key.side == side);
+        mine.and_then(|(_, run)| run.array.as_ref())
+    }
+
+    /// What is known of an array on any side.
+    pub(crate) fn any_facts(&self, configuration: usize) -> Option<&'a ArrayFacts> {
+        (0..self.sides.len()).find_map(|side| self.facts(configuration, side))
+    }
+
+    /// The name of a configuration, unambiguous within the study, and its write policy if it is an array.
+    pub(crate) fn name(&self, configuration: usize) -> (String, Option<&'a str>) {
+        match &self.configurations[configuration] {
+            Configuration::Bare { target } => {
+                let bare = self.configurations.iter().filter(|other| !other.is_array()).count();
+                (if bare == 1 { "no RAID".to_owned() } else { file_name(target).to_owned() }, None)
+            }
+            Configuration::Array { level, policy, members, strip_bytes, .. } => {
+                let mut name = format!("RAID {level}");
+                if self.varies(|array| array.0) {
+                    name += &format!(" x{members}");
+                }
+                if self.varies(|array| array.1) {
+                    name += &format!(" {strip_bytes}");
+                }
+                (name, Some(policy.0))
+            }
+        }
+    }
+
+    /// The name of a configuration with its write policy, as one phrase.
+    pub(crate) fn full_name(&self, configuration: usize) -> String {
+        match self.name(configuration) {
+            (name, Some(policy)) => format!("{name}, {policy}"),
+            (name, None) => name,
+        }
+    }
+
+    /// Whether what `of` takes from (member count, strip) differs between the arrays.
+    fn varies<T: Ord>(&self, of: impl Fn((u16, ByteCount)) -> T) -> bool {
+        let seen: BTreeSet<T> = self
+            .configurations
+            .iter()
+            .filter_map(|configuration| match configuration {
+                Configuration::Array { members, strip_bytes, .. } => Some(of((*members, *strip_bytes))),
+                Configuration::Bare { .. } => None,
+            })
+            .collect();
+        seen.len() > 1
+    }
+
+    /// Whether `run` shows the best figure of its column among the arrays of its profile and side, to three digits.
+    /// A column in which all arrays show the same has no best one.
+    pub(crate) fn is_best(&self, profile: usize, side: usize, column: Column, run: &RunResult) -> bool {
+        let arrays = (0..self.configurations.len()).filter_map(|index| self.shown(profile, index, side));
+        let values: Vec<f64> =
+            arrays.filter(|run| run.array.is_some()).map(|run| column.value(run)).collect();
+        let Some(lowest) = values.iter().copied().reduce(f64::min) else { return false };
+        let Some(highest) = values.iter().copied().reduce(f64::max) else { return false };
+        let best = three_digits(if column.higher_is_better() { highest } else { lowest });
+        let differ = three_digits(lowest) != three_digits(highest);
+        run.array.is_some() && differ && best == three_digits(column.value(run))
+    }
+
+    /// What all profiles' names start with, up to and with the last hyphen that they share; tables leave it out.
+    pub(crate) fn common_prefix(&self) -> &'a str {
+        let Some(first) = self.profiles.first().filter(|_| self.profiles.len() > 1) else { return "" };
+        let is_shared =
+            |prefix: &&str| self.profiles.iter().all(|profile| profile.workload.starts_with(*prefix));
+        let prefixes = first.workload.match_indices('-').map(|(at, _)| &first.workload[..=at]);
+        prefixes.filter(is_shared).last().unwrap_or("")
+    }
+
+    /// What a reader must know that the runs themselves tell: failed requests and cells without a run.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let failed: Vec<_> = self.cells.iter().filter(|(_, run)| run.total.errors > 0).collect();
+        if let Some((key, run)) = failed.iter().max_by_key(|(_, run)| run.total.errors) {
+            warnings.push(format!(
+                "Requests failed in {} of {} runs, most in {} of {} at iodepth {}: {}. Their figures count only what succeeded.",
+                failed.len(),
+                self.cells.len(),
+                run.workload,
+                self.full_name(key.configuration),
+                run.iodepth,
+                run.total.errors
+            ));
+        }
+        let expected = self.expected_cells();
+        let missing = expected.iter().filter(|key| !self.cells.contains_key(key)).count();
+        if missing > 0 {
+            warnings.push(format!(
+                "{missing} of {} cells have no finished run; tables leave them empty and charts leave them out.",
+                expected.len()
+            ));
+        }
+        warnings
+    }
+
+    /// Every cell that a complete study over the configurations, sides and iodepths seen would have.
+    fn expected_cells(&self) -> BTreeSet<CellKey> {
+        let places: BTreeSet<_> = self.cells.keys().map(|key| (key.configuration, key.side)).collect();
+        let mut expected = BTreeSet::new();
+        for profile in 0..self.profiles.len() {
+            for (configuration, side) in &places {
+                for iodepth in &self.iodepths {
+                    expected.insert(CellKey {
+                        profile,
+                        configuration: *configuration,
+                        side: *side,
+                        iodepth: *iodepth,
+                    });
+                }
+            }
+        }
+        expected
+    }
+
+    /// The distinct levels of the arrays, by name as [`Matrix::name`] gives it, in order of the rows.
+    pub(crate) fn level_names(&self) -> Vec<String> {
+        let arrays = (0..self.configurations.len()).filter(|index| self.configurations[*index].is_array());
+        in_first_appearance(arrays.map(|index| self.name(index).0))
+    }
+
+    /// The distinct write policies, in order of the rows.
+    pub(crate) fn policies(&self) -> Vec<&'a str> {
+        in_first_appearance((0..self.configurations.len()).filter_map(|index| self.name(index).1))
+    }
+}
+
+impl<'a> Profile<'a> {
+    fn of(run: &'a RunResult) -> Self {
+        Self { workload: &run.workload, metric: run.metric }
+    }
+}
+
+impl<'a> Side<'a> {
+    /// `measured` or `simulated`.
+    pub(crate) fn name(&self) -> &'static str {
+        side_name(if self.simulated { World::Simulated } else { World::Array })
+    }
+
+    /// The controller and the kind of member of the side's arrays, if it has arrays.
+    pub(crate) fn hardware(&self) -> Option<String> {
+        self.hardware.map(|(controller, members)| format!("{controller}, {members}"))
+    }
+
+    /// Name and hardware.
+    pub(crate) fn full_name(&self) -> String {
+        match self.hardware() {
+            Some(hardware) => format!("{}: {hardware}", self.name()),
+            None => self.name().to_owned(),
+        }
+    }
+
+    fn of(run: &'a RunResult) -> Self {
+        let hardware =
+            run.array.as_ref().map(|facts| (facts.controller.as_str(), facts.member_kind.as_str()));
+        Self { simulated: run.world == World::Simulated, hardware }
+    }
+}
+
+impl<'a> Configuration<'a> {
+    fn of(run: &'a RunResult) -> Self {
+        match &run.array {
+            None => Self::Bare { target: &run.target },
+            Some(facts) => Self::Array {
+                level_number: leading_number(&facts.level),
+                level: &facts.level,
+                policy: Policy(&facts.write_policy),
+                members: facts.members,
+                strip_bytes: facts.strip_bytes,
+            },
+        }
+    }
+
+    /// Whether it is an array.
+    pub(crate) fn is_array(&self) -> bool {
+        matches!(self, Self::Array { .. })
+    }
+}
+
+impl Ord for Policy<'_> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let key = |policy: &Self| policy.0 != "write-through";
+        (key(self), self.0).cmp(&(key(other), other.0))
+    }
+}
+
+impl PartialOrd for Policy<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What tables and charts call the side on which `world` stands.
+pub(crate) fn side_name(world: World) -> &'static str {
+    match world {
+        World::Measured | World::Array => "measured",
+        World::Simulated => "simulated",
+    }
+}
+
+/// The sides of `runs`, measured ones first. A side without hardware stays only if its kind has no other.
+fn sides_of(runs: &[RunResult]) -> Vec<Side<'_>> {
+    let seen = in_first_appearance(runs.iter().map(Side::of));
+    let has_arrays =
+        |simulated| seen.iter().any(|side| side.simulated == simulated && side.hardware.is_some());
+    let mut sides: Vec<Side> =
+        seen.iter().copied().filter(|side| side.hardware.is_some() || !has_arrays(side.simulated)).collect();
+    sides.sort_by_key(|side| side.simulated);
+    sides
+}
+
+/// The side of `sides` on which `run` stands.
+fn side_of(run: &RunResult, sides: &[Side]) -> usize {
+    let side = Side::of(run);
+    let matches = |other: &Side| {
+        other.simulated == side.simulated && (side.hardware.is_none() || other.hardware == side.hardware)
+    };
+    sides.iter().position(matches).expect("every run's side was collected")
+}
+
+/// The items without repetition, in the order in which they first came.
+fn in_first_appearance<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut kept = Vec::new();
+    for item in items {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    kept
+}
+
+fn position<T: PartialEq>(items: &[T], wanted: &T) -> usize {
+    items.iter().position(|item| item == wanted).expect("every run's coordinates were collected")
+}
+
+/// The number at the start of a level's name, so that RAID 10 comes after RAID 6; names without one come last.
+fn leading_number(level: &str) -> u32 {
+    let digits = level.len() - level.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    level[..digits].parse().unwrap_or(u32::MAX)
+}
+
+/// What follows the last slash, or everything.
+fn file_name(target: &str) -> &str {
+    target.rsplit('/').find(|part| !part.is_empty()).unwrap_or(target)
+}

@@ -1,0 +1,113 @@
+//! Results as text for a terminal, or for a file that a person reads.
+//!
+//! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
+//! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
+//! [`comparison`] what `reproduce` did. Without colour the text is plain ASCII apart from the names it is given, with
+//! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
+
+mod grid;
+mod runs;
+mod study;
+
+pub use runs::{run, runs};
+pub use study::study;
+
+use crate::figures::three_digits;
+use grid::{Grid, GridCell};
+use raidlab_advisor::Comparison;
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalOptions {
+    /// Characters per line. Tables that need more are split or, failing that, are wider.
+    pub width: u16,
+    /// Whether the reader is a terminal that shows bold text and line drawing; otherwise plain ASCII.
+    pub colour: bool,
+}
+
+/// Prints published figures beside predicted ones and how far off the predictions are.
+pub fn comparison(comparison: &Comparison, options: TerminalOptions) -> String {
+    let row = |row: &raidlab_advisor::ComparisonRow| {
+        vec![
+            GridCell::plain(printable(&row.id)),
+            GridCell::plain(printable(&row.metric)),
+            GridCell::plain(three_digits(row.published)),
+            GridCell::plain(three_digits(row.predicted)),
+            GridCell::plain(signed_pct(row.error_pct)),
+        ]
+    };
+    let grid = Grid {
+        header: ["Id", "Metric", "Published", "Predicted", "Error %"].map(str::to_owned).to_vec(),
+        first_number: 2,
+        sections: vec![comparison.rows.iter().map(row).collect()],
+        gap: 2,
+        ..Grid::default()
+    };
+    grid.render(options) + "\n" + &comparison_summary(comparison)
+}
+
+/// The lines that sum a comparison up.
+fn comparison_summary(comparison: &Comparison) -> String {
+    let summary = comparison.summary;
+    let figure = |pct: Option<f64>| pct.map_or("none".to_owned(), |pct| format!("{pct:.1} %"));
+    format!(
+        "figures compared:           {}\nmedian absolute error:      {}\n90th percentile of errors:  {}\n",
+        summary.rows,
+        figure(summary.median_abs_error_pct),
+        figure(summary.p90_abs_error_pct)
+    )
+}
+
+/// Prints a percentage with its sign.
+fn signed_pct(pct: f64) -> String {
+    format!("{pct:+.1}")
+}
+
+/// `name` without the control characters by which a name could steer the terminal.
+fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// `text` as a heading.
+fn heading(text: &str, options: TerminalOptions) -> String {
+    let text = printable(text);
+    if options.colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text }
+}
+
+/// Breaks `text` into lines of `width` characters at spaces; every line starts with `indent` spaces.
+fn wrapped(text: &str, width: u16, indent: usize) -> String {
+    let room = usize::from(width).saturating_sub(indent).max(20);
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_whitespace().map(printable) {
+        let line = lines.last_mut().expect("there is a line to start with");
+        if line.is_empty() {
+            *line = word;
+        } else if line.chars().count() + 1 + word.chars().count() <= room {
+            line.push(' ');
+            line.push_str(&word);
+        } else {
+            lines.push(word);
+        }
+    }
+    lines.iter().map(|line| format!("{:indent$}{line}\n", "")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{printable, wrapped};
+
+    #[test]
+    fn lines_break_at_spaces_and_keep_to_the_width() {
+        let text = "one two three four five six seven eight nine ten";
+        assert_eq!(wrapped(text, 24, 2), "  one two three four\n  five six seven eight\n  nine ten\n");
+        assert_eq!(
+            wrapped("a-word-longer-than-the-whole-line x", 20, 0),
+            "a-word-longer-than-the-whole-line\nx\n"
+        );
+    }
+
+    #[test]
+    fn names_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2J\r\nb\u{9b}c"), "a\u{fffd}[2J\u{fffd}\u{fffd}b\u{fffd}c");
+    }
+}

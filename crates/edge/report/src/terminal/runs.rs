@@ -1,0 +1,121 @@
+//! Single runs, and runs of one workload over several depths.
+
+use super::grid::{Grid, GridCell};
+use super::{TerminalOptions, heading, printable};
+use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
+use raidlab_units::NanoSpan;
+use raidlab_workload::{OpSummary, RunResult, World};
+
+/// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
+pub fn run(run: &RunResult, options: TerminalOptions) -> String {
+    let head = format!("{} at iodepth {} on {}", run.workload, run.iodepth, run.target);
+    let mut text = heading(&head, options) + "\n" + &about(run);
+    for (name, summary) in [("read", &run.read), ("write", &run.write), ("total", &run.total)] {
+        if summary.requests + summary.errors > 0 {
+            text += &direction_line(name, summary);
+        }
+    }
+    text += &cost_line(run);
+    text
+}
+
+/// Prints `runs` in the order given, those of one workload on one target in one table over their depths.
+pub fn runs(runs: &[RunResult], options: TerminalOptions) -> String {
+    let same = |a: &RunResult, b: &RunResult| {
+        a.world == b.world && a.target == b.target && a.array == b.array && a.workload == b.workload
+    };
+    let groups = runs.chunk_by(same);
+    let text: Vec<String> = groups
+        .map(|group| match group {
+            [single] => run(single, options),
+            several => depths(several, options),
+        })
+        .collect();
+    text.join("\n")
+}
+
+/// A table over the depths of runs that are otherwise the same.
+fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
+    let first = &runs[0];
+    let header = ["iodepth", "IOPS", "MB/s", "mean ms", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "errors"];
+    let row = |run: &RunResult| {
+        let total = &run.total;
+        let latencies = [total.lat_ns_p50, total.lat_ns_p99, total.lat_ns_p999, total.lat_ns_max];
+        let mut row = vec![run.iodepth.to_string()];
+        row.extend(
+            [Column::Iops, Column::MbPerS, Column::LatMean].map(|column| three_digits(column.value(run))),
+        );
+        row.extend(latencies.map(|ns| three_digits(ns_to_ms(ns))));
+        row.push(total.errors.to_string());
+        row.into_iter().map(GridCell::plain).collect()
+    };
+    let grid = Grid {
+        header: header.map(str::to_owned).to_vec(),
+        first_number: 0,
+        sections: vec![runs.iter().map(row).collect()],
+        gap: 2,
+        ..Grid::default()
+    };
+    let head = format!("{} on {}", first.workload, first.target);
+    heading(&head, options) + "\n" + &about(first) + &grid.render(options)
+}
+
+/// The lines that say what a run was.
+fn about(run: &RunResult) -> String {
+    let world = match run.world {
+        World::Measured => "measured on storage as it is",
+        World::Array => "measured on a raidlab array",
+        World::Simulated => "simulated in virtual time",
+    };
+    let mut text = format!("  {world}, window {}, seed {}\n", NanoSpan(run.window_ns), run.seed);
+    if let Some(facts) = &run.array {
+        text += &format!(
+            "  {}, {} x {} behind {}, strip {}, {} usable of {}, survives {} failures\n",
+            printable(&facts.label()),
+            facts.members,
+            printable(&facts.member_kind),
+            printable(&facts.controller),
+            facts.strip_bytes,
+            capacity(facts.usable_bytes),
+            capacity(facts.raw_bytes),
+            survives(facts, "-")
+        );
+    }
+    for (name, value) in &run.settings {
+        text += &format!("  {}: {}\n", printable(name), printable(value));
+    }
+    text
+}
+
+/// One direction: rates, latencies, errors.
+fn direction_line(name: &str, summary: &OpSummary) -> String {
+    let ms = |ns: u64| three_digits(ns_to_ms(ns));
+    format!(
+        "  {name:<6}{} IOPS, {} MB/s; lat ms min {}, mean {}, p50 {}, p99 {}, p99.9 {}, max {}; {} requests, {} errors\n",
+        three_digits(summary.iops.0),
+        three_digits(summary.bytes_per_sec.mb_per_s()),
+        ms(summary.lat_ns_min),
+        three_digits(summary.lat_ns_mean / 1e6),
+        ms(summary.lat_ns_p50),
+        ms(summary.lat_ns_p99),
+        ms(summary.lat_ns_p999),
+        ms(summary.lat_ns_max),
+        summary.requests,
+        summary.errors
+    )
+}
+
+/// What the run cost: wall-clock time, and processor time and member I/O where they are known.
+fn cost_line(run: &RunResult) -> String {
+    let mut parts = vec![format!("{} of wall-clock time", NanoSpan(run.cost.wall_ns))];
+    if let Some(cpu_ns) = run.cost.cpu_ns_per_io {
+        parts.push(format!("{} us of processor time per I/O", three_digits(cpu_ns / 1e3)));
+    }
+    if let (Some(reads), Some(writes)) = (run.cost.member_reads, run.cost.member_writes) {
+        parts.push(format!("{reads} member reads, {writes} member writes"));
+    }
+    if let Some(ios) = run.cost.member_ios_per_host_io() {
+        parts.push(format!("{} member I/Os per host I/O", three_digits(ios)));
+    }
+    format!("  cost  {}\n", parts.join("; "))
+}
