@@ -143,6 +143,9 @@ pub enum MemoryKind {
 }
 
 /// Work on memory. Its steps are read with [`crate::Controller::memory_steps`] by worlds that carry bytes.
+///
+/// A world does a task whole before it does another that touches the same bytes. Two copies may do so, for a host that
+/// reads what it is writing, or writes it twice at once; then either order is right, but no mixture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryTask {
     /// The controller's name for it.

@@ -43,6 +43,12 @@ pub(crate) struct Slot {
     pub(crate) valid: u64,
     /// Blocks newer than the members, a bit each.
     pub(crate) dirty: u64,
+    /// Blocks on their way here from `shadow`, a bit each. They may not be written before they arrive: the late
+    /// arrival would undo it.
+    pub(crate) carried: u64,
+    /// The slot that this one replaced, until what replaces it has arrived; pinned for as long. What is not valid here
+    /// yet is read there, because the members may not have it.
+    pub(crate) shadow: u32,
     pub(crate) state: SlotState,
     /// No longer named by the index.
     pub(crate) detached: bool,
@@ -154,8 +160,15 @@ impl Cache {
             None => self.evict()?,
         };
         self.used_count += 1;
-        self.slots[slot as usize] =
-            Slot { key, granule_next: NIL, first_waiter: NIL, previous: NIL, next: NIL, ..Slot::default() };
+        self.slots[slot as usize] = Slot {
+            key,
+            granule_next: NIL,
+            first_waiter: NIL,
+            shadow: NIL,
+            previous: NIL,
+            next: NIL,
+            ..Slot::default()
+        };
         self.index.insert(key, slot);
         Some(slot)
     }

@@ -92,8 +92,12 @@ impl Controller {
         self.stalled.push_back(tag);
     }
 
-    /// Gives places to the cached writes in line, in order, as far as there are places.
+    /// Gives places to the cached writes in line, in order, as far as there are places. None while a write goes through:
+    /// a slot that holds its old data must be free to be forgotten when it ends.
     pub(crate) fn pump_stalled(&mut self) {
+        if self.through_in_flight > 0 {
+            return;
+        }
         while let Some(&tag) = self.stalled.front() {
             self.place_blocks(tag);
             let Request { placed, blocks, .. } = self.requests[tag as usize];
@@ -116,8 +120,9 @@ impl Controller {
                 let block = self.cache_block_at(&fragment, row);
                 let end = block.rows_end.min(fragment.rows.end());
                 let written = block.mask(row, end);
-                let mut copied = 0;
-                let Some(slot) = self.slot_to_write(block, written, tag, &mut task, &mut copied, key) else {
+                let mut replaces = false;
+                let Some(slot) = self.slot_to_write(block, written, tag, &mut task, &mut replaces, key)
+                else {
                     break 'fragments;
                 };
                 if durable {
@@ -128,7 +133,8 @@ impl Controller {
                 let to = self.cache.buffer(slot, block.byte(row, self.block_bytes()));
                 let bytes = u64::from(end - row) * self.block_bytes();
                 self.tasks[id].moves.push(Move { from: part.host_buffer(), to, bytes });
-                self.tasks[id].arrivals.push(Arrival { slot, valid: written | copied, dirty: written });
+                let valid = if replaces { written | self.cache[slot].carried } else { written };
+                self.tasks[id].arrivals.push(Arrival { slot, valid, dirty: written, replaces });
                 self.cache[slot].incoming += 1;
                 self.requests[tag as usize].placed += u64::from(end - row);
                 row = end;
@@ -144,26 +150,35 @@ impl Controller {
         }
     }
 
-    /// Finds a slot that may be written: the one that holds the block, or a new one. What the old slot of a block
-    /// under destage holds beside the written rows goes along (`copied`).
+    /// Finds a slot that may be written: the one that holds the block, or a new one; none while the cache is full or
+    /// the blocks are being carried to their slot. What the old slot of a block under destage holds beside the written
+    /// rows goes along, and `replaces` tells so.
     fn slot_to_write(
         &mut self,
         block: CacheBlock,
         written: u64,
         tag: u32,
         task: &mut Option<u32>,
-        copied: &mut u64,
+        replaces: &mut bool,
         granule: u64,
     ) -> Option<u32> {
         let old = self.cache.lookup(block.key);
         let slot = match old.map(|slot| (slot, self.cache[slot].state)) {
-            Some((slot, SlotState::Dirty | SlotState::Clean)) => slot,
+            Some((slot, SlotState::Dirty | SlotState::Clean)) => {
+                if self.cache[slot].carried & written != 0 {
+                    return None;
+                }
+                slot
+            }
             Some((slot, SlotState::Flushing | SlotState::Filling)) => {
                 let new = self.cache.replace(slot)?;
-                *copied = self.cache[slot].valid & !written;
-                if *copied != 0 {
+                if self.cache[slot].valid != 0 {
                     let id = *task.get_or_insert_with(|| self.new_copies(TaskOwner::CopyIn { request: tag }));
-                    self.copy_slot(slot, new, *copied, id);
+                    let carried = self.cache[slot].valid & !written;
+                    self.copy_slot(slot, new, carried, id);
+                    self.cache[new].carried = carried;
+                    self.cache[new].shadow = slot;
+                    *replaces = true;
                 }
                 new
             }
@@ -206,6 +221,10 @@ impl Controller {
             let slot = &mut self.cache[arrival.slot];
             slot.valid |= arrival.valid;
             slot.dirty |= arrival.dirty;
+            if arrival.replaces {
+                slot.carried = 0;
+                slot.shadow = NIL;
+            }
             slot.incoming -= 1;
             if slot.first_waiter != NIL && slot.incoming == 0 {
                 let block = slot.key;

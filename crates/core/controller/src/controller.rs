@@ -66,6 +66,8 @@ pub struct Controller {
     pub(crate) staging_free: Vec<u32>,
     /// Operations in line for staging places.
     pub(crate) staging_waiting: VecDeque<u32>,
+    /// Writes under way that don't go through the cache.
+    pub(crate) through_in_flight: u32,
     /// Cached writes that wait for places in the cache.
     pub(crate) stalled: VecDeque<u32>,
     /// Host flushes, and the sequence before which all dirty blocks must be destaged for each.
@@ -108,6 +110,7 @@ impl Controller {
             requests: Vec::new(),
             staging_free: (0..places).rev().collect(),
             staging_waiting: VecDeque::new(),
+            through_in_flight: 0,
             stalled: VecDeque::new(),
             flushes: VecDeque::new(),
             destage: Destage::default(),
@@ -160,6 +163,14 @@ impl Controller {
     pub fn handle_battery(&mut self, now: Nanos, state: BatteryState) {
         self.advance(now);
         self.battery = state;
+        self.pump();
+    }
+
+    /// Makes all that is dirty due for the members at once, whatever the marks and its age: before a shutdown, or
+    /// between two runs. [`Controller::is_idle`] says when it is done.
+    pub fn handle_destage_all(&mut self, now: Nanos) {
+        self.advance(now);
+        self.destage_all();
         self.pump();
     }
 
@@ -226,6 +237,11 @@ impl Controller {
             && self.granules.is_empty()
             && self.actions.is_empty()
             && self.requests.iter().all(|request| !request.active)
+    }
+
+    /// Whether power loss leaves the cache memory as it is.
+    pub fn cache_survives_power_loss(&self) -> bool {
+        self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good
     }
 
     /// True while writes are acknowledged from the cache.

@@ -10,9 +10,9 @@
 
 use crate::api::{Action, BufferRef, HostError, IoClass, Notice, TimerId};
 use crate::cache::SlotState;
-use crate::config::{CacheMemory, MemberCache};
+use crate::config::MemberCache;
 use crate::controller::Controller;
-use crate::request::Rows;
+use crate::request::{Request, Rows};
 use crate::stripe_op::{OpKind, Piece, StripeOp};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, Lba, Nanos};
@@ -20,6 +20,9 @@ use std::collections::VecDeque;
 
 /// The timer for blocks that have been dirty for long.
 pub(crate) const AGE_TIMER: TimerId = TimerId(0);
+
+/// The age timer is due at most so many times in the span that blocks may stay dirty.
+const AGE_STEPS: u64 = 16;
 
 /// What destaging is at.
 #[derive(Debug, Default)]
@@ -34,8 +37,8 @@ pub(crate) struct Destage {
     pub(crate) urgent: VecDeque<u64>,
     /// The dirty share is on its way from the start mark down to the stop mark.
     draining: bool,
-    /// Blocks that became dirty before this sequence are due by age.
-    aged_before: u64,
+    /// Blocks that became dirty before this sequence are due whatever their age.
+    due_before: u64,
     timer_set: bool,
 }
 
@@ -73,9 +76,10 @@ impl Controller {
         let Some(oldest) = self.cache.oldest_dirty() else { return false };
         self.destage.draining
             || !self.stalled.is_empty()
-            || (!self.flushes.is_empty() && self.config.cache.memory == CacheMemory::Volatile)
+            || (!self.flushes.is_empty() && !self.cache_survives_power_loss())
             || !self.writes_back()
-            || self.cache[oldest].sequence < self.destage.aged_before
+            || self.cache[oldest].sequence < self.destage.due_before
+            || self.due_time(oldest) <= self.now
     }
 
     fn next_urgent(&mut self) -> Option<u64> {
@@ -198,35 +202,57 @@ impl Controller {
         }
     }
 
-    /// Gives up on dirty data that no member can take, and says so.
+    /// Gives up on dirty data that no member can take, and says so: to the operator, to the next host flush, and to the
+    /// writes that brought it if they are still under way.
     fn lose_slot(&mut self, slot: u32) {
-        let rows = u64::from(self.cache_block_rows());
-        let lba = Lba(self.cache[slot].key * rows + u64::from(self.cache[slot].dirty.trailing_zeros()));
-        let blocks = BlockCount(u64::from(self.cache[slot].dirty.count_ones()));
+        let first_lba = self.cache[slot].key * u64::from(self.cache_block_rows());
+        let mut left = self.cache[slot].dirty;
+        while left != 0 {
+            let first = left.trailing_zeros();
+            let count = (left >> first).trailing_ones();
+            left &= !((u64::MAX >> (64 - count)) << first);
+            let (lba, blocks) = (Lba(first_lba + u64::from(first)), BlockCount(u64::from(count)));
+            self.lost_since_flush = Some(lba);
+            self.fail_writes_under_way(lba, blocks);
+            self.actions.push_back(Action::Notice(Notice::WriteLost { lba, blocks }));
+        }
         self.cache.detach(slot);
-        self.lost_since_flush = Some(lba);
-        self.actions.push_back(Action::Notice(Notice::WriteLost { lba, blocks }));
     }
 
+    fn fail_writes_under_way(&mut self, lba: Lba, blocks: BlockCount) {
+        let overlaps =
+            |request: &Request| request.lba.0 < lba.0 + blocks.0 && lba.0 < request.lba.0 + request.blocks.0;
+        let writes = self.requests.iter_mut().filter(|request| request.active && request.placed > 0);
+        for request in writes.filter(|request| overlaps(request)) {
+            request.error.get_or_insert(HostError::ArrayFailed { lba });
+        }
+    }
+
+    /// When a dirty slot has been so for long enough.
+    fn due_time(&self, slot: u32) -> Nanos {
+        self.cache[slot].dirtied_at + self.config.cache.flush_after
+    }
+
+    /// Sets the timer for the block that has been dirty longest, unless it is due: then it is on its way, and every
+    /// event looks again.
     fn set_age_timer(&mut self) {
         let Some(oldest) = self.cache.oldest_dirty() else { return };
-        if !self.destage.timer_set {
+        let due = self.due_time(oldest);
+        if !self.destage.timer_set && due > self.now {
             self.destage.timer_set = true;
-            let at = (self.cache[oldest].dirtied_at + self.config.cache.flush_after).max(self.now);
+            // Blocks that became dirty shortly after one another are let grow old together.
+            let at = due.max(self.now + self.config.cache.flush_after / AGE_STEPS);
             self.actions.push_back(Action::Timer { id: AGE_TIMER, at });
         }
     }
 
-    /// Marks what has been dirty for long enough as due.
+    /// Marks all that is dirty as due.
+    pub(crate) fn destage_all(&mut self) {
+        self.destage.due_before = self.cache.next_sequence();
+    }
+
+    /// Takes in that blocks may have been dirty for long enough.
     pub(crate) fn age_timer_due(&mut self) {
         self.destage.timer_set = false;
-        let due = |dirtied_at: Nanos| dirtied_at + self.config.cache.flush_after <= self.now;
-        let mut next = self.cache.oldest_dirty();
-        while let Some(slot) = next
-            && due(self.cache[slot].dirtied_at)
-        {
-            self.destage.aged_before = self.cache[slot].sequence + 1;
-            next = self.cache.next_dirty(slot);
-        }
     }
 }

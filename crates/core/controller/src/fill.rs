@@ -8,7 +8,7 @@ use crate::api::{IoClass, MemberError};
 use crate::config::ReadPolicy;
 use crate::controller::Controller;
 use crate::io::{IoOwner, Move, TaskOwner};
-use crate::request::{Fragment, FragmentWalk, Rows};
+use crate::request::{CopySet, Fragment, FragmentWalk, Rows};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, Lba};
 
@@ -79,7 +79,7 @@ impl Controller {
     }
 
     fn start_fill(&mut self, whole: &Fragment, class: IoClass) -> Option<u32> {
-        let place = self.best_copy(whole, None)?;
+        let (_, place) = self.best_copy(whole, CopySet::NONE)?;
         let fill = self.fills.take();
         self.fills[fill].slots.clear();
         self.fills[fill].waiters.clear();
@@ -111,8 +111,17 @@ impl Controller {
 
     /// Lets `part` of a request, within one slot, wait for the fill of that slot.
     pub(crate) fn wait_for_fill(&mut self, slot: u32, part: Fragment) {
-        self.requests[part.request as usize].pending += 1;
         let fill = self.cache[slot].first_waiter;
+        // A run of slots under the same fill is given to the host in one copy.
+        if let Some(last) = self.fills[fill].waiters.last_mut()
+            && last.request == part.request
+            && last.strip == part.strip
+            && last.rows.end() == part.rows.first
+        {
+            last.rows.count += part.rows.count;
+            return;
+        }
+        self.requests[part.request as usize].pending += 1;
         self.fills[fill].waiters.push(part);
     }
 
@@ -122,7 +131,7 @@ impl Controller {
         for part in fill.waiters.drain(..) {
             match result {
                 Ok(()) => self.copy_from_fill(&fill.slots, fill.rows, part),
-                Err(_) => self.read_from_members(part, None),
+                Err(_) => self.read_from_members(part, CopySet::NONE),
             }
         }
         let all = u64::MAX >> (64 - self.cache_block_rows());

@@ -1,15 +1,16 @@
 //! The host's side: requests in, reads, writes through, flushes, completions out.
 
 use crate::api::{Action, HostCompletion, HostError, HostOp, HostRequest, HostTag, IoClass, MemberError};
-use crate::cache::SlotState;
-use crate::config::{CacheMemory, IoPolicy, MemberCache};
+use crate::cache::{Slot, SlotState};
+use crate::config::{IoPolicy, MemberCache};
 use crate::controller::Controller;
 use crate::granule::WaitKind;
 use crate::io::{IoOwner, Move, TaskOwner};
-use crate::request::{Fragment, FragmentWalk, Request, Rows};
+use crate::request::{CopySet, Fragment, FragmentWalk, Request, Rows};
 use crate::stripe_op::{OpKind, Piece};
+use crate::table::NIL;
 use raidlab_raid::{StripUnit, UnitPlace};
-use raidlab_units::{BlockCount, MemberIndex};
+use raidlab_units::BlockCount;
 
 /// How many waiting fragments one operation gathers at most.
 const GATHER_LIMIT: usize = 256;
@@ -67,6 +68,7 @@ impl Controller {
         let (lba, blocks, error) = (request.lba, request.blocks, request.error);
         request.active = false;
         if through {
+            self.through_in_flight -= 1;
             // Fills that read the old data while the write was under way must not outlive it.
             self.forget_cached(lba, blocks);
         }
@@ -116,14 +118,19 @@ impl Controller {
                 missing_from = row;
                 continue;
             }
-            // Runs of blocks that the slot holds and runs that it does not take turns.
-            let held = (self.cache[slot].valid & wanted) >> block.bit(row);
-            let run = if held & 1 == 1 { held.trailing_ones() } else { held.trailing_zeros() };
+            // Runs of blocks that the slot holds, that only its shadow holds, and that neither holds take turns.
+            let Slot { valid, shadow, .. } = self.cache[slot];
+            let shadowed = if shadow == NIL { 0 } else { self.cache[shadow].valid & !valid };
+            let bit = block.bit(row);
+            let (source, held) = if shadowed >> bit & 1 == 1 { (shadow, shadowed) } else { (slot, valid) };
+            let (held, any) = ((held & wanted) >> bit, ((valid | shadowed) & wanted) >> bit);
+            let run = if held & 1 == 1 { held.trailing_ones() } else { any.trailing_zeros() };
             let run_end = rows_end.min(row + run);
             if held & 1 == 1 {
-                self.read_run(&fragment, missing_from, row);
+                // The copy pins the slot before the read before it looks for slots to fill.
                 let part = fragment.part(Rows::between(row, run_end), self.block_bytes());
-                self.copy_out(slot, block.byte(row, self.block_bytes()), part, copies);
+                self.copy_out(source, block.byte(row, self.block_bytes()), part, copies);
+                self.read_run(&fragment, missing_from, row);
                 missing_from = run_end;
             }
             row = run_end;
@@ -155,16 +162,19 @@ impl Controller {
             return;
         }
         self.requests[fragment.request as usize].pending += 1;
-        self.read_from_members(fragment, None);
+        self.read_from_members(fragment, CopySet::NONE);
     }
 
-    /// Reads a fragment from the best copy, not counting the member `except`; by recovery if there is no copy.
-    pub(crate) fn read_from_members(&mut self, fragment: Fragment, except: Option<MemberIndex>) {
-        match self.best_copy(&fragment, except) {
-            Some(place) => {
-                self.member_read(place, fragment.rows, IoClass::Host, IoOwner::HostRead { fragment });
+    /// Reads a fragment from the best copy that was not tried yet; by recovery if there is none. When all have been
+    /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks.
+    pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
+        match self.best_copy(&fragment, tried) {
+            Some((copy, place)) => {
+                let owner = IoOwner::HostRead { fragment, tried: tried.with(copy) };
+                self.member_read(place, fragment.rows, IoClass::Host, owner);
             }
             None if self.parities() > 0 => self.recover(fragment),
+            None if tried != CopySet::NONE && fragment.rows.count > 1 => self.read_row_by_row(fragment),
             None => {
                 let lba = self.fragment_lba(&fragment);
                 self.end_part(fragment.request, Err(HostError::DataLost { lba }));
@@ -172,27 +182,37 @@ impl Controller {
         }
     }
 
-    /// The present copy of a fragment that is cheapest to read.
-    pub(crate) fn best_copy(&self, fragment: &Fragment, except: Option<MemberIndex>) -> Option<UnitPlace> {
+    /// Reads the rows of a fragment, one part of its request, as parts of their own.
+    pub(crate) fn read_row_by_row(&mut self, fragment: Fragment) {
+        self.requests[fragment.request as usize].pending += fragment.rows.count - 1;
+        for row in fragment.rows.first..fragment.rows.end() {
+            let part = fragment.part(Rows::between(row, row + 1), self.block_bytes());
+            self.read_from_members(part, CopySet::NONE);
+        }
+    }
+
+    /// The present copy of a fragment that is cheapest to read, of those that were not tried.
+    pub(crate) fn best_copy(&self, fragment: &Fragment, tried: CopySet) -> Option<(u16, UnitPlace)> {
         let strip = fragment.strip;
         let rows = BlockCount(u64::from(fragment.rows.first));
-        let places = (0..self.copies())
-            .map(|copy| self.layout.place(fragment.stripe, StripUnit::Data { strip, copy }))
-            .filter(|place| self.members.is_present(place.member) && Some(place.member) != except);
-        places.min_by_key(|place| self.members.read_cost(place.member, place.start + rows))
+        let copies = (0..self.copies()).filter(|&copy| !tried.contains(copy));
+        let places =
+            copies.map(|copy| (copy, self.layout.place(fragment.stripe, StripUnit::Data { strip, copy })));
+        places
+            .filter(|(_, place)| self.members.is_present(place.member))
+            .min_by_key(|(_, place)| self.members.read_cost(place.member, place.start + rows))
     }
 
     /// Takes in the end of a read into the host's buffer; a failed one is tried elsewhere.
     pub(crate) fn host_read_done(
         &mut self,
         fragment: Fragment,
-        member: MemberIndex,
+        tried: CopySet,
         result: Result<(), MemberError>,
     ) {
         match result {
             Ok(()) => self.end_part(fragment.request, Ok(())),
-            Err(MemberError::Gone) => self.read_from_members(fragment, None),
-            Err(MemberError::Medium) => self.read_from_members(fragment, Some(member)),
+            Err(MemberError::Gone | MemberError::Medium) => self.read_from_members(fragment, tried),
         }
     }
 
@@ -216,14 +236,15 @@ impl Controller {
 
     fn begin_write(&mut self, tag: u32, fua: bool) {
         let Request { lba, blocks, .. } = self.requests[tag as usize];
-        let volatile = self.config.cache.memory == CacheMemory::Volatile;
         if self.writes_back() {
-            self.begin_cached_write(tag, fua && volatile);
-        } else if self.holds_dirty(lba, blocks) {
-            // Older data of these blocks is on its way to the members; order is kept by going the same way.
+            self.begin_cached_write(tag, fua && !self.cache_survives_power_loss());
+        } else if !self.stalled.is_empty() || self.holds_dirty(lba, blocks) {
+            // Older data of these blocks is on its way to the members, or older writes wait until no write goes
+            // through; order is kept by going the same way.
             self.begin_cached_write(tag, true);
         } else {
             self.forget_cached(lba, blocks);
+            self.through_in_flight += 1;
             self.write_through(tag, fua);
         }
     }
@@ -331,7 +352,7 @@ impl Controller {
     /// Moves host flushes on whose dirty blocks have all been destaged.
     pub(crate) fn pump_flushes(&mut self) {
         while let Some(&(tag, up_to)) = self.flushes.front() {
-            let waits = self.config.cache.memory == CacheMemory::Volatile
+            let waits = !self.cache_survives_power_loss()
                 && self.cache.oldest_dirty().is_some_and(|slot| self.cache[slot].sequence < up_to);
             if waits {
                 return;

@@ -5,7 +5,7 @@ use crate::api::{
     MemoryKind, MemoryTask, MemoryTaskId, Segment,
 };
 use crate::controller::Controller;
-use crate::request::{Fragment, Rows};
+use crate::request::{CopySet, Fragment, Rows};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
@@ -14,8 +14,8 @@ use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 pub(crate) enum IoOwner {
     #[default]
     Nobody,
-    /// A fragment read straight into the host's buffer.
-    HostRead { fragment: Fragment },
+    /// A fragment read straight into the host's buffer, and the copies tried so far.
+    HostRead { fragment: Fragment, tried: CopySet },
     /// A fragment written straight from the host's buffer, where there is no redundancy.
     HostWrite { fragment: Fragment },
     /// A member flush for a host flush.
@@ -65,6 +65,8 @@ pub(crate) struct Arrival {
     pub(crate) slot: u32,
     pub(crate) valid: u64,
     pub(crate) dirty: u64,
+    /// Completes what the slot takes over from its shadow.
+    pub(crate) replaces: bool,
 }
 
 /// A memory task under way.
@@ -144,7 +146,7 @@ impl Controller {
         }
         match owner {
             IoOwner::Nobody => unreachable!("checked above"),
-            IoOwner::HostRead { fragment } => self.host_read_done(fragment, member, result),
+            IoOwner::HostRead { fragment, tried } => self.host_read_done(fragment, tried, result),
             IoOwner::HostWrite { fragment } => {
                 let lba = self.fragment_lba(&fragment);
                 self.fail_on_write_error(member, result);
@@ -224,7 +226,7 @@ impl Controller {
         match io.owner {
             IoOwner::Nobody => panic!("member I/O {} is not under way", id.0),
             IoOwner::HostFlush { .. } => {}
-            IoOwner::HostRead { fragment } | IoOwner::HostWrite { fragment } => {
+            IoOwner::HostRead { fragment, .. } | IoOwner::HostWrite { fragment } => {
                 out.push(Segment { buffer: fragment.host_buffer(), bytes });
             }
             IoOwner::Fill { fill } => {

@@ -96,6 +96,27 @@ impl Fragment {
     }
 }
 
+/// Copies of a strip, as a set: a bit each, the last bit for all from the 64th on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CopySet(u64);
+
+impl CopySet {
+    pub(crate) const NONE: Self = Self(0);
+
+    const fn bit(copy: u16) -> u64 {
+        1 << if copy < 63 { copy } else { 63 }
+    }
+
+    #[must_use]
+    pub(crate) const fn with(self, copy: u16) -> Self {
+        Self(self.0 | Self::bit(copy))
+    }
+
+    pub(crate) const fn contains(self, copy: u16) -> bool {
+        self.0 & Self::bit(copy) != 0
+    }
+}
+
 /// Cuts a range of the volume into fragments, in order.
 pub(crate) struct FragmentWalk {
     request: u32,

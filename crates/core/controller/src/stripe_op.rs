@@ -256,6 +256,8 @@ impl Controller {
         if core::mem::take(&mut self.ops[id].read_failed) {
             self.release_staging(id);
             self.plan_op(id);
+            // What it gave back may be what others wait for, and it may now stand in line behind them.
+            self.pump_staging();
         } else {
             self.start_compute(id);
         }
@@ -362,6 +364,10 @@ impl Controller {
         self.release_staging(id);
         let mut op = core::mem::take(&mut self.ops[id]);
         match op.kind {
+            OpKind::Recover if !succeeded && !op.unreadable.is_empty() && op.target.rows.count > 1 => {
+                // Bad blocks seldom lie in the same rows of two units.
+                self.read_row_by_row(op.target);
+            }
             OpKind::Recover => {
                 let error = HostError::DataLost { lba: self.fragment_lba(&op.target) };
                 self.end_part(op.target.request, if succeeded { Ok(()) } else { Err(error) });

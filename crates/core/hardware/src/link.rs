@@ -45,6 +45,16 @@ impl Server {
         self.busy_until
     }
 
+    /// Takes on work at `now` whose input is there only at `ready`, and returns when it ends.
+    ///
+    /// The time until `ready` is not lost for others: the work takes its place in the queue now, so that the
+    /// resource does no more in all than it can, and ends no sooner than `span` after `ready`. (Serving at `ready`
+    /// would keep the resource idle until then for everybody who asks later.)
+    #[inline]
+    pub fn serve_when_ready(&mut self, now: Nanos, ready: Nanos, span: NanoSpan) -> Nanos {
+        self.serve(now, span).max(ready + span)
+    }
+
     /// When everything taken on so far ends; in the past for an idle server.
     #[inline]
     pub fn busy_until(&self) -> Nanos {
@@ -71,5 +81,13 @@ mod tests {
             assert_eq!(server.serve(Nanos(now), NanoSpan(span)), Nanos(end), "at {now}");
             assert_eq!(server.busy_until(), Nanos(end));
         }
+    }
+
+    #[test]
+    fn waiting_for_input_leaves_the_server_to_others() {
+        let mut server = Server::default();
+        assert_eq!(server.serve_when_ready(Nanos(0), Nanos(100), NanoSpan(5)), Nanos(105));
+        assert_eq!(server.serve(Nanos(1), NanoSpan(5)), Nanos(10), "not after 105");
+        assert_eq!(server.serve_when_ready(Nanos(2), Nanos(3), NanoSpan(5)), Nanos(15), "ready, but third");
     }
 }

@@ -103,8 +103,8 @@ impl SolidState {
     pub(crate) fn new(model: &SolidStateModel, link: LinkModel, options: DriveOptions) -> Self {
         let dies = model.channels as usize * model.dies_per_channel as usize;
         let collected = model.write_amplification - 1.0;
-        let page_write_ns = model.page_program.0 as f64 * model.write_amplification
-            + model.page_read.0 as f64 * collected;
+        let page_write_ns =
+            model.page_program.0 as f64 * model.write_amplification + model.page_read.0 as f64 * collected;
         Self {
             link,
             channel: model.channel,
@@ -167,9 +167,10 @@ impl SolidState {
         let mut in_buffer = decoded;
         self.each_page(request, |drive, die, channel, bytes| {
             let sensed = drive.dies[die].serve(decoded, drive.page_read);
-            in_buffer = in_buffer.max(drive.channels[channel].serve(sensed, drive.channel.transfer_time(bytes)));
+            let transfer = drive.channel.transfer_time(bytes);
+            in_buffer = in_buffer.max(drive.channels[channel].serve_when_ready(decoded, sensed, transfer));
         });
-        self.interface.serve(in_buffer, self.link.transfer_time(request.sectors.bytes()))
+        self.interface.serve_when_ready(decoded, in_buffer, self.link.transfer_time(request.sectors.bytes()))
     }
 
     fn write(&mut self, now: Nanos, request: DriveRequest) -> Nanos {
@@ -177,8 +178,9 @@ impl SolidState {
         let in_buffer = self.interface.serve(decoded, self.link.transfer_time(request.sectors.bytes()));
         let mut programmed = in_buffer;
         self.each_page(request, |drive, die, channel, bytes| {
-            let loaded = drive.channels[channel].serve(in_buffer, drive.channel.transfer_time(bytes));
-            programmed = programmed.max(drive.dies[die].serve(loaded, drive.page_write));
+            let transfer = drive.channel.transfer_time(bytes);
+            let loaded = drive.channels[channel].serve_when_ready(decoded, in_buffer, transfer);
+            programmed = programmed.max(drive.dies[die].serve_when_ready(decoded, loaded, drive.page_write));
         });
         programmed
     }

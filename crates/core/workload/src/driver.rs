@@ -188,6 +188,9 @@ pub struct Driver {
     slots: Vec<Slot>,
     /// Slots that are free; the one freed last is taken first.
     free: Vec<u32>,
+    region: ByteCount,
+    block_bytes: u32,
+    request_bytes_max: u32,
     ramp: NanoSpan,
     run: NanoSpan,
     /// Set by the first poll.
@@ -265,6 +268,9 @@ impl Driver {
             stream,
             slots: vec![empty; config.iodepth as usize],
             free: (0..config.iodepth).rev().collect(),
+            region: config.region,
+            block_bytes: config.block_bytes,
+            request_bytes_max: spec.request_bytes_max(),
             ramp: config.ramp,
             run: config.run,
             started_at: None,
@@ -339,6 +345,26 @@ impl Driver {
         self.window_end = self.window_end.min(now);
         self.window_start = self.window_start.min(self.window_end);
         self.requests_left = 0;
+    }
+
+    /// Requests in flight at most; slots are below it.
+    pub fn iodepth(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// Part of the target in use, from its start.
+    pub fn region(&self) -> ByteCount {
+        self.region
+    }
+
+    /// Offsets and lengths are multiples of this many bytes.
+    pub fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    /// Length of the longest request in bytes.
+    pub fn request_bytes_max(&self) -> u32 {
+        self.request_bytes_max
     }
 
     /// Returns what was counted so far; the window is as long as it has lasted up to the latest event.

@@ -1,1 +1,36 @@
-//! Crate head.
+//! The real world: bytes, files, a clock and one `io_uring` around the pure array controller.
+//!
+//! The controller says what to do; this crate does it and says what happened. Everything runs on one thread:
+//! ```text
+//! HostPort ──requests──► Controller ──Member──► io_uring ──► member files (O_DIRECT)
+//!    ▲                     │   ▲  └──Memory──► parity kernels over the arenas
+//!    └────completions──────┘   └── completions, timers
+//! ```
+//! - [`Members`] are files: made fully allocated and written with zeros, so that a run overwrites blocks and never
+//!   allocates any. Their first [`DATA_OFFSET_BYTES`] are reserved for what an array writes about itself.
+//! - [`ArrayWorld`] owns a controller, its members, its memory and its ring, and turns the event loop.
+//! - A [`HostPort`] is whatever uses the volume: [`DriverHost`] is a workload driver in the same process,
+//!   [`ScriptHost`] a list of requests with their bytes.
+//!
+//! Invariants: no allocation and no lock per I/O once the tables have grown to the depth in use; memory that the
+//! kernel may still touch is never unmapped; every member I/O is reported to the controller exactly once.
+//! `unsafe` is confined to `arena` (mapped memory) and `ring` (`io_uring`).
+#![deny(unsafe_code)]
+
+mod arena;
+mod error;
+mod host;
+mod mark;
+mod member_io;
+mod members;
+mod memory;
+mod ring;
+mod world;
+mod zero_fill;
+
+pub use error::{ArrayError, MembersError, RingError};
+pub use host::{DriverHost, HostPort, HostPortNeeds, HostStep, ScriptHost, ScriptOp, ScriptResult};
+pub use mark::DATA_OFFSET_BYTES;
+pub use members::{CreateOptions, Existing, Members};
+pub use memory::HostBuffers;
+pub use world::{ArrayOutcome, ArrayWorld};

@@ -1,1 +1,66 @@
-fn main() {}
+//! `raidlab`: a laboratory for storage arrays.
+//!
+//! Glue only: arguments in, calls into the other crates, text out. One module per verb in [`verbs`]; results go to
+//! standard output, progress and errors to standard error.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod failure;
+mod inputs;
+mod interrupt;
+mod output;
+mod progress;
+mod verbs;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use failure::{Exit, Failure};
+use output::Output;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Clap's own code for bad usage is 2, as documented; help and version end with 0.
+    let cli = Cli::parse();
+    start_log(cli.verbose);
+    let output = Output::of_process(cli.json);
+    match dispatch(&cli, &output) {
+        Ok(exit) => exit.into(),
+        // Whoever read the results has had enough of them.
+        Err(failure) if failure.is_broken_pipe() => Exit::Done.into(),
+        Err(failure) => {
+            output.error(&failure);
+            failure.exit().into()
+        }
+    }
+}
+
+fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
+    match &cli.command {
+        Command::Study(args) => verbs::study::run(args, output),
+        Command::Measure(args) => verbs::measure::run(args, output),
+        Command::Simulate(args) => verbs::simulate::run(args, output),
+        Command::Reproduce(args) => verbs::reproduce::run(args, output),
+        Command::Workloads(args) => verbs::workloads::run(args, output),
+        Command::Catalog(args) => verbs::catalog::run(args, output),
+        Command::Doctor(args) => verbs::doctor::run(args, output),
+        Command::Runs(args) => verbs::runs::list(args, output),
+        Command::Show(args) => verbs::runs::show(args, output),
+    }
+}
+
+/// Logs to standard error: warnings, or more when asked for by option or by `RAIDLAB_LOG`.
+fn start_log(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("RAIDLAB_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(output::wants_colour(&std::io::stderr()))
+        .without_time()
+        .init();
+}

@@ -149,7 +149,8 @@ fn every_source_file_is_named_by_a_module() {
     let mut complaints = Vec::new();
     for (path, _) in &sources {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).expect("names are text");
-        let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str()).expect("a folder");
+        let folder =
+            path.parent().and_then(Path::file_name).and_then(|name| name.to_str()).expect("a folder");
         let root_file = ["lib", "main", "build"].contains(&stem);
         let own_crate = ["tests", "examples", "benches", "bin"].contains(&folder);
         let name = if stem == "mod" { folder } else { stem };
@@ -167,9 +168,9 @@ fn the_core_is_pure() {
         let paths = entries.map(|entry| entry.expect("an entry").path());
         paths.filter(|path| path.is_dir()).collect::<Vec<_>>()
     };
-    let edge = folders("crates/edge").into_iter().map(|path| {
-        format!("raidlab-{}", path.file_name().expect("a name").to_string_lossy())
-    });
+    let edge = folders("crates/edge")
+        .into_iter()
+        .map(|path| format!("raidlab-{}", path.file_name().expect("a name").to_string_lossy()));
     let system = ["rustix", "io-uring", "libc", "rusqlite", "tempfile", "ctrlc"].map(str::to_owned);
     let forbidden: Vec<String> = edge.chain(system).collect();
     let mut complaints = Vec::new();
@@ -177,7 +178,8 @@ fn the_core_is_pure() {
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
         let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
         let dependencies = dependencies.split("[dev-dependencies]").next().unwrap_or_default();
-        let names: Vec<&str> = dependencies.lines().filter_map(|line| line.split(['.', ' ', '=']).next()).collect();
+        let names: Vec<&str> =
+            dependencies.lines().filter_map(|line| line.split(['.', ' ', '=']).next()).collect();
         for name in forbidden.iter().filter(|name| names.contains(&name.as_str())) {
             complaints.push(format!("{}: depends on {name}", folder.display()));
         }

@@ -1,1 +1,53 @@
-//! Crate head.
+//! The laboratory: studies (matrices of runs), the results store, published figures and predictions of them.
+//!
+//! ```text
+//! study.toml ─► Study ─► run_study ─► worlds::{file, array, simulated} ─► RunResult ─► Store (SQLite)
+//! published.csv ─► PublishedRow ─► predict ─► worlds::simulated ─► Comparison
+//! ```
+//! Nothing here knows how results are shown: whoever calls gets [`raidlab_workload::RunResult`]s, and events through
+//! a [`StudyObserver`] while they come about. Every run carries the effective configuration and the
+//! [`Environment`] it ran in.
+#![forbid(unsafe_code)]
+
+mod array_file;
+mod arrays;
+mod bound;
+mod cache;
+pub mod describe;
+pub mod doctor;
+mod environment;
+mod load;
+mod papers;
+mod parallel;
+mod predict;
+mod published;
+mod runner;
+mod scratch;
+mod store;
+mod study;
+pub mod worlds;
+
+pub use array_file::{ArrayFile, ArrayFileError};
+pub use arrays::{
+    ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge, SoftwareArray, array_facts, member_cache,
+};
+pub use bound::{Bound, BoundError};
+pub use cache::{
+    CacheSettings, SOFTWARE_CACHE, STAGING_SIZE, io_policy_name, read_policy_name, write_policy_name,
+};
+pub use environment::{DeviceFacts, Environment, FilesystemFacts};
+pub use load::{Load, LoadPlan};
+pub use papers::{Method, MetricCorrection, Paper, PaperError, paper_ids};
+pub use predict::{
+    FittedFigure, PredictError, PredictOptions, PredictTask, PredictedConfiguration, PredictedRow,
+    Prediction, predict,
+};
+pub use published::{
+    COLUMNS, PublishedError, PublishedMetric, PublishedRow, RowProblem, parse_published, read_published,
+};
+pub use runner::{RunOptions, StudyError, StudyEvent, StudyObserver, StudyOutcome, run_study};
+pub use scratch::ScratchError;
+pub use store::{
+    FinishedRun, RunLine, Store, StoreError, StoredRun, StudyEnd, StudyRunHead, StudyRunId, world_name,
+};
+pub use study::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};

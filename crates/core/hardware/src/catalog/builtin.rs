@@ -8,4 +8,15 @@ macro_rules! files {
     };
 }
 
-files!();
+files!(
+    "controllers/perc-h800.toml",
+    "drives/pliant-lb150.toml",
+    "drives/st32000444ss.toml",
+    "drives/st3600057ss.toml",
+    "drives/st373455ss.toml",
+    "drives/st9146852ss.toml",
+    "drives/st9500430ss.toml",
+    "drives/wd1600aajs.toml",
+    "enclosures/md1200.toml",
+    "enclosures/md1220.toml",
+);

@@ -26,7 +26,7 @@ pub enum CatalogError {
         nearest: Option<String>,
     },
     /// A key that must be there is not.
-    #[error("{file}:{line}: '{key}' is missing: add it, with {expected}")]
+    #[error("{file}:{line}: '{key}' is missing: add it, with {expected}{}", or_rename(misspelt.as_ref()))]
     MissingKey {
         /// Name of the file.
         file: String,
@@ -36,6 +36,8 @@ pub enum CatalogError {
         key: String,
         /// What it should hold.
         expected: &'static str,
+        /// A key of the section that may have been meant to be it, and its line.
+        misspelt: Option<(String, usize)>,
     },
     /// A value of the wrong kind, or out of range.
     #[error("{file}:{line}: '{key}' must be {expected}")]
@@ -109,4 +111,8 @@ pub enum CatalogError {
 
 fn did_you_mean(nearest: Option<&String>) -> String {
     nearest.map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
+}
+
+fn or_rename(misspelt: Option<&(String, usize)>) -> String {
+    misspelt.map_or_else(String::new, |(key, line)| format!("; or is '{key}' in line {line} meant to be it?"))
 }

@@ -130,7 +130,11 @@ impl Catalog {
     }
 }
 
-fn find<'a, T>(entries: &'a BTreeMap<String, T>, what: &'static str, id: &str) -> Result<&'a T, CatalogError> {
+fn find<'a, T>(
+    entries: &'a BTreeMap<String, T>,
+    what: &'static str,
+    id: &str,
+) -> Result<&'a T, CatalogError> {
     entries.get(id).ok_or_else(|| CatalogError::UnknownId {
         what,
         id: id.into(),

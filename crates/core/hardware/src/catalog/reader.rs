@@ -102,7 +102,9 @@ impl<'a> Section<'a> {
             key: self.path(key),
         };
         let DeValue::Table(figure) = entry.get_ref() else { return Err(no_source()) };
-        if let Some((name, _)) = figure.iter().find(|(name, _)| !["value", "source"].contains(&&**name.get_ref())) {
+        if let Some((name, _)) =
+            figure.iter().find(|(name, _)| !["value", "source"].contains(&&**name.get_ref()))
+        {
             let path = format!("{}.{}", self.path(key), name.get_ref());
             return Err(self.unknown_key(path, name.span().start, name.get_ref(), &["value", "source"]));
         }
@@ -117,7 +119,8 @@ impl<'a> Section<'a> {
 
     fn resolve_source(&self, key: &str, source: &Spanned<DeValue<'_>>) -> Result<String, CatalogError> {
         let text = source.get_ref().as_str().unwrap_or_default();
-        let sources = self.document.root.get_ref().get("sources").and_then(|sources| sources.get_ref().as_table());
+        let sources =
+            self.document.root.get_ref().get("sources").and_then(|sources| sources.get_ref().as_table());
         match sources.and_then(|sources| sources.get(text)).and_then(|named| named.get_ref().as_str()) {
             Some(named) => Ok(named.to_owned()),
             None if is_source_text(text) => Ok(text.to_owned()),
@@ -130,16 +133,13 @@ impl<'a> Section<'a> {
         let value = self.value(key, "a table")?;
         let DeValue::Table(table) = value.get_ref() else { return Err(self.bad_value(key, "a table")) };
         let line = line_of(self.document.text, value.span().start);
-        Ok(Section { document: self.document, prefix: format!("{}{key}.", self.prefix), table, line, asked: vec![] })
-    }
-
-    /// A table within this one that need not be there.
-    pub(crate) fn optional_section(&mut self, key: &'static str) -> Result<Option<Section<'a>>, CatalogError> {
-        if self.table.contains_key(key) {
-            return self.section(key).map(Some);
-        }
-        self.asked.push(key);
-        Ok(None)
+        Ok(Section {
+            document: self.document,
+            prefix: format!("{}{key}.", self.prefix),
+            table,
+            line,
+            asked: vec![],
+        })
     }
 
     /// Refuses whatever was not asked for.
@@ -180,11 +180,17 @@ impl<'a> Section<'a> {
     }
 
     fn missing(&self, key: &str, expected: &'static str) -> CatalogError {
+        let not_asked = self.table.keys().filter(|other| !self.asked.contains(&&**other.get_ref()));
+        let misspelt = nearest(key, not_asked.map(|other| &**other.get_ref())).and_then(|name| {
+            let other = self.table.keys().find(|other| **other.get_ref() == name)?;
+            Some((name, line_of(self.document.text, other.span().start)))
+        });
         CatalogError::MissingKey {
             file: self.document.file.into(),
             line: self.line,
             key: self.path(key),
             expected,
+            misspelt,
         }
     }
 

@@ -1,0 +1,144 @@
+//! The read buffer: segments, each holding one run of sectors that the heads have brought in.
+//!
+//! A read that goes on where a segment ends makes that segment longer; any other read takes over the segment that was
+//! used longest ago. A segment never holds more than its share of the memory: as its end moves on, so does its start.
+//! An empty segment has no length. Invariants: `sectors <= segment_sectors`; `by_use` names each segment once.
+//!
+//! Every read searches all segments and almost always in vain, so the tests are written as one unsigned comparison
+//! each: its outcome is nearly always the same, which branch prediction rewards.
+
+/// One run of sectors; numbers are plain for speed of search.
+#[derive(Clone, Copy, Debug, Default)]
+struct Segment {
+    start: u64,
+    sectors: u64,
+}
+
+impl Segment {
+    /// Whether it holds `sector`.
+    #[inline]
+    fn holds(&self, sector: u64) -> bool {
+        sector.wrapping_sub(self.start) < self.sectors
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.sectors
+    }
+
+    /// Whether it holds `sector`, or would with one sector more.
+    #[inline]
+    fn reaches(&self, sector: u64) -> bool {
+        sector.wrapping_sub(self.start) <= self.sectors && self.sectors > 0
+    }
+}
+
+/// All segments.
+#[derive(Clone, Debug)]
+pub(crate) struct Segments {
+    all: Vec<Segment>,
+    /// Their indices, from the one used longest ago to the one used last.
+    by_use: Vec<u32>,
+    segment_sectors: u64,
+}
+
+impl Segments {
+    pub(crate) fn new(segments: u32, segment_sectors: u64) -> Self {
+        Self {
+            all: vec![Segment::default(); segments as usize],
+            by_use: (0..segments).collect(),
+            segment_sectors,
+        }
+    }
+
+    /// Sectors that a segment can hold.
+    pub(crate) fn segment_sectors(&self) -> u64 {
+        self.segment_sectors
+    }
+
+    /// First sector not in the segment.
+    pub(crate) fn end_of(&self, segment: usize) -> u64 {
+        self.all[segment].end()
+    }
+
+    /// Whether all of `start..end` is in one segment, which then counts as used.
+    #[inline]
+    pub(crate) fn hit(&mut self, start: u64, end: u64) -> bool {
+        let found = self.all.iter().position(|segment| segment.holds(start) && end <= segment.end());
+        if let Some(segment) = found {
+            self.touch(segment);
+        }
+        found.is_some()
+    }
+
+    /// Whether the segment holds `sector`, or would with one sector more.
+    pub(crate) fn reaches(&self, segment: usize, sector: u64) -> bool {
+        self.all[segment].reaches(sector)
+    }
+
+    /// Puts a read of `start..end` into a segment and returns which.
+    #[inline]
+    pub(crate) fn fill(&mut self, start: u64, end: u64) -> usize {
+        let follows = self.all.iter().position(|segment| segment.reaches(start));
+        let segment = follows.unwrap_or(self.by_use[0] as usize);
+        if follows.is_none() {
+            self.all[segment] = Segment { start, sectors: 0 };
+        }
+        self.extend(segment, end);
+        self.touch(segment);
+        segment
+    }
+
+    /// Moves the end of a segment on to `end`, and its start too if it would hold too much.
+    pub(crate) fn extend(&mut self, segment: usize, end: u64) {
+        let segment = &mut self.all[segment];
+        let end = end.max(segment.end());
+        segment.start = segment.start.max(end.saturating_sub(self.segment_sectors));
+        segment.sectors = end - segment.start;
+    }
+
+    /// Empties the segments that hold a part of `start..end`, which is being written.
+    #[inline]
+    pub(crate) fn forget(&mut self, start: u64, end: u64) {
+        for segment in &mut self.all {
+            if segment.holds(start) || (segment.start.wrapping_sub(start) < end - start) {
+                segment.sectors = 0;
+            }
+        }
+    }
+
+    #[inline]
+    fn touch(&mut self, segment: usize) {
+        let place = self.by_use.iter().position(|other| *other as usize == segment).expect("named once");
+        self.by_use.copy_within(place + 1.., place);
+        *self.by_use.last_mut().expect("there is at least one segment") = segment as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequential_reads_share_a_segment_and_others_take_the_oldest() {
+        let mut segments = Segments::new(2, 100);
+        let first = segments.fill(0, 60);
+        let second = segments.fill(1000, 1010);
+        assert_ne!(first, second);
+        assert_eq!(segments.fill(60, 120), first);
+        assert!(!segments.hit(0, 10), "the start has moved on to 20");
+        assert!(segments.hit(20, 120));
+        assert_eq!(segments.fill(5000, 5001), second, "the other one was used last");
+        assert!(!segments.hit(1000, 1010));
+    }
+
+    #[test]
+    fn writes_empty_what_they_overlap() {
+        let rows = [(0, 10, true), (50, 60, false), (99, 101, false), (100, 200, true)];
+        for (start, end, kept) in rows {
+            let mut segments = Segments::new(1, 100);
+            segments.fill(10, 100);
+            segments.forget(start, end);
+            assert_eq!(segments.hit(20, 30), kept, "write of {start}..{end}");
+        }
+    }
+}

@@ -26,33 +26,27 @@ use raidlab_units::{BytesPerSec, NanoSpan, Nanos};
 pub(crate) enum GeometryError {
     /// A count that is zero, or beyond what the arithmetic holds.
     #[error("mechanics.{figure} must be from {least} to {most}")]
-    Count {
-        figure: &'static str,
-        least: u32,
-        most: u32,
-    },
+    Count { figure: &'static str, least: u32, most: u32 },
     /// The inner zone can't be faster.
-    #[error("mechanics.inner_rate {inner} is above mechanics.outer_rate {outer}: outer tracks are the longer ones")]
-    InnerFaster {
-        inner: BytesPerSec,
-        outer: BytesPerSec,
-    },
+    #[error(
+        "mechanics.inner_rate {inner} is above mechanics.outer_rate {outer}: outer tracks are the longer ones"
+    )]
+    InnerFaster { inner: BytesPerSec, outer: BytesPerSec },
     /// A zone's sectors don't fit 32 bits.
-    #[error("with {zones} zones one holds {sectors} sectors, more than the 2^32 that the model allows: raise mechanics.zones")]
-    ZoneTooLarge {
-        zones: u32,
-        sectors: u64,
-    },
+    #[error(
+        "with {zones} zones one holds {sectors} sectors, more than the 2^32 that the model allows: raise mechanics.zones"
+    )]
+    ZoneTooLarge { zones: u32, sectors: u64 },
     /// Less than a few cylinders, or more than the arithmetic holds.
     #[error("{sectors} sectors at these rates make {cylinders} cylinders, which is not from 3 to 8000000")]
-    Cylinders {
-        sectors: u64,
-        cylinders: u64,
-    },
+    Cylinders { sectors: u64, cylinders: u64 },
 }
 
 /// One turn of the platter, in the units of positions and angles.
 pub(crate) const TURN: u64 = 1 << 32;
+
+/// What a skew has more than the time to change over, in turns: estimated, as skews are not published.
+const SKEW_MARGIN_TURNS: f64 = 0.02;
 
 #[derive(Clone, Copy, Debug)]
 struct Zone {
@@ -109,7 +103,7 @@ impl Geometry {
         let sectors_of_one_each = heads * tracks.iter().map(|sectors| u64::from(*sectors)).sum::<u64>();
         let per_zone = capacity.0.div_ceil(sectors_of_one_each);
         let cylinders = per_zone * tracks.len() as u64;
-        if !(3..=8_000_000).contains(&cylinders) {
+        if cylinders > 8_000_000 {
             return Err(GeometryError::Cylinders { sectors: capacity.0, cylinders });
         }
         let outermost = heads * per_zone * u64::from(tracks[0]);
@@ -130,6 +124,12 @@ impl Geometry {
         };
         geometry.index_zones(capacity);
         geometry.cylinders = geometry.place(Sector(capacity.0 - 1)).cylinder + 1;
+        if geometry.cylinders < 3 {
+            return Err(GeometryError::Cylinders {
+                sectors: capacity.0,
+                cylinders: geometry.cylinders.into(),
+            });
+        }
         Ok(geometry)
     }
 
@@ -148,6 +148,11 @@ impl Geometry {
     /// Cylinders in use.
     pub(crate) fn cylinders(&self) -> u32 {
         self.cylinders
+    }
+
+    /// Time by which the skew between tracks exceeds the time to change over.
+    pub(crate) fn skew_margin(&self) -> NanoSpan {
+        self.time_of((SKEW_MARGIN_TURNS * TURN as f64) as u64)
     }
 
     /// Where `sector` is.
@@ -175,14 +180,15 @@ impl Geometry {
         }
     }
 
-    /// Turns from the start of the sector at `first` until `sectors` have passed, track changes included.
+    /// Turns from the start of the first sector, which is at `first`, until `sectors` have passed, track changes
+    /// included; and the cylinder and head of the last one.
     #[inline]
-    pub(crate) fn pass(&self, first: &Place, start: Sector, sectors: SectorCount) -> u64 {
+    pub(crate) fn pass(&self, first: &Place, start: Sector, sectors: SectorCount) -> (u64, u32, u32) {
         if sectors.0 <= u64::from(first.left_on_track) {
-            return first.sector_turn * sectors.0;
+            return (first.sector_turn * sectors.0, first.cylinder, first.head);
         }
         let last = self.place(Sector(start.0 + sectors.0 - 1));
-        last.turn + last.sector_turn - first.turn
+        (last.turn + last.sector_turn - first.turn, last.cylinder, last.head)
     }
 
     /// The first sector that is not wholly past at the turn position `turn`, and its cylinder and head.
@@ -193,7 +199,7 @@ impl Geometry {
         let on_track = in_cylinder - u64::from(head) * self.head_turn;
         let zone = &self.zones[(cylinder / self.cylinders_per_zone) as usize];
         // Past the last sector lies the skew; the head is then waiting for the next track's first sector.
-        let sector = (((u128::from(on_track)) << 16) / u128::from(zone.sector_turn_q48)) as u64;
+        let sector = (on_track << 16) / zone.sector_turn_q48;
         let in_zone = u64::from(cylinder - zone.first_cylinder) * u64::from(zone.sectors_per_cylinder)
             + u64::from(head) * u64::from(zone.sectors_per_track)
             + sector.min(u64::from(zone.sectors_per_track));
@@ -227,9 +233,10 @@ struct Skew {
 }
 
 impl Skew {
-    /// A skew is the longest change-over plus a fiftieth of a turn: the margin that makes it safe.
+    /// A skew is the longest change-over plus a margin that makes it safe.
     fn new(mechanics: &MechanicsModel, ns_per_turn: f64) -> Self {
-        let turn_of = |change: NanoSpan| ((change.0 as f64 / ns_per_turn + 0.02) * TURN as f64) as u64;
+        let turn_of =
+            |change: NanoSpan| ((change.0 as f64 / ns_per_turn + SKEW_MARGIN_TURNS) * TURN as f64) as u64;
         let single = mechanics.seek_read.single_track.max(mechanics.seek_write.single_track);
         Self { head: turn_of(mechanics.head_switch), cylinder: turn_of(single.max(mechanics.head_switch)) }
     }
@@ -281,4 +288,91 @@ fn zones(tracks: &[u32], heads: u32, cylinders_per_zone: u32) -> Vec<Zone> {
         first_sector += sectors;
     }
     zones
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::cheetah;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Counts through zones, cylinders and tracks one by one.
+    fn slow_place(geometry: &Geometry, sector: u64) -> (u32, u32, u64) {
+        let (mut left, mut cylinder) = (sector, 0);
+        for zone in &geometry.zones {
+            for _ in 0..geometry.cylinders_per_zone {
+                for head in 0..geometry.heads {
+                    if left < u64::from(zone.sectors_per_track) {
+                        return (cylinder, head, left);
+                    }
+                    left -= u64::from(zone.sectors_per_track);
+                }
+                cylinder += 1;
+            }
+        }
+        panic!("sector {sector} is past the end");
+    }
+
+    fn geometry() -> (Geometry, u64) {
+        let (model, capacity) = cheetah();
+        (Geometry::new(&model.mechanics, capacity).expect("sound"), capacity.0)
+    }
+
+    #[test]
+    fn places_equal_plain_counting() {
+        let (geometry, capacity) = geometry();
+        for sector in [0, 1, 1595, 1600, 12_000, 12_800, capacity / 3, capacity - 1] {
+            let (cylinder, head, on_track) = slow_place(&geometry, sector);
+            let place = geometry.place(Sector(sector));
+            assert_eq!((place.cylinder, place.head), (cylinder, head), "sector {sector}");
+            let zone = &geometry.zones[(cylinder / geometry.cylinders_per_zone) as usize];
+            assert_eq!(u64::from(zone.sectors_per_track - place.left_on_track), on_track, "sector {sector}");
+        }
+        assert_eq!(geometry.place(Sector(capacity - 1)).cylinder, geometry.cylinders() - 1);
+    }
+
+    proptest! {
+        #[test]
+        fn runs_of_sectors_take_the_time_of_their_tracks_and_skews(start in 0u64..1_172_000_000, sectors in 1u64..20_000) {
+            let (geometry, _) = geometry();
+            let place = geometry.place(Sector(start));
+            let (turns, cylinder, head) = geometry.pass(&place, Sector(start), SectorCount(sectors));
+            let end = geometry.place(Sector(start + sectors - 1));
+            prop_assert_eq!((cylinder, head), (end.cylinder, end.head));
+            // Sector by sector: each takes its own time, and each change of track the skew on top.
+            let mut sum = 0;
+            let mut before = place;
+            for sector in start..start + sectors {
+                let here = geometry.place(Sector(sector));
+                if here.head != before.head {
+                    let skew = if here.head == 0 {
+                        geometry.cylinder_turn - (u64::from(geometry.heads) - 1) * geometry.head_turn - TURN
+                    } else {
+                        geometry.head_turn - TURN
+                    };
+                    sum += skew;
+                }
+                sum += here.sector_turn;
+                before = here;
+            }
+            // Each track's sectors add up to a turn less the rounding of one sector times their number.
+            prop_assert!(turns.abs_diff(sum) <= sectors + 4096, "{turns} is not {sum}");
+        }
+
+        #[test]
+        fn sector_at_is_the_inverse_of_place(sector in 0u64..1_172_123_567, part in 0u64..100) {
+            let (geometry, _) = geometry();
+            let place = geometry.place(Sector(sector));
+            // A few units inside the sector: its two ends are rounded.
+            let inside = place.turn + 2 + (place.sector_turn - 4) * part / 100;
+            prop_assert_eq!(geometry.sector_at(inside), (Sector(sector), place.cylinder, place.head));
+        }
+
+        #[test]
+        fn turns_and_times_are_inverse(ns in 0u64..10_000_000_000_000) {
+            let (geometry, _) = geometry();
+            let back = geometry.time_of(geometry.turns_in(NanoSpan(ns))).0;
+            prop_assert!(back.abs_diff(ns) <= 2 + ns / 1_000_000_000, "{ns} became {back}");
+        }
+    }
 }

@@ -1,19 +1,476 @@
+//! The state machine of a hard drive: commands in, the arm at work, completions out.
+//!
+//! Two things end by themselves: the arm's current job ([`Running`]) and what is on its way over the interface
+//! without the arm (`replies`: buffer hits, cached writes). The next deadline is the earlier of the two.
+//!
+//! The firmware plans ahead: the arm sets out for the next job at the instant the media is done with the last one,
+//! although that one's completion takes a little longer on the wire. A command's own overhead and transfer come
+//! before the arm can work on it, and so cost nothing while the arm is busy with others: that is what queued
+//! sequential writes gain over writes sent one by one, which find their sector just gone.
+//!
+//! Invariants: at most one job runs; nothing waits while the arm has nothing to do (reading ahead is nothing).
+
+use super::buffer::Segments;
+use super::dirty::{BlockedWrite, WriteCache};
+use super::geometry::{Geometry, Place};
 use super::model::HardDriveModel;
-use crate::drive::{DriveCompletion, DriveOptions, DriveRequest, SectorCount};
-use crate::link::LinkModel;
-use raidlab_units::Nanos;
+use super::schedule::{Ages, Arm, ArmPosition, Choice, Schedule};
+use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, Sector, SectorCount};
+use crate::link::{LinkModel, Server};
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
+use std::collections::VecDeque;
+
+/// Data moves between buffer and interface in pieces of this size: a read ends one piece after the media, and the
+/// media can start on a write when one piece is there. SAS frames hold 1 KiB; four of them hide the turn-around.
+const PIECE: ByteCount = ByteCount(4096);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JobKind {
+    Read { id: u32 },
+    Write { id: u32 },
+    Destage { epoch: u64 },
+}
+
+/// Work for the arm.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    kind: JobKind,
+    start: u64,
+    sectors: u64,
+    /// Bytes that the host gets, which may be more than the arm still has to read.
+    host_bytes: ByteCount,
+    place: Place,
+    /// When the arm may start on it.
+    ready: Nanos,
+    /// When all its data is in the drive; for a read, when it is decoded.
+    arrived: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    job: Job,
+    media_end: Nanos,
+    done: Nanos,
+}
+
+/// The arm reads on into a segment, having nothing else to do.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    segment: usize,
+    /// Turn position of the sector it went on from.
+    from_turn: u64,
+    /// When that sector passes.
+    since: Nanos,
+    /// First sector that it does not read, and where that is.
+    limit: u64,
+    limit_turn: u64,
+}
+
+/// A hard drive at work.
 #[derive(Clone, Debug)]
-pub(crate) struct HardDrive;
+pub(crate) struct HardDrive {
+    geometry: Geometry,
+    arm: Arm,
+    link: LinkModel,
+    command_work: NanoSpan,
+    /// What a command that needs the arm takes beyond the work.
+    planning: NanoSpan,
+    queue_depth: u32,
+    read_ahead: bool,
+    capacity: u64,
+
+    firmware: Server,
+    interface: Server,
+    position: ArmPosition,
+    /// When the arm was last done with the media.
+    arm_free: Nanos,
+    running: Option<Running>,
+    ahead: Option<Ahead>,
+    host_jobs: Schedule<Job>,
+    destage_jobs: Schedule<Job>,
+    segments: Segments,
+    cache: WriteCache,
+
+    /// Commands inside the drive.
+    outstanding: u32,
+    /// Commands that the drive can't take yet.
+    waiting: VecDeque<DriveRequest>,
+    /// What completes without the arm, in order.
+    replies: VecDeque<(Nanos, u32)>,
+    done: VecDeque<DriveCompletion>,
+}
+
 impl HardDrive {
-    pub(crate) fn new(_: &HardDriveModel, _: SectorCount, _: LinkModel, _: DriveOptions) -> Self {
-        Self
+    /// The model must be one that the catalogue reader accepted.
+    pub(crate) fn new(
+        model: &HardDriveModel,
+        capacity: SectorCount,
+        link: LinkModel,
+        options: DriveOptions,
+    ) -> Self {
+        let geometry = Geometry::new(&model.mechanics, capacity).expect("checked when the model was read");
+        let arm = Arm::new(model, &geometry).expect("checked when the model was read");
+        let queue_depth = options.queue_depth.unwrap_or(model.firmware.queue_depth).max(1);
+        let sectors = model.buffer.size.0 / SECTOR_BYTES;
+        let segment_sectors = sectors / u64::from(model.buffer.segments);
+        let cache_on = options.write_cache.unwrap_or(model.buffer.write_cache);
+        Self {
+            geometry,
+            arm,
+            link,
+            command_work: model.firmware.command_work,
+            planning: model.firmware.command_overhead - model.firmware.command_work,
+            queue_depth,
+            read_ahead: model.buffer.read_ahead,
+            capacity: capacity.0,
+            firmware: Server::default(),
+            interface: Server::default(),
+            position: ArmPosition::default(),
+            arm_free: Nanos::ZERO,
+            running: None,
+            ahead: None,
+            host_jobs: Schedule::with_capacity(queue_depth as usize),
+            destage_jobs: Schedule::with_capacity(model.buffer.write_extents as usize),
+            segments: Segments::new(model.buffer.segments, segment_sectors),
+            // Half of the memory may be dirty: the other half stays with the readers.
+            cache: WriteCache::new(cache_on, model.buffer.write_extents, sectors / 2),
+            outstanding: 0,
+            waiting: VecDeque::new(),
+            replies: VecDeque::new(),
+            done: VecDeque::new(),
+        }
     }
-    pub(crate) fn handle_request(&mut self, _: Nanos, _: DriveRequest) {}
+
+    #[inline]
+    pub(crate) fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
+        if self.outstanding < self.queue_depth {
+            self.accept(now, request);
+        } else {
+            self.waiting.push_back(request);
+        }
+    }
+
+    #[inline]
     pub(crate) fn poll_deadline(&self) -> Option<Nanos> {
-        None
+        let reply = self.replies.front().map(|(at, _)| *at);
+        let job = self.running.map(|running| running.done);
+        match (reply, job) {
+            (Some(reply), Some(job)) => Some(reply.min(job)),
+            (one, other) => one.or(other),
+        }
     }
-    pub(crate) fn handle_deadline(&mut self, _: Nanos) {}
+
+    pub(crate) fn handle_deadline(&mut self, now: Nanos) {
+        loop {
+            if let Some(running) = self.running.filter(|running| running.done <= now) {
+                self.running = None;
+                self.end_job(now, &running);
+            } else if let Some((_, id)) = self.replies.front().filter(|(at, _)| *at <= now).copied() {
+                self.replies.pop_front();
+                self.complete(id);
+            } else {
+                return;
+            }
+            while self.outstanding < self.queue_depth {
+                let Some(request) = self.waiting.pop_front() else { break };
+                self.accept(now, request);
+            }
+        }
+    }
+
+    #[inline]
     pub(crate) fn poll_completion(&mut self) -> Option<DriveCompletion> {
-        None
+        self.done.pop_front()
+    }
+
+    fn accept(&mut self, now: Nanos, request: DriveRequest) {
+        self.outstanding += 1;
+        let decoded = self.firmware.serve(now, self.command_work);
+        match request.op {
+            DriveOp::Read => self.accept_read(now, decoded, request),
+            DriveOp::Write { fua } if fua || !self.cache.is_on() => self.accept_write(now, decoded, request),
+            DriveOp::Write { .. } => self.accept_cached_write(now, decoded, request),
+            DriveOp::Flush if self.cache.is_clean() => self.reply(decoded, request.id),
+            DriveOp::Flush => self.cache.flush(request.id),
+        }
+    }
+
+    fn accept_read(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
+        let (mut start, end) = (request.start.0, request.start.0 + request.sectors.0);
+        let host_bytes = request.sectors.bytes();
+        self.note_read_ahead(now);
+        if self.segments.hit(start, end) || self.is_dirty(start, end) {
+            let sent = self.interface.serve(decoded, self.link.transfer_time(host_bytes));
+            self.reply(sent, request.id);
+            self.read_further(now, end);
+            return;
+        }
+        let (kind, ready) = (JobKind::Read { id: request.id }, decoded + self.planning);
+        if let Some(ahead) = self.ahead.filter(|ahead| self.segments.reaches(ahead.segment, start)) {
+            // The arm is on its way to these sectors, or waits just before them.
+            start = self.segments.end_of(ahead.segment).max(start);
+            if start < ahead.limit {
+                let place = self.geometry.place(Sector(start));
+                let job =
+                    Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived: decoded };
+                self.ahead = None;
+                let turns = place.turn - ahead.from_turn;
+                self.run(now, ahead.since + self.geometry.time_of(turns), job);
+                return;
+            }
+        }
+        let place = self.geometry.place(Sector(start));
+        let job = Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived: decoded };
+        self.host_jobs.push(&self.arm, &self.geometry, now, &place, false, job);
+        self.start_next(now, now);
+    }
+
+    fn accept_write(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
+        self.stop_read_ahead(now);
+        let job = self.write_job(JobKind::Write { id: request.id }, decoded, request);
+        self.host_jobs.push(&self.arm, &self.geometry, now, &job.place, true, job);
+        self.start_next(now, now);
+    }
+
+    /// Takes in the data of a write and makes the arm's job of it.
+    fn write_job(&mut self, kind: JobKind, decoded: Nanos, request: DriveRequest) -> Job {
+        self.segments.forget(request.start.0, request.start.0 + request.sectors.0);
+        let bytes = request.sectors.bytes();
+        let transfer = self.link.transfer_time(bytes);
+        let arrived = self.interface.serve(decoded, transfer);
+        let first_piece = self.link.transfer_time(bytes.min(PIECE));
+        Job {
+            kind,
+            start: request.start.0,
+            sectors: request.sectors.0,
+            host_bytes: bytes,
+            place: self.geometry.place(request.start),
+            ready: (decoded + self.planning).max(Nanos(arrived.0 - transfer.0 + first_piece.0)),
+            arrived,
+        }
+    }
+
+    fn accept_cached_write(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
+        let (start, sectors) = (request.start.0, request.sectors.0);
+        self.stop_read_ahead(now);
+        self.segments.forget(start, start + sectors);
+        let arrived = self.interface.serve(decoded, self.link.transfer_time(request.sectors.bytes()));
+        let write = BlockedWrite { id: request.id, start, sectors, arrived };
+        if !self.cache.blocked.is_empty() || !self.store(now, write) {
+            self.cache.blocked.push_back(write);
+        }
+        self.start_next(now, now);
+    }
+
+    /// Takes a write into the cache, if there is room.
+    fn store(&mut self, now: Nanos, write: BlockedWrite) -> bool {
+        match self.meeting_extent(&write) {
+            Some((_, 0)) => {} // The new data replaces what was there and not yet written.
+            Some((index, more)) if self.cache.has_memory(more) => {
+                let extent = self.destage_jobs.job_mut(index);
+                extent.sectors += more;
+                extent.arrived = write.arrived;
+                self.cache.grow_extent(more);
+            }
+            _ if self.cache.has_room(write.sectors) => self.add_extent(now, &write),
+            _ => return false,
+        }
+        self.reply(write.arrived.max(now), write.id);
+        true
+    }
+
+    /// The dirty extent in which `write` starts or which it continues, and by how many sectors it would grow.
+    fn meeting_extent(&self, write: &BlockedWrite) -> Option<(usize, u64)> {
+        let extents = self.destage_jobs.jobs();
+        let index =
+            extents.iter().position(|extent| write.start.wrapping_sub(extent.start) <= extent.sectors)?;
+        let extent = &extents[index];
+        let sectors = (write.start + write.sectors - extent.start).max(extent.sectors);
+        (sectors <= self.segments.segment_sectors().max(extent.sectors))
+            .then(|| (index, sectors - extent.sectors))
+    }
+
+    fn add_extent(&mut self, now: Nanos, write: &BlockedWrite) {
+        let place = self.geometry.place(Sector(write.start));
+        let job = Job {
+            kind: JobKind::Destage { epoch: self.cache.add_extent(write.sectors) },
+            start: write.start,
+            sectors: write.sectors,
+            host_bytes: ByteCount::ZERO,
+            place,
+            ready: write.arrived,
+            arrived: write.arrived,
+        };
+        self.destage_jobs.push(&self.arm, &self.geometry, now, &place, true, job);
+    }
+
+    /// Whether the write cache holds all of `start..end` in one extent.
+    fn is_dirty(&self, start: u64, end: u64) -> bool {
+        if self.cache.is_clean() {
+            return false;
+        }
+        let holds = |extent: &Job| {
+            start.wrapping_sub(extent.start) < extent.sectors && end <= extent.start + extent.sectors
+        };
+        let running = self.running.as_ref().map(|running| &running.job);
+        let destaging = running.filter(|job| matches!(job.kind, JobKind::Destage { .. }));
+        destaging.is_some_and(holds) || self.destage_jobs.jobs().iter().any(holds)
+    }
+
+    /// Gives the idle arm its next job; it can set out at `earliest`.
+    fn start_next(&mut self, now: Nanos, earliest: Nanos) {
+        if self.running.is_some() || (self.host_jobs.is_empty() && self.destage_jobs.is_empty()) {
+            return;
+        }
+        self.stop_read_ahead(now);
+        let begin = earliest.max(self.arm_free);
+        let host = self.host_jobs.choose(&self.arm, &self.geometry, self.position, begin, Ages::Count);
+        let destage =
+            if host.is_none() || self.cache.is_pressed() { self.choose_destage(begin) } else { None };
+        let job = match (host, destage) {
+            (Some(host), Some(destage)) if destage.cost < host.cost => self.destage_jobs.take(destage.index),
+            (Some(host), _) => self.host_jobs.take(host.index),
+            (None, Some(destage)) => self.destage_jobs.take(destage.index),
+            (None, None) => unreachable!("one of the schedules is not empty"),
+        };
+        let begin = begin.max(job.ready);
+        let write = !matches!(job.kind, JobKind::Read { .. });
+        let media_start = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
+        self.run(now, media_start, job);
+    }
+
+    /// The best dirty extent, at a cost that can be compared with that of a command.
+    ///
+    /// An extent's own age counts only while a flush waits for it, for its write was acknowledged long ago. A write
+    /// that waits for room waits for any of them alike.
+    fn choose_destage(&mut self, begin: Nanos) -> Option<Choice> {
+        let ages = if self.cache.is_flushing() { Ages::Count } else { Ages::Ignore };
+        let mut choice = self.destage_jobs.choose(&self.arm, &self.geometry, self.position, begin, ages)?;
+        if let Some(write) = self.cache.blocked.front() {
+            choice.cost -= self.arm.discount_between(&self.geometry, write.arrived.min(begin), begin);
+        }
+        Some(choice)
+    }
+
+    /// Starts `job`, whose first sector passes under its head at `media_start`.
+    fn run(&mut self, now: Nanos, media_start: Nanos, job: Job) {
+        let (turns, cylinder, head) =
+            self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors));
+        let media_end = media_start + self.geometry.time_of(turns);
+        self.position = ArmPosition { cylinder, head };
+        let done = if let JobKind::Read { .. } = job.kind {
+            let transfer = self.link.transfer_time(job.host_bytes);
+            // The wire carries nothing before the media has it, and no more in all than it can.
+            let sent = self.interface.serve(now.max(job.arrived), transfer).max(media_start + transfer);
+            sent.max(media_end + self.link.transfer_time(job.host_bytes.min(PIECE)))
+        } else {
+            media_end.max(job.arrived)
+        };
+        self.running = Some(Running { job, media_end, done });
+    }
+
+    fn end_job(&mut self, now: Nanos, running: &Running) {
+        let job = &running.job;
+        let end = job.start + job.sectors;
+        self.arm_free = running.media_end;
+        match job.kind {
+            JobKind::Read { id } => {
+                let segment = self.segments.fill(job.start, end);
+                self.complete(id);
+                self.start_next(now, running.media_end);
+                if self.running.is_none() && self.read_ahead {
+                    self.start_read_ahead(segment, end, running.media_end);
+                }
+                return;
+            }
+            JobKind::Write { id } => self.complete(id),
+            JobKind::Destage { epoch } => {
+                let (done, outstanding) = (&mut self.done, &mut self.outstanding);
+                self.cache.retire_extent(epoch, job.sectors, |id| {
+                    done.push_back(DriveCompletion { id });
+                    *outstanding -= 1;
+                });
+                self.unblock_writes(now);
+            }
+        }
+        self.start_next(now, running.media_end);
+    }
+
+    fn unblock_writes(&mut self, now: Nanos) {
+        while let Some(write) = self.cache.blocked.front().copied() {
+            if !self.store(now, write) {
+                return;
+            }
+            self.cache.blocked.pop_front();
+        }
+    }
+
+    fn start_read_ahead(&mut self, segment: usize, from: u64, since: Nanos) {
+        let limit = (from + self.segments.segment_sectors()).min(self.capacity);
+        if from >= limit {
+            return;
+        }
+        let from_turn = self.geometry.place(Sector(from)).turn;
+        self.ahead = Some(Ahead { segment, from_turn, since, limit, limit_turn: self.turn_after(limit) });
+    }
+
+    /// Turn position at which all sectors before `limit` have passed.
+    fn turn_after(&self, limit: u64) -> u64 {
+        let last = self.geometry.place(Sector(limit - 1));
+        last.turn + last.sector_turn
+    }
+
+    /// Lets the segment hold what the arm has read ahead until `now`.
+    fn note_read_ahead(&mut self, now: Nanos) {
+        if let Some(ahead) = self.ahead {
+            let turn = ahead.from_turn + self.geometry.turns_in(now.saturating_since(ahead.since));
+            if turn >= ahead.limit_turn {
+                self.segments.extend(ahead.segment, ahead.limit);
+            } else {
+                self.segments.extend(ahead.segment, self.geometry.sector_at(turn).0.0);
+            }
+        }
+    }
+
+    /// Lets the arm read on behind a hit that ends at `end`: half a segment is to be ahead of the host at any time.
+    fn read_further(&mut self, now: Nanos, end: u64) {
+        let Some(ahead) = self.ahead.filter(|ahead| self.segments.reaches(ahead.segment, end)) else {
+            return;
+        };
+        let read_to = self.segments.end_of(ahead.segment);
+        let half = self.segments.segment_sectors() / 2;
+        let limit = (end + 2 * half).min(self.capacity);
+        if read_to < ahead.limit {
+            // Still reading: it just goes on for longer.
+            let limit_turn = self.turn_after(limit.max(ahead.limit));
+            self.ahead = Some(Ahead { limit: limit.max(ahead.limit), limit_turn, ..ahead });
+        } else if read_to < limit && read_to - end < half {
+            // It has stopped, and has to wait for the next sector to come round.
+            let place = self.geometry.place(Sector(read_to));
+            let here = ArmPosition { cylinder: place.cylinder, head: place.head };
+            let since = self.arm.reach(&self.geometry, here, now, &place, false);
+            self.start_read_ahead(ahead.segment, read_to, since);
+        }
+    }
+
+    /// Takes the arm away from reading ahead.
+    fn stop_read_ahead(&mut self, now: Nanos) {
+        self.note_read_ahead(now);
+        if let Some(ahead) = self.ahead.take() {
+            let turn = ahead.from_turn + self.geometry.turns_in(now.saturating_since(ahead.since));
+            let (_, cylinder, head) = self.geometry.sector_at(turn.min(ahead.limit_turn - 1));
+            self.position = ArmPosition { cylinder, head };
+        }
+    }
+
+    /// Promises the completion of `id` at `at`, or right after the replies before it.
+    fn reply(&mut self, at: Nanos, id: u32) {
+        let at = self.replies.back().map_or(at, |(last, _)| at.max(*last));
+        self.replies.push_back((at, id));
+    }
+
+    fn complete(&mut self, id: u32) {
+        self.outstanding -= 1;
+        self.done.push_back(DriveCompletion { id });
     }
 }

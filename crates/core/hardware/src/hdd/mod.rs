@@ -15,6 +15,8 @@
 //! | `dirty` | the volatile write cache's extents that are not yet on the media |
 //! | `machine` | the state machine that puts these together |
 //!
+//! Any other command takes the arm away from reading ahead at once (SCSI caching page: abort prefetch).
+//!
 //! Left out: defects and spare sectors, thermal recalibration, zero-latency reads (starting in the middle of a
 //! request), vibration. Their effect on the published workloads is a few percent at most.
 
@@ -30,4 +32,4 @@ pub(crate) use machine::HardDrive;
 pub use model::{BufferModel, FirmwareModel, HardDriveModel, MechanicsModel, SeekAnchors};
 
 #[cfg(test)]
-mod tests;
+mod fixture;

@@ -30,7 +30,7 @@ pub struct MechanicsModel {
     pub outer_rate: BytesPerSec,
     /// The same on the innermost zone.
     pub inner_rate: BytesPerSec,
-    /// Time to change to another head of the same cylinder, settling included.
+    /// Time to change to another head of the same cylinder, settling for a write included.
     pub head_switch: NanoSpan,
     /// Seek times of reads.
     pub seek_read: SeekAnchors,
@@ -56,8 +56,10 @@ pub struct BufferModel {
 /// What the firmware does with commands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FirmwareModel {
-    /// Time to take in and decode one command, whether or not it needs the media.
+    /// Time from a command's arrival until the arm can set out for it, or longer while the firmware is busy.
     pub command_overhead: NanoSpan,
+    /// The part of it for which the firmware is busy with that one command; all that a buffer hit costs.
+    pub command_work: NanoSpan,
     /// Commands the drive accepts at once; the rest wait at the sender.
     pub queue_depth: u32,
     /// How much a command's positioning time is discounted for each unit of time that it has waited: 0 is shortest
@@ -92,6 +94,12 @@ impl HardDriveModel {
         for (op, anchors) in [("read", model.mechanics.seek_read), ("write", model.mechanics.seek_write)] {
             SeekCurve::fit(&anchors, geometry.cylinders())
                 .map_err(|error| root.unsound(format!("mechanics.seek_{op}: {error}")))?;
+        }
+        if model.firmware.positioning_margin > geometry.skew_margin() {
+            let most = geometry.skew_margin();
+            return Err(root.unsound(format!(
+                "firmware.positioning_margin must be at most {most}, by which a track starts later than its head is ready"
+            )));
         }
         Ok(model)
     }
@@ -136,7 +144,9 @@ impl BufferModel {
             write_extents: section.figure("write_extents")?,
         };
         if buffer.segments == 0 || buffer.size.0 / u64::from(buffer.segments) < 4096 {
-            return Err(section.bad_value("segments", "at least 1, and each segment at least 4 KiB of the size"));
+            return Err(
+                section.bad_value("segments", "at least 1, and each segment at least 4 KiB of the size")
+            );
         }
         if buffer.write_extents == 0 {
             return Err(section.bad_value("write_extents", "at least 1"));
@@ -150,12 +160,16 @@ impl FirmwareModel {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         let firmware = Self {
             command_overhead: section.figure("command_overhead")?,
+            command_work: section.figure("command_work")?,
             queue_depth: section.figure("queue_depth")?,
             age_weight: section.figure("age_weight")?,
             positioning_margin: section.figure("positioning_margin")?,
         };
         if !(1..=256).contains(&firmware.queue_depth) {
             return Err(section.bad_value("queue_depth", "from 1 to 256"));
+        }
+        if firmware.command_work > firmware.command_overhead {
+            return Err(section.bad_value("command_work", "no more than command_overhead"));
         }
         if firmware.age_weight > 1.0 {
             return Err(section.bad_value("age_weight", "from 0 to 1"));

@@ -1,0 +1,320 @@
+//! Which queued command the arm can reach first.
+//!
+//! The cost of a command is the time until its first sector passes under its head, less a discount for the time it
+//! has waited (aged shortest positioning time first). Everything a cost needs is worked out when the command
+//! arrives and kept in one array per quantity, so that a choice is one straight pass that the compiler turns into
+//! vector code. Times are in ticks of 2^-16 turns: an angle wraps by masking, and a cost fits 32 bits.
+//!
+//! ```text
+//!  cost = seek + margin + ((angle of the sector - angle of the platter - seek - margin) mod one turn) - weight * age
+//! ```
+//!
+//! Source: Jacobson and Wilkes, "Disk scheduling algorithms based on rotational position", HPL-CSP-91-7 (ASATF);
+//! Worthington, Ganger and Patt, "Scheduling algorithms for modern disk drives", SIGMETRICS 1994 (ASPTF).
+
+use super::geometry::{Geometry, Place};
+use super::model::HardDriveModel;
+use super::seek::{SeekCurve, SeekError};
+use raidlab_units::{NanoSpan, Nanos};
+
+/// One turn in ticks.
+const TURN_TICKS: f32 = 65536.0;
+/// Bits by which a tick is coarser than a position of the geometry.
+const TICK_SHIFT: u32 = 16;
+/// A sector that starts this little before "now" is still caught when the arm need not move: it is where the last
+/// command ended, and times are whole nanoseconds.
+const CATCH_TICKS: u32 = 2;
+
+/// The movements of the arm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arm {
+    /// In ticks.
+    read: SeekCurve,
+    /// What a write takes more, in ticks.
+    write_extra: SeekCurve,
+    head_switch: f32,
+    margin: u32,
+    /// Discount per tick of age, in 2^-16.
+    age_weight_q16: u64,
+}
+
+/// Where the arm is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ArmPosition {
+    pub(crate) cylinder: u32,
+    pub(crate) head: u32,
+}
+
+impl Arm {
+    /// The arm of a drive with this geometry.
+    pub(crate) fn new(model: &HardDriveModel, geometry: &Geometry) -> Result<Self, SeekError> {
+        let in_ticks = |span: NanoSpan| geometry.turns_in(span) as f32 / (1 << TICK_SHIFT) as f32;
+        let ticks_per_ns = in_ticks(NanoSpan::from_secs(1)) / 1e9;
+        let read = SeekCurve::fit(&model.mechanics.seek_read, geometry.cylinders())?.scaled(ticks_per_ns);
+        let write = SeekCurve::fit(&model.mechanics.seek_write, geometry.cylinders())?.scaled(ticks_per_ns);
+        Ok(Self {
+            read,
+            write_extra: write.less(&read),
+            head_switch: in_ticks(model.mechanics.head_switch),
+            margin: in_ticks(model.firmware.positioning_margin).ceil() as u32,
+            age_weight_q16: (model.firmware.age_weight * 65536.0).round() as u64,
+        })
+    }
+
+    /// When the first sector, at `place`, passes under its head, the arm setting out from `from` at `begin`.
+    ///
+    /// Without a move this can be a moment before `begin`, by less than the catch: the platter has not waited for
+    /// the rounding of times, and a run of such sectors must not drift away from it.
+    pub(crate) fn reach(
+        &self,
+        geometry: &Geometry,
+        from: ArmPosition,
+        begin: Nanos,
+        place: &Place,
+        write: bool,
+    ) -> Nanos {
+        const CATCH: u32 = CATCH_TICKS << TICK_SHIFT;
+        let distance = place.cylinder.abs_diff(from.cylinder) as f32;
+        let ticks = self.move_ticks(distance, place.head != from.head, if write { 1.0 } else { 0.0 });
+        let ahead = (place.turn as u32).wrapping_sub(geometry.angle_at(begin));
+        if ticks == 0.0 {
+            let behind = ahead.wrapping_neg();
+            return if ahead != 0 && behind <= CATCH {
+                Nanos(begin.0.saturating_sub(geometry.time_of(u64::from(behind)).0))
+            } else {
+                begin + geometry.time_of(u64::from(ahead))
+            };
+        }
+        let ready =
+            (f64::from(ticks) * f64::from(1 << TICK_SHIFT)) as u64 + (u64::from(self.margin) << TICK_SHIFT);
+        begin + geometry.time_of(ready + u64::from(ahead.wrapping_sub(ready as u32)))
+    }
+
+    /// Time to move over `distance` cylinders, or to another head; `write` is 1 or 0.
+    #[inline]
+    fn move_ticks(&self, distance: f32, other_head: bool, write: f32) -> f32 {
+        let steps = (distance - 1.0).max(0.0);
+        let root = steps.sqrt();
+        let seek = self.read.at(root, steps) + write * self.write_extra.at(root, steps);
+        let switch = if other_head { self.head_switch } else { 0.0 };
+        if distance < 0.5 { switch } else { seek }
+    }
+
+    /// The discount for a wait from `since` to `now`, in the unit of [`Choice::cost`].
+    pub(crate) fn discount_between(&self, geometry: &Geometry, since: Nanos, now: Nanos) -> i32 {
+        self.discount(geometry, now).wrapping_sub(self.discount(geometry, since)).cast_signed()
+    }
+
+    #[inline]
+    fn discount(&self, geometry: &Geometry, at: Nanos) -> u32 {
+        let ticks = geometry.turns_in(NanoSpan(at.0)) >> TICK_SHIFT;
+        ((ticks * self.age_weight_q16) >> 16) as u32
+    }
+}
+
+/// Commands that wait for the arm, each with its job.
+#[derive(Clone, Debug)]
+pub(crate) struct Schedule<J> {
+    cylinder: Vec<f32>,
+    head: Vec<u32>,
+    angle: Vec<u32>,
+    write: Vec<f32>,
+    discount: Vec<u32>,
+    cost: Vec<i32>,
+    jobs: Vec<J>,
+}
+
+/// Whether the age of a command discounts its cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ages {
+    /// Somebody waits for it.
+    Count,
+    /// Nobody does, or for all in the same way.
+    Ignore,
+}
+
+/// The best command of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) index: usize,
+    pub(crate) cost: i32,
+}
+
+/// What all costs of one choice have in common.
+#[derive(Clone, Copy)]
+struct Platter {
+    angle: u32,
+    discount: u32,
+    age_mask: u32,
+}
+
+impl<J> Schedule<J> {
+    pub(crate) fn with_capacity(jobs: usize) -> Self {
+        Self {
+            cylinder: Vec::with_capacity(jobs),
+            head: Vec::with_capacity(jobs),
+            angle: Vec::with_capacity(jobs),
+            write: Vec::with_capacity(jobs),
+            discount: Vec::with_capacity(jobs),
+            cost: Vec::with_capacity(jobs),
+            jobs: Vec::with_capacity(jobs),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    pub(crate) fn jobs(&self) -> &[J] {
+        &self.jobs
+    }
+
+    pub(crate) fn job_mut(&mut self, index: usize) -> &mut J {
+        &mut self.jobs[index]
+    }
+
+    /// Adds a job that starts at `place`.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        arm: &Arm,
+        geometry: &Geometry,
+        now: Nanos,
+        place: &Place,
+        write: bool,
+        job: J,
+    ) {
+        self.cylinder.push(place.cylinder as f32);
+        self.head.push(place.head);
+        self.angle.push(place.turn as u32 >> TICK_SHIFT);
+        self.write.push(if write { 1.0 } else { 0.0 });
+        self.discount.push(arm.discount(geometry, now));
+        self.cost.push(0);
+        self.jobs.push(job);
+    }
+
+    /// Takes out the job at `index`; the last one takes its place.
+    #[inline]
+    pub(crate) fn take(&mut self, index: usize) -> J {
+        self.cylinder.swap_remove(index);
+        self.head.swap_remove(index);
+        self.angle.swap_remove(index);
+        self.write.swap_remove(index);
+        self.discount.swap_remove(index);
+        self.cost.pop();
+        self.jobs.swap_remove(index)
+    }
+
+    /// The job that an arm at `from` reaches first when it sets out at `begin`.
+    #[inline]
+    pub(crate) fn choose(
+        &mut self,
+        arm: &Arm,
+        geometry: &Geometry,
+        from: ArmPosition,
+        begin: Nanos,
+        ages: Ages,
+    ) -> Option<Choice> {
+        if self.jobs.is_empty() {
+            return None;
+        }
+        let age_mask = match ages {
+            Ages::Count => u32::MAX,
+            Ages::Ignore => 0,
+        };
+        let platter = Platter {
+            angle: geometry.angle_at(begin) >> TICK_SHIFT,
+            discount: arm.discount(geometry, begin),
+            age_mask,
+        };
+        self.price(arm, from, platter);
+        let cost = self.cost.iter().copied().fold(i32::MAX, i32::min);
+        let index = self.cost.iter().position(|other| *other == cost)?;
+        Some(Choice { index, cost })
+    }
+
+    /// Fills in every cost. Slices of one length let the compiler drop the bounds checks and vectorize.
+    fn price(&mut self, arm: &Arm, from: ArmPosition, now: Platter) {
+        let n = self.cost.len();
+        let (cylinders, heads, angles) = (&self.cylinder[..n], &self.head[..n], &self.angle[..n]);
+        let (writes, discounts, costs) = (&self.write[..n], &self.discount[..n], &mut self.cost[..n]);
+        let from_cylinder = from.cylinder as f32;
+        // Predictions are whole ticks: two more keep a predicted catch from being a real miss.
+        let margin = arm.margin + 2;
+        for i in 0..n {
+            let distance = (cylinders[i] - from_cylinder).abs();
+            let ticks = arm.move_ticks(distance, heads[i] != from.head, writes[i]);
+            // Adding 2^23 leaves the whole ticks in the low bits of the float: a conversion that vectorizes.
+            let moved = (ticks + 8_388_608.0).to_bits() & 0x7f_ffff;
+            let ready = if ticks > 0.0 { moved + margin } else { 0u32.wrapping_sub(CATCH_TICKS) };
+            let wait = angles[i].wrapping_sub(now.angle.wrapping_add(ready)) & (TURN_TICKS as u32 - 1);
+            let reach = ready.wrapping_add(wait).cast_signed();
+            let discount = now.discount.wrapping_sub(discounts[i]) & now.age_mask;
+            costs[i] = reach.wrapping_sub(discount.cast_signed());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::cheetah;
+    use super::*;
+    use crate::drive::Sector;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The choice of the vector code is the one that the exact arithmetic of [`Arm::reach`] makes, up to the
+        /// few ticks by which the two round differently.
+        #[test]
+        fn chooses_what_the_arm_reaches_first(
+            sectors in prop::collection::vec((0u64..1_172_000_000, any::<bool>()), 2..64),
+            from in 0u64..1_172_000_000,
+            begin in 0u64..10_000_000_000,
+        ) {
+            let (mut model, capacity) = cheetah();
+            model.firmware.age_weight = 0.0;
+            let geometry = Geometry::new(&model.mechanics, capacity).expect("sound");
+            let arm = Arm::new(&model, &geometry).expect("sound");
+            let here = geometry.place(Sector(from));
+            let here = ArmPosition { cylinder: here.cylinder, head: here.head };
+            let mut schedule = Schedule::with_capacity(64);
+            for (sector, write) in &sectors {
+                schedule.push(&arm, &geometry, Nanos::ZERO, &geometry.place(Sector(*sector)), *write, (*sector, *write));
+            }
+            let choice = schedule.choose(&arm, &geometry, here, Nanos(begin), Ages::Count).expect("not empty");
+            // The oracle: the exact time of each, a near miss being as good as a catch only for the oracle.
+            let reach_ns = |(sector, write): (u64, bool)| {
+                arm.reach(&geometry, here, Nanos(begin), &geometry.place(Sector(sector)), write).0.saturating_sub(begin)
+            };
+            let tick_ns = geometry.time_of(1 << TICK_SHIFT).0;
+            let chosen = reach_ns(schedule.jobs()[choice.index]);
+            prop_assert!(chosen <= (choice.cost.max(0) as u64 + 2) * tick_ns, "the prediction was too hopeful");
+            for job in &sectors {
+                // What the exact arithmetic catches with a few ticks to spare, the prediction catches too.
+                let late = Nanos(begin + 5 * tick_ns);
+                let spare = arm.reach(&geometry, here, late, &geometry.place(Sector(job.0)), job.1).0;
+                prop_assert!(chosen <= spare - begin + 5 * tick_ns, "{job:?} comes before the choice, {chosen} ns");
+            }
+        }
+    }
+
+    #[test]
+    fn age_lets_an_old_far_command_win() {
+        let (mut model, capacity) = cheetah();
+        let geometry = Geometry::new(&model.mechanics, capacity).expect("sound");
+        let near = geometry.place(Sector(5000));
+        let far = geometry.place(Sector(1_100_000_000));
+        for (weight, waited_ms, far_wins) in [(0.0, 10_000, false), (0.1, 10, false), (0.1, 1000, true)] {
+            model.firmware.age_weight = weight;
+            let arm = Arm::new(&model, &geometry).expect("sound");
+            let begin = Nanos(NanoSpan::from_millis(20_000).0);
+            let mut schedule = Schedule::with_capacity(2);
+            let long_ago = Nanos(begin.0 - NanoSpan::from_millis(waited_ms).0);
+            schedule.push(&arm, &geometry, long_ago, &far, false, "far");
+            schedule.push(&arm, &geometry, begin, &near, false, "near");
+            let choice =
+                schedule.choose(&arm, &geometry, ArmPosition::default(), begin, Ages::Count).expect("two");
+            assert_eq!(schedule.jobs()[choice.index] == "far", far_wins, "weight {weight}, {waited_ms} ms");
+        }
+    }
+}

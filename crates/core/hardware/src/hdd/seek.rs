@@ -31,12 +31,12 @@ pub(crate) enum SeekError {
     },
 }
 
-/// A fitted curve; its results are nanoseconds.
+/// A fitted curve, in nanoseconds unless [`SeekCurve::scaled`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SeekCurve {
-    pub(crate) root_ns: f32,
-    pub(crate) line_ns: f32,
-    pub(crate) settle_ns: f32,
+    pub(crate) root: f32,
+    pub(crate) line: f32,
+    pub(crate) settle: f32,
 }
 
 impl SeekCurve {
@@ -59,17 +59,27 @@ impl SeekCurve {
         if root < 0.0 || slope_at_end < 0.0 {
             return Err(SeekError::Falls { average: anchors.average, full_stroke: anchors.full_stroke });
         }
-        Ok(Self { root_ns: root as f32, line_ns: line as f32, settle_ns: single as f32 })
+        Ok(Self { root: root as f32, line: line as f32, settle: single as f32 })
     }
 
-    /// Time over `distance` cylinders, in nanoseconds; 0 for no distance.
+    /// Time for `steps` cylinders more than one, whose root is `root`.
     #[inline]
-    pub(crate) fn time_ns(&self, distance: f32) -> f32 {
-        if distance < 1.0 {
-            return 0.0;
+    pub(crate) fn at(&self, root: f32, steps: f32) -> f32 {
+        self.root * root + self.line * steps + self.settle
+    }
+
+    /// The curve in units of which there are `factor` in one of its own.
+    pub(crate) fn scaled(&self, factor: f32) -> Self {
+        Self { root: self.root * factor, line: self.line * factor, settle: self.settle * factor }
+    }
+
+    /// What this curve takes more than `other`.
+    pub(crate) fn less(&self, other: &Self) -> Self {
+        Self {
+            root: self.root - other.root,
+            line: self.line - other.line,
+            settle: self.settle - other.settle,
         }
-        let steps = distance - 1.0;
-        self.root_ns * steps.sqrt() + self.line_ns * steps + self.settle_ns
     }
 }
 
@@ -110,7 +120,10 @@ mod tests {
     fn means_equal_the_plain_sums() {
         for cylinders in [3, 4, 10, 1000, 84_000] {
             let (fast, slow) = (mean_terms(cylinders), slow_mean_terms(cylinders));
-            assert!((fast.0 - slow.0).abs() < 0.01 * slow.0.min(1.0), "{cylinders}: {fast:?} is not {slow:?}");
+            assert!(
+                (fast.0 - slow.0).abs() < 0.01 * slow.0.min(1.0),
+                "{cylinders}: {fast:?} is not {slow:?}"
+            );
             assert!((fast.1 - slow.1).abs() < 1e-6 * slow.1, "{cylinders}: {fast:?} is not {slow:?}");
         }
     }
@@ -121,13 +134,16 @@ mod tests {
         for (single, average, full) in rows {
             let cylinders = 90_000;
             let curve = SeekCurve::fit(&anchors(single, average, full), cylinders).expect("a sound row");
+            let time_ns = |distance: u32| {
+                let steps = (distance - 1) as f32;
+                f64::from(curve.at(steps.sqrt(), steps))
+            };
             let close = |got_ns: f64, want_us: u64| (got_ns / 1e3 / want_us as f64 - 1.0).abs() < 1e-3;
-            assert!(close(f64::from(curve.time_ns(1.0)), single), "single track of {single} us");
-            assert!(close(f64::from(curve.time_ns((cylinders - 1) as f32)), full), "full stroke of {full} us");
+            assert!(close(time_ns(1), single), "single track of {single} us");
+            assert!(close(time_ns(cylinders - 1), full), "full stroke of {full} us");
             let n = f64::from(cylinders);
-            let mean: f64 = (1..cylinders)
-                .map(|d| f64::from(curve.time_ns(d as f32)) * (n - f64::from(d)) * 2.0 / (n * (n - 1.0)))
-                .sum();
+            let mean: f64 =
+                (1..cylinders).map(|d| time_ns(d) * (n - f64::from(d)) * 2.0 / (n * (n - 1.0))).sum();
             assert!(close(mean, average), "average of {average} us, got {mean} ns");
         }
     }

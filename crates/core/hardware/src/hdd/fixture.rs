@@ -1,0 +1,13 @@
+//! A drive for the unit tests of this module; what whole drives do is tested in `tests/drives.rs`.
+
+use super::model::HardDriveModel;
+use crate::catalog::Catalog;
+use crate::drive::{DriveKind, SectorCount};
+
+/// The Cheetah 15K.7 of the catalogue and its capacity.
+pub(super) fn cheetah() -> (HardDriveModel, SectorCount) {
+    let catalog = Catalog::builtin();
+    let model = catalog.drive("st3600057ss").expect("in the catalogue");
+    let DriveKind::HardDrive(inside) = &model.kind else { panic!("a hard drive") };
+    (*inside, model.capacity)
+}

@@ -1,0 +1,393 @@
+//! What whole drives do, against their data sheets and against what no drive can do.
+
+use proptest::prelude::*;
+use raidlab_hardware::{
+    Catalog, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, HardDriveModel, Sector,
+    SectorCount,
+};
+use raidlab_units::{NanoSpan, Nanos};
+
+const SECTOR_BYTES: f64 = 512.0;
+
+fn model(id: &str) -> DriveModel {
+    Catalog::builtin().drive(id).expect("in the catalogue").clone()
+}
+
+fn hard_drives() -> Vec<(DriveModel, HardDriveModel)> {
+    let catalog = Catalog::builtin();
+    let inside = |model: &DriveModel| match model.kind {
+        DriveKind::HardDrive(inside) => Some((model.clone(), inside)),
+        DriveKind::SolidState(_) => None,
+    };
+    catalog.drives().filter_map(inside).collect()
+}
+
+/// xorshift64*: plain, seeded, good enough to spread requests.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let drawn = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d);
+        ((u128::from(drawn) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// What a closed loop saw.
+struct Seen {
+    commands_per_sec: f64,
+    response_ms_mean: f64,
+}
+
+/// Keeps `iodepth` commands outstanding until `commands` are done; `next` makes the i-th.
+fn drive_closed_loop(
+    drive: &mut Drive,
+    iodepth: u32,
+    commands: u64,
+    mut next: impl FnMut(u64) -> (DriveOp, u64, u64),
+) -> Seen {
+    let (mut now, mut issued, mut done, mut sum_ns) = (Nanos::ZERO, 0, 0, 0);
+    let mut started = vec![Nanos::ZERO; iodepth as usize];
+    let mut issue = |drive: &mut Drive, now, id: u32, started: &mut [Nanos]| {
+        let (op, start, sectors) = next(issued);
+        issued += 1;
+        started[id as usize] = now;
+        drive.handle_request(
+            now,
+            DriveRequest { id, op, start: Sector(start), sectors: SectorCount(sectors) },
+        );
+    };
+    for id in 0..iodepth {
+        issue(drive, now, id, &mut started);
+    }
+    while done < commands {
+        let deadline = drive.poll_deadline().expect("commands are outstanding");
+        assert!(deadline >= now, "the deadline went back");
+        now = deadline;
+        drive.handle_deadline(now);
+        while let Some(completion) = drive.poll_completion() {
+            done += 1;
+            sum_ns += now.saturating_since(started[completion.id as usize]).0;
+            issue(drive, now, completion.id, &mut started);
+        }
+    }
+    Seen {
+        commands_per_sec: done as f64 / NanoSpan(now.0).as_secs_f64(),
+        response_ms_mean: NanoSpan(sum_ns).as_millis_f64() / done as f64,
+    }
+}
+
+fn random_reads(
+    model: &DriveModel,
+    options: DriveOptions,
+    iodepth: u32,
+    commands: u64,
+    sectors: u64,
+) -> Seen {
+    let mut random = Random(20_111_205);
+    let places = model.capacity.0 / sectors;
+    let mut drive = Drive::new(model, options);
+    drive_closed_loop(&mut drive, iodepth, commands, |_| {
+        (DriveOp::Read, random.below(places) * sectors, sectors)
+    })
+}
+
+#[track_caller]
+fn assert_near(got: f64, wanted: f64, tolerance: f64, what: &str) {
+    assert!((got / wanted - 1.0).abs() <= tolerance, "{what}: {got:.3}, not {wanted:.3} within {tolerance}");
+}
+
+#[test]
+fn capacities_are_those_of_the_data_sheets() {
+    let rows = [
+        ("st3600057ss", 600.0),
+        ("st9146852ss", 146.8),
+        ("st32000444ss", 2000.4),
+        ("st9500430ss", 500.1),
+        ("st373455ss", 73.4),
+        ("wd1600aajs", 160.0),
+        ("pliant-lb150", 150.0),
+    ];
+    for (id, gb) in rows {
+        let drive = Drive::new(&model(id), DriveOptions::default());
+        assert_near(drive.capacity().0 as f64 * SECTOR_BYTES / 1e9, gb, 0.001, id);
+    }
+}
+
+#[test]
+fn sequential_reads_reach_the_sustained_rates() {
+    const SECTORS: u64 = 128;
+    for (model, inside) in hard_drives() {
+        let inner_start = model.capacity.0 - 3001 * SECTORS;
+        let ends = [(0, inside.mechanics.outer_rate), (inner_start, inside.mechanics.inner_rate)];
+        for ((start, rate), iodepth) in ends.into_iter().flat_map(|end| [(end, 1), (end, 4)]) {
+            let mut drive = Drive::new(&model, DriveOptions::default());
+            let commands = 3000 - u64::from(iodepth);
+            let seen = drive_closed_loop(&mut drive, iodepth, commands, |i| {
+                (DriveOp::Read, start + i * SECTORS, SECTORS)
+            });
+            let bytes_per_sec = seen.commands_per_sec * SECTORS as f64 * SECTOR_BYTES;
+            assert_near(
+                bytes_per_sec,
+                rate.0,
+                0.02,
+                &format!("{} from {start} at depth {iodepth}", model.id),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_random_read_takes_overhead_seek_and_half_a_turn() {
+    for (model, inside) in hard_drives() {
+        let seen = random_reads(&model, DriveOptions::default(), 1, 20_000, 8);
+        let mechanics = inside.mechanics;
+        let turn_ms = 60_000.0 / f64::from(mechanics.rpm);
+        let wanted = inside.firmware.command_overhead.as_millis_f64()
+            + mechanics.seek_read.average.as_millis_f64()
+            + turn_ms / 2.0;
+        assert_near(seen.response_ms_mean, wanted, 0.03, &model.id);
+    }
+}
+
+#[test]
+fn queued_commands_gain_from_positional_scheduling() {
+    for (model, _) in hard_drives() {
+        let rate = |queue_depth, iodepth| {
+            let options = DriveOptions { queue_depth, ..DriveOptions::default() };
+            random_reads(&model, options, iodepth, 4000, 16).commands_per_sec
+        };
+        let (one, in_order, scheduled) = (rate(None, 1), rate(Some(1), 32), rate(None, 32));
+        assert_near(in_order, one, 0.02, &format!("{}: first come, first served gains nothing", model.id));
+        let gain = scheduled / one;
+        assert!((1.9..3.0).contains(&gain), "{}: depth 32 gains {gain:.2}", model.id);
+    }
+}
+
+/// The published arrays (paper md1200-2011, tables 4 and 6) imply these rates per drive for small random
+/// requests: host rate times member I/O per host I/O, over the drives, at 256 / drives outstanding on each.
+#[test]
+fn random_rates_come_near_what_published_arrays_imply() {
+    let rows = [
+        ("st3600057ss", 21, 4512.0 * 1.05 / 12.0),
+        ("st32000444ss", 21, 1955.0 * 1.05 / 12.0),
+        ("st9146852ss", 11, 9116.0 * 1.05 / 24.0),
+        ("st9500430ss", 11, 3859.0 * 1.05 / 24.0),
+    ];
+    for (id, iodepth, wanted) in rows {
+        let seen = random_reads(&model(id), DriveOptions::default(), iodepth, 10_000, 16);
+        assert_near(seen.commands_per_sec, wanted, 0.12, id);
+    }
+}
+
+#[test]
+fn an_uncached_sequential_write_finds_its_sector_just_gone() {
+    for (model, inside) in hard_drives() {
+        let turn_ms = 60_000.0 / f64::from(inside.mechanics.rpm);
+        let options = DriveOptions { write_cache: Some(false), ..DriveOptions::default() };
+        let write = |i| (DriveOp::Write { fua: false }, i * 16, 16);
+        let alone = drive_closed_loop(&mut Drive::new(&model, options), 1, 500, write);
+        assert_near(alone.response_ms_mean, turn_ms, 0.05, &format!("{}: a turn for each", model.id));
+        // Deep enough for the overhead of some commands to pass while the media takes others.
+        let queued = drive_closed_loop(&mut Drive::new(&model, options), 16, 10_000, write);
+        let bytes_per_sec = queued.commands_per_sec * 16.0 * SECTOR_BYTES;
+        assert_near(
+            bytes_per_sec,
+            inside.mechanics.outer_rate.0,
+            0.03,
+            &format!("{}: back to back", model.id),
+        );
+    }
+}
+
+#[test]
+fn the_write_cache_acknowledges_at_once_and_streams() {
+    for (model, inside) in hard_drives() {
+        let options = DriveOptions { write_cache: Some(true), ..DriveOptions::default() };
+        let one = drive_closed_loop(&mut Drive::new(&model, options), 1, 1, |_| {
+            (DriveOp::Write { fua: false }, 0, 16)
+        });
+        assert!(one.response_ms_mean < 0.2, "{}: {} ms", model.id, one.response_ms_mean);
+        let forced = drive_closed_loop(&mut Drive::new(&model, options), 1, 50, |i| {
+            (DriveOp::Write { fua: true }, i * 7_000_003 % (model.capacity.0 - 16), 16)
+        });
+        assert!(forced.response_ms_mean > 1.0, "{}: forced unit access waits for the media", model.id);
+        let stream = drive_closed_loop(&mut Drive::new(&model, options), 1, 20_000, |i| {
+            (DriveOp::Write { fua: false }, i * 128, 128)
+        });
+        let bytes_per_sec = stream.commands_per_sec * 128.0 * SECTOR_BYTES;
+        assert_near(
+            bytes_per_sec,
+            inside.mechanics.outer_rate.0,
+            0.04,
+            &format!("{}: a cached stream", model.id),
+        );
+    }
+}
+
+#[test]
+fn cached_random_writes_are_scheduled_like_a_deep_queue() {
+    let model = model("st3600057ss");
+    let rate = |write_cache, iodepth| {
+        let mut random = Random(7);
+        let options = DriveOptions { write_cache: Some(write_cache), ..DriveOptions::default() };
+        let write = |_| (DriveOp::Write { fua: false }, random.below(model.capacity.0 / 16) * 16, 16);
+        drive_closed_loop(&mut Drive::new(&model, options), iodepth, 4000, write).commands_per_sec
+    };
+    let (cached, uncached) = (rate(true, 1), rate(false, 1));
+    assert!(cached > 1.8 * uncached, "{cached} against {uncached} writes per second");
+}
+
+#[test]
+fn a_flush_waits_for_the_media() {
+    let options = DriveOptions { write_cache: Some(true), ..DriveOptions::default() };
+    let model = model("st3600057ss");
+    let mut drive = Drive::new(&model, options);
+    let write = DriveOp::Write { fua: false };
+    for id in 0..10 {
+        let start = Sector(u64::from(id) * 100_000_000);
+        drive.handle_request(Nanos::ZERO, DriveRequest { id, op: write, start, sectors: SectorCount(16) });
+    }
+    let none = (Sector(0), SectorCount(0));
+    drive.handle_request(
+        Nanos::ZERO,
+        DriveRequest { id: 10, op: DriveOp::Flush, start: none.0, sectors: none.1 },
+    );
+    let mut at_ms = [0.0; 11];
+    while let Some(now) = drive.poll_deadline() {
+        drive.handle_deadline(now);
+        while let Some(completion) = drive.poll_completion() {
+            at_ms[completion.id as usize] = NanoSpan(now.0).as_millis_f64();
+        }
+    }
+    assert!(at_ms[..10].iter().all(|at| (0.0..1.0).contains(at)), "writes are acknowledged early: {at_ms:?}");
+    assert!(at_ms[10] > 10.0, "ten far extents take ten seeks: {at_ms:?}");
+    let clean = drive_closed_loop(&mut Drive::new(&model, options), 1, 1, |_| (DriveOp::Flush, 0, 0));
+    assert!(
+        clean.response_ms_mean < 0.1,
+        "a clean cache has nothing to write: {} ms",
+        clean.response_ms_mean
+    );
+}
+
+#[test]
+fn a_reread_comes_from_the_buffer() {
+    let model = model("st3600057ss");
+    let mut drive = Drive::new(&model, DriveOptions::default());
+    let first = drive_closed_loop(&mut drive, 1, 1, |_| (DriveOp::Read, 5_000_000, 16));
+    assert!(first.response_ms_mean > 0.2);
+    let again = drive_closed_loop(&mut Drive::new(&model, DriveOptions::default()), 1, 1000, |_| {
+        (DriveOp::Read, 5_000_000, 16)
+    });
+    assert!(again.response_ms_mean < 0.1, "{} ms", again.response_ms_mean);
+}
+
+#[test]
+fn the_solid_state_drive_meets_its_data_sheet() {
+    let model = model("pliant-lb150");
+    let small = random_reads(&model, DriveOptions::default(), 64, 50_000, 1);
+    assert!(
+        (60_000.0..=120_500.0).contains(&small.commands_per_sec),
+        "{} reads per second",
+        small.commands_per_sec
+    );
+    let write = |i| (DriveOp::Write { fua: false }, i * 128 % 200_000_000, 128);
+    let stream = drive_closed_loop(&mut Drive::new(&model, DriveOptions::default()), 16, 5000, write);
+    assert_near(stream.commands_per_sec * 65_536.0, 220e6, 0.05, "sustained writing");
+    let DriveKind::SolidState(flash) = &model.kind else { panic!("a solid-state drive") };
+    let one = random_reads(&model, DriveOptions::default(), 1, 1000, 8);
+    let page = flash.page_size;
+    let wanted = flash.read_overhead
+        + flash.page_read
+        + flash.channel.transfer_time(page)
+        + model.interface.transfer_time(page);
+    assert_near(one.response_ms_mean, wanted.as_millis_f64(), 0.001, "one page, nothing in its way");
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    op: DriveOp,
+    start: u64,
+    sectors: u64,
+    pause_ns: u64,
+}
+
+/// Requests that often meet: same ranges, neighbours, long and short pauses.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let op = prop_oneof![
+        4 => Just(DriveOp::Read),
+        4 => Just(DriveOp::Write { fua: false }),
+        1 => Just(DriveOp::Write { fua: true }),
+        1 => Just(DriveOp::Flush),
+    ];
+    let place = prop_oneof![0u64..4000, (0u64..20).prop_map(|i| i * 128), 0u64..1_000_000_000];
+    let step = (
+        op,
+        place,
+        prop_oneof![Just(8u64), Just(128), 1u64..3000],
+        prop_oneof![Just(0u64), 0u64..20_000_000],
+    )
+        .prop_map(|(op, start, sectors, pause_ns)| {
+            let sectors = if op == DriveOp::Flush { 0 } else { sectors };
+            Step { op, start: start % 143_000_000, sectors, pause_ns }
+        });
+    prop::collection::vec(step, 1..150)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Every command completes exactly once, never before its data can have crossed the interface; the interface
+    /// never carries more than its rate; the deadline never goes back; and the drive comes to rest.
+    #[test]
+    fn every_command_completes_once_and_none_too_soon(
+        steps in steps(),
+        queue_depth in prop_oneof![Just(None), (1u32..5).prop_map(Some)],
+        write_cache in any::<bool>(),
+        id in prop_oneof![Just("st3600057ss"), Just("st373455ss"), Just("wd1600aajs"), Just("pliant-lb150")],
+    ) {
+        let model = model(id);
+        let mut drive = Drive::new(&model, DriveOptions { queue_depth, write_cache: Some(write_cache) });
+        let mut now = Nanos::ZERO;
+        let mut arrived = Vec::new();
+        let mut done = vec![false; steps.len()];
+        let mut moved_ns = 0;
+        let mut upcoming = steps.iter().enumerate().peekable();
+        loop {
+            let arrival = upcoming.peek().map(|(_, step)| {
+                arrived.last().copied().unwrap_or(Nanos::ZERO) + NanoSpan(step.pause_ns)
+            });
+            let deadline = drive.poll_deadline();
+            prop_assert!(deadline.is_none_or(|deadline| deadline >= now), "the deadline went back");
+            match (arrival, deadline) {
+                (Some(arrival), deadline) if deadline.is_none_or(|deadline| arrival < deadline) => {
+                    now = now.max(arrival);
+                    let (index, step) = upcoming.next().expect("peeked");
+                    arrived.push(now);
+                    let (start, sectors) = (Sector(step.start), SectorCount(step.sectors));
+                    drive.handle_request(now, DriveRequest { id: index as u32, op: step.op, start, sectors });
+                }
+                (_, Some(deadline)) => {
+                    now = deadline;
+                    drive.handle_deadline(now);
+                }
+                (_, None) => break,
+            }
+            while let Some(completion) = drive.poll_completion() {
+                let index = completion.id as usize;
+                prop_assert!(!done[index], "{} completed twice", index);
+                done[index] = true;
+                let sectors = SectorCount(steps[index].sectors);
+                if sectors.0 > 0 {
+                    let transfer = model.interface.transfer_time(sectors.bytes());
+                    prop_assert!(now.saturating_since(arrived[index]) >= transfer, "{index} came too soon");
+                    moved_ns += transfer.0;
+                }
+            }
+            prop_assert!(moved_ns <= now.0, "the interface moved {moved_ns} ns' worth by {}", now.0);
+        }
+        prop_assert!(done.iter().all(|done| *done), "never completed: {done:?}");
+    }
+}

@@ -1,0 +1,147 @@
+//! A member as the controller's hardware sees it: a line of commands, and a drive that takes a few at a time.
+
+use raidlab_controller::{MemberIo, MemberIoId, MemberOp};
+use raidlab_hardware::{Drive, DriveOp, DriveRequest, Sector, SectorCount};
+use raidlab_units::{BlockSize, NanoSpan, Nanos};
+
+/// Bytes in a sector of a drive.
+const SECTOR_BYTES: u64 = 512;
+
+/// No member I/O.
+const NONE: u32 = u32::MAX;
+
+/// All member I/Os in flight, by their dense ids, and the lines they wait in, linked through this table.
+#[derive(Debug, Default)]
+pub(super) struct MemberIos {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    io: MemberIo,
+    next: u32,
+}
+
+impl MemberIos {
+    #[inline]
+    pub(super) fn insert(&mut self, io: MemberIo) {
+        let index = io.id.0 as usize;
+        if index >= self.entries.len() {
+            self.entries.resize(index + 1, Entry { io, next: NONE });
+        }
+        self.entries[index] = Entry { io, next: NONE };
+    }
+
+    #[inline]
+    pub(super) fn get(&self, id: MemberIoId) -> &MemberIo {
+        &self.entries[id.0 as usize].io
+    }
+}
+
+/// One member.
+#[derive(Debug)]
+pub(super) struct Member {
+    drive: Drive,
+    /// How far the drive's clock is ahead of the world's. Spindles do not turn in step; where a platter stands
+    /// follows from its drive's clock.
+    ahead: NanoSpan,
+    /// Commands that may be at the drive, or on the way to it.
+    room: u32,
+    at_drive: u32,
+    first: u32,
+    last: u32,
+    busy_since: Nanos,
+    busy: NanoSpan,
+}
+
+impl Member {
+    pub(super) fn new(drive: Drive, ahead: NanoSpan, queue_depth: u32) -> Self {
+        Self {
+            drive,
+            ahead,
+            room: queue_depth,
+            at_drive: 0,
+            first: NONE,
+            last: NONE,
+            busy_since: Nanos::ZERO,
+            busy: NanoSpan::ZERO,
+        }
+    }
+
+    /// Puts a command at the end of the line.
+    #[inline]
+    pub(super) fn enqueue(&mut self, ios: &mut MemberIos, id: MemberIoId) {
+        if self.first == NONE {
+            self.first = id.0;
+        } else {
+            ios.entries[self.last as usize].next = id.0;
+        }
+        self.last = id.0;
+    }
+
+    /// Takes the first command out of the line if the drive has room for it.
+    #[inline]
+    pub(super) fn admit(&mut self, now: Nanos, ios: &MemberIos) -> Option<MemberIoId> {
+        if self.first == NONE || self.at_drive == self.room {
+            return None;
+        }
+        let id = self.first;
+        self.first = ios.entries[id as usize].next;
+        if self.at_drive == 0 {
+            self.busy_since = now;
+        }
+        self.at_drive += 1;
+        Some(MemberIoId(id))
+    }
+
+    /// Gives an admitted command to the drive.
+    #[inline]
+    pub(super) fn start(&mut self, now: Nanos, io: &MemberIo, block_size: BlockSize) {
+        self.drive.handle_request(now + self.ahead, drive_request(io, block_size));
+    }
+
+    /// Does what the drive has to do at `now`.
+    #[inline]
+    pub(super) fn handle_deadline(&mut self, now: Nanos) {
+        self.drive.handle_deadline(now + self.ahead);
+    }
+
+    /// Hands out the next finished command; its room is free again.
+    #[inline]
+    pub(super) fn poll_completion(&mut self, now: Nanos) -> Option<MemberIoId> {
+        let done = self.drive.poll_completion()?;
+        self.at_drive -= 1;
+        if self.at_drive == 0 {
+            self.busy += now - self.busy_since;
+        }
+        Some(MemberIoId(done.id))
+    }
+
+    /// When the drive next has something to do.
+    #[inline]
+    pub(super) fn poll_deadline(&self) -> Option<Nanos> {
+        self.drive.poll_deadline().map(|at| Nanos(at.0.saturating_sub(self.ahead.0)))
+    }
+
+    /// Time until `now` in which the drive had a command.
+    pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {
+        let running = if self.at_drive > 0 { now - self.busy_since } else { NanoSpan::ZERO };
+        self.busy + running
+    }
+}
+
+/// The drive's command for a member I/O: its sectors are 512 bytes, the array's blocks a multiple of that.
+#[inline]
+fn drive_request(io: &MemberIo, block_size: BlockSize) -> DriveRequest {
+    let sectors_per_block = block_size.bytes() / SECTOR_BYTES;
+    DriveRequest {
+        id: io.id.0,
+        op: match io.op {
+            MemberOp::Read => DriveOp::Read,
+            MemberOp::Write { fua } => DriveOp::Write { fua },
+            MemberOp::Flush => DriveOp::Flush,
+        },
+        start: Sector(io.lba.0 * sectors_per_block),
+        sectors: SectorCount(io.blocks.0 * sectors_per_block),
+    }
+}

@@ -1,0 +1,77 @@
+//! The array's shared resources and how long each was busy.
+
+use raidlab_hardware::Server;
+use raidlab_units::{NanoSpan, Nanos};
+
+/// A first-come, first-served resource that adds up its work.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BusyServer {
+    server: Server,
+    taken_on: NanoSpan,
+}
+
+impl BusyServer {
+    #[inline]
+    pub(super) fn serve(&mut self, now: Nanos, span: NanoSpan) -> Nanos {
+        self.taken_on += span;
+        self.server.serve(now, span)
+    }
+
+    /// Work done until `now`: what was taken on, without what lies ahead.
+    pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {
+        self.taken_on - self.server.busy_until().saturating_since(now)
+    }
+}
+
+/// Equal servers with one line: work goes to the one that is free first.
+#[derive(Clone, Debug)]
+pub(super) struct ServerPool {
+    servers: Vec<BusyServer>,
+}
+
+impl ServerPool {
+    /// A pool of `count` servers, at least one.
+    pub(super) fn new(count: u32) -> Self {
+        assert!(count > 0, "a pool without servers serves nobody");
+        Self { servers: vec![BusyServer::default(); count as usize] }
+    }
+
+    #[inline]
+    pub(super) fn serve(&mut self, now: Nanos, span: NanoSpan) -> Nanos {
+        if let [only] = self.servers.as_mut_slice() {
+            return only.serve(now, span);
+        }
+        let first_free = self.servers.iter_mut().min_by_key(|server| server.server.busy_until());
+        first_free.expect("a pool has at least one server").serve(now, span)
+    }
+
+    /// Mean work done per server until `now`.
+    pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {
+        let total: NanoSpan = self.servers.iter().map(|server| server.busy_until_now(now)).sum();
+        total / self.servers.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_time_counts_no_work_that_lies_ahead() {
+        let mut server = BusyServer::default();
+        server.serve(Nanos(10), NanoSpan(5));
+        server.serve(Nanos(12), NanoSpan(5));
+        let rows = [(12, 2), (20, 10), (50, 10)];
+        for (now, busy) in rows {
+            assert_eq!(server.busy_until_now(Nanos(now)), NanoSpan(busy), "at {now}");
+        }
+    }
+
+    #[test]
+    fn a_pool_serves_with_whoever_is_free_first() {
+        let mut pool = ServerPool::new(2);
+        let ends: Vec<_> = [10, 4, 3, 3].iter().map(|span| pool.serve(Nanos(0), NanoSpan(*span)).0).collect();
+        assert_eq!(ends, [10, 4, 7, 10]);
+        assert_eq!(pool.busy_until_now(Nanos(10)), NanoSpan(10));
+    }
+}

@@ -1,0 +1,160 @@
+//! What the checks of the byte-carrying world find, and how it is told: the rule broken, the seed, and the way there.
+
+use super::memory::Access;
+use super::volume::BlockFault;
+use core::fmt;
+use raidlab_controller::{
+    Action, BatteryState, HostCompletion, HostError, HostRequest, HostTag, MemberError, MemberIoId,
+};
+use raidlab_controller::{MemoryTaskId, TimerId};
+use raidlab_raid::StripUnit;
+use raidlab_units::{Lba, MemberIndex, Nanos, StripeIndex};
+
+/// A rule that the controller broke.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// A read returned what it must not.
+    #[error("a read returned block {lba} wrong: {fault}")]
+    WrongRead {
+        /// Which block.
+        lba: Lba,
+        /// In which way.
+        fault: BlockFault,
+    },
+    /// A request was acknowledged that must be on the members, and a member holds something else.
+    #[error("{tag:?} was acknowledged, but member {member} holds block {lba} wrong: {fault}")]
+    NotOnMember {
+        /// The request.
+        tag: HostTag,
+        /// The member.
+        member: MemberIndex,
+        /// Which block of the volume.
+        lba: Lba,
+        /// In which way.
+        fault: BlockFault,
+    },
+    /// After everything was flushed, a strip does not hold what the volume's data demands.
+    #[error("stripe {stripe} disagrees: {unit:?} on member {member}, block {block} of the strip")]
+    RedundancyDisagrees {
+        /// Which stripe.
+        stripe: StripeIndex,
+        /// Which strip of it.
+        unit: StripUnit,
+        /// The member that holds it.
+        member: MemberIndex,
+        /// Block within the strip.
+        block: u64,
+    },
+    /// A request failed although few enough members were missing.
+    #[error("{tag:?} failed although the level survives what is missing: {error}")]
+    NeedlessFailure {
+        /// The request.
+        tag: HostTag,
+        /// What the controller said.
+        error: HostError,
+    },
+    /// Acknowledged data was given up although few enough members were missing.
+    #[error("block {lba} was given up although the level survives what is missing")]
+    NeedlessLoss {
+        /// The block.
+        lba: Lba,
+    },
+    /// Two actions in flight use the same bytes, at least one of them to write.
+    #[error("{action:?} accesses {access:?} while {other:?} accesses {other_access:?}")]
+    Conflict {
+        /// The later action.
+        action: Action,
+        /// What it accesses.
+        access: Access,
+        /// The earlier action, still in flight.
+        other: Action,
+        /// What that accesses.
+        other_access: Access,
+    },
+    /// An action reaches outside a member or a memory, or its pieces do not add up to its length.
+    #[error("{action:?} is malformed: {access:?} of {limit_bytes} bytes")]
+    Malformed {
+        /// The action.
+        action: Action,
+        /// The access at fault.
+        access: Access,
+        /// Bytes that are there.
+        limit_bytes: u64,
+    },
+    /// An action reuses a name that is in flight.
+    #[error("{action:?} reuses a name that is still in flight")]
+    NameInUse {
+        /// The action.
+        action: Action,
+    },
+    /// A completion for a request that is not in flight, or while its buffer was in use.
+    #[error("{completion:?} for a request that is not in flight, or whose buffer is still in use")]
+    UntimelyCompletion {
+        /// The completion.
+        completion: HostCompletion,
+    },
+    /// Requests are waiting and nothing is in flight, or nothing gets done.
+    #[error("{waiting} host requests wait, {in_flight} actions are in flight, and nothing gets on")]
+    Stalled {
+        /// Requests of the host without an answer.
+        waiting: usize,
+        /// Actions in flight.
+        in_flight: usize,
+    },
+    /// Everything was flushed and nothing is in flight, yet the controller is not idle.
+    #[error("the controller is not idle after a flush with nothing in flight")]
+    NeverIdle,
+}
+
+/// What happened, for the trace of a failure.
+#[derive(Clone, Copy, Debug)]
+pub enum TraceEvent {
+    /// The host asked.
+    Request(HostRequest),
+    /// The controller asked.
+    Action(Action),
+    /// A member I/O ended.
+    MemberDone(MemberIoId, Result<(), MemberError>),
+    /// A memory task ended.
+    MemoryDone(MemoryTaskId),
+    /// A timer was due.
+    TimerDue(TimerId, Nanos),
+    /// A member was lost; the controller was told, or has to find out.
+    MemberLost(MemberIndex, LossNotice),
+    /// The battery changed.
+    Battery(BatteryState),
+    /// A block of a member became unreadable.
+    BlockSpoiled(MemberIndex, u64),
+}
+
+/// How the controller learns that a member is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossNotice {
+    /// It is told at once.
+    Told,
+    /// The next I/O to the member says so.
+    FoundOut,
+}
+
+/// A broken rule, with what is needed to see it again.
+#[derive(Clone, Debug, thiserror::Error)]
+pub struct Failure {
+    /// The seed of the run.
+    pub seed: u64,
+    /// The event count at which it was noticed.
+    pub step: u64,
+    /// The rule.
+    pub violation: Box<Violation>,
+    /// The latest events, oldest first, with their event counts.
+    pub trace: Vec<(u64, TraceEvent)>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, step {}: {}", self.seed, self.step, self.violation)?;
+        for (step, event) in &self.trace {
+            writeln!(f, "  {step:>7}  {event:?}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! The virtual world against arithmetic that can be done by hand, and against itself.
+
+use raidlab_controller::{
+    ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
+};
+use raidlab_hardware::Catalog;
+use raidlab_sim::{
+    Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate,
+};
+use raidlab_units::{BlockSize, ByteCount, NanoSpan};
+use raidlab_workload::{AccessLine, AccessSpec};
+
+/// An array of `members` 600 GB drives of 15000 rpm, written through, without a read cache.
+fn array(level: &str, members: u16) -> SimulatedArray {
+    let catalog = Catalog::builtin();
+    SimulatedArray {
+        config: ArrayConfig {
+            level: level.parse().expect("a level"),
+            members,
+            strip_size: ByteCount::from_kib(64),
+            block_size: BlockSize::B512,
+            member_size: ByteCount::from_gib(500),
+            member_cache: MemberCache::Off,
+            cache: CacheConfig {
+                size: ByteCount::from_mib(64),
+                block_size: ByteCount::from_kib(4),
+                memory: CacheMemory::BatteryBacked,
+                write_policy: WritePolicy::WriteThrough,
+                read_policy: ReadPolicy::NoReadAhead,
+                io_policy: IoPolicy::Direct,
+                flush_start_pct: 80,
+                flush_stop_pct: 80,
+                flush_after: NanoSpan::from_secs(4),
+                flush_iodepth: 64,
+                read_ahead: ByteCount::from_kib(256),
+            },
+            staging_size: ByteCount::from_mib(64),
+        },
+        drive: catalog.drive("st3600057ss").expect("in the catalogue").clone(),
+        controller: catalog.controller("perc-h800").expect("in the catalogue").clone(),
+    }
+}
+
+fn load(line: AccessLine, iodepth: u32) -> SimulationLoad {
+    SimulationLoad {
+        workload: AccessSpec { name: "made up".into(), lines: vec![line] },
+        iodepth,
+        region: LoadRegion::StrokePct(100),
+        ramp: NanoSpan::from_secs(1),
+        run: NanoSpan::from_secs(10),
+        seed: 7,
+    }
+}
+
+fn run(array: &SimulatedArray, load: &SimulationLoad) -> SimulationOutcome {
+    simulate(array, load).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn iops(outcome: &SimulationOutcome) -> f64 {
+    let measured = &outcome.measurement;
+    assert_eq!(measured.read.errors + measured.write.errors, 0);
+    (measured.read.requests + measured.write.requests) as f64 / measured.window.as_secs_f64()
+}
+
+/// One random 8 KiB read at a time on one spindle of 15000 rpm takes a seek and half a turn: 2 + 3.4 ms or so.
+#[test]
+fn one_random_read_at_a_time_takes_a_seek_and_half_a_turn() {
+    let outcome = run(&array("0", 2), &load(AccessLine::plain(8192, 100, 100), 1));
+    let iops = iops(&outcome);
+    assert!((140.0..260.0).contains(&iops), "{iops} IOPS");
+    assert_eq!(outcome.utilisation.bottleneck(), Bottleneck::Iodepth, "two drives take turns");
+    assert_eq!(outcome.counters.member_reads, outcome.host_requests);
+}
+
+/// Small random writes through parity cost 2 reads and 2 writes (RAID 5) or 3 and 3 (RAID 6), on mirrors 2 writes.
+#[test]
+fn small_writes_cost_what_the_level_says() {
+    let rows = [("0", 8, 0.0, 1.0), ("10", 8, 0.0, 2.0), ("5", 8, 2.0, 2.0), ("6", 8, 3.0, 3.0)];
+    for (level, members, reads, writes) in rows {
+        let outcome = run(&array(level, members), &load(AccessLine::plain(8192, 0, 100), 32));
+        let per_host = |count: u64| count as f64 / outcome.host_requests as f64;
+        let (measured_reads, measured_writes) =
+            (per_host(outcome.counters.member_reads), per_host(outcome.counters.member_writes));
+        assert!((measured_reads - reads).abs() < 0.05, "level {level}: {measured_reads} reads");
+        assert!((measured_writes - writes).abs() < 0.05, "level {level}: {measured_writes} writes");
+        assert_eq!(outcome.utilisation.bottleneck(), Bottleneck::Drives, "level {level}");
+    }
+}
+
+#[test]
+fn more_spindles_and_a_shorter_stroke_do_more() {
+    let line = AccessLine::plain(8192, 67, 100);
+    let few = iops(&run(&array("5", 5), &load(line, 64)));
+    let many = iops(&run(&array("5", 10), &load(line, 64)));
+    let short = SimulationLoad { region: LoadRegion::StrokePct(8), ..load(line, 64) };
+    let short = iops(&run(&array("5", 10), &short));
+    assert!(many > 1.6 * few, "{few} IOPS of 5 drives, {many} of 10");
+    assert!(short > 1.1 * many, "{many} IOPS over all, {short} over 8%");
+}
+
+#[test]
+fn a_seed_is_a_run() {
+    let line = AccessLine::plain(8192, 67, 100);
+    let same = |seed| {
+        let outcome = run(&array("5", 5), &SimulationLoad { seed, ..load(line, 16) });
+        (outcome.host_requests, outcome.events, outcome.virtual_time, outcome.utilisation, outcome.counters)
+    };
+    assert_eq!(same(1), same(1));
+    assert_ne!(same(1), same(2));
+}
+
+/// A link that moves 10 MB/s moves no more, whichever it is, and is named.
+#[test]
+fn a_slow_resource_sets_the_pace_and_is_named() {
+    let mut slow_host = array("0", 8);
+    slow_host.controller.host_link.rate = raidlab_units::BytesPerSec::from_mb_per_s(10.0);
+    let mut slow_members = array("0", 8);
+    slow_members.controller.member_link.rate = raidlab_units::BytesPerSec::from_mb_per_s(10.0);
+    let mut slow_processor = array("0", 8);
+    slow_processor.controller.processors = 1;
+    slow_processor.controller.host_command.read = NanoSpan::from_millis(10);
+    slow_processor.controller.host_command.write = NanoSpan::from_millis(10);
+    let rows = [
+        (slow_host, Bottleneck::HostLink, 10e6 / 65536.0),
+        (slow_members, Bottleneck::MemberLink, 10e6 / 65536.0),
+        (slow_processor, Bottleneck::Processors, 100.0),
+    ];
+    for (array, expected, most) in rows {
+        for read_pct in [0, 50, 100] {
+            let outcome = run(&array, &load(AccessLine::plain(65536, read_pct, 100), 32));
+            assert_eq!(outcome.utilisation.bottleneck(), expected, "{:?}", outcome.utilisation);
+            let iops = iops(&outcome);
+            assert!(iops <= most * 1.01 && iops > most * 0.9, "{expected}: {iops} IOPS, at most {most}");
+        }
+    }
+}
+
+/// With a battery the cache takes bursts at memory speed; under a lasting load the members set the pace again.
+#[test]
+fn write_back_answers_at_memory_speed_until_the_cache_is_full() {
+    let mut cached = array("5", 5);
+    cached.config.cache.write_policy = WritePolicy::WriteBack;
+    cached.config.cache.size = ByteCount::from_mib(256);
+    let line = AccessLine::plain(8192, 0, 100);
+    let burst = SimulationLoad { ramp: NanoSpan::ZERO, run: NanoSpan::from_millis(50), ..load(line, 1) };
+    let through = run(&array("5", 5), &burst);
+    let back = run(&cached, &burst);
+    assert!(iops(&back) > 20.0 * iops(&through), "{} and {} IOPS", iops(&back), iops(&through));
+    cached.config.cache.size = ByteCount::from_mib(4);
+    let lasting = run(&cached, &load(line, 64));
+    assert_eq!(lasting.utilisation.bottleneck(), Bottleneck::Drives);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let line = AccessLine::plain(8192, 50, 100);
+    let mut too_large = array("5", 5);
+    too_large.config.member_size = ByteCount(601_000_000_000);
+    assert!(matches!(simulate(&too_large, &load(line, 1)), Err(SimError::MemberTooLarge { .. })));
+    for stroke_pct in [0, 101] {
+        let load = SimulationLoad { region: LoadRegion::StrokePct(stroke_pct), ..load(line, 1) };
+        assert_eq!(simulate(&array("5", 5), &load).err(), Some(SimError::Stroke { stroke_pct }));
+    }
+    let region = LoadRegion::Bytes(ByteCount(u64::MAX));
+    let load = SimulationLoad { region, ..load(line, 1) };
+    assert!(matches!(simulate(&array("5", 5), &load), Err(SimError::RegionTooLarge { .. })));
+    let mut no_processor = array("5", 5);
+    no_processor.controller.processors = 0;
+    assert!(matches!(simulate(&no_processor, &load), Err(SimError::ControllerFigure { .. })));
+}

@@ -1,0 +1,251 @@
+//! The host's side of the array: whatever uses the volume, behind one narrow trait.
+//!
+//! The event loop asks a [`HostPort`] for requests and tells it their ends; the port keeps the requests' bytes in
+//! [`HostBuffers`], which the members' I/O and the parity kernels work on directly. A port never blocks.
+//! ```text
+//! poll_step ──Submit(request)──► controller ... handle_completion ◄── its end
+//! ```
+//! Invariant: a tag is below [`HostPortNeeds::slots`] and names at most one request in flight; while it is, the
+//! buffer belongs to the array (asserted by [`HostBuffers`]).
+
+use crate::error::ArrayError;
+use crate::memory::HostBuffers;
+use raidlab_controller::{HostCompletion, HostError, HostOp, HostRequest, HostTag};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, NanoSpan, Nanos};
+use raidlab_workload::{Driver, DriverStep, IoOp, WindowProgress};
+
+/// How often a run reports how far it is.
+const REPORT_EVERY: NanoSpan = NanoSpan::from_millis(100);
+
+/// The buffers that a port needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostPortNeeds {
+    /// Requests that may be in flight at once; tags are below it.
+    pub slots: u32,
+    /// Length of the longest request.
+    pub slot_bytes: ByteCount,
+}
+
+/// What a port wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostStep {
+    /// Do this request now; the bytes of a write are in its buffer.
+    Submit(HostRequest),
+    /// Ask again at this time, or after the next completion.
+    WaitUntil(Nanos),
+    /// Ask again after the next completion.
+    WaitForCompletion,
+    /// No more requests will come. Those in flight are still completed.
+    Finished,
+}
+
+/// Something that uses the volume.
+pub trait HostPort {
+    /// The buffers it needs, asked once before the first step.
+    fn needs(&self) -> HostPortNeeds;
+
+    /// Returns what to do next. Asked again until it says to wait.
+    fn poll_step(&mut self, now: Nanos, buffers: &mut HostBuffers) -> HostStep;
+
+    /// Takes in the end of a request; the bytes of a read are in its buffer.
+    fn handle_completion(&mut self, now: Nanos, completion: HostCompletion, buffers: &HostBuffers);
+}
+
+/// A workload driver as host, in the same process. Writes carry random bytes that are made once.
+pub struct DriverHost<'a> {
+    driver: &'a mut Driver,
+    progress: &'a mut dyn FnMut(WindowProgress),
+    block_size: BlockSize,
+    filled: bool,
+    next_report_at: Nanos,
+}
+
+impl std::fmt::Debug for DriverHost<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DriverHost").field("driver", &self.driver).finish_non_exhaustive()
+    }
+}
+
+impl<'a> DriverHost<'a> {
+    /// Puts `driver` before a volume of `volume` bytes in blocks of `block_size`. `progress` is called about ten
+    /// times per second.
+    ///
+    /// # Errors
+    /// [`ArrayError::RegionTooLarge`] or [`ArrayError::UnitMismatch`] if the driver was made for another volume.
+    pub fn new(
+        driver: &'a mut Driver,
+        block_size: BlockSize,
+        volume: ByteCount,
+        progress: &'a mut dyn FnMut(WindowProgress),
+    ) -> Result<Self, ArrayError> {
+        let (region, unit) = (driver.region(), ByteCount(u64::from(driver.block_bytes())));
+        if region > volume {
+            return Err(ArrayError::RegionTooLarge { region, volume });
+        }
+        if block_size.blocks_in(unit).is_none() {
+            return Err(ArrayError::UnitMismatch { unit, block: ByteCount(block_size.bytes()) });
+        }
+        Ok(Self { driver, progress, block_size, filled: false, next_report_at: Nanos::ZERO })
+    }
+
+    /// Fills all buffers with bytes that no device can compress or recognise as zeros.
+    fn fill(&mut self, buffers: &mut HostBuffers) {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for tag in 0..self.needs().slots {
+            for word in buffers.slot_mut(HostTag(tag)).chunks_exact_mut(8) {
+                // Xorshift (G. Marsaglia, "Xorshift RNGs", 2003): fast, and random enough for filler.
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                word.copy_from_slice(&state.to_le_bytes());
+            }
+        }
+        self.filled = true;
+    }
+
+    fn request(&self, io: raidlab_workload::DriverIo) -> HostRequest {
+        let blocks = |bytes: u64| {
+            let blocks = self.block_size.blocks_in(ByteCount(bytes));
+            blocks.expect("the driver keeps to multiples of its unit, and that is one of the block").0
+        };
+        HostRequest {
+            tag: HostTag(io.slot),
+            op: match io.op {
+                IoOp::Read => HostOp::Read,
+                IoOp::Write => HostOp::Write { fua: false },
+            },
+            lba: Lba(blocks(io.offset_bytes)),
+            blocks: BlockCount(blocks(u64::from(io.bytes))),
+        }
+    }
+}
+
+impl HostPort for DriverHost<'_> {
+    fn needs(&self) -> HostPortNeeds {
+        let slot_bytes = ByteCount(u64::from(self.driver.request_bytes_max()));
+        HostPortNeeds { slots: self.driver.iodepth(), slot_bytes }
+    }
+
+    fn poll_step(&mut self, now: Nanos, buffers: &mut HostBuffers) -> HostStep {
+        if !self.filled {
+            self.fill(buffers);
+        }
+        if now >= self.next_report_at {
+            self.next_report_at = now + REPORT_EVERY;
+            (self.progress)(self.driver.window_progress(now));
+        }
+        match self.driver.poll_step(now) {
+            DriverStep::Issue(io) => HostStep::Submit(self.request(io)),
+            DriverStep::WaitUntil(at) => HostStep::WaitUntil(at),
+            DriverStep::WaitForCompletion => HostStep::WaitForCompletion,
+            DriverStep::Finished => HostStep::Finished,
+        }
+    }
+
+    fn handle_completion(&mut self, now: Nanos, completion: HostCompletion, _buffers: &HostBuffers) {
+        self.driver.handle_completion(now, completion.tag.0, completion.result.is_ok());
+    }
+}
+
+/// One request of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScriptOp {
+    /// Read so many blocks.
+    Read {
+        /// First block.
+        lba: Lba,
+        /// How many.
+        blocks: BlockCount,
+    },
+    /// Write these bytes, whole blocks.
+    Write {
+        /// First block.
+        lba: Lba,
+        /// The data.
+        bytes: Vec<u8>,
+        /// Acknowledged only when it would survive power loss.
+        fua: bool,
+    },
+    /// Make everything acknowledged so far survive power loss.
+    Flush,
+}
+
+/// How a request of a script ended: the bytes read, empty for writes and flushes, or the error.
+pub type ScriptResult = Result<Vec<u8>, HostError>;
+
+/// A list of requests with their bytes as host: requests start in order, up to `iodepth` at once.
+#[derive(Debug)]
+pub struct ScriptHost {
+    ops: Vec<ScriptOp>,
+    block_size: BlockSize,
+    next: usize,
+    /// Request that each tag in flight stands for.
+    running: Vec<Option<usize>>,
+    results: Vec<Option<ScriptResult>>,
+}
+
+impl ScriptHost {
+    /// Makes a host that does `ops` on a volume in blocks of `block_size`, `iodepth` at once. The bytes of
+    /// writes must be whole blocks and `iodepth` at least 1 (asserted).
+    pub fn new(ops: Vec<ScriptOp>, block_size: BlockSize, iodepth: u32) -> Self {
+        assert!(iodepth > 0, "a script needs a place for a request");
+        for op in &ops {
+            if let ScriptOp::Write { bytes, .. } = op {
+                let length = ByteCount(bytes.len() as u64);
+                assert!(block_size.blocks_in(length).is_some(), "a write of {length} is not whole blocks");
+            }
+        }
+        let results = ops.iter().map(|_| None).collect();
+        Self { ops, block_size, next: 0, running: vec![None; iodepth as usize], results }
+    }
+
+    /// Returns how each request ended, in the order of the script; `None` for those that a stop kept from ending.
+    pub fn into_results(self) -> Vec<Option<ScriptResult>> {
+        self.results
+    }
+
+    fn length(&self, op: &ScriptOp) -> u64 {
+        match op {
+            ScriptOp::Read { blocks, .. } => self.block_size.bytes_of(*blocks).get(),
+            ScriptOp::Write { bytes, .. } => bytes.len() as u64,
+            ScriptOp::Flush => 0,
+        }
+    }
+}
+
+impl HostPort for ScriptHost {
+    fn needs(&self) -> HostPortNeeds {
+        let longest = self.ops.iter().map(|op| self.length(op)).max().unwrap_or(0);
+        HostPortNeeds { slots: self.running.len() as u32, slot_bytes: ByteCount(longest) }
+    }
+
+    fn poll_step(&mut self, _now: Nanos, buffers: &mut HostBuffers) -> HostStep {
+        let Some(op) = self.ops.get(self.next) else { return HostStep::Finished };
+        let Some(free) = self.running.iter().position(Option::is_none) else {
+            return HostStep::WaitForCompletion;
+        };
+        let tag = HostTag(free as u32);
+        let (op, lba) = match op {
+            ScriptOp::Read { lba, .. } => (HostOp::Read, *lba),
+            ScriptOp::Write { lba, bytes, fua } => {
+                buffers.slot_mut(tag)[..bytes.len()].copy_from_slice(bytes);
+                (HostOp::Write { fua: *fua }, *lba)
+            }
+            ScriptOp::Flush => (HostOp::Flush, Lba::ZERO),
+        };
+        let blocks = BlockCount(self.length(&self.ops[self.next]) / self.block_size.bytes());
+        self.running[free] = Some(self.next);
+        self.next += 1;
+        HostStep::Submit(HostRequest { tag, op, lba, blocks })
+    }
+
+    fn handle_completion(&mut self, _now: Nanos, completion: HostCompletion, buffers: &HostBuffers) {
+        let tag = completion.tag;
+        let request = self.running[tag.0 as usize].take().expect("only requests in flight are completed");
+        let bytes = match &self.ops[request] {
+            ScriptOp::Read { .. } => buffers.slot(tag)[..self.length(&self.ops[request]) as usize].to_vec(),
+            ScriptOp::Write { .. } | ScriptOp::Flush => Vec::new(),
+        };
+        self.results[request] = Some(completion.result.map(|()| bytes));
+    }
+}

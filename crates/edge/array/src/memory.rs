@@ -1,0 +1,237 @@
+//! The memories that the controller can name, and the work it asks to be done on them.
+//!
+//! ```text
+//! Cache    one arena, as long as the controller needs it
+//! Staging  one arena, as long as the controller needs it
+//! Host     one arena of slots, one for each request that may be in flight; the tag is the slot's number
+//! ```
+
+use crate::arena::{ALIGNMENT_BYTES, Arena, Piece, combine_pieces};
+use crate::error::ArrayError;
+use crate::ring::{IoVec, REGISTERED_BYTES_MAX, Ring};
+use raidlab_controller::{BufferRef, BufferSpace, HostTag, MemoryNeeds, MemorySteps};
+use raidlab_units::ByteCount;
+
+/// The host's side of the volume's memory: one buffer per request that may be in flight.
+#[derive(Debug)]
+pub struct HostBuffers {
+    arena: Arena,
+    slot_bytes: u64,
+    /// Bytes of the request in flight in each slot, or `None` where the slot is free.
+    in_flight: Vec<Option<u64>>,
+}
+
+impl HostBuffers {
+    fn new(slots: u32, slot_bytes: u64) -> Result<Self, ArrayError> {
+        let slot_bytes = slot_bytes.next_multiple_of(ALIGNMENT_BYTES as u64);
+        let bytes = slot_bytes.saturating_mul(u64::from(slots));
+        let arena = map("host buffers", bytes)?;
+        Ok(Self { arena, slot_bytes, in_flight: vec![None; slots as usize] })
+    }
+
+    /// Number of slots; tags are below it.
+    pub fn slots(&self) -> u32 {
+        self.in_flight.len() as u32
+    }
+
+    /// Length of each slot in bytes, a multiple of 4 KiB.
+    pub fn slot_bytes(&self) -> ByteCount {
+        ByteCount(self.slot_bytes)
+    }
+
+    /// Returns the buffer of `tag`, whose request must not be in flight (asserted).
+    pub fn slot(&self, tag: HostTag) -> &[u8] {
+        self.arena.slice(self.free_range(tag))
+    }
+
+    /// Returns the buffer of `tag` for writing; its request must not be in flight (asserted).
+    pub fn slot_mut(&mut self, tag: HostTag) -> &mut [u8] {
+        let range = self.free_range(tag);
+        self.arena.slice_mut(range)
+    }
+
+    fn free_range(&self, tag: HostTag) -> std::ops::Range<u64> {
+        assert!(self.in_flight[tag.0 as usize].is_none(), "the buffer of request {} is in use", tag.0);
+        let start = u64::from(tag.0) * self.slot_bytes;
+        start..start + self.slot_bytes
+    }
+
+    /// Takes in that the request `tag` of `bytes` goes to the controller.
+    pub(crate) fn begin(&mut self, tag: HostTag, bytes: u64) {
+        assert!(tag.0 < self.slots(), "request {} is beyond the {} slots of its host", tag.0, self.slots());
+        assert!(
+            bytes <= self.slot_bytes,
+            "a request of {bytes} bytes exceeds the slot of {}",
+            self.slot_bytes
+        );
+        let before = self.in_flight[tag.0 as usize].replace(bytes);
+        assert!(before.is_none(), "request {} is in flight already", tag.0);
+    }
+
+    /// Takes in that the controller is done with the request `tag`.
+    pub(crate) fn end(&mut self, tag: HostTag) {
+        let before = self.in_flight[tag.0 as usize].take();
+        assert!(before.is_some(), "request {} was completed, but is not in flight", tag.0);
+    }
+
+    fn offset_of(&self, tag: HostTag, offset: u64, bytes: u64) -> u64 {
+        let length = self.in_flight[tag.0 as usize].expect("only buffers of requests in flight are named");
+        assert!(offset + bytes <= length, "bytes {offset}+{bytes} are outside a request of {length}");
+        u64::from(tag.0) * self.slot_bytes + offset
+    }
+}
+
+/// All memories of an array.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    cache: Arena,
+    staging: Arena,
+    pub(crate) host: HostBuffers,
+    buffers: Registered,
+    /// Destinations, then sources, of the step at hand.
+    pieces: Vec<Piece>,
+}
+
+/// Numbers of the registered buffers. An arena longer than a buffer may be takes several.
+#[derive(Debug, Default)]
+struct Registered {
+    cache: Option<u16>,
+    staging: Option<u16>,
+    host: Option<u16>,
+}
+
+/// Registered buffers that each arena may take; what is longer than that many GiB stays unregistered.
+const BUFFERS_PER_ARENA: u16 = 64;
+
+impl Memory {
+    /// Maps cache and staging as the controller needs them, and registers them with `ring` as far as the limits
+    /// of this process allow.
+    ///
+    /// # Errors
+    /// [`ArrayError::Memory`] if there is too little.
+    pub(crate) fn new(needs: &MemoryNeeds, ring: &mut Ring) -> Result<Self, ArrayError> {
+        let cache = map("the cache", needs.cache_bytes.get())?;
+        let staging = map("staging memory", needs.staging_bytes.get())?;
+        let host = HostBuffers::new(0, 0)?;
+        let mut buffers = Registered::default();
+        if ring.make_buffer_table(3 * BUFFERS_PER_ARENA) {
+            buffers.cache = register("the cache", &cache, ring, 0);
+            buffers.staging = register("staging memory", &staging, ring, BUFFERS_PER_ARENA);
+            // The host's buffers get their place now and are registered when their size is known.
+        }
+        Ok(Self { cache, staging, host, buffers, pieces: Vec::new() })
+    }
+
+    /// Makes sure of `slots` host buffers of at least `slot_bytes` each. No request may be in flight (asserted).
+    ///
+    /// # Errors
+    /// [`ArrayError::Memory`] if there is too little.
+    pub(crate) fn provide_host(
+        &mut self,
+        slots: u32,
+        slot_bytes: u64,
+        ring: &mut Ring,
+    ) -> Result<(), ArrayError> {
+        assert!(
+            self.host.in_flight.iter().all(Option::is_none),
+            "host buffers change under requests in flight"
+        );
+        if self.host.slots() >= slots && self.host.slot_bytes >= slot_bytes {
+            return Ok(());
+        }
+        let host = HostBuffers::new(slots.max(self.host.slots()), slot_bytes.max(self.host.slot_bytes))?;
+        // No request is in flight, so the kernel does no I/O on the old arena; it lets go of its pages when their
+        // numbers go to the new one, or with the ring.
+        self.buffers.host = register("host buffers", &host.arena, ring, 2 * BUFFERS_PER_ARENA);
+        self.host = host;
+        Ok(())
+    }
+
+    /// Returns the address of a place, for the kernel. Its range must lie within its memory (asserted).
+    #[inline]
+    pub(crate) fn io_vec(&self, place: BufferRef, bytes: u64) -> IoVec {
+        IoVec { base: self.address(place, bytes), bytes: bytes as usize }
+    }
+
+    /// Returns the registered buffer that holds all of a place, if one does.
+    #[inline]
+    pub(crate) fn registered_buffer(&self, place: BufferRef, bytes: u64) -> Option<u16> {
+        let (first, offset) = match place.space {
+            BufferSpace::Cache => (self.buffers.cache?, place.offset),
+            BufferSpace::Staging => (self.buffers.staging?, place.offset),
+            BufferSpace::Host(tag) => {
+                (self.buffers.host?, u64::from(tag.0) * self.host.slot_bytes + place.offset)
+            }
+        };
+        let buffer = offset / REGISTERED_BYTES_MAX;
+        let last = (offset + bytes.max(1) - 1) / REGISTERED_BYTES_MAX;
+        (buffer == last).then_some(first + buffer as u16)
+    }
+
+    /// Does the steps of a memory task, in order.
+    pub(crate) fn run_steps(&mut self, steps: &MemorySteps) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        for step in &steps.steps {
+            let sources = &steps.sources[step.first_source as usize..][..step.source_count as usize];
+            let destinations = &step.destinations[..usize::from(step.destination_count)];
+            let entries = destinations.len() * sources.len();
+            let coefficients = &steps.coefficients[step.first_coefficient as usize..][..entries];
+            pieces.clear();
+            pieces.extend(destinations.iter().chain(sources).map(|place| self.piece(*place, step.bytes)));
+            combine_pieces(step.bytes as usize, &pieces, destinations.len(), coefficients, step.accumulate);
+        }
+        self.pieces = pieces;
+    }
+
+    #[inline]
+    fn piece(&self, place: BufferRef, bytes: u64) -> Piece {
+        Piece { start: self.address(place, bytes) }
+    }
+
+    /// Whether cache and staging are registered with the ring.
+    pub(crate) const fn is_registered(&self) -> bool {
+        self.buffers.staging.is_some()
+    }
+
+    #[inline]
+    fn address(&self, place: BufferRef, bytes: u64) -> *mut u8 {
+        match place.space {
+            BufferSpace::Cache => self.cache.address(place.offset, bytes),
+            BufferSpace::Staging => self.staging.address(place.offset, bytes),
+            BufferSpace::Host(tag) => {
+                self.host.arena.address(self.host.offset_of(tag, place.offset, bytes), bytes)
+            }
+        }
+    }
+}
+
+fn map(what: &'static str, bytes: u64) -> Result<Arena, ArrayError> {
+    Arena::new(bytes).map_err(|source| ArrayError::Memory { what, bytes: ByteCount(bytes), source })
+}
+
+/// Registers `arena` from number `first` on, in pieces as long as the kernel takes. Returns `first`, or `None`
+/// where the kernel refuses: I/O then names the memory by address, at the price of pinning it each time.
+fn register(what: &str, arena: &Arena, ring: &mut Ring, first: u16) -> Option<u16> {
+    let count = arena.bytes().div_ceil(REGISTERED_BYTES_MAX);
+    if count == 0 || count > u64::from(BUFFERS_PER_ARENA) {
+        return None;
+    }
+    let pieces: Vec<IoVec> = (0..count)
+        .map(|index| {
+            let start = index * REGISTERED_BYTES_MAX;
+            let bytes = REGISTERED_BYTES_MAX.min(arena.bytes() - start);
+            IoVec { base: arena.address(start, bytes), bytes: bytes as usize }
+        })
+        .collect();
+    match ring.register_buffers(first, &pieces) {
+        Ok(()) => Some(first),
+        Err(error) => {
+            let size = ByteCount(arena.bytes());
+            tracing::info!(
+                %error,
+                "{what} of {size} can't be registered with io_uring; raise RLIMIT_MEMLOCK for less work per I/O"
+            );
+            None
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! One `io_uring`: set-up with graceful downgrade, registered files and buffers, submission and waiting.
+//!
+//! The ring is used by the thread that made it and no other, which lets the kernel skip locks
+//! (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1); older kernels get what they have. An entry names its memory by
+//! address, so whoever pushes one keeps that memory until its completion; [`Ring::quiesce`] waits for all.
+//!
+//! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
+#![allow(unsafe_code)]
+
+use crate::error::RingError;
+use io_uring::squeue::Entry;
+use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode};
+use raidlab_units::NanoSpan;
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::RawFd;
+
+/// Room for entries between two submissions; a full queue is submitted early.
+const QUEUE_ENTRIES: u32 = 256;
+/// Room for completions; the kernel keeps more aside, at a price.
+const COMPLETION_ENTRIES: u32 = 4096;
+/// `RWF_DSYNC` of `pwritev2(2)`: the write is durable when it completes.
+const RWF_DSYNC: i32 = 2;
+/// Longest list of pieces in one entry (`IOV_MAX`).
+pub(crate) const PIECES_PER_ENTRY: usize = 1024;
+/// Longest buffer that can be registered in one piece: 1 GiB.
+pub(crate) const REGISTERED_BYTES_MAX: u64 = 1 << 30;
+
+/// `struct iovec`: a piece of memory, for the kernel.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct IoVec {
+    /// First byte.
+    pub(crate) base: *mut u8,
+    /// Length in bytes.
+    pub(crate) bytes: usize,
+}
+
+/// Direction of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// File to memory.
+    Read,
+    /// Memory to file.
+    Write {
+        /// Durable on completion.
+        durable: bool,
+    },
+}
+
+/// Memory of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target<'a> {
+    /// One piece, within the registered buffer of that number if there is one.
+    Single(IoVec, Option<u16>),
+    /// At most [`PIECES_PER_ENTRY`] pieces.
+    Pieces(&'a [IoVec]),
+}
+
+/// What the kernel said of one entry: the number it was pushed with, and bytes moved or an error.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    /// As pushed.
+    pub(crate) user: u64,
+    /// Bytes moved, or why not.
+    pub(crate) result: Result<u32, Errno>,
+}
+
+/// One `io_uring` with its files.
+pub(crate) struct Ring {
+    inner: IoUring,
+    in_flight: u32,
+    unsubmitted: u32,
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").field("in_flight", &self.in_flight).finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    /// Sets a ring up and registers `files`, which entries name by their place in the list.
+    ///
+    /// # Errors
+    /// [`RingError`] if this kernel or container gives no ring.
+    pub(crate) fn new(files: &[RawFd]) -> Result<Self, RingError> {
+        let ring = build().map_err(|source| RingError { doing: "set up io_uring", source })?;
+        ring.submitter()
+            .register_files(files)
+            .map_err(|source| RingError { doing: "register the member files with io_uring", source })?;
+        Ok(Self { inner: ring, in_flight: 0, unsubmitted: 0 })
+    }
+
+    /// Makes a table of `count` registered buffers, all empty. Returns whether this kernel has such tables.
+    pub(crate) fn make_buffer_table(&mut self, count: u16) -> bool {
+        match self.inner.submitter().register_buffers_sparse(u32::from(count)) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::info!(%error, "no table of registered buffers; buffers are mapped per I/O");
+                false
+            }
+        }
+    }
+
+    /// Registers `buffers` as the numbers from `first` on. Their memory must stay mapped while they are
+    /// registered or until the ring is dropped.
+    ///
+    /// # Errors
+    /// What the system said, usually that `RLIMIT_MEMLOCK` is too low.
+    pub(crate) fn register_buffers(&mut self, first: u16, buffers: &[IoVec]) -> io::Result<()> {
+        // SAFETY: `IoVec` has the layout of `struct iovec`; the caller keeps the memory mapped.
+        unsafe {
+            let list = std::slice::from_raw_parts(buffers.as_ptr().cast(), buffers.len());
+            self.inner.submitter().register_buffers_update(u32::from(first), list, None)
+        }
+    }
+
+    /// Entries that the kernel has not completed yet.
+    pub(crate) const fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Entries pushed that no wait has submitted yet.
+    pub(crate) const fn unsubmitted(&self) -> u32 {
+        self.unsubmitted
+    }
+
+    /// Queues a transfer at byte `offset` of `file`. The memory must stay as it is, and a list of pieces must stay
+    /// where it is, until the completion.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn push_transfer(
+        &mut self,
+        user: u64,
+        file: u32,
+        direction: Direction,
+        offset: u64,
+        target: Target<'_>,
+    ) -> Result<(), RingError> {
+        self.push(&transfer_entry(file, direction, offset, target).user_data(user))
+    }
+
+    /// Queues a flush of `file`'s data to stable storage.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn push_flush(&mut self, user: u64, file: u32) -> Result<(), RingError> {
+        let entry = opcode::Fsync::new(Fixed(file)).flags(FsyncFlags::DATASYNC).build();
+        self.push(&entry.user_data(user))
+    }
+
+    fn push(&mut self, entry: &Entry) -> Result<(), RingError> {
+        loop {
+            // SAFETY: callers keep the memory that the entry names until its completion, and never drop it
+            // before `quiesce`.
+            if unsafe { self.inner.submission().push(entry) }.is_ok() {
+                self.in_flight += 1;
+                self.unsubmitted += 1;
+                return Ok(());
+            }
+            self.enter(None)?;
+        }
+    }
+
+    /// Submits what is queued, then waits until a completion is there, `timeout` is over or a signal came. Without
+    /// `timeout` it does not wait at all.
+    ///
+    /// # Errors
+    /// [`RingError`] if the kernel refuses the submission.
+    pub(crate) fn enter(&mut self, timeout: Option<NanoSpan>) -> Result<(), RingError> {
+        let outcome = match timeout {
+            None => self.inner.submit(),
+            Some(span) => {
+                let limit =
+                    Timespec::new().sec(span.get() / 1_000_000_000).nsec((span.get() % 1_000_000_000) as u32);
+                let arguments = SubmitArgs::new().timespec(&limit);
+                self.inner.submitter().submit_with_args(1, &arguments)
+            }
+        };
+        self.unsubmitted = self.inner.submission().len() as u32;
+        match outcome {
+            Ok(_) => Ok(()),
+            Err(error) => match Errno::from_io_error(&error) {
+                // The time is over, a signal came, or the kernel wants completions taken first.
+                Some(Errno::TIME | Errno::INTR | Errno::AGAIN | Errno::BUSY) => Ok(()),
+                _ => Err(RingError { doing: "submit I/O to io_uring", source: error }),
+            },
+        }
+    }
+
+    /// Appends all completions that are there to `out`.
+    pub(crate) fn reap(&mut self, out: &mut Vec<Done>) {
+        let before = out.len();
+        out.extend(self.inner.completion().map(|entry| Done {
+            user: entry.user_data(),
+            result: u32::try_from(entry.result()).map_err(|_| Errno::from_raw_os_error(-entry.result())),
+        }));
+        self.in_flight -= (out.len() - before) as u32;
+    }
+
+    /// Waits until nothing is in flight and forgets the completions.
+    pub(crate) fn quiesce(&mut self) {
+        const PATIENCE: NanoSpan = NanoSpan::from_millis(100);
+        let mut done = Vec::new();
+        while self.in_flight > 0 {
+            if let Err(error) = self.enter(Some(PATIENCE)) {
+                // Without a working ring the kernel holds no more of our memory than what it pinned itself.
+                tracing::error!(%error, "{} I/Os were left in flight", self.in_flight);
+                return;
+            }
+            self.reap(&mut done);
+            done.clear();
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.quiesce();
+    }
+}
+
+/// Builds the ring with the best flags that the kernel takes.
+fn build() -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder.setup_clamp().setup_cqsize(COMPLETION_ENTRIES);
+    let plain = builder.clone();
+    let cooperative = builder.setup_coop_taskrun().clone();
+    let single = builder.setup_single_issuer().setup_defer_taskrun().clone();
+    for (name, flags) in [("single issuer", single), ("cooperative", cooperative)] {
+        match flags.build(QUEUE_ENTRIES) {
+            Ok(ring) => return Ok(ring),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                tracing::debug!("this kernel has no {name} io_uring");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    plain.build(QUEUE_ENTRIES)
+}
+
+fn transfer_entry(file: u32, direction: Direction, offset: u64, target: Target<'_>) -> Entry {
+    let file = Fixed(file);
+    match (direction, target) {
+        (Direction::Read, Target::Single(piece, Some(buffer))) => {
+            opcode::ReadFixed::new(file, piece.base, piece.bytes as u32, buffer).offset(offset).build()
+        }
+        (Direction::Read, Target::Single(piece, None)) => {
+            opcode::Read::new(file, piece.base, piece.bytes as u32).offset(offset).build()
+        }
+        (Direction::Read, Target::Pieces(pieces)) => {
+            opcode::Readv::new(file, pieces.as_ptr().cast(), pieces.len() as u32).offset(offset).build()
+        }
+        (Direction::Write { durable }, Target::Single(piece, Some(buffer))) => {
+            opcode::WriteFixed::new(file, piece.base, piece.bytes as u32, buffer)
+                .offset(offset)
+                .rw_flags(write_flags(durable))
+                .build()
+        }
+        (Direction::Write { durable }, Target::Single(piece, None)) => {
+            opcode::Write::new(file, piece.base, piece.bytes as u32)
+                .offset(offset)
+                .rw_flags(write_flags(durable))
+                .build()
+        }
+        (Direction::Write { durable }, Target::Pieces(pieces)) => {
+            opcode::Writev::new(file, pieces.as_ptr().cast(), pieces.len() as u32)
+                .offset(offset)
+                .rw_flags(write_flags(durable))
+                .build()
+        }
+    }
+}
+
+const fn write_flags(durable: bool) -> i32 {
+    if durable { RWF_DSYNC } else { 0 }
+}

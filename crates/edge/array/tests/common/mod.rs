@@ -1,0 +1,264 @@
+//! What the tests of the real array share: configurations, scripts, and two slow, obvious oracles.
+//!
+//! [`PlainWorld`] runs the same controller over vectors of bytes, one action at a time, with a GF(256) that
+//! multiplies bit by bit. [`check_redundancy`] reads the member files and holds every stripe to its definition:
+//! copies equal, P the XOR of the data, Q the sum of `2^i` times strip `i`.
+
+#![allow(unreachable_pub, reason = "a test's module is a crate of its own")]
+
+use raidlab_array::{CreateOptions, DATA_OFFSET_BYTES, Existing, Members, ScriptOp, ScriptResult};
+use raidlab_controller::{
+    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, Counters, HostOp,
+    HostRequest, HostTag, IoPolicy, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, ReadPolicy,
+    WritePolicy,
+};
+use raidlab_raid::StripUnit;
+use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// Block of all test arrays.
+pub const BLOCK: BlockSize = BlockSize::B4096;
+/// Data area of each test member.
+pub const MEMBER_BYTES: u64 = 1 << 20;
+
+/// A small array: strips of 16 KiB, so that a member holds 64 of them.
+pub fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConfig {
+    ArrayConfig {
+        level: level.parse().expect("a level"),
+        members,
+        strip_size: ByteCount::from_kib(16),
+        block_size: BLOCK,
+        member_size: ByteCount(MEMBER_BYTES),
+        member_cache: MemberCache::On,
+        cache: CacheConfig {
+            size: ByteCount::from_kib(512),
+            block_size: ByteCount::from_kib(4),
+            memory: CacheMemory::Volatile,
+            write_policy,
+            read_policy: ReadPolicy::NoReadAhead,
+            io_policy: IoPolicy::Direct,
+            flush_start_pct: 80,
+            flush_stop_pct: 50,
+            flush_after: NanoSpan::from_millis(200),
+            flush_iodepth: 4,
+            read_ahead: ByteCount::from_kib(64),
+        },
+        staging_size: ByteCount::from_mib(4),
+    }
+}
+
+/// Makes members for `config` in `folder`.
+pub fn members(folder: &Path, config: &ArrayConfig) -> Members {
+    let options = CreateOptions { member_bytes: config.member_size, existing: Existing::Refuse };
+    let paths = Members::paths_in(folder, config.members);
+    Members::create(&paths, &options, &AtomicBool::new(false), &mut |_, _| {}).expect("members can be made")
+}
+
+/// Pseudo-random numbers from a seed (Knuth's multiplicative generator, MMIX constants, upper half).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    pub fn bytes(&mut self, count: u64) -> Vec<u8> {
+        (0..count).map(|_| self.below(256) as u8).collect()
+    }
+}
+
+/// Random reads, writes and a few flushes over the whole volume, up to 24 blocks long.
+pub fn random_script(seed: u64, volume: BlockCount, count: usize) -> Vec<ScriptOp> {
+    let mut random = Random(seed);
+    let mut next = || {
+        let blocks = 1 + random.below(24.min(volume.0));
+        let lba = Lba(random.below(volume.0 - blocks + 1));
+        match random.below(20) {
+            0 => ScriptOp::Flush,
+            1..10 => ScriptOp::Read { lba, blocks: BlockCount(blocks) },
+            kind => ScriptOp::Write { lba, bytes: random.bytes(blocks * BLOCK.bytes()), fua: kind == 10 },
+        }
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// What a script does to plain memory: the results of its requests, and the volume at its end.
+pub fn reference(script: &[ScriptOp], volume: BlockCount) -> (Vec<Vec<u8>>, Vec<u8>) {
+    let mut bytes = vec![0; (volume.0 * BLOCK.bytes()) as usize];
+    let at = |lba: Lba| (lba.0 * BLOCK.bytes()) as usize;
+    let results = script.iter().map(|op| match op {
+        ScriptOp::Read { lba, blocks } => bytes[at(*lba)..at(*lba + *blocks)].to_vec(),
+        ScriptOp::Write { lba, bytes: data, .. } => {
+            bytes[at(*lba)..at(*lba) + data.len()].copy_from_slice(data);
+            Vec::new()
+        }
+        ScriptOp::Flush => Vec::new(),
+    });
+    let results = results.collect();
+    (results, bytes)
+}
+
+/// The controller over vectors of bytes; every action is done at once, in order.
+pub struct PlainWorld {
+    controller: Controller,
+    members: Vec<Vec<u8>>,
+    memory: BTreeMap<&'static str, Vec<u8>>,
+    now: Nanos,
+}
+
+impl PlainWorld {
+    pub fn new(config: &ArrayConfig) -> Self {
+        let controller = Controller::new(config).expect("a valid configuration");
+        let needs = controller.memory_needs();
+        let memory = BTreeMap::from([
+            ("cache", vec![0; needs.cache_bytes.get() as usize]),
+            ("staging", vec![0; needs.staging_bytes.get() as usize]),
+        ]);
+        let members = vec![vec![0; config.member_size.get() as usize]; usize::from(config.members)];
+        Self { controller, members, memory, now: Nanos::ZERO }
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.controller.counters()
+    }
+
+    /// Runs a script one request at a time.
+    pub fn run(&mut self, script: &[ScriptOp]) -> Vec<ScriptResult> {
+        script.iter().map(|op| self.request(op)).collect()
+    }
+
+    fn request(&mut self, op: &ScriptOp) -> ScriptResult {
+        let (op, lba, host) = match op {
+            ScriptOp::Read { lba, blocks } => {
+                (HostOp::Read, *lba, vec![0; BLOCK.bytes_of(*blocks).get() as usize])
+            }
+            ScriptOp::Write { lba, bytes, fua } => (HostOp::Write { fua: *fua }, *lba, bytes.clone()),
+            ScriptOp::Flush => (HostOp::Flush, Lba::ZERO, Vec::new()),
+        };
+        let blocks = BlockCount(host.len() as u64 / BLOCK.bytes());
+        self.memory.insert("host", host);
+        self.controller.handle_host_request(self.now, HostRequest { tag: HostTag(0), op, lba, blocks });
+        let mut ended = None;
+        while ended.is_none() {
+            match self.controller.poll_action().expect("a request ends without outside help") {
+                Action::Member(io) => self.member_io(io),
+                Action::Memory(task) => {
+                    let mut steps = MemorySteps::default();
+                    self.controller.memory_steps(task.id, &mut steps);
+                    steps.steps.iter().for_each(|step| self.memory_step(step, &steps));
+                    self.controller.handle_memory_completion(self.now, task.id);
+                }
+                Action::Complete(completion) => ended = Some(completion.result),
+                Action::Timer { .. } => {}
+                Action::Notice(notice) => panic!("nothing fails here, but {notice:?}"),
+            }
+        }
+        let host = self.memory.remove("host").expect("the buffer of the request");
+        ended.expect("the loop ends with it").map(|()| if op == HostOp::Read { host } else { Vec::new() })
+    }
+
+    fn member_io(&mut self, io: MemberIo) {
+        let mut segments = Vec::new();
+        self.controller.member_io_segments(io.id, &mut segments);
+        let mut at = (io.lba.0 * BLOCK.bytes()) as usize;
+        for segment in segments {
+            let bytes = segment.bytes as usize;
+            let place = segment.buffer.offset as usize..segment.buffer.offset as usize + bytes;
+            let memory = self.memory.get_mut(name(segment.buffer)).expect("a memory that exists");
+            let member = &mut self.members[io.member.index()][at..at + bytes];
+            match io.op {
+                MemberOp::Read => memory[place].copy_from_slice(member),
+                MemberOp::Write { .. } => member.copy_from_slice(&memory[place]),
+                MemberOp::Flush => unreachable!("a flush has no segments"),
+            }
+            at += bytes;
+        }
+        self.controller.handle_member_completion(self.now, io.id, Ok(()));
+    }
+
+    fn memory_step(&mut self, step: &MemoryStep, steps: &MemorySteps) {
+        let sources = &steps.sources[step.first_source as usize..][..step.source_count as usize];
+        for row in 0..usize::from(step.destination_count) {
+            let to = step.destinations[row];
+            for byte in 0..step.bytes {
+                let first = step.first_coefficient as usize + row * sources.len();
+                let mut sum = if step.accumulate { self.byte(to, byte) } else { 0 };
+                for (index, source) in sources.iter().enumerate() {
+                    sum ^= multiply(steps.coefficients[first + index], self.byte(*source, byte));
+                }
+                let memory = self.memory.get_mut(name(to)).expect("a memory that exists");
+                memory[(to.offset + byte) as usize] = sum;
+            }
+        }
+    }
+
+    fn byte(&self, place: BufferRef, byte: u64) -> u8 {
+        self.memory[name(place)][(place.offset + byte) as usize]
+    }
+}
+
+fn name(place: BufferRef) -> &'static str {
+    match place.space {
+        BufferSpace::Host(_) => "host",
+        BufferSpace::Cache => "cache",
+        BufferSpace::Staging => "staging",
+    }
+}
+
+/// The product in GF(256) modulo 0x11d, bit by bit.
+pub fn multiply(mut a: u8, mut b: u8) -> u8 {
+    let mut product = 0;
+    while b != 0 {
+        if b & 1 == 1 {
+            product ^= a;
+        }
+        a = (a << 1) ^ if a & 0x80 == 0 { 0 } else { 0x1d };
+        b >>= 1;
+    }
+    product
+}
+
+/// Reads the data areas of the member files in `folder`.
+pub fn data_areas(folder: &Path, config: &ArrayConfig) -> Vec<Vec<u8>> {
+    let read = |path: &std::path::PathBuf| {
+        let bytes = std::fs::read(path).expect("a member can be read");
+        bytes[DATA_OFFSET_BYTES as usize..].to_vec()
+    };
+    Members::paths_in(folder, config.members).iter().map(read).collect()
+}
+
+/// Asserts that all redundancy on the members is what the data calls for, and that the data is `volume`.
+pub fn check_redundancy(config: &ArrayConfig, areas: &[Vec<u8>], volume: &[u8]) {
+    let layout = config.layout().expect("a valid configuration");
+    let shape = layout.shape();
+    let strip_bytes = BLOCK.bytes_of(shape.strip_blocks).get() as usize;
+    let strip_at = |stripe: u64, unit: StripUnit| {
+        let place = layout.place(StripeIndex(stripe), unit);
+        let start = (place.start.0 * BLOCK.bytes()) as usize;
+        &areas[MemberIndex::index(place.member)][start..start + strip_bytes]
+    };
+    let mut volume = volume.chunks_exact(strip_bytes);
+    for stripe in 0..layout.stripe_count().0 {
+        let (mut p, mut q) = (vec![0; strip_bytes], vec![0; strip_bytes]);
+        let mut power = 1;
+        for strip in 0..shape.data_strips {
+            let expected = volume.next().expect("the volume is as long as its strips");
+            for copy in 0..shape.copies {
+                let held = strip_at(stripe, StripUnit::Data { strip, copy });
+                assert!(held == expected, "stripe {stripe}: copy {copy} of strip {strip} is wrong");
+            }
+            for (at, byte) in expected.iter().enumerate() {
+                p[at] ^= byte;
+                q[at] ^= multiply(power, *byte);
+            }
+            power = multiply(power, 2);
+        }
+        for (parity, expected) in [p, q].iter().enumerate().take(usize::from(shape.parities)) {
+            let held = strip_at(stripe, StripUnit::Parity(parity as u16));
+            assert!(held == &expected[..], "stripe {stripe}: parity {parity} is wrong");
+        }
+    }
+}

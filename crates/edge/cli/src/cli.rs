@@ -1,0 +1,52 @@
+//! The command line: one table for parsing and help.
+
+use crate::verbs::{catalog, doctor, measure, reproduce, runs, simulate, study, workloads};
+use clap::{Parser, Subcommand};
+
+/// A laboratory for storage arrays: measure, simulate, run and reproduce on one controller
+#[derive(Debug, Parser)]
+#[command(name = "raidlab", version, after_help = EXIT_CODES, propagate_version = true, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// Print results as JSON; field names carry the units
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Log more to standard error (twice for debugging); `RAIDLAB_LOG` takes filters
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    a run failed
+  2    bad usage, or an input file that cannot be used
+  3    done, but a bound was missed
+  130  interrupted; finished runs are kept
+
+Results go to standard output, progress and errors to standard error. NO_COLOR is honoured.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a study: a matrix of measured and simulated runs, with a table, a recommendation and a report
+    Study(study::Args),
+    /// Measure storage as it is: a file or a block device
+    Measure(measure::Args),
+    /// Simulate an array of modelled hardware in virtual time
+    Simulate(simulate::Args),
+    /// Predict published figures and compare
+    Reproduce(reproduce::Args),
+    /// List the workloads, or show one
+    Workloads(workloads::Args),
+    /// List the modelled hardware, or show one entry with the source of each figure
+    Catalog(catalog::Args),
+    /// Say what this machine can and cannot do, and why it matters
+    Doctor(doctor::Args),
+    /// List the runs in a results file
+    Runs(runs::ListArgs),
+    /// Show one run of a results file
+    Show(runs::ShowArgs),
+}

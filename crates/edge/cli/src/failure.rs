@@ -1,0 +1,132 @@
+//! How the program ends: exit codes, and errors as one readable block.
+
+use std::io;
+use std::process::ExitCode;
+
+/// Ends that are no failure of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All done.
+    Done,
+    /// A run failed.
+    RunFailed,
+    /// Bad usage or input.
+    BadInput,
+    /// Done, but a bound was missed.
+    BoundMissed,
+    /// Interrupted; what was finished is kept.
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::RunFailed => 1,
+            Exit::BadInput => 2,
+            Exit::BoundMissed => 3,
+            // As shells report a process that SIGINT ended.
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+/// What went wrong, whose fault it is, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    error: anyhow::Error,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// The input is at fault: arguments, or a file.
+    pub(crate) fn input(error: impl Into<anyhow::Error>) -> Self {
+        Self { exit: Exit::BadInput, error: error.into(), hint: None }
+    }
+
+    /// The run is at fault: the machine, the storage, or the results file.
+    pub(crate) fn run(error: impl Into<anyhow::Error>) -> Self {
+        Self { exit: Exit::RunFailed, error: error.into(), hint: None }
+    }
+
+    /// Adds what to do.
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// Puts what was being done in front.
+    pub(crate) fn context(self, doing: impl Into<String>) -> Self {
+        Self { error: self.error.context(doing.into()), ..self }
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        self.error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// The error, what caused it, and what to do, a line each.
+    pub(crate) fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines = vec![("error", self.error.to_string())];
+        let mut said = self.error.to_string();
+        for cause in self.error.chain().skip(1) {
+            let text = cause.to_string();
+            // Errors that print their cause themselves need not say it again.
+            if !said.contains(&text) {
+                lines.push(("because", text.clone()));
+                said = text;
+            }
+        }
+        lines.extend(self.hint.iter().map(|hint| ("hint", hint.clone())));
+        lines
+    }
+}
+
+/// Failures of writing results out.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::run(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Full;
+
+    impl std::fmt::Display for Full {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("the disk is full")
+        }
+    }
+
+    impl std::error::Error for Full {}
+
+    #[test]
+    fn causes_are_said_once() {
+        let plain =
+            Failure::run(anyhow::Error::new(Full).context("cannot write a.html")).with_hint("free some");
+        assert_eq!(
+            plain.lines(),
+            [
+                ("error", "cannot write a.html".to_owned()),
+                ("because", "the disk is full".to_owned()),
+                ("hint", "free some".to_owned())
+            ]
+        );
+        let repeated = Failure::run(anyhow::Error::new(Full).context("cannot write: the disk is full"));
+        assert_eq!(repeated.lines(), [("error", "cannot write: the disk is full".to_owned())]);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_known() {
+        let closed = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert!(closed.is_broken_pipe());
+        assert!(!Failure::run(Full).is_broken_pipe());
+    }
+}

@@ -1,0 +1,138 @@
+//! Readers of single arguments, and the lookups that several verbs share.
+
+use crate::failure::Failure;
+use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
+use raidlab_workload::{Workload, builtin_workload};
+use std::path::Path;
+
+/// The most requests in flight that are offered.
+const IODEPTH_MAX: u32 = 65_536;
+
+/// Queue depths to run at, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Iodepths(pub(crate) Vec<u32>);
+
+impl std::str::FromStr for Iodepths {
+    type Err = String;
+
+    /// Reads `8`, `1,8,64` or `1..64`, which doubles from 1 and ends at 64.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let depth = |part: &str| match part.trim().parse::<u32>() {
+            Ok(depth) if (1..=IODEPTH_MAX).contains(&depth) => Ok(depth),
+            _ => Err(format!(
+                "'{part}' is no iodepth: write 1 to {IODEPTH_MAX}, a list 1,8,64 or a range 1..64"
+            )),
+        };
+        let mut depths = Vec::new();
+        for part in text.split(',') {
+            match part.split_once("..") {
+                None => depths.push(depth(part)?),
+                Some((first, last)) => depths.extend(doubling(depth(first)?, depth(last)?)?),
+            }
+        }
+        Ok(Self(depths))
+    }
+}
+
+/// `first`, twice that, and so on; ends with `last` whether it is met or not.
+fn doubling(first: u32, last: u32) -> Result<Vec<u32>, String> {
+    if last < first {
+        return Err(format!("{first}..{last} is no range: the second is smaller"));
+    }
+    let mut depths: Vec<u32> = std::iter::successors(Some(first), |depth| depth.checked_mul(2))
+        .take_while(|depth| *depth < last)
+        .collect();
+    depths.push(last);
+    Ok(depths)
+}
+
+/// Reads `write-through`, `write-back` or `write-back-bad-battery`.
+pub(crate) fn write_policy(text: &str) -> Result<WritePolicy, String> {
+    one_of(
+        text,
+        &[
+            ("write-through", WritePolicy::WriteThrough),
+            ("write-back", WritePolicy::WriteBack),
+            ("write-back-bad-battery", WritePolicy::WriteBackBadBattery),
+        ],
+    )
+}
+
+/// Reads `no-read-ahead`, `read-ahead` or `adaptive`.
+pub(crate) fn read_policy(text: &str) -> Result<ReadPolicy, String> {
+    one_of(
+        text,
+        &[
+            ("no-read-ahead", ReadPolicy::NoReadAhead),
+            ("read-ahead", ReadPolicy::ReadAhead),
+            ("adaptive", ReadPolicy::Adaptive),
+        ],
+    )
+}
+
+/// Reads `direct` or `cached`.
+pub(crate) fn io_policy(text: &str) -> Result<IoPolicy, String> {
+    one_of(text, &[("direct", IoPolicy::Direct), ("cached", IoPolicy::Cached)])
+}
+
+/// Reads `on` or `off`.
+pub(crate) fn on_or_off(text: &str) -> Result<bool, String> {
+    one_of(text, &[("on", true), ("off", false)])
+}
+
+fn one_of<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
+    let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        format!("'{text}' is none of {}", names.join(", "))
+    })
+}
+
+/// Looks up each of `names`: a built-in workload by its full or short name, or the path of a workload file.
+pub(crate) fn workloads(names: &[String]) -> Result<Vec<Workload>, Failure> {
+    names.iter().map(|name| workload(name)).collect()
+}
+
+/// Looks up one workload.
+pub(crate) fn workload(name: &str) -> Result<Workload, Failure> {
+    if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
+        return builtin_workload(name)
+            .map_err(|error| Failure::input(error).with_hint("'raidlab workloads' lists them all"));
+    }
+    let text = std::fs::read_to_string(name)
+        .map_err(|error| Failure::input(error).context(format!("the workload file {name} cannot be read")))?;
+    Workload::from_toml(name, &text).map_err(Failure::input)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iodepths_are_numbers_lists_and_doubling_ranges() {
+        let rows: [(&str, Option<&[u32]>); 9] = [
+            ("8", Some(&[8])),
+            ("1,8,64", Some(&[1, 8, 64])),
+            ("1..64", Some(&[1, 2, 4, 8, 16, 32, 64])),
+            ("3..20,100", Some(&[3, 6, 12, 20, 100])),
+            ("5..5", Some(&[5])),
+            ("64..1", None),
+            ("0", None),
+            ("70000", None),
+            ("1,", None),
+        ];
+        for (text, expected) in rows {
+            let found = text.parse::<Iodepths>().ok().map(|depths| depths.0);
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_are_read_exactly() {
+        assert_eq!(write_policy("write-back"), Ok(WritePolicy::WriteBack));
+        assert_eq!(read_policy("adaptive"), Ok(ReadPolicy::Adaptive));
+        assert_eq!(io_policy("cached"), Ok(IoPolicy::Cached));
+        assert_eq!(on_or_off("off"), Ok(false));
+        assert_eq!(on_or_off("no"), Err("'no' is none of on, off".into()));
+    }
+}

@@ -1,0 +1,21 @@
+//! Ctrl-C and its kin: the first asks to stop and keep what is finished, the second ends at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Returns a flag that SIGINT, SIGTERM and SIGHUP set. Where no handler can be set the flag stays unset and the
+/// signals end the process as usual; finished runs are in the results file in either case.
+pub(crate) fn cancel_flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let set_by_signal = Arc::clone(&flag);
+    let handler = move || {
+        if set_by_signal.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        eprintln!("stopping; finished runs are kept (once more to stop at once)");
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        tracing::warn!(%error, "no handler for interrupts can be set");
+    }
+    flag
+}

@@ -1,0 +1,115 @@
+//! Progress on standard error: a bar on a terminal, plain lines elsewhere.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use raidlab_lab::{StudyEvent, StudyObserver};
+use raidlab_units::{ByteCount, NanoSpan};
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Time between two plain lines about the same thing.
+const LINE_EVERY: Duration = Duration::from_secs(2);
+
+/// Shows how far something has come.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// `None` where standard error is no terminal.
+    bar: Option<ProgressBar>,
+    last_line: Option<Instant>,
+    started: Instant,
+    label: String,
+}
+
+impl Progress {
+    /// Starts to show.
+    pub(crate) fn start() -> Self {
+        let bar = io::stderr().is_terminal().then(|| {
+            let style = if crate::output::wants_colour(&io::stderr()) {
+                "{bar:30.cyan} {percent:>3}% {wide_msg}"
+            } else {
+                "{bar:30} {percent:>3}% {wide_msg}"
+            };
+            let bar = ProgressBar::with_draw_target(Some(1_000), ProgressDrawTarget::stderr());
+            bar.set_style(ProgressStyle::with_template(style).expect("the template is well-formed"));
+            bar
+        });
+        Self { bar, last_line: None, started: Instant::now(), label: String::new() }
+    }
+
+    /// Shows that `label` is at `fraction`, 0 to 1. Plain lines come at most every [`LINE_EVERY`].
+    pub(crate) fn show(&mut self, label: &str, fraction: f64) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position((fraction.clamp(0.0, 1.0) * 1_000.0) as u64);
+                bar.set_message(label.to_owned());
+            }
+            None if self.last_line.is_none_or(|last| last.elapsed() >= LINE_EVERY) => {
+                self.line(&format!("{:>3.0}% {label}", fraction * 100.0));
+                self.last_line = Some(Instant::now());
+            }
+            None => {}
+        }
+    }
+
+    /// Writes a line that stays.
+    pub(crate) fn line(&mut self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| write_line(text)),
+            None => write_line(text),
+        }
+    }
+
+    /// Takes the bar away and returns how long it all took.
+    pub(crate) fn end(self) -> Duration {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+        self.started.elapsed()
+    }
+}
+
+/// Progress that nobody reads is no reason to stop.
+fn write_line(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+impl StudyObserver for Progress {
+    fn observe(&mut self, event: StudyEvent<'_>) {
+        match event {
+            StudyEvent::Preparing { what, written, total } => {
+                let share = share(written, total);
+                self.show(&format!("writing {what}: {written} of {total}"), share);
+            }
+            StudyEvent::Started { run, planned, label } => {
+                self.label = format!("run {run} of {planned}: {label}");
+                let fraction = (run - 1) as f64 / planned as f64;
+                self.show(&self.label.clone(), fraction);
+            }
+            // The bar shows the whole study, which a part of one run hardly moves.
+            StudyEvent::Progress { .. } => {
+                if let Some(bar) = &self.bar {
+                    bar.tick();
+                }
+            }
+            StudyEvent::Finished { finished, planned, label, result, remaining } => {
+                let text = format!(
+                    "{finished} of {planned} runs, {} left: {label}: {}",
+                    seconds(remaining),
+                    result.metric_text()
+                );
+                self.show(&text, finished as f64 / planned as f64);
+            }
+        }
+    }
+}
+
+fn share(part: ByteCount, whole: ByteCount) -> f64 {
+    if whole == ByteCount::ZERO { 0.0 } else { part.get() as f64 / whole.get() as f64 }
+}
+
+/// `2 min 5 s`, as nobody wants to know it more exactly.
+fn seconds(span: NanoSpan) -> String {
+    match span.as_secs_f64().round() as u64 {
+        seconds if seconds >= 60 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{seconds} s"),
+    }
+}

@@ -1,0 +1,238 @@
+//! `raidlab reproduce`: predicts published figures and compares.
+
+use crate::failure::{Exit, Failure};
+use crate::interrupt::cancel_flag;
+use crate::output::{Output, print, print_json};
+use crate::progress::Progress;
+use raidlab_advisor::ComparisonSummary;
+use raidlab_hardware::Catalog;
+use raidlab_lab::{
+    Method, MetricCorrection, Paper, PaperError, PredictError, PredictOptions, PredictTask, Prediction,
+    PublishedRow, RunOptions, paper_ids, predict, read_published,
+};
+use raidlab_units::{ByteCount, NanoSpan};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Arguments of `raidlab reproduce`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// `list`, or the id of a paper
+    #[arg(required_unless_present = "published", conflicts_with = "published", value_name = "list|ID")]
+    paper: Option<String>,
+    /// Only the figures of this table of the paper
+    #[arg(long, value_name = "N", requires = "paper")]
+    table: Option<String>,
+    /// Predict the figures of this file instead; its columns are those of the papers' files
+    #[arg(long, value_name = "FILE.csv")]
+    published: Option<PathBuf>,
+    /// Length of a strip, where it is not as the paper or the controller has it
+    #[arg(long, value_name = "SIZE")]
+    strip_size: Option<ByteCount>,
+    /// Virtual time before each measured window [default: the paper's, or 20s]
+    #[arg(long, value_name = "TIME")]
+    ramp: Option<NanoSpan>,
+    /// Length of each measured window in virtual time [default: the paper's, or 20s]
+    #[arg(long, value_name = "TIME")]
+    run: Option<NanoSpan>,
+    /// Seed of everything random [default: the paper's, or 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Threads; all processors by default
+    #[arg(long, value_name = "N")]
+    threads: Option<std::num::NonZeroUsize>,
+    /// End with code 3 if the median absolute error is above this
+    #[arg(long, value_name = "PCT")]
+    max_median_error: Option<f64>,
+    /// End with code 3 if the 90th percentile of the absolute errors is above this
+    #[arg(long, value_name = "PCT")]
+    max_p90_error: Option<f64>,
+}
+
+/// Settings of files that come without a method.
+const FILE_OPTIONS: PredictOptions =
+    PredictOptions { strip_size: None, ramp: NanoSpan::from_secs(20), run: NanoSpan::from_secs(20), seed: 1 };
+
+/// Figures and how they are to be predicted.
+struct Figures {
+    /// Name of their file, for messages.
+    file: String,
+    /// How they were measured, if that is known.
+    method: Option<Method>,
+    rows: Vec<PublishedRow>,
+    options: PredictOptions,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    if args.paper.as_deref() == Some("list") {
+        return list(output);
+    }
+    let figures = load(args)?;
+    let catalog = Catalog::builtin();
+    let fitted_rows = figures.method.as_ref().map_or(&[][..], |method| &method.fitted_rows);
+    let task = PredictTask {
+        file: &figures.file,
+        rows: &figures.rows,
+        fitted_rows,
+        options: figures.options,
+        catalog: &catalog,
+        threads: args.threads.unwrap_or(RunOptions::default().threads),
+    };
+    let mut progress = Progress::start();
+    let mut tell = |finished: usize, planned: usize| {
+        let label = format!("{finished} of {planned} configurations simulated");
+        progress.show(&label, finished as f64 / planned.max(1) as f64);
+    };
+    let predicted = predict(&task, &cancel_flag(), &mut tell);
+    progress.end();
+    let prediction = match predicted {
+        Err(PredictError::Cancelled) => return Ok(Exit::Interrupted),
+        Err(error @ PredictError::Rows(_)) => {
+            return Err(Failure::input(error)
+                .with_hint("'raidlab catalog' and 'raidlab workloads' list what is known"));
+        }
+        predicted => predicted.map_err(Failure::run)?,
+    };
+    if output.is_json() {
+        print_json(&as_json(&figures, &prediction))?;
+    } else {
+        print(&as_text(&figures, &prediction, output))?;
+    }
+    Ok(judge(args, &prediction.summary))
+}
+
+fn list(output: &Output) -> Result<Exit, Failure> {
+    let papers = paper_ids().map(Paper::builtin).collect::<Result<Vec<_>, _>>().map_err(Failure::run)?;
+    if output.is_json() {
+        let rows: Vec<Value> = papers
+            .iter()
+            .map(|paper| json!({ "method": paper.method, "places": paper.places(), "figures": paper.rows.len() }))
+            .collect();
+        print_json(&json!({ "schema": 1, "papers": rows }))?;
+        return Ok(Exit::Done);
+    }
+    for paper in &papers {
+        let method = &paper.method;
+        let text = format!(
+            "{}  {} figures in {}\n  {}\n  {}, {}",
+            method.id,
+            paper.rows.len(),
+            paper.places().join(", "),
+            method.title,
+            method.authors,
+            method.publisher
+        );
+        print(&text)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn load(args: &Args) -> Result<Figures, Failure> {
+    let mut figures = match (&args.published, &args.paper) {
+        (Some(path), _) => Figures {
+            file: path.display().to_string(),
+            method: None,
+            rows: read_published(path).map_err(Failure::input)?,
+            options: FILE_OPTIONS,
+        },
+        (None, Some(id)) => {
+            let paper = paper(id, args.table.as_deref()).map_err(Failure::input)?;
+            let options = PredictOptions::from(&paper.method);
+            let file = format!("papers/{id}/published.csv");
+            Figures { file, method: Some(paper.method), rows: paper.rows, options }
+        }
+        (None, None) => unreachable!("clap requires a paper or a file"),
+    };
+    let options = &mut figures.options;
+    options.strip_size = args.strip_size.or(options.strip_size);
+    options.ramp = args.ramp.unwrap_or(options.ramp);
+    options.run = args.run.unwrap_or(options.run);
+    options.seed = args.seed.unwrap_or(options.seed);
+    Ok(figures)
+}
+
+fn paper(id: &str, table: Option<&str>) -> Result<Paper, PaperError> {
+    let mut paper = Paper::builtin(id)?;
+    if let Some(table) = table {
+        paper.keep_table(table)?;
+    }
+    Ok(paper)
+}
+
+fn judge(args: &Args, summary: &ComparisonSummary) -> Exit {
+    let bounds = [
+        ("median", args.max_median_error, summary.median_abs_error_pct),
+        ("90th percentile", args.max_p90_error, summary.p90_abs_error_pct),
+    ];
+    let mut exit = Exit::Done;
+    for (name, limit, found) in bounds {
+        if let (Some(limit), Some(found)) = (limit, found)
+            && found > limit
+        {
+            eprintln!("bound missed: the {name} of the absolute errors is {found:.1} %, above {limit} %");
+            exit = Exit::BoundMissed;
+        }
+    }
+    exit
+}
+
+fn as_json(figures: &Figures, prediction: &Prediction) -> Value {
+    json!({
+        "schema": 1,
+        "file": figures.file,
+        "method": figures.method,
+        "options": figures.options,
+        "rows": prediction.rows,
+        "summary": prediction.summary,
+        "summary_not_fitted": prediction.summary_not_fitted,
+        "configurations": prediction.configurations,
+        "fitted_figures": prediction.fitted_figures,
+    })
+}
+
+fn as_text(figures: &Figures, prediction: &Prediction, output: &Output) -> String {
+    let head = figures.method.as_ref().map_or(String::new(), |method| {
+        format!("{}\n{}, {}\n\n", method.title, method.authors, method.publisher)
+    });
+    let table = raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
+    let how = format!(
+        "\nPredicted by {} simulations of {} after a ramp of {} each, seed {}.\n",
+        prediction.configurations.len(),
+        figures.options.run,
+        figures.options.ramp,
+        figures.options.seed
+    );
+    let assumed = figures.method.iter().flat_map(|method| &method.assumed);
+    let assumed: Vec<String> = assumed.map(|assumption| format!("  assumed: {assumption}\n")).collect();
+    let corrected = figures.method.iter().flat_map(|method| &method.corrections);
+    let corrected: Vec<String> = corrected
+        .filter(|correction| prediction.rows.iter().any(|row| row.place == correction.place))
+        .map(|correction| {
+            let MetricCorrection { place, metric, reason } = correction;
+            format!("  corrected: the figures of {place} count {}: {reason}\n", metric.name())
+        })
+        .collect();
+    head + &table + &how + &fit_text(prediction) + &assumed.concat() + &corrected.concat()
+}
+
+/// Which figures the model was fitted to, and how good it is on the others.
+fn fit_text(prediction: &Prediction) -> String {
+    let fitted: Vec<&str> =
+        prediction.rows.iter().filter(|row| row.fitted).map(|row| row.comparison.id.as_str()).collect();
+    let rest = &prediction.summary_not_fitted;
+    let verdict = match (fitted.len(), rest.median_abs_error_pct, rest.p90_abs_error_pct) {
+        (0, ..) => "No figure of this table was used to fit the model.\n".to_owned(),
+        (count, Some(median), Some(p90)) => format!(
+            "{count} figures were used to fit the model; of the {} others the median absolute error is \
+             {median:.1} %, the 90th percentile {p90:.1} %.\n",
+            rest.rows
+        ),
+        _ => "All of these figures were used to fit the model, so their errors prove nothing.\n".to_owned(),
+    };
+    let rows: Vec<String> = fitted.iter().map(|id| format!("  fitted to: {id}\n")).collect();
+    let figures = prediction.fitted_figures.iter().map(|figure| {
+        format!("  fitted figure: {} {} = {} ({})\n", figure.entry, figure.key, figure.value, figure.source)
+    });
+    verdict + &rows.concat() + &figures.collect::<String>()
+}

@@ -1,0 +1,144 @@
+//! `raidlab simulate`: an array of modelled hardware in virtual time.
+
+use super::conclude_runs;
+use crate::failure::{Exit, Failure};
+use crate::inputs::{Iodepths, io_policy, on_or_off, read_policy, workloads, write_policy};
+use crate::output::Output;
+use crate::progress::Progress;
+use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
+use raidlab_hardware::Catalog;
+use raidlab_lab::worlds::simulated::run_simulated;
+use raidlab_lab::{ArrayFile, ArrayFileError, Bound, CacheSettings, Load, LoadPlan};
+use raidlab_raid::LevelVariant;
+use raidlab_units::{ByteCount, NanoSpan};
+use std::path::PathBuf;
+
+/// Arguments of `raidlab simulate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Describe the array in a file (TOML) instead of by options
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["level", "members", "drive", "controller"])]
+    array: Option<PathBuf>,
+    #[command(flatten)]
+    hardware: HardwareArgs,
+    /// Workloads: built-in names such as `database`, or workload files (.toml)
+    #[arg(long, short, value_delimiter = ',', required = true, value_name = "NAME,...")]
+    workload: Vec<String>,
+    /// Requests in flight: a number, a list 1,8,64, or a range 1..64 that doubles
+    #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
+    iodepth: Iodepths,
+    /// Length of each measured window, in virtual time
+    #[arg(long, default_value = "20s", value_name = "TIME")]
+    run: NanoSpan,
+    /// Virtual time before each measured window
+    #[arg(long, default_value = "20s", value_name = "TIME")]
+    ramp: NanoSpan,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// A bound to be kept, such as `mean<=20ms`, `p99<=100ms`, `iops>=5000` or `mb_per_s>=200`; may be repeated
+    #[arg(long, value_name = "BOUND")]
+    bound: Vec<Bound>,
+}
+
+/// The array by options. What is left out is as the controller is delivered.
+#[derive(Debug, clap::Args)]
+struct HardwareArgs {
+    /// RAID level: 0, 1, 5, 6, 10, 50:2-spans, ...
+    #[arg(long, required_unless_present = "array")]
+    level: Option<LevelVariant>,
+    /// Number of members
+    #[arg(long, required_unless_present = "array", value_name = "N")]
+    members: Option<u16>,
+    /// Members, by their name in the catalogue
+    #[arg(long, required_unless_present = "array", value_name = "ID")]
+    drive: Option<String>,
+    /// Controller, by its name in the catalogue
+    #[arg(long, required_unless_present = "array", value_name = "ID")]
+    controller: Option<String>,
+    /// Enclosure, by its name in the catalogue
+    #[arg(long, value_name = "ID", conflicts_with = "array")]
+    enclosure: Option<String>,
+    /// When writes are acknowledged: write-through, write-back, write-back-bad-battery [default: write-back]
+    #[arg(long, value_parser = write_policy, value_name = "POLICY", conflicts_with = "array")]
+    write_policy: Option<WritePolicy>,
+    /// Read-ahead: no-read-ahead, read-ahead, adaptive [default: adaptive]
+    #[arg(long, value_parser = read_policy, value_name = "POLICY", conflicts_with = "array")]
+    read_policy: Option<ReadPolicy>,
+    /// Whether reads stay in the cache: direct, cached [default: direct]
+    #[arg(long, value_parser = io_policy, value_name = "POLICY", conflicts_with = "array")]
+    io_policy: Option<IoPolicy>,
+    /// The members' own write caches: on, off
+    #[arg(long, value_parser = on_or_off, value_name = "on|off", conflicts_with = "array")]
+    disk_cache: Option<bool>,
+    /// Memory of the controller's cache
+    #[arg(long, value_name = "SIZE", conflicts_with = "array")]
+    cache_size: Option<ByteCount>,
+    /// Length of a strip
+    #[arg(long, value_name = "SIZE", conflicts_with = "array")]
+    strip_size: Option<ByteCount>,
+    /// Part of the volume in use, from its start [default: all]
+    #[arg(long, value_name = "SIZE", conflicts_with = "array")]
+    region: Option<ByteCount>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    let description = match &args.array {
+        Some(path) => ArrayFile::read(path).map_err(Failure::input)?,
+        None => args.hardware.describe(),
+    };
+    let catalog = Catalog::builtin();
+    let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
+    let plan = LoadPlan {
+        workloads: workloads(&args.workload)?,
+        iodepths: args.iodepth.0.clone(),
+        ramp: args.ramp,
+        run: args.run,
+    };
+    let loads: Vec<Load> = plan.loads(args.seed).collect();
+    let mut progress = Progress::start();
+    let mut results = Vec::new();
+    for load in &loads {
+        progress.show(&format!("simulating {}", load.label()), results.len() as f64 / loads.len() as f64);
+        let ran = run_simulated(&models, &array, load);
+        results.push(ran.map_err(|error| Failure::input(error).context(load.label()))?);
+    }
+    progress.end();
+    conclude_runs(&results, &args.bound, false, output)
+}
+
+fn bad_array(error: ArrayFileError) -> Failure {
+    let is_unknown = matches!(error, ArrayFileError::UnknownPart(_));
+    let failure = Failure::input(error);
+    if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }
+}
+
+impl HardwareArgs {
+    /// The description that a file would give. Clap has made sure that the four parts are there.
+    fn describe(&self) -> ArrayFile {
+        let (Some(level), Some(members), Some(drive), Some(controller)) =
+            (self.level, self.members, self.drive.clone(), self.controller.clone())
+        else {
+            unreachable!("clap requires level, members, drive and controller without --array");
+        };
+        ArrayFile {
+            schema: 1,
+            level,
+            members,
+            drive,
+            controller,
+            enclosure: self.enclosure.clone(),
+            write_policy: self.write_policy.unwrap_or(WritePolicy::WriteBack),
+            strip_size: self.strip_size,
+            disk_cache: self.disk_cache,
+            region: self.region,
+            cache: CacheSettings {
+                size: self.cache_size,
+                read_policy: self.read_policy,
+                io_policy: self.io_policy,
+                ..CacheSettings::default()
+            },
+        }
+    }
+}

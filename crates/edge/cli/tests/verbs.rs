@@ -1,0 +1,255 @@
+//! The other verbs on the real binary.
+
+mod support;
+
+use support::Bench;
+
+const SIMULATE: [&str; 15] = [
+    "simulate",
+    "--level",
+    "5",
+    "--members",
+    "6",
+    "--drive",
+    "st3600057ss",
+    "--controller",
+    "perc-h800",
+    "--ramp",
+    "100ms",
+    "--run",
+    "300ms",
+    "--workload",
+    "database",
+];
+
+fn simulate(more: &[&str]) -> Vec<&'static str> {
+    // Arguments live as long as the test; leaking a few words keeps the table short.
+    SIMULATE.iter().copied().chain(more.iter().map(|word| &*String::from(*word).leak())).collect()
+}
+
+#[test]
+fn simulate_prints_a_run_per_iodepth() {
+    let bench = Bench::new();
+    let ended = bench.run(&simulate(&["--iodepth", "1..8", "--json"]));
+    ended.assert(0, &[]);
+    let json = ended.json();
+    let runs = json["runs"].as_array().expect("there are runs");
+    let depths: Vec<_> = runs.iter().map(|run| run["iodepth"].as_u64()).collect();
+    assert_eq!(depths, [Some(1), Some(2), Some(4), Some(8)]);
+    assert_eq!(runs[0]["world"], "simulated");
+    assert_eq!(runs[0]["array"]["level"], "5");
+    let words = bench.run(&simulate(&["--queue-depth", "2"]));
+    words.assert(0, &[]);
+    assert!(words.stdout.contains("storagebench-database"), "{}", words.stdout);
+    assert!(!words.stdout.contains('\x1b'), "colour is for terminals");
+}
+
+#[test]
+fn simulate_takes_an_array_file() {
+    let bench = Bench::new();
+    let file = "schema = 1\nlevel = '10'\nmembers = 4\ndrive = 'st3600057ss'\ncontroller = 'perc-h800'\n\
+                write-policy = 'write-through'\n";
+    bench.write("array.toml", file);
+    let args = [
+        "simulate",
+        "--array",
+        "array.toml",
+        "--workload",
+        "oltp",
+        "--ramp",
+        "0s",
+        "--run",
+        "200ms",
+        "--json",
+    ];
+    // Two papers have an OLTP profile, so the short name does not do.
+    bench.run(&args).assert(2, &["oltp"]);
+    let args = args.map(|word| if word == "oltp" { "md1200-oltp" } else { word });
+    let ended = bench.run(&args);
+    ended.assert(0, &[]);
+    assert_eq!(ended.json()["runs"][0]["array"]["write_policy"], "write-through");
+    bench.write("array.toml", &file.replace("members", "membres"));
+    bench.run(&args).assert(2, &["array.toml:3", "'membres'", "'members'"]);
+}
+
+#[test]
+fn bounds_decide_the_exit_code() {
+    let bench = Bench::new();
+    bench.run(&simulate(&["--bound", "iops>=1"])).assert(0, &[]);
+    bench.run(&simulate(&["--bound", "mean<=1ns"])).assert(3, &["bound missed: mean<=1ns"]);
+    bench.run(&simulate(&["--bound", "mean=1"])).assert(2, &["neither <= nor >="]);
+}
+
+#[test]
+fn bad_arguments_end_with_2_and_name_what_is_near() {
+    let bench = Bench::new();
+    let replaced = |from: &str, to: &'static str| -> Vec<&'static str> {
+        SIMULATE.iter().map(|word| if *word == from { to } else { word }).collect()
+    };
+    bench.run(&replaced("st3600057ss", "st360057ss")).assert(2, &["st360057ss", "'st3600057ss'", "hint:"]);
+    bench.run(&replaced("perc-h800", "perc-h700")).assert(2, &["perc-h700", "'perc-h800'"]);
+    bench.run(&replaced("6", "2")).assert(2, &["RAID 5 over 2 members cannot be", "3 or more"]);
+    bench.run(&replaced("database", "databse")).assert(2, &["'databse'", "storagebench-database"]);
+    bench.run(&["simulate", "--workload", "database"]).assert(2, &["--level"]);
+    bench.run(&["measur"]).assert(2, &["measure"]);
+}
+
+#[test]
+fn measure_lays_a_file_out_and_refuses_to_write_over_data() {
+    let bench = Bench::new();
+    let quick = ["--ramp", "5ms", "--run", "20ms", "--json"];
+    let measure = |args: &[&str]| bench.run(&[&["measure", "file"], args, &quick].concat());
+    measure(&["--workload", "database"]).assert(2, &["'file'", "--size"]);
+    let ended = measure(&["--workload", "database,streaming", "--iodepth", "1,4", "--size", "4MiB"]);
+    ended.assert(0, &[]);
+    assert_eq!(ended.json()["runs"].as_array().map(Vec::len), Some(4));
+    assert_eq!(bench.names(), ["file"]);
+
+    let precious = "precious data ".repeat(8192);
+    bench.write("data", &precious);
+    let on_data = |args: &[&str]| bench.run(&[&["measure", "data"], args, &quick].concat());
+    on_data(&["--workload", "streaming"]).assert(0, &[]);
+    on_data(&["--workload", "database"]).assert(2, &["data", "destroy"]);
+    on_data(&["--workload", "database", "--destroy-data", "other"]).assert(2, &["data"]);
+    let found = std::fs::read_to_string(bench.path().join("data")).expect("it is there");
+    assert!(found == precious, "data were written over without leave");
+    on_data(&["--workload", "restore", "--destroy-data", "data"]).assert(0, &[]);
+}
+
+const CSV: &str = "id,place,system,raid,drives,drive,write_policy,read_policy,io_policy,workload,block_kib,\
+                   queue_depth,metric,value\n\
+                   a,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,iops,1200\n\
+                   b,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,mb_per_s,9.8\n";
+
+#[test]
+fn reproduce_compares_figures_of_a_file() {
+    let bench = Bench::new();
+    bench.write("mine.csv", CSV);
+    let args = ["reproduce", "--published", "mine.csv", "--ramp", "100ms", "--run", "300ms", "--json"];
+    let ended = bench.run(&args);
+    ended.assert(0, &[]);
+    let json = ended.json();
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["configurations"].as_array().map(Vec::len), Some(1), "both rows are one configuration");
+    for (index, (id, metric, published)) in
+        [("a", "iops", 1200.0), ("b", "mb_per_s", 9.8)].into_iter().enumerate()
+    {
+        let row = &json["rows"][index];
+        assert_eq!((row["id"].as_str(), row["metric"].as_str()), (Some(id), Some(metric)));
+        assert_eq!(row["published"].as_f64(), Some(published));
+        let predicted = row["predicted"].as_f64().expect("a number");
+        let error = row["error_pct"].as_f64().expect("a number");
+        assert!((error - 100.0 * (predicted - published) / published).abs() < 1e-6);
+        assert_eq!(row["fitted"], false);
+    }
+    for name in ["median_abs_error_pct", "p90_abs_error_pct"] {
+        assert!(json["summary"][name].is_number(), "{name}");
+    }
+    assert_eq!(json["summary"]["rows"], 2);
+    let bounded = bench.run(&[&args[..], &["--max-median-error", "0.0001"]].concat());
+    bounded.assert(3, &["bound missed", "median"]);
+}
+
+#[test]
+fn reproduce_reports_every_row_that_it_cannot_predict() {
+    let bench = Bench::new();
+    let bad = CSV.replacen("st3600057ss", "st360057ss", 1).replacen(
+        "T1,perc-h800/md1200,5,6,st3600057ss",
+        "T1,perc-h700/md1200,5,6,st3600057ss",
+        1,
+    );
+    bench.write("mine.csv", &bad);
+    let ended = bench.run(&["reproduce", "--published", "mine.csv"]);
+    ended.assert(
+        2,
+        &[
+            "2 of its rows",
+            "row 'a', column drive: 'st360057ss'",
+            "nearest known: 'st3600057ss'",
+            "row 'b', column system: 'perc-h700'",
+            "nearest known: 'perc-h800'",
+        ],
+    );
+    assert!(ended.stdout.is_empty());
+}
+
+#[test]
+fn reproduce_lists_papers_and_knows_their_tables() {
+    let bench = Bench::new();
+    let list = bench.run(&["reproduce", "list"]);
+    list.assert(0, &[]);
+    assert!(list.stdout.contains("md1200-2011") && list.stdout.contains("Table 4"), "{}", list.stdout);
+    bench.run(&["reproduce", "md1200-2012"]).assert(2, &["'md1200-2011'"]);
+    bench.run(&["reproduce", "md1200-2011", "--table", "99"]).assert(2, &["Table 4"]);
+    let args = ["reproduce", "md1200-2011", "--table", "8", "--ramp", "50ms", "--run", "100ms"];
+    let ended = bench.run(&args);
+    ended.assert(0, &[]);
+    for word in ["md1200.t8.r5.md1200.sas", "assumed:", "seed 2011"] {
+        assert!(ended.stdout.contains(word), "'{word}' is not in\n{}", ended.stdout);
+    }
+}
+
+#[test]
+fn lists_and_entries_are_shown_in_words_and_json() {
+    let bench = Bench::new();
+    let rows: [(&[&str], &str); 5] = [
+        (&["workloads"], "storagebench-file-server"),
+        (&["workloads", "database"], "random 67/33"),
+        (&["catalog"], "perc-h800"),
+        (&["catalog", "st3600057ss"], "data sheet"),
+        (&["doctor"], "io_uring"),
+    ];
+    for (args, word) in rows {
+        let words = bench.run(args);
+        words.assert(0, &[]);
+        assert!(words.stdout.contains(word), "'{word}' is not in\n{}", words.stdout);
+        let json = bench.run(&[args, &["--json"]].concat());
+        json.assert(0, &[]);
+        assert_eq!(json.json()["schema"], 1, "{args:?}");
+    }
+    bench.run(&["catalog", "st360057ss"]).assert(2, &["'st3600057ss'"]);
+    bench.run(&["workloads", "databse"]).assert(2, &["storagebench-database"]);
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    use std::process::Stdio;
+    let bench = Bench::new();
+    let mut child = bench
+        .command(&["workloads", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("built");
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(ended.stderr.is_empty(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
+#[test]
+fn errors_are_json_where_results_are() {
+    let bench = Bench::new();
+    let ended = bench.run(&["catalog", "none", "--json"]);
+    assert_eq!(ended.code, Some(2));
+    let json: serde_json::Value = serde_json::from_str(&ended.stderr).expect("JSON");
+    assert_eq!(json["failure"][0]["kind"], "error");
+}
+
+#[test]
+fn help_documents_the_exit_codes() {
+    let ended = Bench::new().run(&["--help"]);
+    ended.assert(0, &[]);
+    for line in
+        ["Exit codes:", "  2    bad usage", "  3    done, but a bound was missed", "  130  interrupted"]
+    {
+        assert!(ended.stdout.contains(line), "'{line}' is not in\n{}", ended.stdout);
+    }
+}
+
+#[test]
+fn a_results_file_that_is_not_there_is_not_made() {
+    let bench = Bench::new();
+    bench.run(&["runs"]).assert(2, &["raidlab.sqlite", "hint:"]);
+    assert!(bench.names().is_empty());
+}

@@ -1,0 +1,234 @@
+//! Arrays as studies and command lines describe them: real ones over files, and modelled ones whose parts the
+//! catalogue knows.
+//!
+//! Both end in the controller's [`ArrayConfig`] and are checked by the controller itself: an array that it would
+//! refuse is refused when it is described, not when it is run.
+
+use crate::cache::{CacheSettings, STAGING_SIZE, write_policy_name};
+use raidlab_controller::{
+    ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, IoPolicy, MemberCache, ReadPolicy,
+    WritePolicy,
+};
+use raidlab_hardware::{Catalog, CatalogError, ControllerModel, DriveModel, EnclosureModel, FormFactor};
+use raidlab_raid::LevelVariant;
+use raidlab_units::{BlockSize, ByteCount};
+use raidlab_workload::ArrayFacts;
+use serde::Serialize;
+
+/// A real array over member files.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SoftwareArray {
+    /// Level, members, cache.
+    pub config: ArrayConfig,
+    /// What the host sees.
+    pub usable: ByteCount,
+}
+
+impl SoftwareArray {
+    /// Checks `config`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the controller refuses it.
+    pub fn new(config: ArrayConfig) -> Result<Self, ConfigError> {
+        let usable = config.block_size.bytes_of(Controller::new(&config)?.volume_blocks());
+        Ok(Self { config, usable })
+    }
+
+    /// The array in a few words.
+    pub fn label(&self) -> String {
+        array_label(&self.config)
+    }
+}
+
+/// `RAID 5 x6 write-back`.
+fn array_label(config: &ArrayConfig) -> String {
+    format!("RAID {} x{} {}", config.level, config.members, write_policy_name(config.cache.write_policy))
+}
+
+/// What results say about the array of `config`, whose members are `member_kind` behind `controller`.
+///
+/// # Errors
+/// [`ConfigError`] when the controller refuses it.
+pub fn array_facts(
+    config: &ArrayConfig,
+    controller: &str,
+    member_kind: &str,
+) -> Result<ArrayFacts, ConfigError> {
+    let machine = Controller::new(config)?;
+    let survived = machine.failures_survived();
+    Ok(ArrayFacts {
+        level: config.level.to_string(),
+        members: config.members,
+        member_kind: member_kind.to_owned(),
+        controller: controller.to_owned(),
+        strip_bytes: config.strip_size,
+        write_policy: write_policy_name(config.cache.write_policy).to_owned(),
+        usable_bytes: config.block_size.bytes_of(machine.volume_blocks()),
+        raw_bytes: ByteCount(config.member_size.get() * u64::from(config.members)),
+        failures_survived_always: survived.always,
+        failures_survived_at_best: survived.at_best,
+    })
+}
+
+/// The parts of a modelled array by their names in the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Parts {
+    /// The controller.
+    pub controller: String,
+    /// The enclosure; it says how many drives of which size fit, and has no part in timing.
+    pub enclosure: Option<String>,
+    /// The members.
+    pub drive: String,
+}
+
+/// The models of an array's parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Models<'a> {
+    /// The controller.
+    pub controller: &'a ControllerModel,
+    /// The enclosure.
+    pub enclosure: Option<&'a EnclosureModel>,
+    /// The members.
+    pub drive: &'a DriveModel,
+}
+
+impl Models<'_> {
+    /// Checks that the drives fit the enclosure's places.
+    ///
+    /// # Errors
+    /// Says in words what does not fit.
+    pub fn check_fit(&self) -> Result<(), String> {
+        match self.enclosure {
+            Some(enclosure)
+                if enclosure.form_factor == FormFactor::Small
+                    && self.drive.form_factor == FormFactor::Large =>
+            {
+                Err(format!(
+                    "drive '{}' is of 3.5 inch, enclosure '{}' has places for 2.5 inch: use another of either",
+                    self.drive.id, enclosure.id
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Parts {
+    /// Looks the parts up.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] for the first that `catalog` lacks.
+    pub fn look_up<'a>(&self, catalog: &'a Catalog) -> Result<Models<'a>, CatalogError> {
+        Ok(Models {
+            controller: catalog.controller(&self.controller)?,
+            enclosure: self.enclosure.as_deref().map(|id| catalog.enclosure(id)).transpose()?,
+            drive: catalog.drive(&self.drive)?,
+        })
+    }
+}
+
+/// A modelled array: every setting that decides its timing, and the part of the volume in use.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModelledArray {
+    /// The hardware.
+    pub parts: Parts,
+    /// Level, members, cache. Blocks are the drives' sectors.
+    pub config: ArrayConfig,
+    /// What the host sees.
+    pub usable: ByteCount,
+    /// Part of the volume in use, from its start.
+    pub region: ByteCount,
+}
+
+/// What people may say about a modelled array; the rest is as the controller is delivered.
+#[derive(Clone, Debug)]
+pub struct ModelledSettings {
+    /// RAID level.
+    pub level: LevelVariant,
+    /// Number of members.
+    pub members: u16,
+    /// When writes are acknowledged.
+    pub write_policy: WritePolicy,
+    /// Length of a strip.
+    pub strip_size: Option<ByteCount>,
+    /// Whether the members' own write caches are on.
+    pub disk_cache: Option<bool>,
+    /// The cache.
+    pub cache: CacheSettings,
+}
+
+impl ModelledArray {
+    /// The array of `models` with `settings`, and what the controller is delivered with where they say nothing. The
+    /// whole volume is in use.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the controller refuses it.
+    pub fn new(models: &Models<'_>, settings: &ModelledSettings) -> Result<Self, ConfigError> {
+        let config = ArrayConfig {
+            level: settings.level,
+            members: settings.members,
+            strip_size: settings.strip_size.unwrap_or(models.controller.strip_size),
+            member_cache: member_cache(settings.disk_cache.unwrap_or(models.controller.member_write_cache)),
+            block_size: BlockSize::B512,
+            member_size: models.drive.capacity.bytes(),
+            cache: settings.cache.over(delivered_cache(models.controller), settings.write_policy),
+            staging_size: STAGING_SIZE,
+        };
+        let usable = config.block_size.bytes_of(Controller::new(&config)?.volume_blocks());
+        let parts = Parts {
+            controller: models.controller.id.clone(),
+            enclosure: models.enclosure.map(|enclosure| enclosure.id.clone()),
+            drive: models.drive.id.clone(),
+        };
+        Ok(Self { parts, config, usable, region: usable })
+    }
+
+    /// The array with the first `region` of its volume in use.
+    ///
+    /// # Errors
+    /// [`RegionTooLarge`] when the volume is smaller.
+    pub fn with_region(self, region: ByteCount) -> Result<Self, RegionTooLarge> {
+        if region > self.usable {
+            return Err(RegionTooLarge { region, usable: self.usable });
+        }
+        Ok(Self { region, ..self })
+    }
+
+    /// The array in a few words.
+    pub fn label(&self) -> String {
+        format!("{} on {} behind {}", array_label(&self.config), self.parts.drive, self.parts.controller)
+    }
+}
+
+/// A region that the volume can't hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is {region}, but the array holds only {usable}: make it smaller")]
+pub struct RegionTooLarge {
+    /// What was asked for.
+    pub region: ByteCount,
+    /// What the host sees of the array.
+    pub usable: ByteCount,
+}
+
+/// Whether the members' own write caches are in use.
+pub const fn member_cache(is_on: bool) -> MemberCache {
+    if is_on { MemberCache::On } else { MemberCache::Off }
+}
+
+/// The controller's cache as delivered. The write policy is the caller's to set.
+fn delivered_cache(controller: &ControllerModel) -> CacheConfig {
+    let cache = &controller.cache;
+    CacheConfig {
+        size: cache.size,
+        block_size: cache.block_size,
+        memory: if cache.battery_backed { CacheMemory::BatteryBacked } else { CacheMemory::Volatile },
+        write_policy: WritePolicy::WriteThrough,
+        read_policy: ReadPolicy::Adaptive,
+        io_policy: IoPolicy::Direct,
+        flush_start_pct: cache.flush_start_pct,
+        flush_stop_pct: cache.flush_stop_pct,
+        flush_after: cache.flush_after,
+        flush_iodepth: cache.flush_iodepth,
+        read_ahead: cache.read_ahead,
+    }
+}

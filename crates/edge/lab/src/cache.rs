@@ -1,0 +1,97 @@
+//! Cache settings that a file or a command line may leave out, and what then holds.
+
+use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, ReadPolicy, WritePolicy};
+use raidlab_units::{ByteCount, NanoSpan};
+use serde::{Deserialize, Serialize};
+
+/// The cache of a software array unless the file says otherwise. It lies in main memory, so power loss takes it:
+/// a host flush writes it out first. The sizes are small enough to leave a small machine's memory alone and large
+/// enough to gather full stripes of six members.
+pub const SOFTWARE_CACHE: CacheConfig = CacheConfig {
+    size: ByteCount::from_mib(64),
+    block_size: ByteCount::from_kib(16),
+    memory: CacheMemory::Volatile,
+    write_policy: WritePolicy::WriteThrough,
+    read_policy: ReadPolicy::Adaptive,
+    io_policy: IoPolicy::Direct,
+    flush_start_pct: 50,
+    flush_stop_pct: 25,
+    flush_after: NanoSpan::from_millis(1_000),
+    flush_iodepth: 16,
+    read_ahead: ByteCount::from_mib(1),
+};
+
+/// Working memory for parity and recovery of an array, software or simulated.
+pub const STAGING_SIZE: ByteCount = ByteCount::from_mib(32);
+
+/// Settings of a cache, each of which may be left to the default of the array's kind: [`SOFTWARE_CACHE`], or what
+/// the catalogue says about the simulated controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CacheSettings {
+    /// Memory for cached blocks.
+    pub size: Option<ByteCount>,
+    /// Unit of allocation.
+    pub block_size: Option<ByteCount>,
+    /// What power loss does to it.
+    pub memory: Option<CacheMemory>,
+    /// Whether it reads ahead.
+    pub read_policy: Option<ReadPolicy>,
+    /// Whether reads are cached.
+    pub io_policy: Option<IoPolicy>,
+    /// Destaging starts when this share of the cache is dirty, in percent.
+    pub flush_start_pct: Option<u8>,
+    /// Destaging stops when no more than this share is dirty, in percent.
+    pub flush_stop_pct: Option<u8>,
+    /// Dirty blocks are destaged after this time even below the start mark.
+    pub flush_after: Option<NanoSpan>,
+    /// Stripes destaged at once.
+    pub flush_iodepth: Option<u32>,
+    /// How far to read ahead of a sequential host.
+    pub read_ahead: Option<ByteCount>,
+}
+
+impl CacheSettings {
+    /// The cache with these settings, those of `base` where none is given, and `write_policy`.
+    pub fn over(&self, base: CacheConfig, write_policy: WritePolicy) -> CacheConfig {
+        CacheConfig {
+            size: self.size.unwrap_or(base.size),
+            block_size: self.block_size.unwrap_or(base.block_size),
+            memory: self.memory.unwrap_or(base.memory),
+            write_policy,
+            read_policy: self.read_policy.unwrap_or(base.read_policy),
+            io_policy: self.io_policy.unwrap_or(base.io_policy),
+            flush_start_pct: self.flush_start_pct.unwrap_or(base.flush_start_pct),
+            flush_stop_pct: self.flush_stop_pct.unwrap_or(base.flush_stop_pct),
+            flush_after: self.flush_after.unwrap_or(base.flush_after),
+            flush_iodepth: self.flush_iodepth.unwrap_or(base.flush_iodepth),
+            read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
+        }
+    }
+}
+
+/// The name of a write policy as files, tables and results write it.
+pub const fn write_policy_name(policy: WritePolicy) -> &'static str {
+    match policy {
+        WritePolicy::WriteThrough => "write-through",
+        WritePolicy::WriteBack => "write-back",
+        WritePolicy::WriteBackBadBattery => "write-back-bad-battery",
+    }
+}
+
+/// The name of a read policy.
+pub const fn read_policy_name(policy: ReadPolicy) -> &'static str {
+    match policy {
+        ReadPolicy::NoReadAhead => "no-read-ahead",
+        ReadPolicy::ReadAhead => "read-ahead",
+        ReadPolicy::Adaptive => "adaptive",
+    }
+}
+
+/// The name of an I/O policy.
+pub const fn io_policy_name(policy: IoPolicy) -> &'static str {
+    match policy {
+        IoPolicy::Direct => "direct",
+        IoPolicy::Cached => "cached",
+    }
+}

@@ -1,0 +1,162 @@
+//! A study in words: how it was done, on what, and what a reader must know before trusting the figures.
+
+use crate::cache::write_policy_name;
+use crate::environment::Environment;
+use crate::load::LoadPlan;
+use crate::runner::StudyOutcome;
+use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
+use raidlab_controller::{ArrayConfig, MemberCache};
+use raidlab_raid::Level;
+use raidlab_units::ByteCount;
+use raidlab_workload::Workload;
+
+/// How the study is done, a paragraph per section.
+pub fn method(study: &Study) -> Vec<String> {
+    let measures = study.measures.iter().map(measure_paragraph);
+    let arrays = study.arrays.iter().map(array_paragraph);
+    let simulations = study.simulations.iter().map(simulate_paragraph);
+    let seed = format!("Every run draws its requests from seed {}, so all see the same ones.", study.seed);
+    measures.chain(arrays).chain(simulations).chain([seed]).collect()
+}
+
+/// On what it was done: names and values.
+pub fn setup(environment: &Environment) -> Vec<(String, String)> {
+    let mut rows = vec![
+        ("raidlab", environment.raidlab_version.clone()),
+        ("kernel", environment.kernel.clone()),
+        ("processor", environment.cpu_model.clone().unwrap_or_else(|| "not told by the kernel".into())),
+        ("processors", environment.cpus.to_string()),
+        ("memory", ByteCount(environment.memory_bytes).to_string()),
+    ];
+    if let Some(filesystem) = &environment.filesystem {
+        rows.push(("filesystem", format!("{} on {}", filesystem.kind, filesystem.source)));
+        rows.push(("mount options", filesystem.options.clone()));
+    }
+    if let Some(device) = &environment.device {
+        rows.push(("device", device.name.clone()));
+        let told = [
+            ("scheduler", device.scheduler.clone()),
+            ("rotational", device.rotational.map(|turns| if turns { "yes" } else { "no" }.to_owned())),
+            ("device write cache", device.write_cache.clone()),
+        ];
+        rows.extend(told.into_iter().filter_map(|(name, value)| value.map(|value| (name, value))));
+    }
+    rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What a reader must know before trusting the figures.
+pub fn warnings(outcome: &StudyOutcome) -> Vec<String> {
+    if outcome.complete {
+        return Vec::new();
+    }
+    let (finished, planned) = (outcome.results.len(), outcome.planned);
+    vec![format!("This study was stopped: {finished} of {planned} runs are finished.")]
+}
+
+/// What a reader may want to know as well.
+pub fn notes(study: &Study) -> Vec<String> {
+    let software = study.arrays.iter().flat_map(|section| &section.arrays).map(|array| &array.config);
+    let modelled = study.simulations.iter().flat_map(|section| &section.arrays).map(|array| &array.config);
+    let mut notes = Vec::new();
+    let mut mirrors: Vec<u16> = software
+        .clone()
+        .chain(modelled.clone())
+        .filter(|config| is_wide_mirror(config))
+        .map(|config| config.members)
+        .collect();
+    mirrors.sort_unstable();
+    mirrors.dedup();
+    for members in mirrors {
+        notes
+            .push(format!("RAID 1 over {members} members is a mirror of {members}: all hold the same data."));
+    }
+    if software.clone().any(|config| config.member_cache == MemberCache::On) {
+        notes.push(
+            "Real arrays ran with disk cache on: a finished member write may lie in the volatile cache of the \
+             device under the file until a flush, as in the bare measurement."
+                .into(),
+        );
+    }
+    if software.count() > 0 && modelled.count() > 0 {
+        notes.push(
+            "Measured arrays share one device under their member files; simulated members are drives of their own. \
+             Compare levels within a side, not one side with the other."
+                .into(),
+        );
+    }
+    notes
+}
+
+fn is_wide_mirror(config: &ArrayConfig) -> bool {
+    config.level.level == Level::Raid1 && config.members > 2
+}
+
+fn measure_paragraph(section: &MeasureSection) -> String {
+    format!(
+        "Measured: the storage as it is, through a test file of {} at {}, {}; {}.",
+        section.size,
+        section.path.display(),
+        if section.direct { "past the page cache (O_DIRECT, io_uring)" } else { "through the page cache" },
+        load_clause(&section.load)
+    )
+}
+
+fn array_paragraph(section: &ArraySection) -> String {
+    let shapes = shapes_clause(section.arrays.iter().map(|array| &array.config));
+    let region = section.region.map_or("the whole volume".to_owned(), |region| format!("the first {region}"));
+    format!(
+        "Measured arrays: {shapes}, over member files in {}, through raidlab's controller, direct I/O on io_uring; \
+         requests fall into {region}; {}.",
+        section.directory.display(),
+        load_clause(&section.load)
+    )
+}
+
+fn simulate_paragraph(section: &SimulateSection) -> String {
+    let shapes = shapes_clause(section.arrays.iter().map(|array| &array.config));
+    let hardware = section.arrays.first().map_or(String::new(), |array| {
+        format!(
+            ", on {} behind {}, requests in the first {}",
+            array.parts.drive, array.parts.controller, array.region
+        )
+    });
+    format!(
+        "Simulated arrays: {shapes}{hardware}, through the same controller code in virtual time; {}.",
+        load_clause(&section.load)
+    )
+}
+
+/// `RAID 0, 5 over 6 members with strips of 64 KiB, write-through and write-back`.
+fn shapes_clause<'a>(configs: impl Iterator<Item = &'a ArrayConfig> + Clone) -> String {
+    let Some(first) = configs.clone().next() else { return "none".into() };
+    let mut levels: Vec<String> = configs.clone().map(|config| config.level.to_string()).collect();
+    levels.dedup();
+    let mut policies: Vec<&str> = Vec::new();
+    for policy in configs.map(|config| write_policy_name(config.cache.write_policy)) {
+        if !policies.contains(&policy) {
+            policies.push(policy);
+        }
+    }
+    format!(
+        "RAID {} over {} members with strips of {}, {}",
+        levels.join(", "),
+        first.members,
+        first.strip_size,
+        policies.join(" and ")
+    )
+}
+
+fn load_clause(load: &LoadPlan) -> String {
+    let depths: Vec<String> = load.iodepths.iter().map(u32::to_string).collect();
+    format!(
+        "{} at iodepths {}, {} after a ramp of {}",
+        workload_names(load),
+        depths.join(", "),
+        load.run,
+        load.ramp
+    )
+}
+
+fn workload_names(load: &LoadPlan) -> String {
+    load.workloads.iter().map(Workload::name).collect::<Vec<_>>().join(", ")
+}

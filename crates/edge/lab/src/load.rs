@@ -1,0 +1,100 @@
+//! The load of a run, the same in every world, and the matrix of loads that a section of a study plans.
+
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{DriverConfig, Workload};
+use serde::{Serialize, Serializer};
+
+/// What one run asks of its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// What to ask, and how to judge the answer.
+    pub workload: Workload,
+    /// Requests in flight.
+    pub iodepth: u32,
+    /// Time before the measured window.
+    pub ramp: NanoSpan,
+    /// Length of the measured window.
+    pub run: NanoSpan,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+impl Load {
+    /// The driver's settings for this load on the first `region` of a target with blocks of `block_bytes`.
+    pub fn driver_config(&self, region: ByteCount, block_bytes: u32) -> DriverConfig {
+        DriverConfig {
+            region,
+            block_bytes,
+            iodepth: self.iodepth,
+            seed: self.seed,
+            ramp: self.ramp,
+            run: self.run,
+            start_offset: ByteCount::ZERO,
+            max_requests: None,
+        }
+    }
+
+    /// The load in a few words.
+    pub fn label(&self) -> String {
+        format!("{} at iodepth {}", self.workload.name(), self.iodepth)
+    }
+
+    /// Time that a real run takes by plan.
+    pub fn duration(&self) -> NanoSpan {
+        self.ramp + self.run
+    }
+}
+
+/// The loads of a section: every workload at every iodepth.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LoadPlan {
+    /// Workloads.
+    #[serde(serialize_with = "names_only")]
+    pub workloads: Vec<Workload>,
+    /// Requests in flight.
+    pub iodepths: Vec<u32>,
+    /// Time before each measured window.
+    pub ramp: NanoSpan,
+    /// Length of each measured window.
+    pub run: NanoSpan,
+}
+
+impl LoadPlan {
+    /// Number of loads.
+    pub fn run_count(&self) -> u64 {
+        (self.workloads.len() * self.iodepths.len()) as u64
+    }
+
+    /// Every load, workload first.
+    pub fn loads(&self, seed: u64) -> impl Iterator<Item = Load> {
+        self.workloads.iter().flat_map(move |workload| {
+            self.iodepths.iter().map(move |iodepth| Load {
+                workload: workload.clone(),
+                iodepth: *iodepth,
+                ramp: self.ramp,
+                run: self.run,
+                seed,
+            })
+        })
+    }
+
+    /// Checks that `region` holds a request of every workload.
+    ///
+    /// # Errors
+    /// Says in words what does not fit.
+    pub fn check_region(&self, region: ByteCount) -> Result<(), String> {
+        let too_large = |workload: &&Workload| u64::from(workload.spec.request_bytes_max()) > region.get();
+        match self.workloads.iter().find(too_large) {
+            Some(workload) => Err(format!(
+                "is {region}, smaller than one request of workload '{}': make it larger",
+                workload.name()
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes workloads by their names, which the results carry too.
+fn names_only<S: Serializer>(workloads: &[Workload], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(workloads.iter().map(Workload::name))
+}

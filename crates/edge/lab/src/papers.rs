@@ -1,0 +1,203 @@
+//! Publications whose figures come with the program: how they were measured, and the figures themselves.
+//!
+//! Each lies in `papers/<id>/`: `study.toml` says how, `published.csv` holds the figures. Both are built in, so
+//! that `reproduce` works anywhere.
+
+use crate::published::{PublishedError, PublishedMetric, PublishedRow, parse_published};
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::toml_file::{self, TomlFileError, nearest};
+use serde::{Deserialize, Serialize};
+
+/// Version of the form of `study.toml`.
+const SCHEMA: u32 = 1;
+
+/// How figures were measured, and what is assumed where the publication does not say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Method {
+    /// Version of the form of the file.
+    pub schema: u32,
+    /// Name of the paper in this program.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// Who wrote it.
+    pub authors: String,
+    /// Who published it, and when.
+    pub publisher: String,
+    /// How it was measured, sentence by sentence.
+    pub method: Vec<String>,
+    /// What is assumed beyond that, sentence by sentence.
+    pub assumed: Vec<String>,
+    /// Length of a strip.
+    pub strip_size: ByteCount,
+    /// Virtual time before the measured window.
+    pub ramp: NanoSpan,
+    /// Length of the measured window in virtual time.
+    pub run: NanoSpan,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Ids of the rows that the catalogue's fitted figures were fitted to: their errors prove nothing.
+    pub fitted_rows: Vec<String>,
+    /// Places whose figures count something else than their column says.
+    #[serde(default)]
+    pub corrections: Vec<MetricCorrection>,
+}
+
+/// What the figures of one place really count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct MetricCorrection {
+    /// The place, as the figures name it.
+    pub place: String,
+    /// What its figures count.
+    pub metric: PublishedMetric,
+    /// How that is known.
+    pub reason: String,
+}
+
+/// A publication.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Paper {
+    /// How it was measured.
+    pub method: Method,
+    /// Its figures.
+    pub rows: Vec<PublishedRow>,
+}
+
+/// Why a paper can't be had.
+#[derive(Debug, thiserror::Error)]
+pub enum PaperError {
+    /// There is none of that name.
+    #[error("there is no paper '{id}'{}; 'raidlab reproduce list' shows those there are", nearest.map_or(String::new(), |near| format!(", did you mean '{near}'?")))]
+    Unknown {
+        /// What was asked for.
+        id: String,
+        /// The id most like it.
+        nearest: Option<&'static str>,
+    },
+    /// No row stands in the table asked for.
+    #[error("paper '{id}' has no figures of '{table}': it has {}", known.join(", "))]
+    UnknownTable {
+        /// The paper.
+        id: String,
+        /// What was asked for.
+        table: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// Its `study.toml` is wrong.
+    #[error(transparent)]
+    Method(#[from] TomlFileError),
+    /// Its `published.csv` is wrong.
+    #[error(transparent)]
+    Published(#[from] PublishedError),
+}
+
+struct Files {
+    id: &'static str,
+    study: &'static str,
+    published: &'static str,
+}
+
+macro_rules! paper {
+    ($id:literal) => {
+        Files {
+            id: $id,
+            study: include_str!(concat!("../../../../papers/", $id, "/study.toml")),
+            published: include_str!(concat!("../../../../papers/", $id, "/published.csv")),
+        }
+    };
+}
+
+const FILES: [Files; 1] = [paper!("md1200-2011")];
+
+/// The ids of all papers.
+pub fn paper_ids() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|files| files.id)
+}
+
+impl Paper {
+    /// The paper `id`.
+    ///
+    /// # Errors
+    /// [`PaperError::Unknown`] if there is none.
+    pub fn builtin(id: &str) -> Result<Self, PaperError> {
+        let files = FILES.iter().find(|files| files.id == id);
+        let files = files
+            .ok_or_else(|| PaperError::Unknown { id: id.to_owned(), nearest: nearest(id, paper_ids()) })?;
+        let file = |name: &str| format!("papers/{id}/{name}");
+        let method: Method = toml_file::parse(&file("study.toml"), files.study, SCHEMA)?;
+        let mut rows = parse_published(&file("published.csv"), files.published)?;
+        for row in &mut rows {
+            let correction = method.corrections.iter().find(|correction| correction.place == row.place);
+            row.metric = correction.map_or(row.metric, |correction| correction.metric);
+        }
+        Ok(Self { method, rows })
+    }
+
+    /// The places (tables) its figures stand in, in the order of the file.
+    pub fn places(&self) -> Vec<&str> {
+        let mut places: Vec<&str> = self.rows.iter().map(|row| row.place.as_str()).collect();
+        places.dedup();
+        places
+    }
+
+    /// Keeps the figures of one table only; `table` is its full name or its number.
+    ///
+    /// # Errors
+    /// [`PaperError::UnknownTable`] if there are none.
+    pub fn keep_table(&mut self, table: &str) -> Result<(), PaperError> {
+        let known: Vec<String> = self.places().into_iter().map(str::to_owned).collect();
+        let numbered = format!("Table {table}");
+        self.rows.retain(|row| row.place.eq_ignore_ascii_case(table) || row.place == numbered);
+        if self.rows.is_empty() {
+            return Err(PaperError::UnknownTable {
+                id: self.method.id.clone(),
+                table: table.to_owned(),
+                known,
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_paper_is_sound() {
+        for id in paper_ids() {
+            let paper = Paper::builtin(id).unwrap();
+            assert_eq!(paper.method.id, id);
+            let has = |fitted: &&String| paper.rows.iter().any(|row| row.id == **fitted);
+            let strays: Vec<_> = paper.method.fitted_rows.iter().filter(|fitted| !has(fitted)).collect();
+            assert!(strays.is_empty(), "{id} names fitted rows that it lacks: {strays:?}");
+            for correction in &paper.method.corrections {
+                let mut rows = paper.rows.iter().filter(|row| row.place == correction.place).peekable();
+                assert!(rows.peek().is_some(), "{id} corrects a place that it lacks: {correction:?}");
+                assert!(rows.all(|row| row.metric == correction.metric), "{correction:?} is not applied");
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_is_kept_by_name_or_number() {
+        for table in ["Table 6", "table 6", "6"] {
+            let mut paper = Paper::builtin("md1200-2011").unwrap();
+            paper.keep_table(table).unwrap();
+            assert_eq!(paper.places(), ["Table 6"], "{table}");
+        }
+        let mut paper = Paper::builtin("md1200-2011").unwrap();
+        assert!(
+            matches!(paper.keep_table("99"), Err(PaperError::UnknownTable { known, .. }) if known.len() > 1)
+        );
+    }
+
+    #[test]
+    fn an_unknown_paper_names_the_nearest() {
+        let error = Paper::builtin("md1200-2012").unwrap_err();
+        assert!(matches!(&error, PaperError::Unknown { nearest: Some("md1200-2011"), .. }), "{error}");
+    }
+}

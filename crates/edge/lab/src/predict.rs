@@ -1,0 +1,401 @@
+//! Predictions of published figures: each row becomes a modelled array and a load, every distinct one is simulated
+//! once, and what comes out is compared with what was published.
+//!
+//! ```text
+//! rows ─ look up hardware and workload ─► distinct (array, load) ─ simulate on all processors ─► Comparison
+//! ```
+//! A row whose hardware or workload the catalogue lacks is a [`RowProblem`], and problems are reported all at once:
+//! none is left out. Invariant: figures depend on the rows, the method and the seed, not on the number of threads.
+
+use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts};
+use crate::cache::CacheSettings;
+use crate::load::Load;
+use crate::papers::Method;
+use crate::parallel::{Stop, in_parallel};
+use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem};
+use crate::worlds::simulated::{SimulatedError, run_simulated};
+use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary};
+use raidlab_controller::CacheConfig;
+use raidlab_hardware::{Catalog, CatalogError, FigureSource};
+use raidlab_raid::ParseLevelError;
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{LookupError, RunResult, Workload, builtin_workload};
+use serde::Serialize;
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
+
+/// How rows are simulated where they say nothing themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PredictOptions {
+    /// Length of a strip; `None` is as the controller is delivered.
+    pub strip_size: Option<ByteCount>,
+    /// Virtual time before the measured window.
+    pub ramp: NanoSpan,
+    /// Length of the measured window in virtual time.
+    pub run: NanoSpan,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+impl From<&Method> for PredictOptions {
+    fn from(method: &Method) -> Self {
+        Self { strip_size: Some(method.strip_size), ramp: method.ramp, run: method.run, seed: method.seed }
+    }
+}
+
+/// Why there is no prediction.
+#[derive(Debug, thiserror::Error)]
+pub enum PredictError {
+    /// Rows name what the catalogue lacks, or an array that can't be.
+    #[error(transparent)]
+    Rows(#[from] PublishedError),
+    /// A simulation failed.
+    #[error("row '{row}': {source}")]
+    Simulation {
+        /// The first row that it was for.
+        row: String,
+        /// What failed.
+        source: SimulatedError,
+    },
+    /// The caller asked to stop.
+    #[error("stopped before all figures were predicted")]
+    Cancelled,
+}
+
+/// One figure as published and as predicted, with the simulation that predicted it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PredictedRow {
+    /// Id, metric, both figures and the error.
+    #[serde(flatten)]
+    pub comparison: ComparisonRow,
+    /// Where in the publication it stands.
+    pub place: String,
+    /// Whether fitted figures of the catalogue were fitted to it.
+    pub fitted: bool,
+    /// Which of [`Prediction::configurations`] it was predicted by.
+    pub configuration: usize,
+}
+
+/// A simulated configuration.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PredictedConfiguration {
+    /// The array, with every setting that was in effect.
+    pub array: ModelledArray,
+    /// What came of it.
+    pub result: RunResult,
+}
+
+/// A figure of the catalogue that was fitted to published results.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FittedFigure {
+    /// Drive or controller.
+    pub entry: String,
+    /// Its place in the catalogue file.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+    /// What it was fitted to.
+    pub source: String,
+}
+
+/// All figures, predicted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// The rows, in the order of the file.
+    pub rows: Vec<PredictedRow>,
+    /// What all rows amount to.
+    pub summary: ComparisonSummary,
+    /// What the rows amount to that nothing was fitted to.
+    pub summary_not_fitted: ComparisonSummary,
+    /// The distinct configurations, in the order of their first rows.
+    pub configurations: Vec<PredictedConfiguration>,
+    /// The catalogue's fitted figures of the hardware in use.
+    pub fitted_figures: Vec<FittedFigure>,
+}
+
+impl Prediction {
+    /// The rows and their summary alone.
+    pub fn comparison(&self) -> Comparison {
+        Comparison::of(self.rows.iter().map(|row| row.comparison.clone()).collect())
+    }
+}
+
+/// What to predict, with what, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct PredictTask<'a> {
+    /// Name of the file of the rows, for messages.
+    pub file: &'a str,
+    /// The figures.
+    pub rows: &'a [PublishedRow],
+    /// Ids of rows that fitted figures were fitted to.
+    pub fitted_rows: &'a [String],
+    /// How to simulate.
+    pub options: PredictOptions,
+    /// The hardware.
+    pub catalog: &'a Catalog,
+    /// Threads to simulate on.
+    pub threads: NonZeroUsize,
+}
+
+/// A row's simulation.
+#[derive(Clone, Debug, PartialEq)]
+struct Setup {
+    array: ModelledArray,
+    load: Load,
+}
+
+impl Setup {
+    /// Whether both give the same figures: the enclosure and its name have no part in timing.
+    fn is_same_run(&self, other: &Self) -> bool {
+        let timing = |setup: &Self| {
+            let parts = Parts { enclosure: None, ..setup.array.parts.clone() };
+            (ModelledArray { parts, ..setup.array.clone() }, setup.load.clone())
+        };
+        timing(self) == timing(other)
+    }
+}
+
+/// Predicts `task`. `progress` gets the simulations finished and planned.
+///
+/// # Errors
+/// [`PredictError`]; rows that can't be simulated are reported all at once, before anything is.
+pub fn predict(
+    task: &PredictTask<'_>,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Prediction, PredictError> {
+    let setups = set_up_rows(task)?;
+    let (distinct, of_row) = distinct_setups(&setups);
+    let models_of = |setup: &Setup| setup.array.parts.look_up(task.catalog).expect("rows were looked up");
+    let mut results: Vec<Option<RunResult>> = vec![None; distinct.len()];
+    let mut finished = 0;
+    progress(0, distinct.len());
+    in_parallel(
+        task.threads,
+        distinct.len(),
+        cancel,
+        |index| {
+            let setup = &setups[distinct[index]];
+            run_simulated(&models_of(setup), &setup.array, &setup.load)
+        },
+        |index, result| {
+            let row = task.rows[distinct[index]].id.clone();
+            results[index] = Some(result.map_err(|source| PredictError::Simulation { row, source })?);
+            finished += 1;
+            progress(finished, distinct.len());
+            Ok(())
+        },
+    )
+    .map_err(|stop| match stop {
+        Stop::Cancelled => PredictError::Cancelled,
+        Stop::Failed(error) => error,
+    })?;
+    let results: Vec<RunResult> =
+        results.into_iter().map(|result| result.expect("all were simulated")).collect();
+    Ok(assemble(task, &setups, &distinct, &of_row, results))
+}
+
+/// The indices of the first row of each distinct simulation, and for each row which of them it is.
+fn distinct_setups(setups: &[Setup]) -> (Vec<usize>, Vec<usize>) {
+    let mut distinct: Vec<usize> = Vec::new();
+    let mut of_row = Vec::with_capacity(setups.len());
+    for (row, setup) in setups.iter().enumerate() {
+        let known = distinct.iter().position(|first| setups[*first].is_same_run(setup));
+        of_row.push(known.unwrap_or_else(|| {
+            distinct.push(row);
+            distinct.len() - 1
+        }));
+    }
+    (distinct, of_row)
+}
+
+fn assemble(
+    task: &PredictTask<'_>,
+    setups: &[Setup],
+    distinct: &[usize],
+    of_row: &[usize],
+    results: Vec<RunResult>,
+) -> Prediction {
+    let predicted = |row: &PublishedRow, configuration: usize| {
+        let total = &results[configuration].total;
+        let figure = match row.metric {
+            PublishedMetric::Iops => total.iops.0,
+            PublishedMetric::MbPerS => total.bytes_per_sec.mb_per_s(),
+        };
+        let comparison = ComparisonRow::of(row.id.clone(), row.metric.name().to_owned(), row.value, figure);
+        PredictedRow {
+            comparison: comparison.expect("published figures are above zero and rates are finite"),
+            place: row.place.clone(),
+            fitted: task.fitted_rows.contains(&row.id),
+            configuration,
+        }
+    };
+    let rows: Vec<PredictedRow> =
+        task.rows.iter().zip(of_row).map(|(row, configuration)| predicted(row, *configuration)).collect();
+    let summary = |wanted: &dyn Fn(&&PredictedRow) -> bool| {
+        Comparison::of(rows.iter().filter(wanted).map(|row| row.comparison.clone()).collect()).summary
+    };
+    let (all, not_fitted) = (summary(&|_| true), summary(&|row| !row.fitted));
+    let configurations = distinct.iter().zip(results);
+    let configurations = configurations
+        .map(|(first, result)| PredictedConfiguration { array: setups[*first].array.clone(), result })
+        .collect();
+    Prediction {
+        rows,
+        summary: all,
+        summary_not_fitted: not_fitted,
+        configurations,
+        fitted_figures: fitted_figures(setups, task.catalog),
+    }
+}
+
+/// The fitted figures of every drive and controller in `setups`, each entry once.
+fn fitted_figures(setups: &[Setup], catalog: &Catalog) -> Vec<FittedFigure> {
+    let mut figures: Vec<FittedFigure> = Vec::new();
+    let mut add = |entry: &str, sources: &[FigureSource]| {
+        if figures.iter().any(|figure| figure.entry == entry) {
+            return;
+        }
+        let fitted = sources.iter().filter(|figure| figure.source.starts_with("fitted:"));
+        figures.extend(fitted.map(|figure| FittedFigure {
+            entry: entry.to_owned(),
+            key: figure.key.clone(),
+            value: figure.value.clone(),
+            source: figure.source.clone(),
+        }));
+    };
+    for setup in setups {
+        let models = setup.array.parts.look_up(catalog).expect("rows were looked up");
+        add(&models.controller.id, &models.controller.sources);
+        add(&models.drive.id, &models.drive.sources);
+    }
+    figures
+}
+
+/// Looks up hardware and workload of every row.
+fn set_up_rows(task: &PredictTask<'_>) -> Result<Vec<Setup>, PublishedError> {
+    let (mut setups, mut problems) = (Vec::new(), Vec::new());
+    for row in task.rows {
+        match set_up(row, task) {
+            Ok(setup) => setups.push(setup),
+            Err(found) => problems.extend(found),
+        }
+    }
+    if problems.is_empty() {
+        Ok(setups)
+    } else {
+        Err(PublishedError::Rows { file: task.file.to_owned(), problems })
+    }
+}
+
+/// The simulation of one row, or everything that is wrong with it.
+fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup, Vec<RowProblem>> {
+    let (models, workload) = match (look_up_hardware(row, task.catalog), look_up_workload(row)) {
+        (Ok(models), Ok(workload)) => (models, workload),
+        (models, workload) => {
+            let hardware = models.err().unwrap_or_default();
+            return Err(hardware.into_iter().chain(workload.err()).collect());
+        }
+    };
+    let array = modelled_array(row, &models, task.options.strip_size).map_err(|problem| vec![problem])?;
+    let load = Load {
+        workload,
+        iodepth: row.queue_depth,
+        ramp: task.options.ramp,
+        run: task.options.run,
+        seed: task.options.seed,
+    };
+    Ok(Setup { array, load })
+}
+
+fn modelled_array(
+    row: &PublishedRow,
+    models: &Models<'_>,
+    strip_size: Option<ByteCount>,
+) -> Result<ModelledArray, RowProblem> {
+    models.check_fit().map_err(|why| problem(row, "drive", &row.drive, why, None))?;
+    let write_policy = row.write_policy;
+    let write_policy =
+        write_policy.ok_or_else(|| problem(row, "write_policy", "", "is empty but needed".into(), None))?;
+    let settings = ModelledSettings {
+        level: row
+            .raid
+            .parse()
+            .map_err(|error: ParseLevelError| problem(row, "raid", &row.raid, error.to_string(), None))?,
+        members: row.drives,
+        write_policy,
+        strip_size,
+        disk_cache: row.disk_cache,
+        cache: CacheSettings {
+            read_policy: row.read_policy,
+            io_policy: row.io_policy,
+            ..CacheSettings::default()
+        },
+    };
+    let array = ModelledArray::new(models, &settings);
+    let array = array.map_err(|error| problem(row, "raid", &row.raid, error.to_string(), None))?;
+    let used = row.stroke_pct.map_or(array.usable, |pct| part_of(array.usable, pct, array.config.cache));
+    array.with_region(used).map_err(|error| problem(row, "stroke_pct", "", error.to_string(), None))
+}
+
+/// `pct` percent of `usable`, in whole cache blocks so that requests stay aligned.
+fn part_of(usable: ByteCount, pct: f64, cache: CacheConfig) -> ByteCount {
+    let block = cache.block_size.get();
+    let blocks = (usable.get() as f64 * pct / 100.0 / block as f64).floor() as u64;
+    ByteCount(blocks.max(1) * block).min(usable)
+}
+
+fn look_up_hardware<'a>(row: &PublishedRow, catalog: &'a Catalog) -> Result<Models<'a>, Vec<RowProblem>> {
+    let (controller, enclosure) = match row.system.split_once('/') {
+        Some((controller, enclosure)) => (controller, Some(enclosure)),
+        None => (row.system.as_str(), None),
+    };
+    let controller = catalog.controller(controller).map_err(|error| unknown(row, "system", error));
+    let enclosure = enclosure.map(|id| catalog.enclosure(id)).transpose();
+    let enclosure = enclosure.map_err(|error| unknown(row, "system", error));
+    let drive = catalog.drive(&row.drive).map_err(|error| unknown(row, "drive", error));
+    match (controller, enclosure, drive) {
+        (Ok(controller), Ok(enclosure), Ok(drive)) => Ok(Models { controller, enclosure, drive }),
+        (controller, enclosure, drive) => {
+            Err([controller.err(), enclosure.err(), drive.err()].into_iter().flatten().collect())
+        }
+    }
+}
+
+fn unknown(row: &PublishedRow, column: &'static str, error: CatalogError) -> RowProblem {
+    match error {
+        CatalogError::UnknownId { what, id, nearest, known } => {
+            let why = format!("names a {what} that the catalogue lacks (it has {})", known.join(", "));
+            problem(row, column, &id, why, nearest)
+        }
+        other => problem(row, column, "", other.to_string(), None),
+    }
+}
+
+fn look_up_workload(row: &PublishedRow) -> Result<Workload, RowProblem> {
+    let named = builtin_workload(&row.workload).map_err(|error| {
+        let nearest = match &error {
+            LookupError::Ambiguous { candidates, .. } => candidates.first().cloned(),
+            LookupError::Unknown { nearest, .. } => nearest.first().cloned(),
+        };
+        problem(row, "workload", &row.workload, "is no known workload".into(), nearest)
+    })?;
+    let Some(block) = row.block else { return Ok(named) };
+    let bad_size = |why: String| problem(row, "block_kib", &block.to_string(), why, None);
+    let bytes = u32::try_from(block.get()).map_err(|_| bad_size("is too long for one request".into()))?;
+    // A mix of sizes has none to replace; naming its only size again changes nothing.
+    named.with_block_bytes(bytes).map_err(|error| bad_size(error.to_string()))
+}
+
+fn problem(
+    row: &PublishedRow,
+    column: &'static str,
+    value: &str,
+    why: String,
+    nearest: Option<String>,
+) -> RowProblem {
+    RowProblem { line: row.line, row: row.id.clone(), column, value: value.to_owned(), why, nearest }
+}
+
+#[cfg(test)]
+mod tests;

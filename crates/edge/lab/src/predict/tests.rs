@@ -1,0 +1,136 @@
+//! Predictions of made-up and built-in figures: shared simulations, threads, problems.
+
+use super::*;
+use crate::papers::Paper;
+use crate::published::parse_published;
+
+const HEADER: &str = "id,place,system,raid,drives,drive,write_policy,read_policy,io_policy,workload,block_kib,queue_depth,stroke_pct,\
+     metric,value";
+const QUICK: PredictOptions = PredictOptions {
+    strip_size: None,
+    ramp: NanoSpan::from_millis(200),
+    run: NanoSpan::from_millis(500),
+    seed: 7,
+};
+
+fn rows(lines: &[&str]) -> Vec<PublishedRow> {
+    parse_published("mine.csv", &format!("{HEADER}\n{}\n", lines.join("\n"))).unwrap()
+}
+
+fn task<'a>(rows: &'a [PublishedRow], catalog: &'a Catalog, threads: usize) -> PredictTask<'a> {
+    PredictTask {
+        file: "mine.csv",
+        rows,
+        fitted_rows: &[],
+        options: QUICK,
+        catalog,
+        threads: NonZeroUsize::new(threads).unwrap(),
+    }
+}
+
+fn run(task: &PredictTask<'_>) -> Result<Prediction, PredictError> {
+    predict(task, &AtomicBool::new(false), &mut |_, _| {})
+}
+
+/// Without the time that the simulation itself took, which nothing else depends on.
+fn timeless(mut prediction: Prediction) -> Prediction {
+    for configuration in &mut prediction.configurations {
+        configuration.result.cost.wall_ns = 0;
+    }
+    prediction
+}
+
+const A: &str =
+    "a,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,,iops,1000";
+const A_AGAIN: &str =
+    "b,T1,perc-h800/md1220,5,6,st9146852ss,write-back,adaptive,direct,md1200-oltp,8,16,,iops,1500";
+const A_IN_MB: &str =
+    "c,T1,perc-h800,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,,mb_per_s,8.192";
+const A_SHORT: &str =
+    "d,T1,perc-h800,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,8,iops,1000";
+
+#[test]
+fn rows_of_one_configuration_share_a_simulation() {
+    let catalog = Catalog::builtin();
+    let rows = rows(&[A, A_AGAIN, A_IN_MB, A_SHORT]);
+    let prediction = run(&task(&rows, &catalog, 2)).unwrap();
+    let used: Vec<usize> = prediction.rows.iter().map(|row| row.configuration).collect();
+    assert_eq!(
+        used,
+        [0, 1, 0, 2],
+        "the enclosure and the metric make no other configuration, the drive and stroke do"
+    );
+    let (iops, mb) = (&prediction.rows[0].comparison, &prediction.rows[2].comparison);
+    assert!(iops.predicted > 0.0);
+    assert!((mb.predicted - iops.predicted * 8192.0 / 1e6).abs() < 1e-6 * mb.predicted);
+    assert!((iops.error_pct - mb.error_pct).abs() < 1e-6, "both say the same in other units");
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let catalog = Catalog::builtin();
+    let rows = rows(&[A, A_AGAIN, A_SHORT]);
+    let one = timeless(run(&task(&rows, &catalog, 1)).unwrap());
+    let four = timeless(run(&task(&rows, &catalog, 4)).unwrap());
+    assert_eq!(one, four);
+}
+
+#[test]
+fn fitted_rows_are_left_out_of_the_second_summary() {
+    let catalog = Catalog::builtin();
+    let (rows, fitted) = (rows(&[A, A_AGAIN]), ["a".to_owned()]);
+    let prediction = run(&PredictTask { fitted_rows: &fitted, ..task(&rows, &catalog, 2) }).unwrap();
+    assert_eq!((prediction.summary.rows, prediction.summary_not_fitted.rows), (2, 1));
+    let marks: Vec<bool> = prediction.rows.iter().map(|row| row.fitted).collect();
+    assert_eq!(marks, [true, false]);
+}
+
+#[test]
+fn what_the_catalogue_lacks_is_reported_all_at_once_and_nothing_is_skipped() {
+    let catalog = Catalog::builtin();
+    let rows = rows(&[
+        A,
+        "b,T1,perc-h700/md1300,5,6,st360057ss,write-back,adaptive,direct,md1200-oltp,8,16,,iops,1000",
+        "c,T1,perc-h800/md1220,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,,iops,1000",
+        "d,T1,perc-h800/md1200,5,2,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,,iops,1000",
+        "e,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltb,8,16,,iops,1000",
+        "f,T1,perc-h800/md1200,5,6,st3600057ss,,adaptive,direct,md1200-oltp,8,16,,iops,1000",
+        "g,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,fastt600-web-server,8,16,,iops,1000",
+    ]);
+    let Err(PredictError::Rows(PublishedError::Rows { problems, .. })) = run(&task(&rows, &catalog, 1))
+    else {
+        panic!("rows with problems were predicted");
+    };
+    let found: Vec<_> = problems
+        .iter()
+        .map(|problem| (problem.row.as_str(), problem.column, problem.value.as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("b", "system", "perc-h700"),
+            ("b", "system", "md1300"),
+            ("b", "drive", "st360057ss"),
+            ("c", "drive", "st3600057ss"),
+            ("d", "raid", "5"),
+            ("e", "workload", "md1200-oltb"),
+            ("f", "write_policy", ""),
+            ("g", "block_kib", "8 KiB"),
+        ]
+    );
+    let nearest: Vec<_> = problems.iter().map(|problem| problem.nearest.as_deref()).take(3).collect();
+    assert_eq!(nearest[0], Some("perc-h800"));
+    assert_eq!(nearest[2], Some("st3600057ss"));
+}
+
+#[test]
+fn every_row_of_the_built_in_papers_can_be_set_up() {
+    let catalog = Catalog::builtin();
+    for id in crate::papers::paper_ids() {
+        let paper = Paper::builtin(id).unwrap();
+        let options = PredictOptions::from(&paper.method);
+        let task = PredictTask { options, ..task(&paper.rows, &catalog, 1) };
+        let setups = set_up_rows(&task).unwrap_or_else(|error| panic!("{id}: {error}"));
+        assert_eq!(setups.len(), paper.rows.len());
+    }
+}

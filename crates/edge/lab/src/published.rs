@@ -1,0 +1,396 @@
+//! Published figures: one row of a CSV file per figure, in the columns of [`COLUMNS`].
+//!
+//! Rows are read as they stand: what a row leaves empty stays `None`, and what can't be read is a
+//! [`RowProblem`]. All problems of a file are reported together, because whoever wrote the file wants to mend it
+//! once. No row is ever skipped: a comparison that quietly leaves out what it can't predict flatters itself.
+
+use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
+use raidlab_units::ByteCount;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The columns of a file of published figures; their order is free.
+pub const COLUMNS: [&str; 23] = [
+    "id",
+    "place",
+    "system",
+    "raid",
+    "drives",
+    "drive",
+    "write_policy",
+    "read_policy",
+    "io_policy",
+    "disk_cache",
+    "cache_mirroring",
+    "filesystem",
+    "workload",
+    "block_kib",
+    "queue_depth",
+    "streams",
+    "volumes",
+    "response_limit_ms",
+    "stroke_pct",
+    "file_mib",
+    "metric",
+    "value",
+    "note",
+];
+
+/// Columns that a file may leave out: they say nothing about an array on raw volumes at a fixed queue depth.
+const OPTIONAL_COLUMNS: [&str; 10] = [
+    "place",
+    "cache_mirroring",
+    "disk_cache",
+    "filesystem",
+    "streams",
+    "volumes",
+    "response_limit_ms",
+    "stroke_pct",
+    "file_mib",
+    "note",
+];
+
+/// What a published figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PublishedMetric {
+    /// Requests per second.
+    Iops,
+    /// 10^6 bytes per second.
+    MbPerS,
+}
+
+impl PublishedMetric {
+    /// The name in the `metric` column.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Iops => "iops",
+            Self::MbPerS => "mb_per_s",
+        }
+    }
+}
+
+/// A published figure. Empty cells are `None`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PublishedRow {
+    /// Line in the file, from 1.
+    pub line: u64,
+    /// Names the row.
+    pub id: String,
+    /// Where in the publication it stands: `Table 4`.
+    pub place: String,
+    /// Controller and enclosure: `perc-h800/md1200`.
+    pub system: String,
+    /// RAID level.
+    pub raid: String,
+    /// Number of members.
+    pub drives: u16,
+    /// Catalogue id of the members.
+    pub drive: String,
+    /// When writes are acknowledged.
+    pub write_policy: Option<WritePolicy>,
+    /// Whether the controller reads ahead.
+    pub read_policy: Option<ReadPolicy>,
+    /// Whether reads are cached.
+    pub io_policy: Option<IoPolicy>,
+    /// Whether the members' own write caches are on.
+    pub disk_cache: Option<bool>,
+    /// Name of the workload.
+    pub workload: String,
+    /// Size of its requests.
+    pub block: Option<ByteCount>,
+    /// Requests in flight.
+    pub queue_depth: u32,
+    /// Share of the volume in use, in percent.
+    pub stroke_pct: Option<f64>,
+    /// What `value` counts.
+    pub metric: PublishedMetric,
+    /// The figure.
+    pub value: f64,
+}
+
+/// Why a row can't be predicted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RowProblem {
+    /// Line in the file, from 1.
+    pub line: u64,
+    /// The row's id.
+    pub row: String,
+    /// The column at fault.
+    pub column: &'static str,
+    /// What stands there.
+    pub value: String,
+    /// What is wrong with it.
+    pub why: String,
+    /// The known value that is most like it.
+    pub nearest: Option<String>,
+}
+
+impl fmt::Display for RowProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, row, column, value, why, nearest } = self;
+        write!(f, "line {line}, row '{row}', column {column}: '{value}' {why}")?;
+        nearest.as_ref().map_or(Ok(()), |nearest| write!(f, "; nearest known: '{nearest}'"))
+    }
+}
+
+/// Why a file of published figures can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishedError {
+    /// The file can't be read.
+    #[error("{path} cannot be read: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is no CSV.
+    #[error("{file} is not a well-formed CSV file: {source}")]
+    Csv {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        source: csv::Error,
+    },
+    /// The header lacks a column.
+    #[error("{file} lacks the column{} {}", if columns.len() == 1 { "" } else { "s" }, columns.join(", "))]
+    MissingColumns {
+        /// The file.
+        file: String,
+        /// What is missing.
+        columns: Vec<&'static str>,
+    },
+    /// The header has a column that means nothing here.
+    #[error("{file} has an unknown column '{column}'{}", nearest.map_or(String::new(), |name| format!("; nearest known: '{name}'")))]
+    UnknownColumn {
+        /// The file.
+        file: String,
+        /// Its name.
+        column: String,
+        /// The known one most like it.
+        nearest: Option<&'static str>,
+    },
+    /// The file has a header and nothing else.
+    #[error("{file} holds no rows")]
+    Empty {
+        /// The file.
+        file: String,
+    },
+    /// Rows can't be read, or name hardware or workloads that the catalogue lacks.
+    #[error("{file}: {} of its rows cannot be predicted:{}", count_rows(problems), list(problems))]
+    Rows {
+        /// The file.
+        file: String,
+        /// All of them.
+        problems: Vec<RowProblem>,
+    },
+}
+
+/// Number of different rows among `problems`: one row can have several.
+fn count_rows(problems: &[RowProblem]) -> usize {
+    let mut lines: Vec<u64> = problems.iter().map(|problem| problem.line).collect();
+    lines.dedup();
+    lines.len()
+}
+
+fn list(problems: &[RowProblem]) -> String {
+    problems.iter().fold(String::new(), |text, problem| format!("{text}\n  {problem}"))
+}
+
+/// Reads the file at `path`.
+///
+/// # Errors
+/// [`PublishedError`]; rows that can't be read are reported all at once.
+pub fn read_published(path: &Path) -> Result<Vec<PublishedRow>, PublishedError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| PublishedError::Read { path: path.to_owned(), source })?;
+    parse_published(&path.display().to_string(), &text)
+}
+
+/// Reads `text`, the contents of `file`.
+///
+/// # Errors
+/// [`PublishedError`]; rows that can't be read are reported all at once.
+pub fn parse_published(file: &str, text: &str) -> Result<Vec<PublishedRow>, PublishedError> {
+    let csv_error = |source| PublishedError::Csv { file: file.to_owned(), source };
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    let header = reader.headers().map_err(csv_error)?.clone();
+    check_header(file, &header)?;
+    let (mut rows, mut problems) = (Vec::new(), Vec::new());
+    for record in reader.records() {
+        let record = record.map_err(csv_error)?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let mut cells = Cells { header: &header, record: &record, line, problems: &mut problems };
+        rows.extend(cells.row());
+    }
+    if !problems.is_empty() {
+        return Err(PublishedError::Rows { file: file.to_owned(), problems });
+    }
+    if rows.is_empty() { Err(PublishedError::Empty { file: file.to_owned() }) } else { Ok(rows) }
+}
+
+fn check_header(file: &str, header: &csv::StringRecord) -> Result<(), PublishedError> {
+    if let Some(column) = header.iter().find(|column| !COLUMNS.contains(column)) {
+        let nearest = raidlab_workload::toml_file::nearest(column, COLUMNS);
+        return Err(PublishedError::UnknownColumn {
+            file: file.to_owned(),
+            column: column.to_owned(),
+            nearest,
+        });
+    }
+    let missing =
+        |column: &&str| !OPTIONAL_COLUMNS.contains(column) && !header.iter().any(|name| name == *column);
+    let columns: Vec<&'static str> = COLUMNS.into_iter().filter(missing).collect();
+    if columns.is_empty() {
+        Ok(())
+    } else {
+        Err(PublishedError::MissingColumns { file: file.to_owned(), columns })
+    }
+}
+
+/// One record on its way to a [`PublishedRow`].
+struct Cells<'a> {
+    header: &'a csv::StringRecord,
+    record: &'a csv::StringRecord,
+    line: u64,
+    problems: &'a mut Vec<RowProblem>,
+}
+
+impl<'a> Cells<'a> {
+    /// The row, or `None` after noting everything that is wrong with it.
+    fn row(&mut self) -> Option<PublishedRow> {
+        let before = self.problems.len();
+        self.refuse_other_experiments();
+        let row = PublishedRow {
+            line: self.line,
+            id: self.required("id").to_owned(),
+            place: self.text("place").to_owned(),
+            system: self.required("system").to_owned(),
+            raid: self.required("raid").to_owned(),
+            drives: self.number("drives").unwrap_or(0),
+            drive: self.required("drive").to_owned(),
+            write_policy: self.one_of("write_policy", &WRITE_POLICIES),
+            read_policy: self.one_of("read_policy", &READ_POLICIES),
+            io_policy: self.one_of("io_policy", &IO_POLICIES),
+            disk_cache: self.one_of("disk_cache", &[("on", true), ("off", false)]),
+            workload: self.required("workload").to_owned(),
+            block: self
+                .optional_number::<f64>("block_kib")
+                .map(|kib| ByteCount((kib * 1024.0).round() as u64)),
+            queue_depth: self.number("queue_depth").unwrap_or(0),
+            stroke_pct: self.optional_number("stroke_pct"),
+            metric: self.one_of("metric", &METRICS).unwrap_or_else(|| self.no_metric()),
+            value: self.number("value").unwrap_or(0.0),
+        };
+        self.check_bounds(&row);
+        (self.problems.len() == before).then_some(row)
+    }
+
+    /// Notes the columns that describe an experiment of another kind than requests in flight on a raw volume.
+    fn refuse_other_experiments(&mut self) {
+        const OTHERS: [(&str, &str); 6] = [
+            ("streams", "asks for parallel streams, which are not simulated: only a queue depth is"),
+            ("volumes", "spreads the load over several volumes, which is not simulated"),
+            (
+                "response_limit_ms",
+                "asks for the load at a response time, which is not simulated: only a queue depth is",
+            ),
+            ("cache_mirroring", "asks for mirroring between two controllers, which is not simulated"),
+            ("filesystem", "asks for a filesystem, which is not simulated: only raw volumes are"),
+            ("file_mib", "asks for a file, which is not simulated: only raw volumes are"),
+        ];
+        for (column, why) in OTHERS {
+            // "off" asks for nothing.
+            if !matches!(self.text(column), "" | "off") {
+                self.problem(column, why.to_owned(), None);
+            }
+        }
+    }
+
+    fn check_bounds(&mut self, row: &PublishedRow) {
+        let is_rate = row.value.is_finite() && row.value > 0.0;
+        if !is_rate && !self.text("value").is_empty() {
+            self.problem("value", "is not above zero, so no relative error exists".into(), None);
+        }
+        if row.queue_depth == 0 && !self.text("queue_depth").is_empty() {
+            self.problem("queue_depth", "is not at least 1".into(), None);
+        }
+        if row.stroke_pct.is_some_and(|pct| !(pct > 0.0 && pct <= 100.0)) {
+            self.problem("stroke_pct", "is not above 0 and at most 100".into(), None);
+        }
+    }
+
+    fn text(&self, column: &str) -> &'a str {
+        let index = self.header.iter().position(|name| name == column);
+        index.and_then(|index| self.record.get(index)).unwrap_or("")
+    }
+
+    fn required(&mut self, column: &'static str) -> &'a str {
+        let text = self.text(column);
+        if text.is_empty() {
+            self.problem(column, "is empty but needed".into(), None);
+        }
+        text
+    }
+
+    fn number<T: std::str::FromStr>(&mut self, column: &'static str) -> Option<T> {
+        if self.required(column).is_empty() { None } else { self.optional_number(column) }
+    }
+
+    fn optional_number<T: std::str::FromStr>(&mut self, column: &'static str) -> Option<T> {
+        let text = self.text(column);
+        if text.is_empty() {
+            return None;
+        }
+        let number = text.parse().ok();
+        if number.is_none() {
+            self.problem(column, "is not a number that fits".into(), None);
+        }
+        number
+    }
+
+    fn one_of<T: Copy>(&mut self, column: &'static str, known: &[(&'static str, T)]) -> Option<T> {
+        let text = self.text(column);
+        if text.is_empty() {
+            return None;
+        }
+        let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+        if found.is_none() {
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let nearest =
+                raidlab_workload::toml_file::nearest(text, names.iter().copied()).map(str::to_owned);
+            self.problem(column, format!("is none of {}", names.join(", ")), nearest);
+        }
+        found
+    }
+
+    /// Notes a missing metric. Any metric serves, because the row is dropped for the problem.
+    fn no_metric(&mut self) -> PublishedMetric {
+        self.required("metric");
+        PublishedMetric::Iops
+    }
+
+    fn problem(&mut self, column: &'static str, why: String, nearest: Option<String>) {
+        let (row, value) = (self.text("id").to_owned(), self.text(column).to_owned());
+        self.problems.push(RowProblem { line: self.line, row, column, value, why, nearest });
+    }
+}
+
+const WRITE_POLICIES: [(&str, WritePolicy); 3] = [
+    ("write-through", WritePolicy::WriteThrough),
+    ("write-back", WritePolicy::WriteBack),
+    ("write-back-bad-battery", WritePolicy::WriteBackBadBattery),
+];
+const READ_POLICIES: [(&str, ReadPolicy); 3] = [
+    ("no-read-ahead", ReadPolicy::NoReadAhead),
+    ("read-ahead", ReadPolicy::ReadAhead),
+    ("adaptive", ReadPolicy::Adaptive),
+];
+const IO_POLICIES: [(&str, IoPolicy); 2] = [("direct", IoPolicy::Direct), ("cached", IoPolicy::Cached)];
+const METRICS: [(&str, PublishedMetric); 2] =
+    [("iops", PublishedMetric::Iops), ("mb_per_s", PublishedMetric::MbPerS)];
+
+#[cfg(test)]
+mod tests;

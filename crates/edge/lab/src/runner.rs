@@ -1,0 +1,480 @@
+//! Runs a study: real targets one after another with the machine to themselves, then the simulations on all
+//! processors.
+//!
+//! ```text
+//! measure: lay out ─ run, run, run ─ remove     each finished run ─► Store (committed)
+//! array:   members ─ level ─ policy ─ runs ...                    └► StudyObserver
+//! simulate: runs in parallel, no I/O
+//! ```
+//! Invariants: a run is in the store before its end is announced; what a study makes it takes away again, on every
+//! way out but a kill; simulated figures do not depend on the number of threads; after a stop the outcome holds all
+//! that was finished.
+
+mod pace;
+
+use crate::arrays::SoftwareArray;
+use crate::environment::Environment;
+use crate::load::Load;
+use crate::parallel::{Stop, all_processors, in_parallel};
+use crate::scratch::{ScratchError, ScratchFolder};
+use crate::store::{FinishedRun, Store, StoreError, StudyEnd, StudyRunHead, StudyRunId};
+use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
+use crate::worlds::array::{ArrayBench, RealArrayError, make_members, open_members};
+use crate::worlds::file::{FileBench, FileError};
+use crate::worlds::simulated::{SimulatedError, run_simulated};
+use pace::Pace;
+use raidlab_array::{Members, MembersError};
+use raidlab_hardware::{Catalog, CatalogError};
+use raidlab_load::LayOut;
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::RunResult;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+/// What happens while a study runs.
+#[derive(Clone, Copy, Debug)]
+pub enum StudyEvent<'a> {
+    /// Files are written that runs need.
+    Preparing {
+        /// What is written.
+        what: &'a str,
+        /// Bytes written so far.
+        written: ByteCount,
+        /// Bytes in all.
+        total: ByteCount,
+    },
+    /// A run starts.
+    Started {
+        /// Number of the run, from 1.
+        run: u64,
+        /// Runs planned.
+        planned: u64,
+        /// What it is.
+        label: &'a str,
+    },
+    /// A run goes on.
+    Progress {
+        /// Share of it that is over, 0 to 1.
+        fraction: f64,
+    },
+    /// A run is finished and stored.
+    Finished {
+        /// Runs finished so far.
+        finished: u64,
+        /// Runs planned.
+        planned: u64,
+        /// What it was.
+        label: &'a str,
+        /// What came of it.
+        result: &'a RunResult,
+        /// Time that the rest will take, as far as can be told.
+        remaining: NanoSpan,
+    },
+}
+
+/// Something that shows how a study goes.
+pub trait StudyObserver {
+    /// Takes `event` in; called on the thread that runs the study.
+    fn observe(&mut self, event: StudyEvent<'_>);
+}
+
+/// How to run a study.
+#[derive(Clone, Copy, Debug)]
+pub struct RunOptions {
+    /// Leave test files and members where they are.
+    pub keep: bool,
+    /// Threads for simulations.
+    pub threads: NonZeroUsize,
+}
+
+impl Default for RunOptions {
+    /// Nothing is kept; simulations run on all processors.
+    fn default() -> Self {
+        Self { keep: false, threads: all_processors() }
+    }
+}
+
+/// What came of a study.
+#[derive(Clone, Debug)]
+pub struct StudyOutcome {
+    /// Its number in the store.
+    pub study_run: StudyRunId,
+    /// Every finished run, in the order of the plan.
+    pub results: Vec<RunResult>,
+    /// Runs planned.
+    pub planned: u64,
+    /// Whether all planned runs are finished.
+    pub complete: bool,
+    /// The machine, and the storage under the first real target.
+    pub environment: Environment,
+}
+
+/// Why a study failed. Runs finished before are in the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// The store can't be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A folder can't be made.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
+    /// The test file.
+    #[error("{label}: {source}")]
+    File {
+        /// The run, or the target.
+        label: String,
+        /// What failed.
+        source: Box<FileError>,
+    },
+    /// A real array.
+    #[error("{label}: {source}")]
+    Array {
+        /// The run, or the target.
+        label: String,
+        /// What failed.
+        source: Box<RealArrayError>,
+    },
+    /// A simulation.
+    #[error("{label}: {source}")]
+    Simulation {
+        /// The run.
+        label: String,
+        /// What failed.
+        source: Box<SimulatedError>,
+    },
+    /// The study was checked against another catalogue.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+}
+
+/// Runs `study`. Setting `cancel` ends it soon, with what is finished.
+///
+/// # Errors
+/// [`StudyError`] when a run can't be done; what was finished before stays in `store`.
+pub fn run_study(
+    study: &Study,
+    catalog: &Catalog,
+    options: RunOptions,
+    store: &mut Store,
+    observer: &mut dyn StudyObserver,
+    cancel: &AtomicBool,
+) -> Result<StudyOutcome, StudyError> {
+    let planned = study.run_count();
+    let study_run = store.begin_study(&StudyRunHead {
+        title: &study.title,
+        question: &study.question,
+        planned_runs: planned,
+        seed: study.seed,
+        configuration: serde_json::to_string(study).expect("studies hold only strings as map keys"),
+    })?;
+    let recorder =
+        Recorder { store, observer, study_run, planned, finished: Vec::new(), pace: Pace::of(study) };
+    let mut runner =
+        Runner { seed: study.seed, catalog, options, cancel, recorder, ordinal: 0, environment: None };
+    let ended = runner.run_sections(study);
+    let environment = runner.environment.take().unwrap_or_else(Environment::of_machine);
+    let mut finished = runner.recorder.finished;
+    finished.sort_by_key(|(ordinal, _)| *ordinal);
+    let complete = ended.is_ok() && finished.len() as u64 == planned;
+    store.end_study(study_run, if complete { StudyEnd::Complete } else { StudyEnd::Incomplete })?;
+    ended?;
+    let results = finished.into_iter().map(|(_, result)| result).collect();
+    Ok(StudyOutcome { study_run, results, planned, complete, environment })
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Continue,
+    Cancelled,
+}
+
+/// Takes in finished runs: stores them, tells of them, keeps them.
+struct Recorder<'a> {
+    store: &'a mut Store,
+    observer: &'a mut dyn StudyObserver,
+    study_run: StudyRunId,
+    planned: u64,
+    finished: Vec<(u64, RunResult)>,
+    pace: Pace,
+}
+
+impl Recorder<'_> {
+    fn start(&mut self, ordinal: u64, label: &str) {
+        self.observer.observe(StudyEvent::Started { run: ordinal + 1, planned: self.planned, label });
+    }
+
+    fn finish(&mut self, label: &str, run: &FinishedRun<'_>) -> Result<(), StoreError> {
+        self.store.insert_run(self.study_run, run)?;
+        self.finished.push((run.ordinal, run.result.clone()));
+        self.pace.finish(run.result.world);
+        self.observer.observe(StudyEvent::Finished {
+            finished: self.finished.len() as u64,
+            planned: self.planned,
+            label,
+            result: run.result,
+            remaining: self.pace.remaining(),
+        });
+        Ok(())
+    }
+}
+
+/// A study under way.
+struct Runner<'a> {
+    seed: u64,
+    catalog: &'a Catalog,
+    options: RunOptions,
+    cancel: &'a AtomicBool,
+    recorder: Recorder<'a>,
+    /// Place in the plan of the next run.
+    ordinal: u64,
+    /// Of the first real target.
+    environment: Option<Environment>,
+}
+
+impl Runner<'_> {
+    fn run_sections(&mut self, study: &Study) -> Result<(), StudyError> {
+        for section in &study.measures {
+            if self.measure(section)? == Flow::Cancelled {
+                return Ok(());
+            }
+        }
+        for section in &study.arrays {
+            if self.arrays(section)? == Flow::Cancelled {
+                return Ok(());
+            }
+        }
+        for section in &study.simulations {
+            if self.simulate(section)? == Flow::Cancelled {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// The facts about the storage under `target`, kept for the outcome if it is the first.
+    fn look_around(&mut self, target: &Path) -> Environment {
+        let environment = Environment::of_target(target);
+        self.environment.get_or_insert_with(|| environment.clone());
+        environment
+    }
+
+    fn measure(&mut self, section: &MeasureSection) -> Result<Flow, StudyError> {
+        let label = section.path.display().to_string();
+        let failed = |source| StudyError::File { label: label.clone(), source: Box::new(source) };
+        let folder = section.path.parent().unwrap_or(Path::new("."));
+        let _scratch = ScratchFolder::make(folder)?;
+        let environment = self.look_around(&section.path);
+        let order = LayOut { bytes: section.size, seed: self.seed, destroy_data: None };
+        let observer = &mut *self.recorder.observer;
+        let mut prepare =
+            |written, total| observer.observe(StudyEvent::Preparing { what: &label, written, total });
+        let opened = FileBench::lay_out(&section.path, &order, section.direct, self.cancel, &mut prepare);
+        let mut bench = match opened {
+            Err(error) if error.is_cancelled() => return Ok(Flow::Cancelled),
+            bench => bench.map_err(failed)?,
+        };
+        let flow = self.measure_loads(section, &mut bench, &environment);
+        if !self.options.keep {
+            bench.close().map_err(failed)?;
+        }
+        flow
+    }
+
+    fn measure_loads(
+        &mut self,
+        section: &MeasureSection,
+        bench: &mut FileBench,
+        environment: &Environment,
+    ) -> Result<Flow, StudyError> {
+        for load in section.load.loads(self.seed) {
+            let label = format!("{}: {}", section.path.display(), load.label());
+            let cancel = self.cancel;
+            let ran =
+                self.one_run(&label, environment, |progress| match bench.run(&load, cancel, progress) {
+                    Err(error) if error.is_cancelled() => Ok(None),
+                    ran => ran.map(Some).map_err(|source| StudyError::File {
+                        label: label.clone(),
+                        source: Box::new(source),
+                    }),
+                })?;
+            if ran == Flow::Cancelled {
+                return Ok(Flow::Cancelled);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// Does one run on a real target, and takes it in. `run` gives nothing when it was cancelled.
+    fn one_run(
+        &mut self,
+        label: &str,
+        environment: &Environment,
+        run: impl FnOnce(&mut dyn FnMut(f64)) -> Result<Option<RunResult>, StudyError>,
+    ) -> Result<Flow, StudyError> {
+        if self.is_cancelled() {
+            return Ok(Flow::Cancelled);
+        }
+        self.recorder.start(self.ordinal, label);
+        let started_at = SystemTime::now();
+        let observer = &mut *self.recorder.observer;
+        let mut progress = |fraction| observer.observe(StudyEvent::Progress { fraction });
+        let Some(result) = run(&mut progress)? else { return Ok(Flow::Cancelled) };
+        let run = FinishedRun { ordinal: self.ordinal, started_at, result: &result, environment };
+        self.recorder.finish(label, &run)?;
+        self.ordinal += 1;
+        Ok(Flow::Continue)
+    }
+
+    fn arrays(&mut self, section: &ArraySection) -> Result<Flow, StudyError> {
+        let Some(first) = section.arrays.first() else { return Ok(Flow::Continue) };
+        let _scratch = ScratchFolder::make(&section.directory)?;
+        let environment = self.look_around(&section.directory);
+        let label = format!("member files in {}", section.directory.display());
+        let (count, size) = (first.config.members, first.config.member_size);
+        let observer = &mut *self.recorder.observer;
+        let mut prepare =
+            |written, total| observer.observe(StudyEvent::Preparing { what: &label, written, total });
+        let made = make_members(&section.directory, count, size, self.cancel, &mut prepare);
+        let members = match made {
+            Err(MembersError::Cancelled) => return Ok(Flow::Cancelled),
+            made => made.map_err(|source| StudyError::Array {
+                label: label.clone(),
+                source: Box::new(source.into()),
+            })?,
+        };
+        let (flow, members) = self.array_levels(section, members, &environment);
+        if !self.options.keep {
+            // An array that could not be set up has closed its members; they are opened again to be removed.
+            let members = members.map_or_else(|| open_members(&section.directory, count), Ok);
+            let removed = members.and_then(Members::remove);
+            removed.map_err(|source| StudyError::Array { label, source: Box::new(source.into()) }).or_else(
+                |error| {
+                    // The first error is the one to tell.
+                    if flow.is_err() { Ok(()) } else { Err(error) }
+                },
+            )?;
+        }
+        flow
+    }
+
+    /// Runs every array of the section over the same members, and gives them back where they still are.
+    fn array_levels(
+        &mut self,
+        section: &ArraySection,
+        members: Members,
+        environment: &Environment,
+    ) -> (Result<Flow, StudyError>, Option<Members>) {
+        let mut members = members;
+        let mut level = section.arrays.first().map(|array| array.config.level);
+        for array in &section.arrays {
+            if level != Some(array.config.level) {
+                level = Some(array.config.level);
+                match self.clear(&mut members, &array.label()) {
+                    Ok(Flow::Continue) => {}
+                    stopped => return (stopped, Some(members)),
+                }
+            }
+            let region = section.region.unwrap_or(array.usable);
+            let mut bench = match ArrayBench::new(array, region, members) {
+                Ok(bench) => bench,
+                Err(source) => {
+                    return (
+                        Err(StudyError::Array { label: array.label(), source: Box::new(source.into()) }),
+                        None,
+                    );
+                }
+            };
+            let flow = self.array_loads(section, array, &mut bench, environment);
+            members = bench.into_members();
+            if !matches!(flow, Ok(Flow::Continue)) {
+                return (flow, Some(members));
+            }
+        }
+        (Ok(Flow::Continue), Some(members))
+    }
+
+    /// Writes zeros over the members before another level uses them.
+    fn clear(&mut self, members: &mut Members, label: &str) -> Result<Flow, StudyError> {
+        let what = format!("clean members for {label}");
+        let observer = &mut *self.recorder.observer;
+        let mut prepare =
+            |written, total| observer.observe(StudyEvent::Preparing { what: &what, written, total });
+        match members.clear(self.cancel, &mut prepare) {
+            Ok(()) => Ok(Flow::Continue),
+            Err(MembersError::Cancelled) => Ok(Flow::Cancelled),
+            Err(source) => Err(StudyError::Array { label: what, source: Box::new(source.into()) }),
+        }
+    }
+
+    fn array_loads(
+        &mut self,
+        section: &ArraySection,
+        array: &SoftwareArray,
+        bench: &mut ArrayBench<'_>,
+        environment: &Environment,
+    ) -> Result<Flow, StudyError> {
+        for load in section.load.loads(self.seed) {
+            let label = format!("{}: {}", array.label(), load.label());
+            let cancel = self.cancel;
+            let ran =
+                self.one_run(&label, environment, |progress| match bench.run(&load, cancel, progress) {
+                    Err(error) if error.is_cancelled() => Ok(None),
+                    ran => ran.map(Some).map_err(|source| StudyError::Array {
+                        label: label.clone(),
+                        source: Box::new(source),
+                    }),
+                })?;
+            if ran == Flow::Cancelled {
+                return Ok(Flow::Cancelled);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn simulate(&mut self, section: &SimulateSection) -> Result<Flow, StudyError> {
+        let loads: Vec<Load> = section.load.loads(self.seed).collect();
+        let jobs: Vec<_> =
+            section.arrays.iter().flat_map(|array| loads.iter().map(move |load| (array, load))).collect();
+        let Some((first, _)) = jobs.first() else { return Ok(Flow::Continue) };
+        let models = first.parts.look_up(self.catalog)?;
+        let environment = Environment::of_machine();
+        let first_ordinal = self.ordinal;
+        self.ordinal += jobs.len() as u64;
+        let label_of = |index: usize| {
+            let (array, load) = jobs[index];
+            format!("{}: {}", array.label(), load.label())
+        };
+        let recorder = &mut self.recorder;
+        let ended = in_parallel(
+            self.options.threads,
+            jobs.len(),
+            self.cancel,
+            |index| (SystemTime::now(), run_simulated(&models, jobs[index].0, jobs[index].1)),
+            |index, (started_at, result)| {
+                let label = label_of(index);
+                let result = result.map_err(|source| StudyError::Simulation {
+                    label: label.clone(),
+                    source: Box::new(source),
+                })?;
+                let ordinal = first_ordinal + index as u64;
+                let run = FinishedRun { ordinal, started_at, result: &result, environment: &environment };
+                Ok(recorder.finish(&label, &run)?)
+            },
+        );
+        match ended {
+            Ok(()) => Ok(Flow::Continue),
+            Err(Stop::Cancelled) => Ok(Flow::Cancelled),
+            Err(Stop::Failed(error)) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Studies: a question, and the matrix of runs that answers it.
+//!
+//! A study has sections of three kinds. Each section names its targets and the load on them; its runs are the cross
+//! product of both:
+//! ```text
+//! [[measure]]   one test file                                        x workloads x iodepths
+//! [[array]]     levels x write policies over member files            x workloads x iodepths
+//! [[simulate]]  levels x write policies over drives of the catalogue x workloads x iodepths
+//! ```
+//! Everything that can be known to be wrong is found when the file is read, and named with its line: a study that
+//! starts does not stop an hour later for a misspelt drive.
+
+mod file;
+mod resolve;
+
+use crate::arrays::{ModelledArray, SoftwareArray};
+use crate::load::LoadPlan;
+use raidlab_hardware::{Catalog, CatalogError};
+use raidlab_units::ByteCount;
+use raidlab_workload::LookupError;
+use raidlab_workload::toml_file::TomlFileError;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// A study, checked and complete.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Study {
+    /// What it is called.
+    pub title: String,
+    /// What it is to find out.
+    pub question: String,
+    /// Seed of everything random, the same in every run so that all see the same requests.
+    pub seed: u64,
+    /// Test files to measure.
+    pub measures: Vec<MeasureSection>,
+    /// Real arrays.
+    pub arrays: Vec<ArraySection>,
+    /// Modelled arrays.
+    pub simulations: Vec<SimulateSection>,
+}
+
+/// A test file on the storage as it is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeasureSection {
+    /// Where it is laid out.
+    pub path: PathBuf,
+    /// Its size.
+    pub size: ByteCount,
+    /// Whether the page cache is bypassed.
+    pub direct: bool,
+    /// The load on it.
+    pub load: LoadPlan,
+}
+
+/// Real arrays over one set of member files.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArraySection {
+    /// The folder of the member files.
+    pub directory: PathBuf,
+    /// Every array, in the order of the file: level first, then write policy.
+    pub arrays: Vec<SoftwareArray>,
+    /// Part of each volume in use, from its start; the whole volume if not given.
+    pub region: Option<ByteCount>,
+    /// The load on each.
+    pub load: LoadPlan,
+}
+
+/// Modelled arrays.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SimulateSection {
+    /// Every array, in the order of the file: level first, then write policy.
+    pub arrays: Vec<ModelledArray>,
+    /// The load on each.
+    pub load: LoadPlan,
+}
+
+/// Why a study file can't be run.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyFileError {
+    /// The file can't be read.
+    #[error("{path} cannot be read: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It is no TOML, or has an unknown or missing key, or a value of the wrong kind.
+    #[error(transparent)]
+    Toml(#[from] TomlFileError),
+    /// The catalogue lacks a drive, controller or enclosure.
+    #[error("{file}:{line}: {part}")]
+    UnknownPart {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// The part.
+        #[source]
+        part: Box<CatalogError>,
+    },
+    /// No workload has the name.
+    #[error("{file}:{line}: {lookup}")]
+    UnknownWorkload {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// What may have been meant.
+        #[source]
+        lookup: LookupError,
+    },
+    /// An array that can't be.
+    #[error("{file}:{line}: RAID {level} over {members} members cannot be: {reason}")]
+    ImpossibleArray {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// The level as written.
+        level: String,
+        /// Members given.
+        members: u16,
+        /// What is against it.
+        reason: String,
+    },
+    /// A value that is wrong for another reason.
+    #[error("{file}:{line}: {key} {problem}")]
+    Value {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// The key.
+        key: &'static str,
+        /// What is wrong, and what to write.
+        problem: String,
+    },
+}
+
+impl Study {
+    /// Reads and checks the study at `path`.
+    ///
+    /// # Errors
+    /// [`StudyFileError`] names file, line and key.
+    pub fn read(path: &Path, catalog: &Catalog) -> Result<Self, StudyFileError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| StudyFileError::Read { path: path.to_owned(), source })?;
+        Self::parse(&path.display().to_string(), &text, catalog)
+    }
+
+    /// Reads and checks `text`, the contents of `file`.
+    ///
+    /// # Errors
+    /// [`StudyFileError`] names file, line and key.
+    pub fn parse(file: &str, text: &str, catalog: &Catalog) -> Result<Self, StudyFileError> {
+        resolve::resolve(file, text, catalog)
+    }
+
+    /// Number of runs that it plans.
+    pub fn run_count(&self) -> u64 {
+        let measures = self.measures.iter().map(|section| section.load.run_count());
+        let arrays = self.arrays.iter().map(|section| section.load.run_count() * section.arrays.len() as u64);
+        let simulations =
+            self.simulations.iter().map(|section| section.load.run_count() * section.arrays.len() as u64);
+        measures.chain(arrays).chain(simulations).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

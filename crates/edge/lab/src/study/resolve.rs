@@ -1,0 +1,220 @@
+//! From the file's text to a [`Study`]: names looked up, defaults filled in, everything checked.
+
+use super::file::{ArrayFile, LoadFile, MeasureFile, SimulateFile, StudyFile};
+use super::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};
+use crate::arrays::{ModelledArray, ModelledSettings, Parts, SoftwareArray, member_cache};
+use crate::cache::{SOFTWARE_CACHE, STAGING_SIZE};
+use crate::load::LoadPlan;
+use raidlab_controller::{ArrayConfig, WritePolicy};
+use raidlab_hardware::{Catalog, CatalogError};
+use raidlab_raid::{LevelVariant, ParseLevelError};
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{Workload, builtin_workload};
+use std::ops::Range;
+use toml::Spanned;
+
+/// Version of the form of study files.
+const SCHEMA: u32 = 1;
+
+/// Reads `text`, the contents of `file`.
+pub(super) fn resolve(file: &str, text: &str, catalog: &Catalog) -> Result<Study, StudyFileError> {
+    let parsed: StudyFile = raidlab_workload::toml_file::parse(file, text, SCHEMA)?;
+    let place = Place { file, text };
+    let common = &parsed.load;
+    let study = Study {
+        measures: each(&parsed.measure, |section| measure(place, section, common))?,
+        arrays: each(&parsed.array, |section| array(place, section, common))?,
+        simulations: each(&parsed.simulate, |section| simulate(place, section, common, catalog))?,
+        title: parsed.title,
+        question: parsed.question,
+        seed: parsed.seed,
+    };
+    if study.run_count() == 0 {
+        let problem = "are all missing or empty: a study needs at least one run".into();
+        return Err(place.value(0..0, "[[measure]], [[array]] and [[simulate]]", problem));
+    }
+    Ok(study)
+}
+
+fn each<T, R>(items: &[T], make: impl Fn(&T) -> Result<R, StudyFileError>) -> Result<Vec<R>, StudyFileError> {
+    items.iter().map(make).collect()
+}
+
+fn measure(
+    place: Place<'_>,
+    section: &Spanned<MeasureFile>,
+    common: &LoadFile,
+) -> Result<MeasureSection, StudyFileError> {
+    let given = section.get_ref();
+    let load = load_plan(place, section.span(), &given.load, common)?;
+    let size = *given.size.get_ref();
+    load.check_region(size).map_err(|problem| place.value(given.size.span(), "size", problem))?;
+    Ok(MeasureSection { path: given.path.clone(), size, direct: given.direct, load })
+}
+
+fn array(
+    place: Place<'_>,
+    section: &Spanned<ArrayFile>,
+    common: &LoadFile,
+) -> Result<ArraySection, StudyFileError> {
+    let given = section.get_ref();
+    let load = load_plan(place, section.span(), &given.load, common)?;
+    let mut arrays = Vec::new();
+    for (level, policy) in variants(&given.levels, &given.write_policies) {
+        let config = ArrayConfig {
+            level: place.level(level, given.members)?,
+            members: given.members,
+            strip_size: given.strip_size,
+            block_size: given.block_size,
+            member_size: given.member_size,
+            member_cache: member_cache(given.disk_cache),
+            cache: given.cache.over(SOFTWARE_CACHE, policy),
+            staging_size: STAGING_SIZE,
+        };
+        let impossible = |reason| place.impossible(level, given.members, reason);
+        let array = SoftwareArray::new(config).map_err(|error| impossible(error.to_string()))?;
+        let region = given.region.as_ref().map_or(array.usable, |region| *region.get_ref());
+        let region_span = given.region.as_ref().map_or(level.span(), Spanned::span);
+        check_region(&load, region, array.usable)
+            .map_err(|problem| place.value(region_span, "region", problem))?;
+        arrays.push(array);
+    }
+    let region = given.region.as_ref().map(|region| *region.get_ref());
+    Ok(ArraySection { directory: given.directory.clone(), arrays, region, load })
+}
+
+fn simulate(
+    place: Place<'_>,
+    section: &Spanned<SimulateFile>,
+    common: &LoadFile,
+    catalog: &Catalog,
+) -> Result<SimulateSection, StudyFileError> {
+    let given = section.get_ref();
+    let load = load_plan(place, section.span(), &given.load, common)?;
+    let parts = Parts {
+        controller: given.controller.get_ref().clone(),
+        enclosure: given.enclosure.as_ref().map(|name| name.get_ref().clone()),
+        drive: given.drive.get_ref().clone(),
+    };
+    let models = parts.look_up(catalog).map_err(|part| unknown_part(place, given, part))?;
+    models.check_fit().map_err(|problem| place.value(given.drive.span(), "drive", problem))?;
+    let mut arrays = Vec::new();
+    for (level, write_policy) in variants(&given.levels, &given.write_policies) {
+        let settings = ModelledSettings {
+            level: place.level(level, given.members)?,
+            members: given.members,
+            write_policy,
+            strip_size: given.strip_size,
+            disk_cache: given.disk_cache,
+            cache: given.cache,
+        };
+        let array = ModelledArray::new(&models, &settings)
+            .map_err(|error| place.impossible(level, given.members, error.to_string()))?;
+        let (usable, region) = (array.usable, given.region.as_ref());
+        let wanted = region.map_or(usable, |region| *region.get_ref());
+        let span = region.map_or(level.span(), Spanned::span);
+        check_region(&load, wanted, usable)
+            .map_err(|problem| place.value(span.clone(), "region", problem))?;
+        let array =
+            array.with_region(wanted).map_err(|error| place.value(span, "region", error.to_string()))?;
+        arrays.push(array);
+    }
+    Ok(SimulateSection { arrays, load })
+}
+
+fn check_region(load: &LoadPlan, region: ByteCount, usable: ByteCount) -> Result<(), String> {
+    if region > usable {
+        return Err(format!("is {region}, but the array holds only {usable}: make it smaller"));
+    }
+    load.check_region(region)
+}
+
+/// Every level with every write policy.
+fn variants<'a>(
+    levels: &'a [Spanned<String>],
+    policies: &'a [WritePolicy],
+) -> impl Iterator<Item = (&'a Spanned<String>, WritePolicy)> {
+    levels.iter().flat_map(move |level| policies.iter().map(move |policy| (level, *policy)))
+}
+
+fn unknown_part(place: Place<'_>, given: &SimulateFile, part: CatalogError) -> StudyFileError {
+    let enclosure = || given.enclosure.as_ref().map_or(given.controller.span(), Spanned::span);
+    let span = match &part {
+        CatalogError::UnknownId { what: "drive", .. } => given.drive.span(),
+        CatalogError::UnknownId { what: "enclosure", .. } => enclosure(),
+        _ => given.controller.span(),
+    };
+    StudyFileError::UnknownPart { file: place.file.to_owned(), line: place.line(span), part: Box::new(part) }
+}
+
+/// The load of a section: its own settings, else the common ones.
+fn load_plan(
+    place: Place<'_>,
+    section: Range<usize>,
+    own: &LoadFile,
+    common: &LoadFile,
+) -> Result<LoadPlan, StudyFileError> {
+    let missing = |key| {
+        let problem =
+            "is missing: write it in [load], for all sections, or in this section's own load".into();
+        place.value(section.clone(), key, problem)
+    };
+    let workloads =
+        own.workloads.as_ref().or(common.workloads.as_ref()).ok_or_else(|| missing("workloads"))?;
+    let iodepths = own.iodepths.as_ref().or(common.iodepths.as_ref()).ok_or_else(|| missing("iodepths"))?;
+    let run = own.run.as_ref().or(common.run.as_ref()).ok_or_else(|| missing("run"))?;
+    if *run.get_ref() == NanoSpan::ZERO {
+        return Err(place.value(run.span(), "run", "is no time: write at least 1ms".into()));
+    }
+    if iodepths.get_ref().contains(&0) {
+        return Err(place.value(iodepths.span(), "iodepths", "has 0: a run needs at least 1".into()));
+    }
+    Ok(LoadPlan {
+        workloads: each(workloads, |name| workload(place, name))?,
+        iodepths: iodepths.get_ref().clone(),
+        ramp: own.ramp.or(common.ramp).ok_or_else(|| missing("ramp"))?,
+        run: *run.get_ref(),
+    })
+}
+
+fn workload(place: Place<'_>, name: &Spanned<String>) -> Result<Workload, StudyFileError> {
+    builtin_workload(name.get_ref()).map_err(|lookup| {
+        let (file, line) = (place.file.to_owned(), place.line(name.span()));
+        StudyFileError::UnknownWorkload { file, line, lookup }
+    })
+}
+
+/// The file being read, for messages.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Place<'_> {
+    /// The line, from 1, on which `span` starts.
+    fn line(self, span: Range<usize>) -> usize {
+        self.text[..span.start].matches('\n').count() + 1
+    }
+
+    fn value(self, span: Range<usize>, key: &'static str, problem: String) -> StudyFileError {
+        StudyFileError::Value { file: self.file.to_owned(), line: self.line(span), key, problem }
+    }
+
+    fn level(self, level: &Spanned<String>, members: u16) -> Result<LevelVariant, StudyFileError> {
+        level
+            .get_ref()
+            .parse()
+            .map_err(|error: ParseLevelError| self.impossible(level, members, error.to_string()))
+    }
+
+    fn impossible(self, level: &Spanned<String>, members: u16, reason: String) -> StudyFileError {
+        StudyFileError::ImpossibleArray {
+            file: self.file.to_owned(),
+            line: self.line(level.span()),
+            level: level.get_ref().clone(),
+            members,
+            reason,
+        }
+    }
+}

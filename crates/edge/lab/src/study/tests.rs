@@ -1,0 +1,120 @@
+//! Study files: what they become, and every way in which they can be wrong.
+
+use super::*;
+use raidlab_workload::Metric;
+
+const FIRST_LOOK: &str = include_str!("../../../../../studies/first-look.toml");
+
+fn parse(text: &str) -> Result<Study, StudyFileError> {
+    Study::parse("mine.toml", text, &Catalog::builtin())
+}
+
+const HEAD: &str = "schema = 1\ntitle = 't'\nquestion = 'q'\nseed = 1\n\
+                    [load]\nworkloads = ['database']\niodepths = [1, 8]\nramp = '10ms'\nrun = '50ms'\n";
+const ARRAY: &str = "[[array]]\ndirectory = 'd'\nlevels = ['5', '0']\nmembers = 3\nmember-size = '8MiB'\n\
+                     strip-size = '64KiB'\nwrite-policies = ['write-through', 'write-back']\ndisk-cache = true\n";
+const SIMULATE: &str = "[[simulate]]\ncontroller = 'perc-h800'\ndrive = 'st3600057ss'\nlevels = ['6']\nmembers = 6\n\
+                        write-policies = ['write-back']\nregion = '8GB'\n";
+
+#[test]
+fn the_first_look_is_what_it_says() {
+    let study = parse(FIRST_LOOK).unwrap();
+    let (measure, array, simulate) = (&study.measures[0], &study.arrays[0], &study.simulations[0]);
+    for load in [&measure.load, &array.load, &simulate.load] {
+        let names: Vec<&str> = load.workloads.iter().map(raidlab_workload::Workload::name).collect();
+        assert_eq!(
+            names,
+            [
+                "storagebench-streaming",
+                "storagebench-restore",
+                "storagebench-database",
+                "storagebench-file-server"
+            ]
+        );
+        assert_eq!(load.iodepths, [1, 2, 4, 8, 16, 32, 64]);
+    }
+    let shapes = |configs: Vec<&raidlab_controller::ArrayConfig>| -> Vec<String> {
+        configs.iter().map(|config| format!("{} x{}", config.level, config.members)).collect()
+    };
+    let expected: Vec<String> =
+        ["0 x6", "0 x6", "1 x6", "1 x6", "5 x6", "5 x6", "6 x6", "6 x6", "10 x6", "10 x6"]
+            .map(String::from)
+            .into();
+    assert_eq!(shapes(array.arrays.iter().map(|array| &array.config).collect()), expected);
+    assert_eq!(shapes(simulate.arrays.iter().map(|array| &array.config).collect()), expected);
+    assert!(simulate.arrays.iter().all(|array| array.region == ByteCount(8_000_000_000)));
+    assert!(measure.direct);
+    assert_eq!(study.run_count(), 4 * 7 * (1 + 10 + 10));
+}
+
+#[test]
+fn sections_take_the_common_load_and_change_parts_of_it() {
+    let text = format!("{HEAD}{ARRAY}{SIMULATE}[simulate.load]\niodepths = [64]\nrun = '2s'\n");
+    let study = parse(&text).unwrap();
+    assert_eq!(study.arrays[0].load.iodepths, [1, 8]);
+    let load = &study.simulations[0].load;
+    assert_eq!(load.iodepths, [64]);
+    assert_eq!((load.run.as_secs_f64(), load.ramp.as_millis_f64()), (2.0, 10.0));
+    assert_eq!(load.workloads[0].metric, Metric::Iops);
+    assert_eq!(study.run_count(), 4 * 2 + 1);
+}
+
+#[test]
+fn a_software_array_states_its_usable_size() {
+    let study = parse(&format!("{HEAD}{ARRAY}")).unwrap();
+    let usable: Vec<u64> = study.arrays[0].arrays.iter().map(|array| array.usable.get() >> 20).collect();
+    assert_eq!(usable, [16, 16, 24, 24]);
+}
+
+/// What is put after the head, and what the message must hold.
+#[test]
+fn every_mistake_names_its_line_and_what_to_do() {
+    let rows: [(String, &[&str]); 14] = [
+        (ARRAY.replace("member-size", "member_size"), &["mine.toml:14", "'member_size'", "'member-size'"]),
+        (ARRAY.replace("'5', '0'", "'5', '7'"), &["mine.toml:12", "RAID 7", "'7' is not a RAID level"]),
+        (
+            ARRAY.replace("members = 3", "members = 2"),
+            &["mine.toml:12", "RAID 5 over 2 members cannot be", "3 or more"],
+        ),
+        (ARRAY.replace("'5', '0'", "'6'"), &["mine.toml:12", "RAID 6 over 3 members cannot be", "4 or more"]),
+        (ARRAY.replace("8MiB", "8Mib"), &["mine.toml:14", "'Mib'"]),
+        (ARRAY.replace("write-back", "writeback"), &["mine.toml:16", "'writeback'", "'write-back'"]),
+        (format!("{ARRAY}region = '1TB'\n"), &["mine.toml:18", "region", "holds only 16 MiB"]),
+        (format!("{ARRAY}region = '4KiB'\n"), &["mine.toml:18", "smaller than one request"]),
+        (SIMULATE.replace("st3600057ss", "st360057ss"), &["mine.toml:12", "st360057ss", "'st3600057ss'"]),
+        (SIMULATE.replace("perc-h800", "perc-h700"), &["mine.toml:11", "perc-h700", "'perc-h800'"]),
+        (
+            format!("{ARRAY}[array.load]\nworkloads = ['databse']\n"),
+            &["mine.toml:19", "'databse'", "storagebench-database"],
+        ),
+        (format!("{ARRAY}[array.load]\niodepths = [0]\n"), &["mine.toml:19", "iodepths", "at least 1"]),
+        (format!("{ARRAY}[array.load]\nrun = '0s'\n"), &["mine.toml:19", "run", "at least 1ms"]),
+        (String::new(), &["mine.toml", "at least one run"]),
+    ];
+    for (text, expected) in rows {
+        let error = parse(&format!("{HEAD}{text}")).map(|_| ()).unwrap_err().to_string();
+        for part in expected {
+            assert!(error.contains(part), "'{part}' is not in '{error}', for\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_load_that_nobody_gives_is_missed() {
+    let text =
+        format!("schema = 1\ntitle = 't'\nquestion = 'q'\nseed = 1\n{ARRAY}[array.load]\nramp = '1s'\n");
+    let error = parse(&text).unwrap_err().to_string();
+    assert!(error.contains("mine.toml:5: workloads is missing"), "{error}");
+}
+
+#[test]
+fn a_large_drive_does_not_fit_a_small_place() {
+    let error = parse(&format!("{HEAD}{SIMULATE}enclosure = 'md1220'\n")).unwrap_err().to_string();
+    assert!(error.contains("mine.toml:12: drive") && error.contains("2.5 inch"), "{error}");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let error = Study::read(Path::new("no/such.toml"), &Catalog::builtin()).unwrap_err();
+    assert!(error.to_string().starts_with("no/such.toml cannot be read"), "{error}");
+}

@@ -1,0 +1,70 @@
+//! The three worlds that a run can take place in, each behind one narrow door. All return the one
+//! [`raidlab_workload::RunResult`], with every setting that was in effect.
+//!
+//! | module | target | clock |
+//! |---|---|---|
+//! | [`file`] | a test file, or storage as it is | wall |
+//! | [`array`] | a real array over member files | wall |
+//! | [`simulated`] | an array of modelled hardware | virtual |
+
+pub mod array;
+pub mod file;
+pub mod simulated;
+
+use crate::cache::{io_policy_name, read_policy_name};
+use crate::load::Load;
+use raidlab_controller::{ArrayConfig, CacheMemory, MemberCache};
+use raidlab_units::ByteCount;
+use raidlab_workload::{CostFacts, OpSummary, RunResult, World};
+use std::collections::BTreeMap;
+
+/// A result with everything that is known before the run.
+fn empty_result(world: World, target: String, load: &Load) -> RunResult {
+    RunResult {
+        world,
+        target,
+        array: None,
+        workload: load.workload.name().to_owned(),
+        metric: load.workload.metric,
+        iodepth: load.iodepth,
+        seed: load.seed,
+        window_ns: 0,
+        read: OpSummary::default(),
+        write: OpSummary::default(),
+        total: OpSummary::default(),
+        cost: CostFacts::default(),
+        settings: BTreeMap::new(),
+    }
+}
+
+/// Settings that every run has.
+fn load_settings(load: &Load, region: ByteCount) -> BTreeMap<String, String> {
+    let settings =
+        [("region", region.to_string()), ("ramp", load.ramp.to_string()), ("run", load.run.to_string())];
+    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Settings of an array's controller.
+fn array_settings(config: &ArrayConfig) -> Vec<(String, String)> {
+    let cache = &config.cache;
+    let memory = match cache.memory {
+        CacheMemory::Volatile => "volatile",
+        CacheMemory::BatteryBacked => "battery-backed",
+    };
+    let settings = [
+        ("block size", config.block_size.bytes().to_string()),
+        ("member size", config.member_size.to_string()),
+        ("disk cache", if config.member_cache == MemberCache::On { "on" } else { "off" }.to_owned()),
+        ("cache size", cache.size.to_string()),
+        ("cache block size", cache.block_size.to_string()),
+        ("cache memory", memory.to_owned()),
+        ("read policy", read_policy_name(cache.read_policy).to_owned()),
+        ("io policy", io_policy_name(cache.io_policy).to_owned()),
+        ("flush start", format!("{} %", cache.flush_start_pct)),
+        ("flush stop", format!("{} %", cache.flush_stop_pct)),
+        ("flush after", cache.flush_after.to_string()),
+        ("flush iodepth", cache.flush_iodepth.to_string()),
+        ("read-ahead", cache.read_ahead.to_string()),
+    ];
+    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,112 @@
+//! The simple engine: `pread` and `pwrite`, one request at a time. It works everywhere, and measures what a
+//! program without asynchronous I/O gets.
+
+use super::{Completion, Engine, FailureCause, NO_IO};
+use crate::error::LoadError;
+use crate::memory::IoMemory;
+use crate::target::Target;
+use raidlab_units::NanoSpan;
+use raidlab_workload::{DriverIo, IoOp};
+use rustix::io::{Errno, pread, pwrite};
+use std::fs::File;
+use std::time::Duration;
+
+const NAME: &str = "sync";
+
+/// One `pread` or `pwrite` at a time.
+#[derive(Debug)]
+pub struct SyncEngine<'a> {
+    /// None for the no-op target.
+    file: Option<&'a File>,
+    memory: IoMemory,
+    io: DriverIo,
+    waiting: bool,
+    short_transfers: u64,
+}
+
+impl<'a> SyncEngine<'a> {
+    /// Returns the engine for `target`.
+    ///
+    /// # Errors
+    /// [`LoadError::Iodepth`] for anything but one request in flight.
+    pub fn new(target: &'a Target, iodepth: u32, memory: IoMemory) -> Result<Self, LoadError> {
+        if iodepth != 1 {
+            return Err(LoadError::Iodepth { engine: NAME, iodepth_max: 1, iodepth });
+        }
+        Ok(Self { file: target.file(), memory, io: NO_IO, waiting: false, short_transfers: 0 })
+    }
+
+    /// Does the request, in as many parts as it takes.
+    fn transfer(&mut self) -> Option<FailureCause> {
+        let DriverIo { slot, op, offset_bytes, bytes } = self.io;
+        let file = self.file?;
+        let mut moved = 0;
+        while moved < bytes as usize {
+            let rest = &mut self.memory.buffer(op, slot, bytes)[moved..];
+            let offset = offset_bytes + moved as u64;
+            let result = match op {
+                IoOp::Read => pread(file, rest, offset),
+                IoOp::Write => pwrite(file, rest, offset),
+            };
+            match result {
+                Ok(0) => return Some(FailureCause::EndOfFile),
+                Ok(part) => moved += part,
+                Err(Errno::INTR | Errno::AGAIN) => continue,
+                Err(errno) => return Some(FailureCause::Errno(errno)),
+            }
+            self.short_transfers += u64::from(moved < bytes as usize);
+        }
+        None
+    }
+}
+
+impl Engine for SyncEngine<'_> {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn submit(&mut self, io: DriverIo) {
+        assert!(!self.waiting, "one request at a time");
+        if io.op == IoOp::Write {
+            self.memory.stamp(io.slot, io.bytes);
+        }
+        self.io = io;
+        self.waiting = true;
+    }
+
+    /// There is nothing to put under way: the request is done when it is waited for.
+    fn flush(&mut self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
+        if !self.waiting {
+            std::thread::sleep(Duration::from_nanos(at_most.get()));
+            return Ok(());
+        }
+        let failure = self.transfer();
+        self.waiting = false;
+        done.push(Completion { slot: self.io.slot, failure });
+        Ok(())
+    }
+
+    fn iodepth_max(&self) -> u32 {
+        1
+    }
+
+    fn in_flight(&self) -> u32 {
+        u32::from(self.waiting)
+    }
+
+    fn io(&self, _slot: u32) -> DriverIo {
+        self.io
+    }
+
+    fn short_transfers(&self) -> u64 {
+        self.short_transfers
+    }
+
+    fn notes(&self) -> &[String] {
+        &[]
+    }
+}

@@ -1,0 +1,74 @@
+//! What the test files share.
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+use raidlab_load::{LayOut, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, lay_out_file, run};
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{AccessLine, AccessSpec, DriverConfig};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+/// A folder on the file system of the build, which is on storage more often than the one for temporary files.
+pub fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+pub fn spec(bytes: u32, read_pct: u8, random_pct: u8) -> AccessSpec {
+    AccessSpec { name: "test".into(), lines: vec![AccessLine::plain(bytes, read_pct, random_pct)] }
+}
+
+pub fn config(target: &Target, iodepth: u32, run_ms: u64) -> DriverConfig {
+    DriverConfig {
+        region: target.size(),
+        block_bytes: target.block_bytes(),
+        iodepth,
+        seed: 42,
+        ramp: NanoSpan::ZERO,
+        run: NanoSpan::from_millis(run_ms),
+        start_offset: ByteCount::ZERO,
+        max_requests: None,
+    }
+}
+
+pub fn order(bytes: ByteCount) -> LayOut {
+    LayOut { bytes, seed: 7, destroy_data: None }
+}
+
+/// A test file of `mib`, in a folder that lives as long as the first value.
+pub fn test_file(mib: u64) -> (tempfile::TempDir, PathBuf) {
+    let folder = folder();
+    let path = folder.path().join("test file");
+    lay_out(&path, ByteCount::from_mib(mib)).unwrap();
+    (folder, path)
+}
+
+pub fn lay_out(path: &Path, bytes: ByteCount) -> Result<bool, LoadError> {
+    lay_out_file(path, &order(bytes), &AtomicBool::new(false), &mut |_| {}).map(|laid_out| laid_out.reused)
+}
+
+pub fn writable() -> TargetOptions {
+    TargetOptions { may_write: true, ..TargetOptions::default() }
+}
+
+pub fn named(path: &Path) -> TargetOptions {
+    TargetOptions { destroy_data: Some(path.display().to_string()), ..writable() }
+}
+
+pub fn run_quietly(
+    target: &Target,
+    spec: &AccessSpec,
+    config: &DriverConfig,
+    options: LoadOptions,
+) -> Result<LoadOutcome, LoadError> {
+    run(target, spec, config, options, &AtomicBool::new(false), &mut |_| {})
+}
+
+/// Runs a command; returns what it printed, or nothing when it failed or is not installed.
+pub fn command(line: &[&str]) -> Option<String> {
+    let output = Command::new(line[0]).args(&line[1..]).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -1,0 +1,284 @@
+//! Load on real files: what is measured, what is written, how a run ends.
+
+mod common;
+
+use common::{config, folder, named, run_quietly, spec, test_file, writable};
+use raidlab_load::{
+    Completion, Engine, EngineKind, FailureCause, LoadError, LoadOptions, Target, TargetKind, TargetOptions,
+    run, run_on_engine,
+};
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{AccessLine, AccessSpec, Driver, DriverConfig, DriverIo, IoOp};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const ENGINES: [EngineKind; 2] = [EngineKind::Uring, EngineKind::Sync];
+
+#[test]
+fn a_mix_is_measured() {
+    let (_folder, path) = test_file(4);
+    for (engine, iodepth, direct) in [
+        (EngineKind::Uring, 1, true),
+        (EngineKind::Uring, 16, true),
+        (EngineKind::Uring, 16, false),
+        (EngineKind::Sync, 1, true),
+        (EngineKind::Sync, 1, false),
+    ] {
+        let target = Target::open(&path, &TargetOptions { direct, ..writable() }).unwrap();
+        assert_eq!((target.size(), target.kind()), (ByteCount::from_mib(4), TargetKind::File));
+        let config = DriverConfig { ramp: NanoSpan::from_millis(20), ..config(&target, iodepth, 200) };
+        let outcome = run_quietly(&target, &spec(8192, 67, 100), &config, LoadOptions { engine }).unwrap();
+        let (read, write) = (&outcome.measurement.read, &outcome.measurement.write);
+        let case = format!("{engine:?} {iodepth} {direct} {outcome:?}");
+        assert!(read.requests > 10 && write.requests > 5, "{case}");
+        assert_eq!(read.bytes.get(), read.requests * 8192);
+        assert_eq!((read.errors, write.errors, outcome.first_failure), (0, 0, None), "{case}");
+        assert!(read.requests + write.requests <= outcome.issued.reads + outcome.issued.writes);
+        assert_eq!(outcome.iodepth_reached, iodepth, "{case}");
+        assert_eq!(outcome.measurement.window, NanoSpan::from_millis(200));
+        assert!(outcome.wall >= NanoSpan::from_millis(220), "{case}");
+        assert!(outcome.cpu_ns_per_io().unwrap() > 100.0, "{case}");
+        assert!(outcome.cost.thread_cpu <= outcome.wall, "{case}");
+        assert!(outcome.cost.process_cpu >= outcome.cost.thread_cpu, "{case}");
+        assert!(!outcome.cancelled);
+    }
+}
+
+#[test]
+fn writes_land_everywhere_and_nowhere_else_and_no_two_are_alike() {
+    for (engine, iodepth) in [(EngineKind::Uring, 7), (EngineKind::Sync, 1)] {
+        let (_folder, path) = test_file(2);
+        let before = std::fs::read(&path).unwrap();
+        let target = Target::open(&path, &writable()).unwrap();
+        let region = ByteCount::from_mib(1);
+        let config = DriverConfig { region, max_requests: Some(32), ..config(&target, iodepth, 60_000) };
+        let outcome = run_quietly(&target, &spec(32_768, 0, 0), &config, LoadOptions { engine }).unwrap();
+        assert_eq!(outcome.measurement.write.requests, 32);
+        let after = std::fs::read(&path).unwrap();
+        let in_region = region.get() as usize;
+        assert!(before[..in_region].chunks(4096).zip(after.chunks(4096)).all(|(old, new)| old != new));
+        assert_eq!(before[2 << 20..], after[2 << 20..], "the mark of the file stays");
+        // Requests that were in flight when the last one was counted may have gone on behind the region's end.
+        let blocks: BTreeSet<&[u8]> = after[..in_region].chunks(4096).collect();
+        assert_eq!(blocks.len(), in_region / 4096);
+        assert_eq!(before[in_region..], after[in_region..], "nothing is written outside the region");
+    }
+}
+
+#[test]
+fn a_stop_is_prompt_and_keeps_what_was_measured() {
+    let (_folder, path) = test_file(1);
+    for engine in ENGINES {
+        let target = Target::open(&path, &TargetOptions::default()).unwrap();
+        let cancel = AtomicBool::new(false);
+        let config = config(&target, 1, 3_600_000);
+        let mut calls = 0;
+        let mut stopped_at = None;
+        let outcome =
+            run(&target, &spec(4096, 100, 100), &config, LoadOptions { engine }, &cancel, &mut |seen| {
+                calls += 1;
+                assert!(seen.window.requests > 0 && seen.window.fraction < 0.01);
+                if calls == 2 {
+                    cancel.store(true, Ordering::Relaxed);
+                    stopped_at = Some((Instant::now(), seen.elapsed, seen.window.requests));
+                }
+            })
+            .unwrap();
+        let (at, elapsed, requests) = stopped_at.unwrap();
+        assert!(at.elapsed() < Duration::from_millis(500), "{engine:?}");
+        assert!(outcome.cancelled);
+        assert!(outcome.measurement.read.requests >= requests && requests > 0);
+        assert!(outcome.measurement.window >= elapsed);
+        assert!(outcome.measurement.window < elapsed + NanoSpan::from_millis(500));
+    }
+}
+
+#[test]
+fn a_stop_is_prompt_while_nothing_is_issued() {
+    let target = Target::no_op(ByteCount::from_mib(1));
+    let lines = vec![AccessLine { delay: NanoSpan::from_secs(600), ..AccessLine::plain(512, 100, 0) }];
+    let spec = AccessSpec { name: "slow".into(), lines };
+    for engine in ENGINES {
+        let cancel = AtomicBool::new(false);
+        let started = Instant::now();
+        let config = config(&target, 1, 3_600_000);
+        let outcome = run(&target, &spec, &config, LoadOptions { engine }, &cancel, &mut |_| {
+            cancel.store(true, Ordering::Relaxed);
+        })
+        .unwrap();
+        assert!(started.elapsed() < Duration::from_secs(2));
+        assert_eq!((outcome.cancelled, outcome.measurement.read.requests), (true, 1));
+        assert!(outcome.cost.thread_cpu < NanoSpan::from_millis(100), "waiting does not spin");
+    }
+}
+
+#[test]
+fn bursts_keep_their_distance() {
+    let target = Target::no_op(ByteCount::from_mib(1));
+    let lines =
+        vec![AccessLine { delay: NanoSpan::from_millis(10), burst: 3, ..AccessLine::plain(512, 100, 0) }];
+    let spec = AccessSpec { name: "bursts".into(), lines };
+    let outcome = run_quietly(&target, &spec, &config(&target, 4, 105), LoadOptions::default()).unwrap();
+    let requests = outcome.measurement.read.requests;
+    assert!((12..=33).contains(&requests), "at most 11 bursts of 3 in 105 ms: {requests}");
+}
+
+#[test]
+fn the_no_op_target_costs_little() {
+    let target = Target::no_op(ByteCount::from_gib(1));
+    let outcome =
+        run_quietly(&target, &spec(4096, 67, 100), &config(&target, 32, 100), LoadOptions::default())
+            .unwrap();
+    assert!(outcome.measurement.read.requests > 10_000, "{outcome:?}");
+    assert_eq!(outcome.iodepth_reached, 32);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let (_folder, path) = test_file(1);
+    let reading = Target::open(&path, &TargetOptions::default()).unwrap();
+    let writing = Target::open(&path, &writable()).unwrap();
+    let good = config(&reading, 1, 10);
+    let two = DriverConfig { iodepth: 2, ..good.clone() };
+    let large = DriverConfig { region: ByteCount::from_mib(2), ..good.clone() };
+    let odd = DriverConfig { block_bytes: 100, ..good.clone() };
+    let deep = DriverConfig { iodepth: 32_769, ..good.clone() };
+    let rows: [(&str, &Target, u8, &DriverConfig, EngineKind, &str); 6] = [
+        ("writes", &reading, 99, &good, EngineKind::Uring, "workload 'test' writes, but"),
+        ("region", &writing, 0, &large, EngineKind::Uring, "holds 1 MiB, less than the region of 2 MiB"),
+        ("blocks", &writing, 0, &odd, EngineKind::Uring, "not of 100: use its block size"),
+        (
+            "sync",
+            &writing,
+            0,
+            &two,
+            EngineKind::Sync,
+            "the sync engine keeps 1 to 1 requests in flight, not 2",
+        ),
+        ("depth", &writing, 0, &deep, EngineKind::Uring, "1 to 32768 requests in flight, not 32769"),
+        ("request", &writing, 0, &good, EngineKind::Uring, "is smaller than one request of 2097152 bytes"),
+    ];
+    for (name, target, read_pct, config, engine, expected) in rows {
+        let bytes = if name == "request" { 2 << 20 } else { 4096 };
+        let error =
+            run_quietly(target, &spec(bytes, read_pct, 0), config, LoadOptions { engine }).unwrap_err();
+        assert!(error.to_string().contains(expected), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_under_load_ends_the_run() {
+    for engine in ENGINES {
+        let folder = folder();
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![1; 8192]).unwrap();
+        let target =
+            Target::open(&path, &TargetOptions { direct: false, ..TargetOptions::default() }).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(6144).unwrap();
+        // The first request is short by 2048 bytes; going on with the rest finds the end.
+        let result =
+            run_quietly(&target, &spec(8192, 100, 0), &config(&target, 1, 1000), LoadOptions { engine });
+        match result {
+            Err(LoadError::Failing {
+                cause: FailureCause::EndOfFile, offset_bytes: 0, bytes: 8192, ..
+            }) => {}
+            other => panic!("{engine:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn no_space_under_a_sparse_file_is_said() {
+    let folder = folder();
+    let mount_point = folder.path().display().to_string();
+    let mounted = common::is_root()
+        && common::command(&["mount", "-t", "tmpfs", "-o", "size=1m", "none", &mount_point]).is_some();
+    if !mounted {
+        eprintln!("SKIPPED no_space_under_a_sparse_file_is_said: mounting a small tmpfs needs root");
+        return;
+    }
+    let path = folder.path().join("sparse");
+    std::fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
+    let results = ENGINES.map(|engine| {
+        let target = Target::open(&path, &TargetOptions { direct: false, ..named(&path) }).unwrap();
+        let result =
+            run_quietly(&target, &spec(65_536, 0, 0), &config(&target, 1, 5000), LoadOptions { engine });
+        (result, target)
+    });
+    let results = results.map(|(result, _)| result);
+    common::command(&["umount", &mount_point]);
+    for result in results {
+        let error = result.unwrap_err();
+        let is_no_space =
+            matches!(error, LoadError::Failing { cause: FailureCause::Errno(Errno::NOSPC), op: "write", .. });
+        assert!(is_no_space && error.to_string().contains("free some space"), "{error}");
+    }
+}
+
+/// An engine without storage: every `fail_every`-th request fails with `EIO`; it brings back one at a time,
+/// the latest first.
+struct FakeEngine {
+    ios: Vec<DriverIo>,
+    queue: Vec<u32>,
+    served: u32,
+    fail_every: u32,
+}
+
+impl Engine for FakeEngine {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+    fn submit(&mut self, io: DriverIo) {
+        self.ios[io.slot as usize] = io;
+        self.queue.push(io.slot);
+    }
+    fn flush(&mut self) -> Result<(), Errno> {
+        Ok(())
+    }
+    fn reap(&mut self, _at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
+        let Some(slot) = self.queue.pop() else { return Ok(()) };
+        self.served += 1;
+        let failure = self.served.is_multiple_of(self.fail_every).then_some(FailureCause::Errno(Errno::IO));
+        done.push(Completion { slot, failure });
+        Ok(())
+    }
+    fn iodepth_max(&self) -> u32 {
+        self.ios.len() as u32
+    }
+    fn in_flight(&self) -> u32 {
+        self.queue.len() as u32
+    }
+    fn io(&self, slot: u32) -> DriverIo {
+        self.ios[slot as usize]
+    }
+    fn short_transfers(&self) -> u64 {
+        0
+    }
+    fn notes(&self) -> &[String] {
+        &[]
+    }
+}
+
+#[test]
+fn failures_are_counted_and_a_long_row_of_them_ends_the_run() {
+    let target = Target::no_op(ByteCount::from_mib(1));
+    let no_io = DriverIo { slot: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0 };
+    let on_fake = |fail_every| {
+        let mut engine = FakeEngine { ios: vec![no_io; 8], queue: Vec::new(), served: 0, fail_every };
+        let config = DriverConfig { max_requests: Some(3000), ..config(&target, 8, 60_000) };
+        let driver = Driver::new(&spec(4096, 100, 100), &config).unwrap();
+        run_on_engine(&mut engine, driver, Path::new("/fake"), &AtomicBool::new(false), &mut |_| {})
+    };
+    let outcome = on_fake(3).unwrap();
+    assert_eq!((outcome.measurement.read.requests, outcome.measurement.read.errors), (2000, 1000));
+    let failure = outcome.first_failure.unwrap();
+    assert_eq!((failure.bytes, failure.cause), (4096, FailureCause::Errno(Errno::IO)));
+    let error = on_fake(1).unwrap_err().to_string();
+    assert!(
+        error.contains("'/fake' failed, the last of 1000 in a row") && error.contains("kernel's log"),
+        "{error}"
+    );
+}
