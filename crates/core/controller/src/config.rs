@@ -59,6 +59,16 @@ pub enum MemberCache {
     On,
 }
 
+/// The order in which dirty granules are destaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlushOrder {
+    /// In sweeps by address, so that members see ascending writes.
+    Address,
+    /// In the order in which they became dirty.
+    Age,
+}
+
 /// The controller's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -83,7 +93,9 @@ pub struct CacheConfig {
     pub flush_after: NanoSpan,
     /// Stripes destaged at once.
     pub flush_iodepth: u32,
-    /// How far to read ahead of a sequential host.
+    /// Which of them first.
+    pub flush_order: FlushOrder,
+    /// How far to read ahead of a sequential host at most; it begins with the length of a request and doubles.
     pub read_ahead: ByteCount,
 }
 

@@ -1,7 +1,7 @@
 //! Destaging: dirty cache goes to the members, in sweeps over the volume, a whole granule at a time.
 //!
 //! A sweep lists the granules that are dirty when it begins and takes them in order of address, so that members see
-//! ascending writes and a parity stripe is written once for all that was gathered in it. Destaging runs while
+//! ascending writes, or of age, and a parity stripe is written once for all that was gathered in it. Destaging runs while
 //! - the dirty share rose above the start mark and has not fallen to the stop mark, or
 //! - a cached write waits for a place, a host flush waits, or a block has been dirty for longer than `flush_after`, or
 //! - the cache may not hold dirty data at all, because the battery is not good.
@@ -10,7 +10,7 @@
 
 use crate::api::{Action, BufferRef, HostError, IoClass, Notice, TimerId};
 use crate::cache::SlotState;
-use crate::config::MemberCache;
+use crate::config::{FlushOrder, MemberCache};
 use crate::controller::Controller;
 use crate::request::{Request, Rows};
 use crate::stripe_op::{OpKind, Piece, StripeOp};
@@ -120,7 +120,10 @@ impl Controller {
             }
             next = self.cache.next_dirty(slot);
         }
-        sweep.sort_unstable();
+        if self.config.cache.flush_order == FlushOrder::Address {
+            sweep.sort_unstable();
+        }
+        // In order of age a granule may come more than once; the later times find it clean.
         sweep.dedup();
         self.destage.sweep = sweep;
         self.destage.at = 0;

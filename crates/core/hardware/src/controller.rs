@@ -68,6 +68,8 @@ pub struct CacheDefaults {
     pub flush_after: NanoSpan,
     /// Stripes destaged at once.
     pub flush_iodepth: u32,
+    /// Whether they are destaged in order of address, not of age.
+    pub flush_by_address: bool,
     /// Length of a read-ahead.
     pub read_ahead: ByteCount,
     /// Whether a battery keeps it over a power loss.
@@ -171,6 +173,7 @@ impl CacheDefaults {
             flush_stop_pct: section.figure("flush_stop_pct")?,
             flush_after: section.figure("flush_after")?,
             flush_iodepth: section.figure("flush_iodepth")?,
+            flush_by_address: section.flag("flush_by_address")?,
             read_ahead: section.figure("read_ahead")?,
             battery_backed: section.flag("battery_backed")?,
         };

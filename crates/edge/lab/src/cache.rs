@@ -1,6 +1,6 @@
 //! Cache settings that a file or a command line may leave out, and what then holds.
 
-use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, ReadPolicy, WritePolicy};
+use raidlab_controller::{CacheConfig, CacheMemory, FlushOrder, IoPolicy, ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,7 @@ pub const SOFTWARE_CACHE: CacheConfig = CacheConfig {
     flush_stop_pct: 25,
     flush_after: NanoSpan::from_millis(1_000),
     flush_iodepth: 16,
+    flush_order: FlushOrder::Address,
     read_ahead: ByteCount::from_mib(1),
 };
 
@@ -47,6 +48,8 @@ pub struct CacheSettings {
     pub flush_after: Option<NanoSpan>,
     /// Stripes destaged at once.
     pub flush_iodepth: Option<u32>,
+    /// Which of them first.
+    pub flush_order: Option<FlushOrder>,
     /// How far to read ahead of a sequential host.
     pub read_ahead: Option<ByteCount>,
 }
@@ -65,6 +68,7 @@ impl CacheSettings {
             flush_stop_pct: self.flush_stop_pct.unwrap_or(base.flush_stop_pct),
             flush_after: self.flush_after.unwrap_or(base.flush_after),
             flush_iodepth: self.flush_iodepth.unwrap_or(base.flush_iodepth),
+            flush_order: self.flush_order.unwrap_or(base.flush_order),
             read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
         }
     }
