@@ -37,7 +37,7 @@ pub use cache::{
 };
 pub use environment::{DeviceFacts, Environment, FilesystemFacts};
 pub use load::{Load, LoadPlan};
-pub use papers::{Method, Paper, PaperError, paper_ids};
+pub use papers::{Method, MetricCorrection, Paper, PaperError, paper_ids};
 pub use predict::{
     FittedFigure, PredictError, PredictOptions, PredictTask, PredictedConfiguration, PredictedRow,
     Prediction, predict,

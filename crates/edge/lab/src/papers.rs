@@ -3,7 +3,7 @@
 //! Each lies in `papers/<id>/`: `study.toml` says how, `published.csv` holds the figures. Both are built in, so
 //! that `reproduce` works anywhere.
 
-use crate::published::{PublishedError, PublishedRow, parse_published};
+use crate::published::{PublishedError, PublishedMetric, PublishedRow, parse_published};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::{self, TomlFileError, nearest};
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,21 @@ pub struct Method {
     pub seed: u64,
     /// Ids of the rows that the catalogue's fitted figures were fitted to: their errors prove nothing.
     pub fitted_rows: Vec<String>,
+    /// Places whose figures count something else than their column says.
+    #[serde(default)]
+    pub corrections: Vec<MetricCorrection>,
+}
+
+/// What the figures of one place really count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct MetricCorrection {
+    /// The place, as the figures name it.
+    pub place: String,
+    /// What its figures count.
+    pub metric: PublishedMetric,
+    /// How that is known.
+    pub reason: String,
 }
 
 /// A publication.
@@ -112,10 +127,13 @@ impl Paper {
         let files = files
             .ok_or_else(|| PaperError::Unknown { id: id.to_owned(), nearest: nearest(id, paper_ids()) })?;
         let file = |name: &str| format!("papers/{id}/{name}");
-        Ok(Self {
-            method: toml_file::parse(&file("study.toml"), files.study, SCHEMA)?,
-            rows: parse_published(&file("published.csv"), files.published)?,
-        })
+        let method: Method = toml_file::parse(&file("study.toml"), files.study, SCHEMA)?;
+        let mut rows = parse_published(&file("published.csv"), files.published)?;
+        for row in &mut rows {
+            let correction = method.corrections.iter().find(|correction| correction.place == row.place);
+            row.metric = correction.map_or(row.metric, |correction| correction.metric);
+        }
+        Ok(Self { method, rows })
     }
 
     /// The places (tables) its figures stand in, in the order of the file.
@@ -156,6 +174,11 @@ mod tests {
             let has = |fitted: &&String| paper.rows.iter().any(|row| row.id == **fitted);
             let strays: Vec<_> = paper.method.fitted_rows.iter().filter(|fitted| !has(fitted)).collect();
             assert!(strays.is_empty(), "{id} names fitted rows that it lacks: {strays:?}");
+            for correction in &paper.method.corrections {
+                let mut rows = paper.rows.iter().filter(|row| row.place == correction.place).peekable();
+                assert!(rows.peek().is_some(), "{id} corrects a place that it lacks: {correction:?}");
+                assert!(rows.all(|row| row.metric == correction.metric), "{correction:?} is not applied");
+            }
         }
     }
 

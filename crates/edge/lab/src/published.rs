@@ -6,7 +6,7 @@
 
 use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
 use raidlab_units::ByteCount;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ const OPTIONAL_COLUMNS: [&str; 10] = [
 ];
 
 /// What a published figure counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PublishedMetric {
     /// Requests per second.

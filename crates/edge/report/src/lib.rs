@@ -14,6 +14,11 @@
 //! Figures for people have three significant digits, those for programs have all of them. Names of targets, workloads
 //! and settings may come from anywhere: the HTML escapes them, the terminal gets no control character from them.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::format_push_string,
+    clippy::format_collect,
+    reason = "text is put together piece by piece everywhere here, once per report; what it costs is nothing beside how it reads"
+)]
 
 pub mod csv;
 mod figures;
@@ -21,6 +26,11 @@ pub mod html;
 pub mod json;
 mod matrix;
 pub mod terminal;
+#[cfg(test)]
+extern crate self as raidlab_report;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod testdata;
 
 use raidlab_advisor::{Comparison, Verdict};
 use raidlab_workload::RunResult;

@@ -184,7 +184,7 @@ impl<'a> Matrix<'a> {
         let is_shared =
             |prefix: &&str| self.profiles.iter().all(|profile| profile.workload.starts_with(*prefix));
         let prefixes = first.workload.match_indices('-').map(|(at, _)| &first.workload[..=at]);
-        prefixes.filter(is_shared).last().unwrap_or("")
+        prefixes.rev().find(is_shared).unwrap_or("")
     }
 
     /// What a reader must know that the runs themselves tell: failed requests and cells without a run.
@@ -361,4 +361,134 @@ fn leading_number(level: &str) -> u32 {
 /// What follows the last slash, or everything.
 fn file_name(target: &str) -> &str {
     target.rsplit('/').find(|part| !part.is_empty()).unwrap_or(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Matrix;
+    use crate::figures::Column;
+    use crate::testdata::study_runs;
+    use raidlab_workload::{RunResult, World};
+
+    fn names(matrix: &Matrix) -> Vec<String> {
+        (0..matrix.configurations.len()).map(|index| matrix.full_name(index)).collect()
+    }
+
+    fn sides(matrix: &Matrix) -> Vec<String> {
+        matrix.sides.iter().map(super::Side::full_name).collect()
+    }
+
+    /// Gives the simulated runs of `level` a change.
+    fn with_simulated(level: &str, change: fn(&mut RunResult)) -> Vec<RunResult> {
+        let mut runs = study_runs();
+        let is_meant = |run: &&mut RunResult| {
+            run.world == World::Simulated && run.array.as_ref().is_some_and(|array| array.level == level)
+        };
+        runs.iter_mut().filter(is_meant).for_each(change);
+        runs
+    }
+
+    #[test]
+    fn rows_are_sorted_by_level_and_policy_whatever_the_order_of_the_runs() {
+        let expected = [
+            "no RAID",
+            "RAID 0, write-through",
+            "RAID 0, write-back",
+            "RAID 1, write-through",
+            "RAID 1, write-back",
+            "RAID 5, write-through",
+            "RAID 5, write-back",
+            "RAID 6, write-through",
+            "RAID 6, write-back",
+            "RAID 10, write-through",
+            "RAID 10, write-back",
+        ];
+        let mut runs = study_runs();
+        assert_eq!(names(&Matrix::of(&runs, None)), expected);
+        runs.reverse();
+        let reversed = Matrix::of(&runs, None);
+        assert_eq!(names(&reversed), expected);
+        assert_eq!(sides(&reversed), ["measured: raidlab, file", "simulated: perc-h800, ST3600057SS"]);
+    }
+
+    #[test]
+    fn other_hardware_is_another_side_and_other_members_another_row() {
+        let drives = with_simulated("10", |run| {
+            if let Some(array) = &mut run.array {
+                array.member_kind = "LB150".to_owned();
+            }
+        });
+        let matrix = Matrix::of(&drives, None);
+        assert_eq!(sides(&matrix)[1..], ["simulated: perc-h800, ST3600057SS", "simulated: perc-h800, LB150"]);
+        let members = with_simulated("10", |run| {
+            if let Some(array) = &mut run.array {
+                array.members = 12;
+            }
+        });
+        let matrix = Matrix::of(&members, None);
+        assert_eq!(names(&matrix)[9..11], ["RAID 10 x6, write-through", "RAID 10 x12, write-through"]);
+    }
+
+    #[test]
+    fn storage_without_an_array_is_named_by_its_file_when_there_are_several() {
+        let mut runs = study_runs();
+        let mut other = runs[0].clone();
+        other.target = "/mnt/fast/other.dat".to_owned();
+        runs.push(other);
+        assert_eq!(names(&Matrix::of(&runs, None))[..2], ["other.dat", "first-look.dat"]);
+    }
+
+    #[test]
+    fn the_iodepth_shown_is_the_highest_that_most_cells_have() {
+        let mut runs = study_runs();
+        assert_eq!(Matrix::of(&runs, None).iodepth, 64);
+        assert_eq!(Matrix::of(&runs, Some(8)).iodepth, 8);
+        runs.retain(|run| run.iodepth < 32 || run.world == World::Simulated);
+        assert_eq!(Matrix::of(&runs, None).iodepth, 16);
+        assert_eq!(Matrix::of(&[], None).iodepth, 1);
+    }
+
+    #[test]
+    fn of_several_runs_of_a_cell_the_last_counts() {
+        let mut runs = study_runs();
+        let mut again = runs[0].clone();
+        again.seed = 43;
+        runs.push(again);
+        let matrix = Matrix::of(&runs, Some(runs[0].iodepth));
+        assert_eq!(matrix.shown(0, 0, 0).map(|run| run.seed), Some(43));
+    }
+
+    #[test]
+    fn the_best_is_an_array_and_better_than_another() {
+        let runs = study_runs();
+        let matrix = Matrix::of(&runs, None);
+        let best = |profile: usize, column: Column| -> Vec<String> {
+            let is_best = |index: &usize| {
+                matrix.shown(profile, *index, 0).is_some_and(|run| matrix.is_best(profile, 0, column, run))
+            };
+            (0..matrix.configurations.len()).filter(is_best).map(|index| matrix.full_name(index)).collect()
+        };
+        assert_eq!(best(0, Column::MbPerS), [""; 0], "all arrays read alike");
+        // Storage without an array is faster than any array here, and still not the best array.
+        assert_eq!(best(2, Column::Iops), ["RAID 0, write-back"]);
+        assert_eq!(best(2, Column::LatP99), ["RAID 0, write-back"]);
+    }
+
+    #[test]
+    fn the_common_prefix_ends_at_a_hyphen() {
+        for (workloads, prefix) in [
+            (&["storagebench-database", "storagebench-restore"][..], "storagebench-"),
+            (&["oltp-4k", "oltp-4m"], "oltp-"),
+            (&["data", "database"], ""),
+            (&["a-b", "c-d"], ""),
+            (&["only-one"], ""),
+        ] {
+            let mut runs = study_runs();
+            runs.truncate(workloads.len());
+            for (run, workload) in runs.iter_mut().zip(workloads) {
+                (*workload).clone_into(&mut run.workload);
+            }
+            assert_eq!(Matrix::of(&runs, None).common_prefix(), prefix, "{workloads:?}");
+        }
+    }
 }

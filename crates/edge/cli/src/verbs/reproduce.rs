@@ -7,8 +7,8 @@ use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
 use raidlab_hardware::Catalog;
 use raidlab_lab::{
-    Method, Paper, PaperError, PredictError, PredictOptions, PredictTask, Prediction, PublishedRow,
-    RunOptions, paper_ids, predict, read_published,
+    Method, MetricCorrection, Paper, PaperError, PredictError, PredictOptions, PredictTask, Prediction,
+    PublishedRow, RunOptions, paper_ids, predict, read_published,
 };
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::{Value, json};
@@ -205,7 +205,15 @@ fn as_text(figures: &Figures, prediction: &Prediction, output: &Output) -> Strin
     );
     let assumed = figures.method.iter().flat_map(|method| &method.assumed);
     let assumed: Vec<String> = assumed.map(|assumption| format!("  assumed: {assumption}\n")).collect();
-    head + &table + &how + &fit_text(prediction) + &assumed.concat()
+    let corrected = figures.method.iter().flat_map(|method| &method.corrections);
+    let corrected: Vec<String> = corrected
+        .filter(|correction| prediction.rows.iter().any(|row| row.place == correction.place))
+        .map(|correction| {
+            let MetricCorrection { place, metric, reason } = correction;
+            format!("  corrected: the figures of {place} count {}: {reason}\n", metric.name())
+        })
+        .collect();
+    head + &table + &how + &fit_text(prediction) + &assumed.concat() + &corrected.concat()
 }
 
 /// Which figures the model was fitted to, and how good it is on the others.

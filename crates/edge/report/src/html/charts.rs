@@ -89,13 +89,17 @@ impl<'a> Panel<'a> {
             })
             .collect();
         let depths = &self.matrix.iodepths;
-        let mut layout = self.layout("iodepth", column.heading());
+        let mut layout = Self::layout("iodepth", column.heading());
         layout["xaxis"]["type"] = json!("log");
         layout["xaxis"]["tickvals"] = json!(depths);
         layout["xaxis"]["ticktext"] = json!(depths.iter().map(u32::to_string).collect::<Vec<_>>());
         match column {
             Column::Iops | Column::MbPerS => layout["yaxis"]["rangemode"] = json!("tozero"),
-            Column::LatMean | Column::LatP99 => self.make_log(&mut layout["yaxis"], column),
+            Column::LatMean | Column::LatP99 => {
+                let lines =
+                    self.configurations().flat_map(|index| self.matrix.line(self.profile, index, self.side));
+                Self::make_log(&mut layout["yaxis"], lines.map(|run| column.value(run)));
+            }
         }
         let what = format!("Line chart: {} against iodepth {}", column.words(), range_text(depths));
         self.chart(id, data, layout, &format!("{what}. {}", self.extremes(column)))
@@ -128,11 +132,13 @@ impl<'a> Panel<'a> {
             })
             .collect();
         let ticks = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
-        let mut layout = self.layout("percentile of requests", "latency ms");
+        let mut layout = Self::layout("percentile of requests", "latency ms");
         layout["xaxis"]["tickvals"] = json!(ticks.map(nines));
         layout["xaxis"]["ticktext"] = json!(ticks.map(|pct| pct.to_string()));
-        layout["yaxis"]["type"] = json!("log");
-        layout["yaxis"]["dtick"] = json!(1);
+        let shown =
+            self.configurations().filter_map(|index| self.matrix.shown(self.profile, index, self.side));
+        let points = shown.flat_map(|run| &run.total.lat_curve).filter(|point| point.pct < 100.0);
+        Self::make_log(&mut layout["yaxis"], points.map(|point| ns_to_ms(point.lat_ns)));
         let what = format!("Line chart: latency in ms by percentile at iodepth {}", self.matrix.iodepth);
         self.chart(id, data, layout, &format!("{what}. {}", self.extremes(Column::LatP99)))
     }
@@ -145,12 +151,14 @@ impl<'a> Panel<'a> {
         data.extend(
             policies.iter().enumerate().filter_map(|(index, policy)| self.policy_bars(index, policy, column)),
         );
-        let mut layout = self.layout("", column.heading());
+        let mut layout = Self::layout(column.heading(), "");
+        layout["margin"]["r"] = json!(44);
         layout["barmode"] = json!("group");
-        layout["bargap"] = json!(0.25);
-        layout["bargroupgap"] = json!(0.06);
-        layout["xaxis"]["showgrid"] = json!(false);
-        layout["yaxis"]["rangemode"] = json!("tozero");
+        layout["bargap"] = json!(0.22);
+        layout["bargroupgap"] = json!(0.08);
+        layout["yaxis"]["showgrid"] = json!(false);
+        layout["yaxis"]["autorange"] = json!("reversed");
+        layout["xaxis"]["rangemode"] = json!("tozero");
         let what = format!("Bar chart: {} at iodepth {}", column.words(), self.matrix.iodepth);
         self.chart(id, data, layout, &format!("{what}. {}", self.extremes(column)))
     }
@@ -161,9 +169,9 @@ impl<'a> Panel<'a> {
         let name = escaped(&self.matrix.name(configuration).0);
         let value = column.value(run);
         Some(json!({
-            "type": "bar", "x": [name], "y": [value], "width": 0.36, "offset": -0.18,
+            "type": "bar", "orientation": "h", "x": [value], "y": [name], "width": 0.36, "offset": -0.18,
             "marker": { "color": "var(--ink-soft)" },
-            "text": [short_digits(value)], "textposition": "outside", "cliponaxis": false,
+            "text": [short_digits(value)], "textposition": "outside", "cliponaxis": false, "constraintext": "none",
             "hovertext": [hover(&name, value, column)], "hoverinfo": "text",
         }))
     }
@@ -181,9 +189,9 @@ impl<'a> Panel<'a> {
         };
         let hatch = ["", "/", "x", "."][policy_index % 4];
         let trace = json!({
-            "type": "bar",
-            "x": texts(&|index, _| escaped(&self.matrix.name(index).0)),
-            "y": bars.iter().map(|(_, value)| *value).collect::<Vec<_>>(),
+            "type": "bar", "orientation": "h",
+            "x": bars.iter().map(|(_, value)| *value).collect::<Vec<_>>(),
+            "y": texts(&|index, _| escaped(&self.matrix.name(index).0)),
             "marker": {
                 "color": texts(&|index, _| LineStyle::of(self.matrix, index).colour()),
                 "pattern": { "shape": hatch, "fillmode": "overlay", "fgcolor": "var(--panel)", "size": 7, "solidity": 0.35 },
@@ -210,7 +218,7 @@ impl<'a> Panel<'a> {
             "hovertext": points.iter().map(|point| point.2.as_str()).collect::<Vec<_>>(),
             "hoverinfo": "text",
             "line": { "color": style.colour(), "dash": style.dash(), "width": 2 },
-            "marker": { "color": style.colour(), "symbol": style.marker(), "size": 8, "line": { "width": 1.5 } },
+            "marker": { "color": style.colour(), "symbol": style.marker(), "size": 8, "line": { "width": 1.5, "color": style.colour() } },
         })
     }
 
@@ -250,7 +258,7 @@ impl<'a> Panel<'a> {
     }
 
     /// What all layouts have in common.
-    fn layout(self, x_title: &str, y_title: &str) -> Value {
+    fn layout(x_title: &str, y_title: &str) -> Value {
         let axis = |title: &str| {
             json!({
                 "title": { "text": title, "standoff": 8 }, "automargin": true, "fixedrange": true,
@@ -271,14 +279,14 @@ impl<'a> Panel<'a> {
         })
     }
 
-    /// Makes `axis` logarithmic, with ticks at 1, 2 and 5 where a tick per decade would be too few.
-    fn make_log(self, axis: &mut Value, column: Column) {
-        let lines = self.configurations().flat_map(|index| self.matrix.line(self.profile, index, self.side));
-        let values: Vec<f64> = lines.map(|run| column.value(run)).filter(|value| *value > 0.0).collect();
-        let (low, high) =
-            values.iter().fold((f64::MAX, 0.0_f64), |(low, high), v| (low.min(*v), high.max(*v)));
+    /// Makes `axis` logarithmic, with ticks that fit `values`.
+    fn make_log(axis: &mut Value, values: impl Iterator<Item = f64>) {
+        let positive = values.filter(|value| *value > 0.0);
+        let (low, high) = positive.fold((f64::MAX, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+        let ticks = log_ticks(low, high);
         axis["type"] = json!("log");
-        axis["dtick"] = if high / low > 50.0 { json!(1) } else { json!("D2") };
+        axis["ticktext"] = json!(ticks.iter().map(f64::to_string).collect::<Vec<_>>());
+        axis["tickvals"] = json!(ticks);
     }
 
     fn chart(self, id: String, data: Vec<Value>, layout: Value, what: &str) -> Option<Chart> {
@@ -298,6 +306,23 @@ fn nines(pct: f64) -> f64 {
     -(1.0 - pct / 100.0).log10()
 }
 
+/// Ticks of a logarithmic axis from `low` to `high`: 1, 2 and 5 of each power of ten, or the powers alone where that
+/// would be too many. None when there is nothing to show.
+fn log_ticks(low: f64, high: f64) -> Vec<f64> {
+    if low > high {
+        return Vec::new();
+    }
+    let steps: &[f64] = if high / low > 200.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+    (first..=last)
+        .flat_map(|power| {
+            steps
+                .iter()
+                .map(move |step| if power < 0 { step / 10f64.powi(-power) } else { step * 10f64.powi(power) })
+        })
+        .collect()
+}
+
 /// `1 to 64`, or the one value.
 fn range_text(depths: &[u32]) -> String {
     match depths {
@@ -309,7 +334,19 @@ fn range_text(depths: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::nines;
+    use super::{log_ticks, nines};
+
+    #[test]
+    fn log_ticks_enclose_the_values_and_are_few() {
+        assert_eq!(log_ticks(0.12, 3.0), [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
+        assert_eq!(log_ticks(0.004, 30.0), [0.001, 0.01, 0.1, 1.0, 10.0, 100.0]);
+        assert_eq!(log_ticks(f64::MAX, 0.0), [0.0; 0]);
+        for (low, high) in [(0.001, 0.0011), (0.7, 99.0), (3.0, 3.0), (1.0, 1e5)] {
+            let ticks = log_ticks(low, high);
+            assert!(ticks[0] <= low && ticks[ticks.len() - 1] >= high, "{low} to {high}: {ticks:?}");
+            assert!(ticks.len() <= 12, "{low} to {high}: {ticks:?}");
+        }
+    }
 
     #[test]
     fn each_nine_is_one_step() {

@@ -4,7 +4,6 @@
 use super::charts::LineStyle;
 use super::escaped;
 use crate::matrix::Matrix;
-use std::fmt::Write;
 
 /// The key: storage without an array, the levels, the write policies.
 pub(super) fn of(matrix: &Matrix, profile: usize) -> String {
@@ -65,9 +64,8 @@ fn policy_sample(policy: usize) -> String {
 }
 
 fn sample(colour: &str, dash: &str, marker: &str) -> String {
-    let mut svg = format!(
-        r#"<svg width="28" height="12" aria-hidden="true" style="color:{colour}" fill="currentColor" stroke="currentColor" stroke-width="0">"#
-    );
-    let _ = write!(svg, r#"<path d="M0 6h28" stroke-width="2" stroke-dasharray="{dash}"/>{marker}</svg>"#);
-    svg
+    let style =
+        format!(r#"style="color:{colour}" fill="currentColor" stroke="currentColor" stroke-width="0""#);
+    let line = format!(r#"<path d="M0 6h28" stroke-width="2" stroke-dasharray="{dash}"/>"#);
+    format!(r#"<svg width="28" height="12" aria-hidden="true" {style}>{line}{marker}</svg>"#)
 }

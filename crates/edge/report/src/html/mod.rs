@@ -101,7 +101,10 @@ fn recommendations(verdicts: &[Verdict]) -> String {
 /// The recommendations for one profile, measured and simulated.
 fn card(verdicts: &[Verdict]) -> String {
     let choices: String = verdicts.iter().map(choice).collect();
-    format!(r#"<article class="card"><h3>{}</h3>{choices}</article>"#, escaped(&verdicts[0].workload))
+    format!(
+        r#"<article class="card"><h3>{}</h3><div class="choices">{choices}</div></article>"#,
+        escaped(&verdicts[0].workload)
+    )
 }
 
 /// One recommendation with its figures and its reason.
@@ -110,10 +113,33 @@ fn choice(verdict: &Verdict) -> String {
     let figures = verdict.recommended.as_ref().map_or_else(String::new, choice_figures);
     let label = verdict.recommended.as_ref().map_or("nothing", |choice| &choice.label);
     format!(
-        r#"<div class="choice"><p class="side">{side}</p><h4>{}</h4>{figures}<p class="reason">{}</p></div>"#,
+        r#"<div class="choice"><p class="side">{side}</p><h4>{}</h4>{figures}{}</div>"#,
         escaped(label),
-        escaped(&verdict.reason)
+        reason(&verdict.reason)
     )
+}
+
+/// A reason: its first sentence, which is the finding, and what speaks for it as a list.
+fn reason(text: &str) -> String {
+    let mut sentences = sentences(text).into_iter().map(escaped);
+    let finding = sentences.next().unwrap_or_default();
+    let grounds: String = sentences.map(|sentence| format!("<li>{sentence}</li>")).collect();
+    let grounds = if grounds.is_empty() { grounds } else { format!("<ul>{grounds}</ul>") };
+    format!(r#"<div class="reason"><p>{finding}</p>{grounds}</div>"#)
+}
+
+/// The sentences of `text`: one ends at a full stop that a space and a capital letter follow.
+fn sentences(text: &str) -> Vec<&str> {
+    let mut sentences = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices(". ") {
+        if text[at + 2..].starts_with(char::is_uppercase) {
+            sentences.push(&text[start..=at]);
+            start = at + 2;
+        }
+    }
+    sentences.push(&text[start..]);
+    sentences
 }
 
 fn choice_figures(choice: &Choice) -> String {

@@ -5,7 +5,6 @@ use crate::figures::{Column, capacity, survives, three_digits};
 use crate::matrix::{CellKey, Matrix};
 use raidlab_advisor::Comparison;
 use raidlab_workload::RunResult;
-use std::fmt::Write;
 
 /// The table of the study: a group of rows per profile, a group of columns per side.
 pub(super) fn summary(matrix: &Matrix) -> String {
@@ -15,18 +14,13 @@ pub(super) fn summary(matrix: &Matrix) -> String {
          case, and in the best where that differs.",
         matrix.iodepth
     );
-    let mut groups = r#"<tr><th colspan="3" class="first"></th>"#.to_owned();
-    let mut names = ["Array", "Write policy", "Survives"]
-        .iter()
-        .enumerate()
-        .map(|(index, name)| {
-            format!(r#"<th scope="col" class="name{}">{name}</th>"#, if index == 0 { " first" } else { "" })
-        })
-        .collect::<String>();
+    let mut groups = r#"<tr><th colspan="2" class="first"></th>"#.to_owned();
+    let mut names =
+        r#"<th scope="col" class="name first">Configuration</th><th scope="col">survives</th>"#.to_owned();
     for side in &matrix.sides {
         let colspan = 1 + Column::ALL.len();
         let name = escaped(&side.full_name());
-        let _ = write!(groups, r#"<th scope="colgroup" colspan="{colspan}" class="group start">{name}</th>"#);
+        groups += &format!(r#"<th scope="colgroup" colspan="{colspan}" class="group start">{name}</th>"#);
         names += r#"<th scope="col" class="start">usable</th>"#;
         names.extend(Column::ALL.map(|column| format!(r#"<th scope="col">{}</th>"#, column.heading())));
     }
@@ -37,27 +31,24 @@ pub(super) fn summary(matrix: &Matrix) -> String {
 /// The rows of one profile.
 fn profile_rows(matrix: &Matrix, profile: usize) -> String {
     let names = matrix.profiles[profile];
-    let columns = 3 + matrix.sides.len() * (1 + Column::ALL.len());
+    let columns = 2 + matrix.sides.len() * (1 + Column::ALL.len());
     let mut rows = format!(
         r#"<tbody><tr><th scope="rowgroup" colspan="{columns}" class="section"><span>{} <small>judged by {}</small></span></th></tr>"#,
         escaped(names.workload),
         Column::judging(names.metric).unit()
     );
     for configuration in with_runs(matrix, profile) {
-        let (name, policy) = matrix.name(configuration);
+        let name = name(matrix, configuration);
         let survived = matrix.any_facts(configuration).map_or("–".to_owned(), |facts| survives(facts, "–"));
         let class = if matrix.configurations[configuration].is_array() { "array" } else { "bare" };
-        let _ = write!(
-            rows,
-            r#"<tr class="{class}"><th scope="row" class="name first">{}</th><td class="text">{}</td><td class="text">{survived}</td>"#,
-            escaped(&name),
-            escaped(policy.unwrap_or("–"))
+        rows += &format!(
+            r#"<tr class="{class}"><th scope="row" class="name first">{name}</th><td>{survived}</td>"#
         );
         for side in 0..matrix.sides.len() {
             let usable = matrix
                 .facts(configuration, side)
                 .map_or("–".to_owned(), |facts| capacity(facts.usable_bytes));
-            let _ = write!(rows, r#"<td class="start">{usable}</td>"#);
+            rows += &format!(r#"<td class="start">{usable}</td>"#);
             let run = matrix.shown(profile, configuration, side);
             rows.extend(Column::ALL.map(|column| summary_cell(matrix, profile, side, column, run)));
         }
@@ -105,20 +96,20 @@ pub(super) fn every_depth(matrix: &Matrix, profile: usize) -> String {
     for side in &matrix.sides {
         for (index, column) in Column::ALL.iter().enumerate() {
             let class = if index == 0 { r#" class="start""# } else { "" };
-            let _ = write!(head, r#"<th scope="col"{class}>{}<br>{}</th>"#, side.name(), column.heading());
+            head += &format!(r#"<th scope="col"{class}>{}<br>{}</th>"#, side.name(), column.heading());
         }
     }
     let mut rows = String::new();
     for configuration in with_runs(matrix, profile) {
-        let name = escaped(&matrix.full_name(configuration));
+        let name = name(matrix, configuration);
         for iodepth in &matrix.iodepths {
-            let _ = write!(rows, r#"<tr><th scope="row" class="name first">{name}</th><td>{iodepth}</td>"#);
+            rows += &format!(r#"<tr><th scope="row" class="name first">{name}</th><td>{iodepth}</td>"#);
             for side in 0..matrix.sides.len() {
                 let run = matrix.run(CellKey { profile, configuration, side, iodepth: *iodepth });
                 for (index, column) in Column::ALL.iter().enumerate() {
                     let class = if index == 0 { r#" class="start""# } else { "" };
                     let digits = run.map_or("–".to_owned(), |run| escaped_digits(column.value(run)));
-                    let _ = write!(rows, "<td{class}>{digits}</td>");
+                    rows += &format!("<td{class}>{digits}</td>");
                 }
             }
             rows += "</tr>";
@@ -132,8 +123,7 @@ pub(super) fn every_depth(matrix: &Matrix, profile: usize) -> String {
 pub(super) fn comparison(comparison: &Comparison) -> String {
     let mut rows = String::new();
     for row in &comparison.rows {
-        let _ = write!(
-            rows,
+        rows += &format!(
             r#"<tr><th scope="row" class="name first">{}</th><td class="text">{}</td><td>{}</td><td>{}</td><td>{:+.1}</td></tr>"#,
             escaped(&row.id),
             escaped(&row.metric),
@@ -161,9 +151,19 @@ fn with_runs(matrix: &Matrix, profile: usize) -> Vec<usize> {
     (0..matrix.configurations.len()).filter(has_run).collect()
 }
 
+/// The name of a configuration; where the line is short it breaks before the write policy, not within.
+fn name(matrix: &Matrix, configuration: usize) -> String {
+    match matrix.name(configuration) {
+        (name, Some(policy)) => {
+            format!(r#"{}, <span class="whole">{}</span>"#, escaped(&name), escaped(policy))
+        }
+        (name, None) => escaped(&name),
+    }
+}
+
 /// A table in a box that scrolls sideways, and can be scrolled with the keyboard.
 fn scrolling(label: &str, caption: &str, content: &str) -> String {
     format!(
-        r#"<div class="scroll" role="region" aria-label="{label}" tabindex="0"><table><caption>{caption}</caption>{content}</table></div>"#
+        r#"<div class="scroll" role="region" aria-label="{label}" tabindex="0"><table><caption><span>{caption}</span></caption>{content}</table></div>"#
     )
 }

@@ -1,8 +1,12 @@
+//! Fixtures that all tests share.
+//!
 //! A made-up study that looks like a real one: six members at five levels with two write policies, measured and
 //! simulated, four profiles, seven depths. The figures come from plain saturation curves, so they are the same always.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use raidlab_advisor::{Choice, Verdict};
+use raidlab_report::StudyReport;
 use raidlab_units::{ByteCount, BytesPerSec, Iops};
 use raidlab_workload::{ArrayFacts, CURVE_PCT, CostFacts, LatencyPoint, Metric, OpSummary, RunResult, World};
 use std::collections::BTreeMap;
@@ -15,6 +19,64 @@ pub(crate) const PROFILES: [(&str, Metric, u64, f64); 4] = [
     ("storagebench-file-server", Metric::Iops, 65_536, 0.33),
 ];
 pub(crate) const IODEPTHS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// A study over `runs` and `verdicts`, with something of everything.
+pub(crate) fn report<'a>(runs: &'a [RunResult], verdicts: &'a [Verdict]) -> StudyReport<'a> {
+    StudyReport {
+        title: "First look",
+        question: "Which RAID level and write policy serve streaming, restore, database and file-server loads best?",
+        method: vec![
+            "Four profiles at iodepths 1 to 64.".to_owned(),
+            "Simulated arrays run in virtual time.".to_owned(),
+        ],
+        setup: vec![("processors".to_owned(), "2".to_owned()), ("filesystem".to_owned(), "ext4".to_owned())],
+        runs,
+        verdicts,
+        warnings: vec!["This study was stopped.".to_owned()],
+        notes: vec!["RAID 1 over 6 members is a mirror of 6.".to_owned()],
+        published: None,
+        iodepth: None,
+    }
+}
+
+/// What the advisor might say of the database profile, measured and simulated, in words of this file.
+pub(crate) fn database_verdicts(runs: &[RunResult]) -> Vec<Verdict> {
+    [World::Array, World::Simulated].map(|world| database_verdict(runs, world)).to_vec()
+}
+
+fn database_verdict(runs: &[RunResult], world: World) -> Verdict {
+    let is_choice =
+        |run: &&RunResult| run.world == world && run.workload == PROFILES[2].0 && run.iodepth == 16;
+    let of_level = |run: &&RunResult| run.configuration_label() == "RAID 10 write-back";
+    let run = runs.iter().filter(is_choice).find(of_level).expect("the study has RAID 10");
+    let choice = Choice {
+        label: run.configuration_label(),
+        array: run.array.clone().expect("it is an array"),
+        iodepth: 16,
+        keeps_limit: true,
+        metric_value: run.metric_value(),
+        iops: run.total.iops,
+        bytes_per_sec: run.total.bytes_per_sec,
+        lat_ns_mean: run.total.lat_ns_mean,
+        lat_ns_p99: run.total.lat_ns_p99,
+        errors: 0,
+        write_share: 0.33,
+        request_bytes_mean: 8192.0,
+        member_ios_per_host_io: run.cost.member_ios_per_host_io(),
+    };
+    Verdict {
+        workload: run.workload.clone(),
+        world,
+        metric: run.metric,
+        lat_ns_mean_limit: 20_000_000,
+        recommended: Some(choice),
+        runner_up: None,
+        fastest_without_redundancy: None,
+        reason: "It is the fastest at 3.5 ms. Mirrors write twice. Without redundancy it would be faster."
+            .to_owned(),
+        alternatives: Vec::new(),
+    }
+}
 
 /// Level, data members of six, failures survived always and at best, member I/Os per write.
 const LEVELS: [(&str, u64, u16, u16, f64); 5] = [
