@@ -10,7 +10,7 @@ use crate::request::{CopySet, Fragment, FragmentWalk, Request, Rows};
 use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
 use raidlab_raid::{StripUnit, UnitPlace};
-use raidlab_units::BlockCount;
+use raidlab_units::{BlockCount, Lba};
 
 /// How many waiting fragments one operation gathers at most.
 const GATHER_LIMIT: usize = 256;
@@ -64,7 +64,7 @@ impl Controller {
         if request.pending > 0 {
             return;
         }
-        let through = matches!(request.op, HostOp::Write { .. }) && request.placed == 0;
+        let through = request.through;
         let (lba, blocks, error) = (request.lba, request.blocks, request.error);
         request.active = false;
         if through {
@@ -236,7 +236,10 @@ impl Controller {
 
     fn begin_write(&mut self, tag: u32, fua: bool) {
         let Request { lba, blocks, .. } = self.requests[tag as usize];
-        if self.writes_back() {
+        if let Some(lba) = self.first_unstorable(tag) {
+            // Nothing is taken into the cache that could only be lost there.
+            self.requests[tag as usize].error = Some(HostError::ArrayFailed { lba });
+        } else if self.writes_back() {
             self.begin_cached_write(tag, fua && !self.cache_survives_power_loss());
         } else if !self.stalled.is_empty() || self.holds_dirty(lba, blocks) {
             // Older data of these blocks is on its way to the members, or older writes wait until no write goes
@@ -245,8 +248,23 @@ impl Controller {
         } else {
             self.forget_cached(lba, blocks);
             self.through_in_flight += 1;
+            self.requests[tag as usize].through = true;
             self.write_through(tag, fua);
         }
+    }
+
+    /// The first block of a write that the members left can't hold.
+    fn first_unstorable(&self, tag: u32) -> Option<Lba> {
+        if !self.members.any_missing() {
+            return None;
+        }
+        let mut walk = self.walk(tag);
+        while let Some(fragment) = walk.next(&*self.layout) {
+            if !self.can_store(fragment.stripe, fragment.strip) {
+                return Some(self.fragment_lba(&fragment));
+            }
+        }
+        None
     }
 
     fn write_through(&mut self, tag: u32, fua: bool) {

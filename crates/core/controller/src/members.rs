@@ -14,12 +14,13 @@ struct Member {
 #[derive(Debug)]
 pub(crate) struct Members {
     members: Vec<Member>,
+    missing_count: u16,
 }
 
 impl Members {
     pub(crate) fn new(count: u16) -> Self {
         let member = Member { present: true, in_flight: 0, position: MemberLba::ZERO };
-        Self { members: vec![member; usize::from(count)] }
+        Self { members: vec![member; usize::from(count)], missing_count: 0 }
     }
 
     #[inline]
@@ -29,7 +30,15 @@ impl Members {
 
     /// Takes a member out; returns false if it was out already.
     pub(crate) fn remove(&mut self, member: MemberIndex) -> bool {
-        core::mem::replace(&mut self.members[member.index()].present, false)
+        let was_present = core::mem::replace(&mut self.members[member.index()].present, false);
+        self.missing_count += u16::from(was_present);
+        was_present
+    }
+
+    /// True if a member is missing.
+    #[inline]
+    pub(crate) const fn any_missing(&self) -> bool {
+        self.missing_count > 0
     }
 
     /// The members that are present.

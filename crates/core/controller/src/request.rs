@@ -17,6 +17,8 @@ pub(crate) struct Request {
     pub(crate) error: Option<HostError>,
     /// Blocks of a cached write that have a place in the cache.
     pub(crate) placed: u64,
+    /// A write that does not go through the cache.
+    pub(crate) through: bool,
     /// A cached write that is acknowledged only when the members have it.
     pub(crate) durable: bool,
 }
@@ -30,6 +32,7 @@ impl Request {
         pending: 0,
         error: None,
         placed: 0,
+        through: false,
         durable: false,
     };
 }

@@ -346,18 +346,19 @@ impl Controller {
     /// True when every piece can be read back from what is left of the array.
     fn op_is_stored(&self, id: u32) -> bool {
         let op = &self.ops[id];
+        op.pieces.iter().all(|piece| self.can_store(op.stripe, piece.strip))
+    }
+
+    /// True when enough members are left to hold what is written to a strip.
+    pub(crate) fn can_store(&self, stripe: StripeIndex, strip: u16) -> bool {
+        let is_missing = |unit| !self.members.is_present(self.layout.place(stripe, unit).member);
         if self.parities() > 0 {
-            let missing = (0..self.unit_count() as u16)
-                .filter(|&unit| !self.members.is_present(self.unit_place(op.stripe, unit).member))
-                .count();
-            return missing <= self.parities();
+            let units = 0..self.unit_count() as u16;
+            let missing =
+                units.filter(|&unit| !self.members.is_present(self.unit_place(stripe, unit).member));
+            return missing.count() <= self.parities();
         }
-        op.pieces.iter().all(|piece| {
-            (0..self.copies()).any(|copy| {
-                let unit = StripUnit::Data { strip: piece.strip, copy };
-                self.members.is_present(self.layout.place(op.stripe, unit).member)
-            })
-        })
+        (0..self.copies()).any(|copy| !is_missing(StripUnit::Data { strip, copy }))
     }
 
     fn finish_op(&mut self, id: u32, succeeded: bool) {

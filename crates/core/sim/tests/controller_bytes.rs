@@ -162,10 +162,14 @@ fn unreadable_blocks_on_a_degraded_array_are_made_up_from_redundancy() {
 /// refused, not made up.
 #[test]
 fn a_failed_array_refuses_and_never_lies() {
+    fail_arrays(400..404, 400);
+}
+
+fn fail_arrays(seeds: core::ops::Range<u64>, requests: u64) {
     for case in LEVELS {
-        for seed in 400..404 {
-            let more = LevelCase { losses: (case.losses + 1).min(case.members - 1), ..case };
-            run(more, seed, 400, Trouble::Losses);
+        let more = LevelCase { losses: (case.losses + 1).min(case.members - 1), ..case };
+        for seed in seeds.clone() {
+            run(more, seed, requests, Trouble::Losses);
         }
     }
 }
@@ -178,4 +182,10 @@ fn long_soak() {
     sweep(2_000..2_100, 2_000, Trouble::Losses);
     sweep(3_000..3_100, 2_000, Trouble::BadBlocks);
     sweep(4_000..4_100, 2_000, Trouble::Both);
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test -p raidlab-sim --release -- --ignored"]
+fn long_soak_of_failed_arrays() {
+    fail_arrays(5_000..5_050, 2_000);
 }

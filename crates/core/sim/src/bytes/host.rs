@@ -118,7 +118,7 @@ impl ByteWorld {
         let buffer = &self.memories.host[host.request.tag.0 as usize];
         for (index, content) in buffer.chunks_exact(block_bytes).enumerate() {
             let lba = Lba(host.request.lba.0 + index as u64);
-            if self.volume.is_undefined(lba) {
+            if self.volume.is_undefined(lba, host.started) {
                 continue;
             }
             let held = self.volume.check(lba, content, host.started);
@@ -137,7 +137,9 @@ impl ByteWorld {
         check: impl Fn(Lba, &[u8]) -> Result<(), BlockFault>,
     ) -> Result<(), Box<Violation>> {
         let block_bytes = self.config.block_size.bytes() as usize;
-        for lba in (first.0..first.0 + blocks.0).map(Lba).filter(|lba| !self.volume.is_undefined(*lba)) {
+        for lba in
+            (first.0..first.0 + blocks.0).map(Lba).filter(|lba| !self.volume.is_undefined(*lba, host.started))
+        {
             let (stripe, strip, block) = self.layout.locate(lba);
             for copy in 0..self.layout.shape().copies {
                 let place = self.layout.place(stripe, StripUnit::Data { strip, copy });

@@ -36,8 +36,8 @@ struct Version {
 #[derive(Debug)]
 pub(crate) struct VolumeHistory {
     blocks: Vec<Vec<Version>>,
-    /// Blocks that hold nothing in particular: a write to them failed, or the array lost them.
-    undefined: Vec<bool>,
+    /// Since when each block holds something in particular; `None` after a write to it failed or the array lost it.
+    defined_since: Vec<Option<Stamp>>,
 }
 
 /// Why what a block holds is wrong.
@@ -65,7 +65,7 @@ impl VolumeHistory {
             Version { write: WriteNumber(0), started: Stamp(0), ended: Some(Stamp(0)), superseded: None };
         Self {
             blocks: vec![vec![first]; volume_blocks.0 as usize],
-            undefined: vec![false; volume_blocks.0 as usize],
+            defined_since: vec![Some(Stamp(0)); volume_blocks.0 as usize],
         }
     }
 
@@ -84,7 +84,8 @@ impl VolumeHistory {
         let ended = ended.expect("a write in flight is never forgotten");
         ended.ended = Some(now);
         let started = ended.started;
-        self.undefined[lba.0 as usize] = !succeeded;
+        let defined_since = &mut self.defined_since[lba.0 as usize];
+        *defined_since = if succeeded { Some(defined_since.unwrap_or(now)) } else { None };
         if succeeded {
             supersede(versions, now, |version| version.ended.is_some_and(|at| at < started));
         }
@@ -92,12 +93,13 @@ impl VolumeHistory {
 
     /// Notes that the array said it lost `lba`.
     pub(crate) fn lose(&mut self, lba: Lba) {
-        self.undefined[lba.0 as usize] = true;
+        self.defined_since[lba.0 as usize] = None;
     }
 
-    /// True if a write to `lba` failed, or it was lost, and it was not written since.
-    pub(crate) fn is_undefined(&self, lba: Lba) -> bool {
-        self.undefined[lba.0 as usize]
+    /// True if a request begun at `started` may find anything at all in `lba`: a write to it had failed, or it was
+    /// lost, and no write had succeeded since.
+    pub(crate) fn is_undefined(&self, lba: Lba, started: Stamp) -> bool {
+        self.defined_since[lba.0 as usize].is_none_or(|at| at > started)
     }
 
     /// Checks that `content` is what a read of `lba` begun at `started` may return.
@@ -136,7 +138,7 @@ impl VolumeHistory {
 
     /// Notes that a read begun at `started` returned `held`: with no write in flight meanwhile, that settles it.
     pub(crate) fn settle(&mut self, lba: Lba, held: WriteNumber, started: Stamp) {
-        let undefined = self.undefined[lba.0 as usize];
+        let undefined = self.is_undefined(lba, started);
         let versions = &mut self.blocks[lba.0 as usize];
         let quiet = versions.iter().all(|version| version.ended.is_some_and(|ended| ended < started));
         if quiet && !undefined {
@@ -146,7 +148,7 @@ impl VolumeHistory {
 
     /// The only version that `lba` may hold from now on, or `None` if there are several or it is undefined.
     pub(crate) fn settled(&self, lba: Lba) -> Option<WriteNumber> {
-        if self.is_undefined(lba) {
+        if self.defined_since[lba.0 as usize].is_none() {
             return None;
         }
         let mut possible = self.blocks[lba.0 as usize].iter().filter(|version| version.superseded.is_none());
