@@ -31,8 +31,8 @@ pub(crate) struct Destage {
     sweep: Vec<u64>,
     /// Next of them.
     at: usize,
-    /// Operations under way.
-    active: u32,
+    /// Member writes of the operations under way.
+    active_writes: u32,
     /// Granules that a request waits for.
     pub(crate) urgent: VecDeque<u64>,
     /// The dirty share is on its way from the start mark down to the stop mark.
@@ -50,7 +50,7 @@ impl Controller {
             return;
         }
         self.watch_marks();
-        while self.destage.active < self.config.cache.flush_iodepth {
+        while self.destage.active_writes < self.config.cache.flush_iodepth {
             let urgent = self.next_urgent();
             let Some(key) = urgent.or_else(|| if self.wants_destage() { self.next_in_sweep() } else { None })
             else {
@@ -162,7 +162,8 @@ impl Controller {
             slot = next;
         }
         self.granules.obtain(key).first_dirty = kept;
-        self.destage.active += 1;
+        self.ops[id].writes = self.writes_of_pieces(id);
+        self.destage.active_writes += self.ops[id].writes;
         self.launch_op(id);
     }
 
@@ -189,7 +190,7 @@ impl Controller {
         if op.slots.is_empty() {
             return;
         }
-        self.destage.active -= 1;
+        self.destage.active_writes -= op.writes;
         for slot in op.slots.drain(..) {
             if result.is_err() {
                 self.lose_slot(slot);

@@ -30,6 +30,7 @@ fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConfig {
             flush_after: NanoSpan::from_secs(1),
             flush_iodepth: 4,
             flush_order: raidlab_controller::FlushOrder::Address,
+            gather_through: true,
             read_ahead: ByteCount::from_kib(256),
         },
         staging_size: ByteCount::from_mib(4),

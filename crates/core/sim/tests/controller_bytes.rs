@@ -70,6 +70,7 @@ fn tiny_array(case: LevelCase, random: &mut Rng) -> ArrayConfig {
             flush_after: pick(random, &[NanoSpan::from_millis(1), NanoSpan::from_secs(1)]),
             flush_iodepth: pick(random, &[1, 2, 8]),
             flush_order: pick(random, &[FlushOrder::Address, FlushOrder::Age]),
+            gather_through: pick(random, &[true, false]),
             read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),
         },
         staging_size: ByteCount(strip_bytes * u64::from(case.members) * pick(random, &[2, 4])),

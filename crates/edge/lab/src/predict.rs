@@ -218,9 +218,10 @@ fn assemble(
 ) -> Prediction {
     let predicted = |row: &PublishedRow, configuration: usize| {
         let total = &results[configuration].total;
-        let figure = match row.metric {
+        let figure = match row.counts {
             PublishedMetric::Iops => total.iops.0,
             PublishedMetric::MbPerS => total.bytes_per_sec.mb_per_s(),
+            PublishedMetric::MibPerS => total.bytes_per_sec.mib_per_s(),
         };
         let comparison = ComparisonRow::of(row.id.clone(), row.metric.name().to_owned(), row.value, figure);
         PredictedRow {
