@@ -33,6 +33,8 @@ pub struct Method {
     pub strip_size: ByteCount,
     /// Virtual time before the measured window.
     pub ramp: NanoSpan,
+    /// The same for write-through, which has no cache to fill.
+    pub ramp_write_through: NanoSpan,
     /// Length of the measured window in virtual time.
     pub run: NanoSpan,
     /// Seed of everything random.

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Length of a strip, where it is not as the paper or the controller has it
     #[arg(long, value_name = "SIZE")]
     strip_size: Option<ByteCount>,
-    /// Virtual time before each measured window [default: the paper's, or 100s]
+    /// Virtual time before each measured window [default: the paper's, or 300s, and 5s for write-through]
     #[arg(long, value_name = "TIME")]
     ramp: Option<NanoSpan>,
     /// Length of each measured window in virtual time [default: the paper's, or 20s]
@@ -52,7 +52,8 @@ pub(crate) struct Args {
 /// Settings of files that come without a method.
 const FILE_OPTIONS: PredictOptions = PredictOptions {
     strip_size: None,
-    ramp: NanoSpan::from_secs(100),
+    ramp: NanoSpan::from_secs(300),
+    ramp_write_through: NanoSpan::from_secs(5),
     run: NanoSpan::from_secs(20),
     seed: 1,
 };
@@ -155,6 +156,7 @@ fn load(args: &Args) -> Result<Figures, Failure> {
     let options = &mut figures.options;
     options.strip_size = args.strip_size.or(options.strip_size);
     options.ramp = args.ramp.unwrap_or(options.ramp);
+    options.ramp_write_through = args.ramp.unwrap_or(options.ramp_write_through);
     options.run = args.run.unwrap_or(options.run);
     options.seed = args.seed.unwrap_or(options.seed);
     Ok(figures)
@@ -206,10 +208,11 @@ fn as_text(figures: &Figures, prediction: &Prediction, output: &Output) -> Strin
     });
     let table = raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
     let how = format!(
-        "\nPredicted by {} simulations of {} after a ramp of {} each, seed {}.\n",
+        "\nPredicted by {} simulations of {} after a ramp of {} (write-through: {}), seed {}.\n",
         prediction.configurations.len(),
         figures.options.run,
         figures.options.ramp,
+        figures.options.ramp_write_through,
         figures.options.seed
     );
     let assumed = figures.method.iter().flat_map(|method| &method.assumed);
