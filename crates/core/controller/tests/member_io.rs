@@ -85,11 +85,11 @@ impl InstantWorld {
 
 #[test]
 fn member_ios_per_host_request() {
+    /// Level, members, failed members, request, first block, blocks, member reads, member writes.
+    type Row = (&'static str, u16, &'static [u16], HostOp, u64, u64, u32, u32);
     const WRITE: HostOp = HostOp::Write { fua: false };
     const READ: HostOp = HostOp::Read;
     let full = |strips: u64| strips * STRIP_BLOCKS;
-    // level, members, failed members, request, first block, blocks, member reads, member writes
-    type Row = (&'static str, u16, &'static [u16], HostOp, u64, u64, u32, u32);
     let rows: &[Row] = &[
         ("0", 6, &[], READ, 0, 2, 1, 0),
         ("0", 6, &[], WRITE, 0, 2, 0, 1),
