@@ -203,9 +203,15 @@ fn adaptive_read_ahead_starts_after_two_sequential_reads() {
     let mut world = InstantWorld::new(&adaptive);
     assert_eq!(world.run(HostOp::Read, 100, 4), (1, 0), "the first access");
     assert_eq!(world.run(HostOp::Read, 500, 4), (1, 0), "a random one");
-    let (reads, _) = world.run(HostOp::Read, 504, 4);
-    assert!(reads > 1, "the second in sequence reads ahead");
-    assert_eq!(world.run(HostOp::Read, 508, 4), (0, 0), "the third is served by it");
+    assert_eq!(world.run(HostOp::Read, 504, 4), (2, 0), "the second in sequence reads ahead as much again");
+    let hits = |world: &InstantWorld| world.controller.counters().cache_hit_blocks;
+    assert_eq!(hits(&world), 0);
+    assert_eq!(
+        world.run(HostOp::Read, 508, 4),
+        (1, 0),
+        "the third finds its blocks and reads ahead twice as much"
+    );
+    assert_eq!(hits(&world), 4);
 }
 
 #[test]
