@@ -3,8 +3,8 @@
 //!
 //! | module | target | clock |
 //! |---|---|---|
-//! | [`file`] | a test file, or storage as it is | wall |
-//! | [`array`] | a real array over member files | wall |
+//! | [`mod@file`] | a test file, or storage as it is | wall |
+//! | [`mod@array`] | a real array over member files | wall |
 //! | [`simulated`] | an array of modelled hardware | virtual |
 
 pub mod array;

@@ -139,6 +139,7 @@ fn controller_costs_come_from_its_file() {
     let h800 = catalog.controller("perc-h800").expect("there");
     let command = h800.member_command_cost(HostOpKind::Read, ByteCount::from_kib(8));
     assert_eq!(command, h800.member_command.read);
-    let copy = h800.memory_cost(MemoryWork::Copy, ByteCount(2_000_000), ByteCount(2_000_000));
+    // 8.8 GB/s of bytes read plus bytes written.
+    let copy = h800.memory_cost(MemoryWork::Copy, ByteCount(4_400_000), ByteCount(4_400_000));
     assert_eq!(copy, h800.copy.per_task + NanoSpan::from_millis(1));
 }

@@ -1,6 +1,7 @@
 //! The real array: the same answers as the plain world, redundancy that holds on the files, and faults.
 
 mod common;
+mod worlds;
 
 use common::{BLOCK, PlainWorld, Random};
 use raidlab_array::{ArrayError, ArrayWorld, Members, ScriptHost, ScriptOp, ScriptResult};

@@ -3,9 +3,7 @@
 //!
 //! Not verified: anything that depends on timing. Requests come one at a time, so that both worlds see one order.
 
-mod common;
-
-use common::{BLOCK, Random};
+use super::common::{self, BLOCK, Random};
 use raidlab_array::{ArrayWorld, ScriptHost, ScriptOp};
 use raidlab_controller::{ArrayConfig, Counters, HostOp, MemberCache, WritePolicy};
 use raidlab_raid::StripUnit;
