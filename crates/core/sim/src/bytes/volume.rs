@@ -148,9 +148,7 @@ impl VolumeHistory {
 
     /// The only version that `lba` may hold from now on, or `None` if there are several or it is undefined.
     pub(crate) fn settled(&self, lba: Lba) -> Option<WriteNumber> {
-        if self.defined_since[lba.0 as usize].is_none() {
-            return None;
-        }
+        self.defined_since[lba.0 as usize]?;
         let mut possible = self.blocks[lba.0 as usize].iter().filter(|version| version.superseded.is_none());
         possible.next().filter(|_| possible.next().is_none()).map(|version| version.write)
     }
