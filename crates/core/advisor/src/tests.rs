@@ -90,6 +90,7 @@ fn label(choice: Option<&Choice>) -> &str {
 const WT: &str = "write-through";
 const WB: &str = "write-back";
 
+/// Length: a table of cases.
 #[test]
 fn the_choice_follows_limit_metric_and_price() {
     let table: [Judged; 9] = [

@@ -59,6 +59,16 @@ pub enum MemberCache {
     On,
 }
 
+/// The order in which dirty granules are destaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlushOrder {
+    /// In sweeps by address, so that members see ascending writes.
+    Address,
+    /// In the order in which they became dirty.
+    Age,
+}
+
 /// The controller's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -81,9 +91,13 @@ pub struct CacheConfig {
     pub flush_stop_pct: u8,
     /// Dirty blocks are destaged after this time even below the start mark.
     pub flush_after: NanoSpan,
-    /// Stripes destaged at once.
+    /// Member writes of destages at once; a stripe is begun while fewer are under way.
     pub flush_iodepth: u32,
-    /// How far to read ahead of a sequential host.
+    /// Which of them first.
+    pub flush_order: FlushOrder,
+    /// Whether writes through that wait for the same stripe are gathered into one change of its parity.
+    pub gather_through: bool,
+    /// How far to read ahead of a sequential host at most; it begins with the length of a request and doubles.
     pub read_ahead: ByteCount,
 }
 
@@ -154,7 +168,7 @@ pub enum ConfigError {
         stop_pct: u8,
     },
     /// Nothing would ever be destaged.
-    #[error("flush-iodepth is 0: at least one stripe must be destaged at a time")]
+    #[error("flush-iodepth is 0: at least one member write must be allowed at a time")]
     FlushDepth,
     /// Write-back or a cached read policy without a cache.
     #[error("{what} needs a cache of at least {needed}, and the cache is {given}")]

@@ -1,7 +1,7 @@
 //! Destaging: dirty cache goes to the members, in sweeps over the volume, a whole granule at a time.
 //!
 //! A sweep lists the granules that are dirty when it begins and takes them in order of address, so that members see
-//! ascending writes and a parity stripe is written once for all that was gathered in it. Destaging runs while
+//! ascending writes, or of age, and a parity stripe is written once for all that was gathered in it. Destaging runs while
 //! - the dirty share rose above the start mark and has not fallen to the stop mark, or
 //! - a cached write waits for a place, a host flush waits, or a block has been dirty for longer than `flush_after`, or
 //! - the cache may not hold dirty data at all, because the battery is not good.
@@ -10,7 +10,7 @@
 
 use crate::api::{Action, BufferRef, HostError, IoClass, Notice, TimerId};
 use crate::cache::SlotState;
-use crate::config::MemberCache;
+use crate::config::{FlushOrder, MemberCache};
 use crate::controller::Controller;
 use crate::request::{Request, Rows};
 use crate::stripe_op::{OpKind, Piece, StripeOp};
@@ -31,8 +31,8 @@ pub(crate) struct Destage {
     sweep: Vec<u64>,
     /// Next of them.
     at: usize,
-    /// Operations under way.
-    active: u32,
+    /// Member writes of the operations under way.
+    active_writes: u32,
     /// Granules that a request waits for.
     pub(crate) urgent: VecDeque<u64>,
     /// The dirty share is on its way from the start mark down to the stop mark.
@@ -50,7 +50,7 @@ impl Controller {
             return;
         }
         self.watch_marks();
-        while self.destage.active < self.config.cache.flush_iodepth {
+        while self.destage.active_writes < self.config.cache.flush_iodepth {
             let urgent = self.next_urgent();
             let Some(key) = urgent.or_else(|| if self.wants_destage() { self.next_in_sweep() } else { None })
             else {
@@ -120,7 +120,10 @@ impl Controller {
             }
             next = self.cache.next_dirty(slot);
         }
-        sweep.sort_unstable();
+        if self.config.cache.flush_order == FlushOrder::Address {
+            sweep.sort_unstable();
+        }
+        // In order of age a granule may come more than once; the later times find it clean.
         sweep.dedup();
         self.destage.sweep = sweep;
         self.destage.at = 0;
@@ -159,7 +162,8 @@ impl Controller {
             slot = next;
         }
         self.granules.obtain(key).first_dirty = kept;
-        self.destage.active += 1;
+        self.ops[id].writes = self.writes_of_pieces(id);
+        self.destage.active_writes += self.ops[id].writes;
         self.launch_op(id);
     }
 
@@ -186,7 +190,7 @@ impl Controller {
         if op.slots.is_empty() {
             return;
         }
-        self.destage.active -= 1;
+        self.destage.active_writes -= op.writes;
         for slot in op.slots.drain(..) {
             if result.is_err() {
                 self.lose_slot(slot);

@@ -168,14 +168,19 @@ impl Controller {
             ReadPolicy::ReadAhead => 1,
             ReadPolicy::Adaptive => 2,
         };
-        let distance = self.config.cache.read_ahead.0 / self.block_bytes();
+        let most = self.config.cache.read_ahead.0 / self.block_bytes();
         let end = lba.0 + blocks.0;
         let volume_end = self.volume_blocks().0;
         let stream = self.streams.note(lba.0, end);
+        if stream.run < wanted_run {
+            return;
+        }
+        // A host that goes on earns more each time; two accesses in sequence by chance cost little.
+        let distance = blocks.0.saturating_mul(1 << (stream.run - wanted_run).min(32)).min(most);
         let from = stream.ahead_to.max(end);
         let to = (end + distance).min(volume_end);
         // Half the distance at a time, so that read-ahead comes in large reads and not in crumbs.
-        if stream.run < wanted_run || from >= to || (from - end) * 2 > distance {
+        if from >= to || (from - end) * 2 > distance {
             return;
         }
         stream.ahead_to = to;

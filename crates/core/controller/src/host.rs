@@ -341,7 +341,7 @@ impl Controller {
     }
 
     /// Writes a fragment and those that wait behind it, up to the first that overlaps: the order of overlapping
-    /// writes is theirs.
+    /// writes is theirs. A controller that does not gather takes only those of the same request.
     fn launch_gathered(&mut self, key: u64, first: Fragment) {
         let op = self.new_op(key, first.stripe, OpKind::Write, IoClass::Host);
         let mut next = Some(first);
@@ -353,7 +353,9 @@ impl Controller {
             let overlaps = |piece: &Piece| {
                 piece.strip == waiter.fragment.strip && piece.rows.overlaps(waiter.fragment.rows)
             };
-            if waiter.kind == WaitKind::Write && pieces.len() < GATHER_LIMIT && !pieces.iter().any(overlaps) {
+            let gathers = self.config.cache.gather_through || waiter.fragment.request == first.request;
+            let fits = pieces.len() < GATHER_LIMIT && !pieces.iter().any(overlaps);
+            if waiter.kind == WaitKind::Write && gathers && fits {
                 self.granules.pop_waiter(key);
                 next = Some(waiter.fragment);
             }

@@ -32,7 +32,7 @@ mod table;
 
 pub use api::*;
 pub use config::{
-    ArrayConfig, CacheConfig, CacheMemory, ConfigError, IoPolicy, MemberCache, MemoryNeeds, ReadPolicy,
-    WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, ConfigError, FlushOrder, IoPolicy, MemberCache, MemoryNeeds,
+    ReadPolicy, WritePolicy,
 };
 pub use controller::{BatteryState, Controller, Counters};

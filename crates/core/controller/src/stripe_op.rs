@@ -68,6 +68,8 @@ pub(crate) struct StripeOp {
     pub(crate) told: Vec<u32>,
     /// Cache slots being destaged.
     pub(crate) slots: Vec<u32>,
+    /// Member writes that a destage counts for.
+    pub(crate) writes: u32,
     pub(crate) plan: Plan,
     pub(crate) hull: Rows,
     /// Data strips, then parity strips.
@@ -302,6 +304,17 @@ impl Controller {
             }
         }
         self.op_write_done(id);
+    }
+
+    /// Member writes that the pieces take when all members are present, parity among them.
+    pub(crate) fn writes_of_pieces(&mut self, id: u32) -> u32 {
+        self.ops[id].pieces.sort_unstable_by_key(|piece| (piece.strip, piece.rows.first));
+        let (mut runs, mut first) = (0, 0);
+        while first < self.ops[id].pieces.len() {
+            first += self.run_of_pieces(id, first).0;
+            runs += 1;
+        }
+        runs * u32::from(self.copies()) + self.parities() as u32
     }
 
     fn op_write(

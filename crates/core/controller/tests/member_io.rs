@@ -29,6 +29,8 @@ fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConfig {
             flush_stop_pct: 80,
             flush_after: NanoSpan::from_secs(1),
             flush_iodepth: 4,
+            flush_order: raidlab_controller::FlushOrder::Address,
+            gather_through: true,
             read_ahead: ByteCount::from_kib(256),
         },
         staging_size: ByteCount::from_mib(4),
@@ -83,11 +85,11 @@ impl InstantWorld {
 
 #[test]
 fn member_ios_per_host_request() {
+    /// Level, members, failed members, request, first block, blocks, member reads, member writes.
+    type Row = (&'static str, u16, &'static [u16], HostOp, u64, u64, u32, u32);
     const WRITE: HostOp = HostOp::Write { fua: false };
     const READ: HostOp = HostOp::Read;
     let full = |strips: u64| strips * STRIP_BLOCKS;
-    // level, members, failed members, request, first block, blocks, member reads, member writes
-    type Row = (&'static str, u16, &'static [u16], HostOp, u64, u64, u32, u32);
     let rows: &[Row] = &[
         ("0", 6, &[], READ, 0, 2, 1, 0),
         ("0", 6, &[], WRITE, 0, 2, 0, 1),

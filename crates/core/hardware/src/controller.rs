@@ -66,8 +66,12 @@ pub struct CacheDefaults {
     pub flush_stop_pct: u8,
     /// Dirty blocks are destaged after this time in any case.
     pub flush_after: NanoSpan,
-    /// Stripes destaged at once.
+    /// Member writes of destages at once.
     pub flush_iodepth: u32,
+    /// Whether they are destaged in order of address, not of age.
+    pub flush_by_address: bool,
+    /// Whether writes through that wait for the same stripe become one change of its parity.
+    pub gather_through: bool,
     /// Length of a read-ahead.
     pub read_ahead: ByteCount,
     /// Whether a battery keeps it over a power loss.
@@ -171,6 +175,8 @@ impl CacheDefaults {
             flush_stop_pct: section.figure("flush_stop_pct")?,
             flush_after: section.figure("flush_after")?,
             flush_iodepth: section.figure("flush_iodepth")?,
+            flush_by_address: section.flag("flush_by_address")?,
+            gather_through: section.flag("gather_through")?,
             read_ahead: section.figure("read_ahead")?,
             battery_backed: section.flag("battery_backed")?,
         };

@@ -66,6 +66,8 @@ fn array(drive: &str, write_policy: WritePolicy) -> Result<SimulatedArray, Box<d
                 flush_stop_pct: 80,
                 flush_after: NanoSpan::from_secs(4),
                 flush_iodepth: 64,
+                flush_order: raidlab_controller::FlushOrder::Address,
+                gather_through: true,
                 read_ahead: ByteCount::from_kib(256),
             },
             staging_size: ByteCount::from_mib(64),

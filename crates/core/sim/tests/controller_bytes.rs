@@ -2,7 +2,7 @@
 //! orders of completion, healthy and with members or blocks missing. A failure prints the seed and the way there.
 
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, FlushOrder, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
 };
 use raidlab_sim::{ByteWorld, LossNotice, MemberLoss, RunPlan, RunReport};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, NanoSpan};
@@ -69,6 +69,8 @@ fn tiny_array(case: LevelCase, random: &mut Rng) -> ArrayConfig {
             flush_stop_pct: pick(random, &[0, start_pct / 2, start_pct]),
             flush_after: pick(random, &[NanoSpan::from_millis(1), NanoSpan::from_secs(1)]),
             flush_iodepth: pick(random, &[1, 2, 8]),
+            flush_order: pick(random, &[FlushOrder::Address, FlushOrder::Age]),
+            gather_through: pick(random, &[true, false]),
             read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),
         },
         staging_size: ByteCount(strip_bytes * u64::from(case.members) * pick(random, &[2, 4])),

@@ -32,6 +32,8 @@ fn array(level: &str, members: u16) -> SimulatedArray {
                 flush_stop_pct: 80,
                 flush_after: NanoSpan::from_secs(4),
                 flush_iodepth: 64,
+                flush_order: raidlab_controller::FlushOrder::Address,
+                gather_through: true,
                 read_ahead: ByteCount::from_kib(256),
             },
             staging_size: ByteCount::from_mib(64),

@@ -6,8 +6,8 @@
 
 use crate::cache::{CacheSettings, STAGING_SIZE, write_policy_name};
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, IoPolicy, MemberCache, ReadPolicy,
-    WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, IoPolicy, MemberCache,
+    ReadPolicy, WritePolicy,
 };
 use raidlab_hardware::{Catalog, CatalogError, ControllerModel, DriveModel, EnclosureModel, FormFactor};
 use raidlab_raid::LevelVariant;
@@ -229,6 +229,8 @@ fn delivered_cache(controller: &ControllerModel) -> CacheConfig {
         flush_stop_pct: cache.flush_stop_pct,
         flush_after: cache.flush_after,
         flush_iodepth: cache.flush_iodepth,
+        gather_through: cache.gather_through,
+        flush_order: if cache.flush_by_address { FlushOrder::Address } else { FlushOrder::Age },
         read_ahead: cache.read_ahead,
     }
 }

@@ -1,6 +1,6 @@
 //! Cache settings that a file or a command line may leave out, and what then holds.
 
-use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, ReadPolicy, WritePolicy};
+use raidlab_controller::{CacheConfig, CacheMemory, FlushOrder, IoPolicy, ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,9 @@ pub const SOFTWARE_CACHE: CacheConfig = CacheConfig {
     flush_start_pct: 50,
     flush_stop_pct: 25,
     flush_after: NanoSpan::from_millis(1_000),
-    flush_iodepth: 16,
+    flush_iodepth: 64,
+    flush_order: FlushOrder::Address,
+    gather_through: true,
     read_ahead: ByteCount::from_mib(1),
 };
 
@@ -47,6 +49,10 @@ pub struct CacheSettings {
     pub flush_after: Option<NanoSpan>,
     /// Stripes destaged at once.
     pub flush_iodepth: Option<u32>,
+    /// Which of them first.
+    pub flush_order: Option<FlushOrder>,
+    /// Whether writes through that wait for the same stripe become one change of its parity.
+    pub gather_through: Option<bool>,
     /// How far to read ahead of a sequential host.
     pub read_ahead: Option<ByteCount>,
 }
@@ -65,6 +71,8 @@ impl CacheSettings {
             flush_stop_pct: self.flush_stop_pct.unwrap_or(base.flush_stop_pct),
             flush_after: self.flush_after.unwrap_or(base.flush_after),
             flush_iodepth: self.flush_iodepth.unwrap_or(base.flush_iodepth),
+            flush_order: self.flush_order.unwrap_or(base.flush_order),
+            gather_through: self.gather_through.unwrap_or(base.gather_through),
             read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
         }
     }

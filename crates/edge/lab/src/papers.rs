@@ -33,6 +33,8 @@ pub struct Method {
     pub strip_size: ByteCount,
     /// Virtual time before the measured window.
     pub ramp: NanoSpan,
+    /// The same for write-through, which has no cache to fill.
+    pub ramp_write_through: NanoSpan,
     /// Length of the measured window in virtual time.
     pub run: NanoSpan,
     /// Seed of everything random.
@@ -50,10 +52,18 @@ pub struct Method {
 pub struct MetricCorrection {
     /// The place, as the figures name it.
     pub place: String,
+    /// The workload measured there.
+    pub workload: String,
     /// What its figures count.
     pub metric: PublishedMetric,
     /// How that is known.
     pub reason: String,
+}
+
+impl MetricCorrection {
+    fn concerns(&self, row: &PublishedRow) -> bool {
+        self.place == row.place && self.workload == row.workload && self.metric != row.metric
+    }
 }
 
 /// A publication.
@@ -130,10 +140,29 @@ impl Paper {
         let method: Method = toml_file::parse(&file("study.toml"), files.study, SCHEMA)?;
         let mut rows = parse_published(&file("published.csv"), files.published)?;
         for row in &mut rows {
-            let correction = method.corrections.iter().find(|correction| correction.place == row.place);
-            row.metric = correction.map_or(row.metric, |correction| correction.metric);
+            let correction = method.corrections.iter().find(|correction| correction.concerns(row));
+            row.counts = correction.map_or(row.metric, |correction| correction.metric);
+            row.metric = row.counts;
         }
         Ok(Self { method, rows })
+    }
+
+    /// Applies to figures from elsewhere what is known of the papers' figures: a row of the same place and workload
+    /// counts the same. The rows keep their metric's name; the corrections that mattered are returned.
+    ///
+    /// # Errors
+    /// [`PaperError`] if a built-in paper can't be read.
+    pub fn correct(rows: &mut [PublishedRow]) -> Result<Vec<MetricCorrection>, PaperError> {
+        let mut applied = Vec::new();
+        for id in paper_ids() {
+            for correction in Self::builtin(id)?.method.corrections {
+                let concerned = rows.iter_mut().filter(|row| correction.concerns(row));
+                if concerned.map(|row| row.counts = correction.metric).count() > 0 {
+                    applied.push(correction);
+                }
+            }
+        }
+        Ok(applied)
     }
 
     /// The places (tables) its figures stand in, in the order of the file.

@@ -16,6 +16,7 @@ use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary};
 use raidlab_controller::CacheConfig;
+use raidlab_controller::WritePolicy;
 use raidlab_hardware::{Catalog, CatalogError, FigureSource};
 use raidlab_raid::ParseLevelError;
 use raidlab_units::{ByteCount, NanoSpan};
@@ -31,6 +32,8 @@ pub struct PredictOptions {
     pub strip_size: Option<ByteCount>,
     /// Virtual time before the measured window.
     pub ramp: NanoSpan,
+    /// The same for write-through, which has no cache to fill.
+    pub ramp_write_through: NanoSpan,
     /// Length of the measured window in virtual time.
     pub run: NanoSpan,
     /// Seed of everything random.
@@ -39,7 +42,13 @@ pub struct PredictOptions {
 
 impl From<&Method> for PredictOptions {
     fn from(method: &Method) -> Self {
-        Self { strip_size: Some(method.strip_size), ramp: method.ramp, run: method.run, seed: method.seed }
+        Self {
+            strip_size: Some(method.strip_size),
+            ramp: method.ramp,
+            ramp_write_through: method.ramp_write_through,
+            run: method.run,
+            seed: method.seed,
+        }
     }
 }
 
@@ -218,9 +227,10 @@ fn assemble(
 ) -> Prediction {
     let predicted = |row: &PublishedRow, configuration: usize| {
         let total = &results[configuration].total;
-        let figure = match row.metric {
+        let figure = match row.counts {
             PublishedMetric::Iops => total.iops.0,
             PublishedMetric::MbPerS => total.bytes_per_sec.mb_per_s(),
+            PublishedMetric::MibPerS => total.bytes_per_sec.mib_per_s(),
         };
         let comparison = ComparisonRow::of(row.id.clone(), row.metric.name().to_owned(), row.value, figure);
         PredictedRow {
@@ -298,10 +308,11 @@ fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup, Vec<RowPr
         }
     };
     let array = modelled_array(row, &models, task.options.strip_size).map_err(|problem| vec![problem])?;
+    let through = row.write_policy == Some(WritePolicy::WriteThrough);
     let load = Load {
         workload,
         iodepth: row.queue_depth,
-        ramp: task.options.ramp,
+        ramp: if through { task.options.ramp_write_through } else { task.options.ramp },
         run: task.options.run,
         seed: task.options.seed,
     };

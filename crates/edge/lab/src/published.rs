@@ -59,6 +59,8 @@ pub enum PublishedMetric {
     Iops,
     /// 10^6 bytes per second.
     MbPerS,
+    /// 2^20 bytes per second.
+    MibPerS,
 }
 
 impl PublishedMetric {
@@ -67,6 +69,7 @@ impl PublishedMetric {
         match self {
             Self::Iops => "iops",
             Self::MbPerS => "mb_per_s",
+            Self::MibPerS => "mib_per_s",
         }
     }
 }
@@ -106,6 +109,8 @@ pub struct PublishedRow {
     pub stroke_pct: Option<f64>,
     /// What `value` counts.
     pub metric: PublishedMetric,
+    /// What the figure really counts, where a paper's figures are known to be labelled otherwise.
+    pub counts: PublishedMetric,
     /// The figure.
     pub value: f64,
 }
@@ -263,6 +268,7 @@ impl<'a> Cells<'a> {
     fn row(&mut self) -> Option<PublishedRow> {
         let before = self.problems.len();
         self.refuse_other_experiments();
+        let metric = self.one_of("metric", &METRICS).unwrap_or_else(|| self.no_metric());
         let row = PublishedRow {
             line: self.line,
             id: self.required("id").to_owned(),
@@ -281,7 +287,8 @@ impl<'a> Cells<'a> {
                 .map(|kib| ByteCount((kib * 1024.0).round() as u64)),
             queue_depth: self.number("queue_depth").unwrap_or(0),
             stroke_pct: self.optional_number("stroke_pct"),
-            metric: self.one_of("metric", &METRICS).unwrap_or_else(|| self.no_metric()),
+            metric,
+            counts: metric,
             value: self.number("value").unwrap_or(0.0),
         };
         self.check_bounds(&row);
@@ -389,8 +396,11 @@ const READ_POLICIES: [(&str, ReadPolicy); 3] = [
     ("adaptive", ReadPolicy::Adaptive),
 ];
 const IO_POLICIES: [(&str, IoPolicy); 2] = [("direct", IoPolicy::Direct), ("cached", IoPolicy::Cached)];
-const METRICS: [(&str, PublishedMetric); 2] =
-    [("iops", PublishedMetric::Iops), ("mb_per_s", PublishedMetric::MbPerS)];
+const METRICS: [(&str, PublishedMetric); 3] = [
+    ("iops", PublishedMetric::Iops),
+    ("mb_per_s", PublishedMetric::MbPerS),
+    ("mib_per_s", PublishedMetric::MibPerS),
+];
 
 #[cfg(test)]
 mod tests;

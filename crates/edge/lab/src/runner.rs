@@ -14,7 +14,7 @@ mod pace;
 
 use crate::arrays::SoftwareArray;
 use crate::environment::Environment;
-use crate::load::Load;
+use crate::load::{Load, LoadPlan};
 use crate::parallel::{Stop, all_processors, in_parallel};
 use crate::scratch::{ScratchError, ScratchFolder};
 use crate::store::{FinishedRun, Store, StoreError, StudyEnd, StudyRunHead, StudyRunId};
@@ -293,18 +293,29 @@ impl Runner<'_> {
         bench: &mut FileBench,
         environment: &Environment,
     ) -> Result<Flow, StudyError> {
-        for load in section.load.loads(self.seed) {
-            let label = format!("{}: {}", section.path.display(), load.label());
-            let cancel = self.cancel;
-            let ran =
-                self.one_run(&label, environment, |progress| match bench.run(&load, cancel, progress) {
-                    Err(error) if error.is_cancelled() => Ok(None),
-                    ran => ran.map(Some).map_err(|source| StudyError::File {
-                        label: label.clone(),
-                        source: Box::new(source),
-                    }),
-                })?;
-            if ran == Flow::Cancelled {
+        let target = section.path.display().to_string();
+        let cancel = self.cancel;
+        self.real_loads(&section.load, &target, environment, |load, label, progress| {
+            match bench.run(load, cancel, progress) {
+                Err(error) if error.is_cancelled() => Ok(None),
+                Err(error) => Err(StudyError::File { label: label.to_owned(), source: Box::new(error) }),
+                Ok(result) => Ok(Some(result)),
+            }
+        })
+    }
+
+    /// Does every run of `plan` on a real target. `run` gives nothing when it was cancelled.
+    fn real_loads(
+        &mut self,
+        plan: &LoadPlan,
+        target: &str,
+        environment: &Environment,
+        mut run: impl FnMut(&Load, &str, &mut dyn FnMut(f64)) -> Result<Option<RunResult>, StudyError>,
+    ) -> Result<Flow, StudyError> {
+        for load in plan.loads(self.seed) {
+            let label = format!("{target}: {}", load.label());
+            let flow = self.one_run(&label, environment, |progress| run(&load, &label, progress))?;
+            if flow == Flow::Cancelled {
                 return Ok(Flow::Cancelled);
             }
         }
@@ -420,22 +431,14 @@ impl Runner<'_> {
         bench: &mut ArrayBench<'_>,
         environment: &Environment,
     ) -> Result<Flow, StudyError> {
-        for load in section.load.loads(self.seed) {
-            let label = format!("{}: {}", array.label(), load.label());
-            let cancel = self.cancel;
-            let ran =
-                self.one_run(&label, environment, |progress| match bench.run(&load, cancel, progress) {
-                    Err(error) if error.is_cancelled() => Ok(None),
-                    ran => ran.map(Some).map_err(|source| StudyError::Array {
-                        label: label.clone(),
-                        source: Box::new(source),
-                    }),
-                })?;
-            if ran == Flow::Cancelled {
-                return Ok(Flow::Cancelled);
+        let cancel = self.cancel;
+        self.real_loads(&section.load, &array.label(), environment, |load, label, progress| {
+            match bench.run(load, cancel, progress) {
+                Err(error) if error.is_cancelled() => Ok(None),
+                Err(error) => Err(StudyError::Array { label: label.to_owned(), source: Box::new(error) }),
+                Ok(result) => Ok(Some(result)),
             }
-        }
-        Ok(Flow::Continue)
+        })
     }
 
     fn simulate(&mut self, section: &SimulateSection) -> Result<Flow, StudyError> {

@@ -13,7 +13,7 @@ pub mod simulated;
 
 use crate::cache::{io_policy_name, read_policy_name};
 use crate::load::Load;
-use raidlab_controller::{ArrayConfig, CacheMemory, MemberCache};
+use raidlab_controller::{ArrayConfig, CacheMemory, FlushOrder, MemberCache};
 use raidlab_units::ByteCount;
 use raidlab_workload::{CostFacts, OpSummary, RunResult, World};
 use std::collections::BTreeMap;
@@ -64,6 +64,8 @@ fn array_settings(config: &ArrayConfig) -> Vec<(String, String)> {
         ("flush stop", format!("{} %", cache.flush_stop_pct)),
         ("flush after", cache.flush_after.to_string()),
         ("flush iodepth", cache.flush_iodepth.to_string()),
+        ("flush order", if cache.flush_order == FlushOrder::Address { "address" } else { "age" }.to_owned()),
+        ("gather through", if cache.gather_through { "yes" } else { "no" }.to_owned()),
         ("read-ahead", cache.read_ahead.to_string()),
     ];
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

@@ -1,3 +1,5 @@
+//! The catalogue reader against good and bad shelves, and the built-in catalogue against its data sheets.
+
 use super::*;
 use crate::drive::FormFactor;
 use raidlab_units::{ByteCount, NanoSpan};

@@ -1,3 +1,5 @@
+//! The built-in workload files against the published tables, and bad files against their messages.
+
 use super::*;
 
 const KIB: u32 = 1024;

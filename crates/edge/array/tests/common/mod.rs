@@ -43,6 +43,8 @@ pub fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConf
             flush_stop_pct: 50,
             flush_after: NanoSpan::from_millis(200),
             flush_iodepth: 4,
+            flush_order: raidlab_controller::FlushOrder::Address,
+            gather_through: true,
             read_ahead: ByteCount::from_kib(64),
         },
         staging_size: ByteCount::from_mib(4),

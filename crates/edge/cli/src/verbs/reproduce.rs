@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Length of a strip, where it is not as the paper or the controller has it
     #[arg(long, value_name = "SIZE")]
     strip_size: Option<ByteCount>,
-    /// Virtual time before each measured window [default: the paper's, or 20s]
+    /// Virtual time before each measured window [default: the paper's, or 300s, and 5s for write-through]
     #[arg(long, value_name = "TIME")]
     ramp: Option<NanoSpan>,
     /// Length of each measured window in virtual time [default: the paper's, or 20s]
@@ -50,8 +50,13 @@ pub(crate) struct Args {
 }
 
 /// Settings of files that come without a method.
-const FILE_OPTIONS: PredictOptions =
-    PredictOptions { strip_size: None, ramp: NanoSpan::from_secs(20), run: NanoSpan::from_secs(20), seed: 1 };
+const FILE_OPTIONS: PredictOptions = PredictOptions {
+    strip_size: None,
+    ramp: NanoSpan::from_secs(300),
+    ramp_write_through: NanoSpan::from_secs(5),
+    run: NanoSpan::from_secs(20),
+    seed: 1,
+};
 
 /// Figures and how they are to be predicted.
 struct Figures {
@@ -60,6 +65,8 @@ struct Figures {
     /// How they were measured, if that is known.
     method: Option<Method>,
     rows: Vec<PublishedRow>,
+    /// Where the figures count something else than their metric says.
+    corrections: Vec<MetricCorrection>,
     options: PredictOptions,
 }
 
@@ -130,23 +137,26 @@ fn list(output: &Output) -> Result<Exit, Failure> {
 
 fn load(args: &Args) -> Result<Figures, Failure> {
     let mut figures = match (&args.published, &args.paper) {
-        (Some(path), _) => Figures {
-            file: path.display().to_string(),
-            method: None,
-            rows: read_published(path).map_err(Failure::input)?,
-            options: FILE_OPTIONS,
-        },
+        (Some(path), _) => {
+            let mut rows = read_published(path).map_err(Failure::input)?;
+            let corrections = Paper::correct(&mut rows).map_err(Failure::run)?;
+            let file = path.display().to_string();
+            Figures { file, method: None, rows, corrections, options: FILE_OPTIONS }
+        }
         (None, Some(id)) => {
             let paper = paper(id, args.table.as_deref()).map_err(Failure::input)?;
             let options = PredictOptions::from(&paper.method);
             let file = format!("papers/{id}/published.csv");
-            Figures { file, method: Some(paper.method), rows: paper.rows, options }
+            let stands = |correction: &&MetricCorrection| paper.places().contains(&correction.place.as_str());
+            let corrections = paper.method.corrections.iter().filter(stands).cloned().collect();
+            Figures { file, rows: paper.rows, corrections, method: Some(paper.method), options }
         }
         (None, None) => unreachable!("clap requires a paper or a file"),
     };
     let options = &mut figures.options;
     options.strip_size = args.strip_size.or(options.strip_size);
     options.ramp = args.ramp.unwrap_or(options.ramp);
+    options.ramp_write_through = args.ramp.unwrap_or(options.ramp_write_through);
     options.run = args.run.unwrap_or(options.run);
     options.seed = args.seed.unwrap_or(options.seed);
     Ok(figures)
@@ -182,6 +192,7 @@ fn as_json(figures: &Figures, prediction: &Prediction) -> Value {
         "schema": 1,
         "file": figures.file,
         "method": figures.method,
+        "corrections": figures.corrections,
         "options": figures.options,
         "rows": prediction.rows,
         "summary": prediction.summary,
@@ -197,19 +208,20 @@ fn as_text(figures: &Figures, prediction: &Prediction, output: &Output) -> Strin
     });
     let table = raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
     let how = format!(
-        "\nPredicted by {} simulations of {} after a ramp of {} each, seed {}.\n",
+        "\nPredicted by {} simulations of {} after a ramp of {} (write-through: {}), seed {}.\n",
         prediction.configurations.len(),
         figures.options.run,
         figures.options.ramp,
+        figures.options.ramp_write_through,
         figures.options.seed
     );
     let assumed = figures.method.iter().flat_map(|method| &method.assumed);
     let assumed: Vec<String> = assumed.map(|assumption| format!("  assumed: {assumption}\n")).collect();
-    let corrected = figures.method.iter().flat_map(|method| &method.corrections);
-    let corrected: Vec<String> = corrected
-        .filter(|correction| prediction.rows.iter().any(|row| row.place == correction.place))
+    let corrected: Vec<String> = figures
+        .corrections
+        .iter()
         .map(|correction| {
-            let MetricCorrection { place, metric, reason } = correction;
+            let MetricCorrection { place, metric, reason, .. } = correction;
             format!("  corrected: the figures of {place} count {}: {reason}\n", metric.name())
         })
         .collect();

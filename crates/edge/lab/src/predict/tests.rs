@@ -9,6 +9,7 @@ const HEADER: &str = "id,place,system,raid,drives,drive,write_policy,read_policy
 const QUICK: PredictOptions = PredictOptions {
     strip_size: None,
     ramp: NanoSpan::from_millis(200),
+    ramp_write_through: NanoSpan::from_millis(200),
     run: NanoSpan::from_millis(500),
     seed: 7,
 };

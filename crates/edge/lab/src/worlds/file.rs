@@ -95,11 +95,6 @@ impl FileBench {
         }
     }
 
-    /// What the target holds.
-    pub fn size(&self) -> ByteCount {
-        self.target.size()
-    }
-
     /// Runs `load` on the whole target, telling `progress` what share of ramp and window is over.
     ///
     /// # Errors
