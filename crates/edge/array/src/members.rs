@@ -327,7 +327,7 @@ fn create_file(path: &Path) -> Result<File, MembersError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::DIRECT;
     match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
         Ok(descriptor) => {
-            let file = with_inline_io(descriptor.into());
+            let file = raidlab_load::with_inline_io(descriptor.into());
             lock(&file, path)?;
             Ok(file)
         }
@@ -349,22 +349,6 @@ fn lock(file: &File, path: &Path) -> Result<(), MembersError> {
         Err(Errno::WOULDBLOCK) => Err(MembersError::InUse { path: path.to_owned() }),
         Err(error) => Err(failed("lock", path, error.into())),
     }
-}
-
-/// Has `io_uring` do the I/O of a file in memory at once. It can't know that such I/O never waits, so it hands each to
-/// a worker thread, which costs more than the I/O itself; files on devices are not concerned. Where the flag can't be
-/// set, I/O is only slower.
-fn with_inline_io(file: File) -> File {
-    const TMPFS_MAGIC: u64 = 0x0102_1994;
-    let in_memory = rustix::fs::fstatfs(&file).is_ok_and(|facts| facts.f_type as u64 == TMPFS_MAGIC);
-    if in_memory {
-        let flags = rustix::fs::fcntl_getfl(&file);
-        let set = flags.and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | OFlags::NONBLOCK));
-        if let Err(error) = set {
-            tracing::debug!(%error, "I/O of files in memory goes through worker threads");
-        }
-    }
-    file
 }
 
 /// Allocates all of a member's blocks. Where the filesystem can't do that ahead, writing the zeros does.
@@ -413,7 +397,7 @@ fn read_mark(path: &Path) -> Result<Mark, MembersError> {
 fn open_member(path: &Path, mark: &Mark) -> Result<Member, MembersError> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(descriptor) => with_inline_io(descriptor.into()),
+        Ok(descriptor) => raidlab_load::with_inline_io(descriptor.into()),
         Err(Errno::INVAL) => return Err(MembersError::NoDirectIo { path: path.to_owned() }),
         Err(error) => return Err(failed("open", path, error.into())),
     };

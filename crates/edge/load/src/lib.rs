@@ -31,4 +31,4 @@ pub use error::LoadError;
 pub use lay_out::{LaidOut, LayOut, LayOutProgress, lay_out_file};
 pub use memory::IoMemory;
 pub use run::{IoFailure, LoadOptions, LoadOutcome, LoadProgress, ThreadCost, run, run_on_engine};
-pub use target::{Target, TargetKind, TargetOptions};
+pub use target::{Target, TargetKind, TargetOptions, with_inline_io};
