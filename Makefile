@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 
-.PHONY: demo test tools build format lint unit doc smoke bench
+.PHONY: demo test tools build format lint unit explore doc smoke bench
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
 demo: build
@@ -29,8 +29,14 @@ format:
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
+# One seed, so that a run can be repeated; `make explore` draws new cases.
 unit:
-	$(CARGO) test --workspace --locked
+	PROPTEST_RNG_SEED=2026 $(CARGO) test --workspace --locked
+
+## Property tests on new random cases, ten times as many, and the long soak of the controller; takes some ten minutes.
+explore:
+	PROPTEST_CASES=2560 $(CARGO) test --workspace --locked --release
+	$(CARGO) test -p raidlab-sim --release --locked -- --ignored
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
