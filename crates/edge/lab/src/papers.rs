@@ -147,6 +147,18 @@ impl Paper {
         Ok(Self { method, rows })
     }
 
+    /// The ids of all rows, of all papers, that fitted figures of the catalogue were fitted to.
+    ///
+    /// # Errors
+    /// [`PaperError`] if a built-in paper can't be read.
+    pub fn all_fitted_rows() -> Result<Vec<String>, PaperError> {
+        let mut ids = Vec::new();
+        for id in paper_ids() {
+            ids.extend(Self::builtin(id)?.method.fitted_rows);
+        }
+        Ok(ids)
+    }
+
     /// Applies to figures from elsewhere what is known of the papers' figures: a row of the same place and workload
     /// counts the same. The rows keep their metric's name; the corrections that mattered are returned.
     ///
@@ -209,6 +221,31 @@ mod tests {
                 assert!(rows.all(|row| row.metric == correction.metric), "{correction:?} is not applied");
             }
         }
+    }
+
+    #[test]
+    fn figures_from_elsewhere_are_corrected_where_place_and_workload_are_known() {
+        let header = "id,place,system,raid,drives,drive,workload,block_kib,queue_depth,write_policy,read_policy,\
+                      io_policy,metric,value";
+        let row = |id, place, workload, metric| {
+            format!(
+                "{id},{place},perc-h800/md1200,5,12,st3600057ss,{workload},64,256,write-back,,,{metric},1000"
+            )
+        };
+        let text = [
+            header.to_owned(),
+            row("a", "Table 8", "md1200-sql-log", "iops"),
+            row("b", "Table 8", "md1200-oltp", "iops"),
+            row("c", "", "md1200-sql-log", "iops"),
+            row("d", "Table 8", "md1200-sql-log", "mib_per_s"),
+        ]
+        .join("\n");
+        let mut rows = parse_published("rows.csv", &text).unwrap();
+        let applied = Paper::correct(&mut rows).unwrap();
+        assert_eq!(applied.len(), 1);
+        let counts: Vec<_> = rows.iter().map(|row| (row.metric, row.counts)).collect();
+        let (iops, mib) = (PublishedMetric::Iops, PublishedMetric::MibPerS);
+        assert_eq!(counts, [(iops, mib), (iops, iops), (iops, iops), (mib, mib)]);
     }
 
     #[test]

@@ -65,6 +65,8 @@ struct Figures {
     /// How they were measured, if that is known.
     method: Option<Method>,
     rows: Vec<PublishedRow>,
+    /// Ids of rows that the model was fitted to, whether they are among these or not.
+    fitted_rows: Vec<String>,
     /// Where the figures count something else than their metric says.
     corrections: Vec<MetricCorrection>,
     options: PredictOptions,
@@ -77,11 +79,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     let figures = load(args)?;
     let catalog = Catalog::builtin();
-    let fitted_rows = figures.method.as_ref().map_or(&[][..], |method| &method.fitted_rows);
     let task = PredictTask {
         file: &figures.file,
         rows: &figures.rows,
-        fitted_rows,
+        fitted_rows: &figures.fitted_rows,
         options: figures.options,
         catalog: &catalog,
         threads: args.threads.unwrap_or(RunOptions::default().threads),
@@ -141,7 +142,9 @@ fn load(args: &Args) -> Result<Figures, Failure> {
             let mut rows = read_published(path).map_err(Failure::input)?;
             let corrections = Paper::correct(&mut rows).map_err(Failure::run)?;
             let file = path.display().to_string();
-            Figures { file, method: None, rows, corrections, options: FILE_OPTIONS }
+            // A row keeps its id when it is copied out of a paper's file, and it was fitted to all the same.
+            let fitted_rows = Paper::all_fitted_rows().map_err(Failure::run)?;
+            Figures { file, method: None, rows, fitted_rows, corrections, options: FILE_OPTIONS }
         }
         (None, Some(id)) => {
             let paper = paper(id, args.table.as_deref()).map_err(Failure::input)?;
@@ -149,7 +152,8 @@ fn load(args: &Args) -> Result<Figures, Failure> {
             let file = format!("papers/{id}/published.csv");
             let stands = |correction: &&MetricCorrection| paper.places().contains(&correction.place.as_str());
             let corrections = paper.method.corrections.iter().filter(stands).cloned().collect();
-            Figures { file, rows: paper.rows, corrections, method: Some(paper.method), options }
+            let fitted_rows = paper.method.fitted_rows.clone();
+            Figures { file, rows: paper.rows, fitted_rows, corrections, method: Some(paper.method), options }
         }
         (None, None) => unreachable!("clap requires a paper or a file"),
     };
