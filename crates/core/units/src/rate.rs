@@ -47,7 +47,8 @@ impl BytesPerSec {
     /// Time to move `bytes` at this rate, to the nearest nanosecond. The rate must be above zero.
     pub fn time_for(self, bytes: ByteCount) -> NanoSpan {
         assert!(self.0 > 0.0, "a rate of {} bytes per second moves nothing", self.0);
-        NanoSpan((bytes.0 as f64 * 1e9 / self.0).round() as u64)
+        // Adding a half and cutting rounds like `round` for what is not negative, without a call into the library.
+        NanoSpan((bytes.0 as f64 * 1e9 / self.0 + 0.5) as u64)
     }
 }
 
