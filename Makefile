@@ -45,7 +45,8 @@ smoke:
 	$(CARGO) run --locked -q -p raidlab -- doctor
 	$(CARGO) run --locked -q -p raidlab -- reproduce list
 
-## Compares with fio on this machine (installs fio if it is missing); takes a few minutes.
+## Compares with fio and ISA-L on this machine (installs them if they are missing); takes a few minutes.
 bench: build
 	bash bench/measure-against-fio.sh
 	bash bench/simulation-rate.sh
+	bash bench/parity-against-isal.sh
