@@ -5,7 +5,7 @@ use crate::environment::Environment;
 use crate::load::LoadPlan;
 use crate::runner::StudyOutcome;
 use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
-use raidlab_controller::{ArrayConfig, MemberCache};
+use raidlab_controller::{ArrayConfig, MemberCache, ReadPolicy};
 use raidlab_raid::Level;
 use raidlab_units::ByteCount;
 use raidlab_workload::Workload;
@@ -74,6 +74,15 @@ pub fn notes(study: &Study) -> Vec<String> {
         notes.push(
             "Real arrays ran with disk cache on: a finished member write may lie in the volatile cache of the \
              device under the file until a flush, as in the bare measurement."
+                .into(),
+        );
+    }
+    if !study.measures.is_empty()
+        && software.clone().any(|config| config.cache.read_policy != ReadPolicy::NoReadAhead)
+    {
+        notes.push(
+            "The arrays' controller reads ahead of sequential hosts, as hardware controllers do; the bare measurement \
+             does not. At low iodepths that, and not the level, is why arrays stream faster than the storage below."
                 .into(),
         );
     }
