@@ -333,6 +333,19 @@ impl Cache {
     }
 }
 
+/// The runs of ones in `bits`, from the lowest: first bit and length of each.
+pub(crate) fn runs_of_ones(mut bits: u64) -> impl Iterator<Item = (u32, u32)> {
+    core::iter::from_fn(move || {
+        if bits == 0 {
+            return None;
+        }
+        let first = bits.trailing_zeros();
+        let count = (bits >> first).trailing_ones();
+        bits &= !((u64::MAX >> (64 - count)) << first);
+        Some((first, count))
+    })
+}
+
 impl core::ops::Index<u32> for Cache {
     type Output = Slot;
     #[inline]

@@ -3,7 +3,7 @@
 //! A request takes places block by block. When none is free it stands in line, keeping those it has (they become
 //! dirty and can be destaged), and goes on when a destage has freed some; later cached writes line up behind it.
 
-use crate::cache::SlotState;
+use crate::cache::{SlotState, runs_of_ones};
 use crate::controller::Controller;
 use crate::io::{Arrival, Move, TaskOwner};
 use crate::request::{Fragment, Request};
@@ -194,15 +194,11 @@ impl Controller {
     }
 
     fn copy_slot(&mut self, from: u32, to: u32, blocks: u64, task: u32) {
-        let mut left = blocks;
-        while left != 0 {
-            let first = left.trailing_zeros();
-            let count = (left >> first).trailing_ones();
+        for (first, count) in runs_of_ones(blocks) {
             let byte = u64::from(first) * self.block_bytes();
             let (source, target) = (self.cache.buffer(from, byte), self.cache.buffer(to, byte));
             let bytes = u64::from(count) * self.block_bytes();
             self.tasks[task].moves.push(Move { from: source, to: target, bytes });
-            left &= !((u64::MAX >> (64 - count)) << first);
         }
         self.cache.pin(from);
         self.tasks[task].pinned.push(from);

@@ -9,7 +9,7 @@
 //! Granules that a request waits for go first.
 
 use crate::api::{Action, BufferRef, HostError, IoClass, Notice, TimerId};
-use crate::cache::SlotState;
+use crate::cache::{SlotState, runs_of_ones};
 use crate::config::{FlushOrder, MemberCache};
 use crate::controller::Controller;
 use crate::request::{Request, Rows};
@@ -174,11 +174,7 @@ impl Controller {
         self.ops[id].slots.push(slot);
         let first_lba = Lba(self.cache[slot].key * u64::from(self.cache_block_rows()));
         let (_, strip, first_row) = self.layout.locate(first_lba);
-        let mut left = self.cache[slot].dirty;
-        while left != 0 {
-            let first = left.trailing_zeros();
-            let count = (left >> first).trailing_ones();
-            left &= !((u64::MAX >> (64 - count)) << first);
+        for (first, count) in runs_of_ones(self.cache[slot].dirty) {
             let source: BufferRef = self.cache.buffer(slot, u64::from(first) * self.block_bytes());
             let rows = Rows { first: first_row.0 as u32 + first, count };
             self.ops[id].pieces.push(Piece { strip, rows, source });
@@ -210,11 +206,7 @@ impl Controller {
     /// writes that brought it if they are still under way.
     fn lose_slot(&mut self, slot: u32) {
         let first_lba = self.cache[slot].key * u64::from(self.cache_block_rows());
-        let mut left = self.cache[slot].dirty;
-        while left != 0 {
-            let first = left.trailing_zeros();
-            let count = (left >> first).trailing_ones();
-            left &= !((u64::MAX >> (64 - count)) << first);
+        for (first, count) in runs_of_ones(self.cache[slot].dirty) {
             let (lba, blocks) = (Lba(first_lba + u64::from(first)), BlockCount(u64::from(count)));
             self.lost_since_flush = Some(lba);
             self.fail_writes_under_way(lba, blocks);
