@@ -101,6 +101,53 @@ pub struct CacheConfig {
     pub read_ahead: ByteCount,
 }
 
+/// What is kept on the devices so that the array can be assembled again, and what a crash then costs. See
+/// `docs/fault-tolerance.md`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetadataPolicy {
+    /// Nothing: the array can't be assembled again.
+    #[default]
+    None,
+    /// That it was written to: after a crash all redundancy is recomputed.
+    Resync,
+    /// Which regions were being written: after a crash those are recomputed.
+    Bitmap,
+    /// What was being written: after a crash it is written again, and the write hole is closed.
+    Log,
+}
+
+/// What the array does about faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Resilience {
+    /// Hot spares: devices behind the members that take the place of failed ones.
+    pub spares: u16,
+    /// What is kept on the devices.
+    pub metadata: MetadataPolicy,
+    /// Length of the intent log on each device, and in kept memory.
+    pub log_size: ByteCount,
+    /// Whether each block has a tag that is compared when it is read.
+    pub integrity: bool,
+    /// Stripes that a rebuild, resync, check or repair has under way at once.
+    pub sweep_iodepth: u32,
+    /// Most bytes that a sweep walks over on each member in a second; no bound if none.
+    pub sweep_bytes_per_sec: Option<ByteCount>,
+}
+
+impl Default for Resilience {
+    fn default() -> Self {
+        Self {
+            spares: 0,
+            metadata: MetadataPolicy::None,
+            log_size: ByteCount::from_mib(16),
+            integrity: false,
+            sweep_iodepth: 4,
+            sweep_bytes_per_sec: None,
+        }
+    }
+}
+
 /// An array: level, members and cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -121,6 +168,9 @@ pub struct ArrayConfig {
     pub cache: CacheConfig,
     /// Working memory for parity and recovery.
     pub staging_size: ByteCount,
+    /// Faults.
+    #[serde(default)]
+    pub resilience: Resilience,
 }
 
 /// The memory that a world must provide.
@@ -130,6 +180,10 @@ pub struct MemoryNeeds {
     pub cache_bytes: ByteCount,
     /// Length of the staging memory.
     pub staging_bytes: ByteCount,
+    /// Length of the log in kept memory; 0 if there is none.
+    pub kept_log_bytes: ByteCount,
+    /// Entries of the cache's directory in kept memory; 0 if there is none.
+    pub directory_entries: u32,
 }
 
 /// Why a configuration is no array.

@@ -1,6 +1,6 @@
 //! The controller itself: its parts, the events it takes, and the getters.
 
-use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, TimerId};
+use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Notice, TimerId};
 use crate::cache::Cache;
 use crate::cached_write::SlotWaiter;
 use crate::config::{ArrayConfig, CacheMemory, ConfigError, MemoryNeeds, WritePolicy};
@@ -8,8 +8,9 @@ use crate::destage::{AGE_TIMER, Destage};
 use crate::fill::{Fill, Streams};
 use crate::granule::Granules;
 use crate::io::{IoState, TaskState};
-use crate::members::Members;
+use crate::members::{DeviceState, Members};
 use crate::request::{Fragment, FragmentWalk, Request};
+use crate::state::StateKeeper;
 use crate::stripe_op::StripeOp;
 use crate::table::Slab;
 use raidlab_raid::{FailuresSurvived, Layout, StripeShape};
@@ -53,6 +54,7 @@ pub struct Controller {
     battery: BatteryState,
     pub(crate) now: Nanos,
     pub(crate) members: Members,
+    pub(crate) state: StateKeeper,
     pub(crate) cache: Cache,
     pub(crate) granules: Granules,
     pub(crate) ops: Slab<StripeOp>,
@@ -81,6 +83,9 @@ pub struct Controller {
 }
 
 impl Controller {
+    /// Timers that it sets are numbered below this.
+    pub const TIMERS: u32 = 4;
+
     /// Makes a controller for an array whose members are all present and whose redundancy agrees.
     ///
     /// # Errors
@@ -91,7 +96,8 @@ impl Controller {
         let shape = layout.shape();
         let places = checked.staging_places;
         Ok(Self {
-            members: Members::new(layout.member_count()),
+            state: StateKeeper::default(),
+            members: Members::new(initial_states(&*layout, config), layout.member_count()),
             cache: Cache::new(checked.cache_slots, config.cache.block_size.0),
             granules: Granules::new(checked.cache_slots as usize / 4),
             config: config.clone(),
@@ -138,7 +144,15 @@ impl Controller {
     /// Takes in the end of a memory task.
     pub fn handle_memory_completion(&mut self, now: Nanos, id: MemoryTaskId) {
         self.advance(now);
-        self.memory_task_done(id.0);
+        self.memory_task_done(id.0, &[]);
+        self.pump();
+    }
+
+    /// Takes in the end of a digest task: the CRC32C (Castagnoli, as in iSCSI) of each of its rows, in the order of
+    /// [`Controller::digest_rows`].
+    pub fn handle_digests(&mut self, now: Nanos, id: MemoryTaskId, digests: &[u32]) {
+        self.advance(now);
+        self.memory_task_done(id.0, digests);
         self.pump();
     }
 
@@ -179,6 +193,11 @@ impl Controller {
         self.actions.pop_front()
     }
 
+    /// Tells the operator.
+    pub(crate) fn notify(&mut self, notice: Notice) {
+        self.actions.push_back(Action::Notice(notice));
+    }
+
     fn advance(&mut self, now: Nanos) {
         assert!(now >= self.now, "time went back from {} to {} ns", self.now.0, now.0);
         self.now = now;
@@ -196,6 +215,8 @@ impl Controller {
         MemoryNeeds {
             cache_bytes: ByteCount(u64::from(self.cache.slot_count()) * self.config.cache.block_size.0),
             staging_bytes: ByteCount(places * u64::from(self.strip_rows()) * self.block_bytes),
+            kept_log_bytes: ByteCount(0),
+            directory_entries: 0,
         }
     }
 
@@ -217,6 +238,11 @@ impl Controller {
     /// How many members may fail.
     pub fn failures_survived(&self) -> FailuresSurvived {
         self.layout.failures_survived()
+    }
+
+    /// What each device is to the array, members first, then spares.
+    pub fn device_states(&self) -> impl Iterator<Item = DeviceState> + '_ {
+        self.members.states()
     }
 
     /// What has been done so far.
@@ -344,4 +370,11 @@ impl Controller {
     pub(crate) fn hold_unreadable(&mut self, op: u32, strip: u16) {
         self.ops[op].unreadable.push(strip);
     }
+}
+
+/// Members in sync, then spares.
+fn initial_states(layout: &dyn Layout, config: &ArrayConfig) -> impl Iterator<Item = DeviceState> {
+    let in_sync = |role| DeviceState::InSync { role: MemberIndex(role) };
+    let spares = std::iter::repeat_n(DeviceState::Spare, usize::from(config.resilience.spares));
+    (0..layout.member_count()).map(in_sync).chain(spares)
 }

@@ -199,8 +199,9 @@ impl Controller {
         let places =
             copies.map(|copy| (copy, self.layout.place(fragment.stripe, StripUnit::Data { strip, copy })));
         places
-            .filter(|(_, place)| self.members.is_present(place.member))
-            .min_by_key(|(_, place)| self.members.read_cost(place.member, place.start + rows))
+            .filter_map(|(copy, place)| Some((copy, place, self.members.holder(place)?)))
+            .min_by_key(|(_, place, device)| self.members.read_cost(*device, place.start + rows))
+            .map(|(copy, place, _)| (copy, place))
     }
 
     /// Takes in the end of a read into the host's buffer; a failed one is tried elsewhere.
@@ -255,7 +256,7 @@ impl Controller {
 
     /// The first block of a write that the members left can't hold.
     fn first_unstorable(&self, tag: u32) -> Option<Lba> {
-        if !self.members.any_missing() {
+        if !self.members.any_incomplete() {
             return None;
         }
         let mut walk = self.walk(tag);
@@ -304,7 +305,7 @@ impl Controller {
     fn write_plain(&mut self, fragment: Fragment, fua: bool) {
         let unit = StripUnit::Data { strip: fragment.strip, copy: 0 };
         let place = self.layout.place(fragment.stripe, unit);
-        if self.members.is_present(place.member) {
+        if self.members.holds(place) {
             self.member_write(place, fragment.rows, IoClass::Host, fua, IoOwner::HostWrite { fragment });
         } else {
             let lba = self.fragment_lba(&fragment);
@@ -382,7 +383,7 @@ impl Controller {
             if self.config.member_cache == MemberCache::On {
                 let mut members = core::mem::take(&mut self.member_scratch);
                 members.clear();
-                members.extend(self.members.present());
+                members.extend(self.members.answering());
                 self.requests[tag as usize].pending += members.len() as u32;
                 for &member in &members {
                     self.member_flush(member, IoOwner::HostFlush { request: tag });

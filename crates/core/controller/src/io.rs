@@ -1,7 +1,7 @@
 //! Member I/O and memory tasks under way: who waits for each, and where its bytes lie.
 
 use crate::api::{
-    Action, BufferRef, BufferSpace, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp,
+    Action, Area, BufferRef, BufferSpace, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp,
     MemoryKind, MemoryTask, MemoryTaskId, Segment,
 };
 use crate::controller::Controller;
@@ -79,6 +79,8 @@ pub(crate) struct TaskState {
     pub(crate) arrivals: Vec<Arrival>,
     /// Slots that the copies come from.
     pub(crate) pinned: Vec<u32>,
+    /// Rows to digest, one behind the other.
+    pub(crate) rows: Vec<Segment>,
 }
 
 impl Controller {
@@ -105,6 +107,7 @@ impl Controller {
             id: MemberIoId(id),
             member,
             op,
+            area: Area::Data,
             lba,
             blocks,
             class,
@@ -113,8 +116,9 @@ impl Controller {
 
     /// Reads `rows` of the unit at `place`.
     pub(crate) fn member_read(&mut self, place: UnitPlace, rows: Rows, class: IoClass, owner: IoOwner) {
+        let device = self.members.holder(place).expect("only what a device holds is read from it");
         let lba = place.start + BlockCount(u64::from(rows.first));
-        self.member_io(place.member, MemberOp::Read, lba, rows.count, class, owner);
+        self.member_io(device, MemberOp::Read, lba, rows.count, class, owner);
     }
 
     /// Writes `rows` of the unit at `place`.
@@ -126,8 +130,9 @@ impl Controller {
         fua: bool,
         owner: IoOwner,
     ) {
+        let device = self.members.holder(place).expect("only a device that holds the place is written");
         let lba = place.start + BlockCount(u64::from(rows.first));
-        self.member_io(place.member, MemberOp::Write { fua }, lba, rows.count, class, owner);
+        self.member_io(device, MemberOp::Write { fua }, lba, rows.count, class, owner);
     }
 
     /// Makes what a member has completed durable.
@@ -201,8 +206,37 @@ impl Controller {
         self.actions.push_back(Action::Memory(task));
     }
 
-    /// Routes the end of a memory task to who waits for it.
-    pub(crate) fn memory_task_done(&mut self, id: u32) {
+    /// Takes a task to collect rows to digest in; [`Controller::start_digest`] asks for it.
+    pub(crate) fn new_digest(&mut self, owner: TaskOwner) -> u32 {
+        let id = self.new_copies(owner);
+        self.tasks[id].rows.clear();
+        id
+    }
+
+    /// Adds blocks to a digest.
+    pub(crate) fn add_to_digest(&mut self, id: u32, buffer: BufferRef, rows: u32) {
+        let bytes = u64::from(rows) * self.block_bytes();
+        push_joined(&mut self.tasks[id].rows, Segment { buffer, bytes });
+    }
+
+    /// Asks for the digests of the rows collected in a task.
+    pub(crate) fn start_digest(&mut self, id: u32) {
+        let bytes: u64 = self.tasks[id].rows.iter().map(|rows| rows.bytes).sum();
+        let kind = MemoryKind::Digest;
+        let task = MemoryTask { id: MemoryTaskId(id), kind, bytes_in: bytes, bytes_out: 0 };
+        self.actions.push_back(Action::Memory(task));
+    }
+
+    /// Lists the rows of a digest task. Clears `out` first; valid until the task ends. Each block of each segment, in
+    /// order, is a row.
+    pub fn digest_rows(&self, id: MemoryTaskId, out: &mut Vec<Segment>) {
+        out.clear();
+        out.extend_from_slice(&self.tasks[id.0].rows);
+    }
+
+    /// Routes the end of a memory task to who waits for it. `digests` are those of a digest task, or none where the
+    /// world carries no bytes.
+    pub(crate) fn memory_task_done(&mut self, id: u32, digests: &[u32]) {
         let mut task = core::mem::take(&mut self.tasks[id]);
         let owner = core::mem::take(&mut task.owner);
         for slot in task.pinned.drain(..) {

@@ -26,6 +26,7 @@ mod io;
 mod members;
 mod plan;
 mod request;
+mod state;
 mod steps;
 mod stripe_op;
 mod table;
@@ -33,6 +34,7 @@ mod table;
 pub use api::*;
 pub use config::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, FlushOrder, IoPolicy, MemberCache, MemoryNeeds,
-    ReadPolicy, WritePolicy,
+    MetadataPolicy, ReadPolicy, Resilience, WritePolicy,
 };
 pub use controller::{BatteryState, Controller, Counters};
+pub use members::DeviceState;

@@ -10,9 +10,10 @@
 //! is missing by then are left out, which is right because parity already accounts for the new data. A write that
 //! fails fails its member: an array keeps no member that does not hold what it should.
 
-use crate::api::{HostError, IoClass, MemberError};
+use crate::api::{HostError, IoClass, MemberError, Notice};
 use crate::controller::Controller;
 use crate::io::{IoOwner, TaskOwner};
+use crate::members::{Loss, places_of};
 use crate::plan::{self, BeyondRedundancy, Plan, UnitView};
 use crate::request::{Fragment, Rows};
 use crate::table::NIL;
@@ -132,7 +133,7 @@ impl Controller {
         views.clear();
         let mut first_piece = 0;
         for unit in 0..unit_count as u16 {
-            let stored = self.members.is_present(self.unit_place(stripe, unit).member);
+            let stored = self.members.holds(self.unit_place(stripe, unit));
             let op = &self.ops[id];
             let readable = stored && !op.unreadable.contains(&unit);
             let pieces = &op.pieces[first_piece..];
@@ -230,8 +231,13 @@ impl Controller {
             if rows.is_empty() {
                 continue;
             }
-            self.ops[id].pending += 1;
             let place = self.unit_place(self.ops[id].stripe, unit);
+            if !self.members.holds(place) {
+                // Its device was lost while the operation stood in line.
+                self.ops[id].read_failed = true;
+                continue;
+            }
+            self.ops[id].pending += 1;
             let class = self.ops[id].class.expect("set when the operation was made");
             self.member_read(place, rows, class, IoOwner::OpRead { op: id, unit });
         }
@@ -325,7 +331,7 @@ impl Controller {
         class: IoClass,
         owner: IoOwner,
     ) {
-        if self.members.is_present(place.member) {
+        if self.members.holds(place) {
             self.ops[id].pending += 1;
             let fua = self.ops[id].fua;
             self.member_write(place, rows, class, fua, owner);
@@ -364,14 +370,17 @@ impl Controller {
 
     /// True when enough members are left to hold what is written to a strip.
     pub(crate) fn can_store(&self, stripe: StripeIndex, strip: u16) -> bool {
-        let is_missing = |unit| !self.members.is_present(self.layout.place(stripe, unit).member);
         if self.parities() > 0 {
+            if self.members.touches_lost(places_of(&*self.layout, stripe)) {
+                return false;
+            }
             let units = 0..self.unit_count() as u16;
-            let missing =
-                units.filter(|&unit| !self.members.is_present(self.unit_place(stripe, unit).member));
+            let missing = units.filter(|&unit| !self.members.holds(self.unit_place(stripe, unit)));
             return missing.count() <= self.parities();
         }
-        (0..self.copies()).any(|copy| !is_missing(StripUnit::Data { strip, copy }))
+        let places =
+            || (0..self.copies()).map(|copy| self.layout.place(stripe, StripUnit::Data { strip, copy }));
+        !self.members.touches_lost(places()) && places().any(|place| self.members.holds(place))
     }
 
     fn finish_op(&mut self, id: u32, succeeded: bool) {
@@ -419,8 +428,13 @@ impl Controller {
 
     /// Takes a member out of the array.
     pub(crate) fn fail_member(&mut self, member: MemberIndex) {
-        if self.members.remove(member) {
-            self.actions.push_back(crate::api::Action::Notice(crate::api::Notice::MemberFailed { member }));
+        match self.members.lose(member, &*self.layout) {
+            Loss::Known => {}
+            Loss::Survived => {
+                self.change_state();
+                self.notify(Notice::MemberFailed { member });
+            }
+            Loss::BeyondRedundancy => self.notify(Notice::MemberFailed { member }),
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use raidlab_controller::{
     Action, ArrayConfig, CacheConfig, CacheMemory, Controller, HostOp, HostRequest, HostTag, IoPolicy,
-    MemberCache, MemberOp, ReadPolicy, WritePolicy,
+    MemberCache, MemberOp, ReadPolicy, Resilience, WritePolicy,
 };
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
 
@@ -34,6 +34,7 @@ fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConfig {
             read_ahead: ByteCount::from_kib(256),
         },
         staging_size: ByteCount::from_mib(4),
+        resilience: Resilience::default(),
     }
 }
 
@@ -77,7 +78,7 @@ impl InstantWorld {
                     self.completed += 1;
                 }
                 Action::Timer { id, at } => self.timer = Some((id, at)),
-                Action::Notice(_) => {}
+                Action::Keep(_) | Action::Notice(_) => {}
             }
         }
     }

@@ -93,6 +93,24 @@ pub trait Layout: Send + Sync + core::fmt::Debug {
     /// How many failed members the level survives.
     fn failures_survived(&self) -> FailuresSurvived;
 
+    /// True if some block of the volume can't be read when the members named by `is_missing` are missing.
+    ///
+    /// Looks at as many stripes as any layout needs to come round to the same members again; a layout whose stripes
+    /// don't come round answers for itself.
+    fn loses_data(&self, is_missing: &dyn Fn(MemberIndex) -> bool) -> bool {
+        let shape = self.shape();
+        let period = 2 * u64::from(self.member_count()) * u64::from(self.member_count());
+        let gone = |stripe, unit| is_missing(self.place(stripe, unit).member);
+        (0..self.stripe_count().0.min(period)).map(StripeIndex).any(|stripe| {
+            let strip_gone =
+                |&strip: &u16| (0..shape.copies).all(|copy| gone(stripe, StripUnit::Data { strip, copy }));
+            let strips = (0..shape.data_strips).filter(strip_gone).count();
+            let parities =
+                (0..shape.parities).filter(|&parity| gone(stripe, StripUnit::Parity(parity))).count();
+            strips > 0 && strips + parities > usize::from(shape.parities)
+        })
+    }
+
     /// Blocks of the volume that the host sees.
     fn volume_blocks(&self) -> BlockCount {
         BlockCount(self.shape().stripe_blocks().0 * self.stripe_count().0)

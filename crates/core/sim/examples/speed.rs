@@ -4,7 +4,7 @@
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "an example may read the clock")]
 
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, Resilience, WritePolicy,
 };
 use raidlab_hardware::Catalog;
 use raidlab_sim::{LoadRegion, SimulatedArray, SimulationLoad, simulate};
@@ -71,6 +71,7 @@ fn array(drive: &str, write_policy: WritePolicy) -> Result<SimulatedArray, Box<d
                 read_ahead: ByteCount::from_kib(256),
             },
             staging_size: ByteCount::from_mib(64),
+            resilience: Resilience::default(),
         },
         drive: catalog.drive(drive)?.clone(),
         controller: catalog.controller("perc-h800")?.clone(),

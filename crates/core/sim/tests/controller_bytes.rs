@@ -2,7 +2,8 @@
 //! orders of completion, healthy and with members or blocks missing. A failure prints the seed and the way there.
 
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, FlushOrder, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, FlushOrder, IoPolicy, MemberCache, ReadPolicy, Resilience,
+    WritePolicy,
 };
 use raidlab_sim::{ByteWorld, LossNotice, MemberLoss, RunPlan, RunReport};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, NanoSpan};
@@ -74,6 +75,7 @@ fn tiny_array(case: LevelCase, random: &mut Rng) -> ArrayConfig {
             read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),
         },
         staging_size: ByteCount(strip_bytes * u64::from(case.members) * pick(random, &[2, 4])),
+        resilience: Resilience::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The virtual world against arithmetic that can be done by hand, and against itself.
 
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, Resilience, WritePolicy,
 };
 use raidlab_hardware::Catalog;
 use raidlab_sim::{
@@ -37,6 +37,7 @@ fn array(level: &str, members: u16) -> SimulatedArray {
                 read_ahead: ByteCount::from_kib(256),
             },
             staging_size: ByteCount::from_mib(64),
+            resilience: Resilience::default(),
         },
         drive: catalog.drive("st3600057ss").expect("in the catalogue").clone(),
         controller: catalog.controller("perc-h800").expect("in the catalogue").clone(),

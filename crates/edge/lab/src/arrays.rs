@@ -7,7 +7,7 @@
 use crate::cache::{CacheSettings, STAGING_SIZE, write_policy_name};
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, IoPolicy, MemberCache,
-    ReadPolicy, WritePolicy,
+    ReadPolicy, Resilience, WritePolicy,
 };
 use raidlab_hardware::{Catalog, CatalogError, ControllerModel, DriveModel, EnclosureModel, FormFactor};
 use raidlab_raid::LevelVariant;
@@ -173,6 +173,7 @@ impl ModelledArray {
             member_size: models.drive.capacity.bytes(),
             cache: settings.cache.over(delivered_cache(models.controller), settings.write_policy),
             staging_size: STAGING_SIZE,
+            resilience: Resilience::default(),
         };
         let usable = config.block_size.bytes_of(Controller::new(&config)?.volume_blocks());
         let parts = Parts {

@@ -58,6 +58,11 @@ impl Layout for Jbod {
         FailuresSurvived { always: 0, at_best: 0 }
     }
 
+    /// Its stripes don't come round, and each member holds some that no other holds.
+    fn loses_data(&self, is_missing: &dyn Fn(MemberIndex) -> bool) -> bool {
+        (0..self.grid.members).any(|member| is_missing(MemberIndex(member)))
+    }
+
     #[inline]
     fn locate(&self, lba: Lba) -> (StripeIndex, u16, BlockCount) {
         self.grid.locate(lba)

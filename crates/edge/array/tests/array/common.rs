@@ -10,7 +10,7 @@ use raidlab_array::{CreateOptions, DATA_OFFSET_BYTES, Existing, Members, ScriptO
 use raidlab_controller::{
     Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, Counters, HostOp,
     HostRequest, HostTag, IoPolicy, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, ReadPolicy,
-    WritePolicy,
+    Resilience, WritePolicy,
 };
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
@@ -48,6 +48,7 @@ pub fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConf
             read_ahead: ByteCount::from_kib(64),
         },
         staging_size: ByteCount::from_mib(4),
+        resilience: Resilience::default(),
     }
 }
 
@@ -154,7 +155,7 @@ impl PlainWorld {
                     self.controller.handle_memory_completion(self.now, task.id);
                 }
                 Action::Complete(completion) => ended = Some(completion.result),
-                Action::Timer { .. } => {}
+                Action::Timer { .. } | Action::Keep(_) => {}
                 Action::Notice(notice) => panic!("nothing fails here, but {notice:?}"),
             }
         }
@@ -207,6 +208,7 @@ fn name(place: BufferRef) -> &'static str {
         BufferSpace::Host(_) => "host",
         BufferSpace::Cache => "cache",
         BufferSpace::Staging => "staging",
+        other => panic!("no {other:?} here"),
     }
 }
 
