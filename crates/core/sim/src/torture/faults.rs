@@ -1,0 +1,153 @@
+//! Faults: what a plan does to the array, and when.
+//!
+//! A fault is an event at a count of host requests. What it hits (which member, which block) it draws from a seed of its
+//! own, so taking one fault out of a plan leaves the others as they are, and a plan that fails can be shrunk.
+//!
+//! | fault | what happens | not injected, in a bounded plan, if |
+//! |---|---|---|
+//! | latent error | a block can't be read until it is written | a stripe would miss more than the level survives |
+//! | write error | the next write to a member stops half way and fails | the level would not survive the member's loss |
+//! | pulled | a member is gone and the controller is told | the same |
+//! | died | a member is gone and the next I/O to it says so | the same |
+//! | battery | the battery fails, or is good again | |
+//! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
+
+use super::flights::FinishOrder;
+use super::members::Presence;
+use super::plan::TortureMode;
+use super::trace::TraceEvent;
+use super::violation::Failure;
+use super::world::TortureWorld;
+use raidlab_controller::BatteryState;
+use raidlab_units::{MemberIndex, StripeIndex};
+use raidlab_workload::Rng;
+
+/// What goes wrong. See the module's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A block can't be read until it is written.
+    LatentError,
+    /// The next write to a member fails.
+    WriteError,
+    /// A member is gone, and the controller is told.
+    Pulled,
+    /// A member is gone, and the controller finds out.
+    Died,
+    /// The battery changes its state.
+    Battery,
+    /// Actions finish in another order.
+    Order,
+}
+
+impl Fault {
+    /// How many kinds there are.
+    pub const COUNT: usize = 6;
+    /// Every kind, in the order of [`super::TortureReport::faults`].
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::LatentError, Self::WriteError, Self::Pulled, Self::Died, Self::Battery, Self::Order];
+
+    /// Its name in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LatentError => "latent-error",
+            Self::WriteError => "write-error",
+            Self::Pulled => "pulled",
+            Self::Died => "died",
+            Self::Battery => "battery",
+            Self::Order => "order",
+        }
+    }
+}
+
+/// A fault of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultEvent {
+    /// Host requests made before it.
+    pub after_ops: u64,
+    /// What.
+    pub fault: Fault,
+    /// Seed of what it hits.
+    pub pick: u64,
+}
+
+impl TortureWorld {
+    /// Injects a fault, the `index`-th of its plan, where `mode` allows it.
+    pub(super) fn inject(
+        &mut self,
+        index: usize,
+        event: &FaultEvent,
+        mode: TortureMode,
+    ) -> Result<(), Failure> {
+        self.look_at_states();
+        let mut pick = Rng::new(event.pick);
+        let fault = event.fault;
+        let hit = match fault {
+            Fault::LatentError => self.spoil_block(&mut pick, mode),
+            Fault::WriteError | Fault::Pulled | Fault::Died => self.pick_victim(&mut pick, mode),
+            Fault::Battery | Fault::Order => Some(0),
+        };
+        let Some(hit) = hit else { return Ok(()) };
+        self.report.faults[fault as usize] += 1;
+        self.tick(TraceEvent::Fault(index, fault, hit));
+        let member = MemberIndex(hit as u16);
+        match fault {
+            Fault::LatentError => Ok(()),
+            Fault::WriteError => {
+                self.devices[member.index()].presence = Presence::Doomed;
+                Ok(())
+            }
+            Fault::Pulled | Fault::Died => {
+                self.devices[member.index()].presence = Presence::Gone;
+                if fault == Fault::Died {
+                    return Ok(());
+                }
+                self.controller.handle_member_loss(self.now, member);
+                self.pump()
+            }
+            Fault::Battery => self.change_battery(),
+            Fault::Order => {
+                self.order = FinishOrder::draw(&mut pick, self.config.members);
+                Ok(())
+            }
+        }
+    }
+
+    /// A device that may be lost.
+    fn pick_victim(&self, pick: &mut Rng, mode: TortureMode) -> Option<u64> {
+        let victim = MemberIndex(pick.below(self.devices.len() as u64) as u16);
+        let others_left = self.devices.iter().filter(|device| device.presence == Presence::Here).count() > 1;
+        let is_here = self.devices[victim.index()].presence == Presence::Here;
+        let allowed = match mode {
+            TortureMode::Bounded => self.stripes().survives_loss_of(victim),
+            TortureMode::Beyond => others_left,
+        };
+        (is_here && allowed).then_some(u64::from(victim.0))
+    }
+
+    /// Makes a block of a member unreadable and returns its member, if that may be.
+    fn spoil_block(&mut self, pick: &mut Rng, mode: TortureMode) -> Option<u64> {
+        let stripes = self.stripes();
+        let stripe = StripeIndex(pick.below(self.layout.stripe_count().0));
+        let nth = pick.below(stripes.units().count() as u64) as usize;
+        let unit = stripes.units().nth(nth)?;
+        let place = self.layout.place(stripe, unit);
+        let block = place.start.0 + pick.below(stripes.shape().strip_blocks.0);
+        let (victim, _) = stripes.fit_holder(place)?;
+        let allowed = mode == TortureMode::Beyond || stripes.survives(stripe, |other, _| other == unit);
+        allowed.then(|| {
+            self.devices[victim.index()].data.spoil(block);
+            u64::from(victim.0)
+        })
+    }
+
+    fn change_battery(&mut self) -> Result<(), Failure> {
+        self.battery = match self.battery {
+            BatteryState::Good => BatteryState::NotGood,
+            BatteryState::NotGood => BatteryState::Good,
+        };
+        self.battery_changed = self.stamp;
+        self.note(TraceEvent::Battery(self.battery));
+        self.controller.handle_battery(self.now, self.battery);
+        self.pump()
+    }
+}
