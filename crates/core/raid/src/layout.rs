@@ -6,6 +6,7 @@
 //!             data_strips  copies  parities
 //! RAID 0 x6        6         1        0
 //! RAID 1 x2        1         2        0
+//! RAID 1E          1         2        0      (so are RAID 10 far and RAID 10 offset)
 //! RAID 10 x6       3         2        0
 //! RAID 5 x6        5         1        1
 //! RAID 6 x6        4         1        2
@@ -38,6 +39,21 @@ impl StripeShape {
     pub const fn stripe_blocks(&self) -> BlockCount {
         BlockCount(self.strip_blocks.0 * self.data_strips as u64)
     }
+
+    /// Units in one stripe: every copy of every data strip, and the parities.
+    #[inline]
+    pub const fn unit_count(&self) -> u32 {
+        self.data_strips as u32 * self.copies as u32 + self.parities as u32
+    }
+
+    /// Whether a stripe has `unit`.
+    #[inline]
+    pub(crate) const fn has(&self, unit: StripUnit) -> bool {
+        match unit {
+            StripUnit::Data { strip, copy } => strip < self.data_strips && copy < self.copies,
+            StripUnit::Parity(parity) => parity < self.parities,
+        }
+    }
 }
 
 /// One strip of a stripe: a copy of a data strip, or a parity strip.
@@ -54,6 +70,17 @@ pub enum StripUnit {
     Parity(u16),
 }
 
+impl StripUnit {
+    /// Which copy of a strip of a mirror this is. A mirror has no parity (asserted).
+    #[inline]
+    pub(crate) fn copy(self) -> u16 {
+        match self {
+            Self::Data { copy, .. } => copy,
+            Self::Parity(parity) => unreachable!("a mirror has no parity {parity}"),
+        }
+    }
+}
+
 /// Where a strip begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitPlace {
@@ -64,6 +91,9 @@ pub struct UnitPlace {
 }
 
 /// How many members may fail with all data still readable.
+///
+/// RAID 1E *near* over an odd number of members that hold just one strip each leaves the last of them empty; its
+/// failure is not counted as survived there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailuresSurvived {
     /// Any set of this many.
