@@ -15,8 +15,8 @@
 //! The volume's blocks fill strip 0 of stripe 0, then strip 1, and so on. P is the XOR of the data strips, Q
 //! is the sum of `2^i` times strip `i` in GF(256) modulo 0x11d (H. P. Anvin, "The mathematics of RAID-6").
 //!
-//! Invariants, which the property tests hold every layout to: no two units of the volume share a member block,
-//! units of one stripe lie on distinct members, and [`Layout::identify`] inverts [`Layout::place`].
+//! Invariants, which the property tests hold every layout to: no two units of the volume share a member
+//! block, units of one stripe lie on distinct members, and [`Layout::identify`] inverts [`Layout::place`].
 
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeCount, StripeIndex};
 
@@ -92,8 +92,8 @@ pub struct UnitPlace {
 
 /// How many members may fail with all data still readable.
 ///
-/// RAID 1E *near* over an odd number of members that hold just one strip each leaves the last of them empty; its
-/// failure is not counted as survived there.
+/// RAID 1E *near* over an odd number of members that hold just one strip each leaves the last of them empty;
+/// its failure is not counted as survived there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailuresSurvived {
     /// Any set of this many.

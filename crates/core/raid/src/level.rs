@@ -1,8 +1,8 @@
 //! The RAID levels by name, and the variants that some of them have.
 //!
 //! A level is written as people write it: `5`, `raid5`, `RAID 5`, `1E`, `jbod`. A [`LevelVariant`] adds what
-//! the level leaves open, after colons: `5:right-symmetric`, `50:2-spans`, `60:3-spans:left-asymmetric`, `10:far`,
-//! `1e:offset`.
+//! the level leaves open, after colons: `5:right-symmetric`, `50:2-spans`, `60:3-spans:left-asymmetric`,
+//! `10:far`, `1e:offset`.
 
 use core::fmt;
 use core::str::FromStr;
@@ -125,7 +125,8 @@ pub enum MirrorLayout {
     Near,
     /// On the next member, in the second half of it; the first halves are striped like RAID 0.
     Far,
-    /// On the next member, one strip further: every second row repeats the row before it, shifted by a member.
+    /// On the next member, one strip further: every second row repeats the row before it, shifted by a
+    /// member.
     Offset,
 }
 
@@ -133,7 +134,8 @@ impl MirrorLayout {
     /// Every mirror layout.
     pub const ALL: [Self; 3] = [Self::Near, Self::Far, Self::Offset];
 
-    /// The mirror layout's text; `mdadm --layout` writes its first letter and the number of copies (`n2`, `f2`, `o2`).
+    /// The mirror layout's text; `mdadm --layout` writes its first letter and the number of copies (`n2`,
+    /// `f2`, `o2`).
     pub const fn name(self) -> &'static str {
         match self {
             Self::Near => "near",

@@ -15,8 +15,8 @@ pub struct LayoutSpec {
     pub members: u16,
     /// Length of a strip.
     pub strip_blocks: BlockCount,
-    /// Data area of each member; what is beyond the last whole strip stays unused, and so does an odd last strip where
-    /// copies are on rows of their own (mirror layouts far and offset).
+    /// Data area of each member; what is beyond the last whole strip stays unused, and so does an odd last
+    /// strip where copies are on rows of their own (mirror layouts far and offset).
     pub member_blocks: BlockCount,
 }
 
@@ -170,8 +170,8 @@ pub fn build_layout(spec: &LayoutSpec) -> Result<Box<dyn Layout>, LayoutError> {
     })
 }
 
-/// The most data strips in a stripe with parity: with P and Q that makes 256 members, and Q tells strips apart
-/// because `2^i` is different for every `i` below 255.
+/// The most data strips in a stripe with parity: with P and Q that makes 256 members, and Q tells strips
+/// apart because `2^i` is different for every `i` below 255.
 pub(crate) const DATA_STRIPS_MAX: u16 = 254;
 
 /// The checks that the levels are built with, and that hold for all of them.

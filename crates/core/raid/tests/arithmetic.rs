@@ -128,8 +128,8 @@ fn capacity_overhead_and_failures_are_as_the_formulas_give_them() {
 /// Members of any length: what is usable is what the formula says of the whole strips, in whole strips.
 #[test]
 fn what_holds_no_whole_strip_is_overhead() {
-    // Drives of 73.4 GB and 1 TB, in blocks of 512 bytes, a length with no small divisor, and odd and even numbers of
-    // strips with all but a block of another behind.
+    // Drives of 73.4 GB and 1 TB, in blocks of 512 bytes, a length with no small divisor, and odd and even
+    // numbers of strips with all but a block of another behind.
     let odd_lengths = [143_374_744, 1_953_525_168, 1_000_003];
     for Formula { level, members, usable_halves, .. } in FORMULAS {
         for strip_blocks in strip_lengths() {

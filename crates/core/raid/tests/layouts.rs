@@ -436,8 +436,9 @@ fn layouts_look_as_the_textbooks_draw_them() {
     }
 }
 
-/// Linux md numbers the strips for Q along the members from the one after Q on, and leaves P out. That is the order of
-/// the volume in the symmetric rotations, and in the asymmetric ones where parity does not part the data.
+/// Linux md numbers the strips for Q along the members from the one after Q on, and leaves P out. That is the
+/// order of the volume in the symmetric rotations, and in the asymmetric ones where parity does not part the
+/// data.
 #[test]
 fn q_weighs_the_strips_as_md_does_in_the_symmetric_rotations() {
     for members in 4..=12 {

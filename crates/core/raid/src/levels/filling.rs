@@ -1,12 +1,12 @@
-//! How a level fills the grid: which cell holds which strip. From that, and from the grid, follows all the rest of a
-//! [`Layout`].
+//! How a level fills the grid: which cell holds which strip. From that, and from the grid, follows all the
+//! rest of a [`Layout`].
 //! ```text
 //!              Filling                       Grid
 //! stripe ──── cell_of ────► row, member ── start_of ──► block of the member
 //!   unit ◄─── unit_in ───── row, member ◄── row_of ──── block of the member
 //! ```
-//! Invariants, for stripes and units within the volume: `unit_in` inverts `cell_of`, and the units of a stripe are in
-//! cells of distinct members.
+//! Invariants, for stripes and units within the volume: `unit_in` inverts `cell_of`, and the units of a
+//! stripe are in cells of distinct members.
 
 use super::grid::Grid;
 use crate::layout::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
@@ -24,12 +24,12 @@ pub(crate) trait Filling: Send + Sync + core::fmt::Debug {
     /// Returns the cell of `unit`, which `stripe` has; `stripe` is within the volume.
     fn cell_of(&self, stripe: StripeIndex, unit: StripUnit) -> Cell;
 
-    /// Returns the stripe and the unit that `cell` holds. A stripe past the end of the volume says that the cell is
-    /// unused.
+    /// Returns the stripe and the unit that `cell` holds. A stripe past the end of the volume says that the
+    /// cell is unused.
     fn unit_in(&self, cell: Cell) -> (StripeIndex, StripUnit);
 
-    /// How many failed members the level survives: all but one of those that hold a strip, or as many as there are
-    /// parities. Overridden where a member shares strips with more members than those of one stripe's strip.
+    /// How many failed members the level survives: all but one of those that hold a strip, or as many as
+    /// there are parities. To be overridden where strips have some of their members in common but not all.
     fn failures_survived(&self, shape: &StripeShape) -> FailuresSurvived {
         let StripeShape { data_strips, copies, parities, .. } = *shape;
         FailuresSurvived { always: copies - 1 + parities, at_best: data_strips * (copies - 1) + parities }

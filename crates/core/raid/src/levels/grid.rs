@@ -5,8 +5,8 @@
 //! row 1   strip     strip     strip
 //!         (rest)    (rest)    (rest)    less than a strip: unused
 //! ```
-//! How a level fills the grid is its [`Filling`](super::filling::Filling). This runs several times per host I/O, so
-//! divisors are examined once, when the layout is built.
+//! How a level fills the grid is its [`Filling`](super::filling::Filling). This runs several times per host
+//! I/O, so divisors are examined once, when the layout is built.
 
 use crate::layout::StripeShape;
 use crate::spec::LayoutSpec;

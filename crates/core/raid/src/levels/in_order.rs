@@ -1,5 +1,5 @@
-//! The plainest filling: a row is a stripe, and its units lie on the members in order, the copies of a strip next to
-//! each other, parity last.
+//! The plainest filling: a row is a stripe, and its units lie on the members in order, the copies of a strip
+//! next to each other, parity last.
 //! ```text
 //! 3 strips, 1 copy   1 strip, 3 copies    2 strips, 2 copies     3 strips and parity
 //!  D0   D1   D2        D0   D0'  D0''      D0   D0'  D1   D1'      D0   D1   D2   P

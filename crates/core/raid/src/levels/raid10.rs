@@ -4,11 +4,12 @@
 //!    0     D0   D0'  D1   D1'
 //!    1     D2   D2'  D3   D3'
 //! ```
-//! The *far* and *offset* layouts have no pairs: the copies of a strip are on neighbours, the last and the first among
-//! them; drawn in `shifted.rs`.
+//! The *far* and *offset* layouts have no pairs: the copies of a strip are on neighbours, the last and the
+//! first among them; drawn in `shifted.rs`.
 //!
-//! An odd number of members is level 1E, in all three layouts. Source: Linux md raid10 with two copies, `n2`, `f2` and
-//! `o2` (drivers/md/raid10.c; `mdadm --layout`). Left out: more copies, and md's far sets, which `mdadm` never makes.
+//! An odd number of members is level 1E, in all three layouts. Source: Linux md raid10 with two copies, `n2`,
+//! `f2` and `o2` (drivers/md/raid10.c; `mdadm --layout`). Left out: more copies, and md's far sets
+//! (`use_far_sets`).
 
 use super::grid::StripeParts;
 use super::in_order::in_order;

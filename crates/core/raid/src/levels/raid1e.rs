@@ -1,5 +1,5 @@
-//! RAID 1E: striped mirroring over any number of members; a stripe is one strip in two copies. In the *near* layout
-//! each strip and its copy lie at neighbouring places, counted along the rows:
+//! RAID 1E: striped mirroring over any number of members; a stripe is one strip in two copies. In the *near*
+//! layout each strip and its copy lie at neighbouring places, counted along the rows:
 //! ```text
 //! row   m0    m1    m2
 //!  0    D0    D0'   D1
@@ -9,10 +9,11 @@
 //! an even number of members this is RAID 10 with other stripes. When rows times members is odd, the last
 //! place stays unused. The *offset* and *far* layouts are drawn in `shifted.rs`.
 //!
-//! Source: near and offset are the "integrated adjacent" and "integrated offset stripe mirroring" that SNIA's Common
-//! RAID Disk Data Format 2.0 knows as RAID-1E, and with far they are Linux md's raid10 with two copies, which takes any
-//! number of members in all three (drivers/md/raid10.c; `DDF_RAID1E_*` in mdadm's super-ddf.c). No controller sells far
-//! copies as 1E; the level has them because md makes them over odd numbers of members, too.
+//! Source: near and offset are the "integrated adjacent" and "integrated offset stripe mirroring" that SNIA's
+//! Common RAID Disk Data Format 2.0 knows as RAID-1E, and with far they are Linux md's raid10 with two
+//! copies, which takes any number of members in all three (drivers/md/raid10.c; `DDF_RAID1E_*` in mdadm's
+//! super-ddf.c). DDF knows no far copies; the level has them because md makes them over odd numbers of
+//! members, too.
 
 use super::filling::{Cell, FilledGrid, Filling};
 use super::grid::{Divisor, Grid, StripeParts};

@@ -6,8 +6,8 @@
 //!    1     D3   D4   D5   P    Q
 //!    2     D7   D8   P    Q    D6
 //! ```
-//! The rotations are drawn in `rotation.rs`, which also says how far this is Linux md's RAID 6: left-symmetric is, P
-//! and Q to the byte. Left out: three members, which would be a slow triple mirror.
+//! The rotations are drawn in `rotation.rs`, which also says how far this is Linux md's RAID 6:
+//! left-symmetric is, P and Q to the byte. Left out: three members, which would be a slow triple mirror.
 
 use super::filling::FilledGrid;
 use super::rotation::{Rotation, rotating_parity};

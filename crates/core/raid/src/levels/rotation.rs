@@ -1,5 +1,5 @@
-//! Striping with parity that moves from row to row: one row of the grid is one stripe, and the rotation says which
-//! member holds which unit of it. What RAID 5 and RAID 6 share.
+//! Striping with parity that moves from row to row: one row of the grid is one stripe, and the rotation says
+//! which member holds which unit of it. What RAID 5 and RAID 6 share.
 //! ```text
 //! two parities   left-symmetric        left-asymmetric       right-symmetric       right-asymmetric
 //!   row  0       Q  D0 D1 D2 P         Q  D0 D1 D2 P         P  Q  D0 D1 D2        P  Q  D0 D1 D2
@@ -8,20 +8,21 @@
 //!        3       D2 P  Q  D0 D1        D0 P  Q  D1 D2        D0 D1 D2 P  Q         D0 D1 D2 P  Q
 //!        4       P  Q  D0 D1 D2        P  Q  D0 D1 D2        Q  D0 D1 D2 P         Q  D0 D1 D2 P
 //! ```
-//! Invariants: parity is on consecutive members, wrapping, and every member holds exactly one unit of every stripe. As
-//! many members may fail as there are parities.
+//! Invariants: parity is on consecutive members, wrapping, and every member holds exactly one unit of every
+//! stripe. As many members may fail as there are parities.
 //!
-//! Source: Linux md, `raid5_compute_sector` (drivers/md/raid5.c), `ALGORITHM_LEFT_SYMMETRIC` and its three relatives.
-//! The places, and P, are md's in all four. Q is the sum of `2^i` times strip `i` here, in the order of the volume. md
-//! numbers the strips by the members, beginning after Q and leaving P out (`raid6_d0`, `raid6_idx_to_slot`,
-//! `set_syndrome_sources`), with the powers of 2 modulo 0x11d (lib/raid6/mktables.c). So
+//! Source: Linux md, `raid5_compute_sector` (drivers/md/raid5.c), `ALGORITHM_LEFT_SYMMETRIC` and its three
+//! relatives. The places, and P, are md's in all four. Q is the sum of `2^i` times strip `i` here, in the
+//! order of the volume. md numbers the strips by the members, beginning after Q and leaving P out
+//! (`raid6_d0`, `raid6_idx_to_slot`, `set_syndrome_sources`), with the powers of 2 modulo 0x11d
+//! (lib/raid6/mktables.c). So
 //!
-//! - in both *symmetric* rotations, where the volume goes on right after Q, the two orders are one, and a RAID 6 here is
-//!   md's to the byte;
-//! - in both *asymmetric* ones Q differs in every row with data on both sides of parity: md weighs what follows Q first.
-//!   Of the rows drawn, 2 and 3 (left) and 1 and 2 (right) differ.
+//! - in both *symmetric* rotations, where the volume goes on right after Q, the two orders are one, and a
+//!   RAID 6 here is md's to the byte;
+//! - in both *asymmetric* ones Q differs in every row with data on both sides of parity: md weighs what
+//!   follows Q first. Of the rows drawn, 2 and 3 (left) and 1 and 2 (right) differ.
 //!
-//! Left out: md's rotations for DDF, which place like these but weigh a strip by `2^member`, and those with Q on a
+//! Left out: md's rotations for DDF (`ddf_layout`), which weigh a strip by `2^member`, and those with Q on a
 //! member of its own (`*_6`).
 
 use super::filling::{Cell, FilledGrid, Filling};
@@ -31,7 +32,8 @@ use crate::level::ParityRotation;
 use crate::spec::LayoutSpec;
 use raidlab_units::StripeIndex;
 
-/// Returns the layout with `parities` parity strips in each stripe; `spec` is of a level that allows its members.
+/// Returns the layout with `parities` parity strips in each stripe; `spec` is of a level that allows its
+/// members.
 pub(super) fn rotating_parity(spec: &LayoutSpec, parities: u16) -> FilledGrid<Rotation> {
     let grid = Grid::new(spec, StripeParts { data_strips: spec.members - parities, copies: 1, parities });
     FilledGrid::new(grid, Rotation::new(spec.level.parity_rotation, spec.members, parities))
