@@ -152,7 +152,7 @@ impl Default for Resilience {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ArrayConfig {
-    /// The RAID level, with its variant where it has one: `"5"`, `"10"`, `"50:2-spans"`.
+    /// The RAID level, with its variant where it has one: `"5"`, `"10:far"`, `"50:2-spans"`.
     pub level: LevelVariant,
     /// Number of members.
     pub members: u16,
