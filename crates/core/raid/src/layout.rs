@@ -125,20 +125,24 @@ pub trait Layout: Send + Sync + core::fmt::Debug {
 
     /// True if some block of the volume can't be read when the members named by `is_missing` are missing.
     ///
-    /// Looks at as many stripes as any layout needs to come round to the same members again; a layout whose stripes
-    /// don't come round answers for itself.
+    /// Looks at the stripes of the first strips of each missing member: so many that every layout has come round to the
+    /// same members again.
     fn loses_data(&self, is_missing: &dyn Fn(MemberIndex) -> bool) -> bool {
         let shape = self.shape();
-        let period = 2 * u64::from(self.member_count()) * u64::from(self.member_count());
+        let rows = 4 * u64::from(self.member_count());
         let gone = |stripe, unit| is_missing(self.place(stripe, unit).member);
-        (0..self.stripe_count().0.min(period)).map(StripeIndex).any(|stripe| {
+        let is_lost = |stripe: StripeIndex| {
             let strip_gone =
                 |&strip: &u16| (0..shape.copies).all(|copy| gone(stripe, StripUnit::Data { strip, copy }));
             let strips = (0..shape.data_strips).filter(strip_gone).count();
             let parities =
                 (0..shape.parities).filter(|&parity| gone(stripe, StripUnit::Parity(parity))).count();
             strips > 0 && strips + parities > usize::from(shape.parities)
-        })
+        };
+        let missing = (0..self.member_count()).map(MemberIndex).filter(|&member| is_missing(member));
+        let strip_start = |row: u64| MemberLba(row * shape.strip_blocks.0);
+        let mut strips = missing.flat_map(|member| (0..rows).map(move |row| (member, strip_start(row))));
+        strips.any(|(member, lba)| self.identify(member, lba).is_some_and(|(stripe, ..)| is_lost(stripe)))
     }
 
     /// Blocks of the volume that the host sees.

@@ -34,11 +34,6 @@ impl Filling for Jbod {
         Cell { row, member: member as u16 }
     }
 
-    /// Its stripes don't come round, and each member holds some that no other holds.
-    fn loses_data(&self, is_missing: &dyn Fn(MemberIndex) -> bool) -> bool {
-        (0..self.grid.members).any(|member| is_missing(MemberIndex(member)))
-    }
-
     #[inline]
     fn unit_in(&self, cell: Cell) -> (StripeIndex, StripUnit) {
         let stripe = u64::from(cell.member) * self.rows + cell.row;
