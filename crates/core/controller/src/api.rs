@@ -328,6 +328,8 @@ pub enum Notice {
     },
     /// After a start: what the log and the kept memory held is on the members, and the host is served.
     Serving,
+    /// After a stop: the devices know that they agree, and may be taken away.
+    Stopped,
     /// Acknowledged data in the cache could not be stored and is lost.
     WriteLost {
         /// First lost block.

@@ -390,7 +390,10 @@ impl Controller {
                 }
                 self.member_scratch = members;
             }
-            self.end_part(tag, lost.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba })));
+            match lost {
+                Some(lba) => self.end_part(tag, Err(HostError::ArrayFailed { lba })),
+                None => self.end_part_when_kept(tag),
+            }
         }
     }
 }

@@ -28,7 +28,11 @@ impl Controller {
         let task = &self.tasks[id.0];
         match task.owner {
             TaskOwner::Nobody => panic!("memory task {} is not under way", id.0),
-            TaskOwner::CopyIn { .. } | TaskOwner::CopyOut { .. } => {
+            TaskOwner::Record { .. } => unreachable!("a digest has rows and no steps"),
+            TaskOwner::CopyIn { .. }
+            | TaskOwner::CopyOut { .. }
+            | TaskOwner::KeepRecord { .. }
+            | TaskOwner::KeptLabel => {
                 for copy in &task.moves {
                     out.push(copy.bytes, &[copy.to], false, &[(copy.from, [1, 0])]);
                 }
