@@ -3,6 +3,7 @@
 use super::checkers::protocol::{Access, Use, task_accesses};
 use super::flights::{Flight, Work};
 use super::members::Presence;
+use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::Failure;
 use super::world::TortureWorld;
@@ -128,7 +129,11 @@ impl TortureWorld {
                 return Err(MemberError::Medium);
             }
             MemberOp::Write { fua } => {
-                let bytes = device.area_mut(io.area).write(io.lba.0, io.blocks.0, fua);
+                let area = device.area_mut(io.area);
+                if self.mode == TortureMode::Beyond && area.is_spoiled(io.lba.0, io.blocks.0) {
+                    self.healed = self.stamp;
+                }
+                let bytes = area.write(io.lba.0, io.blocks.0, fua);
                 self.memories.gather(bytes, &flight.segments);
             }
             MemberOp::Flush => {

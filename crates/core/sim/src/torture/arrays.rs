@@ -12,11 +12,13 @@ use raidlab_units::{BlockSize, ByteCount, NanoSpan};
 use raidlab_workload::Rng;
 
 /// Levels, and the numbers of members to try each with.
-const LEVELS: [(&str, u16); 14] = [
+const LEVELS: [(&str, u16); 18] = [
     ("0", 3),
     ("1", 2),
     ("1", 3),
     ("1e", 5),
+    ("1e:far", 3),
+    ("1e:offset", 5),
     ("3", 4),
     ("5", 3),
     ("5", 5),
@@ -24,6 +26,8 @@ const LEVELS: [(&str, u16); 14] = [
     ("6", 7),
     ("10", 4),
     ("10", 6),
+    ("10:far", 4),
+    ("10:offset", 6),
     ("50:2-spans", 6),
     ("60:2-spans", 8),
     ("jbod", 2),

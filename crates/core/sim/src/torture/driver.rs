@@ -24,6 +24,7 @@ impl TorturePlan {
     /// [`Failure`] if anything is wrong.
     pub fn run(&self) -> Result<TortureReport, Failure> {
         let mut world = TortureWorld::new(&self.config, self.seed).expect("drawn arrays are possible");
+        world.mode = self.mode;
         world.run(self)?;
         world.report.seeds = 1;
         world.report.digest = world.trace.digest();
@@ -40,7 +41,7 @@ impl TortureWorld {
         while self.report.host_ops < plan.ops {
             let is_due = |fault: &(usize, &FaultEvent)| fault.1.after_ops <= self.report.host_ops;
             if let Some((index, event)) = faults.next_if(is_due) {
-                self.inject(index, event, plan.mode)?;
+                self.inject(index, event)?;
             }
             if self.random.below(64) == 0 {
                 pattern = self.pick_pattern();

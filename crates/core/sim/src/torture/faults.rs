@@ -71,19 +71,14 @@ pub struct FaultEvent {
 }
 
 impl TortureWorld {
-    /// Injects a fault, the `index`-th of its plan, where `mode` allows it.
-    pub(super) fn inject(
-        &mut self,
-        index: usize,
-        event: &FaultEvent,
-        mode: TortureMode,
-    ) -> Result<(), Failure> {
+    /// Injects a fault, the `index`-th of its plan, where the mode allows it.
+    pub(super) fn inject(&mut self, index: usize, event: &FaultEvent) -> Result<(), Failure> {
         self.look_at_states();
         let mut pick = Rng::new(event.pick);
         let fault = event.fault;
         let hit = match fault {
-            Fault::LatentError => self.spoil_block(&mut pick, mode),
-            Fault::WriteError | Fault::Pulled | Fault::Died => self.pick_victim(&mut pick, mode),
+            Fault::LatentError => self.spoil_block(&mut pick),
+            Fault::WriteError | Fault::Pulled | Fault::Died => self.pick_victim(&mut pick),
             Fault::Battery | Fault::Order => Some(0),
         };
         let Some(hit) = hit else { return Ok(()) };
@@ -113,11 +108,11 @@ impl TortureWorld {
     }
 
     /// A device that may be lost.
-    fn pick_victim(&self, pick: &mut Rng, mode: TortureMode) -> Option<u64> {
+    fn pick_victim(&self, pick: &mut Rng) -> Option<u64> {
         let victim = MemberIndex(pick.below(self.devices.len() as u64) as u16);
         let others_left = self.devices.iter().filter(|device| device.presence == Presence::Here).count() > 1;
         let is_here = self.devices[victim.index()].presence == Presence::Here;
-        let allowed = match mode {
+        let allowed = match self.mode {
             TortureMode::Bounded => self.stripes().survives_loss_of(victim),
             TortureMode::Beyond => others_left,
         };
@@ -125,7 +120,7 @@ impl TortureWorld {
     }
 
     /// Makes a block of a member unreadable and returns its member, if that may be.
-    fn spoil_block(&mut self, pick: &mut Rng, mode: TortureMode) -> Option<u64> {
+    fn spoil_block(&mut self, pick: &mut Rng) -> Option<u64> {
         let stripes = self.stripes();
         let stripe = StripeIndex(pick.below(self.layout.stripe_count().0));
         let nth = pick.below(stripes.units().count() as u64) as usize;
@@ -133,7 +128,7 @@ impl TortureWorld {
         let place = self.layout.place(stripe, unit);
         let block = place.start.0 + pick.below(stripes.shape().strip_blocks.0);
         let (victim, _) = stripes.fit_holder(place)?;
-        let allowed = mode == TortureMode::Beyond || stripes.survives(stripe, |other, _| other == unit);
+        let allowed = self.mode == TortureMode::Beyond || stripes.survives(stripe, |other, _| other == unit);
         allowed.then(|| {
             self.devices[victim.index()].data.spoil(block);
             u64::from(victim.0)

@@ -6,6 +6,7 @@ use super::flights::{FinishOrder, Flights};
 use super::host::Hosts;
 use super::members::{AreaBytes, Device, Presence};
 use super::memories::{Memories, garbage};
+use super::plan::TortureMode;
 use super::report::TortureReport;
 use super::stripes::Stripes;
 use super::trace::{Trace, TraceEvent};
@@ -42,7 +43,10 @@ pub struct TortureWorld {
     pub(super) now: Nanos,
     pub(super) stamp: Stamp,
     pub(super) last_progress: Stamp,
+    /// When unreadable blocks were last written, and so became readable, where a stripe may have failed with them.
+    pub(super) healed: Stamp,
     pub(super) writes: u64,
+    pub(super) mode: TortureMode,
     pub(super) report: TortureReport,
     pub(super) trace: Trace,
     pub(super) digests: Vec<u32>,
@@ -91,7 +95,9 @@ impl TortureWorld {
             now: Nanos::ZERO,
             stamp: Stamp(1),
             last_progress: Stamp(1),
+            healed: Stamp(0),
             writes: 0,
+            mode: TortureMode::Bounded,
             report: TortureReport::default(),
             trace: Trace::new(seed),
             digests: Vec::new(),

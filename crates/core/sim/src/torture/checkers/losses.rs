@@ -3,7 +3,7 @@
 //! Verified: a request fails, acknowledged data is given up, or a member is failed only where the faults justify it (more
 //! units of a stripe gone or unreadable than the level survives; the member gone, or a write to it failed); a member
 //! that does not hold what it should is out of the array when all is quiet. Not verified: that the stripe that a failed
-//! flush is about is one that was written.
+//! flush is about is one that was written; requests that were under way while a block became readable again.
 
 use crate::torture::host::HostInFlight;
 use crate::torture::members::Presence;
@@ -18,11 +18,18 @@ impl TortureWorld {
         self.look_at_states();
         let HostRequest { tag, op, lba, blocks } = host.request;
         let stripes = self.stripes();
-        let justified = match op {
+        let is_failed = match op {
             HostOp::Flush => stripes.indices().any(|stripe| stripes.is_failed(stripe)),
             _ => stripes.is_range_failed(lba, blocks),
         };
-        if justified { Ok(()) } else { Err(Violation::NeedlessFailure { tag, error }.into()) }
+        let is_refused = op != HostOp::Read && self.has_lost();
+        if is_failed || is_refused || self.healed >= host.started { Ok(()) } else { Err(Violation::NeedlessFailure { tag, error }.into()) }
+    }
+
+    /// True if a device is lost beyond what the level survives: then the state on the devices stays as it is, and no write
+    /// that would need a new one is acknowledged.
+    fn has_lost(&self) -> bool {
+        self.states.iter().any(|state| matches!(state, DeviceState::Lost { .. }))
     }
 
     /// Checks a notice, and notes what the array says it lost.
@@ -30,7 +37,7 @@ impl TortureWorld {
         self.look_at_states();
         match notice {
             Notice::WriteLost { lba, blocks } => {
-                if !self.stripes().is_range_failed(lba, blocks) {
+                if !self.stripes().is_range_failed(lba, blocks) && !self.has_lost() {
                     return Err(self.failure(Violation::NeedlessLoss { lba }));
                 }
                 (lba.0..lba.0 + blocks.0).for_each(|lba| self.volume.lose(Lba(lba)));
