@@ -226,8 +226,8 @@ pub enum ConfigError {
         /// The size asked for.
         given: ByteCount,
     },
-    /// The log can't hold two records of a whole stripe.
-    #[error("log-size {given} is too small: two records of a whole stripe of this array need {needed}")]
+    /// The log can't hold three records of a whole stripe.
+    #[error("log-size {given} is too small: three records of a whole stripe of this array need {needed}")]
     LogTooSmall {
         /// The least that would do.
         needed: ByteCount,
@@ -340,7 +340,7 @@ impl ArrayConfig {
             MetadataPolicy::Log => {
                 let rows = rows_of(layout);
                 let most = ByteCount(self.header_bytes_max(layout) as u64 + rows * self.block_size.bytes());
-                let needed = ByteCount(2 * most.0);
+                let needed = ByteCount(3 * most.0);
                 if rows / 2 > u64::from(u16::MAX) || self.metadata_area().log.length_bytes < needed.0 {
                     return Err(ConfigError::LogTooSmall { needed, given: self.resilience.log_size });
                 }

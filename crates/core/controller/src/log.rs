@@ -7,7 +7,9 @@
 //!             ring:   | free | retired | applied | live | writing | free |
 //!                            tail ─────────────────────────► head
 //! ```
-//! Records have consecutive sequence numbers; room is given and taken in that order. A record never wraps: what does not
+//! Records have consecutive sequence numbers; room is given and taken in that order, and goes round even when all is
+//! free. The latest record keeps its room until the next is complete: a torn record must not take with it the only one
+//! that says what is retired, or an older one of the same stripe would be written again over newer data. A record never wraps: what does not
 //! fit before the end of the ring begins at its start. All replicas of a record stand at the same place of the ring.
 //!
 //! The *tail* is the oldest record that is not retired. It goes with every record and every state, so that a record that
@@ -101,6 +103,30 @@ impl Log {
         &mut self.records[(sequence - self.first_sequence) as usize]
     }
 
+    /// Frees the room of retired records at the tail; the latest record that is complete keeps its own.
+    fn forget_retired(&mut self) {
+        while self.records.front().is_some_and(|record| record.phase == Phase::Retired)
+            && self
+                .records
+                .get(1)
+                .is_some_and(|next| !matches!(next.phase, Phase::Digesting | Phase::Writing))
+        {
+            self.records.pop_front();
+            self.first_sequence += 1;
+        }
+    }
+
+    /// The oldest record that is not retired, or the next one.
+    fn tail(&self) -> u64 {
+        let retired = self.records.iter().take_while(|record| record.phase == Phase::Retired);
+        self.first_sequence + retired.count() as u64
+    }
+
+    /// True when every record is retired.
+    fn is_drained(&self) -> bool {
+        self.records.iter().all(|record| record.phase == Phase::Retired)
+    }
+
     /// Where `blocks` may go without touching a record that is not retired.
     fn room_for(&self, blocks: u64) -> Option<u64> {
         let (Some(first), Some(last)) = (self.records.front(), self.records.back()) else {
@@ -126,7 +152,7 @@ impl Controller {
     /// The oldest record that is not retired, or the next one; none where there is no log.
     pub(crate) fn log_tail(&self) -> Option<u64> {
         match &self.intent {
-            Intent::Log(log) => Some(log.first_sequence),
+            Intent::Log(log) => Some(log.tail()),
             _ => None,
         }
     }
@@ -144,7 +170,7 @@ impl Controller {
     pub(crate) fn drain_log(&mut self) -> bool {
         let Intent::Log(log) = &mut self.intent else { return true };
         log.draining = true;
-        if log.records.is_empty() {
+        if log.is_drained() {
             return true;
         }
         self.flush_for_log();
@@ -406,6 +432,7 @@ impl Controller {
         let record = self.log().record(sequence);
         record.phase = Phase::Live;
         let (op, header) = (record.op, record.header);
+        self.log().forget_retired();
         self.own.give_header(header);
         self.start_writes(op);
         self.pump_log();
@@ -438,10 +465,7 @@ impl Controller {
 
     fn retire_records(&mut self) {
         let log = self.log();
-        while log.records.front().is_some_and(|record| record.phase == Phase::Retired) {
-            log.records.pop_front();
-            log.first_sequence += 1;
-        }
+        log.forget_retired();
         self.pump_log();
     }
 

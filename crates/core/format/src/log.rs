@@ -126,7 +126,6 @@ impl LogHeader {
         open(bytes, PART)?;
         let runs_end = RUNS_AT + usize::from(run_count) * RUN_BYTES;
         let checksums_end = runs_end + rows as usize * CHECKSUM_BYTES;
-        check_zeros(bytes, PART, checksums_end)?;
         let header = Self {
             array_uuid: ArrayUuid(take(bytes, UUID_AT)),
             sequence: u64_at(bytes, SEQUENCE_AT),
@@ -144,6 +143,7 @@ impl LogHeader {
             row_checksums: &bytes[runs_end..checksums_end],
         };
         record.check(u32_at(bytes, HEADER_BLOCKS_AT))?;
+        check_zeros(bytes, PART, checksums_end)?;
         Ok(record)
     }
 }

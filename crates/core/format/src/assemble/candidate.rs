@@ -104,10 +104,10 @@ pub(super) fn choose_array(
         *votes.entry(label.array_uuid).or_default() += 1;
     }
     if let Some(expected) = expected {
-        return match votes.contains_key(&expected) {
-            true => Ok(expected),
-            false => Err(AssembleError::OtherArraysOnly { expected, found: votes.into_keys().collect() }),
-        };
+        if votes.contains_key(&expected) {
+            return Ok(expected);
+        }
+        return Err(AssembleError::OtherArraysOnly { expected, found: votes.into_keys().collect() });
     }
     let most =
         votes.values().copied().max().ok_or(AssembleError::NoDevices { candidates: candidates.len() })?;
