@@ -20,7 +20,7 @@ impl TortureWorld {
                 Action::Memory(task) => self.issue_memory(task)?,
                 Action::Complete(completion) => self.complete(completion)?,
                 Action::Timer { id, at } => self.timers[id.0 as usize] = Some(at),
-                Action::Keep(_) => {}
+                Action::Keep(keep) => self.memories.keep(&keep),
                 Action::Notice(notice) => self.take_notice(notice)?,
             }
         }
@@ -98,10 +98,10 @@ impl TortureWorld {
     fn finish_memory(&mut self, task: &MemoryTask, flight: &Flight) {
         if task.kind == MemoryKind::Digest {
             let row_bytes = self.config.block_size.bytes() as usize;
-            self.memories.digests(&flight.segments, row_bytes, &mut self.digests);
+            self.memories.digests(self.controller.own_memory(), &flight.segments, row_bytes, &mut self.digests);
             self.controller.handle_digests(self.now, task.id, &self.digests);
         } else {
-            self.memories.execute(&flight.steps);
+            self.memories.execute(self.controller.own_memory(), &flight.steps);
             self.controller.handle_memory_completion(self.now, task.id);
         }
     }
@@ -124,7 +124,7 @@ impl TortureWorld {
                 let done = self.random.below(io.blocks.0);
                 if done > 0 {
                     let bytes = device.area_mut(io.area).write(io.lba.0, done, false);
-                    self.memories.gather(bytes, &cut(&flight.segments, bytes.len() as u64));
+                    self.memories.gather(self.controller.own_memory(), bytes, &cut(&flight.segments, bytes.len() as u64));
                 }
                 return Err(MemberError::Medium);
             }
@@ -134,7 +134,7 @@ impl TortureWorld {
                     self.healed = self.stamp;
                 }
                 let bytes = area.write(io.lba.0, io.blocks.0, fua);
-                self.memories.gather(bytes, &flight.segments);
+                self.memories.gather(self.controller.own_memory(), bytes, &flight.segments);
             }
             MemberOp::Flush => {
                 let [data, metadata] = flight.mark;

@@ -4,8 +4,8 @@
 //! over several stripes and two requests for one block are common.
 
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, FlushOrder, IoPolicy, MemberCache, ReadPolicy, Resilience,
-    WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, IoPolicy, MemberCache,
+    MetadataPolicy, ReadPolicy, Resilience, WritePolicy,
 };
 use raidlab_raid::LevelVariant;
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
@@ -52,6 +52,14 @@ pub(super) fn pick<T: Copy>(random: &mut Rng, choices: &[T]) -> T {
     choices[random.below(choices.len() as u64) as usize]
 }
 
+/// A log that has room for a few records only, or for many: found by asking what would do.
+fn fit_log(config: &mut ArrayConfig, factor: u64) {
+    config.resilience.log_size = ByteCount(1);
+    if let Err(ConfigError::LogTooSmall { needed, .. }) = Controller::new(config) {
+        config.resilience.log_size = ByteCount(needed.0.next_multiple_of(4096) * factor);
+    }
+}
+
 /// Draws an array, of `level` if it is given.
 pub(super) fn draw_array(level: Option<LevelVariant>, random: &mut Rng) -> Result<ArrayConfig, LevelNotTried> {
     let parse = |name: &str| name.parse::<LevelVariant>().expect("the table holds levels");
@@ -64,7 +72,9 @@ pub(super) fn draw_array(level: Option<LevelVariant>, random: &mut Rng) -> Resul
         Some(level) if wanted.is_empty() => Err(LevelNotTried { level }),
         _ => {
             let (level, members) = pick(random, &wanted);
-            Ok(tiny_array(level, members, random))
+            let mut array = tiny_array(level, members, random);
+            fit_log(&mut array, pick(random, &[1, 2, 8]));
+            Ok(array)
         }
     }
 }
@@ -84,7 +94,13 @@ fn tiny_array(level: LevelVariant, members: u16, random: &mut Rng) -> ArrayConfi
         member_cache: pick(random, &[MemberCache::Off, MemberCache::On]),
         cache: tiny_cache(cache_block, random),
         staging_size: ByteCount(strip_bytes * u64::from(members) * pick(random, &[2, 4])),
-        resilience: Resilience::default(),
+        resilience: Resilience {
+            metadata: pick(
+                random,
+                &[MetadataPolicy::None, MetadataPolicy::Resync, MetadataPolicy::Bitmap, MetadataPolicy::Log],
+            ),
+            ..Resilience::default()
+        },
     }
 }
 

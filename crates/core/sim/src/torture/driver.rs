@@ -3,10 +3,11 @@
 use super::faults::FaultEvent;
 use super::plan::{TorturePlan, Workload};
 use super::report::TortureReport;
-use super::violation::Failure;
+use super::violation::{Failure, Violation};
 use super::world::TortureWorld;
 use raidlab_controller::HostOp;
 use raidlab_units::{BlockCount, Lba};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Where the next requests go; changes now and then, so that runs meet both crowds and crossings.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,11 @@ impl TorturePlan {
     pub fn run(&self) -> Result<TortureReport, Failure> {
         let mut world = TortureWorld::new(&self.config, self.seed).expect("drawn arrays are possible");
         world.mode = self.mode;
-        world.run(self)?;
+        catch_unwind(AssertUnwindSafe(|| world.run(self))).unwrap_or_else(|panic| {
+            let said = panic.downcast_ref::<String>().cloned();
+            let message = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            Err(world.failure(Violation::Panicked { message: message.unwrap_or_default() }))
+        })?;
         world.report.seeds = 1;
         world.report.digest = world.trace.digest();
         Ok(world.report)
@@ -42,6 +47,9 @@ impl TortureWorld {
             let is_due = |fault: &(usize, &FaultEvent)| fault.1.after_ops <= self.report.host_ops;
             if let Some((index, event)) = faults.next_if(is_due) {
                 self.inject(index, event)?;
+                if self.is_refused {
+                    return Ok(());
+                }
             }
             if self.random.below(64) == 0 {
                 pattern = self.pick_pattern();

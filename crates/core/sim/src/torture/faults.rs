@@ -10,6 +10,8 @@
 //! | pulled | a member is gone and the controller is told | the same |
 //! | died | a member is gone and the next I/O to it says so | the same |
 //! | battery | the battery fails, or is good again | |
+//! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices |
+//! | stop | the array is stopped cleanly and started again | the same |
 //! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
 
 use super::flights::FinishOrder;
@@ -37,14 +39,26 @@ pub enum Fault {
     Battery,
     /// Actions finish in another order.
     Order,
+    /// Power fails and comes back.
+    PowerCut,
+    /// The array is stopped cleanly and started again.
+    Stop,
 }
 
 impl Fault {
     /// How many kinds there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 8;
     /// Every kind, in the order of [`super::TortureReport::faults`].
-    pub const ALL: [Self; Self::COUNT] =
-        [Self::LatentError, Self::WriteError, Self::Pulled, Self::Died, Self::Battery, Self::Order];
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::LatentError,
+        Self::WriteError,
+        Self::Pulled,
+        Self::Died,
+        Self::Battery,
+        Self::Order,
+        Self::PowerCut,
+        Self::Stop,
+    ];
 
     /// Its name in output.
     pub const fn name(self) -> &'static str {
@@ -55,6 +69,8 @@ impl Fault {
             Self::Died => "died",
             Self::Battery => "battery",
             Self::Order => "order",
+            Self::PowerCut => "power-cut",
+            Self::Stop => "stop",
         }
     }
 }
@@ -80,6 +96,7 @@ impl TortureWorld {
             Fault::LatentError => self.spoil_block(&mut pick),
             Fault::WriteError | Fault::Pulled | Fault::Died => self.pick_victim(&mut pick),
             Fault::Battery | Fault::Order => Some(0),
+            Fault::PowerCut | Fault::Stop => self.can_restart().then_some(0),
         };
         let Some(hit) = hit else { return Ok(()) };
         self.report.faults[fault as usize] += 1;
@@ -104,19 +121,27 @@ impl TortureWorld {
                 self.order = FinishOrder::draw(&mut pick, self.config.members);
                 Ok(())
             }
+            Fault::PowerCut => self.power_cut(&mut pick),
+            Fault::Stop => self.stop_and_start(&mut pick),
         }
     }
 
     /// A device that may be lost.
     fn pick_victim(&self, pick: &mut Rng) -> Option<u64> {
         let victim = MemberIndex(pick.below(self.devices.len() as u64) as u16);
-        let others_left = self.devices.iter().filter(|device| device.presence == Presence::Here).count() > 1;
+        self.may_lose(victim).then_some(u64::from(victim.0))
+    }
+
+    /// Whether the mode allows the loss of a device.
+    pub(super) fn may_lose(&self, victim: MemberIndex) -> bool {
         let is_here = self.devices[victim.index()].presence == Presence::Here;
         let allowed = match self.mode {
-            TortureMode::Bounded => self.stripes().survives_loss_of(victim),
-            TortureMode::Beyond => others_left,
+            TortureMode::Bounded => !self.is_resyncing && self.stripes().survives_loss_of(victim),
+            TortureMode::Beyond => {
+                self.devices.iter().filter(|device| device.presence == Presence::Here).count() > 1
+            }
         };
-        (is_here && allowed).then_some(u64::from(victim.0))
+        is_here && allowed
     }
 
     /// Makes a block of a member unreadable and returns its member, if that may be.
@@ -128,7 +153,8 @@ impl TortureWorld {
         let place = self.layout.place(stripe, unit);
         let block = place.start.0 + pick.below(stripes.shape().strip_blocks.0);
         let (victim, _) = stripes.fit_holder(place)?;
-        let allowed = self.mode == TortureMode::Beyond || stripes.survives(stripe, |other, _| other == unit);
+        let survives = || !self.is_resyncing && stripes.survives(stripe, |other, _| other == unit);
+        let allowed = self.mode == TortureMode::Beyond || survives();
         allowed.then(|| {
             self.devices[victim.index()].data.spoil(block);
             u64::from(victim.0)

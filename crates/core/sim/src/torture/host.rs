@@ -14,6 +14,8 @@ pub(super) struct HostInFlight {
     pub(super) request: HostRequest,
     pub(super) started: Stamp,
     pub(super) write: WriteNumber,
+    /// The newest write that had begun when this request did.
+    pub(super) newest: WriteNumber,
 }
 
 /// All of them, by tag.
@@ -37,6 +39,12 @@ impl Hosts {
         Some(taken)
     }
 
+    /// Forgets all of them.
+    pub(super) fn clear(&mut self) {
+        self.slots.clear();
+        self.free.clear();
+    }
+
     pub(super) fn waiting_count(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -58,7 +66,8 @@ impl TortureWorld {
         let request = HostRequest { tag, op, lba, blocks };
         self.tick(TraceEvent::Request(request));
         let write = self.begin_host(&request);
-        self.hosts.slots[tag.0 as usize] = Some(HostInFlight { request, started: self.stamp, write });
+        let newest = WriteNumber(self.writes);
+        self.hosts.slots[tag.0 as usize] = Some(HostInFlight { request, started: self.stamp, write, newest });
         self.report.host_ops += 1;
         self.controller.handle_host_request(self.now, request);
         self.pump()?;

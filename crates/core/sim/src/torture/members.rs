@@ -10,8 +10,10 @@
 //! A flush forgets the entries that were there when it was asked for, a write with forced unit access those of its blocks.
 //! A device also destages on its own: when the entries have filled their room, the oldest become durable.
 
+use super::power::Torn;
 use raidlab_controller::{Area, MemberCache};
 use raidlab_units::BlockSize;
+use raidlab_workload::Rng;
 use std::collections::BTreeSet;
 
 /// Volatile blocks that a device's cache holds at most.
@@ -131,6 +133,25 @@ impl AreaBytes {
         }
     }
 
+    /// Drops volatile writes, or not: each as a whole or block by block, the later before the earlier.
+    pub(super) fn lose_power(&mut self, random: &mut Rng) {
+        let Some(cache) = &mut self.cache else { return };
+        let torn = Torn::draw(cache.next - cache.first, random);
+        let first = cache.first;
+        for entry in (first..cache.next).rev() {
+            let block = cache.block_of(entry);
+            let is_live = entry >= cache.settled[block as usize];
+            if is_live && !torn.holds(entry - first, random) {
+                let start = block as usize * self.block_bytes;
+                self.bytes[start..start + self.block_bytes].copy_from_slice(cache.old_of(entry));
+            } else {
+                // What is kept of a block hides all that is older.
+                cache.settled[block as usize] = cache.next;
+            }
+        }
+        cache.first = cache.next;
+    }
+
     /// What `block` could hold after a power cut, besides what it holds now.
     pub(super) fn older(&self, block: u64) -> impl Iterator<Item = &[u8]> {
         self.cache.iter().flat_map(move |cache| cache.older(block))
@@ -157,8 +178,8 @@ impl VolatileWrites {
         Self {
             first: 0,
             next: 0,
-            blocks: vec![0; CACHE_BLOCKS],
-            old: vec![0; CACHE_BLOCKS * block_bytes],
+            blocks: Vec::new(),
+            old: Vec::new(),
             block_bytes,
             settled: vec![0; blocks],
             newest: vec![0; blocks],
@@ -167,11 +188,24 @@ impl VolatileWrites {
 
     fn push(&mut self, block: u64, old: &[u8]) {
         let place = (self.next % CACHE_BLOCKS as u64) as usize;
+        if place >= self.blocks.len() {
+            self.blocks.resize(place + 1, 0);
+            self.old.resize((place + 1) * self.block_bytes, 0);
+        }
         self.first = self.first.max((self.next + 1).saturating_sub(CACHE_BLOCKS as u64));
         self.blocks[place] = block;
         self.old[place * self.block_bytes..][..self.block_bytes].copy_from_slice(old);
         self.next += 1;
         self.newest[block as usize] = self.next;
+    }
+
+    fn block_of(&self, entry: u64) -> u64 {
+        self.blocks[(entry % CACHE_BLOCKS as u64) as usize]
+    }
+
+    fn old_of(&self, entry: u64) -> &[u8] {
+        let place = (entry % CACHE_BLOCKS as u64) as usize;
+        &self.old[place * self.block_bytes..][..self.block_bytes]
     }
 
     fn settle(&mut self, block: u64) {
@@ -181,9 +215,7 @@ impl VolatileWrites {
     fn older(&self, block: u64) -> impl Iterator<Item = &[u8]> {
         let from = self.first.max(self.settled[block as usize]);
         let to = self.newest[block as usize].max(from);
-        (from..to).map(|entry| (entry % CACHE_BLOCKS as u64) as usize).filter_map(move |place| {
-            (self.blocks[place] == block).then(|| &self.old[place * self.block_bytes..][..self.block_bytes])
-        })
+        (from..to).filter(move |entry| self.block_of(*entry) == block).map(|entry| self.old_of(entry))
     }
 }
 
@@ -230,6 +262,25 @@ mod tests {
         }
         assert!(older(&area, 3).is_empty());
         assert_eq!(older(&area, 0).len(), CACHE_BLOCKS);
+    }
+
+    /// After a cut a block holds what it held, or what one of its live entries kept; and all of these come up.
+    #[test]
+    fn a_power_cut_leaves_one_of_the_versions_since_the_last_flush() {
+        let mut seen = [false; 4];
+        for seed in 0..200 {
+            let mut area = area();
+            area.write(0, 1, false).fill(1);
+            area.flush(area.mark());
+            area.write(0, 1, false).fill(2);
+            area.write(1, 1, false).fill(9);
+            area.write(0, 1, false).fill(3);
+            area.lose_power(&mut Rng::new(seed));
+            seen[usize::from(area.block(0)[0])] = true;
+            assert!([0, 9].contains(&area.block(1)[0]));
+            assert!(older(&area, 0).is_empty());
+        }
+        assert_eq!(seen, [false, true, true, true]);
     }
 
     #[test]

@@ -1,17 +1,24 @@
 //! The world's memories: what moves between them and the members, and the work on them.
 
-use raidlab_controller::{BufferRef, BufferSpace, HostTag, MemoryNeeds, MemoryStep, MemorySteps, Segment};
+use super::power::Torn;
+use raidlab_controller::{
+    BufferRef, BufferSpace, HostTag, Keep, MemoryNeeds, MemoryStep, MemorySteps, Segment,
+};
+use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
 use raidlab_raid::kernel;
 use raidlab_workload::Rng;
 
 /// Most sources of one step: the members of the largest array tried, and what is being written to them.
 const SOURCES_MAX: usize = 64;
 
-/// Cache, staging memory and host buffers.
+/// Cache, staging memory, kept memory and host buffers. The controller's own memory stays with it and comes as `own`.
 #[derive(Debug)]
 pub(super) struct Memories {
     cache: Vec<u8>,
     staging: Vec<u8>,
+    kept_log: Vec<u8>,
+    /// The directory of the cache.
+    directory: Vec<u8>,
     /// Buffer of each host tag.
     host: Vec<Vec<u8>>,
     /// Results are built here, so that sources and destinations in one memory need no splitting.
@@ -24,6 +31,8 @@ impl Memories {
         Self {
             cache: garbage(needs.cache_bytes.0, random),
             staging: garbage(needs.staging_bytes.0, random),
+            kept_log: garbage(needs.kept_log_bytes.0, random),
+            directory: garbage(u64::from(needs.directory_entries) * KEPT_ENTRY_BYTES as u64, random),
             host: Vec::new(),
             results: [Vec::new(), Vec::new()],
         }
@@ -38,10 +47,34 @@ impl Memories {
         &mut self.host[index]
     }
 
-    fn space(&self, space: BufferSpace) -> &[u8] {
+    /// Stores an entry of the directory.
+    pub(super) fn keep(&mut self, keep: &Keep) {
+        let start = keep.slot as usize * KEPT_ENTRY_BYTES;
+        self.directory[start..start + KEPT_ENTRY_BYTES].copy_from_slice(&keep.entry);
+    }
+
+    /// What is found in kept memory at a start; nothing where there is none.
+    pub(super) fn kept_image(&self) -> Option<KeptImage<'_>> {
+        let image = KeptImage { log: &self.kept_log, directory: &self.directory };
+        (!self.kept_log.is_empty()).then_some(image)
+    }
+
+    /// Turns what does not survive a power cut into garbage.
+    pub(super) fn lose_power(&mut self, is_kept: bool, random: &mut Rng) {
+        make_garbage(&mut self.staging, random);
+        if !is_kept {
+            make_garbage(&mut self.cache, random);
+            make_garbage(&mut self.kept_log, random);
+            make_garbage(&mut self.directory, random);
+        }
+    }
+
+    fn space<'a>(&'a self, own: &'a [u8], space: BufferSpace) -> &'a [u8] {
         match space {
             BufferSpace::Cache => &self.cache,
             BufferSpace::Staging => &self.staging,
+            BufferSpace::KeptLog => &self.kept_log,
+            BufferSpace::Own => own,
             BufferSpace::Host(HostTag(tag)) => &self.host[tag as usize],
             other => unreachable!("claims outside {other:?}, which has no length, are refused"),
         }
@@ -51,14 +84,15 @@ impl Memories {
         match space {
             BufferSpace::Cache => &mut self.cache,
             BufferSpace::Staging => &mut self.staging,
+            BufferSpace::KeptLog => &mut self.kept_log,
             BufferSpace::Host(HostTag(tag)) => &mut self.host[tag as usize],
             other => unreachable!("claims outside {other:?}, which has no length, are refused"),
         }
     }
 
     /// `len` bytes from `buffer` on.
-    pub(super) fn bytes(&self, buffer: BufferRef, len: u64) -> &[u8] {
-        &self.space(buffer.space)[buffer.offset as usize..(buffer.offset + len) as usize]
+    fn bytes<'a>(&'a self, own: &'a [u8], buffer: BufferRef, len: u64) -> &'a [u8] {
+        &self.space(own, buffer.space)[buffer.offset as usize..(buffer.offset + len) as usize]
     }
 
     fn bytes_mut(&mut self, buffer: BufferRef, len: u64) -> &mut [u8] {
@@ -75,43 +109,54 @@ impl Memories {
     }
 
     /// Copies the segments into `to`, a range of a member.
-    pub(super) fn gather(&self, mut to: &mut [u8], segments: &[Segment]) {
+    pub(super) fn gather(&self, own: &[u8], mut to: &mut [u8], segments: &[Segment]) {
         for segment in segments {
             let (piece, rest) = to.split_at_mut(segment.bytes as usize);
-            piece.copy_from_slice(self.bytes(segment.buffer, segment.bytes));
+            piece.copy_from_slice(self.bytes(own, segment.buffer, segment.bytes));
             to = rest;
         }
     }
 
     /// The CRC32C of each row of `segments`, in order.
-    pub(super) fn digests(&self, segments: &[Segment], row_bytes: usize, out: &mut Vec<u32>) {
+    pub(super) fn digests(&self, own: &[u8], segments: &[Segment], row_bytes: usize, out: &mut Vec<u32>) {
         out.clear();
         for segment in segments {
-            let rows = self.bytes(segment.buffer, segment.bytes).chunks_exact(row_bytes);
+            let rows = self.bytes(own, segment.buffer, segment.bytes).chunks_exact(row_bytes);
             out.extend(rows.map(crc32c::crc32c));
         }
     }
 
     /// Carries out a memory task, step after step.
-    pub(super) fn execute(&mut self, task: &MemorySteps) {
+    pub(super) fn execute(&mut self, own: &[u8], task: &MemorySteps) {
+        let mut results = core::mem::take(&mut self.results);
         for step in &task.steps {
-            let mut results = core::mem::take(&mut self.results);
-            self.execute_step(task, step, &mut results);
-            self.results = results;
+            self.execute_step(own, task, step, &mut results);
         }
+        self.results = results;
     }
 
-    fn execute_step(&mut self, task: &MemorySteps, step: &MemoryStep, results: &mut [Vec<u8>; 2]) {
+    /// Carries out as much of a memory task as a power cut leaves.
+    pub(super) fn execute_torn(&mut self, own: &[u8], task: &MemorySteps, torn: Torn, random: &mut Rng) {
+        let mut results = core::mem::take(&mut self.results);
+        for (index, step) in task.steps.iter().enumerate() {
+            if torn.holds(index as u64, random) {
+                self.execute_step(own, task, step, &mut results);
+            }
+        }
+        self.results = results;
+    }
+
+    fn execute_step(&mut self, own: &[u8], task: &MemorySteps, step: &MemoryStep, results: &mut [Vec<u8>; 2]) {
         let count = usize::from(step.destination_count);
         let sources = &task.sources[step.first_source as usize..][..step.source_count as usize];
         let coefficients = &task.coefficients[step.first_coefficient as usize..][..count * sources.len()];
         for (result, destination) in results.iter_mut().zip(&step.destinations[..count]) {
             result.clear();
-            result.extend_from_slice(self.bytes(*destination, step.bytes));
+            result.extend_from_slice(self.bytes(own, *destination, step.bytes));
         }
         let mut slices: [&[u8]; SOURCES_MAX] = [&[]; SOURCES_MAX];
         for (slice, source) in slices.iter_mut().zip(sources) {
-            *slice = self.bytes(*source, step.bytes);
+            *slice = self.bytes(own, *source, step.bytes);
         }
         let slices = &slices[..sources.len()];
         let [first, second] = results;
@@ -130,8 +175,12 @@ impl Memories {
 /// Random bytes.
 pub(super) fn garbage(len: u64, random: &mut Rng) -> Vec<u8> {
     let mut bytes = vec![0; len as usize];
+    make_garbage(&mut bytes, random);
+    bytes
+}
+
+fn make_garbage(bytes: &mut [u8], random: &mut Rng) {
     for word in bytes.chunks_mut(8) {
         word.copy_from_slice(&random.next_u64().to_le_bytes()[..word.len()]);
     }
-    bytes
 }

@@ -11,6 +11,10 @@ pub struct TortureReport {
     pub host_ops: u64,
     /// Reads, writes and flushes of members.
     pub member_ios: u64,
+    /// Starts after a power cut or a clean stop.
+    pub restarts: u64,
+    /// Starts that were refused, with reason.
+    pub refused: u64,
     /// Faults injected, by kind in the order of [`Fault::ALL`].
     pub faults: [u64; Fault::COUNT],
     /// Requests that failed because data was lost.
@@ -29,6 +33,8 @@ impl TortureReport {
         self.seeds += other.seeds;
         self.host_ops += other.host_ops;
         self.member_ios += other.member_ios;
+        self.restarts += other.restarts;
+        self.refused += other.refused;
         for (sum, count) in self.faults.iter_mut().zip(other.faults) {
             *sum += count;
         }

@@ -2,6 +2,7 @@
 
 use super::checkers::protocol::Access;
 use super::checkers::provenance::BlockFault;
+use super::power::Refusal;
 use super::trace::TraceEvent;
 use core::fmt;
 use raidlab_controller::{Action, HostCompletion, HostError, HostTag};
@@ -69,6 +70,30 @@ pub enum Violation {
         /// The member.
         member: MemberIndex,
     },
+    /// The array was not started although all that its settings need is there.
+    #[error("the array was not started although all that its settings need is there: {refusal}")]
+    Refused {
+        /// What was said.
+        refusal: Refusal,
+    },
+    /// A device was taken for another one.
+    #[error("the start took another device for device {member}")]
+    Misassembled {
+        /// The device.
+        member: MemberIndex,
+    },
+    /// After a clean stop something was in doubt, or records were to be replayed.
+    #[error("the array was stopped cleanly, yet its redundancy is in doubt or its log holds records")]
+    NotClean,
+    /// A clean stop does not come to its end.
+    #[error("the array was asked to stop and does not")]
+    NeverStopped,
+    /// The controller stopped at an assertion.
+    #[error("the controller panicked: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
     /// Two actions in flight use the same bytes, at least one of them to write.
     #[error("{action:?} accesses {access:?} while {other:?} accesses {other_access:?}")]
     Conflict {
@@ -126,12 +151,16 @@ impl Violation {
             Self::NeedlessFailure { .. }
             | Self::NeedlessLoss { .. }
             | Self::NeedlessMemberFailure { .. }
-            | Self::UnfitMember { .. } => "losses",
+            | Self::UnfitMember { .. }
+            | Self::Refused { .. }
+            | Self::Misassembled { .. }
+            | Self::NotClean => "losses",
             Self::Conflict { .. }
             | Self::Malformed { .. }
             | Self::NameInUse { .. }
             | Self::UntimelyCompletion { .. } => "protocol",
-            Self::Stalled { .. } | Self::NeverIdle => "liveness",
+            Self::Stalled { .. } | Self::NeverIdle | Self::NeverStopped => "liveness",
+            Self::Panicked { .. } => "panic",
         }
     }
 }

@@ -9,6 +9,15 @@
 //! flight with them may return any of them. Once no write is in flight, the first read settles the block: all
 //! later reads must agree with it, or two copies would differ.
 //!
+//! Acknowledged is not yet safe: for what must survive a power cut each block has two *floors*, one for what the members
+//! hold durably and one for what battery-kept memory holds beside it. A floor is the writes that may be found:
+//! ```text
+//!  floor       from ─► every write from this number on, acknowledged or not, and `also`, a few before it
+//!  raised by   an acknowledgement that promises the write: from = that write, also = those in flight with it
+//!              a flush: from = the first write after the flush began, also = what a read at its beginning could find
+//!  after a cut the block holds any one write above its floor (both, if kept memory survived) until a read tells which
+//! ```
+//!
 //! Left out: that two reads which both overlap one write see it in order; mirrors without a cache do not promise that.
 
 use raidlab_units::{BlockCount, Lba};
@@ -26,6 +35,53 @@ impl Stamp {
     const NEVER: Self = Self(u64::MAX);
 }
 
+/// Stands for whichever write a block was left with by a power cut.
+const SURVIVOR: WriteNumber = WriteNumber(u64::MAX);
+
+/// Where promised data is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// On the members, durably.
+    OnMembers,
+    /// There, or in kept memory.
+    InKeptMemory,
+}
+
+/// The writes that may be found in a block after a power cut.
+#[derive(Clone, Debug)]
+struct Floor {
+    /// Every write from this one on.
+    from: WriteNumber,
+    /// Writes before it.
+    also: Vec<WriteNumber>,
+}
+
+impl Floor {
+    const NONE: Self = Self { from: WriteNumber(0), also: Vec::new() };
+
+    fn allows(&self, write: WriteNumber) -> bool {
+        write >= self.from || self.also.contains(&write)
+    }
+
+    /// Allows only what `other` allows, too.
+    fn narrow(&mut self, mut other: Self) {
+        if other.from > self.from {
+            core::mem::swap(self, &mut other);
+        }
+        self.also.retain(|write| other.allows(*write));
+    }
+}
+
+/// What a power cut has left.
+#[derive(Clone, Debug)]
+struct Survivors {
+    floor: Floor,
+    /// The newest write that had begun.
+    newest: WriteNumber,
+    /// Whether it is on the members: kept memory was lost, or there was none.
+    is_on_members: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Version {
     write: WriteNumber,
@@ -41,6 +97,9 @@ struct Block {
     versions: Vec<Version>,
     /// Since when it holds something in particular; never after a write to it failed or the array lost it.
     defined_since: Stamp,
+    /// By [`Promise`].
+    floors: [Floor; 2],
+    survivors: Survivors,
     /// Stands in the list of blocks whose newest data no acknowledgement has promised to keep.
     is_listed: bool,
 }
@@ -67,7 +126,14 @@ impl VolumeHistory {
             ended: Stamp(0),
             superseded: Stamp::NEVER,
         };
-        let block = Block { versions: vec![first], defined_since: Stamp(0), is_listed: false };
+        let survivors = Survivors { floor: Floor::NONE, newest: WriteNumber(0), is_on_members: true };
+        let block = Block {
+            versions: vec![first],
+            defined_since: Stamp(0),
+            floors: [Floor::NONE, Floor::NONE],
+            survivors,
+            is_listed: false,
+        };
         Self { blocks: vec![block; volume_blocks.0 as usize], unpromised: Vec::new() }
     }
 
@@ -94,6 +160,53 @@ impl VolumeHistory {
         }
         if !core::mem::replace(&mut block.is_listed, true) {
             self.unpromised.push(lba);
+        }
+    }
+
+    /// Notes that the acknowledgement of `write` to `lba`, which has just ended, promises to keep it.
+    pub(crate) fn promise_write(&mut self, lba: Lba, write: WriteNumber, promise: Promise) {
+        let block = &mut self.blocks[lba.0 as usize];
+        let started = block.versions.iter().find(|version| version.write == write).map(|it| it.started);
+        let started = started.expect("a write that has just ended is not forgotten");
+        let beside = block.versions.iter().filter(|it| it.write < write && it.ended >= started);
+        let also = beside.map(|version| version.write).collect();
+        block.floors[promise as usize].narrow(Floor { from: write, also });
+    }
+
+    /// Notes that a flush begun at `started`, when `newest` was the newest write, promises to keep what `lba` held then.
+    pub(crate) fn promise_flush(&mut self, lba: Lba, started: Stamp, newest: WriteNumber, promise: Promise) {
+        let block = &mut self.blocks[lba.0 as usize];
+        let mut possible = block.versions.iter().filter(|version| version.superseded > started);
+        if possible.clone().any(|version| version.write == SURVIVOR) {
+            return;
+        }
+        let also = possible.by_ref().map(|it| it.write).filter(|write| *write <= newest).collect();
+        block.floors[promise as usize].narrow(Floor { from: WriteNumber(newest.0 + 1), also });
+    }
+
+    /// Notes that all that is acknowledged is on the members, with no write in flight.
+    pub(crate) fn promise_all(&mut self, newest: WriteNumber, now: Stamp) {
+        for lba in (0..self.blocks.len() as u64).map(Lba) {
+            self.promise_flush(lba, now, newest, Promise::OnMembers);
+        }
+    }
+
+    /// Notes a power cut at `now`, when `newest` was the newest write. Nothing is in flight any more.
+    pub(crate) fn cut(&mut self, newest: WriteNumber, now: Stamp, is_kept: bool) {
+        for block in &mut self.blocks {
+            let [mut floor, kept] = block.floors.clone();
+            if is_kept {
+                floor.narrow(kept);
+            }
+            block.floors[Promise::InKeptMemory as usize] = floor.clone();
+            block.survivors = Survivors { floor, newest, is_on_members: !is_kept };
+            block.versions.clear();
+            block.versions.push(Version {
+                write: SURVIVOR,
+                started: now,
+                ended: now,
+                superseded: Stamp::NEVER,
+            });
         }
     }
 
@@ -147,12 +260,23 @@ impl VolumeHistory {
         held: WriteNumber,
         is_possible: impl Fn(&Version) -> bool,
     ) -> Result<(), Stale> {
-        let versions = &self.blocks[lba.0 as usize].versions;
-        if versions.iter().any(|version| version.write == held && is_possible(version)) {
+        let Block { versions, survivors, .. } = &self.blocks[lba.0 as usize];
+        let is_it = |version: &Version| match version.write {
+            SURVIVOR => held <= survivors.newest && survivors.floor.allows(held),
+            write => write == held,
+        };
+        if versions.iter().any(|version| is_it(version) && is_possible(version)) {
             return Ok(());
         }
         let possible = versions.iter().filter(|version| is_possible(version));
-        Err(Stale { possible: possible.map(|version| version.write).collect() })
+        let mut writes: Vec<_> = possible.map(|version| version.write).collect();
+        if writes.contains(&SURVIVOR) {
+            // Those of the floor stand for it.
+            writes.retain(|write| *write != SURVIVOR);
+            writes.extend_from_slice(&survivors.floor.also);
+            writes.push(survivors.floor.from);
+        }
+        Err(Stale { possible: writes })
     }
 
     /// Notes that a read begun at `started` returned `held`: with no write in flight meanwhile, that settles it.
@@ -160,9 +284,21 @@ impl VolumeHistory {
         let block = &mut self.blocks[lba.0 as usize];
         let undefined = block.defined_since > started;
         let quiet = block.versions.iter().all(|version| version.ended < started);
-        if quiet && !undefined {
-            supersede(&mut block.versions, started, |version| version.write != held);
+        if !quiet || undefined {
+            return;
         }
+        if held <= block.survivors.newest
+            && let Some(survivor) = block.versions.iter_mut().find(|version| version.write == SURVIVOR)
+        {
+            survivor.write = held;
+            let Survivors { newest, is_on_members, .. } = block.survivors;
+            let told = Floor { from: WriteNumber(newest.0 + 1), also: vec![held] };
+            if is_on_members {
+                block.floors[Promise::OnMembers as usize].narrow(told.clone());
+            }
+            block.floors[Promise::InKeptMemory as usize].narrow(told);
+        }
+        supersede(&mut block.versions, started, |version| version.write != held);
     }
 
     /// The only version that `lba` may hold from now on, or `None` if there are several or it is undefined.
@@ -172,7 +308,8 @@ impl VolumeHistory {
             return None;
         }
         let mut possible = block.versions.iter().filter(|version| version.superseded == Stamp::NEVER);
-        possible.next().filter(|_| possible.next().is_none()).map(|version| version.write)
+        let only = possible.next().filter(|_| possible.next().is_none()).map(|version| version.write);
+        only.filter(|write| *write != SURVIVOR)
     }
 }
 
@@ -218,6 +355,46 @@ mod tests {
         assert!(history.check(LBA, ONE, Stamp(5)).is_ok());
         history.settle(LBA, TWO, Stamp(5));
         assert!(history.check(LBA, ONE, Stamp(6)).is_err());
+    }
+
+    /// One was promised and two was not: after the cut either may be there, and then it is the one that was read.
+    #[test]
+    fn after_a_cut_anything_from_the_floor_on_may_be_there_until_it_is_read() {
+        let cut_history = |is_kept| {
+            let mut history = history();
+            for (write, at) in [(ONE, 1), (TWO, 4)] {
+                history.begin_write(LBA, write, Stamp(at), Stamp(at));
+                history.end_write(LBA, write, Stamp(at + 1), true);
+                let promise = if write == ONE { Promise::OnMembers } else { Promise::InKeptMemory };
+                history.promise_write(LBA, write, promise);
+            }
+            history.cut(TWO, Stamp(9), is_kept);
+            history
+        };
+        let mut lost = cut_history(false);
+        assert!(lost.check(LBA, FIRST, Stamp(10)).is_err());
+        assert!(lost.check(LBA, ONE, Stamp(10)).is_ok());
+        assert!(lost.check(LBA, TWO, Stamp(10)).is_ok());
+        assert_eq!(lost.settled(LBA), None);
+        lost.settle(LBA, ONE, Stamp(10));
+        assert!(lost.check(LBA, TWO, Stamp(11)).is_err());
+        lost.cut(TWO, Stamp(12), false);
+        assert!(lost.check(LBA, TWO, Stamp(13)).is_err(), "what was read stays");
+        assert!(cut_history(true).check(LBA, ONE, Stamp(10)).is_err(), "kept memory had the newer one");
+    }
+
+    #[test]
+    fn a_flush_promises_what_could_be_read_when_it_began() {
+        let mut history = history();
+        history.begin_write(LBA, ONE, Stamp(1), Stamp(1));
+        history.end_write(LBA, ONE, Stamp(2), true);
+        history.begin_write(LBA, TWO, Stamp(5), Stamp(3));
+        history.promise_flush(LBA, Stamp(3), ONE, Promise::OnMembers);
+        history.cut(TWO, Stamp(9), true);
+        assert!(history.check(LBA, FIRST, Stamp(10)).is_err());
+        assert!(history.check(LBA, ONE, Stamp(10)).is_ok());
+        assert!(history.check(LBA, TWO, Stamp(10)).is_ok());
+        assert!(history.check(LBA, WriteNumber(3), Stamp(10)).is_err(), "never written");
     }
 
     #[test]

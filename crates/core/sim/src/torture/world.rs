@@ -13,11 +13,13 @@ use super::trace::{Trace, TraceEvent};
 use super::violation::{Failure, Violation};
 use super::volume::{Stamp, VolumeHistory};
 use raidlab_controller::{
-    ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp,
+    ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, MetadataPolicy,
+    StartError, create_metadata,
 };
+use raidlab_format::{ArrayUuid, DeviceUuid, StartOptions, assemble};
 use raidlab_raid::Layout;
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
-use raidlab_workload::Rng;
+use raidlab_workload::{Rng, derived_seed};
 
 /// A controller over devices in memory, checked at every step.
 #[derive(Debug)]
@@ -47,6 +49,12 @@ pub struct TortureWorld {
     pub(super) healed: Stamp,
     pub(super) writes: u64,
     pub(super) mode: TortureMode,
+    /// The array was stopped cleanly.
+    pub(super) is_stopped: bool,
+    /// The array could not be started again.
+    pub(super) is_refused: bool,
+    /// Redundancy is being recomputed after a crash.
+    pub(super) is_resyncing: bool,
     pub(super) report: TortureReport,
     pub(super) trace: Trace,
     pub(super) digests: Vec<u32>,
@@ -59,7 +67,7 @@ impl TortureWorld {
     /// # Errors
     /// [`ConfigError`] if the configuration is no array.
     pub fn new(config: &ArrayConfig, seed: u64) -> Result<Self, ConfigError> {
-        let controller = Controller::new(config)?;
+        let (controller, metadata) = create(config, seed)?;
         let layout = config.layout()?;
         let mut random = Rng::new(seed);
         let needs = controller.memory_needs();
@@ -69,7 +77,9 @@ impl TortureWorld {
         let mut claims = Claims::new(block_bytes, shape.copies > 1 || shape.parities > 0);
         claims.set_memory(BufferSpace::Cache, needs.cache_bytes.0);
         claims.set_memory(BufferSpace::Staging, needs.staging_bytes.0);
-        let devices = new_devices(config, &*layout, &mut random);
+        claims.set_memory(BufferSpace::KeptLog, needs.kept_log_bytes.0);
+        claims.set_memory(BufferSpace::Own, controller.own_memory().len() as u64);
+        let devices = new_devices(config, &*layout, metadata, &mut random);
         for device in &devices {
             claims.add_device(device.data.bytes().len() as u64, device.metadata.bytes().len() as u64);
         }
@@ -98,6 +108,9 @@ impl TortureWorld {
             healed: Stamp(0),
             writes: 0,
             mode: TortureMode::Bounded,
+            is_stopped: false,
+            is_refused: false,
+            is_resyncing: false,
             report: TortureReport::default(),
             trace: Trace::new(seed),
             digests: Vec::new(),
@@ -206,12 +219,41 @@ impl TortureWorld {
     }
 }
 
+/// A new array: its controller, and the metadata areas of its devices, empty where it keeps none.
+fn create(config: &ArrayConfig, seed: u64) -> Result<(Controller, Vec<Vec<u8>>), ConfigError> {
+    let devices = config.members + config.resilience.spares;
+    if config.resilience.metadata == MetadataPolicy::None {
+        return Ok((Controller::new(config)?, vec![Vec::new(); usize::from(devices)]));
+    }
+    let uuid = |part: u64| {
+        let half = |index| derived_seed(derived_seed(seed, part), index).to_le_bytes();
+        core::array::from_fn(|at| half(at as u64 / 8)[at % 8])
+    };
+    let uuids: Vec<_> = (0..devices).map(|device| DeviceUuid(uuid(1_000 + u64::from(device)))).collect();
+    let metadata = create_metadata(config, ArrayUuid(uuid(100)), &uuids, false)?;
+    let areas: Vec<Option<&[u8]>> = metadata.iter().map(|area| Some(&area[..])).collect();
+    let assembly = assemble(&areas, None, StartOptions::default()).expect("a new array is complete");
+    match Controller::start(config, assembly) {
+        Ok(controller) => Ok((controller, metadata)),
+        Err(StartError::Config(error)) => Err(error),
+        Err(error) => unreachable!("a new array starts: {error}"),
+    }
+}
+
 /// Members that hold a volume of write 0 throughout, and spares that hold garbage.
-fn new_devices(config: &ArrayConfig, layout: &dyn Layout, random: &mut Rng) -> Vec<Device> {
-    let count = config.members + config.resilience.spares;
-    let mut areas: Vec<_> = (0..count).map(|_| garbage(config.member_size.0, random)).collect();
+fn new_devices(
+    config: &ArrayConfig,
+    layout: &dyn Layout,
+    metadata: Vec<Vec<u8>>,
+    random: &mut Rng,
+) -> Vec<Device> {
+    let mut areas: Vec<_> = metadata.iter().map(|_| garbage(config.member_size.0, random)).collect();
     fill(layout, config.block_size.bytes() as usize, &mut areas);
     let area = |bytes| AreaBytes::new(bytes, config.block_size, config.member_cache);
-    let device = |bytes| Device { data: area(bytes), metadata: area(Vec::new()), presence: Presence::Here };
-    areas.into_iter().map(device).collect()
+    let device = |(data, metadata)| Device {
+        data: area(data),
+        metadata: area(metadata),
+        presence: Presence::Here,
+    };
+    areas.into_iter().zip(metadata).map(device).collect()
 }

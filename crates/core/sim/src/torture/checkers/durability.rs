@@ -6,16 +6,19 @@
 //! | write with forced unit access | writes go through, or the cache does not survive a power loss |
 //! | flush | the same, for all that was acknowledged before the flush was asked for |
 //!
+//! While the cache survives a power loss, what it acknowledges and flushes is promised to be on the members or in kept
+//! memory. Promises raise the floors of `volume.rs`, so that every read after a power cut checks them.
+//!
 //! Verified: on every fit member that should hold the block, what is there now and everything that a power cut could
 //! make of it (`members.rs`) is the promised write or one that may follow it; and that reads return the newest
-//! acknowledged write or one in flight with it. Not verified: promises that rest on battery-kept memory, and requests
-//! that saw the battery change, which are held to nothing; that parity would bring the promised data back (the
+//! acknowledged write or one in flight with it. Not verified: requests that saw the battery
+//! change, which are held to nothing; that parity would bring the promised data back (the
 //! redundancy checker looks at that when all is quiet).
 
 use crate::torture::checkers::provenance::{BlockFault, write_of};
 use crate::torture::host::HostInFlight;
 use crate::torture::violation::Violation;
-use crate::torture::volume::{Stale, WriteNumber};
+use crate::torture::volume::{Promise, Stale, Stamp, WriteNumber};
 use crate::torture::world::TortureWorld;
 use raidlab_controller::{BatteryState, CacheMemory, HostOp, HostRequest, MemberCache};
 use raidlab_raid::StripUnit;
@@ -25,35 +28,59 @@ impl TortureWorld {
     /// Checks what a successful request returned, or promised.
     pub(in crate::torture) fn check_succeeded(&mut self, host: &HostInFlight) -> Result<(), Box<Violation>> {
         let HostRequest { op, lba, blocks, .. } = host.request;
-        // What is promised may change with the battery; a request that saw a change is held to nothing here.
-        let steady = self.battery_changed < host.started;
-        let write_through = steady && !self.controller().writes_back();
-        let volatile = steady
-            && (self.config.cache.memory == CacheMemory::Volatile || self.battery == BatteryState::NotGood);
-        let member_cache = self.config.member_cache == MemberCache::On;
-        match op {
-            HostOp::Read => self.check_read(host),
-            HostOp::Write { fua } if (write_through && (fua || !member_cache)) || (fua && volatile) => {
+        let blocks = (lba.0..lba.0 + blocks.0).map(Lba);
+        match (op, self.promise(host)) {
+            (HostOp::Read, _) => self.check_read(host),
+            (_, None) => Ok(()),
+            (HostOp::Write { .. }, Some(promise)) => {
                 self.look_at_states();
-                (lba.0..lba.0 + blocks.0).try_for_each(|lba| {
-                    self.check_on_members(host, Lba(lba), |lba, held| {
-                        self.volume.check_arrived(lba, held, host.write)
-                    })
-                })
+                for lba in blocks {
+                    if promise == Promise::OnMembers {
+                        self.check_on_members(host, lba, |lba, held| {
+                            self.volume.check_arrived(lba, held, host.write)
+                        })?;
+                    }
+                    self.volume.promise_write(lba, host.write, promise);
+                }
+                Ok(())
             }
-            HostOp::Flush if write_through || volatile => self.check_flushed(host),
-            HostOp::Write { .. } | HostOp::Flush => Ok(()),
+            (HostOp::Flush, Some(promise)) => self.check_flushed(host, promise),
         }
     }
 
-    fn check_flushed(&mut self, host: &HostInFlight) -> Result<(), Box<Violation>> {
+    /// What the success of a write or flush promises about where data is.
+    fn promise(&self, host: &HostInFlight) -> Option<Promise> {
+        // What is promised may change with the battery; a request that saw a change is held to nothing here.
+        if self.battery_changed >= host.started {
+            return None;
+        }
+        let is_kept = self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
+        let write_through = !self.controller().writes_back();
+        let member_cache = self.config.member_cache == MemberCache::On;
+        let on_members = match host.request.op {
+            HostOp::Read => false,
+            HostOp::Write { fua } => (write_through && (fua || !member_cache)) || (fua && !is_kept),
+            HostOp::Flush => write_through || !is_kept,
+        };
+        match (on_members, is_kept) {
+            (true, _) => Some(Promise::OnMembers),
+            (false, true) if !write_through => Some(Promise::InKeptMemory),
+            _ => None,
+        }
+    }
+
+    fn check_flushed(&mut self, host: &HostInFlight, promise: Promise) -> Result<(), Box<Violation>> {
         self.look_at_states();
         let list = self.volume.take_unpromised();
-        let checked = list.iter().try_for_each(|lba| {
-            self.check_on_members(host, *lba, |lba, held| self.volume.check(lba, held, host.started))
-        });
-        self.volume.keep_unpromised(list, host.started);
-        checked
+        for lba in &list {
+            if promise == Promise::OnMembers {
+                self.check_on_members(host, *lba, |lba, held| self.volume.check(lba, held, host.started))?;
+            }
+            self.volume.promise_flush(*lba, host.started, host.newest, promise);
+        }
+        let promised = if promise == Promise::OnMembers { host.started } else { Stamp::default() };
+        self.volume.keep_unpromised(list, promised);
+        Ok(())
     }
 
     fn check_read(&mut self, host: &HostInFlight) -> Result<(), Box<Violation>> {

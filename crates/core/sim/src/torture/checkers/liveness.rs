@@ -8,7 +8,7 @@ use crate::torture::violation::{Failure, Violation};
 use crate::torture::world::TortureWorld;
 
 /// Events without an answer to the host after which the array counts as stalled.
-const PATIENCE_STEPS: u64 = 50_000;
+pub(in crate::torture) const PATIENCE_STEPS: u64 = 50_000;
 
 impl TortureWorld {
     /// Checks that the host has not waited too long.

@@ -9,7 +9,7 @@ use crate::torture::host::HostInFlight;
 use crate::torture::members::Presence;
 use crate::torture::violation::{Failure, Violation};
 use crate::torture::world::TortureWorld;
-use raidlab_controller::{DeviceState, HostError, HostOp, HostRequest, Notice};
+use raidlab_controller::{DeviceState, HostError, HostOp, HostRequest, Notice, Sweep};
 use raidlab_units::{Lba, MemberIndex};
 
 impl TortureWorld {
@@ -28,7 +28,7 @@ impl TortureWorld {
 
     /// True if a device is lost beyond what the level survives: then the state on the devices stays as it is, and no write
     /// that would need a new one is acknowledged.
-    fn has_lost(&self) -> bool {
+    pub(in crate::torture) fn has_lost(&self) -> bool {
         self.states.iter().any(|state| matches!(state, DeviceState::Lost { .. }))
     }
 
@@ -47,6 +47,9 @@ impl TortureWorld {
                     return Err(self.failure(Violation::NeedlessMemberFailure { member }));
                 }
             }
+            Notice::Serving => self.last_progress = self.stamp,
+            Notice::Stopped => self.is_stopped = true,
+            Notice::SweepEnded { sweep: Sweep::Resync, .. } => self.is_resyncing = false,
             _ => {}
         }
         Ok(())

@@ -219,6 +219,12 @@ impl Claims {
         }
     }
 
+    /// Ends all claims.
+    pub(in crate::torture) fn clear(&mut self) {
+        let all = self.memories.iter_mut().chain(&mut self.hosts).chain(self.devices.as_flattened_mut());
+        all.for_each(|cells| cells.counts.fill(0));
+    }
+
     /// True if no action in flight uses the buffer of a request.
     pub(in crate::torture) fn is_host_idle(&self, tag: HostTag) -> bool {
         self.hosts[tag.0 as usize].counts.iter().all(|count| *count == 0)
