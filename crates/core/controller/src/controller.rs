@@ -3,12 +3,13 @@
 use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Notice, TimerId};
 use crate::cache::Cache;
 use crate::cached_write::SlotWaiter;
-use crate::config::{ArrayConfig, CacheMemory, ConfigError, MemoryNeeds, WritePolicy};
+use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
 use crate::destage::{AGE_TIMER, Destage};
 use crate::fill::{Fill, Streams};
 use crate::granule::Granules;
 use crate::io::{IoState, TaskState};
 use crate::members::{DeviceState, Members};
+use crate::protection::{BatteryState, PeerState};
 use crate::request::{Fragment, FragmentWalk, Request};
 use crate::state::StateKeeper;
 use crate::stripe_op::StripeOp;
@@ -34,15 +35,6 @@ pub struct Counters {
     pub parity_bytes: u64,
 }
 
-/// The state of the battery that keeps the cache memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatteryState {
-    /// Keeps the cache memory through a power loss.
-    Good,
-    /// Charging, learning or failed: it can't be relied on.
-    NotGood,
-}
-
 /// An array controller. See the crate's head for how a world drives it.
 #[derive(Debug)]
 pub struct Controller {
@@ -51,7 +43,8 @@ pub struct Controller {
     shape: StripeShape,
     block_bytes: u64,
     cache_block_rows: u32,
-    battery: BatteryState,
+    pub(crate) battery: BatteryState,
+    pub(crate) peer: PeerState,
     pub(crate) now: Nanos,
     pub(crate) members: Members,
     pub(crate) state: StateKeeper,
@@ -95,10 +88,12 @@ impl Controller {
         let layout = checked.layout;
         let shape = layout.shape();
         let places = checked.staging_places;
+        let mut cache = Cache::new(checked.cache_slots, config.cache.block_size.0);
+        cache.set_mirrors(config.cache.mirror);
         Ok(Self {
             state: StateKeeper::default(),
             members: Members::new(initial_states(&*layout, config), layout.member_count()),
-            cache: Cache::new(checked.cache_slots, config.cache.block_size.0),
+            cache,
             granules: Granules::new(checked.cache_slots as usize / 4),
             config: config.clone(),
             layout,
@@ -106,6 +101,7 @@ impl Controller {
             block_bytes: config.block_size.bytes(),
             cache_block_rows: checked.cache_block_rows,
             battery: BatteryState::Good,
+            peer: PeerState::Present,
             now: Nanos::ZERO,
             ops: Slab::new(),
             ios: Slab::new(),
@@ -127,8 +123,9 @@ impl Controller {
         })
     }
 
-    /// Takes in a host request. Its tag must not be in use.
+    /// Takes in a host request. Its tag must not be in use (asserted), and nothing restored must be pending (asserted).
     pub fn handle_host_request(&mut self, now: Nanos, request: HostRequest) {
+        assert_eq!(self.restored_pending(), 0, "the host is served when what was kept is on the members");
         self.advance(now);
         self.begin_request(request);
         self.pump();
@@ -172,14 +169,6 @@ impl Controller {
         self.pump();
     }
 
-    /// Takes in the battery's state; under [`WritePolicy::WriteBack`] a cache that needs its battery writes through,
-    /// and destages what it holds, while the battery is not good.
-    pub fn handle_battery(&mut self, now: Nanos, state: BatteryState) {
-        self.advance(now);
-        self.battery = state;
-        self.pump();
-    }
-
     /// Makes all that is dirty due for the members at once, whatever the marks and its age: before a shutdown, or
     /// between two runs. [`Controller::is_idle`] says when it is done.
     pub fn handle_destage_all(&mut self, now: Nanos) {
@@ -198,12 +187,12 @@ impl Controller {
         self.actions.push_back(Action::Notice(notice));
     }
 
-    fn advance(&mut self, now: Nanos) {
+    pub(crate) fn advance(&mut self, now: Nanos) {
         assert!(now >= self.now, "time went back from {} to {} ns", self.now.0, now.0);
         self.now = now;
     }
 
-    fn pump(&mut self) {
+    pub(crate) fn pump(&mut self) {
         self.pump_stalled();
         self.pump_destage();
         self.pump_flushes();
@@ -216,7 +205,7 @@ impl Controller {
             cache_bytes: ByteCount(u64::from(self.cache.slot_count()) * self.config.cache.block_size.0),
             staging_bytes: ByteCount(places * u64::from(self.strip_rows()) * self.block_bytes),
             kept_log_bytes: ByteCount(0),
-            directory_entries: 0,
+            directory_entries: self.directory_entries(),
         }
     }
 
@@ -263,22 +252,6 @@ impl Controller {
             && self.granules.is_empty()
             && self.actions.is_empty()
             && self.requests.iter().all(|request| !request.active)
-    }
-
-    /// Whether power loss leaves the cache memory as it is.
-    pub fn cache_survives_power_loss(&self) -> bool {
-        self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good
-    }
-
-    /// True while writes are acknowledged from the cache.
-    pub fn writes_back(&self) -> bool {
-        match self.config.cache.write_policy {
-            WritePolicy::WriteThrough => false,
-            WritePolicy::WriteBackBadBattery => true,
-            WritePolicy::WriteBack => {
-                self.config.cache.memory == CacheMemory::Volatile || self.battery == BatteryState::Good
-            }
-        }
     }
 
     #[inline]
