@@ -364,21 +364,20 @@ impl Controller {
         self.launch_op(op);
     }
 
-    fn begin_flush(&mut self, tag: u32) {
+    pub(crate) fn begin_flush(&mut self, tag: u32) {
         self.requests[tag as usize].pending += 1;
         let up_to = self.cache.next_sequence();
         self.flushes.push_back((tag, up_to));
     }
 
-    /// Moves host flushes on whose dirty blocks have all been destaged.
+    /// Moves host flushes on whose dirty blocks have all been destaged, or survive power loss where they are.
     pub(crate) fn pump_flushes(&mut self) {
         while let Some(&(tag, up_to)) = self.flushes.front() {
-            let waits = !self.cache_survives_power_loss()
-                && self.cache.oldest_dirty().is_some_and(|slot| self.cache[slot].sequence < up_to);
-            if waits {
+            if self.flush_waits(up_to) {
                 return;
             }
             self.flushes.pop_front();
+            self.destage.promised_before = up_to;
             let lost = self.lost_since_flush.take();
             if self.config.member_cache == MemberCache::On {
                 let mut members = core::mem::take(&mut self.member_scratch);

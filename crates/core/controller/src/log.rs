@@ -22,10 +22,11 @@
 //! A record whose operation could not be stored everywhere stays live until the next start.
 
 use crate::api::{BufferRef, BufferSpace, MemberError, Segment};
-use crate::config::{CacheMemory, MemberCache};
+use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::intent::Intent;
 use crate::io::{IoOwner, Move, TaskOwner};
+use crate::protection::PeerState;
 use crate::request::Rows;
 use crate::table::NIL;
 use raidlab_format::{KEPT_RING_AT, LogHeader, LogPlace, LogRun, header_len};
@@ -57,6 +58,8 @@ struct Record {
     /// Devices that it was sent to.
     replicas: [Option<MemberIndex>; REPLICAS_MAX],
     pending: u8,
+    /// A second controller has it, too.
+    found_by_peer: bool,
 }
 
 /// Two parities at most, and one more.
@@ -159,7 +162,9 @@ impl Controller {
 
     /// Where the log's records should go now.
     fn wanted_log_place(&self) -> LogPlace {
-        if self.config.cache.memory == CacheMemory::BatteryBacked && self.cache_survives_power_loss() {
+        // A record in kept memory must be found by the second controller, too, if it takes over.
+        let found_by_peer = !self.config.cache.mirror || self.peer == PeerState::Present;
+        if self.cache_survives_power_loss() && found_by_peer {
             LogPlace::KeptMemory
         } else {
             LogPlace::Members
@@ -196,6 +201,29 @@ impl Controller {
         self.pump_log();
     }
 
+    /// Puts the log of an array that was never started where it should go.
+    pub(crate) fn settle_log_place(&mut self) {
+        let wanted = self.wanted_log_place();
+        if let (Intent::Log(log), Some(record)) = (&mut self.intent, &mut self.state.record) {
+            (log.place, record.log_place) = (wanted, wanted);
+        }
+    }
+
+    /// True when the next state says another place of the log than the present one.
+    pub(crate) fn log_moves(&self) -> bool {
+        match (&self.intent, &self.state.record) {
+            (Intent::Log(log), Some(record)) => log.place != record.log_place,
+            _ => false,
+        }
+    }
+
+    /// True when a second controller that takes over finds every record that is not retired.
+    pub(crate) fn log_is_mirrored(&self) -> bool {
+        let Intent::Log(log) = &self.intent else { return true };
+        let is_found = |record: &Record| record.phase == Phase::Retired || record.found_by_peer;
+        log.place == LogPlace::Members || log.records.iter().all(is_found)
+    }
+
     /// Asks for the log to go where it should, if it does not.
     pub(crate) fn check_log_place(&mut self) {
         let Intent::Log(_) = &self.intent else { return };
@@ -226,7 +254,9 @@ impl Controller {
                 self.finish_op(id, false);
                 continue;
             }
-            if self.log().draining || !self.begin_record(id) {
+            let wanted_place = self.wanted_log_place();
+            let in_place = self.log().place == wanted_place;
+            if !in_place || self.log().draining || !self.begin_record(id) {
                 return self.flush_for_log();
             }
             self.log().waiting.pop_front();
@@ -259,6 +289,7 @@ impl Controller {
             header,
             replicas: [None; REPLICAS_MAX],
             pending: 0,
+            found_by_peer: false,
         });
         self.ops[id].record = Some(sequence);
         let task = self.new_digest(TaskOwner::Record { sequence });
@@ -409,9 +440,11 @@ impl Controller {
 
     /// Puts a record into kept memory.
     fn keep_record(&mut self, sequence: u64) {
+        let mirrored = self.peer == PeerState::Present;
         let record = self.log().record(sequence);
         let (op, at_block, header, header_blocks) =
             (record.op, record.at_block, record.header, record.header_blocks);
+        record.found_by_peer = mirrored;
         let task = self.new_copies(TaskOwner::KeepRecord { sequence });
         let mut offset = KEPT_RING_AT as u64 + at_block * self.block_bytes();
         let mut segments = core::mem::take(&mut self.segment_scratch);
@@ -420,7 +453,7 @@ impl Controller {
             Segment { buffer: self.own.header_buffer(header), bytes: header_blocks * self.block_bytes() };
         for segment in core::iter::once(&first).chain(&segments) {
             let to = BufferRef { space: BufferSpace::KeptLog, offset };
-            self.tasks[task].moves.push(Move { from: segment.buffer, to, bytes: segment.bytes });
+            self.add_kept_move(task, Move { from: segment.buffer, to, bytes: segment.bytes });
             offset += segment.bytes;
         }
         self.segment_scratch = segments;

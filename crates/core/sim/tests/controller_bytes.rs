@@ -77,6 +77,7 @@ fn tiny_array(case: LevelCase, random: &mut Rng) -> ArrayConfig {
             flush_order: pick(random, &[FlushOrder::Address, FlushOrder::Age]),
             gather_through: pick(random, &[true, false]),
             read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),
+            ..CacheConfig::default()
         },
         staging_size: ByteCount(strip_bytes * u64::from(case.members) * pick(random, &[2, 4])),
         resilience: Resilience::default(),
