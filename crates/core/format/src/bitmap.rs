@@ -61,6 +61,7 @@ impl RegionIndex {
 pub struct RegionMap {
     stripes: StripeCount,
     stripes_per_region: u64,
+    regions: u16,
     words: Box<[u64; WORDS]>,
 }
 
@@ -68,7 +69,8 @@ impl RegionMap {
     /// Returns the map of a volume of `stripes` stripes, with no region marked.
     pub fn new(stripes: StripeCount) -> Self {
         let stripes_per_region = stripes.0.div_ceil(REGIONS_MAX as u64).max(1);
-        Self { stripes, stripes_per_region, words: Box::new([0; WORDS]) }
+        let regions = stripes.0.div_ceil(stripes_per_region) as u16;
+        Self { stripes, stripes_per_region, regions, words: Box::new([0; WORDS]) }
     }
 
     /// Stripes of the volume.
@@ -83,7 +85,7 @@ impl RegionMap {
 
     /// Regions of the volume, at most [`REGIONS_MAX`].
     pub const fn regions(&self) -> u16 {
-        self.stripes.0.div_ceil(self.stripes_per_region) as u16
+        self.regions
     }
 
     /// The region of a stripe, which must be within the volume (asserted).
@@ -101,7 +103,7 @@ impl RegionMap {
     }
 
     fn assert_within(&self, region: RegionIndex) {
-        assert!(region.0 < self.regions(), "region {} is beyond the volume's {}", region.0, self.regions());
+        assert!(region.0 < self.regions, "region {} is beyond the volume's {}", region.0, self.regions);
     }
 
     /// Marks a region; returns whether it was not marked before.
@@ -140,7 +142,7 @@ impl RegionMap {
 
     /// The bits of `word` that stand for regions of the volume.
     fn used_bits(&self, word: usize) -> u64 {
-        match usize::from(self.regions()).saturating_sub(word * 64) {
+        match usize::from(self.regions).saturating_sub(word * 64) {
             used if used >= 64 => u64::MAX,
             used => (1 << used) - 1,
         }

@@ -1,6 +1,7 @@
 //! The array's state: what it is made of, which device is what, and how far it got. The same bytes go to every device.
 //!
-//! Generation `g` goes to slot `g mod 2`, so that a torn write leaves generation `g - 1`.
+//! Generation `g` goes to slot `g mod 2`, so that a torn write leaves generation `g - 1`. One that stands in the other slot
+//! does not count.
 //! ```text
 //!     0 seal, 16 bytes: magic "RAIDSTA\n", version, 0, CRC32C of all 16384 bytes
 //!    16 generation      u64            88 block_bytes    u32

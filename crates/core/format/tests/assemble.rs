@@ -236,6 +236,18 @@ fn a_torn_state_leaves_the_one_before() {
 }
 
 #[test]
+fn a_state_in_the_other_slot_does_not_count() {
+    let mut array = raid5();
+    let (newest, other) = (array.state_slot(GENERATION), array.state_slot(GENERATION - 1));
+    array.areas[1].copy_within(newest.clone(), other.start);
+    array.areas[1][newest].fill(0);
+    let assembly = start_all(&array).expect("three of four");
+    let message = "slot 0: the array state is not there: the bytes at its place begin with something else; slot 1: the \
+                   array state can't be: generation is 10; it must be even in slot 0 and odd in slot 1";
+    assert_eq!(unusable(&assembly), [(1, message.to_owned())]);
+}
+
+#[test]
 fn a_device_one_generation_behind_is_used_and_two_behind_is_not() {
     for reached in 1..5 {
         let mut array = raid5();
@@ -629,7 +641,9 @@ fn a_log_is_incomplete_when_all_copies_may_be_absent() {
         let mut array = raid(level, members, 0, MetadataPolicy::Log);
         array.change_state(|state| {
             state.dirty = true;
-            missing.iter().for_each(|device| set_missing(state, *device));
+            for device in missing {
+                set_missing(state, *device);
+            }
         });
         let candidates = without(&array, absent);
         match start(&candidates) {

@@ -29,18 +29,7 @@ impl<'a> Candidate<'a> {
             return Self { area: &[], label: Err(UnusableReason::Unreadable), state, newer_version: None };
         };
         let label = Label::decode(area);
-        // The log's length does not matter for what stands before it.
-        let slots = AreaLayout::new(ByteCount::ZERO).state;
-        let slots = slots.map(|slot| {
-            let state = ArrayState::decode(slot.of(area).unwrap_or_default())?;
-            let found = state.geometry.array_uuid;
-            match &label {
-                Ok(label) if label.array_uuid != found => {
-                    Err(DecodeError::OtherArray { part: Part::State, found })
-                }
-                _ => Ok(state),
-            }
-        });
+        let slots = [0, 1].map(|slot| state_in_slot(area, slot, label.as_ref().ok()));
         let newer_version = slots.iter().filter_map(|slot| newer_version(slot.as_ref().err()?)).max();
         let state = match slots {
             [Ok(first), Ok(second)] => Ok(if first.generation >= second.generation { first } else { second }),
@@ -59,6 +48,27 @@ impl<'a> Candidate<'a> {
     fn may_be_of(&self, array_uuid: ArrayUuid) -> bool {
         self.label.as_ref().map_or(true, |label| label.array_uuid == array_uuid)
     }
+}
+
+/// Reads a slot. What is of another array than the label, or of a generation that belongs in the other slot, was not
+/// written there by us.
+fn state_in_slot(area: &[u8], slot: usize, label: Option<&Label>) -> Result<ArrayState, DecodeError> {
+    // The log's length does not matter for what stands before it.
+    let layout = AreaLayout::new(ByteCount::ZERO);
+    let state = ArrayState::decode(layout.state[slot].of(area).unwrap_or_default())?;
+    let (found, generation) = (state.geometry.array_uuid, state.generation);
+    if label.is_some_and(|label| label.array_uuid != found) {
+        return Err(DecodeError::OtherArray { part: Part::State, found });
+    }
+    if layout.state_slot(generation) != layout.state[slot] {
+        return Err(DecodeError::field(
+            Part::State,
+            "generation",
+            generation,
+            "even in slot 0 and odd in slot 1",
+        ));
+    }
+    Ok(state)
 }
 
 /// The version in an error that says that it is a newer one.
