@@ -1,7 +1,7 @@
 //! Scanning a log: whole records wherever they stand, and nothing else.
 //!
-//! Verified: places, torn headers and payloads, overwritten records, other arrays, the ends of the ring, records within
-//! payload. Not verified: which of the records count, which `tests/assemble.rs` does.
+//! Verified: places, torn headers and payloads, overwritten records, other arrays, the ends of the ring,
+//! records within payload. Not verified: which of the records count, which `tests/assemble.rs` does.
 
 mod support;
 
@@ -132,7 +132,8 @@ fn impossible_headers_say_what_is_wrong() {
 }
 
 proptest! {
-    /// Records written over a ring one after another, as a log is: those that are still whole are found, with their runs.
+    /// Records written over a ring one after another, as a log is: those that are still whole are found, with
+    /// their runs.
     #[test]
     fn what_is_not_overwritten_is_found(
         lengths in vec((1_u32..5, 1_u32..4), 1..40),

@@ -1,7 +1,8 @@
-//! Every structure decodes to what was encoded, any flipped bit makes it invalid, and no bytes make decoding panic.
+//! Every structure decodes to what was encoded, any flipped bit makes it invalid, and no bytes make decoding
+//! panic.
 //!
-//! Verified: label, state, bitmap, log header, label and entries of kept memory. Not verified: what assembly makes of
-//! them, which `tests/assemble.rs` does.
+//! Verified: label, state, bitmap, log header, label and entries of kept memory. Not verified: what assembly
+//! makes of them, which `tests/assemble.rs` does.
 
 mod support;
 
@@ -266,7 +267,8 @@ fn edit_and_reseal(bytes: &[u8], at: usize, new: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Which bytes of a state of RAID 5 with 4 members and a spare are changed to what, and what is said about it.
+/// Which bytes of a state of RAID 5 with 4 members and a spare are changed to what, and what is said about
+/// it.
 const IMPOSSIBLE: &[(usize, &[u8], &str)] = &[
     (8, &[2, 0], "version 2 and this raidlab knows 1: use the raidlab that wrote it, or a newer one"),
     (10, &[1], "something at byte 10, where nothing should be"),

@@ -16,7 +16,8 @@ pub(super) struct Candidate<'a> {
     pub(super) area: &'a [u8],
     /// Who it says it is.
     pub(super) label: Result<Label, UnusableReason>,
-    /// Its newest valid state, which is of the label's array when there is a label, or why there is none in either slot.
+    /// Its newest valid state, which is of the label's array when there is a label, or why there is none in
+    /// either slot.
     pub(super) state: Result<ArrayState, [DecodeError; 2]>,
     newer_version: Option<u16>,
 }
@@ -50,8 +51,8 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Reads a slot. What is of another array than the label, or of a generation that belongs in the other slot, was not
-/// written there by us.
+/// Reads a slot. What is of another array than the label, or of a generation that belongs in the other slot,
+/// was not written there by us.
 fn state_in_slot(area: &[u8], slot: usize, label: Option<&Label>) -> Result<ArrayState, DecodeError> {
     // The log's length does not matter for what stands before it.
     let layout = AreaLayout::new(ByteCount::ZERO);
@@ -79,7 +80,8 @@ pub(super) fn newer_version(error: &DecodeError) -> Option<u16> {
     }
 }
 
-/// Refuses candidates whose label is of a newer version: they may be of the array, and may know more than the others.
+/// Refuses candidates whose label is of a newer version: they may be of the array, and may know more than the
+/// others.
 pub(super) fn refuse_newer_labels(candidates: &[Candidate<'_>]) -> Result<(), AssembleError> {
     for (candidate, read) in candidates.iter().enumerate() {
         if let Err(UnusableReason::Label(error)) = &read.label

@@ -1,11 +1,12 @@
-//! A campaign against everything that reads bytes: arrays are drawn, checked as they are, then damaged and checked again.
+//! A campaign against everything that reads bytes: arrays are drawn, checked as they are, then damaged and
+//! checked again.
 //!
 //! ```text
 //! seed ── case 0, 1, 2 ... ── draw ── undamaged: what was drawn is found
 //!                                └── 16 times: damage 1 to 6 more things ── check what must hold for any bytes
 //! ```
-//! A case depends on its own seed only, so a failure is repeated with that seed alone. An *execution* is one set of
-//! candidates through decoding, scanning and four assemblies.
+//! A case depends on its own seed only, so a failure is repeated with that seed alone. An *execution* is one
+//! set of candidates through decoding, scanning and four assemblies.
 //!
 //! Not verified: time; that what is refused should have been.
 

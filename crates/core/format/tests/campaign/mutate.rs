@@ -1,7 +1,7 @@
 //! Damages what lies on devices and in kept memory.
 //!
-//! Plain damage (flips, splices, cuts, noise) mostly ends at a checksum. To reach what lies behind, fields are changed and
-//! the checksum is made right again:
+//! Plain damage (flips, splices, cuts, noise) mostly ends at a checksum. To reach what lies behind, fields
+//! are changed and the checksum is made right again:
 //! ```text
 //! label, states, bitmap sectors, log headers, kept label ── a field ── 0, 1, all ones, one more or less, random ── reseal
 //! ```

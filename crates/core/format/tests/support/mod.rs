@@ -4,7 +4,8 @@
 //! TestArray: state ── write_state ──► areas[device]
 //!            write_bitmap, write_record ──► areas[device] or the kept log
 //! ```
-//! Everything is written with the crate's own encoders; what tests change afterwards they change in the bytes.
+//! Everything is written with the crate's own encoders; what tests change afterwards they change in the
+//! bytes.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
