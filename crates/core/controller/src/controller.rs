@@ -11,6 +11,7 @@ use crate::granule::Granules;
 use crate::intent::Intent;
 use crate::io::{IoState, TaskState};
 use crate::members::{DeviceState, Members};
+use crate::mutant::Mutant;
 use crate::own::OwnMemory;
 use crate::protection::{BatteryState, PeerState};
 use crate::request::{Fragment, FragmentWalk, Request};
@@ -88,6 +89,8 @@ pub struct Controller {
     pub(crate) segment_scratch: Vec<Segment>,
     pub(crate) actions: VecDeque<Action>,
     pub(crate) counters: Counters,
+    /// A deliberate defect, in builds for showing that it is caught.
+    pub(crate) mutant: Option<Mutant>,
 }
 
 impl Controller {
@@ -142,6 +145,7 @@ impl Controller {
             segment_scratch: Vec::new(),
             actions: VecDeque::new(),
             counters: Counters::default(),
+            mutant: None,
         };
         controller.settle_log_place();
         Ok(controller)

@@ -5,6 +5,7 @@ use crate::api::{
     MemoryKind, MemoryTask, MemoryTaskId, Segment,
 };
 use crate::controller::Controller;
+use crate::mutant::Mutant;
 use crate::own::{self, own_buffer};
 use crate::request::{CopySet, Fragment, Rows};
 use raidlab_raid::UnitPlace;
@@ -157,6 +158,7 @@ impl Controller {
     ) {
         let device = self.members.holder(place).expect("only a device that holds the place is written");
         let lba = place.start + BlockCount(u64::from(rows.first));
+        let fua = fua && !self.is_mutant(Mutant::FuaIgnored);
         self.member_io(device, MemberOp::Write { fua }, lba, rows.count, class, owner);
     }
 

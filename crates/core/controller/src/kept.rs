@@ -24,6 +24,7 @@ use crate::cache::{Restored, Slot};
 use crate::config::CacheMemory;
 use crate::controller::Controller;
 use crate::io::{Move, TaskOwner};
+use crate::mutant::Mutant;
 use crate::own::{self, own_buffer};
 use crate::protection::PeerState;
 use core::cmp::Reverse;
@@ -81,7 +82,11 @@ impl Controller {
     ///
     /// # Errors
     /// [`RestoreError`] when an entry can't be one of this array's; nothing has been taken over then.
-    pub(crate) fn restore_kept(&mut self, mut found: Vec<(u32, KeptEntry)>) -> Result<(), RestoreError> {
+    pub fn restore_kept(
+        &mut self,
+        entries: impl Iterator<Item = (u32, KeptEntry)>,
+    ) -> Result<(), RestoreError> {
+        let mut found: Vec<(u32, KeptEntry)> = entries.filter(|(_, entry)| entry.dirty != 0).collect();
         assert!(self.cache.is_empty(), "only a new controller starts from kept memory");
         self.check_kept(&mut found)?;
         for (slot, restored) in self.without_superseded(found) {
@@ -158,7 +163,9 @@ impl Controller {
             self.cache.preserve(slot);
         } else {
             self.cache.finish_flush(slot);
-            self.keep_slot(slot);
+            if !self.is_mutant(Mutant::EntryNotCleared) {
+                self.keep_slot(slot);
+            }
         }
     }
 

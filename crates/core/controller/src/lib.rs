@@ -28,6 +28,7 @@ mod io;
 mod kept;
 mod log;
 mod members;
+mod mutant;
 mod own;
 mod pending;
 mod plan;
@@ -48,6 +49,7 @@ pub use config::{
 pub use controller::{Controller, Counters};
 pub use kept::RestoreError;
 pub use members::DeviceState;
+pub use mutant::Mutant;
 pub use protection::{BatteryState, PeerState};
 pub use raidlab_format::MetadataPolicy;
 pub use start::{StartError, create_metadata};

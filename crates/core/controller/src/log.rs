@@ -26,6 +26,7 @@ use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::intent::Intent;
 use crate::io::{IoOwner, Move, TaskOwner};
+use crate::mutant::Mutant;
 use crate::protection::PeerState;
 use crate::request::Rows;
 use crate::table::NIL;
@@ -114,6 +115,14 @@ impl Log {
                 .get(1)
                 .is_some_and(|next| !matches!(next.phase, Phase::Digesting | Phase::Writing))
         {
+            self.records.pop_front();
+            self.first_sequence += 1;
+        }
+    }
+
+    /// Frees the room of every retired record at the tail: a defect.
+    fn give_up_room(&mut self) {
+        while self.records.front().is_some_and(|record| record.phase == Phase::Retired) {
             self.records.pop_front();
             self.first_sequence += 1;
         }
@@ -237,6 +246,9 @@ impl Controller {
     }
 
     pub(crate) fn admit_by_log(&mut self, id: u32) {
+        if self.is_mutant(Mutant::RecordSkipped) {
+            return self.start_writes(id);
+        }
         let log = self.log();
         log.waiting.push_back(id);
         if log.waiting.len() == 1 {
@@ -398,7 +410,8 @@ impl Controller {
         let units = self.unit_count() as u64;
         let device = |unit: u64| self.members.in_sync(self.unit_place(stripe, unit as u16).member);
         let missing = (0..units).filter(|&unit| device(unit).is_none()).count();
-        let wanted = (self.parities() + 1).saturating_sub(missing).max(1);
+        let parities = if self.is_mutant(Mutant::RecordNotReplicated) { 0 } else { self.parities() };
+        let wanted = (parities + 1).saturating_sub(missing).max(1);
         if replicas.iter().flatten().count() >= wanted {
             return None;
         }
@@ -482,7 +495,8 @@ impl Controller {
 
     pub(crate) fn end_log_write(&mut self, id: u32, stored: bool) {
         let Some(sequence) = self.ops[id].record.take() else { return };
-        let volatile = self.config.member_cache == MemberCache::On;
+        let volatile =
+            self.config.member_cache == MemberCache::On && !self.is_mutant(Mutant::RecordRetiredEarly);
         let log = self.log();
         let applied = log.applied;
         let record = log.record(sequence);
@@ -499,6 +513,9 @@ impl Controller {
     fn retire_records(&mut self) {
         let log = self.log();
         log.forget_retired();
+        if self.is_mutant(Mutant::RecordRoomGivenUp) {
+            self.log().give_up_room();
+        }
         self.pump_log();
     }
 

@@ -291,7 +291,7 @@ impl Controller {
                 }
                 Phase::KeepingState => {
                     let entries = core::mem::take(&mut self.start.entries);
-                    self.restore_kept(entries).expect("checked when the start began");
+                    self.restore_kept(entries.into_iter()).expect("checked when the start began");
                     self.start.phase = Phase::Destaging;
                 }
                 Phase::Destaging if self.cache.dirty_count() > 0 => return,
