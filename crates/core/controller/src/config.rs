@@ -18,10 +18,11 @@ use serde::{Deserialize, Serialize};
 pub enum WritePolicy {
     /// When the members have it.
     WriteThrough,
-    /// When the cache has it, while the cache memory is [`CacheMemory::Volatile`] by choice or its battery is good;
-    /// else as write-through.
+    /// When the cache has it, while the cache memory is [`CacheMemory::Volatile`] by choice or its battery is good, and
+    /// the second controller has it, too, where the cache is mirrored; else as write-through.
     WriteBack,
-    /// When the cache has it, whatever the battery's state ("force write-back").
+    /// When the cache has it, whatever the state of the battery and of the second controller ("force write-back",
+    /// "write cache without mirroring").
     WriteBackBadBattery,
 }
 
@@ -107,6 +108,34 @@ pub struct CacheConfig {
     pub gather_through: bool,
     /// How far to read ahead of a sequential host at most; it begins with the length of a request and doubles.
     pub read_ahead: ByteCount,
+    /// Whether a second controller holds a copy of what is dirty, so that it can take over. While that one is away,
+    /// [`WritePolicy::WriteBack`] writes through.
+    #[serde(default)]
+    pub mirror: bool,
+}
+
+/// A write-through cache of 1 MiB in volatile memory that does not read ahead. It promises nothing that depends on more
+/// than the members, so whoever wants more says so; the marks, depth and times are what a cache that is told to write
+/// back does well with on a few spindles.
+impl Default for CacheConfig {
+    fn default() -> Self {
+        Self {
+            size: ByteCount::from_mib(1),
+            block_size: ByteCount::from_kib(4),
+            memory: CacheMemory::Volatile,
+            write_policy: WritePolicy::WriteThrough,
+            read_policy: ReadPolicy::NoReadAhead,
+            io_policy: IoPolicy::Direct,
+            flush_start_pct: 80,
+            flush_stop_pct: 80,
+            flush_after: NanoSpan::from_secs(1),
+            flush_iodepth: 4,
+            flush_order: FlushOrder::Address,
+            gather_through: true,
+            read_ahead: ByteCount::from_kib(256),
+            mirror: false,
+        }
+    }
 }
 
 /// What the array does about faults.

@@ -4,14 +4,16 @@ use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Not
 use crate::bitmap::CLEAR_TIMER;
 use crate::cache::Cache;
 use crate::cached_write::SlotWaiter;
-use crate::config::{ArrayConfig, CacheMemory, ConfigError, MemoryNeeds, WritePolicy};
+use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
 use crate::destage::{AGE_TIMER, Destage};
 use crate::fill::{Fill, Streams};
 use crate::granule::Granules;
 use crate::intent::Intent;
 use crate::io::{IoState, TaskState};
 use crate::members::{DeviceState, Members};
+use crate::mutant::Mutant;
 use crate::own::OwnMemory;
+use crate::protection::{BatteryState, PeerState};
 use crate::request::{Fragment, FragmentWalk, Request};
 use crate::start::Start;
 use crate::state::StateKeeper;
@@ -42,15 +44,6 @@ pub struct Counters {
     pub metadata_writes: u64,
 }
 
-/// The state of the battery that keeps the cache memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatteryState {
-    /// Keeps the cache memory through a power loss.
-    Good,
-    /// Charging, learning or failed: it can't be relied on.
-    NotGood,
-}
-
 /// An array controller. See the crate's head for how a world drives it.
 #[derive(Debug)]
 pub struct Controller {
@@ -59,7 +52,8 @@ pub struct Controller {
     shape: StripeShape,
     block_bytes: u64,
     cache_block_rows: u32,
-    battery: BatteryState,
+    pub(crate) battery: BatteryState,
+    pub(crate) peer: PeerState,
     pub(crate) now: Nanos,
     pub(crate) members: Members,
     pub(crate) state: StateKeeper,
@@ -95,6 +89,8 @@ pub struct Controller {
     pub(crate) segment_scratch: Vec<Segment>,
     pub(crate) actions: VecDeque<Action>,
     pub(crate) counters: Counters,
+    /// A deliberate defect, in builds for showing that it is caught.
+    pub(crate) mutant: Option<Mutant>,
 }
 
 impl Controller {
@@ -110,7 +106,9 @@ impl Controller {
         let layout = checked.layout;
         let shape = layout.shape();
         let places = checked.staging_places;
-        Ok(Self {
+        let mut cache = Cache::new(checked.cache_slots, config.cache.block_size.0);
+        cache.set_mirrors(config.cache.mirror);
+        let mut controller = Self {
             state: StateKeeper::new(checked.state),
             intent: checked.intent,
             bad_blocks: crate::pending::BadBlocks,
@@ -119,7 +117,7 @@ impl Controller {
             own: checked.own,
             area: config.metadata_area(),
             members: Members::new(initial_states(&*layout, config), layout.member_count()),
-            cache: Cache::new(checked.cache_slots, config.cache.block_size.0),
+            cache,
             granules: Granules::new(checked.cache_slots as usize / 4),
             config: config.clone(),
             layout,
@@ -127,6 +125,7 @@ impl Controller {
             block_bytes: config.block_size.bytes(),
             cache_block_rows: checked.cache_block_rows,
             battery: BatteryState::Good,
+            peer: PeerState::Present,
             now: Nanos::ZERO,
             ops: Slab::new(),
             ios: Slab::new(),
@@ -146,10 +145,13 @@ impl Controller {
             segment_scratch: Vec::new(),
             actions: VecDeque::new(),
             counters: Counters::default(),
-        })
+            mutant: None,
+        };
+        controller.settle_log_place();
+        Ok(controller)
     }
 
-    /// Takes in a host request. Its tag must not be in use.
+    /// Takes in a host request. Its tag must not be in use (asserted). Until [`Notice::Serving`] it waits.
     pub fn handle_host_request(&mut self, now: Nanos, request: HostRequest) {
         self.advance(now);
         self.stop = Stop::NotAsked;
@@ -202,14 +204,6 @@ impl Controller {
         self.pump();
     }
 
-    /// Takes in the battery's state; under [`WritePolicy::WriteBack`] a cache that needs its battery writes through,
-    /// and destages what it holds, while the battery is not good.
-    pub fn handle_battery(&mut self, now: Nanos, state: BatteryState) {
-        self.advance(now);
-        self.battery = state;
-        self.pump();
-    }
-
     /// Makes all that is dirty due for the members at once, whatever the marks and its age: before a shutdown, or
     /// between two runs. [`Controller::is_idle`] says when it is done.
     pub fn handle_destage_all(&mut self, now: Nanos) {
@@ -241,7 +235,7 @@ impl Controller {
 
     /// Length of kept memory's label and log: none where nothing is kept, or no memory.
     fn kept_log_bytes(&self) -> ByteCount {
-        let keeps = self.state.record.is_some() && self.config.cache.memory == CacheMemory::BatteryBacked;
+        let keeps = self.state.record.is_some() && self.keeps_directory();
         ByteCount(if keeps { KEPT_RING_AT as u64 + self.area.log.length_bytes } else { 0 })
     }
 
@@ -256,7 +250,7 @@ impl Controller {
         self.actions.push_back(Action::Notice(notice));
     }
 
-    fn advance(&mut self, now: Nanos) {
+    pub(crate) fn advance(&mut self, now: Nanos) {
         assert!(now >= self.now, "time went back from {} to {} ns", self.now.0, now.0);
         self.now = now;
     }
@@ -277,7 +271,7 @@ impl Controller {
             cache_bytes: ByteCount(u64::from(self.cache.slot_count()) * self.config.cache.block_size.0),
             staging_bytes: ByteCount(places * u64::from(self.strip_rows()) * self.block_bytes),
             kept_log_bytes: self.kept_log_bytes(),
-            directory_entries: 0,
+            directory_entries: self.directory_entries(),
         }
     }
 
@@ -326,22 +320,6 @@ impl Controller {
             && self.start.is_idle()
             && (self.state.is_kept() || self.state_is_frozen())
             && self.requests.iter().all(|request| !request.active)
-    }
-
-    /// Whether power loss leaves the cache memory as it is.
-    pub fn cache_survives_power_loss(&self) -> bool {
-        self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good
-    }
-
-    /// True while writes are acknowledged from the cache.
-    pub fn writes_back(&self) -> bool {
-        match self.config.cache.write_policy {
-            WritePolicy::WriteThrough => false,
-            WritePolicy::WriteBackBadBattery => true,
-            WritePolicy::WriteBack => {
-                self.config.cache.memory == CacheMemory::Volatile || self.battery == BatteryState::Good
-            }
-        }
     }
 
     #[inline]

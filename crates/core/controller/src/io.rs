@@ -5,6 +5,7 @@ use crate::api::{
     MemoryKind, MemoryTask, MemoryTaskId, Segment,
 };
 use crate::controller::Controller;
+use crate::mutant::Mutant;
 use crate::own::{self, own_buffer};
 use crate::request::{CopySet, Fragment, Rows};
 use raidlab_raid::UnitPlace;
@@ -100,6 +101,8 @@ pub(crate) struct TaskState {
     pub(crate) owner: TaskOwner,
     /// Copies, in order.
     pub(crate) moves: Vec<Move>,
+    /// Copies into the cache that go into the second controller's, too.
+    pub(crate) mirrored: Vec<Move>,
     /// Slots that the copies go into.
     pub(crate) arrivals: Vec<Arrival>,
     /// Slots that the copies come from.
@@ -155,6 +158,7 @@ impl Controller {
     ) {
         let device = self.members.holder(place).expect("only a device that holds the place is written");
         let lba = place.start + BlockCount(u64::from(rows.first));
+        let fua = fua && !self.is_mutant(Mutant::FuaIgnored);
         self.member_io(device, MemberOp::Write { fua }, lba, rows.count, class, owner);
     }
 
@@ -236,6 +240,7 @@ impl Controller {
         let task = &mut self.tasks[id];
         task.owner = owner;
         task.moves.clear();
+        task.mirrored.clear();
         task.arrivals.clear();
         task.pinned.clear();
         id
@@ -243,10 +248,12 @@ impl Controller {
 
     /// Asks for the copies collected in a task.
     pub(crate) fn start_copies(&mut self, id: u32) {
-        let bytes: u64 = self.tasks[id].moves.iter().map(|copy| copy.bytes).sum();
-        self.counters.copy_bytes += bytes;
+        let sum = |copies: &[Move]| copies.iter().map(|copy| copy.bytes).sum::<u64>();
+        let mirrored = sum(&self.tasks[id].mirrored);
+        let bytes_in = sum(&self.tasks[id].moves) + mirrored;
+        self.counters.copy_bytes += bytes_in;
         let kind = MemoryKind::Copy;
-        let task = MemoryTask { id: MemoryTaskId(id), kind, bytes_in: bytes, bytes_out: bytes };
+        let task = MemoryTask { id: MemoryTaskId(id), kind, bytes_in, bytes_out: bytes_in + mirrored };
         self.actions.push_back(Action::Memory(task));
     }
 
@@ -293,7 +300,7 @@ impl Controller {
             TaskOwner::Parity { op } => self.op_computed(op),
             TaskOwner::Record { sequence } => self.record_digested(sequence, digests),
             TaskOwner::KeepRecord { sequence } => self.record_live(sequence),
-            TaskOwner::KeptLabel => {}
+            TaskOwner::KeptLabel => self.label_written(),
         }
         self.tasks[id] = task;
         self.tasks.give(id);

@@ -5,7 +5,7 @@
 //! ```text
 //! host request ──► handle_host_request ─┐                ┌─► Member      read, write or flush a member
 //! member done  ──► handle_member_completion ─ Controller ┼─► Memory      copy or combine bytes
-//! memory done  ──► handle_memory_completion ┘  poll_action └─► Complete, Timer, Notice
+//! memory done  ──► handle_memory_completion ┘  poll_action └─► Complete, Timer, Keep, Notice
 //! timer due    ──► handle_timer
 //! ```
 //! The controller never sees a byte of data. It names places in memory ([`BufferRef`]): the host's buffer, its
@@ -25,11 +25,14 @@ mod granule;
 mod host;
 mod intent;
 mod io;
+mod kept;
 mod log;
 mod members;
+mod mutant;
 mod own;
 mod pending;
 mod plan;
+mod protection;
 mod request;
 mod start;
 mod state;
@@ -43,7 +46,10 @@ pub use config::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, FlushOrder, IoPolicy, MemberCache, MemoryNeeds,
     ReadPolicy, Resilience, WritePolicy,
 };
-pub use controller::{BatteryState, Controller, Counters};
+pub use controller::{Controller, Counters};
+pub use kept::RestoreError;
 pub use members::DeviceState;
+pub use mutant::Mutant;
+pub use protection::{BatteryState, PeerState};
 pub use raidlab_format::MetadataPolicy;
 pub use start::{StartError, create_metadata};

@@ -22,10 +22,12 @@
 //! A record whose operation could not be stored everywhere stays live until the next start.
 
 use crate::api::{BufferRef, BufferSpace, MemberError, Segment};
-use crate::config::{CacheMemory, MemberCache};
+use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::intent::Intent;
 use crate::io::{IoOwner, Move, TaskOwner};
+use crate::mutant::Mutant;
+use crate::protection::PeerState;
 use crate::request::Rows;
 use crate::table::NIL;
 use raidlab_format::{KEPT_RING_AT, LogHeader, LogPlace, LogRun, header_len};
@@ -57,6 +59,8 @@ struct Record {
     /// Devices that it was sent to.
     replicas: [Option<MemberIndex>; REPLICAS_MAX],
     pending: u8,
+    /// A second controller has it, too.
+    found_by_peer: bool,
 }
 
 /// Two parities at most, and one more.
@@ -116,6 +120,14 @@ impl Log {
         }
     }
 
+    /// Frees the room of every retired record at the tail: a defect.
+    fn give_up_room(&mut self) {
+        while self.records.front().is_some_and(|record| record.phase == Phase::Retired) {
+            self.records.pop_front();
+            self.first_sequence += 1;
+        }
+    }
+
     /// The oldest record that is not retired, or the next one.
     fn tail(&self) -> u64 {
         let retired = self.records.iter().take_while(|record| record.phase == Phase::Retired);
@@ -159,7 +171,9 @@ impl Controller {
 
     /// Where the log's records should go now.
     fn wanted_log_place(&self) -> LogPlace {
-        if self.config.cache.memory == CacheMemory::BatteryBacked && self.cache_survives_power_loss() {
+        // A record in kept memory must be found by the second controller, too, if it takes over.
+        let found_by_peer = !self.config.cache.mirror || self.peer == PeerState::Present;
+        if self.cache_survives_power_loss() && found_by_peer {
             LogPlace::KeptMemory
         } else {
             LogPlace::Members
@@ -196,6 +210,29 @@ impl Controller {
         self.pump_log();
     }
 
+    /// Puts the log of an array that was never started where it should go.
+    pub(crate) fn settle_log_place(&mut self) {
+        let wanted = self.wanted_log_place();
+        if let (Intent::Log(log), Some(record)) = (&mut self.intent, &mut self.state.record) {
+            (log.place, record.log_place) = (wanted, wanted);
+        }
+    }
+
+    /// True when the next state says another place of the log than the present one.
+    pub(crate) fn log_moves(&self) -> bool {
+        match (&self.intent, &self.state.record) {
+            (Intent::Log(log), Some(record)) => log.place != record.log_place,
+            _ => false,
+        }
+    }
+
+    /// True when a second controller that takes over finds every record that is not retired.
+    pub(crate) fn log_is_mirrored(&self) -> bool {
+        let Intent::Log(log) = &self.intent else { return true };
+        let is_found = |record: &Record| record.phase == Phase::Retired || record.found_by_peer;
+        log.place == LogPlace::Members || log.records.iter().all(is_found)
+    }
+
     /// Asks for the log to go where it should, if it does not.
     pub(crate) fn check_log_place(&mut self) {
         let Intent::Log(_) = &self.intent else { return };
@@ -209,6 +246,9 @@ impl Controller {
     }
 
     pub(crate) fn admit_by_log(&mut self, id: u32) {
+        if self.is_mutant(Mutant::RecordSkipped) {
+            return self.start_writes(id);
+        }
         let log = self.log();
         log.waiting.push_back(id);
         if log.waiting.len() == 1 {
@@ -226,7 +266,9 @@ impl Controller {
                 self.finish_op(id, false);
                 continue;
             }
-            if self.log().draining || !self.begin_record(id) {
+            let wanted_place = self.wanted_log_place();
+            let in_place = self.log().place == wanted_place;
+            if !in_place || self.log().draining || !self.begin_record(id) {
                 return self.flush_for_log();
             }
             self.log().waiting.pop_front();
@@ -259,6 +301,7 @@ impl Controller {
             header,
             replicas: [None; REPLICAS_MAX],
             pending: 0,
+            found_by_peer: false,
         });
         self.ops[id].record = Some(sequence);
         let task = self.new_digest(TaskOwner::Record { sequence });
@@ -367,7 +410,8 @@ impl Controller {
         let units = self.unit_count() as u64;
         let device = |unit: u64| self.members.in_sync(self.unit_place(stripe, unit as u16).member);
         let missing = (0..units).filter(|&unit| device(unit).is_none()).count();
-        let wanted = (self.parities() + 1).saturating_sub(missing).max(1);
+        let parities = if self.is_mutant(Mutant::RecordNotReplicated) { 0 } else { self.parities() };
+        let wanted = (parities + 1).saturating_sub(missing).max(1);
         if replicas.iter().flatten().count() >= wanted {
             return None;
         }
@@ -409,9 +453,11 @@ impl Controller {
 
     /// Puts a record into kept memory.
     fn keep_record(&mut self, sequence: u64) {
+        let mirrored = self.peer == PeerState::Present;
         let record = self.log().record(sequence);
         let (op, at_block, header, header_blocks) =
             (record.op, record.at_block, record.header, record.header_blocks);
+        record.found_by_peer = mirrored;
         let task = self.new_copies(TaskOwner::KeepRecord { sequence });
         let mut offset = KEPT_RING_AT as u64 + at_block * self.block_bytes();
         let mut segments = core::mem::take(&mut self.segment_scratch);
@@ -420,7 +466,7 @@ impl Controller {
             Segment { buffer: self.own.header_buffer(header), bytes: header_blocks * self.block_bytes() };
         for segment in core::iter::once(&first).chain(&segments) {
             let to = BufferRef { space: BufferSpace::KeptLog, offset };
-            self.tasks[task].moves.push(Move { from: segment.buffer, to, bytes: segment.bytes });
+            self.add_kept_move(task, Move { from: segment.buffer, to, bytes: segment.bytes });
             offset += segment.bytes;
         }
         self.segment_scratch = segments;
@@ -449,7 +495,8 @@ impl Controller {
 
     pub(crate) fn end_log_write(&mut self, id: u32, stored: bool) {
         let Some(sequence) = self.ops[id].record.take() else { return };
-        let volatile = self.config.member_cache == MemberCache::On;
+        let volatile =
+            self.config.member_cache == MemberCache::On && !self.is_mutant(Mutant::RecordRetiredEarly);
         let log = self.log();
         let applied = log.applied;
         let record = log.record(sequence);
@@ -466,6 +513,9 @@ impl Controller {
     fn retire_records(&mut self) {
         let log = self.log();
         log.forget_retired();
+        if self.is_mutant(Mutant::RecordRoomGivenUp) {
+            self.log().give_up_room();
+        }
         self.pump_log();
     }
 

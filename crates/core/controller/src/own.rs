@@ -1,18 +1,20 @@
 //! The controller's own memory: images of what it writes to metadata areas. No byte of the host is in it.
 //!
 //! ```text
-//! | state image 16 KiB | bitmap image 4 KiB | header place 0 | header place 1 | ...
+//! | state image 16 KiB | bitmap image 4 KiB | label of kept memory | header place 0 | header place 1 | ...
 //! ```
 //! An image does not change while it is being written.
 
 use crate::api::{BufferRef, BufferSpace};
-use raidlab_format::{BITMAP_BYTES, STATE_BYTES};
+use raidlab_format::{BITMAP_BYTES, KEPT_RING_AT, STATE_BYTES};
 
 /// Where the image of the state begins.
 pub(crate) const STATE_AT: usize = 0;
 /// Where the image of the bitmap begins.
 pub(crate) const BITMAP_AT: usize = STATE_AT + STATE_BYTES;
-const HEADERS_AT: usize = BITMAP_AT + BITMAP_BYTES;
+/// Where the label of kept memory begins.
+pub(crate) const KEPT_LABEL_AT: usize = BITMAP_AT + BITMAP_BYTES;
+const HEADERS_AT: usize = KEPT_LABEL_AT + KEPT_RING_AT;
 
 /// Log records that may be on their way to the log at once.
 const HEADER_PLACES: u32 = 32;

@@ -1,6 +1,6 @@
 //! Stand-ins for what is being merged.
 use crate::controller::Controller;
-use raidlab_format::{BadRange, KeptEntry, RegionMap};
+use raidlab_format::{BadRange, RegionMap};
 use raidlab_units::StripeIndex;
 #[derive(Debug, Default)]
 pub(crate) struct BadBlocks;
@@ -14,6 +14,4 @@ impl Controller {
     pub(crate) fn mark_unsynced(&mut self, _: &RegionMap) {}
     pub(crate) fn mark_stripe_unsynced(&mut self, _: StripeIndex) {}
     pub(crate) fn begin_background_work(&mut self) {}
-    pub(crate) fn restore_kept(&mut self, _: &[(u32, KeptEntry)]) {}
-    pub(crate) fn begin_kept_life(&mut self) {}
 }

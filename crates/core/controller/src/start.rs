@@ -2,12 +2,15 @@
 //! host served.
 //!
 //! ```text
-//! Replaying ─► Flushing ─► KeepingState ─► Destaging ─► Serving
-//!  records      members     new generation,  kept cache   requests that waited; resync and rebuild
-//!  in order     if cached   new log tail
+//! Replaying ─► Flushing ─► KeepingState ─► Destaging ─► EndingLife ─► Labelling ─► Serving
+//!  records      members     new generation,  kept cache   the kept memory's old     requests that waited,
+//!  in order     if cached   new log tail                  life ends, a new begins   resync and rebuild
 //! ```
 //! The state is not written before the records are in place and durable, because it names a tail behind them. A crash in
 //! any phase starts over.
+//!
+//! Kept memory lives one life from start to start: state and memory name it, and a copy that was left behind somewhere can
+//! not be taken for the present one. The old life ends when all that it held is on the members.
 //!
 //! A record that can't be read from any of its copies leaves its stripe unsynced.
 
@@ -16,16 +19,17 @@ use crate::api::{
     Segment,
 };
 use crate::bitmap::Bitmap;
-use crate::config::{ArrayConfig, CacheMemory, ConfigError, MemberCache};
+use crate::config::{ArrayConfig, ConfigError, MemberCache};
 use crate::controller::Controller;
 use crate::intent::Intent;
 use crate::io::IoOwner;
+use crate::kept::RestoreError;
 use crate::log::Log;
 use crate::members::DeviceState;
 use crate::request::Rows;
 use raidlab_format::{
-    ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry,
-    KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay,
+    ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry, Label,
+    LogPlace, LogSource, MetadataPolicy, Replay,
 };
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
@@ -50,6 +54,9 @@ pub enum StartError {
         /// In the configuration.
         configured: String,
     },
+    /// The kept memory is not this array's.
+    #[error(transparent)]
+    Kept(#[from] RestoreError),
     /// Too many members are absent.
     #[error(
         "devices {absent:?} are absent, which is more than the level survives: bring back as many as were lost too many"
@@ -67,6 +74,8 @@ enum Phase {
     Flushing,
     KeepingState,
     Destaging,
+    EndingLife,
+    Labelling,
     #[default]
     Serving,
 }
@@ -190,12 +199,12 @@ impl Controller {
     ///
     /// # Errors
     /// [`StartError`] when the configuration is not this array's, or too many devices are absent.
-    pub fn start(config: &ArrayConfig, assembly: Assembly) -> Result<Self, StartError> {
+    pub fn start(config: &ArrayConfig, mut assembly: Assembly) -> Result<Self, StartError> {
         let mut controller = Self::new(config)?;
+        controller.check_kept(&mut assembly.kept_entries)?;
         check_geometry(&assembly.state.geometry, &config.geometry(assembly.state.geometry.array_uuid))?;
         let absent = controller.take_devices(&assembly)?;
         controller.bad_blocks.restore(&assembly.state.bad_ranges);
-        let new_life = assembly.kept != KeptVerdict::Used;
         let mut state = assembly.state;
         // Records of a log that was not looked at may have any number up to this jump.
         let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
@@ -213,7 +222,6 @@ impl Controller {
         let whole = assembly.unsynced.marked_count() == u32::from(assembly.unsynced.regions());
         state.needs_resync |= whole && !assembly.write_hole_accepted;
         state.log_place = LogPlace::Members;
-        state.kept_epoch += u64::from(new_life);
         controller.state = crate::state::StateKeeper::new(Some(state));
         if !assembly.write_hole_accepted {
             controller.mark_unsynced(&assembly.unsynced);
@@ -224,9 +232,6 @@ impl Controller {
             entries: assembly.kept_entries,
             ..Start::default()
         };
-        if config.cache.memory == CacheMemory::BatteryBacked && new_life {
-            controller.begin_kept_life();
-        }
         for device in absent {
             controller.notify(Notice::MemberFailed { member: device });
         }
@@ -286,13 +291,33 @@ impl Controller {
                 }
                 Phase::KeepingState => {
                     let entries = core::mem::take(&mut self.start.entries);
-                    self.restore_kept(&entries);
-                    self.destage_all();
+                    self.restore_kept(entries.into_iter()).expect("checked when the start began");
                     self.start.phase = Phase::Destaging;
                 }
                 Phase::Destaging if self.cache.dirty_count() > 0 => return,
-                Phase::Destaging => self.begin_serving(),
+                Phase::Destaging if !self.keeps_directory() => self.begin_serving(),
+                Phase::Destaging => {
+                    let record = self.state.record.as_mut().expect("an array that starts keeps a state");
+                    record.kept_epoch += 1;
+                    self.change_state();
+                    self.start.phase = Phase::EndingLife;
+                }
+                Phase::EndingLife if !self.state.is_kept() && !self.state_is_frozen() => {
+                    return self.pump_state();
+                }
+                Phase::EndingLife => {
+                    self.start.phase = Phase::Labelling;
+                    self.begin_kept_life();
+                }
+                Phase::Labelling => return,
             }
+        }
+    }
+
+    /// Takes in that the label of kept memory is written.
+    pub(crate) fn label_written(&mut self) {
+        if self.start.phase == Phase::Labelling {
+            self.begin_serving();
         }
     }
 

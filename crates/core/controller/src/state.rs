@@ -120,7 +120,8 @@ impl Controller {
             self.cancel_drain();
         } else if self.state.writing.is_none() && !self.state.is_kept() && !self.start.is_replaying() {
             let membership_changed = self.membership_changed();
-            if !membership_changed || (self.newcomers_served() && self.drain_log()) {
+            let drains = membership_changed || self.log_moves();
+            if !drains || (self.newcomers_served() && self.drain_log()) {
                 self.write_state(membership_changed);
             }
         }

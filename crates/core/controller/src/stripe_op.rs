@@ -14,6 +14,7 @@ use crate::api::{HostError, IoClass, MemberError, Notice};
 use crate::controller::Controller;
 use crate::io::{IoOwner, TaskOwner};
 use crate::members::{Loss, places_of};
+use crate::mutant::Mutant;
 use crate::plan::{self, BeyondRedundancy, Plan, UnitView};
 use crate::request::{Fragment, Rows};
 use crate::state::StateWaiter;
@@ -300,7 +301,8 @@ impl Controller {
         while first < self.ops[id].pieces.len() {
             let (count, rows) = self.run_of_pieces(id, first);
             let strip = self.ops[id].pieces[first].strip;
-            for copy in 0..self.copies() {
+            let copies = if self.is_mutant(Mutant::SecondCopyNotWritten) { 1 } else { self.copies() };
+            for copy in 0..copies {
                 let place = self.layout.place(self.ops[id].stripe, StripUnit::Data { strip, copy });
                 let owner = IoOwner::OpWriteData { op: id, first_piece: first as u32, pieces: count as u32 };
                 self.op_write(id, place, rows, class, owner);
@@ -308,7 +310,9 @@ impl Controller {
             first += count;
         }
         for unit in self.data_strips()..self.ops[id].units.len() {
-            if self.ops[id].units[unit].staging != NIL && self.ops[id].plan != Plan::Store {
+            let skipped = self.is_mutant(Mutant::ParityNotWritten)
+                || (unit > self.data_strips() && self.is_mutant(Mutant::SecondParityNotWritten));
+            if self.ops[id].units[unit].staging != NIL && self.ops[id].plan != Plan::Store && !skipped {
                 let place = self.unit_place(self.ops[id].stripe, unit as u16);
                 let owner = IoOwner::OpWriteParity { op: id, unit: unit as u16 };
                 self.op_write(id, place, self.ops[id].hull, class, owner);
@@ -366,7 +370,7 @@ impl Controller {
         }
         let stored = self.op_is_stored(id);
         self.end_intent(id, stored);
-        if self.state.is_kept() {
+        if self.state.is_kept() || self.is_mutant(Mutant::BarrierSkipped) {
             self.finish_op(id, stored);
         } else {
             self.wait_for_state(StateWaiter::Op(id));

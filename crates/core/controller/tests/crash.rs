@@ -6,8 +6,8 @@
 
 use raidlab_controller::{
     Action, Area, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, FlushOrder,
-    HostOp, HostRequest, HostTag, IoPolicy, MemberCache, MemberIo, MemberOp, MemoryKind, MemorySteps,
-    MetadataPolicy, Notice, ReadPolicy, Resilience, WritePolicy, create_metadata,
+    HostOp, HostRequest, HostTag, MemberCache, MemberIo, MemberOp, MemoryKind, MemorySteps, MetadataPolicy,
+    Notice, ReadPolicy, Resilience, WritePolicy, create_metadata,
 };
 use raidlab_format::{ArrayUuid, DeviceUuid, StartOptions, assemble};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
@@ -25,17 +25,8 @@ fn config(level: &str, members: u16, metadata: MetadataPolicy) -> ArrayConfig {
         cache: CacheConfig {
             size: ByteCount(64 * BLOCK as u64),
             block_size: ByteCount(4 * BLOCK as u64),
-            memory: CacheMemory::Volatile,
-            write_policy: WritePolicy::WriteThrough,
-            read_policy: ReadPolicy::NoReadAhead,
-            io_policy: IoPolicy::Direct,
-            flush_start_pct: 80,
-            flush_stop_pct: 40,
             flush_after: NanoSpan::from_secs(1),
-            flush_iodepth: 8,
-            flush_order: FlushOrder::Address,
-            gather_through: true,
-            read_ahead: ByteCount(0),
+            ..CacheConfig::default()
         },
         staging_size: ByteCount(64 * 1024),
         resilience: Resilience { metadata, log_size: ByteCount(32 * 1024), ..Resilience::default() },

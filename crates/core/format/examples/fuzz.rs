@@ -1,4 +1,5 @@
-//! A long campaign against everything that reads bytes, on stable Rust: see `tests/campaign/mod.rs` for what it does.
+//! A long campaign against everything that reads bytes, on stable Rust: see `tests/campaign/mod.rs` for what
+//! it does.
 //!
 //! ```text
 //! cargo run --release -p raidlab-format --example fuzz -- --minutes 30 --seed 1

@@ -27,7 +27,8 @@ pub enum MetadataPolicy {
     Resync,
     /// After a crash, the redundancy of the marked regions is recomputed.
     Bitmap,
-    /// Intent records are written again after a crash. Mirrors, which have no write hole, use the bitmap instead.
+    /// Intent records are written again after a crash. Mirrors, which have no write hole, use the bitmap
+    /// instead.
     Log,
 }
 

@@ -1,7 +1,9 @@
-//! What a set of devices is, as tables: who is there, in which order, how far each got, and what the array was doing.
+//! What a set of devices is, as tables: who is there, in which order, how far each got, and what the array
+//! was doing.
 //!
-//! Verified: every way in which a candidate is not used, quorum, each policy dirty and degraded, which records are replayed,
-//! kept memory, messages. Not verified: arbitrary damage, which the campaign of `tests/fuzz_smoke.rs` does.
+//! Verified: every way in which a candidate is not used, quorum, each policy dirty and degraded, which
+//! records are replayed, kept memory, messages. Not verified: arbitrary damage, which the campaign of
+//! `tests/fuzz_smoke.rs` does.
 
 mod support;
 
@@ -233,6 +235,18 @@ fn a_torn_state_leaves_the_one_before() {
         let expected = if whole { GENERATION } else { GENERATION - 1 };
         assert_eq!(assembly.state, full_state(expected), "sectors {first} to {end} were written");
     }
+}
+
+#[test]
+fn a_state_in_the_other_slot_does_not_count() {
+    let mut array = raid5();
+    let (newest, other) = (array.state_slot(GENERATION), array.state_slot(GENERATION - 1));
+    array.areas[1].copy_within(newest.clone(), other.start);
+    array.areas[1][newest].fill(0);
+    let assembly = start_all(&array).expect("three of four");
+    let message = "slot 0: the array state is not there: the bytes at its place begin with something else; \
+                   slot 1: the array state can't be: generation is 10; it must be even in slot 0 and odd in slot 1";
+    assert_eq!(unusable(&assembly), [(1, message.to_owned())]);
 }
 
 #[test]
@@ -604,6 +618,7 @@ fn a_log_that_is_not_the_states_is_refused_unless_the_hole_is_accepted() {
         let accept = StartOptions { accept_write_hole: true, ..StartOptions::default() };
         let assembly = assemble(&array.candidates(), None, accept).expect("accepted");
         assert_eq!((assembly.doubt, assembly.records), (Some(Doubt::Log(trouble)), vec![]));
+        assert_eq!(assembly.next_log_sequence, TAIL + 1, "what is left out must not come back");
         assert_eq!(assembly.unsynced.marked_count(), u32::from(assembly.unsynced.regions()));
     }
 }
@@ -620,7 +635,8 @@ fn a_log_is_incomplete_when_all_copies_may_be_absent() {
         ("6", 6, &[0], &[1], false),
         ("6", 7, &[], &[0, 1, 2], true),
         ("6", 7, &[0], &[1, 2], true),
-        // The data of both spans is readable, but the two copies of a record may be on the two absent devices.
+        // The data of both spans is readable, but the two copies of a record may be on the two absent
+        // devices.
         ("50:2-spans", 6, &[], &[0, 3], true),
         ("50:2-spans", 6, &[0], &[3], true),
         ("50:2-spans", 6, &[0, 3], &[], false),
@@ -629,7 +645,9 @@ fn a_log_is_incomplete_when_all_copies_may_be_absent() {
         let mut array = raid(level, members, 0, MetadataPolicy::Log);
         array.change_state(|state| {
             state.dirty = true;
-            missing.iter().for_each(|device| set_missing(state, *device));
+            for device in missing {
+                set_missing(state, *device);
+            }
         });
         let candidates = without(&array, absent);
         match start(&candidates) {
@@ -713,15 +731,15 @@ fn messages_say_what_is_wrong_and_what_would_help() {
     let error = start(&without(&array, &[2])).expect_err("no kept memory");
     assert_eq!(
         error.to_string(),
-        "the array can't tell what its missing members held: it was not stopped cleanly and its log is in battery-kept \
-         memory, but there is no kept memory; roles without a device in sync: 2; absent devices: m2. Bring the absent \
-         devices back, or the battery-kept memory; or accept the write hole: what was being written when the array \
-         stopped, and data beside it, may then be wrong"
+        "the array can't tell what its missing members held: it was not stopped cleanly and its log is in \
+         battery-kept memory, but there is no kept memory; roles without a device in sync: 2; absent \
+         devices: m2. Bring the absent devices back, or the battery-kept memory; or accept the write hole: \
+         what was being written when the array stopped, and data beside it, may then be wrong"
     );
     let error = start(&without(&array, &[1, 3])).expect_err("no quorum");
     assert_eq!(
         error.to_string(),
-        "generation 10 calls 4 members in sync; 2 of them are present and 3 are needed. Absent: m1, m3. Bring them \
-         back; or, if they are gone for good, accept a minority: what was written to them since is lost"
+        "generation 10 calls 4 members in sync; 2 of them are present and 3 are needed. Absent: m1, m3. \
+         Bring them back; or, if they are gone for good, accept a minority: what was written to them since is lost"
     );
 }

@@ -1,7 +1,7 @@
 //! The bitmap against a plain set of stripes, and what many slots together give.
 //!
-//! Verified: regions cover all stripes without overlap, marking, walking, the newest sector of several copies. Not verified:
-//! damage of single sectors, which `tests/round_trips.rs` does.
+//! Verified: regions cover all stripes without overlap, marking, walking, the newest sector of several
+//! copies. Not verified: damage of single sectors, which `tests/round_trips.rs` does.
 
 mod support;
 
@@ -80,7 +80,8 @@ proptest! {
         prop_assert_eq!(map.marked_count(), u32::from(map.regions()));
     }
 
-    /// Every sector of every copy is damaged, or written with its own sequence; the oracle looks at all copies of each bit.
+    /// Every sector of every copy is damaged, or written with its own sequence; the oracle looks at all
+    /// copies of each bit.
     #[test]
     fn each_sector_is_the_newest_valid_copy(
         copies in vec(vec((any::<u64>(), 0_u64..4, prop::bool::weighted(0.3)), SECTORS), 0..5),

@@ -1,4 +1,5 @@
-//! Draws arrays as our own code would leave them, after a clean stop or a crash, and says what they should give.
+//! Draws arrays as our own code would leave them, after a clean stop or a crash, and says what they should
+//! give.
 
 use super::rng::Rng;
 use crate::support::{LOG_BYTES, TestArray, TestRecord, array_uuid, geometry, state};
@@ -100,8 +101,8 @@ impl Drawn {
         self.replayed = self.replayed.split_off(&tail);
     }
 
-    /// Writes a record to as many logs as it belongs on, where it still fits; returns how many. The kept log is behind
-    /// the devices in `next_block`.
+    /// Writes a record to as many logs as it belongs on, where it still fits; returns how many. The kept log
+    /// is behind the devices in `next_block`.
     fn write_copies(
         &mut self,
         rng: &mut Rng,

@@ -1,11 +1,12 @@
-//! A campaign against everything that reads bytes: arrays are drawn, checked as they are, then damaged and checked again.
+//! A campaign against everything that reads bytes: arrays are drawn, checked as they are, then damaged and
+//! checked again.
 //!
 //! ```text
 //! seed ── case 0, 1, 2 ... ── draw ── undamaged: what was drawn is found
 //!                                └── 16 times: damage 1 to 6 more things ── check what must hold for any bytes
 //! ```
-//! A case depends on its own seed only, so a failure is repeated with that seed alone. An *execution* is one set of
-//! candidates through decoding, scanning and four assemblies.
+//! A case depends on its own seed only, so a failure is repeated with that seed alone. An *execution* is one
+//! set of candidates through decoding, scanning and four assemblies.
 //!
 //! Not verified: time; that what is refused should have been.
 
@@ -57,7 +58,9 @@ pub(crate) fn run_case(case_seed: u64, figures: &mut Figures) -> Result<(), u64>
     catch_unwind(AssertUnwindSafe(|| case(case_seed, &mut outcomes))).map_err(|_| case_seed)?;
     figures.cases += 1;
     figures.executions += outcomes.len() as u64;
-    outcomes.into_iter().for_each(|outcome| *figures.outcomes.entry(outcome).or_default() += 1);
+    for outcome in outcomes {
+        *figures.outcomes.entry(outcome).or_default() += 1;
+    }
     Ok(())
 }
 
@@ -125,9 +128,8 @@ fn check_unsynced(drawn: &Drawn, assembly: &Assembly) {
         MetadataPolicy::Bitmap => &drawn.marked_regions,
         MetadataPolicy::Log if shape.parities == 0 => &drawn.marked_regions,
         MetadataPolicy::Log if state.dirty && no_log => &all,
-        MetadataPolicy::Log => &none,
         MetadataPolicy::None | MetadataPolicy::Resync if state.dirty => &all,
-        MetadataPolicy::None | MetadataPolicy::Resync => &none,
+        MetadataPolicy::None | MetadataPolicy::Resync | MetadataPolicy::Log => &none,
     };
     let found: BTreeSet<u16> =
         (0..map.regions()).filter(|region| map.is_marked(RegionIndex(*region))).collect();

@@ -1,7 +1,7 @@
 //! Damages what lies on devices and in kept memory.
 //!
-//! Plain damage (flips, splices, cuts, noise) mostly ends at a checksum. To reach what lies behind, fields are changed and
-//! the checksum is made right again:
+//! Plain damage (flips, splices, cuts, noise) mostly ends at a checksum. To reach what lies behind, fields
+//! are changed and the checksum is made right again:
 //! ```text
 //! label, states, bitmap sectors, log headers, kept label ── a field ── 0, 1, all ones, one more or less, random ── reseal
 //! ```
@@ -28,12 +28,12 @@ impl Handed {
     pub(crate) fn mutate(&mut self, rng: &mut Rng, other: &Self) {
         match rng.below(16) {
             0 => self.change_candidates(rng, other),
-            1 => flip(rng, self.pick_buffer(rng)),
-            2 => overwrite(rng, self.pick_buffer(rng)),
-            3 => cut(rng, self.pick_buffer(rng)),
+            1 => flip(self.pick_buffer(rng), rng),
+            2 => overwrite(self.pick_buffer(rng), rng),
+            3 => cut(self.pick_buffer(rng), rng),
             4 => self.splice(rng, other),
             5 => self.copy_structure(rng),
-            6 => flip(rng, &mut self.directory),
+            6 => flip(&mut self.directory, rng),
             _ => self.edit_field(rng),
         }
     }
@@ -88,7 +88,8 @@ impl Handed {
         let block_size = self.block_size;
         let buffer = self.pick_buffer(rng);
         let all = structures(buffer, block_size);
-        let kinds = [Part::Label, Part::State, Part::BitmapSector, Part::LogHeader, Part::KeptLabel];
+        let kinds =
+            [Part::Label, Part::State, Part::BitmapSector, Part::LogHeader, Part::LogHeader, Part::KeptLabel];
         let kind = rng.pick(&kinds);
         let places: Vec<_> =
             all.iter().filter(|(part, _)| *part == kind).map(|(_, place)| place.clone()).collect();
@@ -109,7 +110,7 @@ fn field_end(rng: &mut Rng, kind: Part, length: usize) -> usize {
         Part::Label => 52,
         Part::State => rng.pick(&[112, 512 + 8 * 28]),
         Part::BitmapSector => 64,
-        Part::LogHeader => 72 + 3 * 12,
+        Part::LogHeader => rng.pick(&[64, 72 + 3 * 12]),
         Part::KeptLabel => 40,
     };
     end.min(length)
@@ -170,14 +171,14 @@ fn pick_sector(rng: &mut Rng, buffer: &[u8]) -> Option<usize> {
     (sectors > 0).then(|| rng.index(sectors) * SECTOR_BYTES)
 }
 
-fn flip(rng: &mut Rng, buffer: &mut [u8]) {
+fn flip(buffer: &mut [u8], rng: &mut Rng) {
     if !buffer.is_empty() {
         let at = rng.index(buffer.len());
         buffer[at] ^= 1 << rng.below(8);
     }
 }
 
-fn overwrite(rng: &mut Rng, buffer: &mut [u8]) {
+fn overwrite(buffer: &mut [u8], rng: &mut Rng) {
     let Some(at) = pick_sector(rng, buffer) else { return };
     let length = (1 << rng.below(14)).min(buffer.len() - at);
     let zeros = rng.one_in(2);
@@ -185,7 +186,7 @@ fn overwrite(rng: &mut Rng, buffer: &mut [u8]) {
 }
 
 /// Cuts the end off, or adds to it.
-fn cut(rng: &mut Rng, buffer: &mut Vec<u8>) {
+fn cut(buffer: &mut Vec<u8>, rng: &mut Rng) {
     let length = rng.index(buffer.len() + 8192);
     buffer.resize(length, 0);
 }

@@ -1,5 +1,5 @@
-//! Random numbers from one seed: `SplitMix64` (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number
-//! generators", OOPSLA 2014).
+//! Random numbers from one seed: `SplitMix64` (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom
+//! number generators", OOPSLA 2014).
 
 pub(crate) struct Rng(u64);
 

@@ -4,7 +4,8 @@
 //! TestArray: state ── write_state ──► areas[device]
 //!            write_bitmap, write_record ──► areas[device] or the kept log
 //! ```
-//! Everything is written with the crate's own encoders; what tests change afterwards they change in the bytes.
+//! Everything is written with the crate's own encoders; what tests change afterwards they change in the
+//! bytes.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -106,24 +107,23 @@ pub(crate) struct TestArray {
 
 impl TestArray {
     /// Labels on every device, the state in one slot and the generation before in the other, clear bitmaps.
-    pub(crate) fn new(state: ArrayState) -> Self {
-        let total_bytes = AreaLayout::new(state.geometry.log_bytes).total_bytes as usize;
+    pub(crate) fn new(newest: ArrayState) -> Self {
+        let total_bytes = AreaLayout::new(newest.geometry.log_bytes).total_bytes as usize;
+        let label = KeptLabel { array_uuid: newest.geometry.array_uuid, kept_epoch: newest.kept_epoch };
+        let before = newest.generation.checked_sub(1);
+        let before = before.map(|generation| ArrayState { generation, ..newest.clone() });
         let mut array = Self {
-            areas: vec![vec![0; total_bytes]; state.devices.len()],
+            areas: vec![vec![0; total_bytes]; newest.devices.len()],
             kept_log: vec![0; KEPT_RING_AT + LOG_BYTES as usize],
             directory: vec![0; 16 * KEPT_ENTRY_BYTES],
-            state: state.clone(),
+            state: newest,
         };
-        let label = KeptLabel { array_uuid: state.geometry.array_uuid, kept_epoch: state.kept_epoch };
         label.encode(&mut array.kept_log[..KEPT_LABEL_BYTES]);
         let map = array.clear_map();
-        for device in 0..state.devices.len() {
-            array.write_label(device, device, state.devices[device].device_uuid);
-            for back in [1, 0].into_iter().filter(|back| *back <= state.generation) {
-                array.write_state(
-                    device,
-                    &ArrayState { generation: state.generation - back, ..state.clone() },
-                );
+        for device in 0..array.areas.len() {
+            array.write_label(device, device, array.state.devices[device].device_uuid);
+            for state in before.iter().chain([&array.state.clone()]) {
+                array.write_state(device, state);
             }
             for slot in 0..2 {
                 array.write_bitmap(device, slot, &map, 1 + slot as u64);
