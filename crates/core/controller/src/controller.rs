@@ -256,12 +256,21 @@ impl Controller {
     }
 
     pub(crate) fn pump(&mut self) {
+        let was_starting = !self.start.is_serving();
+        self.pump_requests();
+        self.pump_start();
+        if was_starting {
+            // What it brought back or let in has not been looked at, and no other event need come.
+            self.pump_requests();
+        }
+        self.pump_stop();
+    }
+
+    fn pump_requests(&mut self) {
         self.pump_stalled();
         self.pump_destage();
         self.pump_flushes();
         self.pump_state();
-        self.pump_start();
-        self.pump_stop();
     }
 
     /// The memory that the world provides for the cache and for staging.

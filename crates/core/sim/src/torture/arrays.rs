@@ -123,5 +123,6 @@ fn tiny_cache(cache_block: u64, random: &mut Rng) -> CacheConfig {
         flush_order: pick(random, &[FlushOrder::Address, FlushOrder::Age]),
         gather_through: pick(random, &[true, false]),
         read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),
+        mirror: false,
     }
 }

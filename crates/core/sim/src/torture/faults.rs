@@ -116,7 +116,7 @@ impl TortureWorld {
                 self.controller.handle_member_loss(self.now, member);
                 self.pump()
             }
-            Fault::Battery => self.change_battery(),
+            Fault::Battery => self.change_battery(&mut pick),
             Fault::Order => {
                 self.order = FinishOrder::draw(&mut pick, self.config.members);
                 Ok(())
@@ -161,10 +161,13 @@ impl TortureWorld {
         })
     }
 
-    fn change_battery(&mut self) -> Result<(), Failure> {
+    fn change_battery(&mut self, pick: &mut Rng) -> Result<(), Failure> {
         self.battery = match self.battery {
-            BatteryState::Good => BatteryState::NotGood,
-            BatteryState::NotGood => BatteryState::Good,
+            BatteryState::Good => super::arrays::pick(
+                pick,
+                &[BatteryState::Charging, BatteryState::Learning, BatteryState::Failed],
+            ),
+            _ => BatteryState::Good,
         };
         self.battery_changed = self.stamp;
         self.note(TraceEvent::Battery(self.battery));

@@ -12,12 +12,13 @@
 //! No device is left out of a start into which another comes back: the absent ones may then be the newer ones, and the
 //! start is rightly refused, which ends the run.
 
+use super::checkers::liveness::PATIENCE_STEPS;
 use super::flights::Work;
 use super::members::Presence;
 use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::{Failure, Violation};
-use super::volume::{Stamp, WriteNumber};
+use super::volume::WriteNumber;
 use super::world::TortureWorld;
 use raidlab_controller::{
     BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberIo, MemberOp, MetadataPolicy,
@@ -92,8 +93,9 @@ impl TortureWorld {
         self.pump()?;
         let began = self.stamp;
         while !self.is_stopped {
-            self.check_stop(began)?;
-            self.step()?;
+            if !self.step()? || self.stamp.0 - began.0 > PATIENCE_STEPS {
+                return Err(self.failure(Violation::NeverStopped));
+            }
         }
         let number = self.writes;
         self.volume.promise_all(WriteNumber(number), self.stamp);
@@ -247,14 +249,5 @@ impl TortureWorld {
             || (shape.parities > 0 && self.config.resilience.metadata != MetadataPolicy::Log);
         self.config.resilience.metadata != MetadataPolicy::None
             && !has_hole
-            && self.config.cache.memory == CacheMemory::Volatile
-    }
-
-    /// When something that the world waits for began.
-    fn check_stop(&self, began: Stamp) -> Result<(), Failure> {
-        if self.stamp.0 - began.0 > super::checkers::liveness::PATIENCE_STEPS {
-            return Err(self.failure(Violation::NeverStopped));
-        }
-        Ok(())
     }
 }
