@@ -256,21 +256,17 @@ impl Controller {
     }
 
     pub(crate) fn pump(&mut self) {
-        let was_starting = !self.start.is_serving();
-        self.pump_requests();
-        self.pump_start();
-        if was_starting {
-            // What it brought back or let in has not been looked at, and no other event need come.
-            self.pump_requests();
+        loop {
+            self.pump_stalled();
+            self.pump_destage();
+            self.pump_flushes();
+            // Whoever waited for the state, and what a start brings back or lets in, may have made work for the others.
+            let went_on = self.pump_state();
+            if !(self.pump_start() || went_on) {
+                break;
+            }
         }
         self.pump_stop();
-    }
-
-    fn pump_requests(&mut self) {
-        self.pump_stalled();
-        self.pump_destage();
-        self.pump_flushes();
-        self.pump_state();
     }
 
     /// The memory that the world provides for the cache and for staging.

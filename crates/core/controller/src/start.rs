@@ -274,8 +274,14 @@ impl Controller {
         self.start.is_serving()
     }
 
-    /// Moves a start on.
-    pub(crate) fn pump_start(&mut self) {
+    /// Moves a start on. Returns true if it came to another phase.
+    pub(crate) fn pump_start(&mut self) -> bool {
+        let before = self.start.phase;
+        self.move_start_on();
+        self.start.phase != before
+    }
+
+    fn move_start_on(&mut self) {
         loop {
             match self.start.phase {
                 Phase::Serving => return,
@@ -287,7 +293,8 @@ impl Controller {
                 Phase::Flushing if self.start.flush_pending > 0 => return,
                 Phase::Flushing => self.start.phase = Phase::KeepingState,
                 Phase::KeepingState if !self.state.is_kept() && !self.state_is_frozen() => {
-                    return self.pump_state();
+                    self.pump_state();
+                    return;
                 }
                 Phase::KeepingState => {
                     let entries = core::mem::take(&mut self.start.entries);
@@ -303,7 +310,8 @@ impl Controller {
                     self.start.phase = Phase::EndingLife;
                 }
                 Phase::EndingLife if !self.state.is_kept() && !self.state_is_frozen() => {
-                    return self.pump_state();
+                    self.pump_state();
+                    return;
                 }
                 Phase::EndingLife => {
                     self.start.phase = Phase::Labelling;
