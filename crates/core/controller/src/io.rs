@@ -6,6 +6,7 @@ use crate::api::{
 };
 use crate::controller::Controller;
 use crate::request::{CopySet, Fragment, Rows};
+use crate::stripe_op::UnitUse;
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
@@ -28,6 +29,10 @@ pub(crate) enum IoOwner {
     OpWriteData { op: u32, first_piece: u32, pieces: u32 },
     /// A parity strip written by a stripe operation.
     OpWriteParity { op: u32, unit: u16 },
+    /// Rows of a unit that an operation in the background restores or makes agree.
+    OpRewrite { op: u32, unit: u16 },
+    /// A flush of a device that is being rebuilt, which then holds its role up to the boundary for good.
+    BoundaryFlush { boundary: MemberLba },
 }
 
 /// A member I/O under way.
@@ -35,7 +40,8 @@ pub(crate) enum IoOwner {
 pub(crate) struct IoState {
     pub(crate) owner: IoOwner,
     member: MemberIndex,
-    bytes: u64,
+    lba: MemberLba,
+    rows: u32,
 }
 
 /// Who waits for a memory task.
@@ -49,6 +55,8 @@ pub(crate) enum TaskOwner {
     CopyOut { request: u32 },
     /// Parity, or recovered data, of a stripe operation.
     Parity { op: u32 },
+    /// Digests by which an operation compares.
+    Digest { op: u32 },
 }
 
 /// One contiguous copy.
@@ -94,8 +102,7 @@ impl Controller {
         owner: IoOwner,
     ) {
         let id = self.ios.take();
-        let bytes = u64::from(rows) * self.block_bytes();
-        self.ios[id] = IoState { owner, member, bytes };
+        self.ios[id] = IoState { owner, member, lba, rows };
         match op {
             MemberOp::Read => self.counters.member_reads += 1,
             MemberOp::Write { .. } => self.counters.member_writes += 1,
@@ -131,6 +138,19 @@ impl Controller {
         owner: IoOwner,
     ) {
         let device = self.members.holder(place).expect("only a device that holds the place is written");
+        self.device_write(device, place, rows, class, fua, owner);
+    }
+
+    /// Writes `rows` of the unit at `place` on a device that need not hold it yet.
+    pub(crate) fn device_write(
+        &mut self,
+        device: MemberIndex,
+        place: UnitPlace,
+        rows: Rows,
+        class: IoClass,
+        fua: bool,
+        owner: IoOwner,
+    ) {
         let lba = place.start + BlockCount(u64::from(rows.first));
         self.member_io(device, MemberOp::Write { fua }, lba, rows.count, class, owner);
     }
@@ -142,36 +162,47 @@ impl Controller {
 
     /// Routes the end of a member I/O to who waits for it.
     pub(crate) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
-        let IoState { owner, member, .. } = core::mem::take(&mut self.ios[id]);
+        let IoState { owner, member, lba, rows } = core::mem::take(&mut self.ios[id]);
         assert!(owner != IoOwner::Nobody, "member I/O {id} is not under way");
         self.ios.give(id);
         self.members.end_io(member);
-        if result == Err(MemberError::Gone) {
-            self.fail_member(member);
+        match result {
+            Err(MemberError::Gone) => self.fail_member(member),
+            Err(MemberError::Medium) => self.medium_error(owner, member, lba, rows),
+            Ok(()) => {}
         }
         match owner {
             IoOwner::Nobody => unreachable!("checked above"),
             IoOwner::HostRead { fragment, tried } => self.host_read_done(fragment, tried, result),
             IoOwner::HostWrite { fragment } => {
+                self.rows_written(member, lba, rows, result);
                 let lba = self.fragment_lba(&fragment);
-                self.fail_on_write_error(member, result);
                 self.end_part(fragment.request, result.map_err(|_| HostError::ArrayFailed { lba }));
             }
             IoOwner::HostFlush { request } => {
-                self.fail_on_write_error(member, result);
+                self.fail_on_flush_error(member, result);
                 self.end_part(request, Ok(()));
             }
             IoOwner::Fill { fill } => self.fill_done(fill, result),
             IoOwner::OpRead { op, unit } => self.op_read_done(op, unit, result),
             IoOwner::OpWriteData { op, .. } | IoOwner::OpWriteParity { op, .. } => {
-                self.fail_on_write_error(member, result);
+                self.rows_written(member, lba, rows, result);
                 self.op_write_done(op);
             }
+            IoOwner::OpRewrite { op, unit } => {
+                self.rows_written(member, lba, rows, result);
+                self.op_rewrite_done(op, unit, member, result);
+            }
+            IoOwner::BoundaryFlush { boundary } => {
+                self.fail_on_flush_error(member, result);
+                self.boundary_flushed(member, boundary, result);
+            }
         }
+        self.admit_again(member);
     }
 
-    /// A member that could not write (or flush) what it should hold must leave the array.
-    fn fail_on_write_error(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+    /// A member that could not keep what it has taken must leave the array.
+    fn fail_on_flush_error(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
         if result.is_err() {
             self.fail_member(member);
         }
@@ -247,6 +278,7 @@ impl Controller {
             TaskOwner::CopyIn { request } => self.copy_in_done(request, &task.arrivals),
             TaskOwner::CopyOut { request } => self.end_part(request, Ok(())),
             TaskOwner::Parity { op } => self.op_computed(op),
+            TaskOwner::Digest { op } => self.op_digested(op, digests),
         }
         self.tasks[id] = task;
         self.tasks.give(id);
@@ -256,10 +288,10 @@ impl Controller {
     pub fn member_io_segments(&self, id: MemberIoId, out: &mut Vec<Segment>) {
         out.clear();
         let io = &self.ios[id.0];
-        let bytes = io.bytes;
+        let bytes = u64::from(io.rows) * self.block_bytes();
         match io.owner {
             IoOwner::Nobody => panic!("member I/O {} is not under way", id.0),
-            IoOwner::HostFlush { .. } => {}
+            IoOwner::HostFlush { .. } | IoOwner::BoundaryFlush { .. } => {}
             IoOwner::HostRead { fragment, .. } | IoOwner::HostWrite { fragment } => {
                 out.push(Segment { buffer: fragment.host_buffer(), bytes });
             }
@@ -275,6 +307,10 @@ impl Controller {
             IoOwner::OpRead { op, unit } => {
                 let rows = self.ops[op].units[usize::from(unit)].read;
                 out.push(Segment { buffer: self.staged(op, unit, rows.first), bytes });
+            }
+            IoOwner::OpRewrite { op, unit } => {
+                let UnitUse { write, from, .. } = self.ops[op].units[usize::from(unit)];
+                out.push(Segment { buffer: self.staged(op, from, write.first), bytes });
             }
             IoOwner::OpWriteParity { op, unit } => {
                 out.push(Segment { buffer: self.staged(op, unit, self.ops[op].hull.first), bytes });

@@ -14,8 +14,10 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod bad_blocks;
 mod cache;
 mod cached_write;
+mod compare;
 mod config;
 mod controller;
 mod destage;
@@ -23,13 +25,19 @@ mod fill;
 mod granule;
 mod host;
 mod io;
+mod lost_rows;
 mod members;
 mod plan;
 mod request;
+mod restore;
+mod spares;
 mod state;
 mod steps;
 mod stripe_op;
+mod sweep;
 mod table;
+mod unsynced;
+mod visit;
 
 pub use api::*;
 pub use config::{
@@ -38,3 +46,4 @@ pub use config::{
 };
 pub use controller::{BatteryState, Controller, Counters};
 pub use members::DeviceState;
+pub use sweep::{SweepProgress, SweepRefused};
