@@ -173,7 +173,7 @@ impl Controller {
     /// stays the newest.
     fn waits_for_lost_device(&self, slot: u32) -> bool {
         let (stripe, strip, _) = self.layout.locate(self.first_lba(slot));
-        !self.can_store(stripe, strip)
+        !self.survives(stripe, strip)
     }
 
     /// Makes room in the cache by giving up preserved data. Returns false if there is none.

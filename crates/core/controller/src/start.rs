@@ -32,7 +32,7 @@ use raidlab_format::{
     LogPlace, LogSource, MetadataPolicy, Replay,
 };
 use raidlab_raid::UnitPlace;
-use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
 use std::collections::VecDeque;
 
 /// Why an array can't be started from what its devices hold.
@@ -204,7 +204,9 @@ impl Controller {
         controller.check_kept(&mut assembly.kept_entries)?;
         check_geometry(&assembly.state.geometry, &config.geometry(assembly.state.geometry.array_uuid))?;
         let absent = controller.take_devices(&assembly)?;
-        controller.bad_blocks.restore(&assembly.state.bad_ranges);
+        for range in &assembly.state.bad_ranges {
+            controller.bad.add(range.device, range.first, u64::from(range.count));
+        }
         let mut state = assembly.state;
         // Records of a log that was not looked at may have any number up to this jump.
         let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
@@ -224,7 +226,7 @@ impl Controller {
         state.log_place = LogPlace::Members;
         controller.state = crate::state::StateKeeper::new(Some(state));
         if !assembly.write_hole_accepted {
-            controller.mark_unsynced(&assembly.unsynced);
+            controller.mark_regions_unsynced(&assembly.unsynced);
         }
         controller.start = Start {
             phase: Phase::Replaying,
@@ -232,6 +234,7 @@ impl Controller {
             entries: assembly.kept_entries,
             ..Start::default()
         };
+        controller.sweeps.held = true;
         for device in absent {
             controller.notify(Notice::MemberFailed { member: device });
         }
@@ -325,7 +328,7 @@ impl Controller {
         self.start.phase = Phase::Serving;
         self.notify(Notice::Serving);
         self.check_log_place();
-        self.begin_background_work();
+        (self.sweeps.held, self.sweeps.attention) = (false, true);
         while let Some(request) = self.start.waiting.pop_front() {
             self.begin_request(request);
         }
@@ -416,7 +419,10 @@ impl Controller {
 
     fn give_up_record(&mut self) {
         let stripe = self.current().record.stripe;
-        self.mark_stripe_unsynced(stripe);
+        let granules = self.granules_of(stripe..StripeIndex(stripe.0 + 1));
+        self.mark_unsynced(granules);
+        let record = self.state.record.as_mut().expect("an array that starts keeps a state");
+        record.needs_resync = true;
         self.end_replay();
     }
 
