@@ -169,7 +169,8 @@ impl Controller {
     }
 
     /// Reads a fragment from the best copy that was not tried yet; by recovery if there is none. When all have been
-    /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks.
+    /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks; and what can't be read
+    /// that way is tried once more, because one that failed first may have been restored while others were tried.
     pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
         let key = self.granule_key(&fragment);
         if self.needs_resync(key) {
@@ -180,9 +181,12 @@ impl Controller {
                 let owner = IoOwner::HostRead { fragment, tried: tried.with(copy) };
                 self.member_read(place, fragment.rows, IoClass::Host, owner);
             }
-            None if self.parities() > 0 => self.recover(fragment),
+            None if self.parities() > 0 && !tried.is_last_round() => self.recover(fragment),
             None if fragment.rows.count > 1 && (tried != CopySet::NONE || !self.bad.is_empty()) => {
                 self.read_row_by_row(fragment);
+            }
+            None if tried != CopySet::NONE && !tried.is_last_round() => {
+                self.read_from_members(fragment, CopySet::LAST_ROUND);
             }
             None => {
                 let lba = self.fragment_lba(&fragment);

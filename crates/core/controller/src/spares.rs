@@ -52,9 +52,10 @@ impl Controller {
         }
     }
 
-    /// Gives vacant roles to spares.
+    /// Gives vacant roles to spares; not while a device is lost, for what the array is then is not written down.
     pub(crate) fn take_spares(&mut self) {
-        while let Some(role) = self.members.vacant_role()
+        while !self.members.any_lost()
+            && let Some(role) = self.members.vacant_role()
             && let Some(spare) = self.members.first(|state| state == DeviceState::Spare)
         {
             let boundary = MemberLba::ZERO;

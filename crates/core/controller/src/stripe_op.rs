@@ -19,7 +19,7 @@ use crate::controller::Controller;
 use crate::io::{IoOwner, TaskOwner};
 use crate::mutant::Mutant;
 use crate::plan::{BeyondRedundancy, Plan, UnitView};
-use crate::request::{Fragment, Rows};
+use crate::request::{CopySet, Fragment, Rows};
 use crate::state::StateWaiter;
 use crate::table::NIL;
 use raidlab_raid::StripUnit;
@@ -446,14 +446,10 @@ impl Controller {
         self.release_staging(id);
         let mut op = core::mem::take(&mut self.ops[id]);
         match op.kind {
-            OpKind::Recover if !succeeded && !op.unreadable.is_empty() && op.target.rows.count > 1 => {
-                // Bad blocks seldom lie in the same rows of two units.
-                self.read_row_by_row(op.target);
-            }
-            OpKind::Recover => {
-                let error = HostError::DataLost { lba: self.fragment_lba(&op.target) };
-                self.end_part(op.target.request, if succeeded { Ok(()) } else { Err(error) });
-            }
+            OpKind::Recover if succeeded => self.end_part(op.target.request, Ok(())),
+            // Bad blocks seldom lie in the same rows of two units.
+            OpKind::Recover if op.target.rows.count > 1 => self.read_row_by_row(op.target),
+            OpKind::Recover => self.read_from_members(op.target, CopySet::LAST_ROUND),
             OpKind::Write => {
                 let result = op.failed_at.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }));
                 for request in op.told.drain(..) {

@@ -8,9 +8,8 @@
 //!                      boundary: moves over strips in order; those restored before their turn stay locked
 //! ```
 //! **One at a time.** A rebuild goes first: a check, repair or resync rests, when what it has under way has ended, and goes
-//! on after it. Several rebuilds run one after the other, a resync before what the operator asks for. The operator's sweep
-//! is refused while any other runs. No sweep runs while a device is lost; a rebuild that is broken off by that, or by the
-//! loss of its target, has ended.
+//! on after it. Several rebuilds run one after the other. The operator's sweep is refused while any other runs or rests. No
+//! sweep runs while a device is lost; a rebuild that is broken off by that, or by the loss of its target, has ended.
 //!
 //! **The boundary** is written down (the state is changed) every [`KEPT_STRIPS`] strips and at the end. Where members have
 //! caches of their own it is written down, and the target called in sync, only after a flush of the target.
