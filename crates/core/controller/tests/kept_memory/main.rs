@@ -7,6 +7,7 @@
 //! Not verified: redundancy after a cut, which is the intent log's to close, and timing.
 
 mod cases;
+mod cuts;
 mod history;
 mod world;
 
