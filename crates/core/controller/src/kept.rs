@@ -29,7 +29,7 @@ use raidlab_format::KeptEntry;
 /// Sequences at or above this were never given out.
 const SEQUENCE_END: u64 = 1 << 63;
 
-/// Why kept memory is not this array's.
+/// Why kept memory can't be this array's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
     /// The directory is longer than the cache.
@@ -71,10 +71,10 @@ pub enum RestoreError {
 }
 
 impl Controller {
-    /// Takes over what kept memory holds, on a new controller (asserted) whose world has put the cache memory back.
-    /// The blocks are dirty from here on and due, and are destaged from the next event on. Until
-    /// [`Controller::restored_pending`] is 0 the host must not be served: older copies of a block's neighbours are
-    /// not found by reads.
+    /// Takes over what kept memory holds, on a new controller (asserted) whose world has put the cache memory back and
+    /// whose log has been applied. The blocks are dirty from here on and due, and are destaged from the next event on, of
+    /// which [`Controller::handle_destage_all`] will do. Until [`Controller::restored_pending`] is 0 the host must not be
+    /// served: where two slots hold parts of a cache block, reads find one of them only.
     ///
     /// # Errors
     /// [`RestoreError`] when an entry can't be one of this array's; nothing has been taken over then.
@@ -96,7 +96,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Restored cache slots that are not on the members yet.
+    /// Restored cache slots that are not on the members yet, nor given up because a device is lost.
     pub const fn restored_pending(&self) -> u32 {
         self.cache.restored_count()
     }
