@@ -329,6 +329,8 @@ pub enum Notice {
     },
     /// After a start: what the log and the kept memory held is on the members, and the host is served.
     Serving,
+    /// After a stop: the devices know that they agree, and may be taken away.
+    Stopped,
     /// Acknowledged data in the cache could not be stored and is lost to this run. Where the cache's directory is kept
     /// and a device is lost that may come back, the directory goes on naming it as long as its slot is not needed.
     WriteLost {

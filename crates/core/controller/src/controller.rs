@@ -1,19 +1,26 @@
 //! The controller itself: its parts, the events it takes, and the getters.
 
-use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Notice, TimerId};
+use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Notice, Segment, TimerId};
+use crate::bitmap::CLEAR_TIMER;
 use crate::cache::Cache;
 use crate::cached_write::SlotWaiter;
 use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
 use crate::destage::{AGE_TIMER, Destage};
 use crate::fill::{Fill, Streams};
 use crate::granule::Granules;
+use crate::intent::Intent;
 use crate::io::{IoState, TaskState};
 use crate::members::{DeviceState, Members};
+use crate::mutant::Mutant;
+use crate::own::OwnMemory;
 use crate::protection::{BatteryState, PeerState};
 use crate::request::{Fragment, FragmentWalk, Request};
+use crate::start::Start;
 use crate::state::StateKeeper;
+use crate::stop::Stop;
 use crate::stripe_op::StripeOp;
 use crate::table::Slab;
+use raidlab_format::{AreaLayout, KEPT_RING_AT};
 use raidlab_raid::{FailuresSurvived, Layout, StripeShape};
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos, StripeIndex};
 use std::collections::VecDeque;
@@ -33,6 +40,8 @@ pub struct Counters {
     pub copy_bytes: u64,
     /// Bytes of parity, or of recovered data, computed.
     pub parity_bytes: u64,
+    /// Writes to metadata areas.
+    pub metadata_writes: u64,
 }
 
 /// An array controller. See the crate's head for how a world drives it.
@@ -48,6 +57,12 @@ pub struct Controller {
     pub(crate) now: Nanos,
     pub(crate) members: Members,
     pub(crate) state: StateKeeper,
+    pub(crate) intent: Intent,
+    pub(crate) bad_blocks: crate::pending::BadBlocks,
+    pub(crate) start: Start,
+    pub(crate) stop: Stop,
+    pub(crate) own: OwnMemory,
+    pub(crate) area: AreaLayout,
     pub(crate) cache: Cache,
     pub(crate) granules: Granules,
     pub(crate) ops: Slab<StripeOp>,
@@ -71,8 +86,11 @@ pub struct Controller {
     /// Dirty data was lost and no host flush has said so yet.
     pub(crate) lost_since_flush: Option<Lba>,
     pub(crate) member_scratch: Vec<MemberIndex>,
+    pub(crate) segment_scratch: Vec<Segment>,
     pub(crate) actions: VecDeque<Action>,
     pub(crate) counters: Counters,
+    /// A deliberate defect, in builds for showing that it is caught.
+    pub(crate) mutant: Option<Mutant>,
 }
 
 impl Controller {
@@ -90,8 +108,14 @@ impl Controller {
         let places = checked.staging_places;
         let mut cache = Cache::new(checked.cache_slots, config.cache.block_size.0);
         cache.set_mirrors(config.cache.mirror);
-        Ok(Self {
-            state: StateKeeper::default(),
+        let mut controller = Self {
+            state: StateKeeper::new(checked.state),
+            intent: checked.intent,
+            bad_blocks: crate::pending::BadBlocks,
+            start: Start::default(),
+            stop: Stop::default(),
+            own: checked.own,
+            area: config.metadata_area(),
             members: Members::new(initial_states(&*layout, config), layout.member_count()),
             cache,
             granules: Granules::new(checked.cache_slots as usize / 4),
@@ -118,16 +142,24 @@ impl Controller {
             destage: Destage::default(),
             lost_since_flush: None,
             member_scratch: Vec::new(),
+            segment_scratch: Vec::new(),
             actions: VecDeque::new(),
             counters: Counters::default(),
-        })
+            mutant: None,
+        };
+        controller.settle_log_place();
+        Ok(controller)
     }
 
-    /// Takes in a host request. Its tag must not be in use (asserted), and nothing restored must be pending (asserted).
+    /// Takes in a host request. Its tag must not be in use (asserted). Until [`Notice::Serving`] it waits.
     pub fn handle_host_request(&mut self, now: Nanos, request: HostRequest) {
-        assert_eq!(self.restored_pending(), 0, "the host is served when what was kept is on the members");
         self.advance(now);
-        self.begin_request(request);
+        self.stop = Stop::NotAsked;
+        if self.start.is_serving() {
+            self.begin_request(request);
+        } else {
+            self.start.hold(request);
+        }
         self.pump();
     }
 
@@ -156,8 +188,11 @@ impl Controller {
     /// Takes in that a timer is due.
     pub fn handle_timer(&mut self, now: Nanos, id: TimerId) {
         self.advance(now);
-        assert_eq!(id, AGE_TIMER, "the controller sets no other timer");
-        self.age_timer_due();
+        match id {
+            AGE_TIMER => self.age_timer_due(),
+            CLEAR_TIMER => self.clear_timer_due(),
+            other => panic!("the controller sets no timer {other:?}"),
+        }
         self.pump();
     }
 
@@ -177,9 +212,37 @@ impl Controller {
         self.pump();
     }
 
+    /// Stops the array cleanly: destages, makes everything durable, and lets the devices know that they agree. The host
+    /// must have no request in flight and make none until [`Notice::Stopped`].
+    pub fn handle_stop(&mut self, now: Nanos) {
+        self.advance(now);
+        self.begin_stop();
+        self.pump();
+    }
+
     /// Hands out the next action, in the order in which they must be taken.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// Length of the metadata area of each device.
+    pub const fn metadata_blocks(&self) -> BlockCount {
+        if self.state.record.is_none() {
+            return BlockCount::ZERO;
+        }
+        BlockCount(self.area.total_bytes / self.block_bytes)
+    }
+
+    /// Length of kept memory's label and log: none where nothing is kept, or no memory.
+    fn kept_log_bytes(&self) -> ByteCount {
+        let keeps = self.state.record.is_some() && self.keeps_directory();
+        ByteCount(if keeps { KEPT_RING_AT as u64 + self.area.log.length_bytes } else { 0 })
+    }
+
+    /// The memory behind [`crate::BufferSpace::Own`]. What a member I/O or a task names in it does not change until that
+    /// ends.
+    pub fn own_memory(&self) -> &[u8] {
+        &self.own.bytes
     }
 
     /// Tells the operator.
@@ -196,6 +259,9 @@ impl Controller {
         self.pump_stalled();
         self.pump_destage();
         self.pump_flushes();
+        self.pump_state();
+        self.pump_start();
+        self.pump_stop();
     }
 
     /// The memory that the world provides for the cache and for staging.
@@ -204,7 +270,7 @@ impl Controller {
         MemoryNeeds {
             cache_bytes: ByteCount(u64::from(self.cache.slot_count()) * self.config.cache.block_size.0),
             staging_bytes: ByteCount(places * u64::from(self.strip_rows()) * self.block_bytes),
-            kept_log_bytes: ByteCount(0),
+            kept_log_bytes: self.kept_log_bytes(),
             directory_entries: self.directory_entries(),
         }
     }
@@ -251,6 +317,8 @@ impl Controller {
             && self.tasks.in_use() == 0
             && self.granules.is_empty()
             && self.actions.is_empty()
+            && self.start.is_idle()
+            && (self.state.is_kept() || self.state_is_frozen())
             && self.requests.iter().all(|request| !request.active)
     }
 

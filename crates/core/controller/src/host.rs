@@ -6,6 +6,7 @@ use crate::config::{IoPolicy, MemberCache};
 use crate::controller::Controller;
 use crate::granule::WaitKind;
 use crate::io::{IoOwner, Move, TaskOwner};
+use crate::mutant::Mutant;
 use crate::request::{CopySet, Fragment, FragmentWalk, Request, Rows};
 use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
@@ -70,7 +71,9 @@ impl Controller {
         if through {
             self.through_in_flight -= 1;
             // Fills that read the old data while the write was under way must not outlive it.
-            self.forget_cached(lba, blocks);
+            if !self.is_mutant(Mutant::StaleCacheKept) {
+                self.forget_cached(lba, blocks);
+            }
         }
         let result = error.map_or(Ok(()), Err);
         self.actions.push_back(Action::Complete(HostCompletion { tag: HostTag(tag), result }));
@@ -373,13 +376,13 @@ impl Controller {
     /// Moves host flushes on whose dirty blocks have all been destaged, or survive power loss where they are.
     pub(crate) fn pump_flushes(&mut self) {
         while let Some(&(tag, up_to)) = self.flushes.front() {
-            if self.flush_waits(up_to) {
+            if self.flush_waits(up_to) && !self.is_mutant(Mutant::FlushForgetsCache) {
                 return;
             }
             self.flushes.pop_front();
             self.destage.promised_before = up_to;
             let lost = self.lost_since_flush.take();
-            if self.config.member_cache == MemberCache::On {
+            if self.config.member_cache == MemberCache::On && !self.is_mutant(Mutant::FlushIgnored) {
                 let mut members = core::mem::take(&mut self.member_scratch);
                 members.clear();
                 members.extend(self.members.answering());
@@ -389,7 +392,10 @@ impl Controller {
                 }
                 self.member_scratch = members;
             }
-            self.end_part(tag, lost.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba })));
+            match lost {
+                Some(lba) => self.end_part(tag, Err(HostError::ArrayFailed { lba })),
+                None => self.end_part_when_kept(tag),
+            }
         }
     }
 }

@@ -5,6 +5,8 @@ use crate::api::{
     MemoryKind, MemoryTask, MemoryTaskId, Segment,
 };
 use crate::controller::Controller;
+use crate::mutant::Mutant;
+use crate::own::{self, own_buffer};
 use crate::request::{CopySet, Fragment, Rows};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
@@ -28,6 +30,24 @@ pub(crate) enum IoOwner {
     OpWriteData { op: u32, first_piece: u32, pieces: u32 },
     /// A parity strip written by a stripe operation.
     OpWriteParity { op: u32, unit: u16 },
+    /// The array's state.
+    State,
+    /// The bitmap.
+    Bitmap,
+    /// A member flush before bits of the bitmap are cleared.
+    BitmapFlush,
+    /// A replica of a record of the log.
+    Record { sequence: u64 },
+    /// A member flush before records are retired.
+    LogFlush,
+    /// A run of a record, read to be written again.
+    ReplayRead { run: u16 },
+    /// A run of a record, written again.
+    ReplayWrite { run: u16 },
+    /// A member flush before the host is served.
+    StartFlush,
+    /// A member flush before the array is stopped.
+    StopFlush,
 }
 
 /// A member I/O under way.
@@ -49,6 +69,12 @@ pub(crate) enum TaskOwner {
     CopyOut { request: u32 },
     /// Parity, or recovered data, of a stripe operation.
     Parity { op: u32 },
+    /// Checksums of a log record's payload.
+    Record { sequence: u64 },
+    /// A log record on its way to kept memory.
+    KeepRecord { sequence: u64 },
+    /// The label of kept memory.
+    KeptLabel,
 }
 
 /// One contiguous copy.
@@ -95,25 +121,23 @@ impl Controller {
         class: IoClass,
         owner: IoOwner,
     ) {
-        let id = self.ios.take();
-        let bytes = u64::from(rows) * self.block_bytes();
-        self.ios[id] = IoState { owner, member, bytes };
         match op {
             MemberOp::Read => self.counters.member_reads += 1,
             MemberOp::Write { .. } => self.counters.member_writes += 1,
             MemberOp::Flush => self.counters.member_flushes += 1,
         }
-        self.members.begin_io(member, lba, rows);
         let blocks = BlockCount(u64::from(rows));
-        self.actions.push_back(Action::Member(MemberIo {
-            id: MemberIoId(id),
-            member,
-            op,
-            area: Area::Data,
-            lba,
-            blocks,
-            class,
-        }));
+        let id = MemberIoId(0);
+        self.begin_member_io(MemberIo { id, member, op, area: Area::Data, lba, blocks, class }, owner);
+    }
+
+    /// Asks for a member I/O, whose id is given here.
+    pub(crate) fn begin_member_io(&mut self, io: MemberIo, owner: IoOwner) {
+        let id = self.ios.take();
+        let bytes = io.blocks.0 * self.block_bytes();
+        self.ios[id] = IoState { owner, member: io.member, bytes };
+        self.members.begin_io(io.member, io.lba, io.blocks);
+        self.actions.push_back(Action::Member(MemberIo { id: MemberIoId(id), ..io }));
     }
 
     /// Reads `rows` of the unit at `place`.
@@ -134,6 +158,7 @@ impl Controller {
     ) {
         let device = self.members.holder(place).expect("only a device that holds the place is written");
         let lba = place.start + BlockCount(u64::from(rows.first));
+        let fua = fua && !self.is_mutant(Mutant::FuaIgnored);
         self.member_io(device, MemberOp::Write { fua }, lba, rows.count, class, owner);
     }
 
@@ -161,7 +186,7 @@ impl Controller {
             }
             IoOwner::HostFlush { request } => {
                 self.fail_on_write_error(member, result);
-                self.end_part(request, Ok(()));
+                self.end_part_when_kept(request);
             }
             IoOwner::Fill { fill } => self.fill_done(fill, result),
             IoOwner::OpRead { op, unit } => self.op_read_done(op, unit, result),
@@ -169,6 +194,27 @@ impl Controller {
                 self.fail_on_write_error(member, result);
                 self.op_write_done(op);
             }
+            IoOwner::State => self.state_write_done(member, result),
+            IoOwner::Bitmap => self.bitmap_image_done(member, result),
+            IoOwner::Record { sequence } => self.replica_done(sequence, member, result),
+            IoOwner::ReplayRead { .. } => self.replay_read_done(result),
+            IoOwner::ReplayWrite { .. } => {
+                self.fail_on_write_error(member, result);
+                self.replay_write_done();
+            }
+            IoOwner::BitmapFlush | IoOwner::LogFlush | IoOwner::StartFlush | IoOwner::StopFlush => {
+                self.fail_on_write_error(member, result);
+                self.background_flush_done(owner);
+            }
+        }
+    }
+
+    fn background_flush_done(&mut self, owner: IoOwner) {
+        match owner {
+            IoOwner::BitmapFlush => self.bitmap_flush_done(),
+            IoOwner::LogFlush => self.log_flush_done(),
+            IoOwner::StartFlush => self.start_flush_done(),
+            _ => self.stop_flush_done(),
         }
     }
 
@@ -252,6 +298,9 @@ impl Controller {
             TaskOwner::CopyIn { request } => self.copy_in_done(request, &task.arrivals),
             TaskOwner::CopyOut { request } => self.end_part(request, Ok(())),
             TaskOwner::Parity { op } => self.op_computed(op),
+            TaskOwner::Record { sequence } => self.record_digested(sequence, digests),
+            TaskOwner::KeepRecord { sequence } => self.record_live(sequence),
+            TaskOwner::KeptLabel => self.label_written(),
         }
         self.tasks[id] = task;
         self.tasks.give(id);
@@ -264,7 +313,15 @@ impl Controller {
         let bytes = io.bytes;
         match io.owner {
             IoOwner::Nobody => panic!("member I/O {} is not under way", id.0),
-            IoOwner::HostFlush { .. } => {}
+            IoOwner::HostFlush { .. }
+            | IoOwner::BitmapFlush
+            | IoOwner::LogFlush
+            | IoOwner::StartFlush
+            | IoOwner::StopFlush => {}
+            IoOwner::State => out.push(Segment { buffer: own_buffer(own::STATE_AT), bytes }),
+            IoOwner::Bitmap => out.push(Segment { buffer: own_buffer(own::BITMAP_AT), bytes }),
+            IoOwner::Record { sequence } => self.record_segments(sequence, out),
+            IoOwner::ReplayRead { run } | IoOwner::ReplayWrite { run } => out.push(self.replay_segment(run)),
             IoOwner::HostRead { fragment, .. } | IoOwner::HostWrite { fragment } => {
                 out.push(Segment { buffer: fragment.host_buffer(), bytes });
             }

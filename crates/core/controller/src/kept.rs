@@ -19,12 +19,16 @@
 //!
 //! Left out: clean blocks, which a start reads from the members again.
 
-use crate::api::{Action, Keep};
+use crate::api::{Action, BufferRef, BufferSpace, Keep};
 use crate::cache::{Restored, Slot};
 use crate::config::CacheMemory;
 use crate::controller::Controller;
+use crate::io::{Move, TaskOwner};
+use crate::mutant::Mutant;
+use crate::own::{self, own_buffer};
+use crate::protection::PeerState;
 use core::cmp::Reverse;
-use raidlab_format::KeptEntry;
+use raidlab_format::{KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptLabel};
 
 /// Sequences at or above this were never given out.
 const SEQUENCE_END: u64 = 1 << 63;
@@ -82,8 +86,8 @@ impl Controller {
         &mut self,
         entries: impl Iterator<Item = (u32, KeptEntry)>,
     ) -> Result<(), RestoreError> {
-        assert!(self.cache.is_empty(), "only a new controller starts from kept memory");
         let mut found: Vec<(u32, KeptEntry)> = entries.filter(|(_, entry)| entry.dirty != 0).collect();
+        assert!(self.cache.is_empty(), "only a new controller starts from kept memory");
         self.check_kept(&mut found)?;
         for (slot, restored) in self.without_superseded(found) {
             self.cache.restore(slot, restored);
@@ -107,8 +111,39 @@ impl Controller {
     }
 
     /// Whether anyone could start from the cache memory: this controller after a power loss, or the second one.
-    fn keeps_directory(&self) -> bool {
+    pub(crate) fn keeps_directory(&self) -> bool {
         self.config.cache.memory == CacheMemory::BatteryBacked || self.config.cache.mirror
+    }
+
+    /// Begins a new life of kept memory: an empty directory, and a label that says so.
+    pub(crate) fn begin_kept_life(&mut self) {
+        for slot in 0..self.cache.slot_count() {
+            let entry = KeptEntry { sequence: 0, block: 0, dirty: 0 }.encode(slot);
+            self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored: self.config.cache.mirror }));
+        }
+        self.write_kept_label();
+    }
+
+    /// Writes the label of kept memory, to the second controller's, too.
+    pub(crate) fn write_kept_label(&mut self) {
+        let Some(record) = &self.state.record else { return };
+        let label = KeptLabel { array_uuid: record.geometry.array_uuid, kept_epoch: record.kept_epoch };
+        label.encode(&mut self.own.bytes[own::KEPT_LABEL_AT..own::KEPT_LABEL_AT + KEPT_LABEL_BYTES]);
+        let task = self.new_copies(TaskOwner::KeptLabel);
+        let to = BufferRef { space: BufferSpace::KeptLog, offset: 0 };
+        let from = own_buffer(own::KEPT_LABEL_AT);
+        self.add_kept_move(task, Move { from, to, bytes: KEPT_RING_AT as u64 });
+        self.start_copies(task);
+    }
+
+    /// Adds a copy into the kept log to a task; into the second controller's, too, where it is mirrored.
+    pub(crate) fn add_kept_move(&mut self, task: u32, copy: Move) {
+        let task = &mut self.tasks[task];
+        if self.config.cache.mirror && self.peer == PeerState::Present {
+            task.mirrored.push(copy);
+        } else {
+            task.moves.push(copy);
+        }
     }
 
     /// Stores what the slot holds now.
@@ -128,7 +163,9 @@ impl Controller {
             self.cache.preserve(slot);
         } else {
             self.cache.finish_flush(slot);
-            self.keep_slot(slot);
+            if !self.is_mutant(Mutant::EntryNotCleared) {
+                self.keep_slot(slot);
+            }
         }
     }
 
@@ -147,7 +184,7 @@ impl Controller {
     }
 
     /// Checks that each entry can be one of this array's. Leaves them in order of slot.
-    fn check_kept(&self, entries: &mut [(u32, KeptEntry)]) -> Result<(), RestoreError> {
+    pub(crate) fn check_kept(&self, entries: &mut [(u32, KeptEntry)]) -> Result<(), RestoreError> {
         let (slots, rows) = (self.directory_entries(), self.cache_block_rows());
         let blocks = self.volume_blocks().0 / u64::from(rows);
         entries.sort_unstable_by_key(|(_, entry)| entry.sequence);

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod bitmap;
 mod cache;
 mod cached_write;
 mod config;
@@ -22,23 +23,33 @@ mod destage;
 mod fill;
 mod granule;
 mod host;
+mod intent;
 mod io;
 mod kept;
+mod log;
 mod members;
+mod mutant;
+mod own;
+mod pending;
 mod plan;
 mod protection;
 mod request;
+mod start;
 mod state;
 mod steps;
+mod stop;
 mod stripe_op;
 mod table;
 
 pub use api::*;
 pub use config::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, FlushOrder, IoPolicy, MemberCache, MemoryNeeds,
-    MetadataPolicy, ReadPolicy, Resilience, WritePolicy,
+    ReadPolicy, Resilience, WritePolicy,
 };
 pub use controller::{Controller, Counters};
 pub use kept::RestoreError;
 pub use members::DeviceState;
+pub use mutant::Mutant;
 pub use protection::{BatteryState, PeerState};
+pub use raidlab_format::MetadataPolicy;
+pub use start::{StartError, create_metadata};

@@ -53,6 +53,7 @@ impl Controller {
         let survived = self.cache_survives_power_loss();
         self.battery = state;
         self.hold_to_protection(survived);
+        self.check_log_place();
         self.pump();
     }
 
@@ -67,6 +68,8 @@ impl Controller {
             self.cache.set_mirrors(state == PeerState::Present);
             // What the other lacks goes to the members whatever the policy: there it needs no mirror.
             self.destage_all();
+            self.write_kept_label();
+            self.check_log_place();
         }
         self.hold_to_protection(survived);
         self.pump();
@@ -79,7 +82,7 @@ impl Controller {
 
     /// True while a mirrored cache's second controller has all that is dirty, so that it can take over.
     pub fn is_mirroring(&self) -> bool {
-        self.cache.is_mirrored()
+        self.cache.is_mirrored() && self.log_is_mirrored()
     }
 
     /// True while writes are acknowledged from the cache.

@@ -28,12 +28,21 @@ impl Controller {
         let task = &self.tasks[id.0];
         match task.owner {
             TaskOwner::Nobody => panic!("memory task {} is not under way", id.0),
-            TaskOwner::CopyIn { .. } | TaskOwner::CopyOut { .. } => {
+            TaskOwner::Record { .. } => unreachable!("a digest has rows and no steps"),
+            TaskOwner::CopyIn { .. }
+            | TaskOwner::CopyOut { .. }
+            | TaskOwner::KeepRecord { .. }
+            | TaskOwner::KeptLabel => {
                 for copy in &task.moves {
                     out.push(copy.bytes, &[copy.to], false, &[(copy.from, [1, 0])]);
                 }
                 for copy in &task.mirrored {
-                    let peer = BufferRef { space: BufferSpace::PeerCache, ..copy.to };
+                    let space = match copy.to.space {
+                        BufferSpace::Cache => BufferSpace::PeerCache,
+                        BufferSpace::KeptLog => BufferSpace::PeerKeptLog,
+                        other => unreachable!("{other:?} is not mirrored"),
+                    };
+                    let peer = BufferRef { space, ..copy.to };
                     out.push(copy.bytes, &[copy.to, peer], false, &[(copy.from, [1, 1])]);
                 }
             }

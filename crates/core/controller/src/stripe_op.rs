@@ -14,8 +14,10 @@ use crate::api::{HostError, IoClass, MemberError, Notice};
 use crate::controller::Controller;
 use crate::io::{IoOwner, TaskOwner};
 use crate::members::{Loss, places_of};
+use crate::mutant::Mutant;
 use crate::plan::{self, BeyondRedundancy, Plan, UnitView};
 use crate::request::{Fragment, Rows};
+use crate::state::StateWaiter;
 use crate::table::NIL;
 use raidlab_raid::StripUnit;
 use raidlab_units::{MemberIndex, StripeIndex};
@@ -80,6 +82,10 @@ pub(crate) struct StripeOp {
     pub(crate) unreadable: Vec<u16>,
     pending: u32,
     read_failed: bool,
+    /// The bitmap counts it among the writes of its region.
+    pub(crate) noted: bool,
+    /// Its record in the log.
+    pub(crate) record: Option<u64>,
     /// The fragment that a recovery is for.
     pub(crate) target: Fragment,
 }
@@ -90,7 +96,7 @@ impl Controller {
         let id = self.ops.take();
         let op = &mut self.ops[id];
         (op.key, op.stripe, op.kind, op.class, op.fua) = (key, stripe, kind, Some(class), false);
-        (op.pending, op.read_failed) = (0, false);
+        (op.pending, op.read_failed, op.noted, op.record) = (0, false, false, None);
         op.pieces.clear();
         op.told.clear();
         op.slots.clear();
@@ -283,19 +289,20 @@ impl Controller {
     /// Takes in that parity, or the recovered data, is computed.
     pub(crate) fn op_computed(&mut self, id: u32) {
         match self.ops[id].kind {
-            OpKind::Write => self.start_writes(id),
+            OpKind::Write => self.admit(id),
             OpKind::Recover => self.finish_op(id, true),
         }
     }
 
-    fn start_writes(&mut self, id: u32) {
+    pub(crate) fn start_writes(&mut self, id: u32) {
         self.ops[id].pending = 1;
         let class = self.ops[id].class.expect("set when the operation was made");
         let mut first = 0;
         while first < self.ops[id].pieces.len() {
             let (count, rows) = self.run_of_pieces(id, first);
             let strip = self.ops[id].pieces[first].strip;
-            for copy in 0..self.copies() {
+            let copies = if self.is_mutant(Mutant::SecondCopyNotWritten) { 1 } else { self.copies() };
+            for copy in 0..copies {
                 let place = self.layout.place(self.ops[id].stripe, StripUnit::Data { strip, copy });
                 let owner = IoOwner::OpWriteData { op: id, first_piece: first as u32, pieces: count as u32 };
                 self.op_write(id, place, rows, class, owner);
@@ -303,7 +310,9 @@ impl Controller {
             first += count;
         }
         for unit in self.data_strips()..self.ops[id].units.len() {
-            if self.ops[id].units[unit].staging != NIL && self.ops[id].plan != Plan::Store {
+            let skipped = self.is_mutant(Mutant::ParityNotWritten)
+                || (unit > self.data_strips() && self.is_mutant(Mutant::SecondParityNotWritten));
+            if self.ops[id].units[unit].staging != NIL && self.ops[id].plan != Plan::Store && !skipped {
                 let place = self.unit_place(self.ops[id].stripe, unit as u16);
                 let owner = IoOwner::OpWriteParity { op: id, unit: unit as u16 };
                 self.op_write(id, place, self.ops[id].hull, class, owner);
@@ -339,7 +348,7 @@ impl Controller {
     }
 
     /// Counts the pieces from `first` on that lie next to each other in one strip, and their rows together.
-    fn run_of_pieces(&self, id: u32, first: usize) -> (usize, Rows) {
+    pub(crate) fn run_of_pieces(&self, id: u32, first: usize) -> (usize, Rows) {
         let pieces = &self.ops[id].pieces[first..];
         let mut rows = pieces[0].rows;
         let mut count = 1;
@@ -356,10 +365,22 @@ impl Controller {
     /// Takes in the end of one write of the operation.
     pub(crate) fn op_write_done(&mut self, id: u32) {
         self.ops[id].pending -= 1;
-        if self.ops[id].pending == 0 {
-            let stored = self.op_is_stored(id);
-            self.finish_op(id, stored);
+        if self.ops[id].pending > 0 {
+            return;
         }
+        let stored = self.op_is_stored(id);
+        self.end_intent(id, stored);
+        if self.state.is_kept() || self.is_mutant(Mutant::BarrierSkipped) {
+            self.finish_op(id, stored);
+        } else {
+            self.wait_for_state(StateWaiter::Op(id));
+        }
+    }
+
+    /// Ends an operation that has written in place; `kept` unless the devices will never know what it relied on.
+    pub(crate) fn finish_written(&mut self, id: u32, kept: bool) {
+        let stored = kept && self.op_is_stored(id);
+        self.finish_op(id, stored);
     }
 
     /// True when every piece can be read back from what is left of the array.
@@ -383,7 +404,7 @@ impl Controller {
         !self.members.touches_lost(places()) && places().any(|place| self.members.holds(place))
     }
 
-    fn finish_op(&mut self, id: u32, succeeded: bool) {
+    pub(crate) fn finish_op(&mut self, id: u32, succeeded: bool) {
         self.release_staging(id);
         let mut op = core::mem::take(&mut self.ops[id]);
         match op.kind {

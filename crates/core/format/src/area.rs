@@ -4,8 +4,8 @@
 //! byte 0       4096           20480          36864      40960      45056
 //!  | label 4K | state 0  16K | state 1  16K | map 0 4K | map 1 4K | log ... rounded up to 4K |
 //! ```
-//! Everything begins on a multiple of 4096 bytes, so that it is whole blocks at any block size. All before the log stands
-//! at the same place in every array: it can be read before the array's geometry is known.
+//! Everything begins on a multiple of 4096 bytes, so that it is whole blocks at any block size. All before
+//! the log stands at the same place in every array: it can be read before the array's geometry is known.
 //!
 //! Left out: where on the device the area is, which the world decides.
 
@@ -69,8 +69,8 @@ impl AreaLayout {
     /// Length in bytes of all that stands before the log, the same in every array.
     pub const FRONT_BYTES: u64 = LOG_AT;
 
-    /// Returns the layout for a log of `log` bytes or a little more: it is rounded up to [`AREA_UNIT_BYTES`], which is
-    /// a multiple of every block size.
+    /// Returns the layout for a log of `log` bytes or a little more: it is rounded up to [`AREA_UNIT_BYTES`],
+    /// which is a multiple of every block size.
     ///
     /// `log` must not exceed [`LOG_BYTES_MAX`] (asserted; [`crate::Geometry::check`] says so first).
     pub const fn new(log: ByteCount) -> Self {

@@ -1,6 +1,7 @@
 //! The bitmap: a bit for each region of stripes whose redundancy may disagree after a crash.
 //!
-//! A slot is 8 sectors of 512 bytes, each on its own, because a device may write some of them and not the rest:
+//! A slot is 8 sectors of 512 bytes, each on its own, because a device may write some of them and not the
+//! rest:
 //! ```text
 //!  0 seal, 16 bytes: magic "RAIDMAP\n", version, which sector (0..8), CRC32C of the 512 bytes
 //! 16 sequence    u64       counts the writes of the bitmap
@@ -9,11 +10,12 @@
 //! ```
 //! Volumes of any size share the 30208 bits: a region is as many stripes as it takes.
 //!
-//! Reading takes, for each sector, the valid copy with the highest sequence, from both slots of every device in sync. A
-//! sector of which there is no valid copy is all dirty. Copies with equal sequences are the same unless a start was cut
-//! short; then a region that any of them marks is marked.
+//! Reading takes, for each sector, the valid copy with the highest sequence, from both slots of every device
+//! in sync. A sector of which there is no valid copy is all dirty. Copies with equal sequences are the same
+//! unless a start was cut short; then a region that any of them marks is marked.
 //!
-//! Invariant: bits beyond the last region are 0 (a sector in which one is set was not written by us, and is invalid).
+//! Invariant: bits beyond the last region are 0 (a sector in which one is set was not written by us, and is
+//! invalid).
 
 use crate::area::BITMAP_BYTES;
 use crate::error::{DecodeError, Part};
@@ -61,6 +63,7 @@ impl RegionIndex {
 pub struct RegionMap {
     stripes: StripeCount,
     stripes_per_region: u64,
+    regions: u16,
     words: Box<[u64; WORDS]>,
 }
 
@@ -68,7 +71,8 @@ impl RegionMap {
     /// Returns the map of a volume of `stripes` stripes, with no region marked.
     pub fn new(stripes: StripeCount) -> Self {
         let stripes_per_region = stripes.0.div_ceil(REGIONS_MAX as u64).max(1);
-        Self { stripes, stripes_per_region, words: Box::new([0; WORDS]) }
+        let regions = stripes.0.div_ceil(stripes_per_region) as u16;
+        Self { stripes, stripes_per_region, regions, words: Box::new([0; WORDS]) }
     }
 
     /// Stripes of the volume.
@@ -83,7 +87,7 @@ impl RegionMap {
 
     /// Regions of the volume, at most [`REGIONS_MAX`].
     pub const fn regions(&self) -> u16 {
-        self.stripes.0.div_ceil(self.stripes_per_region) as u16
+        self.regions
     }
 
     /// The region of a stripe, which must be within the volume (asserted).
@@ -101,7 +105,7 @@ impl RegionMap {
     }
 
     fn assert_within(&self, region: RegionIndex) {
-        assert!(region.0 < self.regions(), "region {} is beyond the volume's {}", region.0, self.regions());
+        assert!(region.0 < self.regions, "region {} is beyond the volume's {}", region.0, self.regions);
     }
 
     /// Marks a region; returns whether it was not marked before.
@@ -126,6 +130,12 @@ impl RegionMap {
         self.words[region.word()] & region.bit() != 0
     }
 
+    /// Clears every region that is not marked in `other`, a map of the same volume (asserted).
+    pub fn keep_only(&mut self, other: &Self) {
+        assert_eq!(self.stripes, other.stripes, "both are maps of one volume");
+        self.words.iter_mut().zip(other.words.iter()).for_each(|(word, other)| *word &= other);
+    }
+
     /// Marks every region.
     pub fn mark_all(&mut self) {
         (0..SECTORS).for_each(|sector| self.mark_sector(sector));
@@ -140,7 +150,7 @@ impl RegionMap {
 
     /// The bits of `word` that stand for regions of the volume.
     fn used_bits(&self, word: usize) -> u64 {
-        match usize::from(self.regions()).saturating_sub(word * 64) {
+        match usize::from(self.regions).saturating_sub(word * 64) {
             used if used >= 64 => u64::MAX,
             used => (1 << used) - 1,
         }
@@ -167,8 +177,8 @@ impl RegionMap {
         Some(RegionIndex((word * 64) as u16 + bits.trailing_zeros() as u16))
     }
 
-    /// Writes a slot over `out`, which must be [`BITMAP_BYTES`] long (asserted). `sequence` must be higher than that of
-    /// every bitmap of the array before it.
+    /// Writes a slot over `out`, which must be [`BITMAP_BYTES`] long (asserted). `sequence` must be higher
+    /// than that of every bitmap of the array before it.
     pub fn encode(&self, array_uuid: ArrayUuid, sequence: u64, out: &mut [u8]) {
         assert_eq!(out.len(), BITMAP_BYTES, "a bitmap slot has its own length");
         for (sector, bytes) in out.chunks_exact_mut(SECTOR_BYTES).enumerate() {
@@ -189,8 +199,8 @@ impl RegionMap {
         seal(out, Part::BitmapSector, sector as u16);
     }
 
-    /// Reads the map of a volume of `stripes` stripes from any number of slots; a slot that is too short has no valid
-    /// sector.
+    /// Reads the map of a volume of `stripes` stripes from any number of slots; a slot that is too short has
+    /// no valid sector.
     pub fn decode_newest<'a>(
         stripes: StripeCount,
         array_uuid: ArrayUuid,
@@ -243,8 +253,8 @@ pub struct FoundMap {
 
 /// Checks a sector and returns its sequence.
 ///
-/// # Errors
-/// [`DecodeError`] when it is damaged, of an unknown version, not the `sector` that it should be, or of another array.
+/// # Errors [`DecodeError`] when it is damaged, of an unknown version, not the `sector` that it should be, or
+/// of another array.
 pub fn check_sector(bytes: &[u8], sector: usize, array_uuid: ArrayUuid) -> Result<u64, DecodeError> {
     const PART: Part = Part::BitmapSector;
     check_length(bytes, PART, SECTOR_BYTES as u64)?;

@@ -26,7 +26,8 @@ uuid! {
     ArrayUuid
 }
 uuid! {
-    /// Which physical device: drawn when its label is written, so that a device and its replacement are told apart.
+    /// Which physical device: drawn when its label is written, so that a device and its replacement are told
+    /// apart.
     DeviceUuid
 }
 

@@ -4,16 +4,16 @@
 //! tag, 8 bytes:  | CRC32C(address, 8 bytes LE, then the block's bytes) u32 | low 32 bits of the address u32 |
 //! strip:         | block 0 | block 1 | ... | block n-1 || tag blocks: tag 0, tag 1, ... tag n-1, zeros |
 //! ```
-//! The address is in the checksum so that a write that went to another place does not pass for the right one there.
-//! T10 protection information does the same with a guard and a reference tag (SBC-4, section 4.21).
+//! The address is in the checksum so that a write that went to another place does not pass for the right one
+//! there. T10 protection information does the same with a guard and a reference tag (SBC-4, section 4.21).
 
 use raidlab_units::{BlockCount, BlockSize};
 
 /// Length of a tag.
 pub const TAG_BYTES: usize = 8;
 
-/// Returns the tag of a block at `address` (the caller's choice, the same for writing and reading), in the order in which
-/// `to_le_bytes` writes it.
+/// Returns the tag of a block at `address` (the caller's choice, the same for writing and reading), in the
+/// order in which `to_le_bytes` writes it.
 pub fn tag(address: u64, bytes: &[u8]) -> u64 {
     let checksum = crc32c::crc32c_append(crc32c::crc32c(&address.to_le_bytes()), bytes);
     u64::from(checksum) | address << 32

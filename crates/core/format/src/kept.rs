@@ -14,9 +14,9 @@
 //!        24 zero      u32
 //!        28 CRC32C    u32     of the 28 bytes before it and the slot's number (u32)
 //! ```
-//! The label says which array the memory belongs to, and which life of it: the state carries the same `kept_epoch`.
-//! Memory that was with another array, or was left behind when the array went on without it, does not match and is not
-//! used.
+//! The label says which array the memory belongs to, and which life of it: the state carries the same
+//! `kept_epoch`. Memory that was with another array, or was left behind when the array went on without it,
+//! does not match and is not used.
 //!
 //! An entry is written in one piece; one that is torn was never relied on, and counts as empty.
 

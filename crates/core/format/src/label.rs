@@ -32,8 +32,8 @@ pub struct Label {
 }
 
 impl Label {
-    /// Writes the label over `out`, which must be [`LABEL_BYTES`] long (asserted), like the device's number, which must
-    /// be below [`DEVICES_MAX`].
+    /// Writes the label over `out`, which must be [`LABEL_BYTES`] long (asserted), like the device's number,
+    /// which must be below [`DEVICES_MAX`].
     pub fn encode(&self, out: &mut [u8]) {
         assert_eq!(out.len(), LABEL_BYTES, "a label has its own length");
         assert!(self.device.index() < DEVICES_MAX, "{} is no device of an array", self.device);

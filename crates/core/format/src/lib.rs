@@ -1,4 +1,5 @@
-//! What an array keeps on its devices and in battery-kept memory: bytes to structs and back, and what a set of devices is.
+//! What an array keeps on its devices and in battery-kept memory: bytes to structs and back, and what a set
+//! of devices is.
 //!
 //! ```text
 //! device      | label | state 0 | state 1 | bitmap 0 | bitmap 1 | log |      AreaLayout says where
@@ -8,11 +9,12 @@
 //!                 └──────────────┬───────────────────────────────-─┘
 //!                             assemble ── Assembly: who is present, what is to be replayed, what is unsynced
 //! ```
-//! All numbers are little-endian at fixed places; each module draws its own, docs/on-disk-format.md has all of them
-//! and what a writer must keep to. Everything here is a function of bytes: who reads or writes them is not known.
+//! All numbers are little-endian at fixed places; each module draws its own, docs/on-disk-format.md has all
+//! of them and what a writer must keep to. Everything here is a function of bytes: who reads or writes them
+//! is not known.
 //!
-//! Invariants: no input makes anything here panic; what decodes encodes to the same bytes; a bit that is flipped anywhere
-//! in a structure makes it invalid.
+//! Invariants: no input makes anything here panic; what decodes encodes to the same bytes; a bit that is
+//! flipped anywhere in a structure makes it invalid.
 #![forbid(unsafe_code)]
 
 mod area;

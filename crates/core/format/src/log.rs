@@ -1,7 +1,7 @@
 //! Intent records: what is about to be written in place, so that it can be written again.
 //!
-//! A record is a header of whole blocks and then its payload, a block for each row of each run, in order. Both stand
-//! together anywhere in the ring, on whole blocks, and never wrap.
+//! A record is a header of whole blocks and then its payload, a block for each row of each run, in order.
+//! Both stand together anywhere in the ring, on whole blocks, and never wrap.
 //! ```text
 //!  0 seal, 16 bytes: magic "RAIDLOG\n", version, number of runs, CRC32C of the whole header
 //! 16 array_uuid     16 bytes
@@ -15,10 +15,11 @@
 //!    row checksums  u32 each: the CRC32C of that block of the payload
 //!    zeros to the end of the last block
 //! ```
-//! A *unit* is a strip of the stripe: data strips from 0, then parity strips. A *row* is a block of a strip, from 0.
+//! A *unit* is a strip of the stripe: data strips from 0, then parity strips. A *row* is a block of a strip,
+//! from 0.
 //!
-//! Writing allocates nothing. Left out: what stops a host that knows the array's UUID from writing data that looks like a
-//! record; data that merely is a copy of a record does no harm (see docs/on-disk-format.md).
+//! Writing allocates nothing. Left out: what stops a host that knows the array's UUID from writing data that
+//! looks like a record; data that merely is a copy of a record does no harm (see docs/on-disk-format.md).
 
 use crate::error::{DecodeError, Part};
 use crate::identity::ArrayUuid;
@@ -74,8 +75,9 @@ pub const fn header_len(runs: u16, rows: u32, block_size: BlockSize) -> u64 {
 }
 
 impl LogHeader {
-    /// Writes the header over `out`, which must be [`header_len`] long, with the checksum of each row of the payload in
-    /// order. There must be a run, every run must have a row, and there must be a checksum for each. (All are asserted.)
+    /// Writes the header over `out`, which must be [`header_len`] long, with the checksum of each row of the
+    /// payload in order. There must be a run, every run must have a row, and there must be a checksum for
+    /// each. (All are asserted.)
     pub fn encode_into(
         &self,
         runs: &[LogRun],
@@ -126,7 +128,6 @@ impl LogHeader {
         open(bytes, PART)?;
         let runs_end = RUNS_AT + usize::from(run_count) * RUN_BYTES;
         let checksums_end = runs_end + rows as usize * CHECKSUM_BYTES;
-        check_zeros(bytes, PART, checksums_end)?;
         let header = Self {
             array_uuid: ArrayUuid(take(bytes, UUID_AT)),
             sequence: u64_at(bytes, SEQUENCE_AT),
@@ -144,6 +145,7 @@ impl LogHeader {
             row_checksums: &bytes[runs_end..checksums_end],
         };
         record.check(u32_at(bytes, HEADER_BLOCKS_AT))?;
+        check_zeros(bytes, PART, checksums_end)?;
         Ok(record)
     }
 }

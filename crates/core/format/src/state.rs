@@ -1,6 +1,8 @@
-//! The array's state: what it is made of, which device is what, and how far it got. The same bytes go to every device.
+//! The array's state: what it is made of, which device is what, and how far it got. The same bytes go to
+//! every device.
 //!
-//! Generation `g` goes to slot `g mod 2`, so that a torn write leaves generation `g - 1`.
+//! Generation `g` goes to slot `g mod 2`, so that a torn write leaves generation `g - 1`. One that stands in
+//! the other slot does not count.
 //! ```text
 //!     0 seal, 16 bytes: magic "RAIDSTA\n", version, 0, CRC32C of all 16384 bytes
 //!    16 generation      u64            88 block_bytes    u32
@@ -29,8 +31,8 @@
 //! ```
 //! The level stands there as its text, so that a new variant needs no new code here.
 //!
-//! Invariant: what decodes is an array that can be built: the layout exists, each role is played by at most one device
-//! that is in sync or rebuilding, and all numbers are within the array.
+//! Invariant: what decodes is an array that can be built: the layout exists, each role is played by at most
+//! one device that is in sync or rebuilding, and all numbers are within the array.
 
 use crate::area::STATE_BYTES;
 use crate::error::{DecodeError, Part, Problem};
@@ -117,8 +119,8 @@ impl core::fmt::Display for DeviceState {
 pub struct DeviceRecord {
     /// What it is to the array.
     pub state: DeviceState,
-    /// The role that it plays, below the number of members: always when in sync or rebuilding, never as a spare. A
-    /// missing device keeps its role until another takes it.
+    /// The role that it plays, below the number of members: always when in sync or rebuilding, never as a
+    /// spare. A missing device keeps its role until another takes it.
     pub role: Option<u16>,
     /// Below this, a rebuilding device holds what it should; without meaning in other states.
     pub boundary: MemberLba,
@@ -195,8 +197,8 @@ impl ArrayState {
         Ok(layout)
     }
 
-    /// Writes the state over `out`, which must be [`STATE_BYTES`] long. The state must pass [`Self::check`]. (Both are
-    /// asserted.)
+    /// Writes the state over `out`, which must be [`STATE_BYTES`] long. The state must pass [`Self::check`].
+    /// (Both are asserted.)
     pub fn encode(&self, out: &mut [u8]) {
         assert_eq!(out.len(), STATE_BYTES, "a state has its own length");
         if let Err(problem) = self.check() {

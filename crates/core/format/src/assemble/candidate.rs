@@ -16,7 +16,8 @@ pub(super) struct Candidate<'a> {
     pub(super) area: &'a [u8],
     /// Who it says it is.
     pub(super) label: Result<Label, UnusableReason>,
-    /// Its newest valid state, which is of the label's array when there is a label, or why there is none in either slot.
+    /// Its newest valid state, which is of the label's array when there is a label, or why there is none in
+    /// either slot.
     pub(super) state: Result<ArrayState, [DecodeError; 2]>,
     newer_version: Option<u16>,
 }
@@ -29,18 +30,7 @@ impl<'a> Candidate<'a> {
             return Self { area: &[], label: Err(UnusableReason::Unreadable), state, newer_version: None };
         };
         let label = Label::decode(area);
-        // The log's length does not matter for what stands before it.
-        let slots = AreaLayout::new(ByteCount::ZERO).state;
-        let slots = slots.map(|slot| {
-            let state = ArrayState::decode(slot.of(area).unwrap_or_default())?;
-            let found = state.geometry.array_uuid;
-            match &label {
-                Ok(label) if label.array_uuid != found => {
-                    Err(DecodeError::OtherArray { part: Part::State, found })
-                }
-                _ => Ok(state),
-            }
-        });
+        let slots = [0, 1].map(|slot| state_in_slot(area, slot, label.as_ref().ok()));
         let newer_version = slots.iter().filter_map(|slot| newer_version(slot.as_ref().err()?)).max();
         let state = match slots {
             [Ok(first), Ok(second)] => Ok(if first.generation >= second.generation { first } else { second }),
@@ -61,6 +51,27 @@ impl<'a> Candidate<'a> {
     }
 }
 
+/// Reads a slot. What is of another array than the label, or of a generation that belongs in the other slot,
+/// was not written there by us.
+fn state_in_slot(area: &[u8], slot: usize, label: Option<&Label>) -> Result<ArrayState, DecodeError> {
+    // The log's length does not matter for what stands before it.
+    let layout = AreaLayout::new(ByteCount::ZERO);
+    let state = ArrayState::decode(layout.state[slot].of(area).unwrap_or_default())?;
+    let (found, generation) = (state.geometry.array_uuid, state.generation);
+    if label.is_some_and(|label| label.array_uuid != found) {
+        return Err(DecodeError::OtherArray { part: Part::State, found });
+    }
+    if layout.state_slot(generation) != layout.state[slot] {
+        return Err(DecodeError::field(
+            Part::State,
+            "generation",
+            generation,
+            "even in slot 0 and odd in slot 1",
+        ));
+    }
+    Ok(state)
+}
+
 /// The version in an error that says that it is a newer one.
 pub(super) fn newer_version(error: &DecodeError) -> Option<u16> {
     match *error {
@@ -69,7 +80,8 @@ pub(super) fn newer_version(error: &DecodeError) -> Option<u16> {
     }
 }
 
-/// Refuses candidates whose label is of a newer version: they may be of the array, and may know more than the others.
+/// Refuses candidates whose label is of a newer version: they may be of the array, and may know more than the
+/// others.
 pub(super) fn refuse_newer_labels(candidates: &[Candidate<'_>]) -> Result<(), AssembleError> {
     for (candidate, read) in candidates.iter().enumerate() {
         if let Err(UnusableReason::Label(error)) = &read.label
@@ -104,10 +116,10 @@ pub(super) fn choose_array(
         *votes.entry(label.array_uuid).or_default() += 1;
     }
     if let Some(expected) = expected {
-        return match votes.contains_key(&expected) {
-            true => Ok(expected),
-            false => Err(AssembleError::OtherArraysOnly { expected, found: votes.into_keys().collect() }),
-        };
+        if votes.contains_key(&expected) {
+            return Ok(expected);
+        }
+        return Err(AssembleError::OtherArraysOnly { expected, found: votes.into_keys().collect() });
     }
     let most =
         votes.values().copied().max().ok_or(AssembleError::NoDevices { candidates: candidates.len() })?;

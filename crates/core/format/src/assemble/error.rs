@@ -34,8 +34,8 @@ pub enum AssembleError {
     },
     /// Written by a newer raidlab.
     #[error(
-        "{} holds version {found} of raidlab's format and this raidlab knows {known}: use a newer raidlab, or leave it out \
-         if it is not of the array",
+        "{} holds version {found} of raidlab's format and this raidlab knows {known}: use a newer raidlab, \
+         or leave it out if it is not of the array",
         version_place(*.candidate)
     )]
     NewerVersion {
@@ -48,8 +48,8 @@ pub enum AssembleError {
     },
     /// No candidate has a valid state.
     #[error(
-        "no device of array {array_uuid} has a valid state: it was never completely created, or the devices given are all \
-         damaged; name the rest of its devices, or create it anew"
+        "no device of array {array_uuid} has a valid state: it was never completely created, or the devices \
+         given are all damaged; name the rest of its devices, or create it anew"
     )]
     NoState {
         /// The array.
@@ -57,8 +57,8 @@ pub enum AssembleError {
     },
     /// The array was started in two parts that do not know of each other.
     #[error(
-        "the devices of array {array_uuid} hold different states of generation {generation}: it was started in two parts. \
-         Name the devices of one part only and accept a minority; what was written to the other part since is lost"
+        "the devices of array {array_uuid} hold different states of generation {generation}: it was started \
+         in two parts. Name the devices of one part only and accept a minority; what was written to the other part since is lost"
     )]
     Diverged {
         /// The array.
@@ -68,8 +68,8 @@ pub enum AssembleError {
     },
     /// Two candidates are the same device.
     #[error(
-        "candidates {first} and {second} are both device {device}: the same device by two paths, or a copy of it; name it \
-         once"
+        "candidates {first} and {second} are both device {device}: the same device by two paths, or a copy \
+         of it; name it once"
     )]
     Duplicate {
         /// Which device.
@@ -81,8 +81,8 @@ pub enum AssembleError {
     },
     /// Too few members are present to know that the others did not go on without them.
     #[error(
-        "generation {generation} calls {in_sync} members in sync; {present} of them are present and {needed} are needed. \
-         Absent: {}. Bring them back; or, if they are gone for good, accept a minority: what was written to them since is lost",
+        "generation {generation} calls {in_sync} members in sync; {present} of them are present and \
+         {needed} are needed. Absent: {}. Bring them back; or, if they are gone for good, accept a minority: what was written to them since is lost",
         list(.absent, "none")
     )]
     NoQuorum {
@@ -99,9 +99,9 @@ pub enum AssembleError {
     },
     /// Members are missing, and parity may not agree with data.
     #[error(
-        "the array can't tell what its missing members held: {doubt}; roles without a device in sync: {}; absent \
-         devices: {}. Bring the absent devices back{}; or accept the write hole: what was being written when the array \
-         stopped, and data beside it, may then be wrong",
+        "the array can't tell what its missing members held: {doubt}; roles without a device in sync: {}; \
+         absent devices: {}. Bring the absent devices back{}; or accept the write hole: what was being \
+         written when the array stopped, and data beside it, may then be wrong",
         list(.open_roles, "none"),
         list(.absent, "none"),
         if matches!(.doubt, Doubt::KeptLog(_)) { ", or the battery-kept memory" } else { "" }
@@ -116,8 +116,8 @@ pub enum AssembleError {
     },
     /// The log is not the array's.
     #[error(
-        "the log can't be replayed: {trouble}. Bring absent devices back; or accept the write hole: the log is then left out \
-         and all redundancy recomputed"
+        "the log can't be replayed: {trouble}. Bring absent devices back; or accept the write hole: the log \
+         is then left out and all redundancy recomputed"
     )]
     Log {
         /// What is wrong with it.

@@ -8,11 +8,12 @@
 //! log        records; dirty and no valid    the marked regions         -
 //!            log: all unsynced
 //! ```
-//! `needs_resync` means all, whatever the policy. A log on the devices is valid unless both copies of a record may be
-//! on devices that are absent; a log in kept memory is valid when the kept memory is this array's.
+//! `needs_resync` means all, whatever the policy. A log on the devices is valid unless both copies of a
+//! record may be on devices that are absent; a log in kept memory is valid when the kept memory is this
+//! array's.
 
 use super::error::AssembleError;
-use super::replay::{FoundLogs, LogSource, LogTrouble, read_logs};
+use super::replay::{FoundLogs, LogSource, LogTrouble, Replay, read_logs};
 use super::roster::Roster;
 use crate::area::AreaLayout;
 use crate::bitmap::RegionMap;
@@ -104,7 +105,8 @@ pub(super) fn judge_kept<'a>(
 
 /// What is left to do, and what is not known.
 pub(super) struct Intent {
-    pub(super) logs: FoundLogs,
+    pub(super) records: Vec<Replay>,
+    pub(super) log_sequence: Option<u64>,
     pub(super) unsynced: RegionMap,
     pub(super) doubt: Option<Doubt>,
     pub(super) bitmap_sequence: Option<u64>,
@@ -131,7 +133,8 @@ impl Found<'_, '_> {
     /// Reads log and bitmap. Trouble with the log is an error unless the write hole is accepted.
     pub(super) fn read_intent(&self, accept_write_hole: bool) -> Result<Intent, AssembleError> {
         let mut intent = Intent {
-            logs: FoundLogs::default(),
+            records: Vec::new(),
+            log_sequence: None,
             unsynced: RegionMap::new(self.layout.stripe_count()),
             doubt: None,
             bitmap_sequence: None,
@@ -145,14 +148,7 @@ impl Found<'_, '_> {
                 intent.doubt = self.state.dirty.then_some(Doubt::NoIntent);
             }
             MetadataPolicy::Bitmap => self.read_bitmap(&mut intent),
-            MetadataPolicy::Log => match self.read_log() {
-                Ok(logs) => {
-                    intent.logs = logs;
-                    intent.doubt = self.log_doubt().filter(|_| self.state.dirty);
-                }
-                Err(trouble) if accept_write_hole => intent.doubt = Some(Doubt::Log(trouble)),
-                Err(trouble) => return Err(AssembleError::Log { trouble }),
-            },
+            MetadataPolicy::Log => self.read_log(&mut intent, accept_write_hole)?,
         }
         if self.state.needs_resync {
             intent.doubt = Some(Doubt::NeedsResync);
@@ -176,27 +172,37 @@ impl Found<'_, '_> {
         intent.unsynced = found.map;
     }
 
-    fn read_log(&self) -> Result<FoundLogs, LogTrouble> {
-        let (shape, stripes) = (self.layout.shape(), self.layout.stripe_count());
-        match self.state.log_place {
-            LogPlace::Members => {
-                let log = AreaLayout::new(self.state.geometry.log_bytes).log;
-                let in_sync = self.roster.in_sync(self.state);
-                let rings = in_sync
-                    .map(|(device, area)| (LogSource::Device(device), log.of(area).unwrap_or_default()));
-                read_logs(rings, self.state, &shape, stripes)
+    fn read_log(&self, intent: &mut Intent, accept_write_hole: bool) -> Result<(), AssembleError> {
+        let logs = self.found_logs();
+        intent.log_sequence = logs.sequence_max;
+        match logs.records {
+            Ok(records) => {
+                intent.records = records;
+                intent.doubt = self.log_doubt().filter(|_| self.state.dirty);
             }
-            LogPlace::KeptMemory => {
-                let ring = self.kept.iter().map(|image| (LogSource::Kept, image.ring()));
-                read_logs(ring, self.state, &shape, stripes)
-            }
+            Err(trouble) if accept_write_hole => intent.doubt = Some(Doubt::Log(trouble)),
+            Err(trouble) => return Err(AssembleError::Log { trouble }),
         }
+        Ok(())
+    }
+
+    fn found_logs(&self) -> FoundLogs {
+        let (shape, stripes) = (self.layout.shape(), self.layout.stripe_count());
+        if self.state.log_place == LogPlace::KeptMemory {
+            let ring = self.kept.iter().map(|image| (LogSource::Kept, image.ring()));
+            return read_logs(ring, self.state, &shape, stripes);
+        }
+        let log = AreaLayout::new(self.state.geometry.log_bytes).log;
+        let in_sync = self.roster.in_sync(self.state);
+        let rings =
+            in_sync.map(|(device, area)| (LogSource::Device(device), log.of(area).unwrap_or_default()));
+        read_logs(rings, self.state, &shape, stripes)
     }
 
     /// Why the log may lack records, if it may.
     ///
-    /// A record is on one device more than can still be lost, so with no more gone than that, all of it is there. Where
-    /// parity has spans, more may be gone with all data readable; that does not help the log.
+    /// A record is on one device more than can still be lost, so with no more gone than that, all of it is
+    /// there. Where parity has spans, more may be gone with all data readable; that does not help the log.
     fn log_doubt(&self) -> Option<Doubt> {
         if self.state.log_place == LogPlace::KeptMemory {
             return self.kept.is_none().then(|| Doubt::KeptLog(self.kept_verdict.clone()));

@@ -1,7 +1,8 @@
 //! Which intent records are to be written again.
 //!
-//! A record counts when it is whole, of this array, and not below the tail: the highest that the state or any record
-//! names. Records stand on several devices; those with one sequence are one record with several copies.
+//! A record counts when it is whole, of this array, and not below the tail: the highest that the state or any
+//! record names. Records stand on several devices; those with one sequence are one record with several
+//! copies.
 
 use crate::log::{FoundRecord, LogRun, scan_log};
 use crate::state::ArrayState;
@@ -54,8 +55,8 @@ pub struct Replay {
 pub enum LogTrouble {
     /// A record was made after a change of membership that no state found knows of.
     #[error(
-        "{source_log} has record {sequence} of epoch {epoch}, and the newest state found is of epoch {state_epoch}: a \
-         newer state was lost"
+        "{source_log} has record {sequence} of epoch {epoch}, and the newest state found is of epoch \
+         {state_epoch}: a newer state was lost"
     )]
     Ahead {
         /// Where it stands.
@@ -86,10 +87,9 @@ pub enum LogTrouble {
 }
 
 /// What the logs hold.
-#[derive(Debug, Default)]
 pub(super) struct FoundLogs {
-    /// To be written again, by sequence.
-    pub(super) records: Vec<Replay>,
+    /// To be written again, by sequence; or why the logs are not the state's.
+    pub(super) records: Result<Vec<Replay>, LogTrouble>,
     /// The highest sequence found, replayed or not.
     pub(super) sequence_max: Option<u64>,
 }
@@ -105,7 +105,7 @@ pub(super) fn read_logs<'a>(
     state: &ArrayState,
     shape: &StripeShape,
     stripes: StripeCount,
-) -> Result<FoundLogs, LogTrouble> {
+) -> FoundLogs {
     let geometry = &state.geometry;
     let mut live: Vec<Live> = Vec::new();
     for (source, ring) in rings {
@@ -116,20 +116,23 @@ pub(super) fn read_logs<'a>(
     let tails = live.iter().map(|live| live.found.header.tail_sequence);
     let tail = tails.fold(state.log_tail, u64::max);
     live.retain(|live| live.found.header.sequence >= tail);
-    live.iter().try_for_each(|live| check(live, state, shape, stripes))?;
+    let fits = live.iter().try_for_each(|live| check(live, state, shape, stripes));
+    FoundLogs { records: fits.and_then(|()| merge_all(live)), sequence_max }
+}
+
+/// Makes one record of all with the same sequence, and orders the records.
+fn merge_all(mut live: Vec<Live>) -> Result<Vec<Replay>, LogTrouble> {
     // Of one sequence, the newest epoch comes first, and of one epoch, the lowest device.
     live.sort_by_key(|live| {
         let header = &live.found.header;
         (header.sequence, core::cmp::Reverse(header.epoch), live.source, live.found.at_block)
     });
-    let mut records = Vec::new();
-    for group in live.chunk_by(|one, next| one.found.header.sequence == next.found.header.sequence) {
-        records.push(merge(group)?);
-    }
-    Ok(FoundLogs { records, sequence_max })
+    let groups = live.chunk_by(|one, next| one.found.header.sequence == next.found.header.sequence);
+    groups.map(merge).collect()
 }
 
-/// Makes one record of all with its sequence; those of older epochs are left from before a change of membership.
+/// Makes one record of all with its sequence; those of older epochs are left from before a change of
+/// membership.
 fn merge(group: &[Live]) -> Result<Replay, LogTrouble> {
     let newest = &group[0].found;
     let mut copies = Vec::new();

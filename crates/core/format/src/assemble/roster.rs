@@ -181,8 +181,8 @@ impl<'a> Roster<'a> {
         (0..state.geometry.members).filter(|role| !played(*role)).collect()
     }
 
-    /// Checks that more than half of the devices that the state calls in sync are present; returns whether they are not
-    /// and that is accepted.
+    /// Checks that more than half of the devices that the state calls in sync are present; returns whether
+    /// they are not and that is accepted.
     pub(super) fn check_quorum(&self, state: &ArrayState, accept: bool) -> Result<bool, AssembleError> {
         let (in_sync, present) = (called_in_sync(state).count(), self.in_sync(state).count());
         if present * 2 > in_sync {
