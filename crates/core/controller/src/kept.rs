@@ -117,9 +117,10 @@ impl Controller {
 
     /// Begins a new life of kept memory: an empty directory, and a label that says so.
     pub(crate) fn begin_kept_life(&mut self) {
+        let mirrored = self.mirrors_kept();
         for slot in 0..self.cache.slot_count() {
             let entry = KeptEntry { sequence: 0, block: 0, dirty: 0 }.encode(slot);
-            self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored: self.config.cache.mirror }));
+            self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored }));
         }
         self.write_kept_label();
     }
@@ -138,12 +139,15 @@ impl Controller {
 
     /// Adds a copy into the kept log to a task; into the second controller's, too, where it is mirrored.
     pub(crate) fn add_kept_move(&mut self, task: u32, copy: Move) {
+        let mirrored = self.mirrors_kept();
         let task = &mut self.tasks[task];
-        if self.config.cache.mirror && self.peer == PeerState::Present {
-            task.mirrored.push(copy);
-        } else {
-            task.moves.push(copy);
-        }
+        let copies = if mirrored { &mut task.mirrored } else { &mut task.moves };
+        copies.push(copy);
+    }
+
+    /// True when the second controller takes what is kept.
+    fn mirrors_kept(&self) -> bool {
+        self.config.cache.mirror && self.peer == PeerState::Present
     }
 
     /// Stores what the slot holds now.

@@ -10,7 +10,8 @@
 //! any phase starts over.
 //!
 //! Kept memory lives one life from start to start: state and memory name it, and a copy that was left behind somewhere can
-//! not be taken for the present one. The old life ends when all that it held is on the members.
+//! not be taken for the present one. The old life ends when all that it held is on the members; it goes on when a device
+//! was lost meanwhile.
 //!
 //! A record that can't be read from any of its copies leaves its stripe unsynced.
 
@@ -293,9 +294,12 @@ impl Controller {
                     let entries = core::mem::take(&mut self.start.entries);
                     self.restore_kept(entries.into_iter()).expect("checked when the start began");
                     self.start.phase = Phase::Destaging;
+                    self.pump_destage();
                 }
                 Phase::Destaging if self.cache.dirty_count() > 0 => return,
-                Phase::Destaging if !self.keeps_directory() => self.begin_serving(),
+                // With a device lost, kept memory still names what that device should hold, and what is on the devices
+                // can't name a new life: the old one goes on.
+                Phase::Destaging if !self.keeps_directory() || self.state_is_frozen() => self.begin_serving(),
                 Phase::Destaging => {
                     let record = self.state.record.as_mut().expect("an array that starts keeps a state");
                     record.kept_epoch += 1;
@@ -304,6 +308,10 @@ impl Controller {
                 }
                 Phase::EndingLife if !self.state.is_kept() && !self.state_is_frozen() => {
                     return self.pump_state();
+                }
+                Phase::EndingLife if !self.state.is_kept() => {
+                    self.state.record.as_mut().expect("as above").kept_epoch -= 1;
+                    self.begin_serving();
                 }
                 Phase::EndingLife => {
                     self.start.phase = Phase::Labelling;

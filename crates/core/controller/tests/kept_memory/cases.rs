@@ -3,8 +3,8 @@
 use crate::world::{BLOCK, Cut, Random, World, entries, held};
 use crate::{STRIP_BLOCKS, array};
 use raidlab_controller::{
-    Action, ArrayConfig, BatteryState, CacheConfig, CacheMemory, Controller, HostOp, HostRequest, HostTag,
-    IoPolicy, MemberCache, MemberOp, Notice, PeerState, ReadPolicy, RestoreError, WritePolicy,
+    Action, ArrayConfig, BatteryState, CacheConfig, CacheMemory, Controller, HostOp, IoPolicy, MemberCache,
+    MemberOp, Notice, PeerState, ReadPolicy, RestoreError, WritePolicy,
 };
 use raidlab_format::KeptEntry;
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos};
@@ -191,16 +191,6 @@ fn kept_memory_that_is_not_this_arrays_is_refused() {
         assert_eq!(controller.restore_kept([(3, entry(1, 7, 0xff))].into_iter()), Ok(()));
         assert_eq!(controller.restored_pending(), 1);
     }
-}
-
-#[test]
-#[should_panic(expected = "the host is served when what was kept is on the members")]
-fn the_host_is_not_served_before_what_was_kept_is_stored() {
-    let mut controller = Controller::new(&striped(4)).expect("possible");
-    let entry = KeptEntry { sequence: 1, block: 0, dirty: 1 };
-    controller.restore_kept([(0, entry)].into_iter()).expect("it is this array's");
-    let request = HostRequest { tag: HostTag(0), op: HostOp::Flush, lba: Lba(0), blocks: BlockCount(0) };
-    controller.handle_host_request(Nanos::ZERO, request);
 }
 
 #[test]
