@@ -297,9 +297,7 @@ impl Controller {
                     self.pump_destage();
                 }
                 Phase::Destaging if self.cache.dirty_count() > 0 => return,
-                // With a device lost, kept memory still names what that device should hold, and what is on the devices
-                // can't name a new life: the old one goes on.
-                Phase::Destaging if !self.keeps_directory() || self.state_is_frozen() => self.begin_serving(),
+                Phase::Destaging if !self.keeps_directory() => self.begin_serving(),
                 Phase::Destaging => {
                     let record = self.state.record.as_mut().expect("an array that starts keeps a state");
                     record.kept_epoch += 1;
@@ -310,6 +308,7 @@ impl Controller {
                     return self.pump_state();
                 }
                 Phase::EndingLife if !self.state.is_kept() => {
+                    // A device is lost: kept memory names what it should hold, and the devices can't name a new life.
                     self.state.record.as_mut().expect("as above").kept_epoch -= 1;
                     self.begin_serving();
                 }
