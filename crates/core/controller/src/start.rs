@@ -10,7 +10,8 @@
 //! any phase starts over.
 //!
 //! Kept memory lives one life from start to start: state and memory name it, and a copy that was left behind somewhere can
-//! not be taken for the present one. The old life ends when all that it held is on the members.
+//! not be taken for the present one. The old life ends when all that it held is on the members; it goes on when a device
+//! was lost meanwhile.
 //!
 //! A record that can't be read from any of its copies leaves its stripe unsynced.
 
@@ -296,6 +297,7 @@ impl Controller {
                     let entries = core::mem::take(&mut self.start.entries);
                     self.restore_kept(entries.into_iter()).expect("checked when the start began");
                     self.start.phase = Phase::Destaging;
+                    self.pump_destage();
                 }
                 Phase::Destaging if self.cache.dirty_count() > 0 => return,
                 Phase::Destaging if !self.keeps_directory() => self.begin_serving(),
@@ -307,6 +309,11 @@ impl Controller {
                 }
                 Phase::EndingLife if !self.state.is_kept() && !self.state_is_frozen() => {
                     return self.pump_state();
+                }
+                Phase::EndingLife if !self.state.is_kept() => {
+                    // A device is lost: kept memory names what it should hold, and the devices can't name a new life.
+                    self.state.record.as_mut().expect("as above").kept_epoch -= 1;
+                    self.begin_serving();
                 }
                 Phase::EndingLife => {
                     self.start.phase = Phase::Labelling;
