@@ -65,7 +65,7 @@ pub(crate) struct Slot {
     pub(crate) state: SlotState,
     /// No longer named by the index.
     pub(crate) detached: bool,
-    /// Holds data that was acknowledged as surviving power loss, so its destage must do so, too.
+    /// Holds data of a write with forced unit access, or what a start found, so its destage must survive power loss.
     pub(crate) promised: bool,
     /// What is dirty here is in the second controller's memory, too.
     pub(crate) mirrored: bool,

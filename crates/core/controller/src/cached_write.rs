@@ -139,11 +139,8 @@ impl Controller {
                 let copy = Move { from: part.host_buffer(), to, bytes };
                 let mirrored = self.cache[slot].mirrored && !self.is_mutant(Mutant::MirrorSkipped);
                 let task = &mut self.tasks[id];
-                if mirrored {
-                    task.mirrored.push(copy)
-                } else {
-                    task.moves.push(copy)
-                }
+                let copies = if mirrored { &mut task.mirrored } else { &mut task.moves };
+                copies.push(copy);
                 let valid = if replaces { written | self.cache[slot].carried } else { written };
                 self.tasks[id].arrivals.push(Arrival { slot, valid, dirty: written, replaces });
                 self.cache[slot].incoming += 1;

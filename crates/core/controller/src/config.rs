@@ -8,7 +8,7 @@ use crate::start::new_state;
 use raidlab_format::{
     AreaLayout, ArrayState, ArrayUuid, Geometry, LogPlace, MetadataPolicy, RegionMap, header_len,
 };
-use raidlab_raid::{Layout, LayoutError, LayoutSpec, LevelVariant, build_layout};
+use raidlab_raid::{Layout, LayoutError, LayoutSpec, LevelVariant, StripeShape, build_layout};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 
@@ -150,7 +150,7 @@ pub struct Resilience {
     pub log_size: ByteCount,
     /// Whether each block has a tag that is compared when it is read.
     pub integrity: bool,
-    /// Stripes that a rebuild, resync, check or repair has under way at once.
+    /// Stripes that a rebuild, resync, check or repair has under way at once; 0 is as 1.
     pub sweep_iodepth: u32,
     /// Most bytes that a sweep walks over on each member in a second; no bound if none.
     pub sweep_bytes_per_sec: Option<ByteCount>,
@@ -263,8 +263,8 @@ pub enum ConfigError {
         /// The size asked for.
         given: ByteCount,
     },
-    /// The staging memory can't hold one stripe.
-    #[error("staging memory of {given} is too small: one stripe of this array needs {needed}")]
+    /// The staging memory can't hold one stripe, with its parity beside it once more for a comparison.
+    #[error("staging memory of {given} is too small: comparing one stripe of this array needs {needed}")]
     StagingTooSmall {
         /// The least that would do.
         needed: ByteCount,
@@ -307,10 +307,15 @@ impl ArrayConfig {
         let layout = self.layout()?;
         self.check_cache()?;
         let shape = layout.shape();
-        let stripe_units = u64::from(shape.data_strips) + u64::from(shape.parities);
+        // A check reads all units and computes parity beside what it read; copies are compared where they were read to.
+        let compared_units = match shape {
+            StripeShape { parities: 0, copies: 1, .. } => 0,
+            StripeShape { parities: 0, copies, .. } => u64::from(copies),
+            StripeShape { parities, data_strips, .. } => u64::from(data_strips) + 2 * u64::from(parities),
+        };
         let staging_places = (self.staging_size.0 / self.strip_size.0).min(u64::from(u32::MAX - 1));
-        if shape.parities > 0 && staging_places < stripe_units {
-            let needed = ByteCount(stripe_units * self.strip_size.0);
+        if staging_places < compared_units {
+            let needed = ByteCount(compared_units * self.strip_size.0);
             return Err(ConfigError::StagingTooSmall { needed, given: self.staging_size });
         }
         Ok(Checked {

@@ -1,6 +1,9 @@
 //! The controller itself: its parts, the events it takes, and the getters.
 
-use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Notice, Segment, TimerId};
+use crate::api::{
+    Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Notice, Segment, Sweep, TimerId,
+};
+use crate::bad_blocks::BadBlocks;
 use crate::bitmap::CLEAR_TIMER;
 use crate::cache::Cache;
 use crate::cached_write::SlotWaiter;
@@ -15,13 +18,17 @@ use crate::mutant::Mutant;
 use crate::own::OwnMemory;
 use crate::protection::{BatteryState, PeerState};
 use crate::request::{Fragment, FragmentWalk, Request};
+use crate::restore::Restores;
 use crate::start::Start;
 use crate::state::StateKeeper;
 use crate::stop::Stop;
 use crate::stripe_op::StripeOp;
+use crate::sweep::{SWEEP_TIMER, SweepRefused, Sweeps};
 use crate::table::Slab;
+use crate::unsynced::Unsynced;
+use crate::visit::Visit;
 use raidlab_format::{AreaLayout, KEPT_RING_AT};
-use raidlab_raid::{FailuresSurvived, Layout, StripeShape};
+use raidlab_raid::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos, StripeIndex};
 use std::collections::VecDeque;
 
@@ -58,13 +65,17 @@ pub struct Controller {
     pub(crate) members: Members,
     pub(crate) state: StateKeeper,
     pub(crate) intent: Intent,
-    pub(crate) bad_blocks: crate::pending::BadBlocks,
     pub(crate) start: Start,
     pub(crate) stop: Stop,
     pub(crate) own: OwnMemory,
     pub(crate) area: AreaLayout,
     pub(crate) cache: Cache,
     pub(crate) granules: Granules,
+    pub(crate) bad: BadBlocks,
+    pub(crate) unsynced: Unsynced,
+    pub(crate) visits: Slab<Visit>,
+    pub(crate) restores: Restores,
+    pub(crate) sweeps: Sweeps,
     pub(crate) ops: Slab<StripeOp>,
     pub(crate) ios: Slab<IoState>,
     pub(crate) tasks: Slab<TaskState>,
@@ -111,7 +122,6 @@ impl Controller {
         let mut controller = Self {
             state: StateKeeper::new(checked.state),
             intent: checked.intent,
-            bad_blocks: crate::pending::BadBlocks,
             start: Start::default(),
             stop: Stop::default(),
             own: checked.own,
@@ -119,6 +129,11 @@ impl Controller {
             members: Members::new(initial_states(&*layout, config), layout.member_count()),
             cache,
             granules: Granules::new(checked.cache_slots as usize / 4),
+            bad: BadBlocks::default(),
+            unsynced: Unsynced::default(),
+            visits: Slab::new(),
+            restores: Restores::default(),
+            sweeps: Sweeps::new(),
             config: config.clone(),
             layout,
             shape,
@@ -154,7 +169,7 @@ impl Controller {
     /// Takes in a host request. Its tag must not be in use (asserted). Until [`Notice::Serving`] it waits.
     pub fn handle_host_request(&mut self, now: Nanos, request: HostRequest) {
         self.advance(now);
-        self.stop = Stop::NotAsked;
+        self.end_stop();
         if self.start.is_serving() {
             self.begin_request(request);
         } else {
@@ -191,7 +206,8 @@ impl Controller {
         match id {
             AGE_TIMER => self.age_timer_due(),
             CLEAR_TIMER => self.clear_timer_due(),
-            other => panic!("the controller sets no timer {other:?}"),
+            SWEEP_TIMER => self.sweep_timer_due(),
+            TimerId(other) => panic!("the controller sets no timer {other}"),
         }
         self.pump();
     }
@@ -217,6 +233,48 @@ impl Controller {
     pub fn handle_stop(&mut self, now: Nanos) {
         self.advance(now);
         self.begin_stop();
+        self.pump();
+    }
+
+    /// Takes in that a device answers again, or that another was put in its place. Nothing on it is trusted: it becomes a
+    /// spare, when what was under way on it has ended, and takes the place of a missing member if there is one. A device
+    /// that is lost stays so until the array starts again.
+    pub fn handle_device_added(&mut self, now: Nanos, device: MemberIndex) {
+        self.advance(now);
+        self.add_device(device);
+        self.pump();
+    }
+
+    /// Begins a check or a repair.
+    ///
+    /// # Errors
+    /// [`SweepRefused`] while another sweep runs, and where it can't be.
+    pub fn handle_sweep(&mut self, now: Nanos, sweep: Sweep) -> Result<(), SweepRefused> {
+        self.advance(now);
+        self.ask_for_sweep(sweep)?;
+        self.pump();
+        Ok(())
+    }
+
+    /// Ends a check or a repair where it is, once what it has under way has ended. A rebuild or a resync goes on.
+    pub fn handle_sweep_stop(&mut self, now: Nanos) {
+        self.advance(now);
+        self.stop_sweep();
+        self.pump();
+    }
+
+    /// Lets all sweeps rest where they are, as before a shutdown, until [`Controller::handle_sweeps_resume`].
+    pub fn handle_sweeps_hold(&mut self, now: Nanos) {
+        self.advance(now);
+        self.sweeps.held = true;
+        self.pump();
+    }
+
+    /// Lets sweeps that rest go on.
+    pub fn handle_sweeps_resume(&mut self, now: Nanos) {
+        self.advance(now);
+        self.sweeps.held = false;
+        self.sweeps.attention = true;
         self.pump();
     }
 
@@ -257,16 +315,19 @@ impl Controller {
 
     pub(crate) fn pump(&mut self) {
         loop {
+            self.pump_sweeps();
             self.pump_stalled();
             self.pump_destage();
             self.pump_flushes();
             // Whoever waited for the state, and what a start brings back or lets in, may have made work for the others.
             let went_on = self.pump_state();
-            if !(self.pump_start() || went_on) {
-                break;
+            let moved_on = self.pump_start();
+            self.pump_stop();
+            let swept = self.sweeps.attention && self.start.is_serving();
+            if !(went_on || moved_on || swept) {
+                return;
             }
         }
-        self.pump_stop();
     }
 
     /// The memory that the world provides for the cache and for staging.
@@ -305,6 +366,12 @@ impl Controller {
         self.members.states()
     }
 
+    /// The states as they may be written down: a device that is being rebuilt holds its role up to where it would survive a
+    /// power loss.
+    pub fn kept_device_states(&self) -> impl Iterator<Item = DeviceState> + '_ {
+        self.members.kept_states()
+    }
+
     /// What has been done so far.
     pub const fn counters(&self) -> Counters {
         self.counters
@@ -315,9 +382,10 @@ impl Controller {
         self.cache.dirty_count()
     }
 
-    /// True when nothing is under way and nothing is dirty.
+    /// True when nothing is under way and nothing is dirty. A sweep is under way until it has ended or is held.
     pub fn is_idle(&self) -> bool {
         self.cache.dirty_count() == 0
+            && self.sweeps_rest()
             && self.ios.in_use() == 0
             && self.tasks.in_use() == 0
             && self.granules.is_empty()
@@ -397,6 +465,29 @@ impl Controller {
             let strips = self.shape.data_strips as u64;
             (StripeIndex(key / strips), (key % strips) as u16)
         }
+    }
+
+    /// Units of a granule: those of the stripe where there is parity, else the copies of the strip.
+    #[inline]
+    pub(crate) const fn granule_units(&self) -> u16 {
+        if self.parities() > 0 { self.unit_count() as u16 } else { self.copies() }
+    }
+
+    /// Where a unit of a granule begins.
+    #[inline]
+    pub(crate) fn granule_place(&self, key: u64, unit: u16) -> UnitPlace {
+        let (stripe, strip) = self.granule_start(key);
+        if self.parities() > 0 {
+            self.unit_place(stripe, unit)
+        } else {
+            self.layout.place(stripe, StripUnit::Data { strip, copy: unit })
+        }
+    }
+
+    /// True where a strip can be made up from others.
+    #[inline]
+    pub(crate) const fn is_redundant(&self) -> bool {
+        self.parities() > 0 || self.copies() > 1
     }
 
     /// The granule that a cache block lies in.

@@ -153,6 +153,12 @@ impl Controller {
         let (stripe, _) = self.granule_start(key);
         let granule = self.granules.obtain(key);
         granule.locked = true;
+        if self.needs_resync(key) {
+            // When it is in sync it is the next to be destaged.
+            self.granules.obtain(key).urgent = true;
+            return self.sync_granule(key);
+        }
+        let granule = self.granules.obtain(key);
         let mut slot = core::mem::replace(&mut granule.first_dirty, NIL);
         let id = self.new_op(key, stripe, OpKind::Write, IoClass::Destage);
         let mut kept = NIL;

@@ -169,15 +169,25 @@ impl Controller {
     }
 
     /// Reads a fragment from the best copy that was not tried yet; by recovery if there is none. When all have been
-    /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks.
+    /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks; and what can't be read
+    /// that way is tried once more, because one that failed first may have been restored while others were tried.
     pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
+        let key = self.granule_key(&fragment);
+        if self.needs_resync(key) {
+            return self.sync_before(key, WaitKind::Read, fragment);
+        }
         match self.best_copy(&fragment, tried) {
             Some((copy, place)) => {
                 let owner = IoOwner::HostRead { fragment, tried: tried.with(copy) };
                 self.member_read(place, fragment.rows, IoClass::Host, owner);
             }
-            None if self.parities() > 0 => self.recover(fragment),
-            None if tried != CopySet::NONE && fragment.rows.count > 1 => self.read_row_by_row(fragment),
+            None if self.parities() > 0 && !tried.is_last_round() => self.recover(fragment),
+            None if fragment.rows.count > 1 && (tried != CopySet::NONE || !self.bad.is_empty()) => {
+                self.read_row_by_row(fragment);
+            }
+            None if tried != CopySet::NONE && !tried.is_last_round() => {
+                self.read_from_members(fragment, CopySet::LAST_ROUND);
+            }
             None => {
                 let lba = self.fragment_lba(&fragment);
                 self.end_part(fragment.request, Err(HostError::DataLost { lba }));
@@ -196,13 +206,14 @@ impl Controller {
 
     /// The present copy of a fragment that is cheapest to read, of those that were not tried.
     pub(crate) fn best_copy(&self, fragment: &Fragment, tried: CopySet) -> Option<(u16, UnitPlace)> {
-        let strip = fragment.strip;
-        let rows = BlockCount(u64::from(fragment.rows.first));
+        let Fragment { strip, rows: wanted, .. } = *fragment;
+        let rows = BlockCount(u64::from(wanted.first));
         let copies = (0..self.copies()).filter(|&copy| !tried.contains(copy));
         let places =
             copies.map(|copy| (copy, self.layout.place(fragment.stripe, StripUnit::Data { strip, copy })));
         places
             .filter_map(|(copy, place)| Some((copy, place, self.members.holder(place)?)))
+            .filter(|(_, place, _)| !self.is_bad(*place, wanted))
             .min_by_key(|(_, place, device)| self.members.read_cost(*device, place.start + rows))
             .map(|(copy, place, _)| (copy, place))
     }
@@ -222,13 +233,34 @@ impl Controller {
 
     fn recover(&mut self, fragment: Fragment) {
         let key = self.granule_key(&fragment);
+        if self.lock_or_wait(key, WaitKind::Recover, fragment) {
+            self.launch_recovery(key, fragment);
+        }
+    }
+
+    /// Locks a granule, and has it resynced first where it must be. Returns false when `fragment` waits for it.
+    pub(crate) fn lock_or_wait(&mut self, key: u64, kind: WaitKind, fragment: Fragment) -> bool {
+        if self.needs_resync(key) {
+            self.sync_before(key, kind, fragment);
+            return false;
+        }
         let granule = self.granules.obtain(key);
         if granule.locked {
-            self.granules.wait(key, WaitKind::Recover, fragment);
-            return;
+            self.granules.wait(key, kind, fragment);
+            return false;
         }
         granule.locked = true;
-        self.launch_recovery(key, fragment);
+        true
+    }
+
+    /// Puts `fragment` in line for a granule that is to be resynced first, and begins with that if it is free.
+    fn sync_before(&mut self, key: u64, kind: WaitKind, fragment: Fragment) {
+        let granule = self.granules.obtain(key);
+        let was_locked = core::mem::replace(&mut granule.locked, true);
+        self.granules.wait(key, kind, fragment);
+        if !was_locked {
+            self.sync_granule(key);
+        }
     }
 
     fn launch_recovery(&mut self, key: u64, fragment: Fragment) {
@@ -264,7 +296,7 @@ impl Controller {
         }
         let mut walk = self.walk(tag);
         while let Some(fragment) = walk.next(&*self.layout) {
-            if !self.can_store(fragment.stripe, fragment.strip) {
+            if !self.can_store(fragment.stripe, fragment.strip, fragment.rows) {
                 return Some(self.fragment_lba(&fragment));
             }
         }
@@ -290,12 +322,9 @@ impl Controller {
                 self.launch_op(op);
                 gathering = None;
             }
-            let granule = self.granules.obtain(key);
-            if granule.locked {
-                self.granules.wait(key, WaitKind::Write, fragment);
+            if !self.lock_or_wait(key, WaitKind::Write, fragment) {
                 continue;
             }
-            granule.locked = true;
             let op = self.new_op(key, fragment.stripe, OpKind::Write, IoClass::Host);
             self.add_piece(op, &fragment, fua);
             gathering = Some((key, op));
@@ -325,23 +354,26 @@ impl Controller {
 
     /// Ends an operation's hold on its granule and starts what waits for it.
     pub(crate) fn unlock(&mut self, key: u64) {
-        let Some(first) = self.granules.peek_waiter(key) else {
-            let granule = self.granules.obtain(key);
-            granule.locked = false;
-            if core::mem::take(&mut granule.urgent) {
-                self.destage.urgent.push_back(key);
-            }
-            self.granules.tidy(key);
-            return;
-        };
-        self.granules.pop_waiter(key);
-        match first.kind {
-            WaitKind::Recover => {
-                let fragment = first.fragment;
-                self.launch_recovery(key, fragment);
-            }
-            WaitKind::Write => self.launch_gathered(key, first.fragment),
+        if self.needs_resync(key) {
+            return self.sync_granule(key);
         }
+        while let Some(first) = self.granules.peek_waiter(key) {
+            self.granules.pop_waiter(key);
+            let fragment = first.fragment;
+            match first.kind {
+                WaitKind::Recover => return self.launch_recovery(key, fragment),
+                WaitKind::Write => return self.launch_gathered(key, fragment),
+                WaitKind::Visit => return self.start_visit(fragment.request),
+                // It waited for the granule to be in sync, and needs no lock.
+                WaitKind::Read => self.read_from_members(fragment, CopySet::NONE),
+            }
+        }
+        let granule = self.granules.obtain(key);
+        granule.locked = false;
+        if core::mem::take(&mut granule.urgent) {
+            self.destage.urgent.push_back(key);
+        }
+        self.granules.tidy(key);
     }
 
     /// Writes a fragment and those that wait behind it, up to the first that overlaps: the order of overlapping

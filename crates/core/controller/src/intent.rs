@@ -34,7 +34,13 @@ pub(crate) enum Intent {
 impl Controller {
     /// Lets an operation write in place, at once or when what must be written down before is.
     pub(crate) fn admit(&mut self, id: u32) {
-        let unprotected = self.parities() > 0 && self.ops[id].plan == Plan::Store;
+        if self.ops[id].plan == Plan::Abandon {
+            self.give_parity_up(id);
+            if !self.state.is_kept() {
+                return self.wait_for_state(StateWaiter::Admission(id));
+            }
+        }
+        let unprotected = self.parities() > 0 && !self.ops[id].plan.computes_parity();
         if matches!(self.intent, Intent::Nothing) || unprotected {
             return self.start_writes(id);
         }

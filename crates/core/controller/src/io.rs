@@ -8,6 +8,7 @@ use crate::controller::Controller;
 use crate::mutant::Mutant;
 use crate::own::{self, own_buffer};
 use crate::request::{CopySet, Fragment, Rows};
+use crate::stripe_op::UnitUse;
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
@@ -48,6 +49,10 @@ pub(crate) enum IoOwner {
     StartFlush,
     /// A member flush before the array is stopped.
     StopFlush,
+    /// Rows of a unit that an operation in the background restores or makes agree.
+    OpRewrite { op: u32, unit: u16 },
+    /// A flush of a device that is being rebuilt, which then holds its role up to the boundary for good.
+    BoundaryFlush { boundary: MemberLba },
 }
 
 /// A member I/O under way.
@@ -55,7 +60,8 @@ pub(crate) enum IoOwner {
 pub(crate) struct IoState {
     pub(crate) owner: IoOwner,
     member: MemberIndex,
-    bytes: u64,
+    lba: MemberLba,
+    rows: u32,
 }
 
 /// Who waits for a memory task.
@@ -75,6 +81,8 @@ pub(crate) enum TaskOwner {
     KeepRecord { sequence: u64 },
     /// The label of kept memory.
     KeptLabel,
+    /// Digests by which an operation compares.
+    Digest { op: u32 },
 }
 
 /// One contiguous copy.
@@ -134,8 +142,7 @@ impl Controller {
     /// Asks for a member I/O, whose id is given here.
     pub(crate) fn begin_member_io(&mut self, io: MemberIo, owner: IoOwner) {
         let id = self.ios.take();
-        let bytes = io.blocks.0 * self.block_bytes();
-        self.ios[id] = IoState { owner, member: io.member, bytes };
+        self.ios[id] = IoState { owner, member: io.member, lba: io.lba, rows: io.blocks.0 as u32 };
         self.members.begin_io(io.member, io.lba, io.blocks);
         self.actions.push_back(Action::Member(MemberIo { id: MemberIoId(id), ..io }));
     }
@@ -157,6 +164,19 @@ impl Controller {
         owner: IoOwner,
     ) {
         let device = self.members.holder(place).expect("only a device that holds the place is written");
+        self.device_write(device, place, rows, class, fua, owner);
+    }
+
+    /// Writes `rows` of the unit at `place` on a device that need not hold it yet.
+    pub(crate) fn device_write(
+        &mut self,
+        device: MemberIndex,
+        place: UnitPlace,
+        rows: Rows,
+        class: IoClass,
+        fua: bool,
+        owner: IoOwner,
+    ) {
         let lba = place.start + BlockCount(u64::from(rows.first));
         let fua = fua && !self.is_mutant(Mutant::FuaIgnored);
         self.member_io(device, MemberOp::Write { fua }, lba, rows.count, class, owner);
@@ -169,29 +189,31 @@ impl Controller {
 
     /// Routes the end of a member I/O to who waits for it.
     pub(crate) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
-        let IoState { owner, member, .. } = core::mem::take(&mut self.ios[id]);
+        let IoState { owner, member, lba, rows } = core::mem::take(&mut self.ios[id]);
         assert!(owner != IoOwner::Nobody, "member I/O {id} is not under way");
         self.ios.give(id);
         self.members.end_io(member);
-        if result == Err(MemberError::Gone) {
-            self.fail_member(member);
+        match result {
+            Err(MemberError::Gone) => self.fail_member(member),
+            Err(MemberError::Medium) => self.medium_error(owner, member, lba, rows),
+            Ok(()) => {}
         }
         match owner {
             IoOwner::Nobody => unreachable!("checked above"),
             IoOwner::HostRead { fragment, tried } => self.host_read_done(fragment, tried, result),
             IoOwner::HostWrite { fragment } => {
+                self.rows_written(member, lba, rows, result);
                 let lba = self.fragment_lba(&fragment);
-                self.fail_on_write_error(member, result);
                 self.end_part(fragment.request, result.map_err(|_| HostError::ArrayFailed { lba }));
             }
             IoOwner::HostFlush { request } => {
-                self.fail_on_write_error(member, result);
+                self.fail_on_flush_error(member, result);
                 self.end_part_when_kept(request);
             }
             IoOwner::Fill { fill } => self.fill_done(fill, result),
             IoOwner::OpRead { op, unit } => self.op_read_done(op, unit, result),
             IoOwner::OpWriteData { op, .. } | IoOwner::OpWriteParity { op, .. } => {
-                self.fail_on_write_error(member, result);
+                self.rows_written(member, lba, rows, result);
                 self.op_write_done(op);
             }
             IoOwner::State => self.state_write_done(member, result),
@@ -199,14 +221,23 @@ impl Controller {
             IoOwner::Record { sequence } => self.replica_done(sequence, member, result),
             IoOwner::ReplayRead { .. } => self.replay_read_done(result),
             IoOwner::ReplayWrite { .. } => {
-                self.fail_on_write_error(member, result);
+                self.rows_written(member, lba, rows, result);
                 self.replay_write_done();
             }
             IoOwner::BitmapFlush | IoOwner::LogFlush | IoOwner::StartFlush | IoOwner::StopFlush => {
-                self.fail_on_write_error(member, result);
+                self.fail_on_flush_error(member, result);
                 self.background_flush_done(owner);
             }
+            IoOwner::OpRewrite { op, unit } => {
+                self.rows_written(member, lba, rows, result);
+                self.op_rewrite_done(op, unit, member, result);
+            }
+            IoOwner::BoundaryFlush { boundary } => {
+                self.fail_on_flush_error(member, result);
+                self.boundary_flushed(member, boundary, result);
+            }
         }
+        self.admit_again(member);
     }
 
     fn background_flush_done(&mut self, owner: IoOwner) {
@@ -218,8 +249,8 @@ impl Controller {
         }
     }
 
-    /// A member that could not write (or flush) what it should hold must leave the array.
-    fn fail_on_write_error(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+    /// A member that could not keep what it has taken must leave the array.
+    fn fail_on_flush_error(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
         if result.is_err() {
             self.fail_member(member);
         }
@@ -301,6 +332,7 @@ impl Controller {
             TaskOwner::Record { sequence } => self.record_digested(sequence, digests),
             TaskOwner::KeepRecord { sequence } => self.record_live(sequence),
             TaskOwner::KeptLabel => self.label_written(),
+            TaskOwner::Digest { op } => self.op_digested(op, digests),
         }
         self.tasks[id] = task;
         self.tasks.give(id);
@@ -310,10 +342,11 @@ impl Controller {
     pub fn member_io_segments(&self, id: MemberIoId, out: &mut Vec<Segment>) {
         out.clear();
         let io = &self.ios[id.0];
-        let bytes = io.bytes;
+        let bytes = u64::from(io.rows) * self.block_bytes();
         match io.owner {
             IoOwner::Nobody => panic!("member I/O {} is not under way", id.0),
             IoOwner::HostFlush { .. }
+            | IoOwner::BoundaryFlush { .. }
             | IoOwner::BitmapFlush
             | IoOwner::LogFlush
             | IoOwner::StartFlush
@@ -337,6 +370,10 @@ impl Controller {
             IoOwner::OpRead { op, unit } => {
                 let rows = self.ops[op].units[usize::from(unit)].read;
                 out.push(Segment { buffer: self.staged(op, unit, rows.first), bytes });
+            }
+            IoOwner::OpRewrite { op, unit } => {
+                let UnitUse { write, from, .. } = self.ops[op].units[usize::from(unit)];
+                out.push(Segment { buffer: self.staged(op, from, write.first), bytes });
             }
             IoOwner::OpWriteParity { op, unit } => {
                 out.push(Segment { buffer: self.staged(op, unit, self.ops[op].hull.first), bytes });

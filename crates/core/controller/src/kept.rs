@@ -33,7 +33,7 @@ use raidlab_format::{KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptLabel};
 /// Sequences at or above this were never given out.
 const SEQUENCE_END: u64 = 1 << 63;
 
-/// Why kept memory is not this array's.
+/// Why kept memory can't be this array's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
     /// The directory is longer than the cache.
@@ -75,10 +75,10 @@ pub enum RestoreError {
 }
 
 impl Controller {
-    /// Takes over what kept memory holds, on a new controller (asserted) whose world has put the cache memory back.
-    /// The blocks are dirty from here on and due, and are destaged from the next event on. Until
-    /// [`Controller::restored_pending`] is 0 the host must not be served: older copies of a block's neighbours are
-    /// not found by reads.
+    /// Takes over what kept memory holds, on a new controller (asserted) whose world has put the cache memory back and
+    /// whose log has been applied. The blocks are dirty from here on and due, and are destaged from the next event on, of
+    /// which [`Controller::handle_destage_all`] will do. Until [`Controller::restored_pending`] is 0 the host must not be
+    /// served: where two slots hold parts of a cache block, reads find one of them only.
     ///
     /// # Errors
     /// [`RestoreError`] when an entry can't be one of this array's; nothing has been taken over then.
@@ -100,7 +100,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Restored cache slots that are not on the members yet.
+    /// Restored cache slots that are not on the members yet, nor given up because a device is lost.
     pub const fn restored_pending(&self) -> u32 {
         self.cache.restored_count()
     }
@@ -117,9 +117,10 @@ impl Controller {
 
     /// Begins a new life of kept memory: an empty directory, and a label that says so.
     pub(crate) fn begin_kept_life(&mut self) {
+        let mirrored = self.mirrors_kept();
         for slot in 0..self.cache.slot_count() {
             let entry = KeptEntry { sequence: 0, block: 0, dirty: 0 }.encode(slot);
-            self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored: self.config.cache.mirror }));
+            self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored }));
         }
         self.write_kept_label();
     }
@@ -138,12 +139,15 @@ impl Controller {
 
     /// Adds a copy into the kept log to a task; into the second controller's, too, where it is mirrored.
     pub(crate) fn add_kept_move(&mut self, task: u32, copy: Move) {
+        let mirrored = self.mirrors_kept();
         let task = &mut self.tasks[task];
-        if self.config.cache.mirror && self.peer == PeerState::Present {
-            task.mirrored.push(copy);
-        } else {
-            task.moves.push(copy);
-        }
+        let copies = if mirrored { &mut task.mirrored } else { &mut task.moves };
+        copies.push(copy);
+    }
+
+    /// True when the second controller takes what is kept.
+    fn mirrors_kept(&self) -> bool {
+        self.config.cache.mirror && self.peer == PeerState::Present
     }
 
     /// Stores what the slot holds now.
@@ -173,7 +177,7 @@ impl Controller {
     /// stays the newest.
     fn waits_for_lost_device(&self, slot: u32) -> bool {
         let (stripe, strip, _) = self.layout.locate(self.first_lba(slot));
-        !self.can_store(stripe, strip)
+        !self.survives(stripe, strip)
     }
 
     /// Makes room in the cache by giving up preserved data. Returns false if there is none.

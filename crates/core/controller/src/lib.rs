@@ -14,9 +14,11 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod bad_blocks;
 mod bitmap;
 mod cache;
 mod cached_write;
+mod compare;
 mod config;
 mod controller;
 mod destage;
@@ -27,19 +29,24 @@ mod intent;
 mod io;
 mod kept;
 mod log;
+mod lost_rows;
 mod members;
 mod mutant;
 mod own;
-mod pending;
 mod plan;
 mod protection;
 mod request;
+mod restore;
+mod spares;
 mod start;
 mod state;
 mod steps;
 mod stop;
 mod stripe_op;
+mod sweep;
 mod table;
+mod unsynced;
+mod visit;
 
 pub use api::*;
 pub use config::{
@@ -53,3 +60,4 @@ pub use mutant::Mutant;
 pub use protection::{BatteryState, PeerState};
 pub use raidlab_format::MetadataPolicy;
 pub use start::{StartError, create_metadata};
+pub use sweep::{SweepProgress, SweepRefused};

@@ -263,7 +263,7 @@ impl Controller {
             let Some(&id) = log.waiting.front() else { return };
             if self.state_is_frozen() && self.log_is_stuck() {
                 self.log().waiting.pop_front();
-                self.finish_op(id, false);
+                self.give_window_up(id);
                 continue;
             }
             let wanted_place = self.wanted_log_place();

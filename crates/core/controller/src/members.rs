@@ -38,6 +38,10 @@ pub enum DeviceState {
 #[derive(Clone, Copy, Debug)]
 struct Device {
     state: DeviceState,
+    /// While it is rebuilt: below this it holds its role even after a power loss.
+    kept_boundary: MemberLba,
+    /// Answers again, and becomes a spare when what was under way on it has ended.
+    answers_again: bool,
     in_flight: u32,
     /// Where its latest I/O ended.
     position: MemberLba,
@@ -65,11 +69,20 @@ pub(crate) enum Loss {
     BeyondRedundancy,
 }
 
+impl Device {
+    const fn new(state: DeviceState) -> Self {
+        let kept_boundary = match state {
+            DeviceState::Rebuilding { boundary, .. } => boundary,
+            _ => MemberLba::ZERO,
+        };
+        Self { state, kept_boundary, answers_again: false, in_flight: 0, position: MemberLba::ZERO }
+    }
+}
+
 impl Members {
     pub(crate) fn new(states: impl Iterator<Item = DeviceState>, roles: u16) -> Self {
-        let idle = |state| Device { state, in_flight: 0, position: MemberLba::ZERO };
         let mut members = Self {
-            devices: states.map(idle).collect(),
+            devices: states.map(Device::new).collect(),
             players: vec![None; usize::from(roles)],
             incomplete_count: 0,
             lost_count: 0,
@@ -110,8 +123,62 @@ impl Members {
 
     /// Gives a device another state.
     pub(crate) fn set_state(&mut self, device: MemberIndex, state: DeviceState) {
-        self.devices[device.index()].state = state;
+        let Device { in_flight, position, answers_again, .. } = self.devices[device.index()];
+        self.devices[device.index()] = Device { answers_again, in_flight, position, ..Device::new(state) };
         self.count();
+    }
+
+    /// The role that a device plays, in whole or in part.
+    pub(crate) fn role(&self, device: MemberIndex) -> Option<MemberIndex> {
+        match self.state(device) {
+            DeviceState::InSync { role } | DeviceState::Rebuilding { role, .. } => Some(role),
+            DeviceState::Spare | DeviceState::Missing | DeviceState::Lost { .. } => None,
+        }
+    }
+
+    /// The first device for which `wanted` holds.
+    pub(crate) fn first(&self, wanted: impl Fn(DeviceState) -> bool) -> Option<MemberIndex> {
+        self.states().position(wanted).map(|index| MemberIndex(index as u16))
+    }
+
+    /// Moves the boundary of a device that is being rebuilt.
+    pub(crate) fn advance_boundary(&mut self, device: MemberIndex, to: MemberLba) {
+        match &mut self.devices[device.index()].state {
+            DeviceState::Rebuilding { boundary, .. } => *boundary = to,
+            state => unreachable!("a device that is {state:?} has no boundary"),
+        }
+    }
+
+    /// Notes that what a device that is being rebuilt holds below `to` survives a power loss.
+    pub(crate) fn keep_boundary(&mut self, device: MemberIndex, to: MemberLba) {
+        self.devices[device.index()].kept_boundary = to;
+    }
+
+    /// State of a device as it may be written down.
+    fn kept_state(device: &Device) -> DeviceState {
+        match device.state {
+            DeviceState::Rebuilding { role, .. } => {
+                DeviceState::Rebuilding { role, boundary: device.kept_boundary }
+            }
+            state => state,
+        }
+    }
+
+    /// State of each device as it may be written down: what is being rebuilt holds its role up to where it would survive a
+    /// power loss.
+    pub(crate) fn kept_states(&self) -> impl Iterator<Item = DeviceState> + '_ {
+        self.devices.iter().map(Self::kept_state)
+    }
+
+    /// Notes that a device answers again.
+    pub(crate) fn note_answer(&mut self, device: MemberIndex) {
+        self.devices[device.index()].answers_again = true;
+    }
+
+    /// True, once, when a device answers again and nothing from before is under way on it.
+    pub(crate) fn take_answer(&mut self, device: MemberIndex) -> bool {
+        let device = &mut self.devices[device.index()];
+        device.in_flight == 0 && core::mem::take(&mut device.answers_again)
     }
 
     /// The device that holds what the layout puts at `place`, if one does.

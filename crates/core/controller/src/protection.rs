@@ -17,7 +17,6 @@ use crate::api::HostOp;
 use crate::config::{CacheMemory, MemberCache, WritePolicy};
 use crate::controller::Controller;
 use crate::request::Request;
-use crate::table::NIL;
 use raidlab_units::{BlockCount, Nanos};
 
 /// The state of the battery that keeps the cache memory. Only a good one keeps it; the others differ in what the
@@ -148,16 +147,13 @@ impl Controller {
         }
     }
 
-    /// Whether the destage of a slot must survive power loss by itself: because someone waits for that, was promised it,
-    /// or is about to be promised it by a flush.
+    /// Whether the destage of a slot must survive power loss by itself: because that was promised, or is about to be
+    /// promised by a flush.
     pub(crate) fn must_survive(&self, slot: u32) -> bool {
         let kept_flush = !self.flushes.is_empty() && self.cache_survives_power_loss();
         let slot = &self.cache[slot];
         self.config.member_cache == MemberCache::On
-            && (slot.first_waiter != NIL
-                || slot.promised
-                || slot.sequence < self.destage.promised_before
-                || kept_flush)
+            && (slot.promised || slot.sequence < self.destage.promised_before || kept_flush)
     }
 
     /// Whether the first flush in line must wait. Where the cache survives power loss, dirty blocks need not be destaged,

@@ -10,7 +10,8 @@
 //! any phase starts over.
 //!
 //! Kept memory lives one life from start to start: state and memory name it, and a copy that was left behind somewhere can
-//! not be taken for the present one. The old life ends when all that it held is on the members.
+//! not be taken for the present one. The old life ends when all that it held is on the members; it goes on when a device
+//! was lost meanwhile.
 //!
 //! A record that can't be read from any of its copies leaves its stripe unsynced.
 
@@ -32,7 +33,7 @@ use raidlab_format::{
     LogPlace, LogSource, MetadataPolicy, Replay,
 };
 use raidlab_raid::UnitPlace;
-use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
 use std::collections::VecDeque;
 
 /// Why an array can't be started from what its devices hold.
@@ -204,7 +205,9 @@ impl Controller {
         controller.check_kept(&mut assembly.kept_entries)?;
         check_geometry(&assembly.state.geometry, &config.geometry(assembly.state.geometry.array_uuid))?;
         let absent = controller.take_devices(&assembly)?;
-        controller.bad_blocks.restore(&assembly.state.bad_ranges);
+        for range in &assembly.state.bad_ranges {
+            controller.bad.add(range.device, range.first, u64::from(range.count));
+        }
         let mut state = assembly.state;
         // Records of a log that was not looked at may have any number up to this jump.
         let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
@@ -224,7 +227,7 @@ impl Controller {
         state.log_place = LogPlace::Members;
         controller.state = crate::state::StateKeeper::new(Some(state));
         if !assembly.write_hole_accepted {
-            controller.mark_unsynced(&assembly.unsynced);
+            controller.mark_regions_unsynced(&assembly.unsynced);
         }
         controller.start = Start {
             phase: Phase::Replaying,
@@ -232,6 +235,7 @@ impl Controller {
             entries: assembly.kept_entries,
             ..Start::default()
         };
+        controller.sweeps.held = true;
         for device in absent {
             controller.notify(Notice::MemberFailed { member: device });
         }
@@ -300,6 +304,7 @@ impl Controller {
                     let entries = core::mem::take(&mut self.start.entries);
                     self.restore_kept(entries.into_iter()).expect("checked when the start began");
                     self.start.phase = Phase::Destaging;
+                    self.pump_destage();
                 }
                 Phase::Destaging if self.cache.dirty_count() > 0 => return,
                 Phase::Destaging if !self.keeps_directory() => self.begin_serving(),
@@ -312,6 +317,11 @@ impl Controller {
                 Phase::EndingLife if !self.state.is_kept() && !self.state_is_frozen() => {
                     self.pump_state();
                     return;
+                }
+                Phase::EndingLife if !self.state.is_kept() => {
+                    // A device is lost: kept memory names what it should hold, and the devices can't name a new life.
+                    self.state.record.as_mut().expect("as above").kept_epoch -= 1;
+                    self.begin_serving();
                 }
                 Phase::EndingLife => {
                     self.start.phase = Phase::Labelling;
@@ -333,7 +343,7 @@ impl Controller {
         self.start.phase = Phase::Serving;
         self.notify(Notice::Serving);
         self.check_log_place();
-        self.begin_background_work();
+        (self.sweeps.held, self.sweeps.attention) = (false, true);
         while let Some(request) = self.start.waiting.pop_front() {
             self.begin_request(request);
         }
@@ -424,7 +434,10 @@ impl Controller {
 
     fn give_up_record(&mut self) {
         let stripe = self.current().record.stripe;
-        self.mark_stripe_unsynced(stripe);
+        let granules = self.granules_of(stripe..StripeIndex(stripe.0 + 1));
+        self.mark_unsynced(granules);
+        let record = self.state.record.as_mut().expect("an array that starts keeps a state");
+        record.needs_resync = true;
         self.end_replay();
     }
 

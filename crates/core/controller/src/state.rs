@@ -20,7 +20,7 @@ use crate::controller::Controller;
 use crate::io::IoOwner;
 use crate::members::DeviceState;
 use crate::own;
-use raidlab_format::{ArrayState, DeviceRecord, STATE_BYTES};
+use raidlab_format::{ArrayState, BadRange, DeviceRecord, STATE_BYTES};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 use std::collections::VecDeque;
 
@@ -142,11 +142,15 @@ impl Controller {
         record.generation = generation;
         record.epoch += u64::from(membership_changed);
         record.log_tail = log_tail.unwrap_or(record.log_tail);
-        for (line, state) in record.devices.iter_mut().zip(self.members.states()) {
+        for (line, state) in record.devices.iter_mut().zip(self.members.kept_states()) {
             describe(line, state);
         }
         record.bad_ranges.clear();
-        record.bad_ranges.extend(self.bad_blocks.ranges());
+        record.bad_ranges.extend(self.bad.iter().map(|(device, first, blocks)| BadRange {
+            device,
+            first,
+            count: blocks.0 as u32,
+        }));
         record.encode(&mut self.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
         let slot = self.area.state_slot(generation).offset_bytes / self.block_bytes();
         self.state.writing = Some(generation);
@@ -194,7 +198,7 @@ impl Controller {
             match waiter {
                 StateWaiter::Op(op) => self.finish_written(op, kept),
                 StateWaiter::Admission(op) if kept => self.admit(op),
-                StateWaiter::Admission(op) => self.finish_op(op, false),
+                StateWaiter::Admission(op) => self.give_window_up(op),
                 StateWaiter::Part(request) => {
                     let lba = self.requests[request as usize].lba;
                     let refused = Err(HostError::ArrayFailed { lba });

@@ -30,12 +30,15 @@ impl Controller {
     /// Stops the array cleanly. The host must have no request in flight and make none until [`Notice::Stopped`].
     pub(crate) fn begin_stop(&mut self) {
         self.stop = Stop::Draining;
+        self.sweeps.held = true;
         self.destage_all();
     }
 
-    /// True while the array is being stopped, or is.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stop != Stop::NotAsked
+    /// Puts a stopped array in use again.
+    pub(crate) fn end_stop(&mut self) {
+        if core::mem::take(&mut self.stop) != Stop::NotAsked {
+            (self.sweeps.held, self.sweeps.attention) = (false, true);
+        }
     }
 
     /// Moves a stop on.
@@ -44,11 +47,7 @@ impl Controller {
             let stop = self.stop;
             match stop {
                 Stop::NotAsked | Stop::Stopped => return,
-                Stop::Draining
-                    if !self.start.is_idle() || self.cache.dirty_count() > 0 || !self.granules.is_empty() =>
-                {
-                    return;
-                }
+                Stop::Draining if !self.is_drained() => return,
                 Stop::Draining => self.flush_to_stop(),
                 Stop::Flushing(pending) if pending > 0 => return,
                 Stop::Flushing(_) => {
@@ -78,6 +77,14 @@ impl Controller {
                 }
             }
         }
+    }
+
+    /// True when nothing is under way that would write to the members.
+    fn is_drained(&self) -> bool {
+        self.start.is_idle()
+            && self.cache.dirty_count() == 0
+            && self.granules.is_empty()
+            && self.sweeps_rest()
     }
 
     fn flush_to_stop(&mut self) {

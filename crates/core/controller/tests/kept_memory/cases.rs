@@ -3,11 +3,11 @@
 use crate::world::{BLOCK, Cut, Random, World, entries, held};
 use crate::{STRIP_BLOCKS, array};
 use raidlab_controller::{
-    ArrayConfig, BatteryState, CacheConfig, CacheMemory, Controller, HostOp, IoPolicy, MemberCache, MemberOp,
-    PeerState, ReadPolicy, RestoreError, WritePolicy,
+    Action, ArrayConfig, BatteryState, CacheConfig, CacheMemory, Controller, HostOp, IoPolicy, MemberCache,
+    MemberOp, Notice, PeerState, ReadPolicy, RestoreError, WritePolicy,
 };
 use raidlab_format::KeptEntry;
-use raidlab_units::{ByteCount, Nanos};
+use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos};
 
 const WRITE: HostOp = HostOp::Write { fua: false };
 const FUA: HostOp = HostOp::Write { fua: true };
@@ -59,6 +59,21 @@ fn what_a_lost_member_should_hold_is_there_again_when_the_array_starts_with_it()
     world.cut(Cut::Power);
     assert_eq!(held(&world.members[1][..BLOCK], STRIP_BLOCKS), Some(2), "and is stored after the next start");
     assert_eq!(named(&world), [0; 0]);
+}
+
+#[test]
+fn a_start_without_the_lost_member_leaves_what_it_should_hold_named() {
+    let mut controller = Controller::new(&striped(4)).expect("possible");
+    controller.handle_member_loss(Nanos::ZERO, MemberIndex(1));
+    let entry = KeptEntry { sequence: 1, block: 1, dirty: 1 };
+    controller.restore_kept([(2, entry)].into_iter()).expect("it is this array's");
+    controller.handle_destage_all(Nanos::ZERO);
+    let actions: Vec<Action> = core::iter::from_fn(|| controller.poll_action()).collect();
+    assert!(actions.iter().all(|action| matches!(action, Action::Notice(_))), "{actions:?}");
+    let lost = Action::Notice(Notice::WriteLost { lba: Lba(STRIP_BLOCKS), blocks: BlockCount(1) });
+    assert!(actions.contains(&lost), "{actions:?}");
+    assert_eq!(controller.restored_pending(), 0, "the rest of the volume can be served");
+    assert!(controller.is_idle());
 }
 
 #[test]
@@ -176,21 +191,6 @@ fn kept_memory_that_is_not_this_arrays_is_refused() {
         assert_eq!(controller.restore_kept([(3, entry(1, 7, 0xff))].into_iter()), Ok(()));
         assert_eq!(controller.restored_pending(), 1);
     }
-}
-
-#[test]
-#[should_panic(expected = "the host is served when what was kept is on the members")]
-fn the_host_is_not_served_before_what_was_kept_is_stored() {
-    let mut controller = Controller::new(&striped(4)).expect("possible");
-    let entry = KeptEntry { sequence: 1, block: 0, dirty: 1 };
-    controller.restore_kept([(0, entry)].into_iter()).expect("it is this array's");
-    let request = raidlab_controller::HostRequest {
-        tag: raidlab_controller::HostTag(0),
-        op: HostOp::Flush,
-        lba: raidlab_units::Lba(0),
-        blocks: raidlab_units::BlockCount(0),
-    };
-    controller.handle_host_request(Nanos::ZERO, request);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! Not verified: redundancy after a cut, which is the intent log's to close, and timing.
 
 mod cases;
+mod cuts;
 mod history;
 mod world;
 
@@ -119,5 +120,5 @@ fn a_failover_at_any_action_loses_nothing_promised() {
 #[test]
 #[ignore = "takes minutes: cargo test -p raidlab-controller --release --test kept_memory -- --ignored"]
 fn long_soak() {
-    soak(10_000..200_000, |random, config| config.cache.mirror = random.once_in(2));
+    soak(10_000..100_000, |random, config| config.cache.mirror = random.once_in(2));
 }

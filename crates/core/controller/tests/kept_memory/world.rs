@@ -1,9 +1,5 @@
-//! A small world with real bytes whose power, or whose controller, can go between any two actions.
-//!
-//! At a cut each action under way has been carried out whole, in part by blocks, or not at all. Then a new controller
-//! starts from the cache memory and its directory (the own ones after a power loss, the second controller's after a
-//! failover), may be cut off again while it does, and in the end every block on every member is asked for what the
-//! oracle allows.
+//! A small world with real bytes, whose actions under way end in any order, and whose power or whose controller can go
+//! between any two actions (`cuts.rs` has what happens then).
 
 use crate::history::{History, Safe, Write};
 use raidlab_controller::{
@@ -12,12 +8,11 @@ use raidlab_controller::{
     Segment, TimerId, WritePolicy,
 };
 use raidlab_format::KeptEntry;
-use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
 
 pub(crate) const BLOCK: usize = 512;
 
-/// Pseudo-random numbers (SplitMix64).
+/// Pseudo-random numbers (the generator `SplitMix64`).
 pub(crate) struct Random(pub u64);
 
 impl Random {
@@ -42,7 +37,7 @@ impl Random {
     }
 }
 
-enum Doing {
+pub(crate) enum Doing {
     Member(MemberIo, Vec<Segment>),
     Memory(MemoryTaskId, MemorySteps),
 }
@@ -55,7 +50,7 @@ pub(crate) enum Cut {
     Failover,
 }
 
-struct Host {
+pub(crate) struct Host {
     op: HostOp,
     lba: u64,
     blocks: u64,
@@ -64,11 +59,11 @@ struct Host {
 }
 
 /// Bytes of a controller's memories.
-struct Memories {
-    cache: Vec<u8>,
-    peer_cache: Vec<u8>,
-    staging: Vec<u8>,
-    hosts: Vec<Vec<u8>>,
+pub(crate) struct Memories {
+    pub(crate) cache: Vec<u8>,
+    pub(crate) peer_cache: Vec<u8>,
+    pub(crate) staging: Vec<u8>,
+    pub(crate) hosts: Vec<Vec<u8>>,
 }
 
 impl Memories {
@@ -92,22 +87,22 @@ pub(crate) struct World {
     pub(crate) config: ArrayConfig,
     pub(crate) controller: Controller,
     pub(crate) random: Random,
-    memories: Memories,
+    pub(crate) memories: Memories,
     pub(crate) directory: Vec<[u8; 32]>,
     pub(crate) peer_directory: Vec<[u8; 32]>,
     /// What members hold, and what of it would survive a power loss.
     pub(crate) members: Vec<Vec<u8>>,
-    durable: Vec<Vec<u8>>,
-    doing: Vec<Doing>,
-    hosts: Vec<Option<Host>>,
-    timer: Option<(TimerId, Nanos)>,
+    pub(crate) durable: Vec<Vec<u8>>,
+    pub(crate) doing: Vec<Doing>,
+    pub(crate) hosts: Vec<Option<Host>>,
+    pub(crate) timer: Option<(TimerId, Nanos)>,
     pub(crate) history: History,
-    battery: BatteryState,
-    peer: PeerState,
-    now: Nanos,
-    stamp: u64,
+    pub(crate) battery: BatteryState,
+    pub(crate) peer: PeerState,
+    pub(crate) now: Nanos,
+    pub(crate) stamp: u64,
     writes: u64,
-    lossy: bool,
+    pub(crate) lossy: bool,
     /// Notices of lost writes.
     pub(crate) lost: Vec<Lba>,
     /// One cut in so many actions; 0 for none.
@@ -157,11 +152,11 @@ impl World {
         self.hosts.iter().flatten().count()
     }
 
-    fn kept(&self) -> bool {
+    pub(crate) fn kept(&self) -> bool {
         self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good
     }
 
-    fn volatile_members(&self) -> bool {
+    pub(crate) fn volatile_members(&self) -> bool {
         self.config.member_cache == MemberCache::On
     }
 
@@ -249,7 +244,7 @@ impl World {
 
     // Actions.
 
-    fn pump(&mut self) -> Option<Cut> {
+    pub(crate) fn pump(&mut self) -> Option<Cut> {
         while let Some(action) = self.controller.poll_action() {
             match action {
                 Action::Member(io) => {
@@ -369,7 +364,7 @@ impl World {
         }
     }
 
-    fn note_mirrored(&mut self) {
+    pub(crate) fn note_mirrored(&mut self) {
         self.history.acked().filter(|it| it.failover == Safe::No).for_each(|it| it.failover = Safe::InMemory);
     }
 
@@ -457,7 +452,7 @@ impl World {
     }
 
     /// Carries out those blocks of a member I/O that `chosen` picks.
-    fn carry_out(
+    pub(crate) fn carry_out(
         &mut self,
         io: &MemberIo,
         segments: &[Segment],
@@ -465,7 +460,7 @@ impl World {
     ) {
         let member = usize::from(io.member.0);
         if io.op == MemberOp::Flush {
-            self.durable[member] = self.members[member].clone();
+            self.durable[member].clone_from(&self.members[member]);
             return;
         }
         let mut at = io.lba.0 as usize * BLOCK;
@@ -490,7 +485,7 @@ impl World {
     }
 
     /// Computes those blocks of each destination that `chosen` picks.
-    fn execute(&mut self, task: &MemorySteps, mut chosen: impl FnMut(&mut Random) -> bool) {
+    pub(crate) fn execute(&mut self, task: &MemorySteps, mut chosen: impl FnMut(&mut Random) -> bool) {
         for step in &task.steps {
             let sources = &task.sources[step.first_source as usize..][..step.source_count as usize];
             for row in 0..usize::from(step.destination_count) {
@@ -508,142 +503,6 @@ impl World {
                 }
             }
         }
-    }
-
-    // Cuts.
-
-    /// Ends the controller's life, starts another one from what is left, and checks all blocks.
-    pub(crate) fn cut(&mut self, cut: Cut) {
-        let mut next = Some(cut);
-        let mut first = true;
-        while let Some(cut) = next {
-            self.cuts += 1;
-            self.end_of_life(cut, first);
-            first = false;
-            next = self.start();
-        }
-        self.check_members();
-    }
-
-    fn end_of_life(&mut self, cut: Cut, first: bool) {
-        let mirrored = self.controller.is_mirroring();
-        if mirrored {
-            self.note_mirrored();
-        }
-        let doing = core::mem::take(&mut self.doing);
-        for doing in &doing {
-            let share = self.random.pick(&[0, 50, 100]);
-            match doing {
-                Doing::Member(io, segments) if io.op != MemberOp::Flush => {
-                    self.carry_out(io, segments, |random| random.below(100) < share);
-                }
-                Doing::Memory(_, steps) => self.execute(steps, |random| random.below(100) < share),
-                Doing::Member(..) => {}
-            }
-        }
-        for write in self.history.blocks.iter_mut().flatten() {
-            let safe = if cut == Cut::Power { write.power } else { write.failover };
-            write.counts = write.acked.is_some() && safe != Safe::No && (first || write.counts);
-            if write.failover == Safe::No && cut == Cut::Failover {
-                write.power = Safe::No;
-            }
-        }
-        match cut {
-            Cut::Power => {
-                self.lose_member_caches();
-                if !self.kept() {
-                    self.forget_memory();
-                }
-            }
-            Cut::Failover if mirrored => {
-                self.memories.cache.clone_from(&self.memories.peer_cache);
-                self.directory.clone_from(&self.peer_directory);
-            }
-            Cut::Failover => self.forget_memory(),
-        }
-        self.memories.staging.fill_with(|| self.random.next() as u8);
-    }
-
-    /// The members' caches keep some of what was not flushed, and lose the rest.
-    fn lose_member_caches(&mut self) {
-        for (member, durable) in self.members.iter_mut().zip(&mut self.durable) {
-            for (block, kept) in member.chunks_exact_mut(BLOCK).zip(durable.chunks_exact_mut(BLOCK)) {
-                if block != kept && self.random.once_in(2) {
-                    kept.copy_from_slice(block);
-                }
-                block.copy_from_slice(kept);
-            }
-        }
-    }
-
-    fn forget_memory(&mut self) {
-        self.memories.cache.fill_with(|| self.random.next() as u8);
-        self.directory.fill([0; 32]);
-    }
-
-    /// Starts a controller from kept memory and sees what it holds to the members.
-    fn start(&mut self) -> Option<Cut> {
-        self.controller = Controller::new(&self.config).expect("it was possible before");
-        self.hosts.clear();
-        self.memories.hosts.clear();
-        self.timer = None;
-        self.battery = BatteryState::Good;
-        self.peer = PeerState::Gone;
-        self.lossy = false;
-        self.controller.handle_peer(self.now, PeerState::Gone);
-        let entries = entries(&self.directory);
-        self.controller.restore_kept(entries.into_iter()).unwrap_or_else(|error| panic!("{error}"));
-        let mut cut = self.pump();
-        if cut.is_none() {
-            cut = self.destage_all();
-        }
-        while cut.is_none() && self.controller.restored_pending() > 0 {
-            match self.step() {
-                Ok(progress) => assert!(progress, "what was kept is never destaged"),
-                Err(at) => cut = Some(at),
-            }
-        }
-        // Only power can fail while there is no second controller.
-        cut.map(|_| Cut::Power)
-    }
-
-    /// Asks every copy of every block for what the oracle allows, and takes it as settled.
-    fn check_members(&mut self) {
-        let layout = self.config.layout().expect("it was possible before");
-        self.stamp += 1;
-        for lba in 0..self.history.blocks.len() as u64 {
-            let (stripe, strip, row) = layout.locate(Lba(lba));
-            let mut numbers = Vec::new();
-            for copy in 0..layout.shape().copies {
-                let place = layout.place(stripe, StripUnit::Data { strip, copy });
-                let start = (place.start.0 + row.0) as usize * BLOCK;
-                let block = &self.members[place.member.index()][start..start + BLOCK];
-                let number = held(block, lba).unwrap_or_else(|| panic!("block {lba} holds garbage"));
-                let writes = &self.history.blocks[lba as usize];
-                let allowed = self.history.allows(lba, number, |write| write.counts);
-                assert!(allowed, "block {lba} holds write {number} of {writes:#?}");
-                numbers.push(number);
-            }
-            numbers.dedup();
-            self.history.settle(lba, &numbers, self.stamp);
-        }
-        // What members hold is checked, so it may as well be where it survives.
-        self.durable.clone_from(&self.members);
-    }
-
-    /// Lets everything end, and checks that all that was acknowledged is on the members.
-    pub(crate) fn finish_all(&mut self) -> Result<(), Cut> {
-        while self.waiting() > 0 {
-            assert!(self.step()?, "a request is never answered");
-        }
-        self.destage_all().map_or(Ok(()), Err)?;
-        while !self.controller.is_idle() {
-            assert!(self.step()?, "it never rests");
-        }
-        assert!(entries(&self.directory).is_empty(), "an entry of what is on the members");
-        self.history.blocks.iter_mut().flatten().for_each(|write| write.counts = write.acked.is_some());
-        self.check_members();
-        Ok(())
     }
 }
 
