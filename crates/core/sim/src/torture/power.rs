@@ -244,10 +244,6 @@ impl TortureWorld {
 
     /// Whether this array can be started again after a power cut, as far as its settings promise.
     pub(super) fn can_restart(&self) -> bool {
-        let shape = self.layout.shape();
-        let has_hole = shape.copies > 1
-            || (shape.parities > 0 && self.config.resilience.metadata != MetadataPolicy::Log);
         self.config.resilience.metadata != MetadataPolicy::None
-            && !has_hole
     }
 }
