@@ -7,7 +7,7 @@ use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::Failure;
 use super::world::TortureWorld;
-use raidlab_controller::{Action, MemberError, MemberIo, MemberOp, MemoryKind, MemoryTask, TimerId};
+use raidlab_controller::{Action, Area, MemberError, MemberIo, MemberOp, MemoryKind, MemoryTask, TimerId};
 use raidlab_units::Nanos;
 
 impl TortureWorld {
@@ -119,11 +119,16 @@ impl TortureWorld {
                 self.memories.scatter(bytes, &flight.segments);
             }
             MemberOp::Write { .. } if is_doomed => {
-                // It stops somewhere on the way.
-                device.presence = Presence::Unfit;
+                // It stops somewhere on the way, and what it did not come to can't be read.
+                let is_data = io.area == Area::Data;
+                device.presence = if is_data { Presence::Here } else { Presence::Unfit };
                 let done = self.random.below(io.blocks.0);
+                let area = device.area_mut(io.area);
+                if is_data {
+                    (done..io.blocks.0).for_each(|block| area.spoil(io.lba.0 + block));
+                }
                 if done > 0 {
-                    let bytes = device.area_mut(io.area).write(io.lba.0, done, false);
+                    let bytes = area.write(io.lba.0, done, false);
                     self.memories.gather(self.controller.own_memory(), bytes, &cut(&flight.segments, bytes.len() as u64));
                 }
                 return Err(MemberError::Medium);

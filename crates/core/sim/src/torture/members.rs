@@ -26,7 +26,7 @@ pub(super) enum Presence {
     Here,
     /// Its next write will fail.
     Doomed,
-    /// It has failed a write, so it does not hold what it should, though it answers.
+    /// It has failed a write of metadata, so it must leave the array, though it answers.
     Unfit,
     /// It is gone.
     Gone,
