@@ -7,7 +7,7 @@
 //!  entries, oldest first:   b7: v0   b2: v0   b7: v1  │ b7 holds v2        after a cut b7 holds v0, v1 or v2
 //!                           ◄── first                 └─ next
 //! ```
-//! A flush forgets the entries that were there when it was asked for, a write with forced unit access those of its blocks.
+//! A block that could not be read before a volatile write is unreadable again when that is dropped. A flush forgets the entries that were there when it was asked for, a write with forced unit access those of its blocks.
 //! A device also destages on its own: when the entries have filled their room, the oldest become durable.
 
 use super::power::Torn;
@@ -97,16 +97,17 @@ impl AreaBytes {
 
     /// Sets up blocks to be written, of which the caller fills the bytes that are returned.
     pub(super) fn write(&mut self, first: u64, blocks: u64, fua: bool) -> &mut [u8] {
-        if !self.unreadable.is_empty() {
-            self.unreadable.retain(|block| !(first..first + blocks).contains(block));
-        }
         let range = self.range(first, blocks);
         if let Some(cache) = &mut self.cache {
             for block in first..first + blocks {
                 let start = block as usize * self.block_bytes;
                 let old = &self.bytes[start..start + self.block_bytes];
-                if fua { cache.settle(block) } else { cache.push(block, old) }
+                let was_unreadable = self.unreadable.contains(&block);
+                if fua { cache.settle(block) } else { cache.push(block, old, was_unreadable) }
             }
+        }
+        if !self.unreadable.is_empty() {
+            self.unreadable.retain(|block| !(first..first + blocks).contains(block));
         }
         &mut self.bytes[range]
     }
@@ -144,6 +145,11 @@ impl AreaBytes {
             if is_live && !torn.holds(entry - first, random) {
                 let start = block as usize * self.block_bytes;
                 self.bytes[start..start + self.block_bytes].copy_from_slice(cache.old_of(entry));
+                if cache.was_unreadable(entry) {
+                    self.unreadable.insert(block);
+                } else {
+                    self.unreadable.remove(&block);
+                }
             } else {
                 // What is kept of a block hides all that is older.
                 cache.settled[block as usize] = cache.next;
@@ -165,6 +171,8 @@ struct VolatileWrites {
     first: u64,
     next: u64,
     blocks: Vec<u64>,
+    /// Whether the block could not be read before.
+    unreadable: Vec<bool>,
     old: Vec<u8>,
     block_bytes: usize,
     /// For each block the end of the entries that a write with forced unit access has settled.
@@ -179,6 +187,7 @@ impl VolatileWrites {
             first: 0,
             next: 0,
             blocks: Vec::new(),
+            unreadable: Vec::new(),
             old: Vec::new(),
             block_bytes,
             settled: vec![0; blocks],
@@ -186,14 +195,16 @@ impl VolatileWrites {
         }
     }
 
-    fn push(&mut self, block: u64, old: &[u8]) {
+    fn push(&mut self, block: u64, old: &[u8], was_unreadable: bool) {
         let place = (self.next % CACHE_BLOCKS as u64) as usize;
         if place >= self.blocks.len() {
             self.blocks.resize(place + 1, 0);
+            self.unreadable.resize(place + 1, false);
             self.old.resize((place + 1) * self.block_bytes, 0);
         }
         self.first = self.first.max((self.next + 1).saturating_sub(CACHE_BLOCKS as u64));
         self.blocks[place] = block;
+        self.unreadable[place] = was_unreadable;
         self.old[place * self.block_bytes..][..self.block_bytes].copy_from_slice(old);
         self.next += 1;
         self.newest[block as usize] = self.next;
@@ -201,6 +212,10 @@ impl VolatileWrites {
 
     fn block_of(&self, entry: u64) -> u64 {
         self.blocks[(entry % CACHE_BLOCKS as u64) as usize]
+    }
+
+    fn was_unreadable(&self, entry: u64) -> bool {
+        self.unreadable[(entry % CACHE_BLOCKS as u64) as usize]
     }
 
     fn old_of(&self, entry: u64) -> &[u8] {
@@ -215,7 +230,8 @@ impl VolatileWrites {
     fn older(&self, block: u64) -> impl Iterator<Item = &[u8]> {
         let from = self.first.max(self.settled[block as usize]);
         let to = self.newest[block as usize].max(from);
-        (from..to).filter(move |entry| self.block_of(*entry) == block).map(|entry| self.old_of(entry))
+        let is_of_block = move |entry: &u64| self.block_of(*entry) == block && !self.was_unreadable(*entry);
+        (from..to).filter(is_of_block).map(|entry| self.old_of(entry))
     }
 }
 

@@ -124,6 +124,10 @@ impl TortureWorld {
             let place = self.layout.place(stripe, StripUnit::Data { strip, copy });
             let Some((member, device)) = stripes.fit_holder(place) else { continue };
             let at = place.start.0 + block.0;
+            if device.data.is_spoiled(at, 1) {
+                // A write to it failed; redundancy has it.
+                continue;
+            }
             let check_bytes = |bytes: &[u8]| {
                 let held = write_of(bytes, lba)?;
                 check(lba, held).map_err(|stale| stale.fault(held))
