@@ -36,15 +36,34 @@ impl Noise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RowKind {
     Ones,
-    Any,
     Zeros,
+    /// One coefficient for all, neither zero nor one: an update of Q.
+    Alike,
+    /// 1, 2, 4, ...: Q.
+    Powers,
+    /// Powers of two that don't begin with one: Q of strips further on.
+    LaterPowers,
+    /// Powers of two with the last but one left out: Q of strips with a gap.
+    Gap,
+    Any,
 }
 
 fn row_of(kind: RowKind, sources: usize, noise: &mut Noise) -> Vec<u8> {
+    let powers_from = |first| (first..).map(gf::pow2).take(sources).collect();
     match kind {
         RowKind::Ones => vec![1; sources],
-        RowKind::Any => noise.bytes(sources),
         RowKind::Zeros => vec![0; sources],
+        RowKind::Alike => vec![noise.byte() | 2; sources],
+        RowKind::Powers => powers_from(0),
+        RowKind::LaterPowers => powers_from(1 + u16::from(noise.byte())),
+        RowKind::Gap => {
+            let mut powers: Vec<u8> = powers_from(0);
+            if let Some(last) = powers.last_mut() {
+                *last = gf::mul(*last, 2);
+            }
+            powers
+        }
+        RowKind::Any => noise.bytes(sources),
     }
 }
 
@@ -95,21 +114,28 @@ fn check(case: &Case<'_>, noise: &mut Noise) {
     }
 }
 
-const ROW_SETS: [&[RowKind]; 7] = [
-    &[RowKind::Ones],
-    &[RowKind::Any],
-    &[RowKind::Zeros],
-    &[RowKind::Ones, RowKind::Any],
-    &[RowKind::Any, RowKind::Ones],
-    &[RowKind::Any, RowKind::Any],
-    &[RowKind::Ones, RowKind::Ones],
+const ROW_KINDS: [RowKind; 7] = [
+    RowKind::Ones,
+    RowKind::Zeros,
+    RowKind::Alike,
+    RowKind::Powers,
+    RowKind::LaterPowers,
+    RowKind::Gap,
+    RowKind::Any,
 ];
+
+/// Each kind alone, and every two of them in either order.
+fn row_sets() -> Vec<Vec<RowKind>> {
+    let pairs = ROW_KINDS.iter().flat_map(|first| ROW_KINDS.iter().map(move |second| vec![*first, *second]));
+    ROW_KINDS.iter().map(|kind| vec![*kind]).chain(pairs).collect()
+}
 
 fn sweep(lengths: impl IntoIterator<Item = usize>, source_counts: &[usize]) {
     let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
+    let row_sets = row_sets();
     for length in lengths {
         for &sources in source_counts {
-            for rows in ROW_SETS {
+            for rows in &row_sets {
                 for accumulate in [false, true] {
                     check(&Case { rows, sources, length, accumulate }, &mut noise);
                 }

@@ -2,15 +2,22 @@
 //!
 //! Each pass takes `LANES` vectors from every source and keeps the sums of one or two rows in registers:
 //! ```text
-//! for each piece of LANES vectors        destination written once
-//!     for each source                    source read once, for both rows
-//!         sum[row][lane] += c[row][source] * source[lane]
+//! for each piece of LANES vectors                       destination written once
+//!     for each source, from the last, in fours          source read once, for both rows
+//!         sum[row][lane] = sum taken one source further (by the row's Fold)
+//!     destination[row] (+)= scale[row] * sum[row]
 //! ```
+//! The four sources of a turn are four copies of the code, not a loop: with one load instruction that walks over
+//! all sources, the processor takes the distance between the sources for a stride, and prefetches what nobody
+//! wants. That halves the rate on AMD's Zen 5 when strips lie one behind the other. Explicit prefetches and stores
+//! past the cache are left out, for they cost more when data is in the cache than they win when it is not.
+//!
 //! Everything is inlined into a function that has the vector's instructions enabled (`x86.rs`); without that,
 //! each operation would be a call.
 #![allow(unsafe_code, reason = "vector instructions work on raw pointers")]
 #![allow(clippy::inline_always, reason = "an operation that is not inlined is a call per vector")]
 
+use super::terms::Terms;
 use super::{Row, Work};
 
 /// A register of bytes and what the kernels do with it.
@@ -28,66 +35,223 @@ pub(super) trait Vector: Copy {
     unsafe fn load(from: *const u8) -> Self;
     unsafe fn store(self, to: *mut u8);
     unsafe fn add(self, other: Self) -> Self;
+    /// Twice this, plus `other`.
+    unsafe fn double_and_add(self, other: Self) -> Self;
     unsafe fn factor(coefficient: u8) -> Self::Factor;
     unsafe fn times(self, factor: Self::Factor) -> Self;
 }
 
-/// Vectors per source and pass: enough sums in flight to hide the latency of loads, few enough for the
-/// registers.
-const LANES: usize = 4;
+/// How a row takes in its sources, one after the other, from the last to the first.
+///
+/// # Safety
+/// The methods need a processor with the vector's instructions.
+trait Fold {
+    /// Whether the sum is still to be multiplied by the row's first coefficient.
+    const SCALED: bool;
+    /// What a source's coefficient becomes.
+    type Factor<V: Vector>: Copy;
+
+    unsafe fn factor<V: Vector>(coefficient: u8) -> Self::Factor<V>;
+    unsafe fn take<V: Vector>(sum: V, source: V, factor: Self::Factor<V>) -> V;
+}
+
+/// [`Terms::Alike`].
+struct Sum;
+/// [`Terms::Powers`], by Horner's scheme.
+struct Powers;
+/// [`Terms::Any`].
+struct Products;
+
+impl Fold for Sum {
+    const SCALED: bool = true;
+    type Factor<V: Vector> = ();
+
+    #[inline(always)]
+    unsafe fn factor<V: Vector>(_: u8) {}
+    #[inline(always)]
+    unsafe fn take<V: Vector>(sum: V, source: V, (): ()) -> V {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { sum.add(source) }
+    }
+}
+
+impl Fold for Powers {
+    const SCALED: bool = true;
+    type Factor<V: Vector> = ();
+
+    #[inline(always)]
+    unsafe fn factor<V: Vector>(_: u8) {}
+    #[inline(always)]
+    unsafe fn take<V: Vector>(sum: V, source: V, (): ()) -> V {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { sum.double_and_add(source) }
+    }
+}
+
+impl Fold for Products {
+    const SCALED: bool = false;
+    type Factor<V: Vector> = V::Factor;
+
+    #[inline(always)]
+    unsafe fn factor<V: Vector>(coefficient: u8) -> V::Factor {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { V::factor(coefficient) }
+    }
+    #[inline(always)]
+    unsafe fn take<V: Vector>(sum: V, source: V, factor: V::Factor) -> V {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { sum.add(source.times(factor)) }
+    }
+}
+
+/// What is summed up for the second row.
+trait Second {
+    /// Whether there is a second row.
+    const PRESENT: bool;
+    /// Whether it is a sum of its own; else it is the first row's, with another scale.
+    const OWN: bool;
+    /// How it is summed up, when it is.
+    type Fold: Fold;
+}
+
+/// There is no second row.
+struct Absent;
+/// Both rows are [`Terms::Alike`], and so multiples of one sum.
+struct Shared;
+
+impl Second for Absent {
+    const PRESENT: bool = false;
+    const OWN: bool = false;
+    type Fold = Sum;
+}
+
+impl Second for Shared {
+    const PRESENT: bool = true;
+    const OWN: bool = false;
+    type Fold = Sum;
+}
+
+impl<F: Fold> Second for F {
+    const PRESENT: bool = true;
+    const OWN: bool = true;
+    type Fold = F;
+}
 
 /// Makes all whole vectors of all rows, and returns how many bytes of each row those are.
+///
+/// The numbers are vectors per source and pass, for plain sums, for powers of two and for products: as many as
+/// the registers hold besides what the operation needs, up to 1 KiB.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`.
 #[inline(always)]
-pub(super) unsafe fn combine<V: Vector>(work: &mut Work<'_>) -> usize {
-    let pass = Pass { sources: work.sources, accumulate: work.accumulate };
-    let first_is_xor = work.first.is_xor();
+pub(super) unsafe fn combine<V, const SUM: usize, const POWERS: usize, const PRODUCTS: usize>(
+    work: &mut Work<'_>,
+) -> usize
+where
+    V: Vector,
+{
+    let terms = (work.first.terms, work.second.as_ref().map(|row| row.terms));
     // SAFETY: the caller vouches for the instructions.
     unsafe {
-        match (&mut work.second, first_is_xor) {
-            (None, true) => pass.run::<V, 1, true>([&mut work.first]),
-            (None, false) => pass.run::<V, 1, false>([&mut work.first]),
-            (Some(second), true) => pass.run::<V, 2, true>([&mut work.first, second]),
-            (Some(second), false) => pass.run::<V, 2, false>([&mut work.first, second]),
+        match terms {
+            (Terms::Alike, None) => run::<V, Sum, Absent, SUM>(work),
+            (Terms::Alike, Some(Terms::Alike)) => run::<V, Sum, Shared, SUM>(work),
+            (Terms::Alike, Some(Terms::Powers)) => run::<V, Sum, Powers, POWERS>(work),
+            (Terms::Alike, Some(Terms::Any)) => run::<V, Sum, Products, PRODUCTS>(work),
+            (Terms::Powers, None) => run::<V, Powers, Absent, POWERS>(work),
+            (Terms::Any, None) => run::<V, Products, Absent, PRODUCTS>(work),
+            (_, Some(_)) => run::<V, Products, Products, PRODUCTS>(work),
         }
     }
 }
 
-/// What a pass over memory needs beside its rows.
+/// Makes whole pieces, then single vectors.
+///
+/// # Safety
+/// The processor must have the instructions of `V`.
+#[inline(always)]
+unsafe fn run<V: Vector, F: Fold, S: Second, const LANES: usize>(work: &mut Work<'_>) -> usize {
+    let length = work.first.destination.len();
+    // SAFETY: the caller vouches for the instructions; `Work` has checked that all lengths agree.
+    unsafe {
+        let first = Target::<V>::new::<F>(&mut work.first);
+        let second = work.second.as_mut().map_or(first, |row| Target::<V>::new::<S::Fold>(row));
+        let pass = Pass { sources: work.sources, first, second, accumulate: work.accumulate };
+        let done_bytes = pass.pieces::<F, S, LANES>(0, length);
+        pass.pieces::<F, S, 1>(done_bytes, length)
+    }
+}
+
+/// Where a row goes.
 #[derive(Clone, Copy)]
-struct Pass<'a> {
+struct Target<'a, V: Vector> {
+    destination: *mut u8,
+    /// One per source.
+    coefficients: &'a [u8],
+    /// What the sum is to be multiplied by, unless that is one.
+    scale: Option<V::Factor>,
+}
+
+impl<'a, V: Vector> Target<'a, V> {
+    /// # Safety
+    /// The processor must have the instructions of `V`.
+    #[inline(always)]
+    unsafe fn new<F: Fold>(row: &mut Row<'a>) -> Self {
+        let scale = row.coefficients.first().filter(|scale| F::SCALED && **scale != 1);
+        Self {
+            destination: row.destination.as_mut_ptr(),
+            coefficients: row.coefficients,
+            // SAFETY: the caller vouches for the instructions.
+            scale: scale.map(|scale| unsafe { V::factor(*scale) }),
+        }
+    }
+
+    /// Writes `LANES` vectors at `at`.
+    ///
+    /// # Safety
+    /// As for [`Pass::piece`].
+    #[inline(always)]
+    unsafe fn write<const LANES: usize>(&self, mut sum: [V; LANES], at: usize, accumulate: bool) {
+        // SAFETY: the caller vouches for the instructions, and for `LANES` vectors at `at`.
+        unsafe {
+            let to = self.destination.add(at);
+            if let Some(scale) = self.scale {
+                sum = sum.map(|vector| vector.times(scale));
+            }
+            if accumulate {
+                for (lane, vector) in sum.iter_mut().enumerate() {
+                    *vector = vector.add(V::load(to.add(lane * V::BYTES)));
+                }
+            }
+            for (lane, vector) in sum.into_iter().enumerate() {
+                vector.store(to.add(lane * V::BYTES));
+            }
+        }
+    }
+}
+
+/// A pass over memory.
+#[derive(Clone, Copy)]
+struct Pass<'a, V: Vector> {
     sources: &'a [&'a [u8]],
+    first: Target<'a, V>,
+    /// The same as the first when there is no second.
+    second: Target<'a, V>,
     accumulate: bool,
 }
 
-impl Pass<'_> {
-    /// Makes whole pieces, then single vectors. `XOR`: the coefficients of row 0 are all one.
+impl<V: Vector> Pass<'_, V> {
+    /// Makes as many pieces of `LANES` vectors as fit between `start` and `length`, and returns where they end.
+    ///
+    /// # Safety
+    /// The processor must have the instructions of `V`; all sources and destinations have `length` bytes.
     #[inline(always)]
-    unsafe fn run<V: Vector, const ROWS: usize, const XOR: bool>(
-        self,
-        mut rows: [&mut Row<'_>; ROWS],
-    ) -> usize {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe {
-            let done_bytes = self.pieces::<V, ROWS, LANES, XOR>(&mut rows, 0);
-            self.pieces::<V, ROWS, 1, XOR>(&mut rows, done_bytes)
-        }
-    }
-
-    /// Makes as many pieces of `LANES` vectors as fit from `start` on, and returns where they end.
-    #[inline(always)]
-    unsafe fn pieces<V: Vector, const ROWS: usize, const LANES: usize, const XOR: bool>(
-        self,
-        rows: &mut [&mut Row<'_>; ROWS],
-        start: usize,
-    ) -> usize {
-        let length = rows[0].destination.len();
+    unsafe fn pieces<F: Fold, S: Second, const LANES: usize>(self, start: usize, length: usize) -> usize {
         let mut at = start;
         while length - at >= LANES * V::BYTES {
             // SAFETY: the caller vouches for the instructions; `at` leaves room for a piece.
-            unsafe { self.piece::<V, ROWS, LANES, XOR>(rows, at) };
+            unsafe { self.piece::<F, S, LANES>(at) };
             at += LANES * V::BYTES;
         }
         at
@@ -96,77 +260,60 @@ impl Pass<'_> {
     /// Makes the piece at `at` of each row.
     ///
     /// # Safety
-    /// The processor must have the instructions of `V`, and `at + LANES * V::BYTES` be within every row and
-    /// source, which [`Work`] has checked to be of one length.
+    /// The processor must have the instructions of `V`, and `at + LANES * V::BYTES` be within all sources and
+    /// destinations. A row has a coefficient for every source.
     #[inline(always)]
-    unsafe fn piece<V: Vector, const ROWS: usize, const LANES: usize, const XOR: bool>(
+    unsafe fn piece<F: Fold, S: Second, const LANES: usize>(self, at: usize) {
+        // SAFETY: every index is below the number of sources; the caller vouches for the rest.
+        unsafe {
+            let mut sums = [[V::zero(); LANES]; 2];
+            let mut left = self.sources.len();
+            while left >= 4 {
+                left -= 4;
+                self.take::<F, S, LANES>(&mut sums, left + 3, at);
+                self.take::<F, S, LANES>(&mut sums, left + 2, at);
+                self.take::<F, S, LANES>(&mut sums, left + 1, at);
+                self.take::<F, S, LANES>(&mut sums, left, at);
+            }
+            if left >= 2 {
+                left -= 2;
+                self.take::<F, S, LANES>(&mut sums, left + 1, at);
+                self.take::<F, S, LANES>(&mut sums, left, at);
+            }
+            if left == 1 {
+                self.take::<F, S, LANES>(&mut sums, 0, at);
+            }
+            let [first, own] = sums;
+            self.first.write(first, at, self.accumulate);
+            if S::PRESENT {
+                self.second.write(if S::OWN { own } else { first }, at, self.accumulate);
+            }
+        }
+    }
+
+    /// Takes the sums one source further.
+    ///
+    /// # Safety
+    /// As for [`Pass::piece`]; there must be a source `index`.
+    #[inline(always)]
+    unsafe fn take<F: Fold, S: Second, const LANES: usize>(
         self,
-        rows: &mut [&mut Row<'_>; ROWS],
+        [first, second]: &mut [[V; LANES]; 2],
+        index: usize,
         at: usize,
     ) {
-        // SAFETY: all pointers are within slices that reach `at + LANES * V::BYTES`, as the caller vouches. A
-        // row has a coefficient for every source, as `Work` has checked.
+        // SAFETY: there is a source `index`, and a coefficient for it; the source has `LANES` vectors at `at`.
         unsafe {
-            let mut sums = [[V::zero(); LANES]; ROWS];
-            if self.accumulate {
-                for (row, sums) in rows.iter().zip(&mut sums) {
-                    *sums = load_piece(row.destination.as_ptr().add(at));
+            let from = self.sources.get_unchecked(index).as_ptr().add(at);
+            let first_factor = F::factor::<V>(*self.first.coefficients.get_unchecked(index));
+            let second_factor = S::Fold::factor::<V>(*self.second.coefficients.get_unchecked(index));
+            for lane in 0..LANES {
+                let source = V::load(from.add(lane * V::BYTES));
+                first[lane] = F::take(first[lane], source, first_factor);
+                if S::OWN {
+                    second[lane] = S::Fold::take(second[lane], source, second_factor);
                 }
-            }
-            for (index, source) in self.sources.iter().enumerate() {
-                let piece: [V; LANES] = load_piece(source.as_ptr().add(at));
-                for (number, (row, sums)) in rows.iter().zip(&mut sums).enumerate() {
-                    if XOR && number == 0 {
-                        add_piece(sums, piece);
-                    } else {
-                        let factor = V::factor(*row.coefficients.get_unchecked(index));
-                        add_piece(sums, multiply_piece(piece, factor));
-                    }
-                }
-            }
-            for (row, sums) in rows.iter_mut().zip(sums) {
-                store_piece(sums, row.destination.as_mut_ptr().add(at));
             }
         }
     }
-}
-
-#[inline(always)]
-unsafe fn load_piece<V: Vector, const LANES: usize>(from: *const u8) -> [V; LANES] {
-    // SAFETY: the caller vouches for `LANES * V::BYTES` bytes from `from` on.
-    unsafe {
-        let mut piece = [V::zero(); LANES];
-        for (lane, vector) in piece.iter_mut().enumerate() {
-            *vector = V::load(from.add(lane * V::BYTES));
-        }
-        piece
-    }
-}
-
-#[inline(always)]
-unsafe fn store_piece<V: Vector, const LANES: usize>(piece: [V; LANES], to: *mut u8) {
-    for (lane, vector) in piece.into_iter().enumerate() {
-        // SAFETY: the caller vouches for `LANES * V::BYTES` bytes from `to` on.
-        unsafe { vector.store(to.add(lane * V::BYTES)) };
-    }
-}
-
-#[inline(always)]
-unsafe fn add_piece<V: Vector, const LANES: usize>(sums: &mut [V; LANES], piece: [V; LANES]) {
-    for (sum, vector) in sums.iter_mut().zip(piece) {
-        // SAFETY: the caller vouches for the instructions.
-        *sum = unsafe { sum.add(vector) };
-    }
-}
-
-#[inline(always)]
-unsafe fn multiply_piece<V: Vector, const LANES: usize>(
-    mut piece: [V; LANES],
-    factor: V::Factor,
-) -> [V; LANES] {
-    for vector in &mut piece {
-        // SAFETY: the caller vouches for the instructions.
-        *vector = unsafe { vector.times(factor) };
-    }
-    piece
 }
