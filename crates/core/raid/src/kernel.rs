@@ -185,6 +185,13 @@ impl<'a> Work<'a> {
         core::iter::once(&mut self.first).chain(&mut self.second)
     }
 
+    /// Bytes of all sources and destinations together.
+    #[cfg(target_arch = "x86_64")]
+    fn pass_bytes(&self) -> usize {
+        let pieces = self.sources.len() + 1 + usize::from(self.second.is_some());
+        pieces * self.first.destination.len()
+    }
+
     /// The source, when all rows are copies of it.
     fn copied_source(&self) -> Option<&'a [u8]> {
         let is_copy = |row: &Row<'_>| row.coefficients == [1];

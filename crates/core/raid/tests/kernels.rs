@@ -76,10 +76,12 @@ struct Case<'a> {
     sources: usize,
     length: usize,
     accumulate: bool,
+    /// Whether destinations begin at a line of the cache.
+    aligned: bool,
 }
 
 fn check(case: &Case<'_>, noise: &mut Noise) {
-    let Case { rows, sources, length, accumulate } = *case;
+    let Case { rows, sources, length, accumulate, aligned } = *case;
     let coefficients: Vec<u8> = rows.iter().flat_map(|kind| row_of(*kind, sources, noise)).collect();
     // Every buffer starts at another odd place.
     let shifts: Vec<usize> = (0..sources + rows.len()).map(|_| usize::from(noise.byte()) % 64).collect();
@@ -92,7 +94,11 @@ fn check(case: &Case<'_>, noise: &mut Noise) {
 
     for implementation in Implementation::ALL.into_iter().filter(|one| one.is_available()) {
         let mut memory: Vec<Vec<u8>> = rows.iter().map(|_| vec![GUARD; 2 * MARGIN + length]).collect();
-        let places: Vec<usize> = shifts[sources.len()..].to_vec();
+        let places: Vec<usize> = memory
+            .iter()
+            .zip(&shifts[sources.len()..])
+            .map(|(memory, shift)| if aligned { memory.as_ptr().align_offset(64) } else { *shift })
+            .collect();
         for ((memory, before), place) in memory.iter_mut().zip(&before).zip(&places) {
             memory[*place..place + length].copy_from_slice(before);
         }
@@ -137,7 +143,7 @@ fn sweep(lengths: impl IntoIterator<Item = usize>, source_counts: &[usize]) {
         for &sources in source_counts {
             for rows in &row_sets {
                 for accumulate in [false, true] {
-                    check(&Case { rows, sources, length, accumulate }, &mut noise);
+                    check(&Case { rows, sources, length, accumulate, aligned: false }, &mut noise);
                 }
             }
         }
@@ -158,6 +164,20 @@ fn every_kernel_makes_what_the_definition_says_for_every_number_of_sources() {
 #[test]
 fn every_kernel_makes_what_the_definition_says_at_large_and_odd_lengths() {
     sweep([4095, 4096, 4097, 12_345], &[1, 8]);
+}
+
+/// Long enough that results are stored past the cache, where they are aligned for that.
+#[test]
+fn every_kernel_makes_what_the_definition_says_for_passes_larger_than_a_cache() {
+    use RowKind::{Any, Ones, Powers};
+    let mut noise = Noise(2);
+    for rows in [&[Ones][..], &[Any], &[Ones, Powers], &[Any, Any]] {
+        for aligned in [true, false] {
+            for accumulate in [false, true] {
+                check(&Case { rows, sources: 5, length: (200 << 10) + 77, accumulate, aligned }, &mut noise);
+            }
+        }
+    }
 }
 
 #[test]

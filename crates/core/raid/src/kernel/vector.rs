@@ -9,8 +9,10 @@
 //! ```
 //! The four sources of a turn are four copies of the code, not a loop: with one load instruction that walks over
 //! all sources, the processor takes the distance between the sources for a stride, and prefetches what nobody
-//! wants. That halves the rate on AMD's Zen 5 when strips lie one behind the other. Explicit prefetches and stores
-//! past the cache are left out, for they cost more when data is in the cache than they win when it is not.
+//! wants. That halves the rate on AMD's Zen 5 when strips lie one behind the other.
+//!
+//! Results of large passes are stored past the cache ([`STREAM_BYTES`]), which spares reading what is overwritten. Left
+//! out are explicit prefetches: they cost more when data is in the cache than they win when it is not.
 //!
 //! Everything is inlined into a function that has the vector's instructions enabled (`x86.rs`); without that,
 //! each operation would be a call.
@@ -23,7 +25,7 @@ use super::{Row, Work};
 /// A register of bytes and what the kernels do with it.
 ///
 /// # Safety
-/// Every method needs a processor with the vector's instructions; `load` and `store` need `BYTES` valid
+/// Every method needs a processor with the vector's instructions; `load`, `store` and `stream` need `BYTES` valid
 /// bytes.
 pub(super) trait Vector: Copy {
     /// Bytes in the register.
@@ -34,12 +36,22 @@ pub(super) trait Vector: Copy {
     unsafe fn zero() -> Self;
     unsafe fn load(from: *const u8) -> Self;
     unsafe fn store(self, to: *mut u8);
+    /// Stores past the cache; `to` is aligned to `BYTES`. Nothing may access those bytes before [`Vector::fence`].
+    unsafe fn stream(self, to: *mut u8);
+    unsafe fn fence();
     unsafe fn add(self, other: Self) -> Self;
     /// Twice this, plus `other`.
     unsafe fn double_and_add(self, other: Self) -> Self;
     unsafe fn factor(coefficient: u8) -> Self::Factor;
     unsafe fn times(self, factor: Self::Factor) -> Self;
 }
+
+/// Sources and destinations together from which on results are stored past the cache: about a core's own cache, of
+/// which a pass of this size leaves little. On Zen 5 with 8+2 and strips of 256 KiB and more this wins a fifth cold and
+/// a tenth warm; below a megabyte it loses a tenth when all is warm.
+const STREAM_BYTES: usize = 1 << 20;
+/// What a destination must be aligned to for that, so that whole lines of the cache are written.
+const STREAM_ALIGNMENT: usize = 64;
 
 /// How a row takes in its sources, one after the other, from the last to the first.
 ///
@@ -52,6 +64,8 @@ trait Fold {
     type Factor<V: Vector>: Copy;
 
     unsafe fn factor<V: Vector>(coefficient: u8) -> Self::Factor<V>;
+    /// The sum of one source.
+    unsafe fn start<V: Vector>(source: V, factor: Self::Factor<V>) -> V;
     unsafe fn take<V: Vector>(sum: V, source: V, factor: Self::Factor<V>) -> V;
 }
 
@@ -69,6 +83,10 @@ impl Fold for Sum {
     #[inline(always)]
     unsafe fn factor<V: Vector>(_: u8) {}
     #[inline(always)]
+    unsafe fn start<V: Vector>(source: V, (): ()) -> V {
+        source
+    }
+    #[inline(always)]
     unsafe fn take<V: Vector>(sum: V, source: V, (): ()) -> V {
         // SAFETY: the caller vouches for the instructions.
         unsafe { sum.add(source) }
@@ -81,6 +99,10 @@ impl Fold for Powers {
 
     #[inline(always)]
     unsafe fn factor<V: Vector>(_: u8) {}
+    #[inline(always)]
+    unsafe fn start<V: Vector>(source: V, (): ()) -> V {
+        source
+    }
     #[inline(always)]
     unsafe fn take<V: Vector>(sum: V, source: V, (): ()) -> V {
         // SAFETY: the caller vouches for the instructions.
@@ -96,6 +118,11 @@ impl Fold for Products {
     unsafe fn factor<V: Vector>(coefficient: u8) -> V::Factor {
         // SAFETY: the caller vouches for the instructions.
         unsafe { V::factor(coefficient) }
+    }
+    #[inline(always)]
+    unsafe fn start<V: Vector>(source: V, factor: V::Factor) -> V {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { source.times(factor) }
     }
     #[inline(always)]
     unsafe fn take<V: Vector>(sum: V, source: V, factor: V::Factor) -> V {
@@ -175,57 +202,76 @@ unsafe fn run<V: Vector, F: Fold, S: Second, const LANES: usize>(work: &mut Work
     let length = work.first.destination.len();
     // SAFETY: the caller vouches for the instructions; `Work` has checked that all lengths agree.
     unsafe {
-        let first = Target::<V>::new::<F>(&mut work.first);
-        let second = work.second.as_mut().map_or(first, |row| Target::<V>::new::<S::Fold>(row));
-        let pass = Pass { sources: work.sources, first, second, accumulate: work.accumulate };
-        let done_bytes = pass.pieces::<F, S, LANES>(0, length);
-        pass.pieces::<F, S, 1>(done_bytes, length)
+        let first = Target::new::<F>(&mut work.first);
+        let second = work.second.as_mut().map_or(first, |row| Target::new::<S::Fold>(row));
+        let output = if work.accumulate {
+            Output::Added
+        } else if work.pass_bytes() >= STREAM_BYTES && first.can_stream() && second.can_stream() {
+            Output::Streamed
+        } else {
+            Output::Stored
+        };
+        let pass = Pass { sources: work.sources, first, second, output };
+        let pieces_end = pass.pieces::<V, F, S, LANES>(0, length);
+        let vectors_end = pass.pieces::<V, F, S, 1>(pieces_end, length);
+        if output == Output::Streamed {
+            V::fence();
+        }
+        vectors_end
     }
+}
+
+/// How results reach memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    /// Added to what is there.
+    Added,
+    Stored,
+    /// Stored past the cache.
+    Streamed,
 }
 
 /// Where a row goes.
 #[derive(Clone, Copy)]
-struct Target<'a, V: Vector> {
+struct Target<'a> {
     destination: *mut u8,
     /// One per source.
     coefficients: &'a [u8],
-    /// What the sum is to be multiplied by, unless that is one.
-    scale: Option<V::Factor>,
+    /// What the sum is to be multiplied by. (Made a factor only when needed, for the registers are needed elsewhere.)
+    scale: u8,
 }
 
-impl<'a, V: Vector> Target<'a, V> {
-    /// # Safety
-    /// The processor must have the instructions of `V`.
-    #[inline(always)]
-    unsafe fn new<F: Fold>(row: &mut Row<'a>) -> Self {
-        let scale = row.coefficients.first().filter(|scale| F::SCALED && **scale != 1);
-        Self {
-            destination: row.destination.as_mut_ptr(),
-            coefficients: row.coefficients,
-            // SAFETY: the caller vouches for the instructions.
-            scale: scale.map(|scale| unsafe { V::factor(*scale) }),
-        }
+impl<'a> Target<'a> {
+    fn new<F: Fold>(row: &mut Row<'a>) -> Self {
+        let scale = if F::SCALED { row.coefficients.first().copied().unwrap_or(1) } else { 1 };
+        Self { destination: row.destination.as_mut_ptr(), coefficients: row.coefficients, scale }
+    }
+
+    fn can_stream(&self) -> bool {
+        self.destination.addr().is_multiple_of(STREAM_ALIGNMENT)
     }
 
     /// Writes `LANES` vectors at `at`.
     ///
     /// # Safety
-    /// As for [`Pass::piece`].
+    /// As for [`Pass::piece`]; streams only if [`Target::can_stream`].
     #[inline(always)]
-    unsafe fn write<const LANES: usize>(&self, mut sum: [V; LANES], at: usize, accumulate: bool) {
-        // SAFETY: the caller vouches for the instructions, and for `LANES` vectors at `at`.
+    unsafe fn write<V: Vector, const LANES: usize>(&self, mut sum: [V; LANES], at: usize, output: Output) {
+        // SAFETY: the caller vouches for the instructions, and for `LANES` vectors at `at`, which is a multiple of a
+        // vector and so leaves the destination's alignment as it is.
         unsafe {
             let to = self.destination.add(at);
-            if let Some(scale) = self.scale {
-                sum = sum.map(|vector| vector.times(scale));
-            }
-            if accumulate {
-                for (lane, vector) in sum.iter_mut().enumerate() {
-                    *vector = vector.add(V::load(to.add(lane * V::BYTES)));
-                }
+            if self.scale != 1 {
+                let factor = V::factor(self.scale);
+                sum = sum.map(|vector| vector.times(factor));
             }
             for (lane, vector) in sum.into_iter().enumerate() {
-                vector.store(to.add(lane * V::BYTES));
+                let to = to.add(lane * V::BYTES);
+                match output {
+                    Output::Added => vector.add(V::load(to)).store(to),
+                    Output::Stored => vector.store(to),
+                    Output::Streamed => vector.stream(to),
+                }
             }
         }
     }
@@ -233,25 +279,29 @@ impl<'a, V: Vector> Target<'a, V> {
 
 /// A pass over memory.
 #[derive(Clone, Copy)]
-struct Pass<'a, V: Vector> {
+struct Pass<'a> {
     sources: &'a [&'a [u8]],
-    first: Target<'a, V>,
+    first: Target<'a>,
     /// The same as the first when there is no second.
-    second: Target<'a, V>,
-    accumulate: bool,
+    second: Target<'a>,
+    output: Output,
 }
 
-impl<V: Vector> Pass<'_, V> {
+impl Pass<'_> {
     /// Makes as many pieces of `LANES` vectors as fit between `start` and `length`, and returns where they end.
     ///
     /// # Safety
     /// The processor must have the instructions of `V`; all sources and destinations have `length` bytes.
     #[inline(always)]
-    unsafe fn pieces<F: Fold, S: Second, const LANES: usize>(self, start: usize, length: usize) -> usize {
+    unsafe fn pieces<V: Vector, F: Fold, S: Second, const LANES: usize>(
+        self,
+        start: usize,
+        length: usize,
+    ) -> usize {
         let mut at = start;
         while length - at >= LANES * V::BYTES {
             // SAFETY: the caller vouches for the instructions; `at` leaves room for a piece.
-            unsafe { self.piece::<F, S, LANES>(at) };
+            unsafe { self.piece::<V, F, S, LANES>(at) };
             at += LANES * V::BYTES;
         }
         at
@@ -263,40 +313,44 @@ impl<V: Vector> Pass<'_, V> {
     /// The processor must have the instructions of `V`, and `at + LANES * V::BYTES` be within all sources and
     /// destinations. A row has a coefficient for every source.
     #[inline(always)]
-    unsafe fn piece<F: Fold, S: Second, const LANES: usize>(self, at: usize) {
+    unsafe fn piece<V: Vector, F: Fold, S: Second, const LANES: usize>(self, at: usize) {
         // SAFETY: every index is below the number of sources; the caller vouches for the rest.
         unsafe {
             let mut sums = [[V::zero(); LANES]; 2];
             let mut left = self.sources.len();
+            if left > 0 {
+                left -= 1;
+                self.take::<V, F, S, LANES, true>(&mut sums, left, at);
+            }
             while left >= 4 {
                 left -= 4;
-                self.take::<F, S, LANES>(&mut sums, left + 3, at);
-                self.take::<F, S, LANES>(&mut sums, left + 2, at);
-                self.take::<F, S, LANES>(&mut sums, left + 1, at);
-                self.take::<F, S, LANES>(&mut sums, left, at);
+                self.take::<V, F, S, LANES, false>(&mut sums, left + 3, at);
+                self.take::<V, F, S, LANES, false>(&mut sums, left + 2, at);
+                self.take::<V, F, S, LANES, false>(&mut sums, left + 1, at);
+                self.take::<V, F, S, LANES, false>(&mut sums, left, at);
             }
             if left >= 2 {
                 left -= 2;
-                self.take::<F, S, LANES>(&mut sums, left + 1, at);
-                self.take::<F, S, LANES>(&mut sums, left, at);
+                self.take::<V, F, S, LANES, false>(&mut sums, left + 1, at);
+                self.take::<V, F, S, LANES, false>(&mut sums, left, at);
             }
             if left == 1 {
-                self.take::<F, S, LANES>(&mut sums, 0, at);
+                self.take::<V, F, S, LANES, false>(&mut sums, 0, at);
             }
             let [first, own] = sums;
-            self.first.write(first, at, self.accumulate);
+            self.first.write(first, at, self.output);
             if S::PRESENT {
-                self.second.write(if S::OWN { own } else { first }, at, self.accumulate);
+                self.second.write(if S::OWN { own } else { first }, at, self.output);
             }
         }
     }
 
-    /// Takes the sums one source further.
+    /// Takes the sums one source further, or starts them with it.
     ///
     /// # Safety
     /// As for [`Pass::piece`]; there must be a source `index`.
     #[inline(always)]
-    unsafe fn take<F: Fold, S: Second, const LANES: usize>(
+    unsafe fn take<V: Vector, F: Fold, S: Second, const LANES: usize, const START: bool>(
         self,
         [first, second]: &mut [[V; LANES]; 2],
         index: usize,
@@ -309,9 +363,17 @@ impl<V: Vector> Pass<'_, V> {
             let second_factor = S::Fold::factor::<V>(*self.second.coefficients.get_unchecked(index));
             for lane in 0..LANES {
                 let source = V::load(from.add(lane * V::BYTES));
-                first[lane] = F::take(first[lane], source, first_factor);
+                first[lane] = if START {
+                    F::start(source, first_factor)
+                } else {
+                    F::take(first[lane], source, first_factor)
+                };
                 if S::OWN {
-                    second[lane] = S::Fold::take(second[lane], source, second_factor);
+                    second[lane] = if START {
+                        S::Fold::start(source, second_factor)
+                    } else {
+                        S::Fold::take(second[lane], source, second_factor)
+                    };
                 }
             }
         }
