@@ -1,6 +1,6 @@
 /* The cases of crates/core/raid/examples/parity_rate.rs through ISA-L: xor_gen for P, pq_gen for P and Q, and
- * ec_encode_data with the inverted matrix for what is missing, its tables made beforehand. Same memory, same slices
- * of time, same lines. Built by parity-against-isal.sh against Debian's libisal-dev. */
+ * ec_encode_data with the inverted matrix for what is missing, its tables made beforehand. Same arguments, memory,
+ * slices of time and output. Built by parity-against-isal.sh against Debian's libisal-dev. */
 #include <isa-l/erasure_code.h>
 #include <isa-l/raid.h>
 #include <stdio.h>
@@ -99,21 +99,21 @@ static double rate(struct job *job, size_t strip, size_t stripes)
     return best;
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
     struct job jobs[] = {
         {"P", DATA_STRIPS + 1, 1, {8, 0}, {0}, {0}},  {"PQ", DATA_STRIPS + 2, 2, {8, 9}, {0}, {0}},
         {"D", DATA_STRIPS + 2, 1, {2, 0}, {0}, {0}},  {"DP", DATA_STRIPS + 2, 2, {2, 8}, {0}, {0}},
         {"DD", DATA_STRIPS + 2, 2, {2, 5}, {0}, {0}}, {"DQ", DATA_STRIPS + 2, 2, {2, 9}, {0}, {0}},
     };
-    size_t strips[] = {16 << 10, 64 << 10, 256 << 10, 1 << 20};
-    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
+    for (size_t j = 0; count == 4 && j < sizeof jobs / sizeof *jobs; j++) {
+        if (strcmp(jobs[j].name, arguments[1]))
+            continue;
+        size_t strip = strtoul(arguments[2], NULL, 10);
         prepare(&jobs[j]);
-        for (int i = 0; i < 4; i++) {
-            size_t stripes = cold_bytes / (strips[i] * jobs[j].width);
-            printf("%s %zu warm %.2f\n", jobs[j].name, strips[i], rate(&jobs[j], strips[i], 1));
-            printf("%s %zu cold %.2f\n", jobs[j].name, strips[i], rate(&jobs[j], strips[i], stripes));
-        }
+        printf("%.2f\n", rate(&jobs[j], strip, strcmp(arguments[3], "cold") ? 1 : cold_bytes / (strip * jobs[j].width)));
+        return 0;
     }
-    return 0;
+    fprintf(stderr, "usage: isal CASE STRIP_BYTES warm|cold\n");
+    return 1;
 }

@@ -1,11 +1,11 @@
-//! How fast parity is computed and missing strips are brought back: GB of source data per second for arrays of eight
-//! data strips, warm and cold, by strip size.
+//! How fast parity is computed and missing strips are brought back: GB of source data per second for an array
+//! of eight data strips.
 //!
-//! Prints a line per case, `what strip_bytes cache GB_per_s`, for `bench/parity-against-isal.sh`, which runs the
-//! same cases through ISA-L. `P` and `PQ` make parity; `D`, `DP`, `DD` and `DQ` bring back one data strip, one with
-//! P, two, and one with Q, all with P and Q present at the start. *Warm* repeats one stripe; *cold* walks over more
-//! stripes than the caches hold. The rate is that of the best of several slices of time, for others disturb a slice
-//! and never speed it up.
+//! `parity_rate CASE STRIP_BYTES warm|cold` prints that one figure, for `bench/parity-against-isal.sh`, which
+//! does the same through ISA-L. Cases `P` and `PQ` make parity; `D`, `DP`, `DD` and `DQ` bring back one data
+//! strip, one with P, two, and one with Q, all with P and Q present at the start. *Warm* repeats one stripe;
+//! *cold* walks over more stripes than the caches hold. The rate is that of the best of several slices of
+//! time, for others disturb a slice and never speed it up.
 //!
 //! Not verified: that the results are right, which the kernel tests do.
 
@@ -29,23 +29,24 @@ const P: StripUnit = StripUnit::Parity(0);
 const Q: StripUnit = StripUnit::Parity(1);
 
 fn main() {
-    let cases: [(&str, u16, &[StripUnit]); 6] = [
-        ("P", 1, &[P]),
-        ("PQ", 2, &[P, Q]),
-        ("D", 2, &[D2]),
-        ("DP", 2, &[D2, P]),
-        ("DD", 2, &[D2, D5]),
-        ("DQ", 2, &[D2, Q]),
-    ];
-    for (name, parities, missing) in cases {
-        let job = Job::new(parities, missing);
-        for strip_bytes in [16 << 10, 64 << 10, 256 << 10, 1 << 20] {
-            let stripe_bytes = strip_bytes * (DATA_STRIPS + usize::from(parities));
-            for (cache, stripes) in [("warm", 1), ("cold", COLD_BYTES / stripe_bytes)] {
-                println!("{name} {strip_bytes} {cache} {:.2}", job.rate(strip_bytes, stripes));
-            }
-        }
-    }
+    #[expect(clippy::disallowed_methods, reason = "an example is an edge, and may read its arguments")]
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [name, strip_bytes, cache] = &arguments[..] else {
+        panic!("usage: parity_rate CASE STRIP_BYTES warm|cold")
+    };
+    let (parities, missing): (u16, &[StripUnit]) = match name.as_str() {
+        "P" => (1, &[P]),
+        "PQ" => (2, &[P, Q]),
+        "D" => (2, &[D2]),
+        "DP" => (2, &[D2, P]),
+        "DD" => (2, &[D2, D5]),
+        "DQ" => (2, &[D2, Q]),
+        _ => panic!("no case {name}"),
+    };
+    let strip_bytes: usize = strip_bytes.parse().expect("STRIP_BYTES is a number");
+    let job = Job::new(parities, missing);
+    let stripes = if cache == "warm" { 1 } else { COLD_BYTES / (strip_bytes * job.width) };
+    println!("{:.2}", job.rate(strip_bytes, stripes));
 }
 
 /// What to compute, by place in the stripe: data strips, then P, then Q.

@@ -6,8 +6,8 @@
 //! destination[1] (+)= c[1][0] source[0] + c[1][1] source[1] + ...       Q, or another
 //! ```
 //! Memory is the bottleneck, so both rows are made in one pass: each source is read once and each destination
-//! written once, with the sums in registers. Rows that need no product per source are told apart (`terms.rs`): plain
-//! XOR for P, doubling for Q. A lone source times one is a copy.
+//! written once, with the sums in registers. Rows that need no product per source are told apart
+//! (`terms.rs`): plain XOR for P, doubling for Q. A lone source times one is a copy.
 //!
 //! The processor is asked once which instructions it has; [`Implementation`] names them, so that tests and
 //! measurements can run each. Nothing here allocates.
@@ -133,7 +133,8 @@ struct Row<'a> {
     terms: Terms,
 }
 
-/// Arguments of [`combine`], checked: all lengths agree. With two rows, the one with the simpler terms is first.
+/// Arguments of [`combine`], checked: all lengths agree. With two rows, the one with the simpler terms is
+/// first.
 struct Work<'a> {
     first: Row<'a>,
     second: Option<Row<'a>>,

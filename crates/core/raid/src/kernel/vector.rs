@@ -1,18 +1,20 @@
 //! The loop that all vector kernels share, over what a vector can do.
 //!
-//! Each pass takes `LANES` vectors from every source and keeps the sums of one or two rows in registers:
+//! Each piece takes `LANES` vectors from every source and keeps the sums of one or two rows in registers:
 //! ```text
 //! for each piece of LANES vectors                       destination written once
-//!     for each source, from the last, in fours          source read once, for both rows
+//!     for each source, from the last                    source read once, for both rows
 //!         sum[row][lane] = sum taken one source further (by the row's Fold)
 //!     destination[row] (+)= scale[row] * sum[row]
 //! ```
-//! The four sources of a turn are four copies of the code, not a loop: with one load instruction that walks over
-//! all sources, the processor takes the distance between the sources for a stride, and prefetches what nobody
-//! wants. That halves the rate on AMD's Zen 5 when strips lie one behind the other.
+//! Sources are taken in fours, each by its own copy of the code. One load instruction that walks over all
+//! sources is a trap: on AMD's Zen 5, when strips lie one behind the other, it halves the rate in one
+//! direction and not in the other. (Presumably the distance between strips is taken for a stride, and
+//! prefetched along.)
 //!
-//! Results of large passes are stored past the cache ([`STREAM_BYTES`]), which spares reading what is overwritten. Left
-//! out are explicit prefetches: they cost more when data is in the cache than they win when it is not.
+//! Results of large passes are stored past the cache ([`STREAM_BYTES`]), which spares reading what is
+//! overwritten. Left out are explicit prefetches: they cost more when data is in the cache than they win when
+//! it is not.
 //!
 //! Everything is inlined into a function that has the vector's instructions enabled (`x86.rs`); without that,
 //! each operation would be a call.
@@ -25,8 +27,8 @@ use super::{Row, Work};
 /// A register of bytes and what the kernels do with it.
 ///
 /// # Safety
-/// Every method needs a processor with the vector's instructions; `load`, `store` and `stream` need `BYTES` valid
-/// bytes.
+/// Every method needs a processor with the vector's instructions; `load`, `store` and `stream` need `BYTES`
+/// valid bytes.
 pub(super) trait Vector: Copy {
     /// Bytes in the register.
     const BYTES: usize;
@@ -36,7 +38,8 @@ pub(super) trait Vector: Copy {
     unsafe fn zero() -> Self;
     unsafe fn load(from: *const u8) -> Self;
     unsafe fn store(self, to: *mut u8);
-    /// Stores past the cache; `to` is aligned to `BYTES`. Nothing may access those bytes before [`Vector::fence`].
+    /// Stores past the cache; `to` is aligned to `BYTES`. Nothing may access those bytes before
+    /// [`Vector::fence`].
     unsafe fn stream(self, to: *mut u8);
     unsafe fn fence();
     unsafe fn add(self, other: Self) -> Self;
@@ -46,9 +49,9 @@ pub(super) trait Vector: Copy {
     unsafe fn times(self, factor: Self::Factor) -> Self;
 }
 
-/// Sources and destinations together from which on results are stored past the cache: about a core's own cache, of
-/// which a pass of this size leaves little. On Zen 5 with 8+2 and strips of 256 KiB and more this wins a fifth cold and
-/// a tenth warm; below a megabyte it loses a tenth when all is warm.
+/// Sources and destinations together from which on results are stored past the cache: about a core's own
+/// cache, of which a pass of this size leaves little. On Zen 5, 8+2 and strips of 256 KiB and more, this wins
+/// a fifth cold and a tenth warm; below a megabyte it loses up to a tenth when all is warm.
 const STREAM_BYTES: usize = 1 << 20;
 /// What a destination must be aligned to for that, so that whole lines of the cache are written.
 const STREAM_ALIGNMENT: usize = 64;
@@ -166,8 +169,8 @@ impl<F: Fold> Second for F {
 
 /// Makes all whole vectors of all rows, and returns how many bytes of each row those are.
 ///
-/// The numbers are vectors per source and pass, for plain sums, for powers of two and for products: as many as
-/// the registers hold besides what the operation needs, up to 1 KiB.
+/// The numbers are vectors per source and piece, for plain sums, for powers of two and for products. Longer
+/// pieces suit data in a core's own cache, shorter ones memory; those in use are at no loss anywhere.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`.
@@ -203,7 +206,7 @@ unsafe fn run<V: Vector, F: Fold, S: Second, const LANES: usize>(work: &mut Work
     // SAFETY: the caller vouches for the instructions; `Work` has checked that all lengths agree.
     unsafe {
         let first = Target::new::<F>(&mut work.first);
-        let second = work.second.as_mut().map_or(first, |row| Target::new::<S::Fold>(row));
+        let second = work.second.as_mut().map_or(first, Target::new::<S::Fold>);
         let output = if work.accumulate {
             Output::Added
         } else if work.pass_bytes() >= STREAM_BYTES && first.can_stream() && second.can_stream() {
@@ -237,7 +240,8 @@ struct Target<'a> {
     destination: *mut u8,
     /// One per source.
     coefficients: &'a [u8],
-    /// What the sum is to be multiplied by. (Made a factor only when needed, for the registers are needed elsewhere.)
+    /// What the sum is to be multiplied by. (Made a factor only when needed, for the registers are needed
+    /// elsewhere.)
     scale: u8,
 }
 
@@ -257,8 +261,8 @@ impl<'a> Target<'a> {
     /// As for [`Pass::piece`]; streams only if [`Target::can_stream`].
     #[inline(always)]
     unsafe fn write<V: Vector, const LANES: usize>(&self, mut sum: [V; LANES], at: usize, output: Output) {
-        // SAFETY: the caller vouches for the instructions, and for `LANES` vectors at `at`, which is a multiple of a
-        // vector and so leaves the destination's alignment as it is.
+        // SAFETY: the caller vouches for the instructions, and for `LANES` vectors at `at`, which is a
+        // multiple of a vector and so leaves the destination's alignment as it is.
         unsafe {
             let to = self.destination.add(at);
             if self.scale != 1 {
@@ -288,7 +292,8 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Makes as many pieces of `LANES` vectors as fit between `start` and `length`, and returns where they end.
+    /// Makes as many pieces of `LANES` vectors as fit between `start` and `length`, and returns where they
+    /// end.
     ///
     /// # Safety
     /// The processor must have the instructions of `V`; all sources and destinations have `length` bytes.
@@ -356,7 +361,8 @@ impl Pass<'_> {
         index: usize,
         at: usize,
     ) {
-        // SAFETY: there is a source `index`, and a coefficient for it; the source has `LANES` vectors at `at`.
+        // SAFETY: there is a source `index`, and a coefficient for it; the source has `LANES` vectors at
+        // `at`.
         unsafe {
             let from = self.sources.get_unchecked(index).as_ptr().add(at);
             let first_factor = F::factor::<V>(*self.first.coefficients.get_unchecked(index));
