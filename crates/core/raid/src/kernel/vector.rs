@@ -67,8 +67,6 @@ trait Fold {
     type Factor<V: Vector>: Copy;
 
     unsafe fn factor<V: Vector>(coefficient: u8) -> Self::Factor<V>;
-    /// The sum of one source.
-    unsafe fn start<V: Vector>(source: V, factor: Self::Factor<V>) -> V;
     unsafe fn take<V: Vector>(sum: V, source: V, factor: Self::Factor<V>) -> V;
 }
 
@@ -86,10 +84,6 @@ impl Fold for Sum {
     #[inline(always)]
     unsafe fn factor<V: Vector>(_: u8) {}
     #[inline(always)]
-    unsafe fn start<V: Vector>(source: V, (): ()) -> V {
-        source
-    }
-    #[inline(always)]
     unsafe fn take<V: Vector>(sum: V, source: V, (): ()) -> V {
         // SAFETY: the caller vouches for the instructions.
         unsafe { sum.add(source) }
@@ -102,10 +96,6 @@ impl Fold for Powers {
 
     #[inline(always)]
     unsafe fn factor<V: Vector>(_: u8) {}
-    #[inline(always)]
-    unsafe fn start<V: Vector>(source: V, (): ()) -> V {
-        source
-    }
     #[inline(always)]
     unsafe fn take<V: Vector>(sum: V, source: V, (): ()) -> V {
         // SAFETY: the caller vouches for the instructions.
@@ -121,11 +111,6 @@ impl Fold for Products {
     unsafe fn factor<V: Vector>(coefficient: u8) -> V::Factor {
         // SAFETY: the caller vouches for the instructions.
         unsafe { V::factor(coefficient) }
-    }
-    #[inline(always)]
-    unsafe fn start<V: Vector>(source: V, factor: V::Factor) -> V {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe { source.times(factor) }
     }
     #[inline(always)]
     unsafe fn take<V: Vector>(sum: V, source: V, factor: V::Factor) -> V {
@@ -269,13 +254,11 @@ impl<'a> Target<'a> {
                 let factor = V::factor(self.scale);
                 sum = sum.map(|vector| vector.times(factor));
             }
-            for (lane, vector) in sum.into_iter().enumerate() {
-                let to = to.add(lane * V::BYTES);
-                match output {
-                    Output::Added => vector.add(V::load(to)).store(to),
-                    Output::Stored => vector.store(to),
-                    Output::Streamed => vector.stream(to),
-                }
+            let vectors = sum.into_iter().enumerate().map(|(lane, vector)| (vector, to.add(lane * V::BYTES)));
+            match output {
+                Output::Added => vectors.for_each(|(vector, to)| vector.add(V::load(to)).store(to)),
+                Output::Stored => vectors.for_each(|(vector, to)| vector.store(to)),
+                Output::Streamed => vectors.for_each(|(vector, to)| vector.stream(to)),
             }
         }
     }
@@ -323,24 +306,20 @@ impl Pass<'_> {
         unsafe {
             let mut sums = [[V::zero(); LANES]; 2];
             let mut left = self.sources.len();
-            if left > 0 {
-                left -= 1;
-                self.take::<V, F, S, LANES, true>(&mut sums, left, at);
-            }
             while left >= 4 {
                 left -= 4;
-                self.take::<V, F, S, LANES, false>(&mut sums, left + 3, at);
-                self.take::<V, F, S, LANES, false>(&mut sums, left + 2, at);
-                self.take::<V, F, S, LANES, false>(&mut sums, left + 1, at);
-                self.take::<V, F, S, LANES, false>(&mut sums, left, at);
+                self.take::<V, F, S, LANES>(&mut sums, left + 3, at);
+                self.take::<V, F, S, LANES>(&mut sums, left + 2, at);
+                self.take::<V, F, S, LANES>(&mut sums, left + 1, at);
+                self.take::<V, F, S, LANES>(&mut sums, left, at);
             }
             if left >= 2 {
                 left -= 2;
-                self.take::<V, F, S, LANES, false>(&mut sums, left + 1, at);
-                self.take::<V, F, S, LANES, false>(&mut sums, left, at);
+                self.take::<V, F, S, LANES>(&mut sums, left + 1, at);
+                self.take::<V, F, S, LANES>(&mut sums, left, at);
             }
             if left == 1 {
-                self.take::<V, F, S, LANES, false>(&mut sums, 0, at);
+                self.take::<V, F, S, LANES>(&mut sums, 0, at);
             }
             let [first, own] = sums;
             self.first.write(first, at, self.output);
@@ -350,12 +329,12 @@ impl Pass<'_> {
         }
     }
 
-    /// Takes the sums one source further, or starts them with it.
+    /// Takes the sums one source further.
     ///
     /// # Safety
     /// As for [`Pass::piece`]; there must be a source `index`.
     #[inline(always)]
-    unsafe fn take<V: Vector, F: Fold, S: Second, const LANES: usize, const START: bool>(
+    unsafe fn take<V: Vector, F: Fold, S: Second, const LANES: usize>(
         self,
         [first, second]: &mut [[V; LANES]; 2],
         index: usize,
@@ -369,17 +348,9 @@ impl Pass<'_> {
             let second_factor = S::Fold::factor::<V>(*self.second.coefficients.get_unchecked(index));
             for lane in 0..LANES {
                 let source = V::load(from.add(lane * V::BYTES));
-                first[lane] = if START {
-                    F::start(source, first_factor)
-                } else {
-                    F::take(first[lane], source, first_factor)
-                };
+                first[lane] = F::take(first[lane], source, first_factor);
                 if S::OWN {
-                    second[lane] = if START {
-                        S::Fold::start(source, second_factor)
-                    } else {
-                        S::Fold::take(second[lane], source, second_factor)
-                    };
+                    second[lane] = S::Fold::take(second[lane], source, second_factor);
                 }
             }
         }
