@@ -8,9 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { DATA_STRIPS = 8, WIDTH_MAX = DATA_STRIPS + 2, SLICES = 8 };
-static const size_t cold_bytes = (size_t)512 << 20, bytes_per_look = (size_t)16 << 20;
-static const double seconds_per_slice = 0.04;
+enum { DATA_STRIPS = 8, WIDTH_MAX = DATA_STRIPS + 2, SLICES = 64 };
+static const size_t cold_bytes = (size_t)512 << 20, bytes_per_look = (size_t)8 << 20;
+static const double seconds_per_slice = 0.005;
 
 struct job {
     const char *name;

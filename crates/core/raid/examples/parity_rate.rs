@@ -18,10 +18,11 @@ const DATA_STRIPS: usize = 8;
 /// Larger than the last-level cache of any machine that this is likely to run on.
 const COLD_BYTES: usize = 512 << 20;
 const PAGE_BYTES: usize = 4096;
-const SLICES: usize = 8;
-const SECONDS_PER_SLICE: f64 = 0.04;
+/// Slices are as short as a turn of the scheduler, so that some pass undisturbed on a busy machine.
+const SLICES: usize = 64;
+const SECONDS_PER_SLICE: f64 = 0.005;
 /// Data between looks at the clock, at least.
-const BYTES_PER_LOOK: usize = 16 << 20;
+const BYTES_PER_LOOK: usize = 8 << 20;
 
 const D2: StripUnit = StripUnit::Data { strip: 2, copy: 0 };
 const D5: StripUnit = StripUnit::Data { strip: 5, copy: 0 };

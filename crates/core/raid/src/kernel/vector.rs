@@ -7,7 +7,7 @@
 //!         sum[row][lane] = sum taken one source further (by the row's Fold)
 //!     destination[row] (+)= scale[row] * sum[row]
 //! ```
-//! Sources are taken in fours, each by its own copy of the code. One load instruction that walks over all
+//! Sources are taken in eights, each by its own copy of the code. One load instruction that walks over all
 //! sources is a trap: on AMD's Zen 5, when strips lie one behind the other, it halves the rate in one
 //! direction and not in the other. (Presumably the distance between strips is taken for a stride, and
 //! prefetched along.)
@@ -306,12 +306,14 @@ impl Pass<'_> {
         unsafe {
             let mut sums = [[V::zero(); LANES]; 2];
             let mut left = self.sources.len();
-            while left >= 4 {
+            while left >= 8 {
+                left -= 8;
+                self.take_four::<V, F, S, LANES>(&mut sums, left + 4, at);
+                self.take_four::<V, F, S, LANES>(&mut sums, left, at);
+            }
+            if left >= 4 {
                 left -= 4;
-                self.take::<V, F, S, LANES>(&mut sums, left + 3, at);
-                self.take::<V, F, S, LANES>(&mut sums, left + 2, at);
-                self.take::<V, F, S, LANES>(&mut sums, left + 1, at);
-                self.take::<V, F, S, LANES>(&mut sums, left, at);
+                self.take_four::<V, F, S, LANES>(&mut sums, left, at);
             }
             if left >= 2 {
                 left -= 2;
@@ -326,6 +328,26 @@ impl Pass<'_> {
             if S::PRESENT {
                 self.second.write(if S::OWN { own } else { first }, at, self.output);
             }
+        }
+    }
+
+    /// Takes the sums four sources further: `index + 3` down to `index`.
+    ///
+    /// # Safety
+    /// As for [`Pass::piece`]; there must be those sources.
+    #[inline(always)]
+    unsafe fn take_four<V: Vector, F: Fold, S: Second, const LANES: usize>(
+        self,
+        sums: &mut [[V; LANES]; 2],
+        index: usize,
+        at: usize,
+    ) {
+        // SAFETY: the caller vouches for all of it.
+        unsafe {
+            self.take::<V, F, S, LANES>(sums, index + 3, at);
+            self.take::<V, F, S, LANES>(sums, index + 2, at);
+            self.take::<V, F, S, LANES>(sums, index + 1, at);
+            self.take::<V, F, S, LANES>(sums, index, at);
         }
     }
 
