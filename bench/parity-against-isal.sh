@@ -4,7 +4,7 @@
 #
 # The two take turns at each case; printed are the best of either in GB of source data per second (others on the
 # machine slow a round down and never speed it up), and their ratio. Both have memory of huge pages, as an array's
-# arenas ask for; PAGES=small runs both without. Takes about five minutes.
+# arenas ask for; PAGES=small runs both without. Takes about six minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${ROUNDS:-5}

@@ -50,12 +50,23 @@ fn main() {
     println!("{:.2}", job.rate(strip_bytes, stripes));
 }
 
-/// What to compute, by place in the stripe: data strips, then P, then Q.
+/// What a strip of the stripe is for.
+#[derive(Clone, Copy)]
+enum Role {
+    Source(usize),
+    First,
+    Second,
+    Unused,
+}
+
+/// What to compute.
 struct Job {
     /// Strips of a stripe.
     width: usize,
-    sources: Vec<usize>,
-    destinations: Vec<usize>,
+    /// One for each strip: data strips, then P, then Q.
+    roles: Vec<Role>,
+    /// Destinations.
+    rows: usize,
     coefficients: Vec<u8>,
 }
 
@@ -68,8 +79,6 @@ impl Job {
             .collect();
         let damage = Damage { data_strips: DATA_STRIPS as u16, parities, missing };
         let recovery = Recovery::new(&damage).expect("no more is missing than there are parities");
-        let place =
-            |unit: &StripUnit| units.iter().position(|other| other == unit).expect("a unit of the stripe");
         let is_source = |unit: &StripUnit| match *unit {
             StripUnit::Data { .. } => !missing.contains(unit),
             StripUnit::Parity(parity) => !missing.contains(unit) && recovery.uses_parity(parity),
@@ -79,7 +88,13 @@ impl Job {
             .flat_map(|row| sources.iter().map(move |source| (row, *source)))
             .map(|(row, source)| recovery.coefficient(row, units[source]))
             .collect();
-        Self { width: units.len(), sources, destinations: missing.iter().map(place).collect(), coefficients }
+        let role = |place: usize| match missing.iter().position(|unit| *unit == units[place]) {
+            Some(0) => Role::First,
+            Some(_) => Role::Second,
+            None => sources.iter().position(|source| *source == place).map_or(Role::Unused, Role::Source),
+        };
+        let roles = (0..units.len()).map(role).collect();
+        Self { width: units.len(), roles, rows: missing.len(), coefficients }
     }
 
     /// GB of source data per second over `stripes` stripes in turn.
@@ -108,7 +123,7 @@ impl Job {
                 done += stripes_per_look as u64;
                 seconds = started.elapsed().as_secs_f64();
             }
-            done as f64 * (strip_bytes * self.sources.len()) as f64 / seconds / 1e9
+            done as f64 * (strip_bytes * DATA_STRIPS) as f64 / seconds / 1e9
         });
         slices.fold(0.0, f64::max)
     }
@@ -116,16 +131,15 @@ impl Job {
     fn run(&self, stripe: &mut [u8], strip_bytes: usize) {
         let mut sources: [&[u8]; DATA_STRIPS] = [&[]; DATA_STRIPS];
         let [mut first, mut second]: [&mut [u8]; 2] = [&mut [], &mut []];
-        for (place, strip) in stripe.chunks_exact_mut(strip_bytes).enumerate() {
-            if let Some(index) = self.sources.iter().position(|source| *source == place) {
-                sources[index] = strip;
-            } else if self.destinations[0] == place {
-                first = strip;
-            } else if self.destinations.get(1) == Some(&place) {
-                second = strip;
+        for (strip, role) in stripe.chunks_exact_mut(strip_bytes).zip(&self.roles) {
+            match *role {
+                Role::Source(index) => sources[index] = strip,
+                Role::First => first = strip,
+                Role::Second => second = strip,
+                Role::Unused => {}
             }
         }
-        combine(&mut [first, second][..self.destinations.len()], &sources, &self.coefficients, false);
+        combine(&mut [first, second][..self.rows], &sources, &self.coefficients, false);
         black_box(&stripe);
     }
 }
