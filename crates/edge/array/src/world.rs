@@ -394,5 +394,6 @@ fn since(now: Counters, before: Counters) -> Counters {
         cache_hit_blocks: now.cache_hit_blocks - before.cache_hit_blocks,
         copy_bytes: now.copy_bytes - before.copy_bytes,
         parity_bytes: now.parity_bytes - before.parity_bytes,
+        metadata_writes: now.metadata_writes - before.metadata_writes,
     }
 }
