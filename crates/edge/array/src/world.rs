@@ -297,7 +297,8 @@ impl ArrayWorld {
                     self.completions.push(completion);
                 }
                 Action::Timer { id, at } => self.set_timer(id, at),
-                Action::Keep(_) => unreachable!("an array that keeps its cache is refused"),
+                // The cache is memory of this process and gone with it; so would its directory be.
+                Action::Keep(_) => {}
                 Action::Notice(notice) => {
                     tracing::warn!(?notice, "the array changed");
                     self.notices.push(notice);
