@@ -140,7 +140,7 @@ impl World {
                 }
             };
             self.next += 1;
-            self.now = self.now + NanoSpan(1_000);
+            self.now += NanoSpan(1_000);
             let request = HostRequest { tag: HostTag(0), op: row.op, lba: Lba(lba), blocks: BlockCount(1) };
             self.controller.handle_host_request(self.now, request);
             self.settle();

@@ -4,6 +4,7 @@ use crate::api::{
     Action, Area, BufferRef, BufferSpace, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp,
     MemoryKind, MemoryTask, MemoryTaskId, Segment,
 };
+use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::mutant::Mutant;
 use crate::own::{self, own_buffer};
@@ -178,7 +179,10 @@ impl Controller {
         owner: IoOwner,
     ) {
         let lba = place.start + BlockCount(u64::from(rows.first));
-        let fua = fua && !self.is_mutant(Mutant::FuaIgnored);
+        // What takes bad blocks off their list must be there to stay: under it are old bytes, or none.
+        let heals = !self.bad.is_empty() && self.bad.overlaps(device, lba, u64::from(rows.count));
+        let fua = (fua || (heals && self.config.member_cache == MemberCache::On))
+            && !self.is_mutant(Mutant::FuaIgnored);
         self.member_io(device, MemberOp::Write { fua }, lba, rows.count, class, owner);
     }
 

@@ -327,14 +327,13 @@ impl Controller {
     /// Lists where the bytes of a record's payload lie.
     fn payload(&self, id: u32, out: &mut Vec<Segment>) {
         out.clear();
-        self.for_each_run(id, |unit, rows, pieces| match pieces {
-            Some((first, count)) => {
+        self.for_each_run(id, |unit, rows, pieces| {
+            if let Some((first, count)) = pieces {
                 for piece in &self.ops[id].pieces[first..first + count] {
                     let bytes = u64::from(piece.rows.count) * self.block_bytes();
                     out.push(Segment { buffer: piece.source, bytes });
                 }
-            }
-            None => {
+            } else {
                 let bytes = u64::from(rows.count) * self.block_bytes();
                 out.push(Segment { buffer: self.staged(id, unit, rows.first), bytes });
             }
@@ -445,9 +444,9 @@ impl Controller {
         }
         // Some may have been lost on the way.
         if self.next_replica(sequence).is_some() {
-            self.replicate(sequence)
+            self.replicate(sequence);
         } else {
-            self.record_live(sequence)
+            self.record_live(sequence);
         }
     }
 

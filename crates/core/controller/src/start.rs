@@ -288,7 +288,7 @@ impl Controller {
     fn move_start_on(&mut self) {
         loop {
             match self.start.phase {
-                Phase::Serving => return,
+                Phase::Serving | Phase::Labelling => return,
                 Phase::Replaying if self.start.current.is_some() => return,
                 Phase::Replaying => match self.start.records.pop_front() {
                     Some(record) => self.begin_replay(record),
@@ -296,7 +296,9 @@ impl Controller {
                 },
                 Phase::Flushing if self.start.flush_pending > 0 => return,
                 Phase::Flushing => self.start.phase = Phase::KeepingState,
-                Phase::KeepingState if !self.state.is_kept() && !self.state_is_frozen() => {
+                Phase::KeepingState | Phase::EndingLife
+                    if !self.state.is_kept() && !self.state_is_frozen() =>
+                {
                     self.pump_state();
                     return;
                 }
@@ -314,10 +316,6 @@ impl Controller {
                     self.change_state();
                     self.start.phase = Phase::EndingLife;
                 }
-                Phase::EndingLife if !self.state.is_kept() && !self.state_is_frozen() => {
-                    self.pump_state();
-                    return;
-                }
                 Phase::EndingLife if !self.state.is_kept() => {
                     // A device is lost: kept memory names what it should hold, and the devices can't name a new life.
                     self.state.record.as_mut().expect("as above").kept_epoch -= 1;
@@ -327,7 +325,6 @@ impl Controller {
                     self.start.phase = Phase::Labelling;
                     self.begin_kept_life();
                 }
-                Phase::Labelling => return,
             }
         }
     }

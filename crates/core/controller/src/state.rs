@@ -72,12 +72,6 @@ impl StateKeeper {
     pub(crate) const fn is_kept(&self) -> bool {
         self.record.is_none() || self.kept >= self.wanted
     }
-
-    /// True when the devices know that the array is in use.
-    #[inline]
-    pub(crate) const fn is_kept_dirty(&self) -> bool {
-        self.kept_dirty
-    }
 }
 
 impl Controller {

@@ -55,7 +55,7 @@ impl Controller {
                     self.stop = Stop::Clearing;
                 }
                 Stop::Clearing
-                    if !self.state_is_frozen() && !(self.drain_log() && self.bitmap_is_quiet()) =>
+                    if !(self.state_is_frozen() || (self.drain_log() && self.bitmap_is_quiet())) =>
                 {
                     return;
                 }

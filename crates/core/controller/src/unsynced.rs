@@ -12,6 +12,7 @@
 //! Invariant: the set takes memory only while some granule is in it.
 
 use crate::controller::Controller;
+use crate::mutant::Mutant;
 use core::ops::Range;
 use raidlab_format::{RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
@@ -94,7 +95,7 @@ impl Controller {
     pub fn mark_unsynced(&mut self, granules: Range<u64>) {
         let count = self.granule_count();
         assert!(granules.end <= count, "granules {granules:?} are not all among {count}");
-        if self.is_redundant() {
+        if self.is_redundant() && !self.is_mutant(Mutant::ResyncSkipped) {
             self.unsynced.mark(granules, count);
             self.sweeps.resync_due = true;
             self.sweeps.attention = true;

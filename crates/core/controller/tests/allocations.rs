@@ -48,7 +48,7 @@ impl World {
             let blocks = 1 + self.draw(8);
             let lba = Lba(self.draw(self.controller.volume_blocks().0 - blocks));
             let op = if self.draw(3) == 0 { HostOp::Read } else { HostOp::Write { fua: self.draw(8) == 0 } };
-            self.now = self.now + NanoSpan(10_000);
+            self.now += NanoSpan(10_000);
             let request = HostRequest { tag: HostTag(0), op, lba, blocks: BlockCount(blocks) };
             self.controller.handle_host_request(self.now, request);
             self.settle();

@@ -5,9 +5,9 @@
 //! completion, volatile caches and random runs are left to the torture world of raidlab-sim.
 
 use raidlab_controller::{
-    Action, Area, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, FlushOrder,
-    HostOp, HostRequest, HostTag, MemberCache, MemberIo, MemberOp, MemoryKind, MemorySteps, MetadataPolicy,
-    Notice, ReadPolicy, Resilience, WritePolicy, create_metadata,
+    Action, Area, ArrayConfig, BufferRef, BufferSpace, CacheConfig, Controller, HostOp, HostRequest, HostTag,
+    MemberCache, MemberIo, MemberOp, MemoryKind, MemorySteps, MetadataPolicy, Notice, Resilience,
+    WritePolicy, create_metadata,
 };
 use raidlab_format::{ArrayUuid, DeviceUuid, StartOptions, assemble};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};

@@ -19,7 +19,9 @@ fn main() {
             match plan.run() {
                 Ok(report) => sum.add(&report),
                 Err(failure) if seeds == 1 => println!("{failure}{plan:?}"),
-                Err(failure) => println!("seed {seed}: {}: {}", failure.violation.checker(), failure.violation),
+                Err(failure) => {
+                    println!("seed {seed}: {}: {}", failure.violation.checker(), failure.violation)
+                }
             }
         }
         let seconds = start.elapsed().as_secs_f64();

@@ -21,6 +21,6 @@ pub use array::{
 };
 pub use queue::{Due, EventQueue};
 pub use torture::{
-    Access, BlockFault, Failure, Fault, FaultEvent, LevelNotTried, Place, Refusal, Shrunk, TortureMode, TorturePlan,
-    TortureReport, TortureWorld, TraceEvent, Use, Violation, Workload, WriteNumber, shrink,
+    Access, BlockFault, Failure, Fault, FaultEvent, LevelNotTried, Place, Refusal, Shrunk, TortureMode,
+    TorturePlan, TortureReport, TortureWorld, TraceEvent, Use, Violation, Workload, WriteNumber, shrink,
 };

@@ -98,7 +98,12 @@ impl TortureWorld {
     fn finish_memory(&mut self, task: &MemoryTask, flight: &Flight) {
         if task.kind == MemoryKind::Digest {
             let row_bytes = self.config.block_size.bytes() as usize;
-            self.memories.digests(self.controller.own_memory(), &flight.segments, row_bytes, &mut self.digests);
+            self.memories.digests(
+                self.controller.own_memory(),
+                &flight.segments,
+                row_bytes,
+                &mut self.digests,
+            );
             self.controller.handle_digests(self.now, task.id, &self.digests);
         } else {
             self.memories.execute(self.controller.own_memory(), &flight.steps);
@@ -129,7 +134,8 @@ impl TortureWorld {
                 }
                 if done > 0 {
                     let bytes = area.write(io.lba.0, done, false);
-                    self.memories.gather(self.controller.own_memory(), bytes, &cut(&flight.segments, bytes.len() as u64));
+                    let front = cut(&flight.segments, bytes.len() as u64);
+                    self.memories.gather(self.controller.own_memory(), bytes, &front);
                 }
                 return Err(MemberError::Medium);
             }

@@ -61,7 +61,10 @@ fn fit_log(config: &mut ArrayConfig, factor: u64) {
 }
 
 /// Draws an array, of `level` if it is given.
-pub(super) fn draw_array(level: Option<LevelVariant>, random: &mut Rng) -> Result<ArrayConfig, LevelNotTried> {
+pub(super) fn draw_array(
+    level: Option<LevelVariant>,
+    random: &mut Rng,
+) -> Result<ArrayConfig, LevelNotTried> {
     let parse = |name: &str| name.parse::<LevelVariant>().expect("the table holds levels");
     let wanted: Vec<_> = LEVELS
         .iter()

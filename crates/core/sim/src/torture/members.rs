@@ -115,6 +115,9 @@ impl AreaBytes {
     /// Makes a block unreadable.
     pub(super) fn spoil(&mut self, block: u64) {
         self.unreadable.insert(block);
+        if let Some(cache) = &mut self.cache {
+            cache.settle(block);
+        }
     }
 
     /// True if one of the blocks can't be read.

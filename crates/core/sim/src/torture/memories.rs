@@ -146,7 +146,13 @@ impl Memories {
         self.results = results;
     }
 
-    fn execute_step(&mut self, own: &[u8], task: &MemorySteps, step: &MemoryStep, results: &mut [Vec<u8>; 2]) {
+    fn execute_step(
+        &mut self,
+        own: &[u8],
+        task: &MemorySteps,
+        step: &MemoryStep,
+        results: &mut [Vec<u8>; 2],
+    ) {
         let count = usize::from(step.destination_count);
         let sources = &task.sources[step.first_source as usize..][..step.source_count as usize];
         let coefficients = &task.coefficients[step.first_coefficient as usize..][..count * sources.len()];

@@ -130,7 +130,8 @@ impl TortureWorld {
         self.claims.clear();
         self.hosts.clear();
         self.timers.fill(None);
-        let is_kept = self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
+        let is_kept =
+            self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
         self.memories.lose_power(is_kept || pick.below(4) == 0, pick);
         self.volume.cut(WriteNumber(self.writes), self.stamp, is_kept);
         self.last_progress = self.stamp;
@@ -167,7 +168,10 @@ impl TortureWorld {
 
     /// Starts the array. Returns whether redundancy is in doubt and how many records are to be replayed; nothing if the
     /// start was refused.
-    fn start_again(&mut self, pick: &mut Rng) -> Result<Option<(Option<raidlab_format::Doubt>, usize)>, Failure> {
+    fn start_again(
+        &mut self,
+        pick: &mut Rng,
+    ) -> Result<Option<(Option<raidlab_format::Doubt>, usize)>, Failure> {
         self.shuffle_devices(pick);
         let mut order: Vec<usize> = (0..self.devices.len()).collect();
         for last in (1..order.len()).rev() {

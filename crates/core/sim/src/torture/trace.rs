@@ -4,7 +4,8 @@
 //! it, and a change in the controller that alters any action shows as another digest.
 
 use raidlab_controller::{
-    Action, BatteryState, HostOp, HostRequest, MemberError, MemberIoId, MemberOp, MemoryTaskId, Notice, TimerId,
+    Action, BatteryState, HostOp, HostRequest, MemberError, MemberIoId, MemberOp, MemoryTaskId, Notice,
+    TimerId,
 };
 use raidlab_units::Nanos;
 
@@ -139,9 +140,7 @@ fn notice_words(notice: Notice) -> [u64; 2] {
         Notice::SweepStarted { .. } => [34, 0],
         Notice::SweepEnded { counts, .. } => [35, counts.granules << 32 ^ counts.rewritten_rows],
         Notice::Restored { member, lba, blocks } => [36 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
-        Notice::BlocksLost { member, lba, blocks } => {
-            [37 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0]
-        }
+        Notice::BlocksLost { member, lba, blocks } => [37 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
         Notice::Serving => [38, 0],
         Notice::Stopped => [40, 0],
         Notice::WriteLost { lba, blocks } => [39, lba.0 << 24 ^ blocks.0],

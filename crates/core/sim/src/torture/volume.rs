@@ -120,12 +120,8 @@ pub(crate) struct Stale {
 
 impl VolumeHistory {
     pub(crate) fn new(volume_blocks: BlockCount) -> Self {
-        let first = Version {
-            write: WriteNumber(0),
-            started: Stamp(0),
-            ended: Stamp(0),
-            superseded: Stamp::NEVER,
-        };
+        let first =
+            Version { write: WriteNumber(0), started: Stamp(0), ended: Stamp(0), superseded: Stamp::NEVER };
         let survivors = Survivors { floor: Floor::NONE, newest: WriteNumber(0), is_on_members: true };
         let block = Block {
             versions: vec![first],

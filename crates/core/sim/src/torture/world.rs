@@ -250,10 +250,7 @@ fn new_devices(
     let mut areas: Vec<_> = metadata.iter().map(|_| garbage(config.member_size.0, random)).collect();
     fill(layout, config.block_size.bytes() as usize, &mut areas);
     let area = |bytes| AreaBytes::new(bytes, config.block_size, config.member_cache);
-    let device = |(data, metadata)| Device {
-        data: area(data),
-        metadata: area(metadata),
-        presence: Presence::Here,
-    };
+    let device =
+        |(data, metadata)| Device { data: area(data), metadata: area(metadata), presence: Presence::Here };
     areas.into_iter().zip(metadata).map(device).collect()
 }

@@ -54,7 +54,8 @@ impl TortureWorld {
         if self.battery_changed >= host.started {
             return None;
         }
-        let is_kept = self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
+        let is_kept =
+            self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
         let write_through = !self.controller().writes_back();
         let member_cache = self.config.member_cache == MemberCache::On;
         let on_members = match host.request.op {

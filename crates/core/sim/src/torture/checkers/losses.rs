@@ -14,7 +14,11 @@ use raidlab_units::{Lba, MemberIndex};
 
 impl TortureWorld {
     /// Checks that a request had reason to fail.
-    pub(in crate::torture) fn check_failed(&mut self, host: &HostInFlight, error: HostError) -> Result<(), Box<Violation>> {
+    pub(in crate::torture) fn check_failed(
+        &mut self,
+        host: &HostInFlight,
+        error: HostError,
+    ) -> Result<(), Box<Violation>> {
         self.look_at_states();
         let HostRequest { tag, op, lba, blocks } = host.request;
         let stripes = self.stripes();
@@ -23,7 +27,11 @@ impl TortureWorld {
             _ => stripes.is_range_failed(lba, blocks),
         };
         let is_refused = op != HostOp::Read && self.has_lost();
-        if is_failed || is_refused || self.healed >= host.started { Ok(()) } else { Err(Violation::NeedlessFailure { tag, error }.into()) }
+        if is_failed || is_refused || self.healed >= host.started {
+            Ok(())
+        } else {
+            Err(Violation::NeedlessFailure { tag, error }.into())
+        }
     }
 
     /// True if a device is lost beyond what the level survives: then the state on the devices stays as it is, and no write

@@ -233,7 +233,11 @@ impl Claims {
 
 impl TortureWorld {
     /// Lists what a member I/O uses. Its segments must be in place.
-    pub(in crate::torture) fn member_accesses(&self, io: &MemberIo, flight: &mut Flight) -> Result<(), Failure> {
+    pub(in crate::torture) fn member_accesses(
+        &self,
+        io: &MemberIo,
+        flight: &mut Flight,
+    ) -> Result<(), Failure> {
         let block_bytes = self.config.block_size.bytes();
         let reads = io.op == MemberOp::Read;
         let (device_use, memory_use) = if reads { (Use::Read, Use::Write) } else { (Use::Write, Use::Read) };
@@ -248,7 +252,11 @@ impl TortureWorld {
         let segment_bytes = flight.segments.iter().map(|segment| segment.bytes).sum::<u64>();
         if segment_bytes != whole.len_bytes || whole.len_bytes == 0 {
             let action = Action::Member(*io);
-            return Err(self.failure(Violation::Malformed { action, access: whole, limit_bytes: segment_bytes }));
+            return Err(self.failure(Violation::Malformed {
+                action,
+                access: whole,
+                limit_bytes: segment_bytes,
+            }));
         }
         flight.accesses.push(whole);
         Ok(())

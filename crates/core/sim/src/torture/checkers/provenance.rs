@@ -103,8 +103,7 @@ mod tests {
         mixed[256..].copy_from_slice(&holding(1, 6)[256..]);
         assert!(write_of(&mixed, Lba(1)).is_err(), "half of each of two writes");
         // What a recovery from stale parity would make: the sum of three patterns of the block.
-        let sum: Vec<u8> =
-            (0..512).map(|at| whole[at] ^ holding(1, 6)[at] ^ holding(1, 7)[at]).collect();
+        let sum: Vec<u8> = (0..512).map(|at| whole[at] ^ holding(1, 6)[at] ^ holding(1, 7)[at]).collect();
         assert!(write_of(&sum, Lba(1)).is_err(), "a sum of three");
     }
 }

@@ -140,9 +140,8 @@ mod tests {
         for parity in 0..2 {
             add_up(&strips, parity, &mut sum);
             for (at, sum) in sum.iter().enumerate() {
-                let product = |strip: u16| {
-                    gf::mul(generate(parity, strip), strips[usize::from(strip) * 16 + at])
-                };
+                let product =
+                    |strip: u16| gf::mul(generate(parity, strip), strips[usize::from(strip) * 16 + at]);
                 assert_eq!(*sum, (0..5).map(product).fold(0, |sum, product| sum ^ product), "{parity} {at}");
             }
         }
