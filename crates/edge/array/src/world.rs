@@ -396,6 +396,5 @@ fn since(now: Counters, before: Counters) -> Counters {
         copy_bytes: now.copy_bytes - before.copy_bytes,
         parity_bytes: now.parity_bytes - before.parity_bytes,
         metadata_writes: now.metadata_writes - before.metadata_writes,
-        metadata_writes: now.metadata_writes - before.metadata_writes,
     }
 }
