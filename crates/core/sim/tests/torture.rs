@@ -31,6 +31,21 @@ fn a_failed_array_refuses_and_never_lies() {
 }
 
 #[test]
+fn seeds_that_once_failed() {
+    for line in include_str!("torture/seeds.txt").lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split(' ');
+        let mut number = || words.next().and_then(|word| word.parse().ok()).expect("seed, requests, mode");
+        let (seed, ops) = (number(), number());
+        let mode = match words.next() {
+            Some("bounded") => TortureMode::Bounded,
+            Some("beyond") => TortureMode::Beyond,
+            other => panic!("no mode is {other:?}"),
+        };
+        run(seed, ops, mode);
+    }
+}
+
+#[test]
 fn a_seed_is_a_run() {
     for seed in 7..12 {
         let [first, second] = [(); 2].map(|()| run(seed, 500, TortureMode::Bounded));

@@ -124,18 +124,18 @@ impl TortureWorld {
                 self.memories.scatter(bytes, &flight.segments);
             }
             MemberOp::Write { .. } if is_doomed => {
-                // It stops somewhere on the way, and what it did not come to can't be read.
+                // It stops somewhere on the way. What it was to write can't be read, however far it came.
                 let is_data = io.area == Area::Data;
                 device.presence = if is_data { Presence::Here } else { Presence::Unfit };
-                let done = self.random.below(io.blocks.0);
                 let area = device.area_mut(io.area);
-                if is_data {
-                    (done..io.blocks.0).for_each(|block| area.spoil(io.lba.0 + block));
-                }
+                let done = self.random.below(io.blocks.0);
                 if done > 0 {
                     let bytes = area.write(io.lba.0, done, false);
                     let front = cut(&flight.segments, bytes.len() as u64);
                     self.memories.gather(self.controller.own_memory(), bytes, &front);
+                }
+                if is_data {
+                    (0..io.blocks.0).for_each(|block| area.spoil(io.lba.0 + block));
                 }
                 return Err(MemberError::Medium);
             }

@@ -6,7 +6,7 @@
 //! | fault | what happens | not injected, in a bounded plan, if |
 //! |---|---|---|
 //! | latent error | a block can't be read until it is written | a stripe would miss more than the level survives |
-//! | write error | the next write to a member stops half way and fails | the level would not survive the member's loss |
+//! | write error | the next write to a member fails, and what it was to write can't be read | the level would not survive the member's loss |
 //! | pulled | a member is gone and the controller is told | the same |
 //! | died | a member is gone and the next I/O to it says so | the same |
 //! | battery | the battery fails, or is good again | |

@@ -218,7 +218,8 @@ fn as_text(args: &Args, sum: &TortureReport, seconds: f64, shrunk: Option<&Shrun
         ("violations", u32::from(shrunk.is_some()).to_string()),
         ("digest", format!("{:016x}", sum.digest)),
     ];
-    let mut text = rows.iter().fold(String::new(), |text, (name, value)| text + &format!("{name:20}{value}\n"));
+    let mut text =
+        rows.iter().fold(String::new(), |text, (name, value)| text + &format!("{name:20}{value}\n"));
     text += "faults injected\n";
     for (fault, count) in Fault::ALL.iter().zip(sum.faults) {
         let _ = writeln!(text, "  {:18}{count}", fault.name());
@@ -231,8 +232,11 @@ fn as_text(args: &Args, sum: &TortureReport, seconds: f64, shrunk: Option<&Shrun
 }
 
 fn as_json(args: &Args, sum: &TortureReport, seconds: f64, shrunk: Option<&Shrunk>) -> Value {
-    let faults: serde_json::Map<String, Value> =
-        Fault::ALL.iter().zip(sum.faults).map(|(fault, count)| (fault.name().to_owned(), json!(count))).collect();
+    let faults: serde_json::Map<String, Value> = Fault::ALL
+        .iter()
+        .zip(sum.faults)
+        .map(|(fault, count)| (fault.name().to_owned(), json!(count)))
+        .collect();
     json!({
         "schema": 1,
         "seeds": sum.seeds,
