@@ -1,7 +1,7 @@
 //! Integrity tags: what each block's address and bytes should give.
 //!
 //! ```text
-//! tag, 8 bytes:  | CRC32C(address, 8 bytes LE, then the block's bytes) u32 | low 32 bits of the address u32 |
+//! tag, 8 bytes:  | CRC32C(address u64, then the block's bytes) u32 | low 32 bits of the address u32 |
 //! strip:         | block 0 | block 1 | ... | block n-1 || tag blocks: tag 0, tag 1, ... tag n-1, zeros |
 //! ```
 //! The address is in the checksum so that a write that went to another place does not pass for the right one

@@ -6,7 +6,7 @@
 //!                 │        └────┬────┘          └────┬─────┘       │
 //!               Label       ArrayState           RegionMap     scan_log ── FoundRecord
 //! kept memory | KeptLabel | log | directory of KeptEntry |         │
-//!                 └──────────────┬───────────────────────────────-─┘
+//!                 └──────────────┬─────────────────────────────────┘
 //!                             assemble ── Assembly: who is present, what is to be replayed, what is unsynced
 //! ```
 //! All numbers are little-endian at fixed places; each module draws its own, docs/on-disk-format.md has all

@@ -245,7 +245,8 @@ fn a_state_in_the_other_slot_does_not_count() {
     array.areas[1][newest].fill(0);
     let assembly = start_all(&array).expect("three of four");
     let message = "slot 0: the array state is not there: the bytes at its place begin with something else; \
-                   slot 1: the array state can't be: generation is 10; it must be even in slot 0 and odd in slot 1";
+                   slot 1: the array state can't be: generation is 10; it must be even in slot 0 and odd in \
+                   slot 1";
     assert_eq!(unusable(&assembly), [(1, message.to_owned())]);
 }
 
@@ -740,6 +741,7 @@ fn messages_say_what_is_wrong_and_what_would_help() {
     assert_eq!(
         error.to_string(),
         "generation 10 calls 4 members in sync; 2 of them are present and 3 are needed. Absent: m1, m3. \
-         Bring them back; or, if they are gone for good, accept a minority: what was written to them since is lost"
+         Bring them back; or, if they are gone for good, accept a minority: what was written to them since is \
+         lost"
     );
 }

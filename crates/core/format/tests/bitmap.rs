@@ -74,7 +74,8 @@ proptest! {
         prop_assert_eq!(map.is_clear(), oracle.is_empty());
         prop_assert_eq!(map.marked_count() as usize, oracle.len());
         prop_assert_eq!(&marked(&map), &oracle);
-        let walk = std::iter::successors(map.next_marked(RegionIndex(0)), |at| map.next_marked(RegionIndex(at.0 + 1)));
+        let first = map.next_marked(RegionIndex(0));
+        let walk = std::iter::successors(first, |at| map.next_marked(RegionIndex(at.0 + 1)));
         prop_assert_eq!(walk.map(|region| region.0).collect::<BTreeSet<_>>(), oracle);
         map.mark_all();
         prop_assert_eq!(map.marked_count(), u32::from(map.regions()));
@@ -96,9 +97,9 @@ proptest! {
             let mut maps_of_copy = Vec::new();
             for (sector, (seed, sequence, damaged)) in copy.iter().enumerate() {
                 let mut map = RegionMap::new(stripes);
-                regions(&map.clone()).filter(|region| seed.rotate_left(region.0.into()) & 1 == 1).for_each(|region| {
+                for region in regions(&map.clone()).filter(|region| seed.rotate_left(region.0.into()) & 1 == 1) {
                     map.mark(region);
-                });
+                }
                 let bytes = &mut slot[sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES];
                 map.encode_sector(sector, uuid, *sequence, bytes);
                 bytes[(*seed % 512) as usize] ^= u8::from(*damaged);

@@ -3,8 +3,9 @@
 //! ```text
 //! structures   what decodes encodes to the same bytes
 //! scan         records are whole, apart and in order of place
-//! assembly     every candidate is in one list; who is present may be; the newest state is the newest; quorum;
-//!              records in order, within ring and array; doubt and unsynced regions agree; no refusal was passed over
+//! assembly     every candidate is in one list; who is present may be; the newest state is the newest;
+//!              quorum; records in order, within ring and array; doubt and unsynced regions agree; no refusal
+//!              was passed over
 //! order        turned around, the candidates give the same
 //! options      what is accepted without options is accepted with them
 //! ```

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! seed ── case 0, 1, 2 ... ── draw ── undamaged: what was drawn is found
-//!                                └── 16 times: damage 1 to 6 more things ── check what must hold for any bytes
+//!                                └── 16 times: damage 1 to 6 things ── check what must hold for any bytes
 //! ```
 //! A case depends on its own seed only, so a failure is repeated with that seed alone. An *execution* is one
 //! set of candidates through decoding, scanning and four assemblies.

@@ -3,7 +3,7 @@
 //! Plain damage (flips, splices, cuts, noise) mostly ends at a checksum. To reach what lies behind, fields
 //! are changed and the checksum is made right again:
 //! ```text
-//! label, states, bitmap sectors, log headers, kept label ── a field ── 0, 1, all ones, one more or less, random ── reseal
+//! any structure ── a field ── 0, 1, all ones, one more or less, random ── reseal
 //! ```
 
 use super::rng::Rng;
