@@ -37,7 +37,7 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    pub(crate) fn new(rng: &mut Rng) -> Self {
+    pub(crate) fn new(rng: &mut Rng<'_>) -> Self {
         let drawn = draw_state(rng);
         let shape = drawn.check().expect("a drawn state is possible").shape();
         let mut drawn = Self {
@@ -60,7 +60,7 @@ impl Drawn {
         devices.filter(|(_, record)| record.state == DeviceState::InSync).map(|(device, _)| device).collect()
     }
 
-    fn draw_bitmaps(&mut self, rng: &mut Rng) {
+    fn draw_bitmaps(&mut self, rng: &mut Rng<'_>) {
         let (mut map, mut sequence) = (self.array.clear_map(), 10);
         for slot in 0..rng.index(5) {
             let region = raidlab_format::RegionIndex(rng.below(map.regions().into()) as u16);
@@ -81,7 +81,7 @@ impl Drawn {
         }
     }
 
-    fn draw_records(&mut self, rng: &mut Rng, shape: StripeShape) {
+    fn draw_records(&mut self, rng: &mut Rng<'_>, shape: StripeShape) {
         if shape.parities == 0 || self.array.state.geometry.metadata != MetadataPolicy::Log {
             return;
         }
@@ -105,7 +105,7 @@ impl Drawn {
     /// is behind the devices in `next_block`.
     fn write_copies(
         &mut self,
-        rng: &mut Rng,
+        rng: &mut Rng<'_>,
         shape: StripeShape,
         record: &TestRecord,
         next_block: &mut [u64],
@@ -134,7 +134,7 @@ impl Drawn {
         logs.len()
     }
 
-    fn draw_record(&self, rng: &mut Rng, shape: StripeShape, sequence: u64) -> TestRecord {
+    fn draw_record(&self, rng: &mut Rng<'_>, shape: StripeShape, sequence: u64) -> TestRecord {
         let state = &self.array.state;
         let stripes = state.check().expect("possible").stripe_count();
         let mut run = || {
@@ -156,7 +156,7 @@ impl Drawn {
         TestRecord { header, runs }
     }
 
-    fn draw_entries(&mut self, rng: &mut Rng) {
+    fn draw_entries(&mut self, rng: &mut Rng<'_>) {
         for slot in 0..16 {
             let entry = KeptEntry { sequence: rng.below(50), block: rng.next(), dirty: rng.below(3) };
             self.array.write_entry(slot, entry);
@@ -167,14 +167,14 @@ impl Drawn {
     }
 
     /// Writes another generation to some of the devices only.
-    fn draw_torn_generation(&mut self, rng: &mut Rng) {
+    fn draw_torn_generation(&mut self, rng: &mut Rng<'_>) {
         let reached = 1 + rng.index(self.array.areas.len());
         let dirty = rng.one_in(2);
         self.array.next_state(0..reached, |state| state.dirty |= dirty);
     }
 }
 
-fn draw_state(rng: &mut Rng) -> ArrayState {
+fn draw_state(rng: &mut Rng<'_>) -> ArrayState {
     let (level, members) = rng.pick(&LEVELS);
     let mut geometry = geometry(level, members, rng.below(3) as u16, rng.pick(&MetadataPolicy::ALL));
     if rng.one_in(2) {
@@ -210,7 +210,7 @@ fn draw_state(rng: &mut Rng) -> ArrayState {
 }
 
 /// Takes a member away, and perhaps lets a spare take its role.
-fn fail_member(rng: &mut Rng, state: &mut ArrayState, member_blocks: u64) {
+fn fail_member(rng: &mut Rng<'_>, state: &mut ArrayState, member_blocks: u64) {
     let in_sync = |record: &DeviceRecord| record.state == DeviceState::InSync;
     // One member is always left, so that there is someone to say so.
     if state.devices.iter().filter(|record| in_sync(record)).count() < 2 {
