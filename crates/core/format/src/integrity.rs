@@ -47,6 +47,7 @@ mod tests {
         let mut both = 5_u64.to_le_bytes().to_vec();
         both.extend(block);
         assert_eq!(tag(5, &block), u64::from(row_checksum(&both)) | 5 << 32);
+        assert_eq!(tag(0x1_2345_6789, &block) >> 32, 0x2345_6789);
         // The low half of the address is equal here, so only the checksum tells them apart.
         assert_ne!(tag(5, &block), tag(5 | 1 << 32, &block));
         assert_ne!(tag(5, &block), tag(5, &[8; 512]));

@@ -342,6 +342,15 @@ fn two_states_of_one_generation_are_settled_by_those_who_hold_them() {
     assert_eq!(start_all(&mirror), Err(diverged));
     start(&without(&mirror, &[0])).expect("one part");
 
+    // Half of those that a state calls in sync are not enough for it.
+    let mut mirror = raid("1", 2, 0, MetadataPolicy::Bitmap);
+    let before = mirror.state.clone();
+    mirror.next_state(0..1, |state| state.dirty = true);
+    mirror.state = before;
+    mirror.next_state(1..2, |state| set_missing(state, 0));
+    let assembly = start_all(&mirror).expect("one of one");
+    assert_eq!((assembly.state, assembly.present), (mirror.state.clone(), vec![None, Some(1)]));
+
     let mut array = raid5();
     let before = array.state.clone();
     array.next_state(0..1, |state| state.dirty = true);
@@ -675,11 +684,15 @@ fn a_log_of_no_length_is_no_log() {
 #[test]
 fn kept_memory_is_used_only_if_it_is_this_arrays_and_of_this_life() {
     type Change = fn(&mut TestArray);
-    let cases: [(Change, KeptVerdict); 5] = [
+    let cases: [(Change, KeptVerdict); 6] = [
         (|_| (), KeptVerdict::Used),
         (
             |array| array.change_state(|state| state.kept_epoch = 6),
             KeptVerdict::OtherLife { found: 5, expected: 6 },
+        ),
+        (
+            |array| array.change_state(|state| state.kept_epoch = 4),
+            KeptVerdict::OtherLife { found: 5, expected: 4 },
         ),
         (
             |array| KeptLabel { array_uuid: array_uuid(7), kept_epoch: 5 }.encode(&mut array.kept_log[..64]),

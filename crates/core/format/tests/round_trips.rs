@@ -310,6 +310,25 @@ fn impossible_states_say_what_is_wrong() {
 }
 
 #[test]
+fn bad_ranges_lie_within_a_device() {
+    let mut state = support::state(support::geometry("5", 4, 1, MetadataPolicy::Log));
+    for (device, first, count, possible) in [
+        (4, 0, 1, true),
+        (5, 0, 1, false),
+        (0, 2047, 1, true),
+        (0, 2047, 2, false),
+        (0, 0, 2048, true),
+        (0, 0, 2049, false),
+        (0, 2048, 1, false),
+        (0, u64::MAX, 1, false),
+        (0, 0, 0, false),
+    ] {
+        state.bad_ranges = vec![BadRange { device: MemberIndex(device), first: MemberLba(first), count }];
+        assert_eq!(state.check().is_ok(), possible, "device {device}, {count} blocks from {first}");
+    }
+}
+
+#[test]
 fn short_bytes_say_how_many_are_needed() {
     let state = encoded(&support::state(support::geometry("0", 2, 0, MetadataPolicy::None)));
     for (length, message) in [
