@@ -310,6 +310,21 @@ fn the_newest_state_counts_even_on_a_device_that_is_not_used() {
     assert!(matches!(error, AssembleError::NoQuorum { generation: 12, present: 0, .. }), "{error}");
 }
 
+/// Found by fuzzing: of a device without a label, only the slot with the higher generation was looked at.
+#[test]
+fn the_newest_state_counts_beside_one_of_another_array() {
+    let mut array = raid5();
+    array.next_state(0..1, |_| ());
+    array.next_state(0..1, |_| ());
+    array.areas[0][20] ^= 1;
+    let mut other = array.state.clone();
+    other.geometry.array_uuid = array_uuid(0xb2);
+    other.generation += 1;
+    array.write_state(0, &other);
+    let error = start_all(&array).expect_err("all others are behind");
+    assert!(matches!(error, AssembleError::NoQuorum { generation: 12, present: 0, .. }), "{error}");
+}
+
 #[test]
 fn a_device_given_twice_is_refused_unless_one_is_stale() {
     let mut array = raid5();
