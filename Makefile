@@ -36,7 +36,7 @@ unit:
 ## Property tests on new random cases, ten times as many, and the long soak of the controller; takes some ten minutes.
 explore:
 	PROPTEST_CASES=2560 $(CARGO) test --workspace --locked --release
-	$(CARGO) test -p raidlab-sim --release --locked -- --ignored
+	$(CARGO) test -p raidlab-controller -p raidlab-sim --release --locked -- --ignored
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked

@@ -101,16 +101,28 @@ pub enum IoClass {
     Background,
 }
 
-/// One read, write or flush of one member.
+/// The part of a device that a member I/O goes to. Each is addressed from its own block 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Area {
+    /// Strips of the volume.
+    #[default]
+    Data,
+    /// What the array keeps about itself: [`crate::Controller::metadata_blocks`] long.
+    Metadata,
+}
+
+/// One read, write or flush of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberIo {
     /// The controller's name for it.
     pub id: MemberIoId,
-    /// Which member.
+    /// Which device: a member, or a spare behind them.
     pub member: MemberIndex,
     /// What to do.
     pub op: MemberOp,
-    /// First block in the member's data area.
+    /// Which part of it.
+    pub area: Area,
+    /// First block in that part.
     pub lba: MemberLba,
     /// Length; zero for [`MemberOp::Flush`].
     pub blocks: BlockCount,
@@ -140,6 +152,9 @@ pub enum MemoryKind {
     Copy,
     /// Computes parity, or missing data from parity.
     Parity,
+    /// Computes the CRC32C of rows, those of [`crate::Controller::digest_rows`]. A world that carries bytes answers
+    /// with [`crate::Controller::handle_digests`], one that carries lengths only as for any task.
+    Digest,
 }
 
 /// Work on memory. Its steps are read with [`crate::Controller::memory_steps`] by worlds that carry bytes.
@@ -176,6 +191,15 @@ pub enum BufferSpace {
     Cache,
     /// Working memory: [`crate::MemoryNeeds::staging_bytes`] long.
     Staging,
+    /// The controller's own memory, which holds metadata and no data of the host: see
+    /// [`crate::Controller::own_memory`].
+    Own,
+    /// The intent log in memory: [`crate::MemoryNeeds::kept_log_bytes`] long, kept over power loss as the cache is.
+    KeptLog,
+    /// The second controller's copy of [`BufferSpace::Cache`]. What goes there while that controller is gone is dropped.
+    PeerCache,
+    /// The second controller's copy of [`BufferSpace::KeptLog`].
+    PeerKeptLog,
 }
 
 /// A contiguous piece of a member I/O's buffer, in member block order.
@@ -241,23 +265,107 @@ pub enum Action {
         /// When.
         at: Nanos,
     },
+    /// Store this entry of the cache's directory in memory that is kept as the cache is, in the second controller's,
+    /// too, where `mirrored`. It is done when the action has been taken; nothing is reported. A power loss must leave
+    /// the old entry or the new one: what the old one named may have been acknowledged.
+    Keep(Keep),
     /// Something the operator should know.
     Notice(Notice),
+}
+
+/// An entry of the cache's directory, which says after a power loss what the cache memory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Which entry: the number of a cache slot.
+    pub slot: u32,
+    /// Its bytes.
+    pub entry: [u8; 32],
+    /// Whether the second controller keeps it, too.
+    pub mirrored: bool,
 }
 
 /// Something the operator should know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A member left the array.
+    /// A device left the array.
     MemberFailed {
         /// Which.
         member: MemberIndex,
     },
-    /// Acknowledged data in the cache could not be stored and is lost.
+    /// A device is there again, as a spare.
+    MemberAdded {
+        /// Which.
+        member: MemberIndex,
+    },
+    /// A sweep over the array began.
+    SweepStarted {
+        /// What for.
+        sweep: Sweep,
+    },
+    /// A sweep came to its end.
+    SweepEnded {
+        /// What for.
+        sweep: Sweep,
+        /// What it found and did.
+        counts: SweepCounts,
+    },
+    /// A block that could not be read was written again from redundancy.
+    Restored {
+        /// The device.
+        member: MemberIndex,
+        /// First block in its data area.
+        lba: MemberLba,
+        /// How many.
+        blocks: BlockCount,
+    },
+    /// Blocks of a device can't be made up from redundancy any more. They are errors until they are written again.
+    BlocksLost {
+        /// The device.
+        member: MemberIndex,
+        /// First block in its data area.
+        lba: MemberLba,
+        /// How many.
+        blocks: BlockCount,
+    },
+    /// After a start: what the log and the kept memory held is on the members, and the host is served.
+    Serving,
+    /// After a stop: the devices know that they agree, and may be taken away.
+    Stopped,
+    /// Acknowledged data in the cache could not be stored and is lost to this run. Where the cache's directory is kept
+    /// and a device is lost that may come back, the directory goes on naming it as long as its slot is not needed.
     WriteLost {
         /// First lost block.
         lba: Lba,
         /// How many.
         blocks: BlockCount,
     },
+}
+
+/// A walk over all stripes in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// Give a device what its role should hold.
+    Rebuild {
+        /// The device.
+        target: MemberIndex,
+    },
+    /// Make redundancy agree where it may not after a crash.
+    Resync,
+    /// Compare redundancy with the data.
+    Check,
+    /// Compare, and rewrite the redundancy that disagrees.
+    Repair,
+}
+
+/// What a sweep found and did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweepCounts {
+    /// Stripes (strips, where there is no parity) looked at.
+    pub granules: u64,
+    /// Rows of redundancy that disagreed with the data.
+    pub mismatched_rows: u64,
+    /// Rows rewritten.
+    pub rewritten_rows: u64,
+    /// Rows that could not be read or made up from the others.
+    pub unreadable_rows: u64,
 }

@@ -1,18 +1,34 @@
 //! The controller itself: its parts, the events it takes, and the getters.
 
-use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, TimerId};
+use crate::api::{
+    Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Notice, Segment, Sweep, TimerId,
+};
+use crate::bad_blocks::BadBlocks;
+use crate::bitmap::CLEAR_TIMER;
 use crate::cache::Cache;
 use crate::cached_write::SlotWaiter;
-use crate::config::{ArrayConfig, CacheMemory, ConfigError, MemoryNeeds, WritePolicy};
+use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
 use crate::destage::{AGE_TIMER, Destage};
 use crate::fill::{Fill, Streams};
 use crate::granule::Granules;
+use crate::intent::Intent;
 use crate::io::{IoState, TaskState};
-use crate::members::Members;
+use crate::members::{DeviceState, Members};
+use crate::mutant::Mutant;
+use crate::own::OwnMemory;
+use crate::protection::{BatteryState, PeerState};
 use crate::request::{Fragment, FragmentWalk, Request};
+use crate::restore::Restores;
+use crate::start::Start;
+use crate::state::StateKeeper;
+use crate::stop::Stop;
 use crate::stripe_op::StripeOp;
+use crate::sweep::{SWEEP_TIMER, SweepRefused, Sweeps};
 use crate::table::Slab;
-use raidlab_raid::{FailuresSurvived, Layout, StripeShape};
+use crate::unsynced::Unsynced;
+use crate::visit::Visit;
+use raidlab_format::{AreaLayout, KEPT_RING_AT};
+use raidlab_raid::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos, StripeIndex};
 use std::collections::VecDeque;
 
@@ -31,15 +47,8 @@ pub struct Counters {
     pub copy_bytes: u64,
     /// Bytes of parity, or of recovered data, computed.
     pub parity_bytes: u64,
-}
-
-/// The state of the battery that keeps the cache memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatteryState {
-    /// Keeps the cache memory through a power loss.
-    Good,
-    /// Charging, learning or failed: it can't be relied on.
-    NotGood,
+    /// Writes to metadata areas.
+    pub metadata_writes: u64,
 }
 
 /// An array controller. See the crate's head for how a world drives it.
@@ -50,11 +59,23 @@ pub struct Controller {
     shape: StripeShape,
     block_bytes: u64,
     cache_block_rows: u32,
-    battery: BatteryState,
+    pub(crate) battery: BatteryState,
+    pub(crate) peer: PeerState,
     pub(crate) now: Nanos,
     pub(crate) members: Members,
+    pub(crate) state: StateKeeper,
+    pub(crate) intent: Intent,
+    pub(crate) start: Start,
+    pub(crate) stop: Stop,
+    pub(crate) own: OwnMemory,
+    pub(crate) area: AreaLayout,
     pub(crate) cache: Cache,
     pub(crate) granules: Granules,
+    pub(crate) bad: BadBlocks,
+    pub(crate) unsynced: Unsynced,
+    pub(crate) visits: Slab<Visit>,
+    pub(crate) restores: Restores,
+    pub(crate) sweeps: Sweeps,
     pub(crate) ops: Slab<StripeOp>,
     pub(crate) ios: Slab<IoState>,
     pub(crate) tasks: Slab<TaskState>,
@@ -76,11 +97,17 @@ pub struct Controller {
     /// Dirty data was lost and no host flush has said so yet.
     pub(crate) lost_since_flush: Option<Lba>,
     pub(crate) member_scratch: Vec<MemberIndex>,
+    pub(crate) segment_scratch: Vec<Segment>,
     pub(crate) actions: VecDeque<Action>,
     pub(crate) counters: Counters,
+    /// A deliberate defect, in builds for showing that it is caught.
+    pub(crate) mutant: Option<Mutant>,
 }
 
 impl Controller {
+    /// Timers that it sets are numbered below this.
+    pub const TIMERS: u32 = 4;
+
     /// Makes a controller for an array whose members are all present and whose redundancy agrees.
     ///
     /// # Errors
@@ -90,16 +117,30 @@ impl Controller {
         let layout = checked.layout;
         let shape = layout.shape();
         let places = checked.staging_places;
-        Ok(Self {
-            members: Members::new(layout.member_count()),
-            cache: Cache::new(checked.cache_slots, config.cache.block_size.0),
+        let mut cache = Cache::new(checked.cache_slots, config.cache.block_size.0);
+        cache.set_mirrors(config.cache.mirror);
+        let mut controller = Self {
+            state: StateKeeper::new(checked.state),
+            intent: checked.intent,
+            start: Start::default(),
+            stop: Stop::default(),
+            own: checked.own,
+            area: config.metadata_area(),
+            members: Members::new(initial_states(&*layout, config), layout.member_count()),
+            cache,
             granules: Granules::new(checked.cache_slots as usize / 4),
+            bad: BadBlocks::default(),
+            unsynced: Unsynced::default(),
+            visits: Slab::new(),
+            restores: Restores::default(),
+            sweeps: Sweeps::new(),
             config: config.clone(),
             layout,
             shape,
             block_bytes: config.block_size.bytes(),
             cache_block_rows: checked.cache_block_rows,
             battery: BatteryState::Good,
+            peer: PeerState::Present,
             now: Nanos::ZERO,
             ops: Slab::new(),
             ios: Slab::new(),
@@ -116,15 +157,24 @@ impl Controller {
             destage: Destage::default(),
             lost_since_flush: None,
             member_scratch: Vec::new(),
+            segment_scratch: Vec::new(),
             actions: VecDeque::new(),
             counters: Counters::default(),
-        })
+            mutant: None,
+        };
+        controller.settle_log_place();
+        Ok(controller)
     }
 
-    /// Takes in a host request. Its tag must not be in use.
+    /// Takes in a host request. Its tag must not be in use (asserted). Until [`Notice::Serving`] it waits.
     pub fn handle_host_request(&mut self, now: Nanos, request: HostRequest) {
         self.advance(now);
-        self.begin_request(request);
+        self.end_stop();
+        if self.start.is_serving() {
+            self.begin_request(request);
+        } else {
+            self.start.hold(request);
+        }
         self.pump();
     }
 
@@ -138,15 +188,27 @@ impl Controller {
     /// Takes in the end of a memory task.
     pub fn handle_memory_completion(&mut self, now: Nanos, id: MemoryTaskId) {
         self.advance(now);
-        self.memory_task_done(id.0);
+        self.memory_task_done(id.0, &[]);
+        self.pump();
+    }
+
+    /// Takes in the end of a digest task: the CRC32C (Castagnoli, as in iSCSI) of each of its rows, in the order of
+    /// [`Controller::digest_rows`].
+    pub fn handle_digests(&mut self, now: Nanos, id: MemoryTaskId, digests: &[u32]) {
+        self.advance(now);
+        self.memory_task_done(id.0, digests);
         self.pump();
     }
 
     /// Takes in that a timer is due.
     pub fn handle_timer(&mut self, now: Nanos, id: TimerId) {
         self.advance(now);
-        assert_eq!(id, AGE_TIMER, "the controller sets no other timer");
-        self.age_timer_due();
+        match id {
+            AGE_TIMER => self.age_timer_due(),
+            CLEAR_TIMER => self.clear_timer_due(),
+            SWEEP_TIMER => self.sweep_timer_due(),
+            TimerId(other) => panic!("the controller sets no timer {other}"),
+        }
         self.pump();
     }
 
@@ -158,14 +220,6 @@ impl Controller {
         self.pump();
     }
 
-    /// Takes in the battery's state; under [`WritePolicy::WriteBack`] a cache that needs its battery writes through,
-    /// and destages what it holds, while the battery is not good.
-    pub fn handle_battery(&mut self, now: Nanos, state: BatteryState) {
-        self.advance(now);
-        self.battery = state;
-        self.pump();
-    }
-
     /// Makes all that is dirty due for the members at once, whatever the marks and its age: before a shutdown, or
     /// between two runs. [`Controller::is_idle`] says when it is done.
     pub fn handle_destage_all(&mut self, now: Nanos) {
@@ -174,20 +228,104 @@ impl Controller {
         self.pump();
     }
 
+    /// Stops the array cleanly: destages, makes everything durable, and lets the devices know that they agree. The host
+    /// must have no request in flight and make none until [`Notice::Stopped`].
+    pub fn handle_stop(&mut self, now: Nanos) {
+        self.advance(now);
+        self.begin_stop();
+        self.pump();
+    }
+
+    /// Takes in that a device answers again, or that another was put in its place. Nothing on it is trusted: it becomes a
+    /// spare, when what was under way on it has ended, and takes the place of a missing member if there is one. A device
+    /// that is lost stays so until the array starts again.
+    pub fn handle_device_added(&mut self, now: Nanos, device: MemberIndex) {
+        self.advance(now);
+        self.add_device(device);
+        self.pump();
+    }
+
+    /// Begins a check or a repair.
+    ///
+    /// # Errors
+    /// [`SweepRefused`] while another sweep runs, and where it can't be.
+    pub fn handle_sweep(&mut self, now: Nanos, sweep: Sweep) -> Result<(), SweepRefused> {
+        self.advance(now);
+        self.ask_for_sweep(sweep)?;
+        self.pump();
+        Ok(())
+    }
+
+    /// Ends a check or a repair where it is, once what it has under way has ended. A rebuild or a resync goes on.
+    pub fn handle_sweep_stop(&mut self, now: Nanos) {
+        self.advance(now);
+        self.stop_sweep();
+        self.pump();
+    }
+
+    /// Lets all sweeps rest where they are, as before a shutdown, until [`Controller::handle_sweeps_resume`].
+    pub fn handle_sweeps_hold(&mut self, now: Nanos) {
+        self.advance(now);
+        self.sweeps.held = true;
+        self.pump();
+    }
+
+    /// Lets sweeps that rest go on.
+    pub fn handle_sweeps_resume(&mut self, now: Nanos) {
+        self.advance(now);
+        self.sweeps.held = false;
+        self.sweeps.attention = true;
+        self.pump();
+    }
+
     /// Hands out the next action, in the order in which they must be taken.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    fn advance(&mut self, now: Nanos) {
+    /// Length of the metadata area of each device.
+    pub const fn metadata_blocks(&self) -> BlockCount {
+        if self.state.record.is_none() {
+            return BlockCount::ZERO;
+        }
+        BlockCount(self.area.total_bytes / self.block_bytes)
+    }
+
+    /// Length of kept memory's label and log: none where nothing is kept, or no memory.
+    fn kept_log_bytes(&self) -> ByteCount {
+        let keeps = self.state.record.is_some() && self.keeps_directory();
+        ByteCount(if keeps { KEPT_RING_AT as u64 + self.area.log.length_bytes } else { 0 })
+    }
+
+    /// The memory behind [`crate::BufferSpace::Own`]. What a member I/O or a task names in it does not change until that
+    /// ends.
+    pub fn own_memory(&self) -> &[u8] {
+        &self.own.bytes
+    }
+
+    /// Tells the operator.
+    pub(crate) fn notify(&mut self, notice: Notice) {
+        self.actions.push_back(Action::Notice(notice));
+    }
+
+    pub(crate) fn advance(&mut self, now: Nanos) {
         assert!(now >= self.now, "time went back from {} to {} ns", self.now.0, now.0);
         self.now = now;
     }
 
-    fn pump(&mut self) {
-        self.pump_stalled();
-        self.pump_destage();
-        self.pump_flushes();
+    pub(crate) fn pump(&mut self) {
+        loop {
+            self.pump_sweeps();
+            self.pump_stalled();
+            self.pump_destage();
+            self.pump_flushes();
+            self.pump_state();
+            self.pump_start();
+            self.pump_stop();
+            if !self.sweeps.attention || !self.start.is_serving() {
+                return;
+            }
+        }
     }
 
     /// The memory that the world provides for the cache and for staging.
@@ -196,6 +334,8 @@ impl Controller {
         MemoryNeeds {
             cache_bytes: ByteCount(u64::from(self.cache.slot_count()) * self.config.cache.block_size.0),
             staging_bytes: ByteCount(places * u64::from(self.strip_rows()) * self.block_bytes),
+            kept_log_bytes: self.kept_log_bytes(),
+            directory_entries: self.directory_entries(),
         }
     }
 
@@ -219,6 +359,17 @@ impl Controller {
         self.layout.failures_survived()
     }
 
+    /// What each device is to the array, members first, then spares.
+    pub fn device_states(&self) -> impl Iterator<Item = DeviceState> + '_ {
+        self.members.states()
+    }
+
+    /// The states as they may be written down: a device that is being rebuilt holds its role up to where it would survive a
+    /// power loss.
+    pub fn kept_device_states(&self) -> impl Iterator<Item = DeviceState> + '_ {
+        self.members.kept_states()
+    }
+
     /// What has been done so far.
     pub const fn counters(&self) -> Counters {
         self.counters
@@ -229,30 +380,17 @@ impl Controller {
         self.cache.dirty_count()
     }
 
-    /// True when nothing is under way and nothing is dirty.
+    /// True when nothing is under way and nothing is dirty. A sweep is under way until it has ended or is held.
     pub fn is_idle(&self) -> bool {
         self.cache.dirty_count() == 0
+            && self.sweeps_rest()
             && self.ios.in_use() == 0
             && self.tasks.in_use() == 0
             && self.granules.is_empty()
             && self.actions.is_empty()
+            && self.start.is_idle()
+            && (self.state.is_kept() || self.state_is_frozen())
             && self.requests.iter().all(|request| !request.active)
-    }
-
-    /// Whether power loss leaves the cache memory as it is.
-    pub fn cache_survives_power_loss(&self) -> bool {
-        self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good
-    }
-
-    /// True while writes are acknowledged from the cache.
-    pub fn writes_back(&self) -> bool {
-        match self.config.cache.write_policy {
-            WritePolicy::WriteThrough => false,
-            WritePolicy::WriteBackBadBattery => true,
-            WritePolicy::WriteBack => {
-                self.config.cache.memory == CacheMemory::Volatile || self.battery == BatteryState::Good
-            }
-        }
     }
 
     #[inline]
@@ -327,6 +465,29 @@ impl Controller {
         }
     }
 
+    /// Units of a granule: those of the stripe where there is parity, else the copies of the strip.
+    #[inline]
+    pub(crate) const fn granule_units(&self) -> u16 {
+        if self.parities() > 0 { self.unit_count() as u16 } else { self.copies() }
+    }
+
+    /// Where a unit of a granule begins.
+    #[inline]
+    pub(crate) fn granule_place(&self, key: u64, unit: u16) -> UnitPlace {
+        let (stripe, strip) = self.granule_start(key);
+        if self.parities() > 0 {
+            self.unit_place(stripe, unit)
+        } else {
+            self.layout.place(stripe, StripUnit::Data { strip, copy: unit })
+        }
+    }
+
+    /// True where a strip can be made up from others.
+    #[inline]
+    pub(crate) const fn is_redundant(&self) -> bool {
+        self.parities() > 0 || self.copies() > 1
+    }
+
     /// The granule that a cache block lies in.
     pub(crate) fn granule_of_block(&self, block: u64) -> u64 {
         let lba = Lba(block * u64::from(self.cache_block_rows));
@@ -344,4 +505,11 @@ impl Controller {
     pub(crate) fn hold_unreadable(&mut self, op: u32, strip: u16) {
         self.ops[op].unreadable.push(strip);
     }
+}
+
+/// Members in sync, then spares.
+fn initial_states(layout: &dyn Layout, config: &ArrayConfig) -> impl Iterator<Item = DeviceState> {
+    let in_sync = |role| DeviceState::InSync { role: MemberIndex(role) };
+    let spares = std::iter::repeat_n(DeviceState::Spare, usize::from(config.resilience.spares));
+    (0..layout.member_count()).map(in_sync).chain(spares)
 }

@@ -79,6 +79,9 @@ impl Controller {
     }
 
     fn start_fill(&mut self, whole: &Fragment, class: IoClass) -> Option<u32> {
+        if self.needs_resync(self.granule_key(whole)) {
+            return None;
+        }
         let (_, place) = self.best_copy(whole, CopySet::NONE)?;
         let fill = self.fills.take();
         self.fills[fill].slots.clear();

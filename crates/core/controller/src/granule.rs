@@ -17,6 +17,10 @@ pub(crate) enum WaitKind {
     Write,
     /// To be read by recovery from redundancy.
     Recover,
+    /// To be read from a member as soon as the granule is in sync.
+    Read,
+    /// For a visit in the background, which its fragment names as its request.
+    Visit,
 }
 
 /// A fragment in line.

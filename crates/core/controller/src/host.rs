@@ -6,6 +6,7 @@ use crate::config::{IoPolicy, MemberCache};
 use crate::controller::Controller;
 use crate::granule::WaitKind;
 use crate::io::{IoOwner, Move, TaskOwner};
+use crate::mutant::Mutant;
 use crate::request::{CopySet, Fragment, FragmentWalk, Request, Rows};
 use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
@@ -70,7 +71,9 @@ impl Controller {
         if through {
             self.through_in_flight -= 1;
             // Fills that read the old data while the write was under way must not outlive it.
-            self.forget_cached(lba, blocks);
+            if !self.is_mutant(Mutant::StaleCacheKept) {
+                self.forget_cached(lba, blocks);
+            }
         }
         let result = error.map_or(Ok(()), Err);
         self.actions.push_back(Action::Complete(HostCompletion { tag: HostTag(tag), result }));
@@ -166,15 +169,25 @@ impl Controller {
     }
 
     /// Reads a fragment from the best copy that was not tried yet; by recovery if there is none. When all have been
-    /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks.
+    /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks; and what can't be read
+    /// that way is tried once more, because one that failed first may have been restored while others were tried.
     pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
+        let key = self.granule_key(&fragment);
+        if self.needs_resync(key) {
+            return self.sync_before(key, WaitKind::Read, fragment);
+        }
         match self.best_copy(&fragment, tried) {
             Some((copy, place)) => {
                 let owner = IoOwner::HostRead { fragment, tried: tried.with(copy) };
                 self.member_read(place, fragment.rows, IoClass::Host, owner);
             }
-            None if self.parities() > 0 => self.recover(fragment),
-            None if tried != CopySet::NONE && fragment.rows.count > 1 => self.read_row_by_row(fragment),
+            None if self.parities() > 0 && !tried.is_last_round() => self.recover(fragment),
+            None if fragment.rows.count > 1 && (tried != CopySet::NONE || !self.bad.is_empty()) => {
+                self.read_row_by_row(fragment);
+            }
+            None if tried != CopySet::NONE && !tried.is_last_round() => {
+                self.read_from_members(fragment, CopySet::LAST_ROUND);
+            }
             None => {
                 let lba = self.fragment_lba(&fragment);
                 self.end_part(fragment.request, Err(HostError::DataLost { lba }));
@@ -193,14 +206,16 @@ impl Controller {
 
     /// The present copy of a fragment that is cheapest to read, of those that were not tried.
     pub(crate) fn best_copy(&self, fragment: &Fragment, tried: CopySet) -> Option<(u16, UnitPlace)> {
-        let strip = fragment.strip;
-        let rows = BlockCount(u64::from(fragment.rows.first));
+        let Fragment { strip, rows: wanted, .. } = *fragment;
+        let rows = BlockCount(u64::from(wanted.first));
         let copies = (0..self.copies()).filter(|&copy| !tried.contains(copy));
         let places =
             copies.map(|copy| (copy, self.layout.place(fragment.stripe, StripUnit::Data { strip, copy })));
         places
-            .filter(|(_, place)| self.members.is_present(place.member))
-            .min_by_key(|(_, place)| self.members.read_cost(place.member, place.start + rows))
+            .filter_map(|(copy, place)| Some((copy, place, self.members.holder(place)?)))
+            .filter(|(_, place, _)| !self.is_bad(*place, wanted))
+            .min_by_key(|(_, place, device)| self.members.read_cost(*device, place.start + rows))
+            .map(|(copy, place, _)| (copy, place))
     }
 
     /// Takes in the end of a read into the host's buffer; a failed one is tried elsewhere.
@@ -218,13 +233,35 @@ impl Controller {
 
     fn recover(&mut self, fragment: Fragment) {
         let key = self.granule_key(&fragment);
+        if self.lock_or_wait(key, WaitKind::Recover, fragment) {
+            self.launch_recovery(key, fragment);
+        }
+    }
+
+    /// Locks a granule, and has it resynced first where it must be. Returns false when `fragment` waits for it.
+    pub(crate) fn lock_or_wait(&mut self, key: u64, kind: WaitKind, fragment: Fragment) -> bool {
+        if self.needs_resync(key) {
+            self.sync_before(key, kind, fragment);
+            return false;
+        }
+        let ignored = self.is_mutant(Mutant::LockIgnored) && kind == WaitKind::Write;
         let granule = self.granules.obtain(key);
-        if granule.locked {
-            self.granules.wait(key, WaitKind::Recover, fragment);
-            return;
+        if granule.locked && !ignored {
+            self.granules.wait(key, kind, fragment);
+            return false;
         }
         granule.locked = true;
-        self.launch_recovery(key, fragment);
+        true
+    }
+
+    /// Puts `fragment` in line for a granule that is to be resynced first, and begins with that if it is free.
+    fn sync_before(&mut self, key: u64, kind: WaitKind, fragment: Fragment) {
+        let granule = self.granules.obtain(key);
+        let was_locked = core::mem::replace(&mut granule.locked, true);
+        self.granules.wait(key, kind, fragment);
+        if !was_locked {
+            self.sync_granule(key);
+        }
     }
 
     fn launch_recovery(&mut self, key: u64, fragment: Fragment) {
@@ -255,12 +292,12 @@ impl Controller {
 
     /// The first block of a write that the members left can't hold.
     fn first_unstorable(&self, tag: u32) -> Option<Lba> {
-        if !self.members.any_missing() {
+        if !self.members.any_incomplete() {
             return None;
         }
         let mut walk = self.walk(tag);
         while let Some(fragment) = walk.next(&*self.layout) {
-            if !self.can_store(fragment.stripe, fragment.strip) {
+            if !self.can_store(fragment.stripe, fragment.strip, fragment.rows) {
                 return Some(self.fragment_lba(&fragment));
             }
         }
@@ -286,12 +323,9 @@ impl Controller {
                 self.launch_op(op);
                 gathering = None;
             }
-            let granule = self.granules.obtain(key);
-            if granule.locked {
-                self.granules.wait(key, WaitKind::Write, fragment);
+            if !self.lock_or_wait(key, WaitKind::Write, fragment) {
                 continue;
             }
-            granule.locked = true;
             let op = self.new_op(key, fragment.stripe, OpKind::Write, IoClass::Host);
             self.add_piece(op, &fragment, fua);
             gathering = Some((key, op));
@@ -304,7 +338,7 @@ impl Controller {
     fn write_plain(&mut self, fragment: Fragment, fua: bool) {
         let unit = StripUnit::Data { strip: fragment.strip, copy: 0 };
         let place = self.layout.place(fragment.stripe, unit);
-        if self.members.is_present(place.member) {
+        if self.members.holds(place) {
             self.member_write(place, fragment.rows, IoClass::Host, fua, IoOwner::HostWrite { fragment });
         } else {
             let lba = self.fragment_lba(&fragment);
@@ -321,23 +355,26 @@ impl Controller {
 
     /// Ends an operation's hold on its granule and starts what waits for it.
     pub(crate) fn unlock(&mut self, key: u64) {
-        let Some(first) = self.granules.peek_waiter(key) else {
-            let granule = self.granules.obtain(key);
-            granule.locked = false;
-            if core::mem::take(&mut granule.urgent) {
-                self.destage.urgent.push_back(key);
-            }
-            self.granules.tidy(key);
-            return;
-        };
-        self.granules.pop_waiter(key);
-        match first.kind {
-            WaitKind::Recover => {
-                let fragment = first.fragment;
-                self.launch_recovery(key, fragment);
-            }
-            WaitKind::Write => self.launch_gathered(key, first.fragment),
+        if self.needs_resync(key) {
+            return self.sync_granule(key);
         }
+        while let Some(first) = self.granules.peek_waiter(key) {
+            self.granules.pop_waiter(key);
+            let fragment = first.fragment;
+            match first.kind {
+                WaitKind::Recover => return self.launch_recovery(key, fragment),
+                WaitKind::Write => return self.launch_gathered(key, fragment),
+                WaitKind::Visit => return self.start_visit(fragment.request),
+                // It waited for the granule to be in sync, and needs no lock.
+                WaitKind::Read => self.read_from_members(fragment, CopySet::NONE),
+            }
+        }
+        let granule = self.granules.obtain(key);
+        granule.locked = false;
+        if core::mem::take(&mut granule.urgent) {
+            self.destage.urgent.push_back(key);
+        }
+        self.granules.tidy(key);
     }
 
     /// Writes a fragment and those that wait behind it, up to the first that overlaps: the order of overlapping
@@ -363,33 +400,35 @@ impl Controller {
         self.launch_op(op);
     }
 
-    fn begin_flush(&mut self, tag: u32) {
+    pub(crate) fn begin_flush(&mut self, tag: u32) {
         self.requests[tag as usize].pending += 1;
         let up_to = self.cache.next_sequence();
         self.flushes.push_back((tag, up_to));
     }
 
-    /// Moves host flushes on whose dirty blocks have all been destaged.
+    /// Moves host flushes on whose dirty blocks have all been destaged, or survive power loss where they are.
     pub(crate) fn pump_flushes(&mut self) {
         while let Some(&(tag, up_to)) = self.flushes.front() {
-            let waits = !self.cache_survives_power_loss()
-                && self.cache.oldest_dirty().is_some_and(|slot| self.cache[slot].sequence < up_to);
-            if waits {
+            if self.flush_waits(up_to) && !self.is_mutant(Mutant::FlushForgetsCache) {
                 return;
             }
             self.flushes.pop_front();
+            self.destage.promised_before = up_to;
             let lost = self.lost_since_flush.take();
-            if self.config.member_cache == MemberCache::On {
+            if self.config.member_cache == MemberCache::On && !self.is_mutant(Mutant::FlushIgnored) {
                 let mut members = core::mem::take(&mut self.member_scratch);
                 members.clear();
-                members.extend(self.members.present());
+                members.extend(self.members.answering());
                 self.requests[tag as usize].pending += members.len() as u32;
                 for &member in &members {
                     self.member_flush(member, IoOwner::HostFlush { request: tag });
                 }
                 self.member_scratch = members;
             }
-            self.end_part(tag, lost.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba })));
+            match lost {
+                Some(lba) => self.end_part(tag, Err(HostError::ArrayFailed { lba })),
+                None => self.end_part_when_kept(tag),
+            }
         }
     }
 }

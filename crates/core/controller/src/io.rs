@@ -1,11 +1,15 @@
 //! Member I/O and memory tasks under way: who waits for each, and where its bytes lie.
 
 use crate::api::{
-    Action, BufferRef, BufferSpace, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp,
+    Action, Area, BufferRef, BufferSpace, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp,
     MemoryKind, MemoryTask, MemoryTaskId, Segment,
 };
+use crate::config::MemberCache;
 use crate::controller::Controller;
+use crate::mutant::Mutant;
+use crate::own::{self, own_buffer};
 use crate::request::{CopySet, Fragment, Rows};
+use crate::stripe_op::UnitUse;
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
@@ -28,6 +32,28 @@ pub(crate) enum IoOwner {
     OpWriteData { op: u32, first_piece: u32, pieces: u32 },
     /// A parity strip written by a stripe operation.
     OpWriteParity { op: u32, unit: u16 },
+    /// The array's state.
+    State,
+    /// The bitmap.
+    Bitmap,
+    /// A member flush before bits of the bitmap are cleared.
+    BitmapFlush,
+    /// A replica of a record of the log.
+    Record { sequence: u64 },
+    /// A member flush before records are retired.
+    LogFlush,
+    /// A run of a record, read to be written again.
+    ReplayRead { run: u16 },
+    /// A run of a record, written again.
+    ReplayWrite { run: u16 },
+    /// A member flush before the host is served.
+    StartFlush,
+    /// A member flush before the array is stopped.
+    StopFlush,
+    /// Rows of a unit that an operation in the background restores or makes agree.
+    OpRewrite { op: u32, unit: u16 },
+    /// A flush of a device that is being rebuilt, which then holds its role up to the boundary for good.
+    BoundaryFlush { boundary: MemberLba },
 }
 
 /// A member I/O under way.
@@ -35,7 +61,8 @@ pub(crate) enum IoOwner {
 pub(crate) struct IoState {
     pub(crate) owner: IoOwner,
     member: MemberIndex,
-    bytes: u64,
+    lba: MemberLba,
+    rows: u32,
 }
 
 /// Who waits for a memory task.
@@ -49,6 +76,14 @@ pub(crate) enum TaskOwner {
     CopyOut { request: u32 },
     /// Parity, or recovered data, of a stripe operation.
     Parity { op: u32 },
+    /// Checksums of a log record's payload.
+    Record { sequence: u64 },
+    /// A log record on its way to kept memory.
+    KeepRecord { sequence: u64 },
+    /// The label of kept memory.
+    KeptLabel,
+    /// Digests by which an operation compares.
+    Digest { op: u32 },
 }
 
 /// One contiguous copy.
@@ -75,10 +110,14 @@ pub(crate) struct TaskState {
     pub(crate) owner: TaskOwner,
     /// Copies, in order.
     pub(crate) moves: Vec<Move>,
+    /// Copies into the cache that go into the second controller's, too.
+    pub(crate) mirrored: Vec<Move>,
     /// Slots that the copies go into.
     pub(crate) arrivals: Vec<Arrival>,
     /// Slots that the copies come from.
     pub(crate) pinned: Vec<u32>,
+    /// Rows to digest, one behind the other.
+    pub(crate) rows: Vec<Segment>,
 }
 
 impl Controller {
@@ -91,30 +130,29 @@ impl Controller {
         class: IoClass,
         owner: IoOwner,
     ) {
-        let id = self.ios.take();
-        let bytes = u64::from(rows) * self.block_bytes();
-        self.ios[id] = IoState { owner, member, bytes };
         match op {
             MemberOp::Read => self.counters.member_reads += 1,
             MemberOp::Write { .. } => self.counters.member_writes += 1,
             MemberOp::Flush => self.counters.member_flushes += 1,
         }
-        self.members.begin_io(member, lba, rows);
         let blocks = BlockCount(u64::from(rows));
-        self.actions.push_back(Action::Member(MemberIo {
-            id: MemberIoId(id),
-            member,
-            op,
-            lba,
-            blocks,
-            class,
-        }));
+        let id = MemberIoId(0);
+        self.begin_member_io(MemberIo { id, member, op, area: Area::Data, lba, blocks, class }, owner);
+    }
+
+    /// Asks for a member I/O, whose id is given here.
+    pub(crate) fn begin_member_io(&mut self, io: MemberIo, owner: IoOwner) {
+        let id = self.ios.take();
+        self.ios[id] = IoState { owner, member: io.member, lba: io.lba, rows: io.blocks.0 as u32 };
+        self.members.begin_io(io.member, io.lba, io.blocks);
+        self.actions.push_back(Action::Member(MemberIo { id: MemberIoId(id), ..io }));
     }
 
     /// Reads `rows` of the unit at `place`.
     pub(crate) fn member_read(&mut self, place: UnitPlace, rows: Rows, class: IoClass, owner: IoOwner) {
+        let device = self.members.holder(place).expect("only what a device holds is read from it");
         let lba = place.start + BlockCount(u64::from(rows.first));
-        self.member_io(place.member, MemberOp::Read, lba, rows.count, class, owner);
+        self.member_io(device, MemberOp::Read, lba, rows.count, class, owner);
     }
 
     /// Writes `rows` of the unit at `place`.
@@ -126,8 +164,26 @@ impl Controller {
         fua: bool,
         owner: IoOwner,
     ) {
+        let device = self.members.holder(place).expect("only a device that holds the place is written");
+        self.device_write(device, place, rows, class, fua, owner);
+    }
+
+    /// Writes `rows` of the unit at `place` on a device that need not hold it yet.
+    pub(crate) fn device_write(
+        &mut self,
+        device: MemberIndex,
+        place: UnitPlace,
+        rows: Rows,
+        class: IoClass,
+        fua: bool,
+        owner: IoOwner,
+    ) {
         let lba = place.start + BlockCount(u64::from(rows.first));
-        self.member_io(place.member, MemberOp::Write { fua }, lba, rows.count, class, owner);
+        // What takes bad blocks off their list must be there to stay: under it are old bytes, or none.
+        let heals = !self.bad.is_empty() && self.bad.overlaps(device, lba, u64::from(rows.count));
+        let fua = (fua || (heals && self.config.member_cache == MemberCache::On))
+            && !self.is_mutant(Mutant::FuaIgnored);
+        self.member_io(device, MemberOp::Write { fua }, lba, rows.count, class, owner);
     }
 
     /// Makes what a member has completed durable.
@@ -137,36 +193,68 @@ impl Controller {
 
     /// Routes the end of a member I/O to who waits for it.
     pub(crate) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
-        let IoState { owner, member, .. } = core::mem::take(&mut self.ios[id]);
+        let IoState { owner, member, lba, rows } = core::mem::take(&mut self.ios[id]);
         assert!(owner != IoOwner::Nobody, "member I/O {id} is not under way");
         self.ios.give(id);
         self.members.end_io(member);
-        if result == Err(MemberError::Gone) {
-            self.fail_member(member);
+        match result {
+            Err(MemberError::Gone) => self.fail_member(member),
+            Err(MemberError::Medium) => self.medium_error(owner, member, lba, rows),
+            Ok(()) => {}
         }
         match owner {
             IoOwner::Nobody => unreachable!("checked above"),
             IoOwner::HostRead { fragment, tried } => self.host_read_done(fragment, tried, result),
             IoOwner::HostWrite { fragment } => {
+                self.rows_written(member, lba, rows, result);
                 let lba = self.fragment_lba(&fragment);
-                self.fail_on_write_error(member, result);
                 self.end_part(fragment.request, result.map_err(|_| HostError::ArrayFailed { lba }));
             }
             IoOwner::HostFlush { request } => {
-                self.fail_on_write_error(member, result);
-                self.end_part(request, Ok(()));
+                self.fail_on_flush_error(member, result);
+                self.end_part_when_kept(request);
             }
             IoOwner::Fill { fill } => self.fill_done(fill, result),
             IoOwner::OpRead { op, unit } => self.op_read_done(op, unit, result),
             IoOwner::OpWriteData { op, .. } | IoOwner::OpWriteParity { op, .. } => {
-                self.fail_on_write_error(member, result);
+                self.rows_written(member, lba, rows, result);
                 self.op_write_done(op);
             }
+            IoOwner::State => self.state_write_done(member, result),
+            IoOwner::Bitmap => self.bitmap_image_done(member, result),
+            IoOwner::Record { sequence } => self.replica_done(sequence, member, result),
+            IoOwner::ReplayRead { .. } => self.replay_read_done(result),
+            IoOwner::ReplayWrite { .. } => {
+                self.rows_written(member, lba, rows, result);
+                self.replay_write_done();
+            }
+            IoOwner::BitmapFlush | IoOwner::LogFlush | IoOwner::StartFlush | IoOwner::StopFlush => {
+                self.fail_on_flush_error(member, result);
+                self.background_flush_done(owner);
+            }
+            IoOwner::OpRewrite { op, unit } => {
+                self.rows_written(member, lba, rows, result);
+                self.op_rewrite_done(op, unit, member, result);
+            }
+            IoOwner::BoundaryFlush { boundary } => {
+                self.fail_on_flush_error(member, result);
+                self.boundary_flushed(member, boundary, result);
+            }
+        }
+        self.admit_again(member);
+    }
+
+    fn background_flush_done(&mut self, owner: IoOwner) {
+        match owner {
+            IoOwner::BitmapFlush => self.bitmap_flush_done(),
+            IoOwner::LogFlush => self.log_flush_done(),
+            IoOwner::StartFlush => self.start_flush_done(),
+            _ => self.stop_flush_done(),
         }
     }
 
-    /// A member that could not write (or flush) what it should hold must leave the array.
-    fn fail_on_write_error(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+    /// A member that could not keep what it has taken must leave the array.
+    fn fail_on_flush_error(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
         if result.is_err() {
             self.fail_member(member);
         }
@@ -187,6 +275,7 @@ impl Controller {
         let task = &mut self.tasks[id];
         task.owner = owner;
         task.moves.clear();
+        task.mirrored.clear();
         task.arrivals.clear();
         task.pinned.clear();
         id
@@ -194,15 +283,46 @@ impl Controller {
 
     /// Asks for the copies collected in a task.
     pub(crate) fn start_copies(&mut self, id: u32) {
-        let bytes: u64 = self.tasks[id].moves.iter().map(|copy| copy.bytes).sum();
-        self.counters.copy_bytes += bytes;
+        let sum = |copies: &[Move]| copies.iter().map(|copy| copy.bytes).sum::<u64>();
+        let mirrored = sum(&self.tasks[id].mirrored);
+        let bytes_in = sum(&self.tasks[id].moves) + mirrored;
+        self.counters.copy_bytes += bytes_in;
         let kind = MemoryKind::Copy;
-        let task = MemoryTask { id: MemoryTaskId(id), kind, bytes_in: bytes, bytes_out: bytes };
+        let task = MemoryTask { id: MemoryTaskId(id), kind, bytes_in, bytes_out: bytes_in + mirrored };
         self.actions.push_back(Action::Memory(task));
     }
 
-    /// Routes the end of a memory task to who waits for it.
-    pub(crate) fn memory_task_done(&mut self, id: u32) {
+    /// Takes a task to collect rows to digest in; [`Controller::start_digest`] asks for it.
+    pub(crate) fn new_digest(&mut self, owner: TaskOwner) -> u32 {
+        let id = self.new_copies(owner);
+        self.tasks[id].rows.clear();
+        id
+    }
+
+    /// Adds blocks to a digest.
+    pub(crate) fn add_to_digest(&mut self, id: u32, buffer: BufferRef, rows: u32) {
+        let bytes = u64::from(rows) * self.block_bytes();
+        push_joined(&mut self.tasks[id].rows, Segment { buffer, bytes });
+    }
+
+    /// Asks for the digests of the rows collected in a task.
+    pub(crate) fn start_digest(&mut self, id: u32) {
+        let bytes: u64 = self.tasks[id].rows.iter().map(|rows| rows.bytes).sum();
+        let kind = MemoryKind::Digest;
+        let task = MemoryTask { id: MemoryTaskId(id), kind, bytes_in: bytes, bytes_out: 0 };
+        self.actions.push_back(Action::Memory(task));
+    }
+
+    /// Lists the rows of a digest task. Clears `out` first; valid until the task ends. Each block of each segment, in
+    /// order, is a row.
+    pub fn digest_rows(&self, id: MemoryTaskId, out: &mut Vec<Segment>) {
+        out.clear();
+        out.extend_from_slice(&self.tasks[id.0].rows);
+    }
+
+    /// Routes the end of a memory task to who waits for it. `digests` are those of a digest task, or none where the
+    /// world carries no bytes.
+    pub(crate) fn memory_task_done(&mut self, id: u32, digests: &[u32]) {
         let mut task = core::mem::take(&mut self.tasks[id]);
         let owner = core::mem::take(&mut task.owner);
         for slot in task.pinned.drain(..) {
@@ -213,6 +333,10 @@ impl Controller {
             TaskOwner::CopyIn { request } => self.copy_in_done(request, &task.arrivals),
             TaskOwner::CopyOut { request } => self.end_part(request, Ok(())),
             TaskOwner::Parity { op } => self.op_computed(op),
+            TaskOwner::Record { sequence } => self.record_digested(sequence, digests),
+            TaskOwner::KeepRecord { sequence } => self.record_live(sequence),
+            TaskOwner::KeptLabel => self.label_written(),
+            TaskOwner::Digest { op } => self.op_digested(op, digests),
         }
         self.tasks[id] = task;
         self.tasks.give(id);
@@ -222,10 +346,19 @@ impl Controller {
     pub fn member_io_segments(&self, id: MemberIoId, out: &mut Vec<Segment>) {
         out.clear();
         let io = &self.ios[id.0];
-        let bytes = io.bytes;
+        let bytes = u64::from(io.rows) * self.block_bytes();
         match io.owner {
             IoOwner::Nobody => panic!("member I/O {} is not under way", id.0),
-            IoOwner::HostFlush { .. } => {}
+            IoOwner::HostFlush { .. }
+            | IoOwner::BoundaryFlush { .. }
+            | IoOwner::BitmapFlush
+            | IoOwner::LogFlush
+            | IoOwner::StartFlush
+            | IoOwner::StopFlush => {}
+            IoOwner::State => out.push(Segment { buffer: own_buffer(own::STATE_AT), bytes }),
+            IoOwner::Bitmap => out.push(Segment { buffer: own_buffer(own::BITMAP_AT), bytes }),
+            IoOwner::Record { sequence } => self.record_segments(sequence, out),
+            IoOwner::ReplayRead { run } | IoOwner::ReplayWrite { run } => out.push(self.replay_segment(run)),
             IoOwner::HostRead { fragment, .. } | IoOwner::HostWrite { fragment } => {
                 out.push(Segment { buffer: fragment.host_buffer(), bytes });
             }
@@ -241,6 +374,10 @@ impl Controller {
             IoOwner::OpRead { op, unit } => {
                 let rows = self.ops[op].units[usize::from(unit)].read;
                 out.push(Segment { buffer: self.staged(op, unit, rows.first), bytes });
+            }
+            IoOwner::OpRewrite { op, unit } => {
+                let UnitUse { write, from, .. } = self.ops[op].units[usize::from(unit)];
+                out.push(Segment { buffer: self.staged(op, from, write.first), bytes });
             }
             IoOwner::OpWriteParity { op, unit } => {
                 out.push(Segment { buffer: self.staged(op, unit, self.ops[op].hull.first), bytes });

@@ -1,69 +1,295 @@
-//! The members: which are present, and how busy each is.
+//! Devices and roles: which device plays which member of the layout, what each holds, and how busy it is.
+//!
+//! The layout speaks of *roles*; member I/O goes to *devices*, members first and then spares. A device that is rebuilding
+//! holds its role below its boundary only. See `docs/fault-tolerance.md` for the states.
+//!
+//! Invariant: a role is played by at most one device, and `players` agrees with the devices' states.
 
-use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+use raidlab_raid::{Layout, StripUnit, UnitPlace};
+use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
+
+/// What a device is to the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    /// Holds all of a role.
+    InSync {
+        /// The member of the layout that it plays.
+        role: MemberIndex,
+    },
+    /// Holds a role below `boundary`, and is being given the rest.
+    Rebuilding {
+        /// The member of the layout that it plays.
+        role: MemberIndex,
+        /// Its first block that it may not hold yet; a multiple of the strip.
+        boundary: MemberLba,
+    },
+    /// Waits to take the place of a missing member.
+    Spare,
+    /// Gone, and the array goes on without it; nothing on it is trusted any more.
+    Missing,
+    /// Gone, which is more than the level survives. It is not written down as missing: what it holds is still the
+    /// newest, and nothing that touches it is acknowledged until the array starts again with it.
+    Lost {
+        /// The member of the layout that it played.
+        role: MemberIndex,
+    },
+}
 
 #[derive(Clone, Copy, Debug)]
-struct Member {
-    present: bool,
+struct Device {
+    state: DeviceState,
+    /// While it is rebuilt: below this it holds its role even after a power loss.
+    kept_boundary: MemberLba,
+    /// Answers again, and becomes a spare when what was under way on it has ended.
+    answers_again: bool,
     in_flight: u32,
     /// Where its latest I/O ended.
     position: MemberLba,
 }
 
-/// All members of the array.
+/// All devices of the array.
 #[derive(Debug)]
 pub(crate) struct Members {
-    members: Vec<Member>,
-    missing_count: u16,
+    devices: Vec<Device>,
+    /// The device that plays each role, while one does.
+    players: Vec<Option<MemberIndex>>,
+    /// Roles that no device holds all of.
+    incomplete_count: u16,
+    lost_count: u16,
+}
+
+/// What the loss of a device means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// It was gone already.
+    Known,
+    /// The array goes on without it.
+    Survived,
+    /// Some of the volume is gone with it.
+    BeyondRedundancy,
+}
+
+impl Device {
+    const fn new(state: DeviceState) -> Self {
+        let kept_boundary = match state {
+            DeviceState::Rebuilding { boundary, .. } => boundary,
+            _ => MemberLba::ZERO,
+        };
+        Self { state, kept_boundary, answers_again: false, in_flight: 0, position: MemberLba::ZERO }
+    }
 }
 
 impl Members {
-    pub(crate) fn new(count: u16) -> Self {
-        let member = Member { present: true, in_flight: 0, position: MemberLba::ZERO };
-        Self { members: vec![member; usize::from(count)], missing_count: 0 }
+    pub(crate) fn new(states: impl Iterator<Item = DeviceState>, roles: u16) -> Self {
+        let mut members = Self {
+            devices: states.map(Device::new).collect(),
+            players: vec![None; usize::from(roles)],
+            incomplete_count: 0,
+            lost_count: 0,
+        };
+        members.count();
+        members
+    }
+
+    /// Brings what follows from the devices' states up to date.
+    fn count(&mut self) {
+        self.players.fill(None);
+        let mut in_sync = 0;
+        self.lost_count = 0;
+        for (index, device) in self.devices.iter().enumerate() {
+            let player = Some(MemberIndex(index as u16));
+            match device.state {
+                DeviceState::InSync { role } => {
+                    self.players[role.index()] = player;
+                    in_sync += 1;
+                }
+                DeviceState::Rebuilding { role, .. } => self.players[role.index()] = player,
+                DeviceState::Lost { .. } => self.lost_count += 1,
+                DeviceState::Spare | DeviceState::Missing => {}
+            }
+        }
+        self.incomplete_count = self.players.len() as u16 - in_sync;
+    }
+
+    /// State of each device, members first, then spares.
+    pub(crate) fn states(&self) -> impl Iterator<Item = DeviceState> + '_ {
+        self.devices.iter().map(|device| device.state)
+    }
+
+    /// State of one device.
+    pub(crate) fn state(&self, device: MemberIndex) -> DeviceState {
+        self.devices[device.index()].state
+    }
+
+    /// Gives a device another state.
+    pub(crate) fn set_state(&mut self, device: MemberIndex, state: DeviceState) {
+        let Device { in_flight, position, answers_again, .. } = self.devices[device.index()];
+        self.devices[device.index()] = Device { answers_again, in_flight, position, ..Device::new(state) };
+        self.count();
+    }
+
+    /// The role that a device plays, in whole or in part.
+    pub(crate) fn role(&self, device: MemberIndex) -> Option<MemberIndex> {
+        match self.state(device) {
+            DeviceState::InSync { role } | DeviceState::Rebuilding { role, .. } => Some(role),
+            DeviceState::Spare | DeviceState::Missing | DeviceState::Lost { .. } => None,
+        }
+    }
+
+    /// The first device for which `wanted` holds.
+    pub(crate) fn first(&self, wanted: impl Fn(DeviceState) -> bool) -> Option<MemberIndex> {
+        self.states().position(wanted).map(|index| MemberIndex(index as u16))
+    }
+
+    /// Moves the boundary of a device that is being rebuilt.
+    pub(crate) fn advance_boundary(&mut self, device: MemberIndex, to: MemberLba) {
+        match &mut self.devices[device.index()].state {
+            DeviceState::Rebuilding { boundary, .. } => *boundary = to,
+            state => unreachable!("a device that is {state:?} has no boundary"),
+        }
+    }
+
+    /// Notes that what a device that is being rebuilt holds below `to` survives a power loss.
+    pub(crate) fn keep_boundary(&mut self, device: MemberIndex, to: MemberLba) {
+        self.devices[device.index()].kept_boundary = to;
+    }
+
+    /// State of a device as it may be written down.
+    fn kept_state(device: &Device) -> DeviceState {
+        match device.state {
+            DeviceState::Rebuilding { role, .. } => {
+                DeviceState::Rebuilding { role, boundary: device.kept_boundary }
+            }
+            state => state,
+        }
+    }
+
+    /// State of each device as it may be written down: what is being rebuilt holds its role up to where it would survive a
+    /// power loss.
+    pub(crate) fn kept_states(&self) -> impl Iterator<Item = DeviceState> + '_ {
+        self.devices.iter().map(Self::kept_state)
+    }
+
+    /// Notes that a device answers again.
+    pub(crate) fn note_answer(&mut self, device: MemberIndex) {
+        self.devices[device.index()].answers_again = true;
+    }
+
+    /// True, once, when a device answers again and nothing from before is under way on it.
+    pub(crate) fn take_answer(&mut self, device: MemberIndex) -> bool {
+        let device = &mut self.devices[device.index()];
+        device.in_flight == 0 && core::mem::take(&mut device.answers_again)
+    }
+
+    /// The device that holds what the layout puts at `place`, if one does.
+    #[inline]
+    pub(crate) fn holder(&self, place: UnitPlace) -> Option<MemberIndex> {
+        let player = self.players[place.member.index()]?;
+        match self.devices[player.index()].state {
+            DeviceState::Rebuilding { boundary, .. } if place.start >= boundary => None,
+            _ => Some(player),
+        }
+    }
+
+    /// True if some device holds what the layout puts at `place`.
+    #[inline]
+    pub(crate) fn holds(&self, place: UnitPlace) -> bool {
+        self.holder(place).is_some()
+    }
+
+    /// The device that plays a role, in whole or in part.
+    pub(crate) fn player(&self, role: MemberIndex) -> Option<MemberIndex> {
+        self.players[role.index()]
+    }
+
+    /// The device that holds all of a role.
+    pub(crate) fn in_sync(&self, role: MemberIndex) -> Option<MemberIndex> {
+        let player = self.players[role.index()]?;
+        matches!(self.devices[player.index()].state, DeviceState::InSync { .. }).then_some(player)
+    }
+
+    /// True when some stripe can't be read.
+    pub(crate) fn loses_data(&self, layout: &dyn Layout) -> bool {
+        layout.loses_data(&|role| self.in_sync(role).is_none())
+    }
+
+    /// A role that no device plays.
+    pub(crate) fn vacant_role(&self) -> Option<MemberIndex> {
+        let lost = |role: usize| {
+            self.states().any(|state| state == DeviceState::Lost { role: MemberIndex(role as u16) })
+        };
+        let vacant = (0..self.players.len()).find(|&role| self.players[role].is_none() && !lost(role));
+        vacant.map(|role| MemberIndex(role as u16))
+    }
+
+    /// Takes a device out of the array.
+    pub(crate) fn lose(&mut self, device: MemberIndex, layout: &dyn Layout) -> Loss {
+        let state = match self.devices[device.index()].state {
+            DeviceState::Missing | DeviceState::Lost { .. } => return Loss::Known,
+            DeviceState::InSync { role } if self.is_last_hope(role, layout) => DeviceState::Lost { role },
+            DeviceState::InSync { .. } | DeviceState::Rebuilding { .. } | DeviceState::Spare => {
+                DeviceState::Missing
+            }
+        };
+        self.set_state(device, state);
+        if state == DeviceState::Missing { Loss::Survived } else { Loss::BeyondRedundancy }
+    }
+
+    /// True when without `role` some stripe can't be read any more.
+    fn is_last_hope(&self, role: MemberIndex, layout: &dyn Layout) -> bool {
+        layout.loses_data(&|it| it == role || self.in_sync(it).is_none())
+    }
+
+    /// True if a unit of the stripe stands on a device that is lost, so that the stripe must not change.
+    pub(crate) fn touches_lost(&self, mut places: impl Iterator<Item = UnitPlace>) -> bool {
+        let is_lost = |role| self.states().any(|state| state == DeviceState::Lost { role });
+        self.lost_count > 0 && places.any(|place| is_lost(place.member))
+    }
+
+    /// True if any device is lost.
+    #[inline]
+    pub(crate) const fn any_lost(&self) -> bool {
+        self.lost_count > 0
+    }
+
+    /// True if a role is not held in whole by any device.
+    #[inline]
+    pub(crate) const fn any_incomplete(&self) -> bool {
+        self.incomplete_count > 0
+    }
+
+    /// The devices that answer: all but those missing and lost.
+    pub(crate) fn answering(&self) -> impl Iterator<Item = MemberIndex> + '_ {
+        let gone = |state| matches!(state, DeviceState::Missing | DeviceState::Lost { .. });
+        let all = self.devices.iter().enumerate();
+        all.filter(move |(_, device)| !gone(device.state)).map(|(index, _)| MemberIndex(index as u16))
     }
 
     #[inline]
-    pub(crate) fn is_present(&self, member: MemberIndex) -> bool {
-        self.members[member.index()].present
-    }
-
-    /// Takes a member out; returns false if it was out already.
-    pub(crate) fn remove(&mut self, member: MemberIndex) -> bool {
-        let was_present = core::mem::replace(&mut self.members[member.index()].present, false);
-        self.missing_count += u16::from(was_present);
-        was_present
-    }
-
-    /// True if a member is missing.
-    #[inline]
-    pub(crate) const fn any_missing(&self) -> bool {
-        self.missing_count > 0
-    }
-
-    /// The members that are present.
-    pub(crate) fn present(&self) -> impl Iterator<Item = MemberIndex> + '_ {
-        let all = self.members.iter().enumerate();
-        all.filter(|(_, member)| member.present).map(|(index, _)| MemberIndex(index as u16))
+    pub(crate) fn begin_io(&mut self, device: MemberIndex, lba: MemberLba, blocks: BlockCount) {
+        let device = &mut self.devices[device.index()];
+        device.in_flight += 1;
+        device.position = lba + blocks;
     }
 
     #[inline]
-    pub(crate) fn begin_io(&mut self, member: MemberIndex, lba: MemberLba, rows: u32) {
-        let member = &mut self.members[member.index()];
-        member.in_flight += 1;
-        member.position = lba + BlockCount(u64::from(rows));
+    pub(crate) fn end_io(&mut self, device: MemberIndex) {
+        self.devices[device.index()].in_flight -= 1;
     }
 
-    #[inline]
-    pub(crate) fn end_io(&mut self, member: MemberIndex) {
-        self.members[member.index()].in_flight -= 1;
-    }
-
-    /// How good `member` is for reading at `lba`: fewest in flight first, then the least way to go. The balance
+    /// How good `device` is for reading at `lba`: fewest in flight first, then the least way to go. The balance
     /// that Linux md strikes between spindles (drivers/md/raid1.c, `read_balance`).
     #[inline]
-    pub(crate) fn read_cost(&self, member: MemberIndex, lba: MemberLba) -> (u32, u64) {
-        let member = &self.members[member.index()];
-        (member.in_flight, member.position.0.abs_diff(lba.0))
+    pub(crate) fn read_cost(&self, device: MemberIndex, lba: MemberLba) -> (u32, u64) {
+        let device = &self.devices[device.index()];
+        (device.in_flight, device.position.0.abs_diff(lba.0))
     }
+}
+
+/// Where each unit of a stripe stands: every copy of its data strips, then its parity strips.
+pub(crate) fn places_of(layout: &dyn Layout, stripe: StripeIndex) -> impl Iterator<Item = UnitPlace> + '_ {
+    let shape = layout.shape();
+    let copies = move |strip| (0..shape.copies).map(move |copy| StripUnit::Data { strip, copy });
+    let units = (0..shape.data_strips).flat_map(copies).chain((0..shape.parities).map(StripUnit::Parity));
+    units.map(move |unit| layout.place(stripe, unit))
 }

@@ -6,6 +6,7 @@
 //! | `ReadModifyWrite` | old data of touched strips, old parity | old parity + old data + new data | it needs fewer reads |
 //! | `ReconstructWrite` | rows of the hull that are not overwritten | computed from all data | it needs no more reads |
 //! | `Recover` | all readable units of the hull | computed from all data, the unreadable recovered first | a unit that either of the others needs is unreadable |
+//! | `Abandon` | nothing | none: its row becomes a bad block | a row has lost more than redundancy brings back, and what is written has a member to hold it |
 //!
 //! The *hull* is the run of rows from the first to the last that the change touches in any strip; parity is
 //! read and written over the hull. A unit is *readable* unless its member is missing or has just failed to read it,
@@ -22,6 +23,14 @@ pub(crate) enum Plan {
     ReadModifyWrite,
     ReconstructWrite,
     Recover,
+    Abandon,
+}
+
+impl Plan {
+    /// True if new parity is written.
+    pub(crate) const fn computes_parity(self) -> bool {
+        matches!(self, Self::ReadModifyWrite | Self::ReconstructWrite | Self::Recover)
+    }
 }
 
 /// What is known of one unit (a data strip or a parity strip) of the stripe.
@@ -77,6 +86,29 @@ pub(crate) fn choose(units: &[UnitView], parities: usize) -> Result<Plan, Beyond
     }
 }
 
+/// Chooses the plan for a write where parity may disagree with the data, so that nothing is derived from it. `hull_rows` is
+/// how many rows the hull has and `strip_rows` how many a strip has: what covers all of them puts parity right again.
+pub(crate) fn choose_unsynced(
+    units: &[UnitView],
+    parities: usize,
+    Cover { hull_rows, strip_rows }: Cover,
+) -> Result<Plan, BeyondRedundancy> {
+    let data = &units[..units.len() - parities];
+    let known = data.iter().all(|unit| unit.gap.is_empty() || unit.readable);
+    if hull_rows == strip_rows && known {
+        return Ok(Plan::ReconstructWrite);
+    }
+    let held = data.iter().all(|unit| unit.touched.is_empty() || unit.stored);
+    if held { Ok(Plan::Store) } else { Err(BeyondRedundancy) }
+}
+
+/// How much of a strip a write covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cover {
+    pub(crate) hull_rows: u32,
+    pub(crate) strip_rows: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +139,25 @@ mod tests {
             })
             .collect();
         (units, parities)
+    }
+
+    #[test]
+    fn plans_where_parity_may_disagree() {
+        let rows: &[(&str, u32, Result<Plan, BeyondRedundancy>)] = &[
+            ("w..OP", 8, Ok(Plan::Store)),
+            ("wwwWP", 8, Ok(Plan::ReconstructWrite)),
+            ("...WP", 8, Ok(Plan::ReconstructWrite)),
+            ("...WP", 16, Err(BeyondRedundancy)),
+            ("..OWPP", 8, Err(BeyondRedundancy)),
+            ("w..WP", 16, Err(BeyondRedundancy)),
+            ("w...P", 8, Ok(Plan::ReconstructWrite)),
+            ("w...P", 16, Ok(Plan::Store)),
+        ];
+        for &(picture, strip_rows, expected) in rows {
+            let (units, parities) = units(picture);
+            let cover = Cover { hull_rows: HULL.count, strip_rows };
+            assert_eq!(choose_unsynced(&units, parities, cover), expected, "{picture} of {strip_rows} rows");
+        }
     }
 
     #[test]

@@ -99,15 +99,23 @@ impl Fragment {
     }
 }
 
-/// Copies of a strip, as a set: a bit each, the last bit for all from the 64th on.
+/// Copies of a strip that were tried, as a set: a bit each, one for all from the 63rd on, and one that says that all were
+/// tried before and are now tried for the last time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CopySet(u64);
 
 impl CopySet {
     pub(crate) const NONE: Self = Self(0);
 
+    /// None of the last round.
+    pub(crate) const LAST_ROUND: Self = Self(1 << 63);
+
     const fn bit(copy: u16) -> u64 {
-        1 << if copy < 63 { copy } else { 63 }
+        1 << if copy < 62 { copy } else { 62 }
+    }
+
+    pub(crate) const fn is_last_round(self) -> bool {
+        self.0 & Self::LAST_ROUND.0 != 0
     }
 
     #[must_use]

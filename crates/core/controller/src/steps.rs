@@ -2,7 +2,7 @@
 //!
 //! The controller plans in rows and units; only here do plans become sums over GF(256) (see `raidlab_raid::code`).
 
-use crate::api::{BufferRef, MemoryStep, MemorySteps, MemoryTaskId};
+use crate::api::{BufferRef, BufferSpace, MemoryStep, MemorySteps, MemoryTaskId};
 use crate::controller::Controller;
 use crate::io::TaskOwner;
 use crate::plan::Plan;
@@ -16,7 +16,7 @@ use raidlab_raid::code::{Damage, Recovery, generate};
 type ParityResult = (u16, BufferRef);
 
 /// Fills places of a result list that don't count.
-const NOWHERE: BufferRef = BufferRef { space: crate::api::BufferSpace::Staging, offset: 0 };
+const NOWHERE: BufferRef = BufferRef { space: BufferSpace::Staging, offset: 0 };
 
 impl Controller {
     /// Lists the steps of a memory task, in the order in which they must be done. Clears `out` first; valid until the
@@ -28,16 +28,33 @@ impl Controller {
         let task = &self.tasks[id.0];
         match task.owner {
             TaskOwner::Nobody => panic!("memory task {} is not under way", id.0),
-            TaskOwner::CopyIn { .. } | TaskOwner::CopyOut { .. } => {
+            TaskOwner::Record { .. } => unreachable!("a digest has rows and no steps"),
+            TaskOwner::CopyIn { .. }
+            | TaskOwner::CopyOut { .. }
+            | TaskOwner::KeepRecord { .. }
+            | TaskOwner::KeptLabel => {
                 for copy in &task.moves {
                     out.push(copy.bytes, &[copy.to], false, &[(copy.from, [1, 0])]);
                 }
+                for copy in &task.mirrored {
+                    let space = match copy.to.space {
+                        BufferSpace::Cache => BufferSpace::PeerCache,
+                        BufferSpace::KeptLog => BufferSpace::PeerKeptLog,
+                        other => unreachable!("{other:?} is not mirrored"),
+                    };
+                    let peer = BufferRef { space, ..copy.to };
+                    out.push(copy.bytes, &[copy.to, peer], false, &[(copy.from, [1, 1])]);
+                }
             }
+            // Its rows are read with [`Controller::digest_rows`].
+            TaskOwner::Digest { .. } => {}
             TaskOwner::Parity { op } => match (self.ops[op].kind, self.ops[op].plan) {
-                (OpKind::Recover, _) => self.recover_target(op, out),
-                (OpKind::Write, Plan::Store) => {}
+                (OpKind::Recover | OpKind::Restore, _) => self.recover_target(op, out),
+                (OpKind::Probe, _) | (OpKind::Write, Plan::Store | Plan::Abandon) => {}
                 (OpKind::Write, Plan::ReadModifyWrite) => self.modify_parity(op, out),
-                (OpKind::Write, Plan::ReconstructWrite) => self.construct_parity(op, out),
+                (OpKind::Compare, _) | (OpKind::Write, Plan::ReconstructWrite) => {
+                    self.construct_parity(op, out);
+                }
                 (OpKind::Write, Plan::Recover) => {
                     self.recover_erased(op, out);
                     self.construct_parity(op, out);
@@ -57,7 +74,9 @@ impl Controller {
         let data_bytes = self.data_strips() as u64 * hull_bytes;
         match (op.kind, op.plan) {
             (OpKind::Recover, _) => (data_bytes, hull_bytes),
-            (OpKind::Write, Plan::Store) => (0, 0),
+            (OpKind::Restore | OpKind::Probe, _) => self.restore_volume(id),
+            (OpKind::Compare, _) => self.comparison_volume(id),
+            (OpKind::Write, Plan::Store | Plan::Abandon) => (0, 0),
             (OpKind::Write, Plan::ReadModifyWrite) => {
                 (2 * written * self.block_bytes() + parities * hull_bytes, parities * hull_bytes)
             }
@@ -66,13 +85,16 @@ impl Controller {
         }
     }
 
-    /// The parities that the operation writes, at `row`.
+    /// The parities that the operation computes, at `row`: into the places of those that it writes, or, for a comparison,
+    /// beside those that it read.
     fn parity_results(&self, id: u32, row: u32) -> ([ParityResult; 2], usize) {
         let nowhere = (0, NOWHERE);
         let mut results = [nowhere; 2];
         let mut count = 0;
+        let beside = self.ops[id].kind == OpKind::Compare;
+        let first = if beside { self.unit_count() } else { self.data_strips() } as u16;
         for parity in 0..self.parities() as u16 {
-            let unit = self.data_strips() as u16 + parity;
+            let unit = first + parity;
             if self.ops[id].units[usize::from(unit)].staging != NIL {
                 results[count] = (parity, self.staged(id, unit, row));
                 count += 1;
@@ -137,11 +159,17 @@ impl Controller {
         self.recover_rows(id, &destinations[..count], &rows[..count], out);
     }
 
-    /// Recovers what a host read wants, into the host's buffer.
+    /// Recovers what a host read wants, into the host's buffer, or what is restored, into its staging place.
     fn recover_target(&self, id: u32, out: &mut MemorySteps) {
         let op = &self.ops[id];
-        let erased = op.units[..usize::from(op.target.strip)].iter().filter(|unit| unit.erased);
-        self.recover_rows(id, &[op.target.host_buffer()], &[erased.count()], out);
+        let target = op.target.strip;
+        let erased = op.units[..usize::from(target)].iter().filter(|unit| unit.erased);
+        let place = if op.kind == OpKind::Recover {
+            op.target.host_buffer()
+        } else {
+            self.staged(id, target, op.hull.first)
+        };
+        self.recover_rows(id, &[place], &[erased.count()], out);
     }
 
     /// One step that computes the given rows of the recovery over the hull.

@@ -7,17 +7,23 @@
 //!                                                        └─ recover: into the host's buffer ─────►┘
 //! ```
 //! All member writes of an operation start together, after everything was read and computed; writes to a member that
-//! is missing by then are left out, which is right because parity already accounts for the new data. A write that
-//! fails fails its member: an array keeps no member that does not hold what it should.
+//! is missing by then are left out, which is right because parity already accounts for the new data. Rows whose write ends
+//! in a medium error are bad blocks of their member from then on. A write that finds bad blocks in its way may be carried
+//! out in several windows, one after the other (see `lost_rows.rs`).
+//!
+//! Operations in the background take the same way up to the computing; what they do then is in `restore.rs` and
+//! `compare.rs`.
 
 use crate::api::{HostError, IoClass, MemberError};
 use crate::controller::Controller;
 use crate::io::{IoOwner, TaskOwner};
-use crate::plan::{self, BeyondRedundancy, Plan, UnitView};
-use crate::request::{Fragment, Rows};
+use crate::mutant::Mutant;
+use crate::plan::{BeyondRedundancy, Plan, UnitView};
+use crate::request::{CopySet, Fragment, Rows};
+use crate::state::StateWaiter;
 use crate::table::NIL;
 use raidlab_raid::StripUnit;
-use raidlab_units::{MemberIndex, StripeIndex};
+use raidlab_units::{Lba, StripeIndex};
 
 /// What a stripe operation is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +33,19 @@ pub(crate) enum OpKind {
     Write,
     /// Reads one fragment that its own member can't give.
     Recover,
+    /// Makes rows of one unit up from the others and writes them to the device that should hold them.
+    Restore,
+    /// Reads rows of one unit, to see whether they can be read.
+    Probe,
+    /// Compares redundancy with data, and makes it agree.
+    Compare,
+}
+
+impl OpKind {
+    /// Part of a visit to a granule in the background: its target names unit and rows, and the visit as its request.
+    pub(crate) const fn is_background(self) -> bool {
+        matches!(self, Self::Restore | Self::Probe | Self::Compare)
+    }
 }
 
 /// A contiguous run of new data within a strip.
@@ -48,10 +67,15 @@ pub(crate) struct UnitUse {
     pub(crate) staged: bool,
     /// Is an erasure: recovered, not read.
     pub(crate) erased: bool,
+    /// Rows that an operation in the background writes to the unit.
+    pub(crate) write: Rows,
+    /// The unit in whose staging place those rows are.
+    pub(crate) from: u16,
 }
 
 impl UnitUse {
-    const IDLE: Self = Self { read: Rows::NONE, staging: NIL, staged: false, erased: false };
+    pub(crate) const IDLE: Self =
+        Self { read: Rows::NONE, staging: NIL, staged: false, erased: false, write: Rows::NONE, from: 0 };
 }
 
 /// One operation on one granule.
@@ -64,6 +88,10 @@ pub(crate) struct StripeOp {
     pub(crate) fua: bool,
     /// Sorted by strip, then row; they don't overlap.
     pub(crate) pieces: Vec<Piece>,
+    /// Pieces for the windows after this one, likewise.
+    pub(crate) rest: Vec<Piece>,
+    /// The first block that could not be stored.
+    pub(crate) failed_at: Option<Lba>,
     /// Host requests to tell, one entry per fragment written through.
     pub(crate) told: Vec<u32>,
     /// Cache slots being destaged.
@@ -74,12 +102,16 @@ pub(crate) struct StripeOp {
     pub(crate) hull: Rows,
     /// Data strips, then parity strips.
     pub(crate) units: Vec<UnitUse>,
-    views: Vec<UnitView>,
+    pub(crate) views: Vec<UnitView>,
     /// Units that failed to read although their member answers.
     pub(crate) unreadable: Vec<u16>,
-    pending: u32,
+    pub(crate) pending: u32,
     read_failed: bool,
-    /// The fragment that a recovery is for.
+    /// The bitmap counts it among the writes of its region.
+    pub(crate) noted: bool,
+    /// Its record in the log.
+    pub(crate) record: Option<u64>,
+    /// The fragment that a recovery is for; for operations in the background, see [`OpKind::is_background`].
     pub(crate) target: Fragment,
 }
 
@@ -89,8 +121,10 @@ impl Controller {
         let id = self.ops.take();
         let op = &mut self.ops[id];
         (op.key, op.stripe, op.kind, op.class, op.fua) = (key, stripe, kind, Some(class), false);
-        (op.pending, op.read_failed) = (0, false);
+        (op.pending, op.read_failed, op.failed_at) = (0, false, None);
+        (op.noted, op.record) = (false, None);
         op.pieces.clear();
+        op.rest.clear();
         op.told.clear();
         op.slots.clear();
         op.unreadable.clear();
@@ -103,38 +137,48 @@ impl Controller {
         self.plan_op(id);
     }
 
-    fn plan_op(&mut self, id: u32) {
-        self.view_units(id);
-        let planned = match self.ops[id].kind {
-            OpKind::Write => plan::choose(&self.ops[id].views, self.parities()),
-            OpKind::Recover => self.recovery_possible(id),
-        };
-        match planned {
-            Ok(plan) => {
-                self.ops[id].plan = plan;
-                self.assign_units(id);
-                self.stage_op(id);
+    pub(crate) fn plan_op(&mut self, id: u32) {
+        loop {
+            self.view_units(id);
+            match self.plan_of(id) {
+                Ok(plan) => {
+                    self.ops[id].plan = plan;
+                    self.assign_units(id);
+                    return self.stage_op(id);
+                }
+                Err(BeyondRedundancy) if self.narrow_window(id) || self.skip_window(id) => {}
+                Err(BeyondRedundancy) => return self.finish_op(id, false),
             }
-            Err(BeyondRedundancy) => self.finish_op(id, false),
         }
     }
 
-    /// Looks at each unit of the stripe. Without parity there is nothing to look at: pieces go to every copy.
+    fn plan_of(&self, id: u32) -> Result<Plan, BeyondRedundancy> {
+        match self.ops[id].kind {
+            OpKind::Write => self.write_plan(id),
+            OpKind::Recover => self.recovery_possible(id),
+            OpKind::Restore | OpKind::Probe => self.restore_possible(id),
+            OpKind::Compare => self.comparison_possible(id),
+        }
+    }
+
+    /// Looks at each unit of the granule. For a write without parity there is nothing to look at: pieces go to every copy.
     fn view_units(&mut self, id: u32) {
         let op = &self.ops[id];
         let hull = match op.kind {
             OpKind::Write => op.pieces.iter().fold(Rows::NONE, |hull, piece| hull.hull(piece.rows)),
-            OpKind::Recover => op.target.rows,
+            _ => op.target.rows,
         };
-        let unit_count = if self.parities() == 0 { 0 } else { self.unit_count() };
-        let stripe = op.stripe;
+        let unit_count =
+            if op.kind == OpKind::Write && self.parities() == 0 { 0 } else { self.granule_units() };
+        let key = op.key;
         let mut views = core::mem::take(&mut self.ops[id].views);
         views.clear();
         let mut first_piece = 0;
-        for unit in 0..unit_count as u16 {
-            let stored = self.members.is_present(self.unit_place(stripe, unit).member);
+        for unit in 0..unit_count {
+            let place = self.granule_place(key, unit);
+            let stored = self.members.holds(place);
             let op = &self.ops[id];
-            let readable = stored && !op.unreadable.contains(&unit);
+            let readable = stored && !op.unreadable.contains(&unit) && !self.is_bad(place, hull);
             let pieces = &op.pieces[first_piece..];
             let pieces = &pieces[..pieces.iter().take_while(|piece| piece.strip == unit).count()];
             first_piece += pieces.len();
@@ -147,7 +191,11 @@ impl Controller {
         op.hull = hull;
     }
 
-    fn recovery_possible(&self, id: u32) -> Result<Plan, BeyondRedundancy> {
+    /// Whether what can't be read can be made up; never where parity may disagree with the data.
+    pub(crate) fn recovery_possible(&self, id: u32) -> Result<Plan, BeyondRedundancy> {
+        if self.unsynced.contains(self.ops[id].key) {
+            return Err(BeyondRedundancy);
+        }
         let (data, parity) = self.ops[id].views.split_at(self.data_strips());
         let erased = data.iter().filter(|unit| !unit.readable).count();
         let usable = parity.iter().filter(|unit| unit.readable).count();
@@ -156,6 +204,11 @@ impl Controller {
 
     /// Decides for each unit what is read and what needs a staging place, by the plan.
     fn assign_units(&mut self, id: u32) {
+        match self.ops[id].kind {
+            OpKind::Write | OpKind::Recover => {}
+            OpKind::Restore | OpKind::Probe => return self.assign_restore(id),
+            OpKind::Compare => return self.assign_comparison(id),
+        }
         let data_strips = self.data_strips();
         let op = &mut self.ops[id];
         let (plan, hull, writes) = (op.plan, op.hull, op.kind == OpKind::Write);
@@ -175,9 +228,9 @@ impl Controller {
                     parity_wanted -= 1;
                     uses.read = hull;
                 }
-                Plan::Store | Plan::ReadModifyWrite | Plan::ReconstructWrite | Plan::Recover => {}
+                _ => {}
             }
-            let parity_result = !is_data && writes && view.stored && plan != Plan::Store;
+            let parity_result = !is_data && writes && view.stored && plan.computes_parity();
             // A recovery for a read goes straight into the host's buffer.
             uses.staged = !uses.read.is_empty() || parity_result || (uses.erased && writes);
             op.units.push(uses);
@@ -202,7 +255,7 @@ impl Controller {
         }
     }
 
-    fn release_staging(&mut self, id: u32) {
+    pub(crate) fn release_staging(&mut self, id: u32) {
         let Self { ops, staging_free, .. } = self;
         for unit in ops[id].units.iter_mut().filter(|unit| unit.staging != NIL) {
             staging_free.push(core::mem::replace(&mut unit.staging, NIL));
@@ -230,8 +283,13 @@ impl Controller {
             if rows.is_empty() {
                 continue;
             }
+            let place = self.granule_place(self.ops[id].key, unit);
+            if !self.members.holds(place) {
+                // Its device was lost while the operation stood in line.
+                self.ops[id].read_failed = true;
+                continue;
+            }
             self.ops[id].pending += 1;
-            let place = self.unit_place(self.ops[id].stripe, unit);
             let class = self.ops[id].class.expect("set when the operation was made");
             self.member_read(place, rows, class, IoOwner::OpRead { op: id, unit });
         }
@@ -277,19 +335,22 @@ impl Controller {
     /// Takes in that parity, or the recovered data, is computed.
     pub(crate) fn op_computed(&mut self, id: u32) {
         match self.ops[id].kind {
-            OpKind::Write => self.start_writes(id),
-            OpKind::Recover => self.finish_op(id, true),
+            OpKind::Write => self.admit(id),
+            OpKind::Recover | OpKind::Probe => self.finish_op(id, true),
+            OpKind::Restore => self.start_rewrites(id),
+            OpKind::Compare => self.start_comparison(id),
         }
     }
 
-    fn start_writes(&mut self, id: u32) {
+    pub(crate) fn start_writes(&mut self, id: u32) {
         self.ops[id].pending = 1;
         let class = self.ops[id].class.expect("set when the operation was made");
         let mut first = 0;
         while first < self.ops[id].pieces.len() {
             let (count, rows) = self.run_of_pieces(id, first);
             let strip = self.ops[id].pieces[first].strip;
-            for copy in 0..self.copies() {
+            let copies = if self.is_mutant(Mutant::SecondCopyNotWritten) { 1 } else { self.copies() };
+            for copy in 0..copies {
                 let place = self.layout.place(self.ops[id].stripe, StripUnit::Data { strip, copy });
                 let owner = IoOwner::OpWriteData { op: id, first_piece: first as u32, pieces: count as u32 };
                 self.op_write(id, place, rows, class, owner);
@@ -297,7 +358,10 @@ impl Controller {
             first += count;
         }
         for unit in self.data_strips()..self.ops[id].units.len() {
-            if self.ops[id].units[unit].staging != NIL && self.ops[id].plan != Plan::Store {
+            let skipped = self.is_mutant(Mutant::ParityNotWritten)
+                || (unit > self.data_strips() && self.is_mutant(Mutant::SecondParityNotWritten));
+            let written = self.ops[id].units[unit].staging != NIL && self.ops[id].plan.computes_parity();
+            if written && !skipped {
                 let place = self.unit_place(self.ops[id].stripe, unit as u16);
                 let owner = IoOwner::OpWriteParity { op: id, unit: unit as u16 };
                 self.op_write(id, place, self.ops[id].hull, class, owner);
@@ -325,7 +389,7 @@ impl Controller {
         class: IoClass,
         owner: IoOwner,
     ) {
-        if self.members.is_present(place.member) {
+        if self.members.holds(place) {
             self.ops[id].pending += 1;
             let fua = self.ops[id].fua;
             self.member_write(place, rows, class, fua, owner);
@@ -333,7 +397,7 @@ impl Controller {
     }
 
     /// Counts the pieces from `first` on that lie next to each other in one strip, and their rows together.
-    fn run_of_pieces(&self, id: u32, first: usize) -> (usize, Rows) {
+    pub(crate) fn run_of_pieces(&self, id: u32, first: usize) -> (usize, Rows) {
         let pieces = &self.ops[id].pieces[first..];
         let mut rows = pieces[0].rows;
         let mut count = 1;
@@ -350,53 +414,57 @@ impl Controller {
     /// Takes in the end of one write of the operation.
     pub(crate) fn op_write_done(&mut self, id: u32) {
         self.ops[id].pending -= 1;
-        if self.ops[id].pending == 0 {
-            let stored = self.op_is_stored(id);
-            self.finish_op(id, stored);
+        if self.ops[id].pending > 0 {
+            return;
+        }
+        let stored = self.window_written(id);
+        self.end_intent(id, stored);
+        if self.next_window(id) {
+            self.release_staging(id);
+            self.plan_op(id);
+            self.pump_staging();
+        } else if self.state.is_kept() || self.is_mutant(Mutant::BarrierSkipped) {
+            self.finish_written(id, true);
+        } else {
+            self.wait_for_state(StateWaiter::Op(id));
         }
     }
 
-    /// True when every piece can be read back from what is left of the array.
-    fn op_is_stored(&self, id: u32) -> bool {
-        let op = &self.ops[id];
-        op.pieces.iter().all(|piece| self.can_store(op.stripe, piece.strip))
+    /// Ends an operation that may not write in place.
+    pub(crate) fn give_window_up(&mut self, id: u32) {
+        self.note_failed(id);
+        self.finish_op(id, false);
     }
 
-    /// True when enough members are left to hold what is written to a strip.
-    pub(crate) fn can_store(&self, stripe: StripeIndex, strip: u16) -> bool {
-        let is_missing = |unit| !self.members.is_present(self.layout.place(stripe, unit).member);
-        if self.parities() > 0 {
-            let units = 0..self.unit_count() as u16;
-            let missing =
-                units.filter(|&unit| !self.members.is_present(self.unit_place(stripe, unit).member));
-            return missing.count() <= self.parities();
-        }
-        (0..self.copies()).any(|copy| !is_missing(StripUnit::Data { strip, copy }))
+    /// Ends an operation that has written in place; `kept` unless the devices will never know what it relied on.
+    pub(crate) fn finish_written(&mut self, id: u32, kept: bool) {
+        let stored = kept && self.ops[id].failed_at.is_none();
+        self.finish_op(id, stored);
     }
 
-    fn finish_op(&mut self, id: u32, succeeded: bool) {
+    pub(crate) fn finish_op(&mut self, id: u32, succeeded: bool) {
         self.release_staging(id);
         let mut op = core::mem::take(&mut self.ops[id]);
         match op.kind {
-            OpKind::Recover if !succeeded && !op.unreadable.is_empty() && op.target.rows.count > 1 => {
-                // Bad blocks seldom lie in the same rows of two units.
-                self.read_row_by_row(op.target);
-            }
-            OpKind::Recover => {
-                let error = HostError::DataLost { lba: self.fragment_lba(&op.target) };
-                self.end_part(op.target.request, if succeeded { Ok(()) } else { Err(error) });
-            }
+            OpKind::Recover if succeeded => self.end_part(op.target.request, Ok(())),
+            // Bad blocks seldom lie in the same rows of two units.
+            OpKind::Recover if op.target.rows.count > 1 => self.read_row_by_row(op.target),
+            OpKind::Recover => self.read_from_members(op.target, CopySet::LAST_ROUND),
             OpKind::Write => {
-                let result = match op.pieces.first() {
-                    Some(piece) if !succeeded => Err(HostError::ArrayFailed {
-                        lba: self.strip_lba(op.stripe, piece.strip, piece.rows.first),
-                    }),
-                    _ => Ok(()),
-                };
+                let result = op.failed_at.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }));
                 for request in op.told.drain(..) {
                     self.end_part(request, result);
                 }
                 self.end_destage(&mut op, result);
+            }
+            OpKind::Restore | OpKind::Probe | OpKind::Compare => {
+                let visit = op.target.request;
+                core::mem::swap(&mut self.visits[visit].unreadable, &mut op.unreadable);
+                self.ops[id] = op;
+                self.ops.give(id);
+                // The granule stays locked until the visit ends.
+                self.visit_step_done(visit, succeeded);
+                return self.pump_staging();
             }
         }
         let key = op.key;
@@ -415,13 +483,6 @@ impl Controller {
             StripUnit::Parity(unit - data)
         };
         self.layout.place(stripe, unit)
-    }
-
-    /// Takes a member out of the array.
-    pub(crate) fn fail_member(&mut self, member: MemberIndex) {
-        if self.members.remove(member) {
-            self.actions.push_back(crate::api::Action::Notice(crate::api::Notice::MemberFailed { member }));
-        }
     }
 }
 

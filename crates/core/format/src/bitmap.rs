@@ -130,6 +130,12 @@ impl RegionMap {
         self.words[region.word()] & region.bit() != 0
     }
 
+    /// Clears every region that is not marked in `other`, a map of the same volume (asserted).
+    pub fn keep_only(&mut self, other: &Self) {
+        assert_eq!(self.stripes, other.stripes, "both are maps of one volume");
+        self.words.iter_mut().zip(other.words.iter()).for_each(|(word, other)| *word &= other);
+    }
+
     /// Marks every region.
     pub fn mark_all(&mut self) {
         (0..SECTORS).for_each(|sector| self.mark_sector(sector));

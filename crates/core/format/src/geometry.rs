@@ -14,10 +14,13 @@ use crate::integrity::tag_blocks;
 use crate::state::DEVICES_MAX;
 use raidlab_raid::{Layout, LayoutSpec, LevelVariant, build_layout};
 use raidlab_units::{BlockCount, BlockSize, ByteCount};
+use serde::{Deserialize, Serialize};
 
 /// What is kept so that redundancy agrees again after a crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum MetadataPolicy {
+    #[default]
     /// Nothing: the array is not meant to be assembled again.
     None,
     /// After a crash, all redundancy is recomputed.

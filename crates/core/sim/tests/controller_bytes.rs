@@ -2,7 +2,8 @@
 //! orders of completion, healthy and with members or blocks missing. A failure prints the seed and the way there.
 
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, FlushOrder, IoPolicy, MemberCache, ReadPolicy, WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, FlushOrder, IoPolicy, MemberCache, ReadPolicy, Resilience,
+    WritePolicy,
 };
 use raidlab_sim::{ByteWorld, LossNotice, MemberLoss, RunPlan, RunReport};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, NanoSpan};
@@ -16,11 +17,13 @@ struct LevelCase {
     losses: u16,
 }
 
-const LEVELS: [LevelCase; 14] = [
+const LEVELS: [LevelCase; 18] = [
     LevelCase { level: "0", members: 3, losses: 0 },
     LevelCase { level: "1", members: 2, losses: 1 },
     LevelCase { level: "1", members: 3, losses: 2 },
     LevelCase { level: "1e", members: 5, losses: 1 },
+    LevelCase { level: "1e:far", members: 3, losses: 1 },
+    LevelCase { level: "1e:offset", members: 5, losses: 1 },
     LevelCase { level: "3", members: 4, losses: 1 },
     LevelCase { level: "5", members: 3, losses: 1 },
     LevelCase { level: "5", members: 5, losses: 1 },
@@ -28,6 +31,8 @@ const LEVELS: [LevelCase; 14] = [
     LevelCase { level: "6", members: 7, losses: 2 },
     LevelCase { level: "10", members: 4, losses: 1 },
     LevelCase { level: "10", members: 6, losses: 1 },
+    LevelCase { level: "10:far", members: 4, losses: 1 },
+    LevelCase { level: "10:offset", members: 6, losses: 1 },
     LevelCase { level: "50:2-spans", members: 6, losses: 1 },
     LevelCase { level: "60:2-spans", members: 8, losses: 2 },
     LevelCase { level: "jbod", members: 2, losses: 0 },
@@ -72,8 +77,10 @@ fn tiny_array(case: LevelCase, random: &mut Rng) -> ArrayConfig {
             flush_order: pick(random, &[FlushOrder::Address, FlushOrder::Age]),
             gather_through: pick(random, &[true, false]),
             read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),
+            ..CacheConfig::default()
         },
         staging_size: ByteCount(strip_bytes * u64::from(case.members) * pick(random, &[2, 4])),
+        resilience: Resilience::default(),
     }
 }
 

@@ -145,6 +145,12 @@ pub enum ArrayError {
     /// The configuration is no array.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Member files carry a mark and their data area, and no metadata.
+    #[error("{what} is not possible on member files opened for one run: leave it out")]
+    NeedsMetadata {
+        /// What the configuration asks for.
+        what: &'static str,
+    },
     /// The configuration wants another number of members.
     #[error("the configuration wants {wanted} members, but {found} member files were given")]
     MemberCount {

@@ -9,7 +9,7 @@
 use crate::arena::{ALIGNMENT_BYTES, Arena, Piece, combine_pieces};
 use crate::error::ArrayError;
 use crate::ring::{IoVec, REGISTERED_BYTES_MAX, Ring};
-use raidlab_controller::{BufferRef, BufferSpace, HostTag, MemoryNeeds, MemorySteps};
+use raidlab_controller::{BufferRef, BufferSpace, HostTag, MemoryNeeds, MemorySteps, Segment};
 use raidlab_units::ByteCount;
 
 /// The host's side of the volume's memory: one buffer per request that may be in flight.
@@ -162,6 +162,7 @@ impl Memory {
             BufferSpace::Host(tag) => {
                 (self.buffers.host?, u64::from(tag.0) * self.host.slot_bytes + place.offset)
             }
+            other => unreachable!("an array that needs {other:?} is refused"),
         };
         let buffer = offset / REGISTERED_BYTES_MAX;
         let last = (offset + bytes.max(1) - 1) / REGISTERED_BYTES_MAX;
@@ -183,6 +184,22 @@ impl Memory {
         self.pieces = pieces;
     }
 
+    /// Replaces `out` by the CRC32C of each block of the segments, in order.
+    pub(crate) fn digest_blocks(&self, segments: &[Segment], block_bytes: u64, out: &mut Vec<u32>) {
+        out.clear();
+        for segment in segments {
+            let BufferRef { space, offset } = segment.buffer;
+            let (arena, start) = match space {
+                BufferSpace::Cache => (&self.cache, offset),
+                BufferSpace::Staging => (&self.staging, offset),
+                BufferSpace::Host(tag) => (&self.host.arena, self.host.offset_of(tag, offset, segment.bytes)),
+                other => unreachable!("an array that needs {other:?} is refused"),
+            };
+            let bytes = arena.slice(start..start + segment.bytes);
+            out.extend(bytes.chunks_exact(block_bytes as usize).map(crc32c::crc32c));
+        }
+    }
+
     #[inline]
     fn piece(&self, place: BufferRef, bytes: u64) -> Piece {
         Piece { start: self.address(place, bytes) }
@@ -201,6 +218,7 @@ impl Memory {
             BufferSpace::Host(tag) => {
                 self.host.arena.address(self.host.offset_of(tag, place.offset, bytes), bytes)
             }
+            other => unreachable!("an array that needs {other:?} is refused"),
         }
     }
 }

@@ -20,7 +20,8 @@ use crate::members::Members;
 use crate::memory::Memory;
 use raidlab_controller::{
     Action, ArrayConfig, Controller, Counters, HostCompletion, HostRequest, MemberCache, MemberError,
-    MemberIo, MemberIoId, MemberOp, MemorySteps, MemoryTask, Notice, Segment, TimerId,
+    MemberIo, MemberIoId, MemberOp, MemoryKind, MemorySteps, MemoryTask, MetadataPolicy, Notice, Resilience,
+    Segment, TimerId,
 };
 use raidlab_raid::FailuresSurvived;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, NanoSpan, Nanos};
@@ -70,6 +71,7 @@ pub struct ArrayWorld {
     ended: Vec<(MemberIoId, Result<(), MemberError>)>,
     segments: Vec<Segment>,
     steps: MemorySteps,
+    digests: Vec<u32>,
 }
 
 /// What the host wants after it was asked.
@@ -104,6 +106,7 @@ impl ArrayWorld {
             ended: Vec::new(),
             segments: Vec::new(),
             steps: MemorySteps::default(),
+            digests: Vec::new(),
         })
     }
 
@@ -294,6 +297,7 @@ impl ArrayWorld {
                     self.completions.push(completion);
                 }
                 Action::Timer { id, at } => self.set_timer(id, at),
+                Action::Keep(_) => unreachable!("an array that keeps its cache is refused"),
                 Action::Notice(notice) => {
                     tracing::warn!(?notice, "the array changed");
                     self.notices.push(notice);
@@ -316,6 +320,11 @@ impl ArrayWorld {
     }
 
     fn run_task(&mut self, now: Nanos, task: MemoryTask) {
+        if task.kind == MemoryKind::Digest {
+            self.controller.digest_rows(task.id, &mut self.segments);
+            self.memory.digest_blocks(&self.segments, self.block_size.bytes(), &mut self.digests);
+            return self.controller.handle_digests(now, task.id, &self.digests);
+        }
         self.controller.memory_steps(task.id, &mut self.steps);
         self.memory.run_steps(&self.steps);
         self.controller.handle_memory_completion(now, task.id);
@@ -342,6 +351,16 @@ impl ArrayWorld {
 }
 
 fn check_members(config: &ArrayConfig, members: &Members) -> Result<(), ArrayError> {
+    let Resilience { metadata, integrity, spares, .. } = config.resilience;
+    for (what, wanted) in [
+        ("metadata on members", metadata != MetadataPolicy::None),
+        ("block integrity", integrity),
+        ("hot spares", spares > 0),
+    ] {
+        if wanted {
+            return Err(ArrayError::NeedsMetadata { what });
+        }
+    }
     if members.count() != usize::from(config.members) {
         return Err(ArrayError::MemberCount { wanted: config.members, found: members.count() });
     }

@@ -6,8 +6,8 @@
 
 use crate::cache::{CacheSettings, STAGING_SIZE, write_policy_name};
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, IoPolicy, MemberCache,
-    ReadPolicy, WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, MemberCache, ReadPolicy,
+    Resilience, WritePolicy,
 };
 use raidlab_hardware::{Catalog, CatalogError, ControllerModel, DriveModel, EnclosureModel, FormFactor};
 use raidlab_raid::LevelVariant;
@@ -173,6 +173,7 @@ impl ModelledArray {
             member_size: models.drive.capacity.bytes(),
             cache: settings.cache.over(delivered_cache(models.controller), settings.write_policy),
             staging_size: STAGING_SIZE,
+            resilience: Resilience::default(),
         };
         let usable = config.block_size.bytes_of(Controller::new(&config)?.volume_blocks());
         let parts = Parts {
@@ -222,9 +223,7 @@ fn delivered_cache(controller: &ControllerModel) -> CacheConfig {
         size: cache.size,
         block_size: cache.block_size,
         memory: if cache.battery_backed { CacheMemory::BatteryBacked } else { CacheMemory::Volatile },
-        write_policy: WritePolicy::WriteThrough,
         read_policy: ReadPolicy::Adaptive,
-        io_policy: IoPolicy::Direct,
         flush_start_pct: cache.flush_start_pct,
         flush_stop_pct: cache.flush_stop_pct,
         flush_after: cache.flush_after,
@@ -232,5 +231,6 @@ fn delivered_cache(controller: &ControllerModel) -> CacheConfig {
         gather_through: cache.gather_through,
         flush_order: if cache.flush_by_address { FlushOrder::Address } else { FlushOrder::Age },
         read_ahead: cache.read_ahead,
+        ..CacheConfig::default()
     }
 }

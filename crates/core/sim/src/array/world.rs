@@ -84,7 +84,8 @@ impl<'a> World<'a> {
             let ahead = NanoSpan(random.below(SPINDLE_SPREAD.0));
             Member::new(Drive::new(&array.drive, options), ahead, model.member_queue_depth)
         };
-        let members: Vec<_> = (0..array.config.members).map(member).collect();
+        let members: Vec<_> =
+            (0..array.config.members + array.config.resilience.spares).map(member).collect();
         let idle = DriverIo { slot: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0 };
         let start = Nanos::ZERO + load.ramp;
         Self {
@@ -92,7 +93,7 @@ impl<'a> World<'a> {
             block_size: array.config.block_size,
             controller,
             driver,
-            queue: EventQueue::new(u32::from(array.config.members) + 4),
+            queue: EventQueue::new(members.len() as u32 + 1 + Controller::TIMERS),
             host_ios: vec![idle; load.iodepth as usize],
             members,
             member_ios: MemberIos::default(),
@@ -136,7 +137,7 @@ impl<'a> World<'a> {
             Event::MemberCommand(id) => self.enqueue(now, id),
             Event::MemberDataIn(id) => self.start_drive(now, id),
             Event::MemberDataOut(id) => self.controller.handle_member_completion(now, id, Ok(())),
-            Event::MemoryDone(id) => self.controller.handle_memory_completion(now, id),
+            Event::MemoryDone(id) => self.memory_done(now, id),
         }
     }
 
@@ -257,8 +258,9 @@ impl<'a> World<'a> {
                     let slot = self.driver_slot() + 1 + id.0;
                     self.queue.set_deadline(slot, Some(at));
                 }
-                // Nothing fails in this world, so there is nothing that an operator should know.
-                Action::Notice(_) => {}
+                // Nothing is lost in this world, storing so few bytes takes no time that counts, and there is nothing
+                // that an operator should know.
+                Action::Keep(_) | Action::Notice(_) => {}
             }
         }
     }
@@ -267,7 +269,8 @@ impl<'a> World<'a> {
     fn work_on_memory(&mut self, now: Nanos, task: MemoryTask) {
         let work = match task.kind {
             MemoryKind::Copy => MemoryWork::Copy,
-            MemoryKind::Parity => MemoryWork::Parity,
+            // A checksum reads its input once, as parity does.
+            MemoryKind::Parity | MemoryKind::Digest => MemoryWork::Parity,
         };
         let span = self.model.memory_cost(work, ByteCount(task.bytes_in), ByteCount(task.bytes_out));
         if work == MemoryWork::Parity {
@@ -275,10 +278,15 @@ impl<'a> World<'a> {
         }
         let end = self.processors.serve(now, span);
         if end == now {
-            self.controller.handle_memory_completion(now, task.id);
+            self.memory_done(now, task.id);
         } else {
             self.queue.push(end, Event::MemoryDone(task.id));
         }
+    }
+
+    #[inline]
+    fn memory_done(&mut self, now: Nanos, id: MemoryTaskId) {
+        self.controller.handle_memory_completion(now, id);
     }
 
     #[inline]

@@ -52,6 +52,7 @@ impl ByteWorld {
                 Action::Memory(task) => self.issue_memory(task)?,
                 Action::Complete(completion) => self.complete(completion)?,
                 Action::Timer { id, at } => self.set_timer(id, at),
+                Action::Keep(_) => {}
                 Action::Notice(notice) => self.take_notice(notice)?,
             }
         }

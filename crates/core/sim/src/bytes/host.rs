@@ -88,7 +88,7 @@ impl ByteWorld {
         let steady = self.battery_changed < host.started;
         let write_through = steady && !self.controller.writes_back();
         let volatile = steady
-            && (self.config.cache.memory == CacheMemory::Volatile || self.battery == BatteryState::NotGood);
+            && (self.config.cache.memory == CacheMemory::Volatile || self.battery != BatteryState::Good);
         let member_cache = self.config.member_cache == MemberCache::On;
         match op {
             HostOp::Read => self.check_read(host),

@@ -66,6 +66,7 @@ impl Memories {
             BufferSpace::Cache => self.cache.len() as u64,
             BufferSpace::Staging => self.staging.len() as u64,
             BufferSpace::Host(HostTag(tag)) => self.host.get(tag as usize).map_or(0, |it| it.len() as u64),
+            BufferSpace::Own | BufferSpace::KeptLog | BufferSpace::PeerCache | BufferSpace::PeerKeptLog => 0,
         }
     }
 
@@ -74,6 +75,7 @@ impl Memories {
             BufferSpace::Cache => &self.cache,
             BufferSpace::Staging => &self.staging,
             BufferSpace::Host(HostTag(tag)) => &self.host[tag as usize],
+            other => panic!("this world has no {other:?}"),
         }
     }
 
@@ -82,6 +84,7 @@ impl Memories {
             BufferSpace::Cache => &mut self.cache,
             BufferSpace::Staging => &mut self.staging,
             BufferSpace::Host(HostTag(tag)) => &mut self.host[tag as usize],
+            other => panic!("this world has no {other:?}"),
         }
     }
 

@@ -189,8 +189,8 @@ impl ByteWorld {
     /// [`Failure`] if the controller breaks a rule.
     pub fn change_battery(&mut self) -> Result<(), Failure> {
         self.battery = match self.battery {
-            BatteryState::Good => BatteryState::NotGood,
-            BatteryState::NotGood => BatteryState::Good,
+            BatteryState::Good => BatteryState::Failed,
+            BatteryState::Charging | BatteryState::Learning | BatteryState::Failed => BatteryState::Good,
         };
         self.tick(TraceEvent::Battery(self.battery));
         self.battery_changed = self.stamp;

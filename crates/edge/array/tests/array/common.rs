@@ -8,9 +8,8 @@
 
 use raidlab_array::{CreateOptions, DATA_OFFSET_BYTES, Existing, Members, ScriptOp, ScriptResult};
 use raidlab_controller::{
-    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, Counters, HostOp,
-    HostRequest, HostTag, IoPolicy, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, ReadPolicy,
-    WritePolicy,
+    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, Controller, Counters, HostOp, HostRequest,
+    HostTag, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, Resilience, WritePolicy,
 };
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
@@ -34,20 +33,14 @@ pub fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConf
         member_cache: MemberCache::On,
         cache: CacheConfig {
             size: ByteCount::from_kib(512),
-            block_size: ByteCount::from_kib(4),
-            memory: CacheMemory::Volatile,
             write_policy,
-            read_policy: ReadPolicy::NoReadAhead,
-            io_policy: IoPolicy::Direct,
-            flush_start_pct: 80,
             flush_stop_pct: 50,
             flush_after: NanoSpan::from_millis(200),
-            flush_iodepth: 4,
-            flush_order: raidlab_controller::FlushOrder::Address,
-            gather_through: true,
             read_ahead: ByteCount::from_kib(64),
+            ..CacheConfig::default()
         },
         staging_size: ByteCount::from_mib(4),
+        resilience: Resilience::default(),
     }
 }
 
@@ -154,7 +147,7 @@ impl PlainWorld {
                     self.controller.handle_memory_completion(self.now, task.id);
                 }
                 Action::Complete(completion) => ended = Some(completion.result),
-                Action::Timer { .. } => {}
+                Action::Timer { .. } | Action::Keep(_) => {}
                 Action::Notice(notice) => panic!("nothing fails here, but {notice:?}"),
             }
         }
@@ -207,6 +200,7 @@ fn name(place: BufferRef) -> &'static str {
         BufferSpace::Host(_) => "host",
         BufferSpace::Cache => "cache",
         BufferSpace::Staging => "staging",
+        other => panic!("no {other:?} here"),
     }
 }
 

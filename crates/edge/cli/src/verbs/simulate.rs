@@ -44,7 +44,7 @@ pub(crate) struct Args {
 /// The array by options. What is left out is as the controller is delivered.
 #[derive(Debug, clap::Args)]
 struct HardwareArgs {
-    /// RAID level: 0, 1, 5, 6, 10, 50:2-spans, ...
+    /// RAID level: 0, 1, 5, 6, 10, 10:far, 1e:offset, 50:2-spans, ...
     #[arg(long, required_unless_present = "array")]
     level: Option<LevelVariant>,
     /// Number of members

@@ -5,7 +5,7 @@ use super::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError
 use crate::arrays::{ModelledArray, ModelledSettings, Parts, SoftwareArray, member_cache};
 use crate::cache::{SOFTWARE_CACHE, STAGING_SIZE};
 use crate::load::LoadPlan;
-use raidlab_controller::{ArrayConfig, WritePolicy};
+use raidlab_controller::{ArrayConfig, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError};
 use raidlab_raid::{LevelVariant, ParseLevelError};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -70,6 +70,7 @@ fn array(
             member_cache: member_cache(given.disk_cache),
             cache: given.cache.over(SOFTWARE_CACHE, policy),
             staging_size: STAGING_SIZE,
+            resilience: Resilience::default(),
         };
         let impossible = |reason| place.impossible(level, given.members, reason);
         let array = SoftwareArray::new(config).map_err(|error| impossible(error.to_string()))?;

@@ -1,0 +1,210 @@
+//! Writes where redundancy is lost in some rows, and what counts as stored there.
+//!
+//! Bad blocks seldom lie in the same rows of two units, but a write is planned for all rows of its hull together. When they
+//! are in its way it is carried out in *windows*: the first row of the hull, then the rest, which may be narrowed again.
+//! ```text
+//!          D0    D1    D2    P
+//! row 0    new   bad   .     .      a window: D1 is recovered, all is written
+//! row 1    new   bad   bad   .      a window: D1 and D2 are lost; D0 is written, P is given up
+//! row 2    new   .     .     .      the rest
+//! ```
+//! In a row where more is lost than redundancy brings back, new data still goes to the device that should hold it. Parity
+//! of the row then agrees with nothing: it becomes a bad block before the data is written, so that nothing is derived from
+//! it. When the last lost strip of the row has been written again, parity is computed anew.
+
+use crate::controller::Controller;
+use crate::members::places_of;
+use crate::plan::{self, BeyondRedundancy, Cover, Plan};
+use crate::request::Rows;
+use crate::stripe_op::{OpKind, Piece};
+use raidlab_raid::{StripUnit, UnitPlace};
+use raidlab_units::{BlockCount, StripeIndex};
+
+impl Controller {
+    /// True if some of `rows` of the unit at `place` are bad blocks of the device that holds it.
+    #[inline]
+    pub(crate) fn is_bad(&self, place: UnitPlace, rows: Rows) -> bool {
+        !self.bad.is_empty()
+            && self.members.holder(place).is_some_and(|device| {
+                let first = place.start + BlockCount(u64::from(rows.first));
+                self.bad.overlaps(device, first, u64::from(rows.count))
+            })
+    }
+
+    /// Plans the window of a write.
+    pub(crate) fn write_plan(&self, id: u32) -> Result<Plan, BeyondRedundancy> {
+        let op = &self.ops[id];
+        if self.parities() > 0 && self.unsynced.contains(op.key) {
+            let cover = Cover { hull_rows: op.hull.count, strip_rows: self.strip_rows() };
+            return plan::choose_unsynced(&op.views, self.parities(), cover);
+        }
+        plan::choose(&op.views, self.parities()).or_else(|error| {
+            if op.hull.count == 1 && self.may_abandon(id) { Ok(Plan::Abandon) } else { Err(error) }
+        })
+    }
+
+    /// True if what a window of one row writes has devices to hold it, and what it does not write is lost already.
+    fn may_abandon(&self, id: u32) -> bool {
+        let op = &self.ops[id];
+        let held = op.views.iter().all(|view| view.touched.is_empty() || view.stored);
+        let missing = op.views.iter().filter(|view| !view.stored).count();
+        let lost = self.members.touches_lost(places_of(&*self.layout, op.stripe));
+        held && missing <= self.parities() && !lost
+    }
+
+    /// Leaves only the first row of the hull in the window of a write that can't be planned because of bad blocks. Returns
+    /// false where that can't help.
+    pub(crate) fn narrow_window(&mut self, id: u32) -> bool {
+        let op = &self.ops[id];
+        let bad = op.views.iter().any(|view| view.stored && !view.readable);
+        if op.kind != OpKind::Write || op.hull.count < 2 || !bad || self.unsynced.contains(op.key) {
+            return false;
+        }
+        let block_bytes = self.block_bytes();
+        let op = &mut self.ops[id];
+        let end = op.hull.first + 1;
+        let (pieces, rest) = (&mut op.pieces, &mut op.rest);
+        assert!(rest.is_empty(), "a window that was narrowed is one row");
+        let rest_of = |piece: &Piece| {
+            let first = piece.rows.first.max(end);
+            let skipped = u64::from(first - piece.rows.first) * block_bytes;
+            let mut source = piece.source;
+            source.offset += skipped;
+            Piece { rows: Rows::between(first, piece.rows.end()), source, ..*piece }
+        };
+        rest.extend(pieces.iter().filter(|piece| piece.rows.end() > end).map(rest_of));
+        pieces.retain(|piece| piece.rows.first < end);
+        for piece in pieces {
+            piece.rows = Rows::between(piece.rows.first, piece.rows.end().min(end));
+        }
+        // A read that failed was of more rows; which of them are bad is found out row by row.
+        op.unreadable.clear();
+        true
+    }
+
+    /// Gives the window of a write up and goes on with the next. Returns false if there is none.
+    pub(crate) fn skip_window(&mut self, id: u32) -> bool {
+        if self.ops[id].kind != OpKind::Write {
+            return false;
+        }
+        self.note_failed(id);
+        self.next_window(id)
+    }
+
+    /// Puts the rest of a write in its window. Returns false if there is none.
+    pub(crate) fn next_window(&mut self, id: u32) -> bool {
+        let op = &mut self.ops[id];
+        if op.rest.is_empty() {
+            return false;
+        }
+        op.pieces.clear();
+        core::mem::swap(&mut op.pieces, &mut op.rest);
+        op.unreadable.clear();
+        true
+    }
+
+    pub(crate) fn note_failed(&mut self, id: u32) {
+        let op = &self.ops[id];
+        let first = op.pieces.first().expect("a write has pieces");
+        let lba = self.strip_lba(op.stripe, first.strip, first.rows.first);
+        self.ops[id].failed_at.get_or_insert(lba);
+    }
+
+    /// Makes parity that no longer agrees with the data bad blocks, before the data is written.
+    pub(crate) fn give_parity_up(&mut self, id: u32) {
+        if self.ops[id].plan == Plan::Abandon {
+            let (key, hull) = (self.ops[id].key, self.ops[id].hull);
+            self.spoil_parity(key, hull);
+        }
+    }
+
+    /// Makes rows of all parity strips of a stripe bad blocks.
+    pub(crate) fn spoil_parity(&mut self, key: u64, rows: Rows) {
+        for unit in self.data_strips()..self.unit_count() {
+            let place = self.granule_place(key, unit as u16);
+            if let Some(device) = self.members.holder(place) {
+                let first = place.start + BlockCount(u64::from(rows.first));
+                self.mark_bad(device, first, u64::from(rows.count));
+            }
+        }
+    }
+
+    /// Takes in that the writes of a window have ended. Returns true if all can be read back.
+    pub(crate) fn window_written(&mut self, id: u32) -> bool {
+        let op = &self.ops[id];
+        let key = op.key;
+        if op.plan == Plan::ReconstructWrite && op.hull.count == self.strip_rows() {
+            self.granule_synced(key);
+        }
+        let op = &self.ops[id];
+        let stored = op.pieces.iter().all(|piece| self.is_stored(op.stripe, piece.strip, piece.rows));
+        if !stored {
+            self.note_failed(id);
+        }
+        stored
+    }
+
+    /// True when what was written to a strip can be read back from what is left of the array.
+    fn is_stored(&self, stripe: StripeIndex, strip: u16, rows: Rows) -> bool {
+        if !self.survives(stripe, strip) {
+            return false;
+        }
+        if self.parities() == 0 {
+            let places =
+                || (0..self.copies()).map(|copy| self.layout.place(stripe, StripUnit::Data { strip, copy }));
+            let is_held = |row| places().any(|place| self.members.holds(place) && !self.is_bad(place, row));
+            return self.in_each_row(rows, is_held);
+        }
+        let own = self.unit_place(stripe, strip);
+        let is_held =
+            |row| (self.members.holds(own) && !self.is_bad(own, row)) || self.can_recover(stripe, row);
+        self.in_each_row(rows, is_held)
+    }
+
+    /// True when enough is left of the array to hold what is to be written to a strip.
+    pub(crate) fn can_store(&self, stripe: StripeIndex, strip: u16, rows: Rows) -> bool {
+        if !self.survives(stripe, strip) {
+            return false;
+        }
+        if self.parities() == 0 || self.members.holds(self.unit_place(stripe, strip)) {
+            return true;
+        }
+        if self.unsynced.contains(stripe.0) {
+            // Parity can hold it if it is computed from all data, all rows at once; the cache may cut them up.
+            return rows.count == self.strip_rows() && !self.writes_back();
+        }
+        self.in_each_row(rows, |row| self.can_recover(stripe, row))
+    }
+
+    /// True unless so many members are gone that a strip is not to be written.
+    pub(crate) fn survives(&self, stripe: StripeIndex, strip: u16) -> bool {
+        if self.parities() > 0 {
+            let units = 0..self.unit_count() as u16;
+            let missing = units.filter(|&unit| !self.members.holds(self.unit_place(stripe, unit)));
+            return missing.count() <= self.parities()
+                && !self.members.touches_lost(places_of(&*self.layout, stripe));
+        }
+        let places =
+            || (0..self.copies()).map(|copy| self.layout.place(stripe, StripUnit::Data { strip, copy }));
+        !self.members.touches_lost(places()) && places().any(|place| self.members.holds(place))
+    }
+
+    /// True if all that is missing or bad in `rows` of a stripe can be made up from its redundancy.
+    fn can_recover(&self, stripe: StripeIndex, rows: Rows) -> bool {
+        let is_readable = |unit: usize| {
+            let place = self.unit_place(stripe, unit as u16);
+            self.members.holds(place) && !self.is_bad(place, rows)
+        };
+        let erased = (0..self.data_strips()).filter(|&unit| !is_readable(unit)).count();
+        let usable = (self.data_strips()..self.unit_count()).filter(|&unit| is_readable(unit)).count();
+        erased <= usable && !self.unsynced.contains(stripe.0)
+    }
+
+    /// True if `holds` says so of each row; all at once where no block is bad.
+    fn in_each_row(&self, rows: Rows, holds: impl Fn(Rows) -> bool) -> bool {
+        if self.bad.is_empty() {
+            return holds(rows);
+        }
+        (rows.first..rows.end()).all(|row| holds(Rows::between(row, row + 1)))
+    }
+}

@@ -1,0 +1,264 @@
+//! Restoring: rows of one unit made up from the others and written to the device that should hold them.
+//!
+//! | level | read | written |
+//! |---|---|---|
+//! | copies | the rows of another copy | as they were read |
+//! | parity | the rows of all other data strips, and of as many parities as strips are missing | what they add up to |
+//!
+//! Restores serve rebuilds, and *read errors*: a read that ended in a medium error is served from redundancy and its rows
+//! stand in line here, to be written again. The line is bounded; a read error that finds it full is met again by the next
+//! read of those rows.
+
+use crate::api::{IoClass, MemberError, Notice};
+use crate::config::MemberCache;
+use crate::controller::Controller;
+use crate::io::IoOwner;
+use crate::plan::{BeyondRedundancy, Plan};
+use crate::request::{Fragment, Rows};
+use crate::stripe_op::{OpKind, UnitUse};
+use crate::table::NIL;
+use crate::visit::{Purpose, Visit};
+use raidlab_raid::StripUnit;
+use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+use std::collections::VecDeque;
+
+/// Read errors that wait, at most.
+const WAITING_MAX: usize = 256;
+
+/// Read errors being restored at once, at most.
+const UNDER_WAY_MAX: usize = 4;
+
+/// Rows of a unit that a device could not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReadError {
+    pub(crate) device: MemberIndex,
+    pub(crate) key: u64,
+    pub(crate) unit: u16,
+    pub(crate) rows: Rows,
+}
+
+/// Read errors that wait to be restored or are being restored.
+#[derive(Debug, Default)]
+pub(crate) struct Restores {
+    waiting: VecDeque<ReadError>,
+    under_way: Vec<ReadError>,
+}
+
+impl ReadError {
+    /// True if both are of the same unit on the same device.
+    fn is_on(&self, other: &Self) -> bool {
+        (self.device, self.key) == (other.device, other.key)
+    }
+}
+
+impl Restores {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.under_way.is_empty()
+    }
+
+    /// Puts a read error in line, unless it is there.
+    fn put(&mut self, error: ReadError) {
+        if self.under_way.iter().any(|other| other.is_on(&error) && other.rows.hull(error.rows) == other.rows)
+        {
+            return;
+        }
+        if let Some(other) = self.waiting.iter_mut().find(|other| other.is_on(&error)) {
+            other.rows = other.rows.hull(error.rows);
+        } else if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(error);
+        }
+    }
+
+    /// Forgets one that was under way.
+    pub(crate) fn end(&mut self, key: u64, device: MemberIndex) {
+        self.under_way.retain(|error| (error.key, error.device) != (key, device));
+    }
+
+    /// The next that may begin. One of a unit that is being restored waits.
+    fn begin(&mut self) -> Option<ReadError> {
+        if self.under_way.len() >= UNDER_WAY_MAX {
+            return None;
+        }
+        let free = |error: &ReadError| !self.under_way.iter().any(|other| other.is_on(error));
+        let index = self.waiting.iter().position(free)?;
+        let error = self.waiting.remove(index)?;
+        self.under_way.push(error);
+        Some(error)
+    }
+}
+
+impl Controller {
+    /// Takes in a medium error, before who waits for the I/O does. What a read could not get is put in line to be restored,
+    /// unless the read belongs to a visit that sees to it itself.
+    pub(crate) fn medium_error(&mut self, owner: IoOwner, device: MemberIndex, lba: MemberLba, rows: u32) {
+        match owner {
+            IoOwner::HostRead { .. } | IoOwner::Fill { .. } => {}
+            IoOwner::OpRead { op, unit } => {
+                let op = &self.ops[op];
+                let target = op.target.strip == unit && op.kind.is_background();
+                if op.kind == OpKind::Compare || target {
+                    return;
+                }
+            }
+            _ => return,
+        }
+        let Some(role) = self.members.role(device).filter(|_| self.is_redundant()) else { return };
+        let found = self.layout.identify(role, lba);
+        let (stripe, unit, block) = found.expect("only what the layout uses is read");
+        let (strip, unit) = match unit {
+            StripUnit::Data { strip, .. } if self.parities() > 0 => (strip, strip),
+            StripUnit::Data { strip, copy } => (strip, copy),
+            StripUnit::Parity(parity) => (0, self.data_strips() as u16 + parity),
+        };
+        let key = self.granule_key(&Fragment { stripe, strip, ..Fragment::default() });
+        let rows = Rows { first: block.0 as u32, count: rows };
+        self.restores.put(ReadError { device, key, unit, rows });
+    }
+
+    /// Begins to restore what waits, as far as it may.
+    pub(crate) fn start_restores(&mut self) {
+        while let Some(error) = self.restores.begin() {
+            let visit = self.new_visit(Visit::of_read_error(&error));
+            self.line_up_visit(visit);
+        }
+    }
+
+    /// Asks for the next step of a visit: an operation on rows of a unit.
+    pub(crate) fn launch_step_op(&mut self, visit: u32, kind: OpKind, unit: u16, rows: Rows) {
+        let Visit { key, purpose, .. } = self.visits[visit];
+        let (stripe, _) = self.granule_start(key);
+        let class = if purpose == Purpose::SyncFirst { IoClass::Host } else { IoClass::Background };
+        let id = self.new_op(key, stripe, kind, class);
+        self.ops[id].target = Fragment { request: visit, stripe, strip: unit, rows, host_byte: 0 };
+        if kind == OpKind::Restore {
+            self.hold_unreadable(id, unit);
+        }
+        self.launch_op(id);
+    }
+
+    /// Whether the rows of the target can be made up from the others; or read, for a probe.
+    pub(crate) fn restore_possible(&self, id: u32) -> Result<Plan, BeyondRedundancy> {
+        let op = &self.ops[id];
+        let possible = match op.kind {
+            OpKind::Probe => op.views[usize::from(op.target.strip)].readable,
+            _ if self.parities() > 0 => return self.recovery_possible(id),
+            _ => self.source_copy(id).is_some(),
+        };
+        if possible { Ok(Plan::Recover) } else { Err(BeyondRedundancy) }
+    }
+
+    /// The readable copy that is cheapest to read.
+    fn source_copy(&self, id: u32) -> Option<u16> {
+        let op = &self.ops[id];
+        let readable = (0..self.copies()).filter(|&copy| op.views[usize::from(copy)].readable);
+        readable.min_by_key(|&copy| {
+            let place = self.granule_place(op.key, copy);
+            let device = self.members.holder(place).expect("readable");
+            self.members.read_cost(device, place.start + BlockCount(u64::from(op.hull.first)))
+        })
+    }
+
+    /// Decides what a restore or a probe reads.
+    pub(crate) fn assign_restore(&mut self, id: u32) {
+        let data_strips = self.data_strips();
+        let (probes, target) = (self.ops[id].kind == OpKind::Probe, usize::from(self.ops[id].target.strip));
+        let source = if probes {
+            Some(target)
+        } else if self.parities() == 0 {
+            self.source_copy(id).map(usize::from)
+        } else {
+            None
+        };
+        let op = &mut self.ops[id];
+        op.units.clear();
+        let mut parity_wanted = op.views.iter().take(data_strips).filter(|view| !view.readable).count();
+        for (unit, view) in op.views.iter().enumerate() {
+            let mut uses = UnitUse::IDLE;
+            let reads = match source {
+                Some(source) => unit == source,
+                None if unit < data_strips => view.readable,
+                None => view.readable && parity_wanted > 0,
+            };
+            if reads {
+                uses.read = op.hull;
+                parity_wanted -= usize::from(unit >= data_strips && source.is_none());
+            }
+            uses.erased = source.is_none() && !view.readable && (unit < data_strips || unit == target);
+            if unit == target && !probes {
+                uses.write = op.hull;
+                uses.from = source.unwrap_or(target) as u16;
+            }
+            uses.staged = reads || (unit == target && source.is_none());
+            op.units.push(uses);
+        }
+    }
+
+    /// Writes what an operation in the background has to write.
+    pub(crate) fn start_rewrites(&mut self, id: u32) {
+        self.ops[id].pending = 1;
+        let class = self.ops[id].class.expect("set when the operation was made");
+        // Nothing will resync the granule once more.
+        let syncs = self.visits[self.ops[id].target.request].purpose.syncs();
+        let fua = syncs && self.config.member_cache == MemberCache::On;
+        for unit in 0..self.granule_units() {
+            let rows = self.ops[id].units[usize::from(unit)].write;
+            let Some(device) = self.rewrite_device(id, unit).filter(|_| !rows.is_empty()) else { continue };
+            let place = self.granule_place(self.ops[id].key, unit);
+            self.ops[id].pending += 1;
+            self.device_write(device, place, rows, class, fua, IoOwner::OpRewrite { op: id, unit });
+        }
+        self.end_of_rewrites(id);
+    }
+
+    /// The device that takes what is written to a unit: for a restore that of the visit, while it plays the role.
+    fn rewrite_device(&self, id: u32, unit: u16) -> Option<MemberIndex> {
+        let op = &self.ops[id];
+        let place = self.granule_place(op.key, unit);
+        if op.kind == OpKind::Compare {
+            return self.members.holder(place);
+        }
+        let device = self.visits[op.target.request].device;
+        (self.members.player(place.member) == Some(device)).then_some(device)
+    }
+
+    /// Takes in the end of a write of an operation in the background.
+    pub(crate) fn op_rewrite_done(
+        &mut self,
+        id: u32,
+        unit: u16,
+        device: MemberIndex,
+        result: Result<(), MemberError>,
+    ) {
+        let op = &self.ops[id];
+        let (visit, rows) = (op.target.request, op.units[usize::from(unit)].write);
+        if result.is_ok() {
+            self.count_for(visit, |counts| counts.rewritten_rows += u64::from(rows.count));
+            let unreadable = !self.ops[id].views[usize::from(unit)].readable;
+            if unreadable && self.visits[visit].purpose != Purpose::Rebuild {
+                let place = self.granule_place(self.ops[id].key, unit);
+                let lba = place.start + BlockCount(u64::from(rows.first));
+                let blocks = BlockCount(u64::from(rows.count));
+                self.notify(Notice::Restored { member: device, lba, blocks });
+            }
+        }
+        self.end_of_rewrites(id);
+    }
+
+    fn end_of_rewrites(&mut self, id: u32) {
+        self.ops[id].pending -= 1;
+        if self.ops[id].pending == 0 {
+            self.finish_op(id, true);
+        }
+    }
+
+    /// Bytes that the recovery of a restore takes in and gives out; none where a copy is as good.
+    pub(crate) fn restore_volume(&self, id: u32) -> (u64, u64) {
+        let op = &self.ops[id];
+        if self.parities() == 0 || op.kind == OpKind::Probe {
+            return (0, 0);
+        }
+        let hull_bytes = u64::from(op.hull.count) * self.block_bytes();
+        let sources = op.units.iter().filter(|unit| unit.staging != NIL && !unit.read.is_empty()).count();
+        (sources as u64 * hull_bytes, hull_bytes)
+    }
+}

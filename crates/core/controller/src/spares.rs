@@ -1,0 +1,69 @@
+//! Members that go and devices that come: who leaves the array, who takes the vacant place.
+//!
+//! ```text
+//! in sync ──► missing ──► (answers again) ──► spare ──► rebuilding, boundary 0 ──► in sync
+//!     └─────► lost, where that is more than the level survives: stays so until the array starts again
+//! ```
+//! A spare takes a vacant role with the next event; rebuilds then run one after the other, see `sweep.rs`. The bad
+//! blocks of a device go with it.
+
+use crate::api::Notice;
+use crate::controller::Controller;
+use crate::members::{DeviceState, Loss};
+use crate::mutant::Mutant;
+use raidlab_units::{MemberIndex, MemberLba};
+
+impl Controller {
+    /// Takes a member out of the array.
+    pub(crate) fn fail_member(&mut self, member: MemberIndex) {
+        match self.members.lose(member, &*self.layout) {
+            Loss::Known => return,
+            Loss::Survived => {
+                self.bad.forget(member);
+                self.change_state();
+            }
+            Loss::BeyondRedundancy => {}
+        }
+        self.sweeps.attention = true;
+        self.notify(Notice::MemberFailed { member });
+    }
+
+    /// Takes in that a device answers again, or another at its place.
+    pub(crate) fn add_device(&mut self, device: MemberIndex) {
+        match self.members.state(device) {
+            DeviceState::Spare | DeviceState::Lost { .. } => return,
+            // It was gone and nobody said so: what it missed can't be told.
+            DeviceState::InSync { .. } | DeviceState::Rebuilding { .. } => self.fail_member(device),
+            DeviceState::Missing => {}
+        }
+        if self.members.state(device) == DeviceState::Missing {
+            self.members.note_answer(device);
+            self.admit_again(device);
+        }
+    }
+
+    /// Makes a device that answers again a spare, once nothing from before is under way on it.
+    pub(crate) fn admit_again(&mut self, device: MemberIndex) {
+        if self.members.take_answer(device) {
+            let trusted = self.members.vacant_role().filter(|_| self.is_mutant(Mutant::StaleMemberTrusted));
+            let state = trusted.map_or(DeviceState::Spare, |role| DeviceState::InSync { role });
+            self.members.set_state(device, state);
+            self.change_state();
+            self.sweeps.attention = true;
+            self.greet_newcomer();
+            self.notify(Notice::MemberAdded { member: device });
+        }
+    }
+
+    /// Gives vacant roles to spares; not while a device is lost, for what the array is then is not written down.
+    pub(crate) fn take_spares(&mut self) {
+        while !self.members.any_lost()
+            && let Some(role) = self.members.vacant_role()
+            && let Some(spare) = self.members.first(|state| state == DeviceState::Spare)
+        {
+            let boundary = MemberLba::ZERO;
+            self.members.set_state(spare, DeviceState::Rebuilding { role, boundary });
+            self.change_state();
+        }
+    }
+}

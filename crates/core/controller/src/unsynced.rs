@@ -1,0 +1,206 @@
+//! Unsynced granules: those whose redundancy may disagree with the data, because the array was not stopped cleanly.
+//!
+//! | level | where the granule has all its data | where some of its data is on no device |
+//! |---|---|---|
+//! | parity | is resynced (parity computed again from the data) before the host touches it | stays unsynced |
+//! | copies | is resynced (later copies written again from the first) before the host touches it | is lost anyway |
+//!
+//! In a granule that stays unsynced nothing is ever made up from parity: what a device holds is read as it is, the rest is
+//! an error. A write there leaves parity alone, or computes it from all data; when it did so for all rows the granule is
+//! in sync.
+//!
+//! Invariant: the set takes memory only while some granule is in it.
+
+use crate::controller::Controller;
+use crate::mutant::Mutant;
+use core::ops::Range;
+use raidlab_format::{RegionIndex, RegionMap};
+use raidlab_raid::StripUnit;
+use raidlab_units::StripeIndex;
+
+/// The set of unsynced granules: a bit each.
+#[derive(Debug, Default)]
+pub(crate) struct Unsynced {
+    words: Vec<u64>,
+    count: u64,
+}
+
+impl Unsynced {
+    /// True when no granule is unsynced: the common case, which costs one branch.
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Granules in the set.
+    pub(crate) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, key: u64) -> bool {
+        self.count > 0 && self.words[(key / 64) as usize] >> (key % 64) & 1 == 1
+    }
+
+    /// Adds `keys`, of `granules` that there are.
+    fn mark(&mut self, keys: Range<u64>, granules: u64) {
+        self.words.resize(granules.div_ceil(64) as usize, 0);
+        for key in keys {
+            let word = &mut self.words[(key / 64) as usize];
+            self.count += u64::from(*word >> (key % 64) & 1 == 0);
+            *word |= 1 << (key % 64);
+        }
+        if self.count == 0 {
+            self.words = Vec::new();
+        }
+    }
+
+    /// Takes `key` out of the set.
+    fn remove(&mut self, key: u64) {
+        if self.contains(key) {
+            self.words[(key / 64) as usize] &= !(1 << (key % 64));
+            self.count -= 1;
+            if self.count == 0 {
+                self.words = Vec::new();
+            }
+        }
+    }
+
+    /// The first granule of the set from `key` on.
+    pub(crate) fn next(&self, key: u64) -> Option<u64> {
+        let first = (key / 64) as usize;
+        let masked = |index: usize| {
+            let mask = if index == first { u64::MAX << (key % 64) } else { u64::MAX };
+            self.words[index] & mask
+        };
+        let index = (first..self.words.len()).find(|&index| masked(index) != 0)?;
+        Some(index as u64 * 64 + u64::from(masked(index).trailing_zeros()))
+    }
+}
+
+impl Controller {
+    /// How many granules there are: stripes where there is parity, else strips.
+    pub fn granule_count(&self) -> u64 {
+        let stripes = self.layout.stripe_count().0;
+        if self.parities() > 0 { stripes } else { stripes * self.data_strips() as u64 }
+    }
+
+    /// How many granules may disagree with their redundancy; see [`Controller::mark_unsynced`].
+    pub const fn unsynced_granules(&self) -> u64 {
+        self.unsynced.count()
+    }
+
+    /// Notes that the redundancy of granules (numbers below [`Controller::granule_count`], asserted) may disagree with
+    /// their data, as after a crash. They are resynced with the next event, and before the host touches them.
+    pub fn mark_unsynced(&mut self, granules: Range<u64>) {
+        let count = self.granule_count();
+        assert!(granules.end <= count, "granules {granules:?} are not all among {count}");
+        if self.is_redundant() && !self.is_mutant(Mutant::ResyncSkipped) {
+            self.unsynced.mark(granules, count);
+            self.sweeps.resync_due = true;
+            self.sweeps.attention = true;
+        }
+    }
+
+    /// True when the granule is to be resynced before anything else, and can be.
+    #[inline]
+    pub(crate) fn needs_resync(&self, key: u64) -> bool {
+        self.unsynced.contains(key) && self.has_all_data(key)
+    }
+
+    /// True when each data strip of the granule stands on some device.
+    pub(crate) fn has_all_data(&self, key: u64) -> bool {
+        let (stripe, first) = self.granule_start(key);
+        if self.touches_lost(key) {
+            return false;
+        }
+        let strips = if self.parities() > 0 { 0..self.data_strips() as u16 } else { first..first + 1 };
+        strips.into_iter().all(|strip| {
+            let mut copies = (0..self.copies()).map(|copy| StripUnit::Data { strip, copy });
+            copies.any(|unit| self.members.holds(self.layout.place(stripe, unit)))
+        })
+    }
+
+    /// True if a unit of the granule stands on a device that is lost.
+    pub(crate) fn touches_lost(&self, key: u64) -> bool {
+        let places = (0..self.granule_units()).map(|unit| self.granule_place(key, unit));
+        self.members.any_lost() && self.members.touches_lost(places)
+    }
+
+    /// Takes in that redundancy agrees in a granule.
+    pub(crate) fn granule_synced(&mut self, key: u64) {
+        if !self.unsynced.contains(key) {
+            return;
+        }
+        self.unsynced.remove(key);
+        let (stripe, _) = self.granule_start(key);
+        let region = self.granules_of(self.region_stripes(stripe));
+        if self.unsynced.next(region.start).is_none_or(|next| next >= region.end) {
+            self.release_region(stripe);
+        }
+        if self.unsynced.is_empty() {
+            self.all_synced();
+        }
+    }
+
+    /// Lets the devices know that redundancy agrees everywhere.
+    fn all_synced(&mut self) {
+        if let Some(record) = &mut self.state.record
+            && core::mem::take(&mut record.needs_resync)
+        {
+            self.change_state();
+        }
+    }
+
+    /// The granules of some stripes.
+    pub(crate) fn granules_of(&self, stripes: Range<StripeIndex>) -> Range<u64> {
+        let each = if self.parities() > 0 { 1 } else { self.data_strips() as u64 };
+        stripes.start.0 * each..stripes.end.0 * each
+    }
+
+    /// Marks what a bitmap marks.
+    pub(crate) fn mark_regions_unsynced(&mut self, marked: &RegionMap) {
+        let mut next = marked.next_marked(RegionIndex(0));
+        while let Some(region) = next {
+            self.mark_unsynced(self.granules_of(marked.stripes_of(region)));
+            next = marked.next_marked(RegionIndex(region.0 + 1));
+        }
+    }
+
+    /// Takes in that a resync has walked over all that it could. What stays unsynced lacks data on a device.
+    pub(crate) fn resync_done(&mut self) {
+        if self.unsynced.is_empty() {
+            self.all_synced();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Unsynced;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set(history in proptest::collection::vec((0u64..200, 0u64..80, any::<bool>()), 0..60)) {
+            let (mut unsynced, mut set) = (Unsynced::default(), BTreeSet::new());
+            for (first, count, mark) in history {
+                let range = first..(first + count).min(200);
+                if mark {
+                    set.extend(range.clone());
+                    unsynced.mark(range, 200);
+                } else {
+                    set.remove(&first);
+                    unsynced.remove(first);
+                }
+                prop_assert_eq!(unsynced.count(), set.len() as u64);
+                prop_assert_eq!(unsynced.is_empty(), unsynced.words.is_empty());
+                for key in 0..200 {
+                    prop_assert_eq!(unsynced.contains(key), set.contains(&key));
+                    prop_assert_eq!(unsynced.next(key), set.range(key..).next().copied());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Bad blocks, one by one and in crowds of random faults.
+
+use super::world::{Counted, STRIP, World, config};
+use proptest::prelude::*;
+use raidlab_controller::{DeviceState, HostError, HostOp, IoPolicy, MemberCache, Sweep, WritePolicy};
+use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba};
+
+#[test]
+fn a_write_that_ends_in_a_medium_error_keeps_its_member() {
+    for (level, members, other_reads) in [("1", 2, 1), ("10", 4, 1), ("5", 6, 5), ("6", 6, 4)] {
+        let mut world = World::new(&config(level, members, 4), 0);
+        let (stripe, strip, _) = world.controller.layout().locate(Lba(0));
+        let unit = raidlab_raid::StripUnit::Data { strip, copy: 0 };
+        let device = world.controller.layout().place(stripe, unit).member;
+        world.devices[device.index()].unwritable.insert(2);
+        assert_eq!(world.write(0, 6), Ok(()), "RAID {level}");
+        assert_eq!(world.bad(), [(device.0, 0, 6)], "RAID {level}: any of them may be bad");
+        assert_eq!(world.state(device.0), DeviceState::InSync { role: device });
+        world.count();
+        assert_eq!(world.read(1, 1), Ok(()));
+        assert_eq!(world.count(), Counted { reads: other_reads, writes: 0 }, "RAID {level}: from redundancy");
+        assert_eq!(world.read(6, 1), Ok(()));
+        assert_eq!(world.count(), Counted { reads: 1, writes: 0 }, "RAID {level}: beside the bad blocks");
+        assert_eq!(world.write(3, 2), Ok(()), "RAID {level}");
+        assert_eq!(
+            world.bad(),
+            [(device.0, 0, 3), (device.0, 5, 1)],
+            "RAID {level}: what was written is good"
+        );
+        assert_eq!(world.read(0, 8), Ok(()));
+        world.devices[device.index()].unwritable.clear();
+        world.controller.handle_sweep(world.now, Sweep::Check).expect("free");
+        world.pump();
+        world.settle();
+        assert_eq!(world.bad(), [], "RAID {level}: a check restores what can be");
+        world.check_devices();
+    }
+}
+
+#[test]
+fn without_redundancy_the_host_is_told_and_the_rest_goes_on() {
+    let mut world = World::new(&config("0", 3, 4), 0);
+    world.devices[0].unwritable.insert(1);
+    assert_eq!(world.write(0, 3 * STRIP), Err(HostError::ArrayFailed { lba: Lba(0) }));
+    assert_eq!(world.bad(), [(0, 0, STRIP)]);
+    assert_eq!(world.read(2, 1), Err(HostError::DataLost { lba: Lba(2) }));
+    assert_eq!(world.read(STRIP, 2 * STRIP), Ok(()));
+    assert_eq!(world.write(2, 4), Ok(()));
+    assert_eq!(world.read(2, 4), Ok(()));
+    assert_eq!(world.bad(), [(0, 0, 2), (0, 6, 2)]);
+}
+
+#[test]
+fn bad_blocks_of_different_rows_do_not_add_up() {
+    let mut world = World::new(&config("5", 4, 4), 0);
+    for (device, row) in [(0, 1), (1, 2), (2, 3), (3, 4)] {
+        world.controller.mark_bad_blocks(MemberIndex(device), MemberLba(row), BlockCount(1));
+    }
+    assert_eq!(world.read(0, 3 * STRIP), Ok(()));
+    assert_eq!(world.write(0, 7), Ok(()));
+    world.check_devices();
+    assert_eq!(world.bad(), [(1, 2, 1), (2, 3, 1)], "what was written is good, data and parity");
+    assert_eq!(world.read(0, 3 * STRIP), Ok(()));
+    world.check_devices();
+}
+
+#[test]
+fn a_write_where_more_is_lost_than_parity_tells_still_lands() {
+    for (level, members, parities) in [("5", 5, vec![4]), ("6", 6, vec![0, 5])] {
+        let mut world = World::new(&config(level, members, 4), 0);
+        let first = u16::from(level != "5");
+        let lost: Vec<u16> = (first..=first + parities.len() as u16).collect();
+        for &device in &lost {
+            world.controller.mark_bad_blocks(MemberIndex(device), MemberLba(3), BlockCount(2));
+        }
+        // Over the lost rows and some beside them.
+        assert_eq!(world.write(1, 6), Ok(()), "RAID {level}");
+        assert_eq!(world.read(0, STRIP), Ok(()), "RAID {level}");
+        let mut bad: Vec<_> = lost[1..].iter().chain(&parities).map(|device| (*device, 3, 2)).collect();
+        bad.sort_unstable();
+        assert_eq!(world.bad(), bad, "RAID {level}: parity agrees with nothing there");
+        for index in 1..lost.len() as u64 {
+            let lba = index * STRIP + 3;
+            assert_eq!(world.read(lba, 1), Err(HostError::DataLost { lba: Lba(lba) }), "RAID {level}");
+        }
+        // A missing member's rows can't be told there, but elsewhere.
+        world.check_devices();
+        for index in 1..lost.len() as u64 {
+            assert_eq!(world.write(index * STRIP, STRIP), Ok(()), "RAID {level}");
+        }
+        assert_eq!(world.bad(), [], "RAID {level}: all is told again");
+        world.check_devices();
+        world.lose(first);
+        assert_eq!(world.read(0, STRIP), Ok(()), "RAID {level}");
+    }
+}
+
+#[test]
+fn a_device_with_too_many_bad_ranges_is_failed() {
+    let mut world = World::new(&config("5", 4, 200), 0);
+    for range in 0..512 {
+        world.controller.mark_bad_blocks(MemberIndex(1), MemberLba(range * 2), BlockCount(1));
+    }
+    assert_eq!(world.bad().len(), 512);
+    assert_eq!(world.state(1), DeviceState::InSync { role: MemberIndex(1) });
+    world.controller.mark_bad_blocks(MemberIndex(1), MemberLba(1026), BlockCount(1));
+    assert_eq!(world.state(1), DeviceState::Missing);
+    assert_eq!(world.bad(), []);
+    assert_eq!(world.read(0, 600), Ok(()));
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Host { write: bool, at: u64, blocks: u64 },
+    Unreadable { device: u16, at: u64, blocks: u64 },
+    Unwritable { device: u16, at: u64 },
+    Lose { device: u16 },
+    Add { device: u16 },
+    Check { repair: bool },
+    Steps { count: u8 },
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let host = (any::<bool>(), any::<u64>(), 1u64..40).prop_map(|(write, at, blocks)| Event::Host {
+        write,
+        at,
+        blocks,
+    });
+    let unreadable = (any::<u16>(), any::<u64>(), 1u64..6)
+        .prop_map(|(device, at, blocks)| Event::Unreadable { device, at, blocks });
+    let event = prop_oneof![
+        12 => host,
+        2 => unreadable,
+        1 => (any::<u16>(), any::<u64>()).prop_map(|(device, at)| Event::Unwritable { device, at }),
+        1 => any::<u16>().prop_map(|device| Event::Lose { device }),
+        1 => any::<u16>().prop_map(|device| Event::Add { device }),
+        1 => any::<bool>().prop_map(|repair| Event::Check { repair }),
+        8 => (0u8..60).prop_map(|count| Event::Steps { count }),
+    ];
+    proptest::collection::vec(event, 1..60)
+}
+
+const LEVELS: [(&str, u16, u16); 9] = [
+    ("1", 2, 1),
+    ("1", 3, 2),
+    ("10", 4, 1),
+    ("1e", 5, 1),
+    ("5", 3, 1),
+    ("5", 5, 1),
+    ("6", 4, 2),
+    ("6", 6, 2),
+    ("50:2-spans", 6, 1),
+];
+
+/// How many faults of which kind a run has.
+#[derive(Clone, Copy, Debug)]
+enum Mercy {
+    /// Only what the level survives: no request may fail.
+    Survivable,
+    /// Any: requests may fail, but nothing may be read wrong.
+    None,
+}
+
+/// Units of a stripe that have faults, at most as many as the level survives.
+fn survives(world: &World, device: u16, survived: u16) -> bool {
+    let faulty = |index: u16| {
+        let state = world.state(index);
+        let holds = matches!(state, DeviceState::InSync { .. } | DeviceState::Rebuilding { .. });
+        let bad = world.bad().iter().any(|bad| bad.0 == index);
+        let has = &world.devices[usize::from(index)];
+        matches!(state, DeviceState::Rebuilding { .. })
+            || bad
+            || (holds && (!has.unreadable.is_empty() || !has.unwritable.is_empty()))
+    };
+    let held = world
+        .controller
+        .device_states()
+        .filter(|state| matches!(state, DeviceState::InSync { .. } | DeviceState::Rebuilding { .. }))
+        .count() as u16;
+    let missing = world.controller.layout().member_count() - held;
+    let others = (0..world.devices.len() as u16).filter(|&other| other != device && faulty(other)).count();
+    missing + (others as u16) < survived
+}
+
+fn run(level: (&str, u16, u16), settings: (bool, bool, u64), events: &[Event], mercy: Mercy) {
+    let (name, members, survived) = level;
+    let (write_back, cached, seed) = settings;
+    let mut config = config(name, members, 5);
+    config.resilience.spares = 1;
+    config.member_cache = if cached { MemberCache::On } else { MemberCache::Off };
+    if write_back {
+        config.cache.write_policy = WritePolicy::WriteBack;
+        config.cache.io_policy = IoPolicy::Cached;
+    }
+    let mut world = World::new(&config, seed);
+    if matches!(mercy, Mercy::None) && seed % 3 == 0 {
+        world.crash();
+    }
+    let volume = world.controller.volume_blocks().0;
+    let rows = 5 * STRIP;
+    let devices = members + 1;
+    for event in events {
+        match *event {
+            Event::Host { write, at, blocks } => {
+                let lba = at % volume;
+                let blocks = blocks.min(volume - lba);
+                if !world.is_busy_with(lba, blocks) {
+                    let op = if write { HostOp::Write { fua: at % 3 == 0 } } else { HostOp::Read };
+                    world.submit(op, lba, blocks);
+                }
+            }
+            Event::Unreadable { device, at, blocks } => {
+                let (device, at) = (device % devices, at % rows);
+                if matches!(mercy, Mercy::None) || survives(&world, device, survived) {
+                    let blocks = at..(at + blocks).min(rows);
+                    world.devices[usize::from(device)].unreadable.extend(blocks);
+                }
+            }
+            Event::Unwritable { device, at } => {
+                let device = device % devices;
+                if matches!(mercy, Mercy::None) || survives(&world, device, survived) {
+                    world.devices[usize::from(device)].unwritable.insert(at % rows);
+                }
+            }
+            Event::Lose { device } => {
+                let device = device % devices;
+                if matches!(mercy, Mercy::None) || survives(&world, device, survived) {
+                    world.lose(device);
+                }
+            }
+            Event::Add { device } => world.add_missing(device % devices),
+            Event::Check { repair } => {
+                let sweep = if repair { Sweep::Repair } else { Sweep::Check };
+                let _ = world.controller.handle_sweep(world.now, sweep);
+                world.pump();
+            }
+            Event::Steps { count } => {
+                for _ in 0..count {
+                    world.step();
+                }
+            }
+        }
+    }
+    world.controller.handle_destage_all(world.now);
+    world.pump();
+    world.settle();
+    for lba in (0..volume).step_by(7) {
+        let _ = world.read(lba, 7.min(volume - lba));
+    }
+    let compared = world.check_devices();
+    if matches!(mercy, Mercy::Survivable) {
+        assert_eq!(world.failed, 0, "{:?}", world.notices);
+        assert!(compared > 0);
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_the_level_survives_is_never_noticed(
+        level in proptest::sample::select(&LEVELS),
+        settings in (any::<bool>(), any::<bool>(), 0u64..1000),
+        events in events(),
+    ) {
+        run(level, settings, &events, Mercy::Survivable);
+    }
+
+    #[test]
+    fn nothing_is_ever_read_wrong(
+        level in proptest::sample::select(&LEVELS),
+        settings in (any::<bool>(), any::<bool>(), 0u64..1000),
+        events in events(),
+    ) {
+        run(level, settings, &events, Mercy::None);
+    }
+}

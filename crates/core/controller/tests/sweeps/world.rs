@@ -1,0 +1,523 @@
+//! A small world with real bytes: devices with bad blocks that come and go, actions finished one by one in any order, and a
+//! reference of what the host wrote.
+//!
+//! Verified by [`World::check_devices`]: every block of every device that the controller relies on holds what it should.
+//! Not verified: who may touch which bytes at the same time; the byte-checking world of `raidlab-sim` does that.
+
+use raidlab_controller::{
+    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, DeviceState,
+    HostError, HostOp, HostRequest, HostTag, MemberCache, MemberError, MemberIo, MemberIoId, MemberOp,
+    MemoryKind, MemoryStep, MemorySteps, MemoryTask, Notice, Resilience, WritePolicy,
+};
+use raidlab_raid::{Layout, StripUnit, gf};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, MemberLba, NanoSpan, Nanos};
+use std::collections::BTreeSet;
+
+pub(crate) const BLOCK: usize = 512;
+pub(crate) const STRIP: u64 = 8;
+
+/// An array of strips of 8 blocks, `rows` strips on each member.
+pub(crate) fn config(level: &str, members: u16, rows: u64) -> ArrayConfig {
+    let strip_size = ByteCount(STRIP * BLOCK as u64);
+    ArrayConfig {
+        level: level.parse().expect(level),
+        members,
+        strip_size,
+        block_size: BlockSize::B512,
+        member_size: ByteCount(strip_size.0 * rows),
+        member_cache: MemberCache::Off,
+        cache: CacheConfig {
+            size: ByteCount(16 * 1024),
+            block_size: ByteCount(1024),
+            memory: CacheMemory::BatteryBacked,
+            write_policy: WritePolicy::WriteThrough,
+            flush_start_pct: 50,
+            flush_stop_pct: 20,
+            flush_after: NanoSpan::from_millis(1),
+            flush_iodepth: 4,
+            read_ahead: ByteCount(4096),
+            ..CacheConfig::default()
+        },
+        staging_size: ByteCount(strip_size.0 * u64::from(members + 2) * 3),
+        resilience: Resilience::default(),
+    }
+}
+
+pub(crate) struct Device {
+    pub(crate) bytes: Vec<u8>,
+    /// Can't be read until they are written.
+    pub(crate) unreadable: BTreeSet<u64>,
+    /// Can't be written.
+    pub(crate) unwritable: BTreeSet<u64>,
+    pub(crate) gone: bool,
+}
+
+/// Member I/Os since they were counted last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) reads: u32,
+    pub(crate) writes: u32,
+}
+
+pub(crate) struct World {
+    pub(crate) controller: Controller,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) in_flight: Vec<Action>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) results: Vec<Option<Result<(), HostError>>>,
+    pub(crate) now: Nanos,
+    /// What the host wrote last, by number; `None` where a write failed.
+    pub(crate) reference: Vec<Option<u64>>,
+    pub(crate) counted: Counted,
+    /// Requests that failed, and writes that were lost after they were acknowledged.
+    pub(crate) failed: u32,
+    layout: Box<dyn Layout>,
+    /// Under way on a device when it was lost.
+    doomed: Vec<MemberIoId>,
+    memories: [Vec<u8>; 2],
+    hosts: Vec<Vec<u8>>,
+    requests: Vec<Option<HostRequest>>,
+    timers: [Option<Nanos>; 4],
+    written: u64,
+    random: u64,
+}
+
+impl World {
+    /// An array whose volume holds write 0 everywhere. `seed` 0 finishes actions in order, others in any.
+    pub(crate) fn new(config: &ArrayConfig, seed: u64) -> Self {
+        let controller = Controller::new(config).expect("the configuration is possible");
+        let layout = config.layout().expect("it has been built before");
+        let needs = controller.memory_needs();
+        let device = |_| Device {
+            bytes: vec![0xee; config.member_size.0 as usize],
+            unreadable: BTreeSet::new(),
+            unwritable: BTreeSet::new(),
+            gone: false,
+        };
+        let devices: Vec<_> = (0..config.members + config.resilience.spares).map(device).collect();
+        let volume = controller.volume_blocks().0 as usize;
+        let memory = |bytes: ByteCount| vec![0xdd; bytes.0 as usize];
+        let mut world = Self {
+            controller,
+            devices,
+            layout,
+            memories: [memory(needs.cache_bytes), memory(needs.staging_bytes)],
+            in_flight: Vec::new(),
+            doomed: Vec::new(),
+            notices: Vec::new(),
+            results: Vec::new(),
+            now: Nanos(1),
+            reference: vec![Some(0); volume],
+            counted: Counted::default(),
+            failed: 0,
+            hosts: Vec::new(),
+            requests: Vec::new(),
+            timers: [None; 4],
+            written: 0,
+            random: seed,
+        };
+        for (role, start, unit) in world.all_blocks() {
+            let content = world.content(unit).expect("all of the volume is known");
+            world.block_mut(role, start).copy_from_slice(&content);
+        }
+        world
+    }
+
+    pub(crate) fn draw(&mut self, below: u64) -> u64 {
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % below
+    }
+
+    /// Each block of the members that the layout uses: role, block, and what it is.
+    fn all_blocks(&self) -> Vec<(MemberIndex, u64, (u64, StripUnit, u64))> {
+        let rows = self.devices[0].bytes.len() / BLOCK;
+        let roles = (0..self.layout.member_count()).map(MemberIndex);
+        let blocks = roles.flat_map(|role| (0..rows as u64).map(move |block| (role, block)));
+        let known = blocks.filter_map(|(role, block)| {
+            let (stripe, unit, row) = self.layout.identify(role, MemberLba(block))?;
+            Some((role, block, (stripe.0, unit, row.0)))
+        });
+        known.collect()
+    }
+
+    fn lba(&self, stripe: u64, strip: u16, row: u64) -> usize {
+        let strips = stripe * u64::from(self.layout.shape().data_strips) + u64::from(strip);
+        (strips * STRIP + row) as usize
+    }
+
+    /// What a block should hold, if that is known.
+    fn content(&self, (stripe, unit, row): (u64, StripUnit, u64)) -> Option<Vec<u8>> {
+        let data = |strip| {
+            let lba = self.lba(stripe, strip, row);
+            Some(pattern(lba as u64, self.reference[lba]?))
+        };
+        let StripUnit::Parity(parity) = unit else {
+            let StripUnit::Data { strip, .. } = unit else { unreachable!("data or parity") };
+            return data(strip);
+        };
+        let mut sum = vec![0; BLOCK];
+        for strip in 0..self.layout.shape().data_strips {
+            let factor = if parity == 0 { 1 } else { gf::pow2(strip) };
+            for (sum, byte) in sum.iter_mut().zip(data(strip)?) {
+                *sum ^= gf::mul(factor, byte);
+            }
+        }
+        Some(sum)
+    }
+
+    fn block_mut(&mut self, device: MemberIndex, block: u64) -> &mut [u8] {
+        let start = block as usize * BLOCK;
+        &mut self.devices[device.index()].bytes[start..start + BLOCK]
+    }
+
+    /// True for parity while there are stripes whose parity may be garbage.
+    fn is_suspect(&self, (_, unit, _): (u64, StripUnit, u64)) -> bool {
+        matches!(unit, StripUnit::Parity(_)) && self.controller.unsynced_granules() > 0
+    }
+
+    /// The device that plays a role, and before which block of its.
+    pub(crate) fn player(&self, role: MemberIndex) -> Option<(MemberIndex, u64)> {
+        self.controller.device_states().enumerate().find_map(|(device, state)| {
+            let device = MemberIndex(device as u16);
+            match state {
+                DeviceState::InSync { role: played } if played == role => Some((device, u64::MAX)),
+                DeviceState::Rebuilding { role: played, boundary } if played == role => {
+                    Some((device, boundary.0))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// Holds every block that is relied on against the reference. Blocks on the list of bad ones are relied on by nobody.
+    /// Returns how many blocks were compared.
+    pub(crate) fn check_devices(&self) -> usize {
+        let mut compared = 0;
+        for (role, block, unit) in self.all_blocks() {
+            let Some((device, end)) = self.player(role) else { continue };
+            let is_bad = self
+                .controller
+                .bad_blocks()
+                .any(|(bad, lba, blocks)| bad == device && (lba.0..lba.0 + blocks.0).contains(&block));
+            let Some(content) = self.content(unit) else { continue };
+            if block < end && !is_bad && !self.is_suspect(unit) {
+                let start = block as usize * BLOCK;
+                let held = &self.devices[device.index()].bytes[start..start + BLOCK];
+                assert!(held == content, "{role} on device {device} holds block {block}, {unit:?}, wrong");
+                compared += 1;
+            }
+        }
+        compared
+    }
+
+    /// What a crash may leave: parity that is garbage in every other stripe, and marked as such. Copies may differ after a
+    /// crash, but each is as good as the others; here they agree.
+    pub(crate) fn crash(&mut self) {
+        let granules = self.controller.granule_count();
+        for key in (0..granules).step_by(2) {
+            self.controller.mark_unsynced(key..key + 1);
+        }
+        for (role, block, (stripe, unit, _)) in self.all_blocks() {
+            if matches!(unit, StripUnit::Parity(_)) && stripe % 2 == 0 {
+                self.block_mut(role, block).fill(0x66);
+            }
+        }
+    }
+
+    // Actions.
+
+    fn memory_mut(&mut self, space: BufferSpace) -> &mut Vec<u8> {
+        match space {
+            BufferSpace::Host(HostTag(tag)) => &mut self.hosts[tag as usize],
+            BufferSpace::Cache => &mut self.memories[0],
+            BufferSpace::Staging => &mut self.memories[1],
+            other => panic!("this world has no {other:?}"),
+        }
+    }
+
+    fn bytes(&mut self, buffer: BufferRef, length: u64) -> &mut [u8] {
+        &mut self.memory_mut(buffer.space)[buffer.offset as usize..(buffer.offset + length) as usize]
+    }
+
+    pub(crate) fn pump(&mut self) {
+        while let Some(action) = self.controller.poll_action() {
+            match action {
+                Action::Member(io) => {
+                    match io.op {
+                        MemberOp::Read => self.counted.reads += 1,
+                        MemberOp::Write { .. } => self.counted.writes += 1,
+                        MemberOp::Flush => {}
+                    }
+                    self.in_flight.push(action);
+                }
+                Action::Memory(_) => self.in_flight.push(action),
+                Action::Complete(completion) => self.complete(completion.tag, completion.result),
+                Action::Timer { id, at } => self.timers[id.0 as usize] = Some(at),
+                Action::Notice(notice) => {
+                    if let Notice::WriteLost { lba, blocks } = notice {
+                        self.reference[lba.0 as usize..(lba.0 + blocks.0) as usize].fill(None);
+                        self.failed += 1;
+                    }
+                    self.notices.push(notice);
+                }
+                Action::Keep(_) => {}
+            }
+        }
+    }
+
+    pub(crate) fn count(&mut self) -> Counted {
+        core::mem::take(&mut self.counted)
+    }
+
+    fn complete(&mut self, tag: HostTag, result: Result<(), HostError>) {
+        let request = self.requests[tag.0 as usize].take().expect("under way");
+        self.results[tag.0 as usize] = Some(result);
+        self.failed += u32::from(result.is_err());
+        for lba in request.lba.0..request.lba.0 + request.blocks.0 {
+            let start = (lba - request.lba.0) as usize * BLOCK;
+            let held = &self.hosts[tag.0 as usize][start..start + BLOCK];
+            match (request.op, result) {
+                (HostOp::Read, Ok(())) => {
+                    if let Some(write) = self.reference[lba as usize] {
+                        let right = held == pattern(lba, write);
+                        assert!(right, "block {lba} is read wrong: write {} for {write}", number_of(held));
+                    }
+                }
+                (HostOp::Write { .. }, Ok(())) => {
+                    self.reference[lba as usize] = Some(number_of(held));
+                }
+                (HostOp::Write { .. }, Err(_)) => self.reference[lba as usize] = None,
+                _ => {}
+            }
+        }
+    }
+
+    fn carry_out(&mut self, io: &MemberIo) -> Result<(), MemberError> {
+        let (start, length) = (io.lba.0 as usize * BLOCK, io.blocks.0 as usize * BLOCK);
+        let blocks = io.lba.0..io.lba.0 + io.blocks.0;
+        let mut segments = Vec::new();
+        self.controller.member_io_segments(io.id, &mut segments);
+        let device = &mut self.devices[io.member.index()];
+        let was_lost = self.doomed.iter().position(|doomed| *doomed == io.id);
+        if let Some(index) = was_lost {
+            self.doomed.swap_remove(index);
+        }
+        if device.gone || was_lost.is_some() {
+            return Err(MemberError::Gone);
+        }
+        let bad = if io.op == MemberOp::Read { &device.unreadable } else { &device.unwritable };
+        if io.op != MemberOp::Flush && bad.range(blocks.clone()).next().is_some() {
+            return Err(MemberError::Medium);
+        }
+        assert_eq!(segments.iter().map(|it| it.bytes).sum::<u64>(), length as u64);
+        let mut at = start;
+        for segment in segments {
+            let range = at..at + segment.bytes as usize;
+            at = range.end;
+            if io.op == MemberOp::Read {
+                let read = self.devices[io.member.index()].bytes[range].to_vec();
+                self.bytes(segment.buffer, segment.bytes).copy_from_slice(&read);
+            } else {
+                let written = self.bytes(segment.buffer, segment.bytes).to_vec();
+                self.devices[io.member.index()].bytes[range].copy_from_slice(&written);
+            }
+        }
+        if matches!(io.op, MemberOp::Write { .. }) {
+            self.devices[io.member.index()].unreadable.retain(|block| !blocks.contains(block));
+        }
+        Ok(())
+    }
+
+    fn work(&mut self, task: &MemoryTask) {
+        let mut steps = MemorySteps::default();
+        self.controller.memory_steps(task.id, &mut steps);
+        for step in &steps.steps {
+            self.combine(step, &steps);
+        }
+        if task.kind != MemoryKind::Digest {
+            return self.controller.handle_memory_completion(self.now, task.id);
+        }
+        let mut rows = Vec::new();
+        self.controller.digest_rows(task.id, &mut rows);
+        let mut digests = Vec::new();
+        for segment in rows {
+            let bytes = self.bytes(segment.buffer, segment.bytes);
+            digests.extend(bytes.chunks_exact(BLOCK).map(digest));
+        }
+        self.controller.handle_digests(self.now, task.id, &digests);
+    }
+
+    fn combine(&mut self, step: &MemoryStep, all: &MemorySteps) {
+        for row in 0..u32::from(step.destination_count) {
+            let destination = step.destinations[row as usize];
+            let mut sum = vec![0; step.bytes as usize];
+            if step.accumulate {
+                sum.copy_from_slice(self.bytes(destination, step.bytes));
+            }
+            for source in 0..step.source_count {
+                let factor =
+                    all.coefficients[(step.first_coefficient + row * step.source_count + source) as usize];
+                let from = all.sources[(step.first_source + source) as usize];
+                for (sum, byte) in sum.iter_mut().zip(self.bytes(from, step.bytes)) {
+                    *sum ^= gf::mul(factor, *byte);
+                }
+            }
+            self.bytes(destination, step.bytes).copy_from_slice(&sum);
+        }
+    }
+
+    /// Finishes one action in flight.
+    pub(crate) fn finish(&mut self, index: usize) {
+        match self.in_flight.remove(index) {
+            Action::Member(io) => {
+                let result = self.carry_out(&io);
+                self.controller.handle_member_completion(self.now, io.id, result);
+            }
+            Action::Memory(task) => self.work(&task),
+            other => unreachable!("{other:?} is never in flight"),
+        }
+        self.pump();
+    }
+
+    /// Finishes one action, or lets the next timer be due. Returns false if there is neither.
+    pub(crate) fn step(&mut self) -> bool {
+        if self.in_flight.is_empty() {
+            let due = |(index, at): (usize, &Option<Nanos>)| at.map(|at| (at, index));
+            let Some((at, index)) = self.timers.iter().enumerate().filter_map(due).min() else {
+                return false;
+            };
+            self.timers[index] = None;
+            self.now = self.now.max(at);
+            self.controller.handle_timer(self.now, raidlab_controller::TimerId(index as u32));
+            self.pump();
+            return true;
+        }
+        let count = self.in_flight.len() as u64;
+        let index = if self.random == 0 { 0 } else { self.draw(count) as usize };
+        self.now = Nanos(self.now.0 + 1000);
+        self.finish(index);
+        true
+    }
+
+    /// Goes on until nothing is under way.
+    pub(crate) fn settle(&mut self) {
+        let mut steps = 0;
+        while !self.controller.is_idle() || !self.in_flight.is_empty() {
+            steps += 1;
+            assert!(self.step(), "nothing is in flight and the controller is not idle");
+            assert!(steps < 1_000_000, "it never ends: {:?}", &self.in_flight);
+        }
+    }
+
+    // The host.
+
+    pub(crate) fn submit(&mut self, op: HostOp, lba: u64, blocks: u64) -> usize {
+        let free = self.requests.iter().position(Option::is_none).unwrap_or(self.requests.len());
+        if free == self.requests.len() {
+            self.requests.push(None);
+            self.hosts.push(Vec::new());
+            self.results.push(None);
+        }
+        self.hosts[free] = vec![0xaa; blocks as usize * BLOCK];
+        if matches!(op, HostOp::Write { .. }) {
+            self.written += 1;
+            for block in 0..blocks {
+                let start = block as usize * BLOCK;
+                self.hosts[free][start..start + BLOCK].copy_from_slice(&pattern(lba + block, self.written));
+            }
+        }
+        let tag = HostTag(free as u32);
+        let request = HostRequest { tag, op, lba: Lba(lba), blocks: BlockCount(blocks) };
+        self.requests[free] = Some(request);
+        self.results[free] = None;
+        self.controller.handle_host_request(self.now, request);
+        self.pump();
+        free
+    }
+
+    pub(crate) fn is_busy_with(&self, lba: u64, blocks: u64) -> bool {
+        let overlaps =
+            |request: &HostRequest| request.lba.0 < lba + blocks && lba < request.lba.0 + request.blocks.0;
+        self.requests.iter().flatten().any(overlaps)
+    }
+
+    /// Does a request and all that it sets going.
+    pub(crate) fn run(&mut self, op: HostOp, lba: u64, blocks: u64) -> Result<(), HostError> {
+        let tag = self.submit(op, lba, blocks);
+        self.settle();
+        self.results[tag].expect("it has ended")
+    }
+
+    pub(crate) fn read(&mut self, lba: u64, blocks: u64) -> Result<(), HostError> {
+        self.run(HostOp::Read, lba, blocks)
+    }
+
+    pub(crate) fn write(&mut self, lba: u64, blocks: u64) -> Result<(), HostError> {
+        self.run(HostOp::Write { fua: false }, lba, blocks)
+    }
+
+    // Devices.
+
+    pub(crate) fn lose(&mut self, device: u16) {
+        self.devices[usize::from(device)].gone = true;
+        self.devices[usize::from(device)].bytes.fill(0x99);
+        for action in &self.in_flight {
+            if let Action::Member(io) = action
+                && io.member.0 == device
+                && !self.doomed.contains(&io.id)
+            {
+                self.doomed.push(io.id);
+            }
+        }
+        self.controller.handle_member_loss(self.now, MemberIndex(device));
+        self.pump();
+    }
+
+    pub(crate) fn add(&mut self, device: u16) {
+        let added = &mut self.devices[usize::from(device)];
+        added.gone = false;
+        added.unreadable.clear();
+        added.unwritable.clear();
+        self.controller.handle_device_added(self.now, MemberIndex(device));
+        self.pump();
+    }
+
+    /// Adds a device if the array misses it.
+    pub(crate) fn add_missing(&mut self, device: u16) {
+        if self.state(device) == DeviceState::Missing {
+            self.devices[usize::from(device)].gone = false;
+            self.add(device);
+        }
+    }
+
+    pub(crate) fn state(&self, device: u16) -> DeviceState {
+        self.controller.device_states().nth(usize::from(device)).expect("there is such a device")
+    }
+
+    /// The list of bad blocks in short.
+    pub(crate) fn bad(&self) -> Vec<(u16, u64, u64)> {
+        self.controller.bad_blocks().map(|(device, lba, blocks)| (device.0, lba.0, blocks.0)).collect()
+    }
+}
+
+/// What a block of the volume holds after a write.
+pub(crate) fn pattern(lba: u64, write: u64) -> Vec<u8> {
+    let mut block = Vec::with_capacity(BLOCK);
+    while block.len() < BLOCK {
+        let mixed =
+            (lba + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ write.wrapping_mul(block.len() as u64 + 1);
+        block.extend_from_slice(&write.to_le_bytes());
+        block.extend_from_slice(&mixed.to_le_bytes());
+    }
+    block
+}
+
+fn number_of(block: &[u8]) -> u64 {
+    u64::from_le_bytes(block[..8].try_into().expect("eight bytes"))
+}
+
+/// FNV-1a: any digest will do, as long as it tells blocks apart.
+fn digest(block: &[u8]) -> u32 {
+    block.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
