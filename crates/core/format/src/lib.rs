@@ -43,4 +43,5 @@ pub use integrity::{TAG_BYTES, row_checksum, tag, tag_blocks};
 pub use kept::{KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptImage, KeptLabel};
 pub use label::Label;
 pub use log::{FoundRecord, LogHeader, LogRecord, LogRun, header_len, scan_log};
+pub use seal::COUNTERS_END;
 pub use state::{ArrayState, BAD_RANGES_MAX, BadRange, DEVICES_MAX, DeviceRecord, DeviceState, LogPlace};

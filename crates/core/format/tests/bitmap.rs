@@ -148,6 +148,19 @@ fn a_sector_elsewhere_or_of_another_array_is_invalid() {
 }
 
 #[test]
+fn a_sector_whose_sequence_has_no_next_is_invalid() {
+    let (uuid, mut sector) = (support::array_uuid(1), vec![0; SECTOR_BYTES]);
+    RegionMap::new(StripeCount(9)).encode_sector(0, uuid, COUNTERS_END - 1, &mut sector);
+    assert_eq!(check_sector(&sector, 0, uuid), Ok(COUNTERS_END - 1));
+    sector[16..24].copy_from_slice(&COUNTERS_END.to_le_bytes());
+    sector[12..16].fill(0);
+    let checksum = crc32c::crc32c(&sector);
+    sector[12..16].copy_from_slice(&checksum.to_le_bytes());
+    let error = check_sector(&sector, 0, uuid).expect_err("nothing may follow it");
+    assert!(error.to_string().ends_with("sequence is 9223372036854775808; it must be below 2^63"), "{error}");
+}
+
+#[test]
 fn a_sector_with_bits_beyond_the_volume_is_invalid() {
     let uuid = support::array_uuid(1);
     let mut slot = vec![0; BITMAP_BYTES];

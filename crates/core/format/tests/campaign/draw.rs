@@ -4,8 +4,8 @@
 use super::rng::Rng;
 use crate::support::{LOG_BYTES, TestArray, TestRecord, array_uuid, geometry, state};
 use raidlab_format::{
-    ArrayState, BadRange, DeviceRecord, DeviceState, KeptEntry, LogHeader, LogPlace, LogRun, MetadataPolicy,
-    tag_blocks,
+    ArrayState, BadRange, COUNTERS_END, DeviceRecord, DeviceState, KeptEntry, LogHeader, LogPlace, LogRun,
+    MetadataPolicy, tag_blocks,
 };
 use raidlab_raid::StripeShape;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, MemberLba, StripeIndex};
@@ -49,7 +49,7 @@ impl Drawn {
         drawn.draw_bitmaps(rng);
         drawn.draw_records(rng, shape);
         drawn.draw_entries(rng);
-        if rng.one_in(3) && drawn.array.state.generation < u64::MAX {
+        if rng.one_in(3) && drawn.array.state.generation < COUNTERS_END - 1 {
             drawn.draw_torn_generation(rng);
         }
         drawn
@@ -95,8 +95,10 @@ impl Drawn {
                 tail = tail.max(record.header.tail_sequence);
                 self.replayed.insert(sequence, copies);
             }
-            let Some(next) = sequence.checked_add(1 + rng.below(2)) else { break };
-            sequence = next;
+            sequence += 1 + rng.below(2);
+            if sequence >= COUNTERS_END {
+                break;
+            }
         }
         self.replayed = self.replayed.split_off(&tail);
     }
@@ -192,9 +194,9 @@ fn draw_state(rng: &mut Rng<'_>) -> ArrayState {
     geometry.log_bytes = ByteCount(rng.pick(&[0, 4096, 16384, 32768]));
     let member_blocks = geometry.member_blocks().0;
     let mut state = state(geometry);
-    state.generation = rng.pick(&[0, 1, 2, 10, 11, u64::MAX]);
-    state.epoch = rng.pick(&[0, 1, 7, u64::MAX]);
-    state.log_tail = rng.pick(&[0, 5, 100, u64::MAX - 3]);
+    state.generation = rng.pick(&[0, 1, 2, 10, 11, COUNTERS_END - 1]);
+    state.epoch = rng.pick(&[0, 1, 7, COUNTERS_END - 1]);
+    state.log_tail = rng.pick(&[0, 5, 100, COUNTERS_END - 4]);
     state.kept_epoch = rng.below(3);
     state.dirty = rng.one_in(2);
     state.needs_resync = rng.one_in(8);

@@ -129,6 +129,7 @@ fn write_field(rng: &mut Rng<'_>, bytes: &mut [u8]) {
         1,
         2,
         u64::MAX,
+        u64::MAX >> 1,
         value.wrapping_add(1),
         value.wrapping_sub(1),
         value ^ (1 << (random % 64)),
