@@ -1,7 +1,7 @@
 //! Integrity tags: what each block's address and bytes should give.
 //!
 //! ```text
-//! tag, 8 bytes:  | CRC32C(address, 8 bytes LE, then the block's bytes) u32 | low 32 bits of the address u32 |
+//! tag, 8 bytes:  | CRC32C(address u64, then the block's bytes) u32 | low 32 bits of the address u32 |
 //! strip:         | block 0 | block 1 | ... | block n-1 || tag blocks: tag 0, tag 1, ... tag n-1, zeros |
 //! ```
 //! The address is in the checksum so that a write that went to another place does not pass for the right one
@@ -47,6 +47,7 @@ mod tests {
         let mut both = 5_u64.to_le_bytes().to_vec();
         both.extend(block);
         assert_eq!(tag(5, &block), u64::from(row_checksum(&both)) | 5 << 32);
+        assert_eq!(tag(0x1_2345_6789, &block) >> 32, 0x2345_6789);
         // The low half of the address is equal here, so only the checksum tells them apart.
         assert_ne!(tag(5, &block), tag(5 | 1 << 32, &block));
         assert_ne!(tag(5, &block), tag(5, &[8; 512]));
