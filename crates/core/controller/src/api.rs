@@ -196,7 +196,7 @@ pub enum BufferSpace {
     Own,
     /// The intent log in memory: [`crate::MemoryNeeds::kept_log_bytes`] long, kept over power loss as the cache is.
     KeptLog,
-    /// The second controller's copy of [`BufferSpace::Cache`].
+    /// The second controller's copy of [`BufferSpace::Cache`]. What goes there while that controller is gone is dropped.
     PeerCache,
     /// The second controller's copy of [`BufferSpace::KeptLog`].
     PeerKeptLog,
@@ -266,7 +266,8 @@ pub enum Action {
         at: Nanos,
     },
     /// Store this entry of the cache's directory in memory that is kept as the cache is, in the second controller's,
-    /// too, where `mirrored`. It is done when the action has been taken; nothing is reported.
+    /// too, where `mirrored`. It is done when the action has been taken; nothing is reported. A power loss must leave
+    /// the old entry or the new one: what the old one named may have been acknowledged.
     Keep(Keep),
     /// Something the operator should know.
     Notice(Notice),
@@ -328,7 +329,10 @@ pub enum Notice {
     },
     /// After a start: what the log and the kept memory held is on the members, and the host is served.
     Serving,
-    /// Acknowledged data in the cache could not be stored and is lost.
+    /// After a stop: the devices know that they agree, and may be taken away.
+    Stopped,
+    /// Acknowledged data in the cache could not be stored and is lost to this run. Where the cache's directory is kept
+    /// and a device is lost that may come back, the directory goes on naming it as long as its slot is not needed.
     WriteLost {
         /// First lost block.
         lba: Lba,

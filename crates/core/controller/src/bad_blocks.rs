@@ -12,6 +12,7 @@
 use crate::api::{MemberError, Notice};
 use crate::controller::Controller;
 use crate::members::DeviceState;
+use crate::mutant::Mutant;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
 /// Ranges of all devices together, at most.
@@ -130,7 +131,7 @@ impl BadBlocks {
         self.ranges.retain(|range| range.device != device);
     }
 
-    fn iter(&self) -> impl Iterator<Item = (MemberIndex, MemberLba, BlockCount)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (MemberIndex, MemberLba, BlockCount)> + '_ {
         let parts =
             |range: &BadRange| (range.device, MemberLba(range.first), BlockCount(range.end - range.first));
         self.ranges.iter().map(parts)
@@ -155,6 +156,9 @@ impl Controller {
             matches!(self.members.state(device), DeviceState::InSync { .. } | DeviceState::Rebuilding { .. });
         if !holds || blocks == 0 {
             return false;
+        }
+        if self.is_mutant(Mutant::BadBlockForgotten) {
+            return true;
         }
         let change = self.bad.add(device, lba, blocks);
         self.take_change(device, change);

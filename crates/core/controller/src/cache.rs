@@ -4,20 +4,31 @@
 //!            write                 destage starts           destage ends
 //!   Free ───────────► Dirty ───────────────────► Flushing ───────────────► Clean ──► Free (evicted)
 //!     │                 ▲                            │ write                 │ write
-//!     │ read fill       └──── a new slot (copy) ◄────┘         Dirty ◄───────┘
-//!     └──────► Filling ─────────────────────────────────────────────────────► Clean
+//!     │ read fill       └──── a new slot (copy) ◄────┤         Dirty ◄───────┘
+//!     └──────► Filling ───────────────────────────────│─────────────────────► Clean
+//!                                 Preserved ◄────────┘ its device is lost
 //! ```
 //! A block under destage never changes, because parity is computed from it and it is being sent: a write to it
 //! takes a new slot and the old one is *detached*, to be freed when its destage ends. A slot that is being filled
 //! from a member is detached the same way.
 //!
+//! A slot is *preserved* when a device is gone for now that its blocks need: kept memory goes on naming it, so that an
+//! array that starts again with the device is whole. Until then nothing reads it, and it is given up, oldest first, when
+//! a write finds no other room.
+//!
 //! Invariants: an attached slot is the only one the index names for its key; `Clean` slots, and no others, are in
-//! the recency list; `Dirty` and `Flushing` slots, and no others, are in the age list, in order of `sequence`; a
-//! slot with `pins` or `incoming` is never reused.
+//! the recency list; `Dirty` and `Flushing` slots, and no others, are in the age list, in order of `sequence`; of two
+//! slots with one key that are not clean the attached one has the higher `sequence`; a slot with `pins` or `incoming` is
+//! never reused.
+
+mod kept;
+
+pub(crate) use kept::Restored;
 
 use crate::api::{BufferRef, BufferSpace};
 use crate::table::{NIL, Table};
 use raidlab_units::Nanos;
+use std::collections::VecDeque;
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +43,8 @@ pub(crate) enum SlotState {
     Flushing,
     /// Being read from a member.
     Filling,
+    /// Given up by this run, but not forgotten.
+    Preserved,
 }
 
 /// One cache block.
@@ -52,6 +65,10 @@ pub(crate) struct Slot {
     pub(crate) state: SlotState,
     /// No longer named by the index.
     pub(crate) detached: bool,
+    /// Holds data of a write with forced unit access, or what a start found, so its destage must survive power loss.
+    pub(crate) promised: bool,
+    /// What is dirty here is in the second controller's memory, too.
+    pub(crate) mirrored: bool,
     /// Copies out of this slot under way.
     pub(crate) pins: u16,
     /// Copies into this slot under way.
@@ -65,6 +82,13 @@ pub(crate) struct Slot {
     pub(crate) first_waiter: u32,
     previous: u32,
     next: u32,
+}
+
+impl Slot {
+    /// True when it holds what the members do not have yet.
+    pub(crate) fn is_newer_than_members(&self) -> bool {
+        matches!(self.state, SlotState::Dirty | SlotState::Flushing)
+    }
 }
 
 /// A doubly linked list through the slots.
@@ -92,6 +116,16 @@ pub(crate) struct Cache {
     used_count: u32,
     next_sequence: u64,
     block_bytes: u64,
+    /// The second controller is there: what becomes dirty from now on is copied to it.
+    mirrors: bool,
+    /// Slots in the age list that are not mirrored.
+    unmirrored_count: u32,
+    /// Slots below this sequence were restored from kept memory.
+    restored_before: u64,
+    /// Those of them in the age list.
+    restored_count: u32,
+    /// Preserved slots, oldest first.
+    preserved: VecDeque<u32>,
 }
 
 impl Cache {
@@ -106,6 +140,11 @@ impl Cache {
             used_count: 0,
             next_sequence: 1,
             block_bytes,
+            mirrors: false,
+            unmirrored_count: 0,
+            restored_before: 0,
+            restored_count: 0,
+            preserved: VecDeque::new(),
         }
     }
 
@@ -153,7 +192,8 @@ impl Cache {
     }
 
     /// Takes a slot for `key`, evicting the least recently used clean one if none is free. The slot is attached,
-    /// empty, and in no list: the caller gives it a state. `None` when all are dirty or in use.
+    /// empty, and in no list: the caller gives it a state. Where another slot stood for the key it no longer does; the
+    /// caller marks that one as detached. `None` when all are dirty or in use.
     pub(crate) fn allocate(&mut self, key: u64) -> Option<u32> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -170,14 +210,6 @@ impl Cache {
             ..Slot::default()
         };
         self.index.insert(key, slot);
-        Some(slot)
-    }
-
-    /// Takes a slot to stand for the key of `old`, which is being destaged or filled and is detached by this.
-    pub(crate) fn replace(&mut self, old: u32) -> Option<u32> {
-        let key = self[old].key;
-        let slot = self.allocate(key)?;
-        self[old].detached = true;
         Some(slot)
     }
 
@@ -203,10 +235,14 @@ impl Cache {
         }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
+        let mirrored = self.mirrors;
         let entry = &mut self[slot];
         entry.state = SlotState::Dirty;
         entry.sequence = sequence;
         entry.dirtied_at = now;
+        entry.mirrored = mirrored;
+        entry.promised = false;
+        self.unmirrored_count += u32::from(!mirrored);
         self.dirty_count += 1;
         self.link_last(slot);
     }
@@ -220,11 +256,18 @@ impl Cache {
 
     /// Ends the destage: the slot becomes clean, or free if it was detached.
     pub(crate) fn finish_flush(&mut self, slot: u32) {
+        self.leave_age_list(slot);
+        self[slot].dirty = 0;
+        self.settle(slot);
+    }
+
+    fn leave_age_list(&mut self, slot: u32) {
         assert_eq!(self[slot].state, SlotState::Flushing);
         self.unlink(slot);
         self.dirty_count -= 1;
-        self[slot].dirty = 0;
-        self.settle(slot);
+        let Slot { mirrored, sequence, .. } = self[slot];
+        self.unmirrored_count -= u32::from(!mirrored);
+        self.restored_count -= u32::from(sequence < self.restored_before);
     }
 
     /// Starts the fill of a slot just allocated.

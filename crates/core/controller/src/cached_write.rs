@@ -3,9 +3,11 @@
 //! A request takes places block by block. When none is free it stands in line, keeping those it has (they become
 //! dirty and can be destaged), and goes on when a destage has freed some; later cached writes line up behind it.
 
+use crate::api::HostOp;
 use crate::cache::{SlotState, runs_of_ones};
 use crate::controller::Controller;
 use crate::io::{Arrival, Move, TaskOwner};
+use crate::mutant::Mutant;
 use crate::request::{Fragment, Request};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, Lba};
@@ -73,12 +75,12 @@ impl Controller {
             match self.cache[slot].state {
                 SlotState::Clean => self.cache.drop_clean(slot),
                 SlotState::Filling => self.cache.detach(slot),
-                SlotState::Dirty | SlotState::Flushing | SlotState::Free => {}
+                SlotState::Dirty | SlotState::Flushing | SlotState::Free | SlotState::Preserved => {}
             }
         }
     }
 
-    fn cache_keys(&self, lba: Lba, blocks: BlockCount) -> core::ops::Range<u64> {
+    pub(crate) fn cache_keys(&self, lba: Lba, blocks: BlockCount) -> core::ops::Range<u64> {
         let rows = u64::from(self.cache_block_rows());
         lba.0 / rows..(lba.0 + blocks.0).div_ceil(rows)
     }
@@ -111,7 +113,8 @@ impl Controller {
 
     fn place_blocks(&mut self, tag: u32) {
         let mut task = None;
-        let Request { lba, blocks, durable, .. } = self.requests[tag as usize];
+        let Request { op, lba, blocks, durable, .. } = self.requests[tag as usize];
+        let fua = op == HostOp::Write { fua: true };
         let mut walk = self.walk_from(tag);
         'fragments: while let Some(fragment) = walk.next(&*self.layout) {
             let key = self.granule_key(&fragment);
@@ -125,6 +128,7 @@ impl Controller {
                 else {
                     break 'fragments;
                 };
+                self.cache[slot].promised |= fua;
                 if durable {
                     self.wait_for_destage(slot, tag);
                 }
@@ -132,10 +136,18 @@ impl Controller {
                 let part = fragment.part(crate::request::Rows::between(row, end), self.block_bytes());
                 let to = self.cache.buffer(slot, block.byte(row, self.block_bytes()));
                 let bytes = u64::from(end - row) * self.block_bytes();
-                self.tasks[id].moves.push(Move { from: part.host_buffer(), to, bytes });
+                let copy = Move { from: part.host_buffer(), to, bytes };
+                let mirrored = self.cache[slot].mirrored && !self.is_mutant(Mutant::MirrorSkipped);
+                let task = &mut self.tasks[id];
+                let copies = if mirrored { &mut task.mirrored } else { &mut task.moves };
+                copies.push(copy);
                 let valid = if replaces { written | self.cache[slot].carried } else { written };
                 self.tasks[id].arrivals.push(Arrival { slot, valid, dirty: written, replaces });
                 self.cache[slot].incoming += 1;
+                if self.is_mutant(Mutant::EntryEarly) {
+                    self.cache[slot].dirty |= written;
+                    self.keep_slot(slot);
+                }
                 self.requests[tag as usize].placed += u64::from(end - row);
                 row = end;
             }
@@ -171,7 +183,8 @@ impl Controller {
                 slot
             }
             Some((slot, SlotState::Flushing | SlotState::Filling)) => {
-                let new = self.cache.replace(slot)?;
+                let new = self.allocate(block.key)?;
+                self.cache[slot].detached = true;
                 if self.cache[slot].valid != 0 {
                     let id = *task.get_or_insert_with(|| self.new_copies(TaskOwner::CopyIn { request: tag }));
                     let carried = self.cache[slot].valid & !written;
@@ -182,8 +195,8 @@ impl Controller {
                 }
                 new
             }
-            Some((_, SlotState::Free)) => unreachable!("the index names no free slot"),
-            None => self.cache.allocate(block.key)?,
+            Some((_, SlotState::Free | SlotState::Preserved)) => unreachable!("the index names no such slot"),
+            None => self.allocate(block.key)?,
         };
         if self.cache[slot].state != SlotState::Dirty {
             self.cache.make_dirty(slot, self.now);
@@ -191,6 +204,12 @@ impl Controller {
             self.cache[slot].granule_next = core::mem::replace(&mut entry.first_dirty, slot);
         }
         Some(slot)
+    }
+
+    /// Takes a slot for a write; one that holds data for an array that starts again must go if there is no other.
+    fn allocate(&mut self, key: u64) -> Option<u32> {
+        let slot = self.cache.allocate(key);
+        if slot.is_none() && self.give_up_preserved() { self.cache.allocate(key) } else { slot }
     }
 
     fn copy_slot(&mut self, from: u32, to: u32, blocks: u64, task: u32) {
@@ -204,17 +223,19 @@ impl Controller {
         self.tasks[task].pinned.push(from);
     }
 
-    fn wait_for_destage(&mut self, slot: u32, tag: u32) {
+    /// Lets a part of the request wait until the slot, dirty or being destaged, has been destaged.
+    pub(crate) fn wait_for_destage(&mut self, slot: u32, tag: u32) {
         self.requests[tag as usize].pending += 1;
         let waiter = self.slot_waiters.take();
         let next = core::mem::replace(&mut self.cache[slot].first_waiter, waiter);
         self.slot_waiters[waiter] = SlotWaiter { request: tag, next };
     }
 
-    /// Takes in that a copy into the cache has arrived.
+    /// Takes in that a copy into the cache has arrived. What it brought is kept before the write is acknowledged.
     pub(crate) fn copy_in_done(&mut self, tag: u32, arrivals: &[Arrival]) {
         for arrival in arrivals {
             let slot = &mut self.cache[arrival.slot];
+            let named = slot.dirty;
             slot.valid |= arrival.valid;
             slot.dirty |= arrival.dirty;
             if arrival.replaces {
@@ -226,6 +247,9 @@ impl Controller {
                 let block = slot.key;
                 let key = self.granule_of_block(block);
                 self.destage.urgent.push_back(key);
+            }
+            if self.cache[arrival.slot].dirty != named {
+                self.keep_slot(arrival.slot);
             }
         }
         self.end_part(tag, Ok(()));

@@ -1,5 +1,13 @@
 //! What an array is configured as. TOML files, superblocks and studies all end in an [`ArrayConfig`].
 
+use crate::bitmap::Bitmap;
+use crate::intent::Intent;
+use crate::log::Log;
+use crate::own::OwnMemory;
+use crate::start::new_state;
+use raidlab_format::{
+    AreaLayout, ArrayState, ArrayUuid, Geometry, LogPlace, MetadataPolicy, RegionMap, header_len,
+};
 use raidlab_raid::{Layout, LayoutError, LayoutSpec, LevelVariant, StripeShape, build_layout};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
@@ -10,10 +18,11 @@ use serde::{Deserialize, Serialize};
 pub enum WritePolicy {
     /// When the members have it.
     WriteThrough,
-    /// When the cache has it, while the cache memory is [`CacheMemory::Volatile`] by choice or its battery is good;
-    /// else as write-through.
+    /// When the cache has it, while the cache memory is [`CacheMemory::Volatile`] by choice or its battery is good, and
+    /// the second controller has it, too, where the cache is mirrored; else as write-through.
     WriteBack,
-    /// When the cache has it, whatever the battery's state ("force write-back").
+    /// When the cache has it, whatever the state of the battery and of the second controller ("force write-back",
+    /// "write cache without mirroring").
     WriteBackBadBattery,
 }
 
@@ -99,22 +108,34 @@ pub struct CacheConfig {
     pub gather_through: bool,
     /// How far to read ahead of a sequential host at most; it begins with the length of a request and doubles.
     pub read_ahead: ByteCount,
+    /// Whether a second controller holds a copy of what is dirty, so that it can take over. While that one is away,
+    /// [`WritePolicy::WriteBack`] writes through.
+    #[serde(default)]
+    pub mirror: bool,
 }
 
-/// What is kept on the devices so that the array can be assembled again, and what a crash then costs. See
-/// `docs/fault-tolerance.md`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MetadataPolicy {
-    /// Nothing: the array can't be assembled again.
-    #[default]
-    None,
-    /// That it was written to: after a crash all redundancy is recomputed.
-    Resync,
-    /// Which regions were being written: after a crash those are recomputed.
-    Bitmap,
-    /// What was being written: after a crash it is written again, and the write hole is closed.
-    Log,
+/// A write-through cache of 1 MiB in volatile memory that does not read ahead. It promises nothing that depends on more
+/// than the members, so whoever wants more says so; the marks, depth and times are what a cache that is told to write
+/// back does well with on a few spindles.
+impl Default for CacheConfig {
+    fn default() -> Self {
+        Self {
+            size: ByteCount::from_mib(1),
+            block_size: ByteCount::from_kib(4),
+            memory: CacheMemory::Volatile,
+            write_policy: WritePolicy::WriteThrough,
+            read_policy: ReadPolicy::NoReadAhead,
+            io_policy: IoPolicy::Direct,
+            flush_start_pct: 80,
+            flush_stop_pct: 80,
+            flush_after: NanoSpan::from_secs(1),
+            flush_iodepth: 4,
+            flush_order: FlushOrder::Address,
+            gather_through: true,
+            read_ahead: ByteCount::from_kib(256),
+            mirror: false,
+        }
+    }
 }
 
 /// What the array does about faults.
@@ -152,7 +173,7 @@ impl Default for Resilience {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ArrayConfig {
-    /// The RAID level, with its variant where it has one: `"5"`, `"10"`, `"50:2-spans"`.
+    /// The RAID level, with its variant where it has one: `"5"`, `"10:far"`, `"50:2-spans"`.
     pub level: LevelVariant,
     /// Number of members.
     pub members: u16,
@@ -234,6 +255,14 @@ pub enum ConfigError {
         /// The size asked for.
         given: ByteCount,
     },
+    /// The log can't hold three records of a whole stripe.
+    #[error("log-size {given} is too small: three records of a whole stripe of this array need {needed}")]
+    LogTooSmall {
+        /// The least that would do.
+        needed: ByteCount,
+        /// The size asked for.
+        given: ByteCount,
+    },
     /// The staging memory can't hold one stripe, with its parity beside it once more for a comparison.
     #[error("staging memory of {given} is too small: comparing one stripe of this array needs {needed}")]
     StagingTooSmall {
@@ -250,6 +279,10 @@ pub(crate) struct Checked {
     pub(crate) cache_slots: u32,
     pub(crate) cache_block_rows: u32,
     pub(crate) staging_places: u32,
+    pub(crate) intent: Intent,
+    pub(crate) own: OwnMemory,
+    /// The state of the array as if it were just created; none where nothing is kept.
+    pub(crate) state: Option<ArrayState>,
 }
 
 impl ArrayConfig {
@@ -286,11 +319,85 @@ impl ArrayConfig {
             return Err(ConfigError::StagingTooSmall { needed, given: self.staging_size });
         }
         Ok(Checked {
-            layout,
             cache_slots: (self.cache.size.0 / self.cache.block_size.0).min(u64::from(u32::MAX - 1)) as u32,
             cache_block_rows: (self.cache.block_size.0 / self.block_size.bytes()) as u32,
             staging_places: staging_places as u32,
+            own: OwnMemory::new(
+                self.resilience.metadata != MetadataPolicy::None,
+                self.header_bytes_max(&*layout),
+            ),
+            intent: self.intent(&*layout)?,
+            state: (self.resilience.metadata != MetadataPolicy::None)
+                .then(|| new_state(self, layout.member_count(), ArrayUuid::default())),
+            layout,
         })
+    }
+
+    /// Length of each device's metadata area; 0 where nothing is kept.
+    pub fn metadata_bytes(&self) -> ByteCount {
+        let keeps = self.resilience.metadata != MetadataPolicy::None;
+        ByteCount(if keeps { self.metadata_area().total_bytes } else { 0 })
+    }
+
+    /// Where things stand in the devices' metadata areas.
+    pub(crate) fn metadata_area(&self) -> AreaLayout {
+        AreaLayout::new(self.log_bytes())
+    }
+
+    /// What the devices hold about what the array is made of.
+    pub(crate) fn geometry(&self, array_uuid: ArrayUuid) -> Geometry {
+        Geometry {
+            array_uuid,
+            level: self.level,
+            members: self.members,
+            spares: self.resilience.spares,
+            strip_bytes: self.strip_size,
+            block_size: self.block_size,
+            member_bytes: self.member_size,
+            log_bytes: self.log_bytes(),
+            metadata: self.resilience.metadata,
+            integrity: self.resilience.integrity,
+        }
+    }
+
+    /// Length of the log on each device; only parity needs one.
+    fn log_bytes(&self) -> ByteCount {
+        let has_parity = self.layout().is_ok_and(|layout| layout.shape().parities > 0);
+        let has_log = has_parity && self.resilience.metadata == MetadataPolicy::Log;
+        if has_log { self.resilience.log_size } else { ByteCount(0) }
+    }
+
+    fn intent(&self, layout: &dyn Layout) -> Result<Intent, ConfigError> {
+        let shape = layout.shape();
+        let bitmap = || Intent::Bitmap(Box::new(Bitmap::new(&RegionMap::new(layout.stripe_count()), 1)));
+        Ok(match self.resilience.metadata {
+            _ if shape.parities == 0 && shape.copies == 1 => Intent::Nothing,
+            MetadataPolicy::None => Intent::Nothing,
+            MetadataPolicy::Resync => Intent::Flag,
+            MetadataPolicy::Bitmap => bitmap(),
+            // Mirrors have no write hole.
+            MetadataPolicy::Log if shape.parities == 0 => bitmap(),
+            MetadataPolicy::Log => {
+                let rows = rows_of(layout);
+                let most = ByteCount(self.header_bytes_max(layout) as u64 + rows * self.block_size.bytes());
+                let needed = ByteCount(3 * most.0);
+                if rows / 2 > u64::from(u16::MAX) || self.metadata_area().log.length_bytes < needed.0 {
+                    return Err(ConfigError::LogTooSmall { needed, given: self.resilience.log_size });
+                }
+                let ring_blocks = self.metadata_area().log.length_bytes / self.block_size.bytes();
+                Intent::Log(Box::new(Log::new(ring_blocks, LogPlace::Members, 1)))
+            }
+        })
+    }
+
+    /// Length of the longest header of a record; 0 where there is no log.
+    fn header_bytes_max(&self, layout: &dyn Layout) -> usize {
+        if self.log_bytes() == ByteCount(0) {
+            return 0;
+        }
+        let rows = rows_of(layout);
+        let runs = (rows / 2 + u64::from(layout.shape().data_strips) + 2).min(u64::from(u16::MAX));
+        header_len(runs as u16, rows as u32, self.block_size) as usize
     }
 
     fn check_cache(&self) -> Result<(), ConfigError> {
@@ -324,4 +431,10 @@ impl ArrayConfig {
         }
         Ok(())
     }
+}
+
+/// Rows of a stripe, parity among them.
+fn rows_of(layout: &dyn Layout) -> u64 {
+    let shape = layout.shape();
+    (u64::from(shape.data_strips) + u64::from(shape.parities)) * shape.strip_blocks.0
 }

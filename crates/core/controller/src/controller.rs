@@ -1,23 +1,33 @@
 //! The controller itself: its parts, the events it takes, and the getters.
 
-use crate::api::{Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Notice, Sweep, TimerId};
+use crate::api::{
+    Action, HostRequest, MemberError, MemberIoId, MemoryTaskId, Notice, Segment, Sweep, TimerId,
+};
 use crate::bad_blocks::BadBlocks;
+use crate::bitmap::CLEAR_TIMER;
 use crate::cache::Cache;
 use crate::cached_write::SlotWaiter;
-use crate::config::{ArrayConfig, CacheMemory, ConfigError, MemoryNeeds, WritePolicy};
+use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
 use crate::destage::{AGE_TIMER, Destage};
 use crate::fill::{Fill, Streams};
 use crate::granule::Granules;
+use crate::intent::Intent;
 use crate::io::{IoState, TaskState};
 use crate::members::{DeviceState, Members};
+use crate::mutant::Mutant;
+use crate::own::OwnMemory;
+use crate::protection::{BatteryState, PeerState};
 use crate::request::{Fragment, FragmentWalk, Request};
 use crate::restore::Restores;
+use crate::start::Start;
 use crate::state::StateKeeper;
+use crate::stop::Stop;
 use crate::stripe_op::StripeOp;
 use crate::sweep::{SWEEP_TIMER, SweepRefused, Sweeps};
 use crate::table::Slab;
 use crate::unsynced::Unsynced;
 use crate::visit::Visit;
+use raidlab_format::{AreaLayout, KEPT_RING_AT};
 use raidlab_raid::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos, StripeIndex};
 use std::collections::VecDeque;
@@ -37,15 +47,8 @@ pub struct Counters {
     pub copy_bytes: u64,
     /// Bytes of parity, or of recovered data, computed.
     pub parity_bytes: u64,
-}
-
-/// The state of the battery that keeps the cache memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatteryState {
-    /// Keeps the cache memory through a power loss.
-    Good,
-    /// Charging, learning or failed: it can't be relied on.
-    NotGood,
+    /// Writes to metadata areas.
+    pub metadata_writes: u64,
 }
 
 /// An array controller. See the crate's head for how a world drives it.
@@ -56,10 +59,16 @@ pub struct Controller {
     shape: StripeShape,
     block_bytes: u64,
     cache_block_rows: u32,
-    battery: BatteryState,
+    pub(crate) battery: BatteryState,
+    pub(crate) peer: PeerState,
     pub(crate) now: Nanos,
     pub(crate) members: Members,
     pub(crate) state: StateKeeper,
+    pub(crate) intent: Intent,
+    pub(crate) start: Start,
+    pub(crate) stop: Stop,
+    pub(crate) own: OwnMemory,
+    pub(crate) area: AreaLayout,
     pub(crate) cache: Cache,
     pub(crate) granules: Granules,
     pub(crate) bad: BadBlocks,
@@ -88,8 +97,11 @@ pub struct Controller {
     /// Dirty data was lost and no host flush has said so yet.
     pub(crate) lost_since_flush: Option<Lba>,
     pub(crate) member_scratch: Vec<MemberIndex>,
+    pub(crate) segment_scratch: Vec<Segment>,
     pub(crate) actions: VecDeque<Action>,
     pub(crate) counters: Counters,
+    /// A deliberate defect, in builds for showing that it is caught.
+    pub(crate) mutant: Option<Mutant>,
 }
 
 impl Controller {
@@ -105,10 +117,17 @@ impl Controller {
         let layout = checked.layout;
         let shape = layout.shape();
         let places = checked.staging_places;
-        Ok(Self {
-            state: StateKeeper::default(),
+        let mut cache = Cache::new(checked.cache_slots, config.cache.block_size.0);
+        cache.set_mirrors(config.cache.mirror);
+        let mut controller = Self {
+            state: StateKeeper::new(checked.state),
+            intent: checked.intent,
+            start: Start::default(),
+            stop: Stop::default(),
+            own: checked.own,
+            area: config.metadata_area(),
             members: Members::new(initial_states(&*layout, config), layout.member_count()),
-            cache: Cache::new(checked.cache_slots, config.cache.block_size.0),
+            cache,
             granules: Granules::new(checked.cache_slots as usize / 4),
             bad: BadBlocks::default(),
             unsynced: Unsynced::default(),
@@ -121,6 +140,7 @@ impl Controller {
             block_bytes: config.block_size.bytes(),
             cache_block_rows: checked.cache_block_rows,
             battery: BatteryState::Good,
+            peer: PeerState::Present,
             now: Nanos::ZERO,
             ops: Slab::new(),
             ios: Slab::new(),
@@ -137,15 +157,24 @@ impl Controller {
             destage: Destage::default(),
             lost_since_flush: None,
             member_scratch: Vec::new(),
+            segment_scratch: Vec::new(),
             actions: VecDeque::new(),
             counters: Counters::default(),
-        })
+            mutant: None,
+        };
+        controller.settle_log_place();
+        Ok(controller)
     }
 
-    /// Takes in a host request. Its tag must not be in use.
+    /// Takes in a host request. Its tag must not be in use (asserted). Until [`Notice::Serving`] it waits.
     pub fn handle_host_request(&mut self, now: Nanos, request: HostRequest) {
         self.advance(now);
-        self.begin_request(request);
+        self.end_stop();
+        if self.start.is_serving() {
+            self.begin_request(request);
+        } else {
+            self.start.hold(request);
+        }
         self.pump();
     }
 
@@ -176,6 +205,7 @@ impl Controller {
         self.advance(now);
         match id {
             AGE_TIMER => self.age_timer_due(),
+            CLEAR_TIMER => self.clear_timer_due(),
             SWEEP_TIMER => self.sweep_timer_due(),
             TimerId(other) => panic!("the controller sets no timer {other}"),
         }
@@ -190,19 +220,19 @@ impl Controller {
         self.pump();
     }
 
-    /// Takes in the battery's state; under [`WritePolicy::WriteBack`] a cache that needs its battery writes through,
-    /// and destages what it holds, while the battery is not good.
-    pub fn handle_battery(&mut self, now: Nanos, state: BatteryState) {
-        self.advance(now);
-        self.battery = state;
-        self.pump();
-    }
-
     /// Makes all that is dirty due for the members at once, whatever the marks and its age: before a shutdown, or
     /// between two runs. [`Controller::is_idle`] says when it is done.
     pub fn handle_destage_all(&mut self, now: Nanos) {
         self.advance(now);
         self.destage_all();
+        self.pump();
+    }
+
+    /// Stops the array cleanly: destages, makes everything durable, and lets the devices know that they agree. The host
+    /// must have no request in flight and make none until [`Notice::Stopped`].
+    pub fn handle_stop(&mut self, now: Nanos) {
+        self.advance(now);
+        self.begin_stop();
         self.pump();
     }
 
@@ -253,23 +283,48 @@ impl Controller {
         self.actions.pop_front()
     }
 
+    /// Length of the metadata area of each device.
+    pub const fn metadata_blocks(&self) -> BlockCount {
+        if self.state.record.is_none() {
+            return BlockCount::ZERO;
+        }
+        BlockCount(self.area.total_bytes / self.block_bytes)
+    }
+
+    /// Length of kept memory's label and log: none where nothing is kept, or no memory.
+    fn kept_log_bytes(&self) -> ByteCount {
+        let keeps = self.state.record.is_some() && self.keeps_directory();
+        ByteCount(if keeps { KEPT_RING_AT as u64 + self.area.log.length_bytes } else { 0 })
+    }
+
+    /// The memory behind [`crate::BufferSpace::Own`]. What a member I/O or a task names in it does not change until that
+    /// ends.
+    pub fn own_memory(&self) -> &[u8] {
+        &self.own.bytes
+    }
+
     /// Tells the operator.
     pub(crate) fn notify(&mut self, notice: Notice) {
         self.actions.push_back(Action::Notice(notice));
     }
 
-    fn advance(&mut self, now: Nanos) {
+    pub(crate) fn advance(&mut self, now: Nanos) {
         assert!(now >= self.now, "time went back from {} to {} ns", self.now.0, now.0);
         self.now = now;
     }
 
-    fn pump(&mut self) {
+    pub(crate) fn pump(&mut self) {
         loop {
             self.pump_sweeps();
             self.pump_stalled();
             self.pump_destage();
             self.pump_flushes();
-            if !self.sweeps.attention {
+            // Whoever waited for the state, and what a start brings back or lets in, may have made work for the others.
+            let went_on = self.pump_state();
+            let moved_on = self.pump_start();
+            self.pump_stop();
+            let swept = self.sweeps.attention && self.start.is_serving();
+            if !(went_on || moved_on || swept) {
                 return;
             }
         }
@@ -281,8 +336,8 @@ impl Controller {
         MemoryNeeds {
             cache_bytes: ByteCount(u64::from(self.cache.slot_count()) * self.config.cache.block_size.0),
             staging_bytes: ByteCount(places * u64::from(self.strip_rows()) * self.block_bytes),
-            kept_log_bytes: ByteCount(0),
-            directory_entries: 0,
+            kept_log_bytes: self.kept_log_bytes(),
+            directory_entries: self.directory_entries(),
         }
     }
 
@@ -335,23 +390,9 @@ impl Controller {
             && self.tasks.in_use() == 0
             && self.granules.is_empty()
             && self.actions.is_empty()
+            && self.start.is_idle()
+            && (self.state.is_kept() || self.state_is_frozen())
             && self.requests.iter().all(|request| !request.active)
-    }
-
-    /// Whether power loss leaves the cache memory as it is.
-    pub fn cache_survives_power_loss(&self) -> bool {
-        self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good
-    }
-
-    /// True while writes are acknowledged from the cache.
-    pub fn writes_back(&self) -> bool {
-        match self.config.cache.write_policy {
-            WritePolicy::WriteThrough => false,
-            WritePolicy::WriteBackBadBattery => true,
-            WritePolicy::WriteBack => {
-                self.config.cache.memory == CacheMemory::Volatile || self.battery == BatteryState::Good
-            }
-        }
     }
 
     #[inline]

@@ -10,7 +10,7 @@
 
 use crate::api::{Action, BufferRef, HostError, IoClass, Notice, TimerId};
 use crate::cache::{SlotState, runs_of_ones};
-use crate::config::{FlushOrder, MemberCache};
+use crate::config::FlushOrder;
 use crate::controller::Controller;
 use crate::request::{Request, Rows};
 use crate::stripe_op::{OpKind, Piece, StripeOp};
@@ -39,6 +39,10 @@ pub(crate) struct Destage {
     draining: bool,
     /// Blocks that became dirty before this sequence are due whatever their age.
     due_before: u64,
+    /// Slots that became dirty before this sequence hold what a host flush promised to keep.
+    pub(crate) promised_before: u64,
+    /// Destages under way that may end in members' volatile caches.
+    pub(crate) unforced_count: u32,
     timer_set: bool,
 }
 
@@ -170,16 +174,15 @@ impl Controller {
         self.granules.obtain(key).first_dirty = kept;
         self.ops[id].writes = self.writes_of_pieces(id);
         self.destage.active_writes += self.ops[id].writes;
+        self.destage.unforced_count += u32::from(!self.ops[id].fua);
         self.launch_op(id);
     }
 
     fn add_slot(&mut self, id: u32, slot: u32) {
         self.cache.start_flush(slot);
-        let durable = self.cache[slot].first_waiter != NIL;
-        self.ops[id].fua |= durable && self.config.member_cache == MemberCache::On;
+        self.ops[id].fua |= self.must_survive(slot);
         self.ops[id].slots.push(slot);
-        let first_lba = Lba(self.cache[slot].key * u64::from(self.cache_block_rows()));
-        let (_, strip, first_row) = self.layout.locate(first_lba);
+        let (_, strip, first_row) = self.layout.locate(self.first_lba(slot));
         for (first, count) in runs_of_ones(self.cache[slot].dirty) {
             let source: BufferRef = self.cache.buffer(slot, u64::from(first) * self.block_bytes());
             let rows = Rows { first: first_row.0 as u32 + first, count };
@@ -193,6 +196,7 @@ impl Controller {
             return;
         }
         self.destage.active_writes -= op.writes;
+        self.destage.unforced_count -= u32::from(!op.fua);
         for slot in op.slots.drain(..) {
             if result.is_err() {
                 self.lose_slot(slot);
@@ -204,16 +208,16 @@ impl Controller {
                 self.end_part(waiting.request, result);
                 waiter = waiting.next;
             }
-            self.cache.finish_flush(slot);
+            self.settle_destaged(slot, result.is_ok());
         }
     }
 
     /// Gives up on dirty data that no member can take, and says so: to the operator, to the next host flush, and to the
     /// writes that brought it if they are still under way.
     fn lose_slot(&mut self, slot: u32) {
-        let first_lba = self.cache[slot].key * u64::from(self.cache_block_rows());
         for (first, count) in runs_of_ones(self.cache[slot].dirty) {
-            let (lba, blocks) = (Lba(first_lba + u64::from(first)), BlockCount(u64::from(count)));
+            let lba = self.first_lba(slot) + BlockCount(u64::from(first));
+            let blocks = BlockCount(u64::from(count));
             self.lost_since_flush = Some(lba);
             self.fail_writes_under_way(lba, blocks);
             self.actions.push_back(Action::Notice(Notice::WriteLost { lba, blocks }));
@@ -228,6 +232,11 @@ impl Controller {
         for request in writes.filter(|request| overlaps(request)) {
             request.error.get_or_insert(HostError::ArrayFailed { lba });
         }
+    }
+
+    /// Address of the first block that a slot has a place for.
+    pub(crate) fn first_lba(&self, slot: u32) -> Lba {
+        Lba(self.cache[slot].key * u64::from(self.cache_block_rows()))
     }
 
     /// When a dirty slot has been so for long enough.

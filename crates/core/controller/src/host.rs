@@ -6,6 +6,7 @@ use crate::config::{IoPolicy, MemberCache};
 use crate::controller::Controller;
 use crate::granule::WaitKind;
 use crate::io::{IoOwner, Move, TaskOwner};
+use crate::mutant::Mutant;
 use crate::request::{CopySet, Fragment, FragmentWalk, Request, Rows};
 use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
@@ -70,7 +71,9 @@ impl Controller {
         if through {
             self.through_in_flight -= 1;
             // Fills that read the old data while the write was under way must not outlive it.
-            self.forget_cached(lba, blocks);
+            if !self.is_mutant(Mutant::StaleCacheKept) {
+                self.forget_cached(lba, blocks);
+            }
         }
         let result = error.map_or(Ok(()), Err);
         self.actions.push_back(Action::Complete(HostCompletion { tag: HostTag(tag), result }));
@@ -241,8 +244,9 @@ impl Controller {
             self.sync_before(key, kind, fragment);
             return false;
         }
+        let ignored = self.is_mutant(Mutant::LockIgnored) && kind == WaitKind::Write;
         let granule = self.granules.obtain(key);
-        if granule.locked {
+        if granule.locked && !ignored {
             self.granules.wait(key, kind, fragment);
             return false;
         }
@@ -396,23 +400,22 @@ impl Controller {
         self.launch_op(op);
     }
 
-    fn begin_flush(&mut self, tag: u32) {
+    pub(crate) fn begin_flush(&mut self, tag: u32) {
         self.requests[tag as usize].pending += 1;
         let up_to = self.cache.next_sequence();
         self.flushes.push_back((tag, up_to));
     }
 
-    /// Moves host flushes on whose dirty blocks have all been destaged.
+    /// Moves host flushes on whose dirty blocks have all been destaged, or survive power loss where they are.
     pub(crate) fn pump_flushes(&mut self) {
         while let Some(&(tag, up_to)) = self.flushes.front() {
-            let waits = !self.cache_survives_power_loss()
-                && self.cache.oldest_dirty().is_some_and(|slot| self.cache[slot].sequence < up_to);
-            if waits {
+            if self.flush_waits(up_to) && !self.is_mutant(Mutant::FlushForgetsCache) {
                 return;
             }
             self.flushes.pop_front();
+            self.destage.promised_before = up_to;
             let lost = self.lost_since_flush.take();
-            if self.config.member_cache == MemberCache::On {
+            if self.config.member_cache == MemberCache::On && !self.is_mutant(Mutant::FlushIgnored) {
                 let mut members = core::mem::take(&mut self.member_scratch);
                 members.clear();
                 members.extend(self.members.answering());
@@ -422,7 +425,10 @@ impl Controller {
                 }
                 self.member_scratch = members;
             }
-            self.end_part(tag, lost.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba })));
+            match lost {
+                Some(lba) => self.end_part(tag, Err(HostError::ArrayFailed { lba })),
+                None => self.end_part_when_kept(tag),
+            }
         }
     }
 }

@@ -4,7 +4,10 @@ use crate::api::{
     Action, Area, BufferRef, BufferSpace, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp,
     MemoryKind, MemoryTask, MemoryTaskId, Segment,
 };
+use crate::config::MemberCache;
 use crate::controller::Controller;
+use crate::mutant::Mutant;
+use crate::own::{self, own_buffer};
 use crate::request::{CopySet, Fragment, Rows};
 use crate::stripe_op::UnitUse;
 use raidlab_raid::UnitPlace;
@@ -29,6 +32,24 @@ pub(crate) enum IoOwner {
     OpWriteData { op: u32, first_piece: u32, pieces: u32 },
     /// A parity strip written by a stripe operation.
     OpWriteParity { op: u32, unit: u16 },
+    /// The array's state.
+    State,
+    /// The bitmap.
+    Bitmap,
+    /// A member flush before bits of the bitmap are cleared.
+    BitmapFlush,
+    /// A replica of a record of the log.
+    Record { sequence: u64 },
+    /// A member flush before records are retired.
+    LogFlush,
+    /// A run of a record, read to be written again.
+    ReplayRead { run: u16 },
+    /// A run of a record, written again.
+    ReplayWrite { run: u16 },
+    /// A member flush before the host is served.
+    StartFlush,
+    /// A member flush before the array is stopped.
+    StopFlush,
     /// Rows of a unit that an operation in the background restores or makes agree.
     OpRewrite { op: u32, unit: u16 },
     /// A flush of a device that is being rebuilt, which then holds its role up to the boundary for good.
@@ -55,6 +76,12 @@ pub(crate) enum TaskOwner {
     CopyOut { request: u32 },
     /// Parity, or recovered data, of a stripe operation.
     Parity { op: u32 },
+    /// Checksums of a log record's payload.
+    Record { sequence: u64 },
+    /// A log record on its way to kept memory.
+    KeepRecord { sequence: u64 },
+    /// The label of kept memory.
+    KeptLabel,
     /// Digests by which an operation compares.
     Digest { op: u32 },
 }
@@ -83,6 +110,8 @@ pub(crate) struct TaskState {
     pub(crate) owner: TaskOwner,
     /// Copies, in order.
     pub(crate) moves: Vec<Move>,
+    /// Copies into the cache that go into the second controller's, too.
+    pub(crate) mirrored: Vec<Move>,
     /// Slots that the copies go into.
     pub(crate) arrivals: Vec<Arrival>,
     /// Slots that the copies come from.
@@ -101,24 +130,22 @@ impl Controller {
         class: IoClass,
         owner: IoOwner,
     ) {
-        let id = self.ios.take();
-        self.ios[id] = IoState { owner, member, lba, rows };
         match op {
             MemberOp::Read => self.counters.member_reads += 1,
             MemberOp::Write { .. } => self.counters.member_writes += 1,
             MemberOp::Flush => self.counters.member_flushes += 1,
         }
-        self.members.begin_io(member, lba, rows);
         let blocks = BlockCount(u64::from(rows));
-        self.actions.push_back(Action::Member(MemberIo {
-            id: MemberIoId(id),
-            member,
-            op,
-            area: Area::Data,
-            lba,
-            blocks,
-            class,
-        }));
+        let id = MemberIoId(0);
+        self.begin_member_io(MemberIo { id, member, op, area: Area::Data, lba, blocks, class }, owner);
+    }
+
+    /// Asks for a member I/O, whose id is given here.
+    pub(crate) fn begin_member_io(&mut self, io: MemberIo, owner: IoOwner) {
+        let id = self.ios.take();
+        self.ios[id] = IoState { owner, member: io.member, lba: io.lba, rows: io.blocks.0 as u32 };
+        self.members.begin_io(io.member, io.lba, io.blocks);
+        self.actions.push_back(Action::Member(MemberIo { id: MemberIoId(id), ..io }));
     }
 
     /// Reads `rows` of the unit at `place`.
@@ -152,6 +179,10 @@ impl Controller {
         owner: IoOwner,
     ) {
         let lba = place.start + BlockCount(u64::from(rows.first));
+        // What takes bad blocks off their list must be there to stay: under it are old bytes, or none.
+        let heals = !self.bad.is_empty() && self.bad.overlaps(device, lba, u64::from(rows.count));
+        let fua = (fua || (heals && self.config.member_cache == MemberCache::On))
+            && !self.is_mutant(Mutant::FuaIgnored);
         self.member_io(device, MemberOp::Write { fua }, lba, rows.count, class, owner);
     }
 
@@ -181,13 +212,25 @@ impl Controller {
             }
             IoOwner::HostFlush { request } => {
                 self.fail_on_flush_error(member, result);
-                self.end_part(request, Ok(()));
+                self.end_part_when_kept(request);
             }
             IoOwner::Fill { fill } => self.fill_done(fill, result),
             IoOwner::OpRead { op, unit } => self.op_read_done(op, unit, result),
             IoOwner::OpWriteData { op, .. } | IoOwner::OpWriteParity { op, .. } => {
                 self.rows_written(member, lba, rows, result);
                 self.op_write_done(op);
+            }
+            IoOwner::State => self.state_write_done(member, result),
+            IoOwner::Bitmap => self.bitmap_image_done(member, result),
+            IoOwner::Record { sequence } => self.replica_done(sequence, member, result),
+            IoOwner::ReplayRead { .. } => self.replay_read_done(result),
+            IoOwner::ReplayWrite { .. } => {
+                self.rows_written(member, lba, rows, result);
+                self.replay_write_done();
+            }
+            IoOwner::BitmapFlush | IoOwner::LogFlush | IoOwner::StartFlush | IoOwner::StopFlush => {
+                self.fail_on_flush_error(member, result);
+                self.background_flush_done(owner);
             }
             IoOwner::OpRewrite { op, unit } => {
                 self.rows_written(member, lba, rows, result);
@@ -199,6 +242,15 @@ impl Controller {
             }
         }
         self.admit_again(member);
+    }
+
+    fn background_flush_done(&mut self, owner: IoOwner) {
+        match owner {
+            IoOwner::BitmapFlush => self.bitmap_flush_done(),
+            IoOwner::LogFlush => self.log_flush_done(),
+            IoOwner::StartFlush => self.start_flush_done(),
+            _ => self.stop_flush_done(),
+        }
     }
 
     /// A member that could not keep what it has taken must leave the array.
@@ -223,6 +275,7 @@ impl Controller {
         let task = &mut self.tasks[id];
         task.owner = owner;
         task.moves.clear();
+        task.mirrored.clear();
         task.arrivals.clear();
         task.pinned.clear();
         id
@@ -230,10 +283,12 @@ impl Controller {
 
     /// Asks for the copies collected in a task.
     pub(crate) fn start_copies(&mut self, id: u32) {
-        let bytes: u64 = self.tasks[id].moves.iter().map(|copy| copy.bytes).sum();
-        self.counters.copy_bytes += bytes;
+        let sum = |copies: &[Move]| copies.iter().map(|copy| copy.bytes).sum::<u64>();
+        let mirrored = sum(&self.tasks[id].mirrored);
+        let bytes_in = sum(&self.tasks[id].moves) + mirrored;
+        self.counters.copy_bytes += bytes_in;
         let kind = MemoryKind::Copy;
-        let task = MemoryTask { id: MemoryTaskId(id), kind, bytes_in: bytes, bytes_out: bytes };
+        let task = MemoryTask { id: MemoryTaskId(id), kind, bytes_in, bytes_out: bytes_in + mirrored };
         self.actions.push_back(Action::Memory(task));
     }
 
@@ -278,6 +333,9 @@ impl Controller {
             TaskOwner::CopyIn { request } => self.copy_in_done(request, &task.arrivals),
             TaskOwner::CopyOut { request } => self.end_part(request, Ok(())),
             TaskOwner::Parity { op } => self.op_computed(op),
+            TaskOwner::Record { sequence } => self.record_digested(sequence, digests),
+            TaskOwner::KeepRecord { sequence } => self.record_live(sequence),
+            TaskOwner::KeptLabel => self.label_written(),
             TaskOwner::Digest { op } => self.op_digested(op, digests),
         }
         self.tasks[id] = task;
@@ -291,7 +349,16 @@ impl Controller {
         let bytes = u64::from(io.rows) * self.block_bytes();
         match io.owner {
             IoOwner::Nobody => panic!("member I/O {} is not under way", id.0),
-            IoOwner::HostFlush { .. } | IoOwner::BoundaryFlush { .. } => {}
+            IoOwner::HostFlush { .. }
+            | IoOwner::BoundaryFlush { .. }
+            | IoOwner::BitmapFlush
+            | IoOwner::LogFlush
+            | IoOwner::StartFlush
+            | IoOwner::StopFlush => {}
+            IoOwner::State => out.push(Segment { buffer: own_buffer(own::STATE_AT), bytes }),
+            IoOwner::Bitmap => out.push(Segment { buffer: own_buffer(own::BITMAP_AT), bytes }),
+            IoOwner::Record { sequence } => self.record_segments(sequence, out),
+            IoOwner::ReplayRead { run } | IoOwner::ReplayWrite { run } => out.push(self.replay_segment(run)),
             IoOwner::HostRead { fragment, .. } | IoOwner::HostWrite { fragment } => {
                 out.push(Segment { buffer: fragment.host_buffer(), bytes });
             }

@@ -5,7 +5,7 @@
 //! ```text
 //! host request ──► handle_host_request ─┐                ┌─► Member      read, write or flush a member
 //! member done  ──► handle_member_completion ─ Controller ┼─► Memory      copy or combine bytes
-//! memory done  ──► handle_memory_completion ┘  poll_action └─► Complete, Timer, Notice
+//! memory done  ──► handle_memory_completion ┘  poll_action └─► Complete, Timer, Keep, Notice
 //! timer due    ──► handle_timer
 //! ```
 //! The controller never sees a byte of data. It names places in memory ([`BufferRef`]): the host's buffer, its
@@ -15,6 +15,7 @@
 
 mod api;
 mod bad_blocks;
+mod bitmap;
 mod cache;
 mod cached_write;
 mod compare;
@@ -24,15 +25,23 @@ mod destage;
 mod fill;
 mod granule;
 mod host;
+mod intent;
 mod io;
+mod kept;
+mod log;
 mod lost_rows;
 mod members;
+mod mutant;
+mod own;
 mod plan;
+mod protection;
 mod request;
 mod restore;
 mod spares;
+mod start;
 mod state;
 mod steps;
+mod stop;
 mod stripe_op;
 mod sweep;
 mod table;
@@ -42,8 +51,13 @@ mod visit;
 pub use api::*;
 pub use config::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, FlushOrder, IoPolicy, MemberCache, MemoryNeeds,
-    MetadataPolicy, ReadPolicy, Resilience, WritePolicy,
+    ReadPolicy, Resilience, WritePolicy,
 };
-pub use controller::{BatteryState, Controller, Counters};
+pub use controller::{Controller, Counters};
+pub use kept::RestoreError;
 pub use members::DeviceState;
+pub use mutant::Mutant;
+pub use protection::{BatteryState, PeerState};
+pub use raidlab_format::MetadataPolicy;
+pub use start::{StartError, create_metadata};
 pub use sweep::{SweepProgress, SweepRefused};

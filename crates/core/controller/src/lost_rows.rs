@@ -103,7 +103,7 @@ impl Controller {
         true
     }
 
-    fn note_failed(&mut self, id: u32) {
+    pub(crate) fn note_failed(&mut self, id: u32) {
         let op = &self.ops[id];
         let first = op.pieces.first().expect("a write has pieces");
         let lba = self.strip_lba(op.stripe, first.strip, first.rows.first);
@@ -129,8 +129,8 @@ impl Controller {
         }
     }
 
-    /// Takes in that the writes of a window have ended.
-    pub(crate) fn window_written(&mut self, id: u32) {
+    /// Takes in that the writes of a window have ended. Returns true if all can be read back.
+    pub(crate) fn window_written(&mut self, id: u32) -> bool {
         let op = &self.ops[id];
         let key = op.key;
         if op.plan == Plan::ReconstructWrite && op.hull.count == self.strip_rows() {
@@ -141,6 +141,7 @@ impl Controller {
         if !stored {
             self.note_failed(id);
         }
+        stored
     }
 
     /// True when what was written to a strip can be read back from what is left of the array.
@@ -176,7 +177,7 @@ impl Controller {
     }
 
     /// True unless so many members are gone that a strip is not to be written.
-    fn survives(&self, stripe: StripeIndex, strip: u16) -> bool {
+    pub(crate) fn survives(&self, stripe: StripeIndex, strip: u16) -> bool {
         if self.parities() > 0 {
             let units = 0..self.unit_count() as u16;
             let missing = units.filter(|&unit| !self.members.holds(self.unit_place(stripe, unit)));

@@ -202,6 +202,17 @@ impl Members {
         self.players[role.index()]
     }
 
+    /// The device that holds all of a role.
+    pub(crate) fn in_sync(&self, role: MemberIndex) -> Option<MemberIndex> {
+        let player = self.players[role.index()]?;
+        matches!(self.devices[player.index()].state, DeviceState::InSync { .. }).then_some(player)
+    }
+
+    /// True when some stripe can't be read.
+    pub(crate) fn loses_data(&self, layout: &dyn Layout) -> bool {
+        layout.loses_data(&|role| self.in_sync(role).is_none())
+    }
+
     /// A role that no device plays.
     pub(crate) fn vacant_role(&self) -> Option<MemberIndex> {
         let lost = |role: usize| {
@@ -226,11 +237,7 @@ impl Members {
 
     /// True when without `role` some stripe can't be read any more.
     fn is_last_hope(&self, role: MemberIndex, layout: &dyn Layout) -> bool {
-        let is_missing = |it: MemberIndex| {
-            let player = self.players[it.index()].map(|player| self.devices[player.index()].state);
-            it == role || !matches!(player, Some(DeviceState::InSync { .. }))
-        };
-        layout.loses_data(&is_missing)
+        layout.loses_data(&|it| it == role || self.in_sync(it).is_none())
     }
 
     /// True if a unit of the stripe stands on a device that is lost, so that the stripe must not change.
@@ -259,10 +266,10 @@ impl Members {
     }
 
     #[inline]
-    pub(crate) fn begin_io(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
+    pub(crate) fn begin_io(&mut self, device: MemberIndex, lba: MemberLba, blocks: BlockCount) {
         let device = &mut self.devices[device.index()];
         device.in_flight += 1;
-        device.position = lba + BlockCount(u64::from(rows));
+        device.position = lba + blocks;
     }
 
     #[inline]

@@ -10,6 +10,7 @@
 //! read of those rows.
 
 use crate::api::{IoClass, MemberError, Notice};
+use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::io::IoOwner;
 use crate::plan::{BeyondRedundancy, Plan};
@@ -196,12 +197,15 @@ impl Controller {
     pub(crate) fn start_rewrites(&mut self, id: u32) {
         self.ops[id].pending = 1;
         let class = self.ops[id].class.expect("set when the operation was made");
+        // Nothing will resync the granule once more.
+        let syncs = self.visits[self.ops[id].target.request].purpose.syncs();
+        let fua = syncs && self.config.member_cache == MemberCache::On;
         for unit in 0..self.granule_units() {
             let rows = self.ops[id].units[usize::from(unit)].write;
             let Some(device) = self.rewrite_device(id, unit).filter(|_| !rows.is_empty()) else { continue };
             let place = self.granule_place(self.ops[id].key, unit);
             self.ops[id].pending += 1;
-            self.device_write(device, place, rows, class, false, IoOwner::OpRewrite { op: id, unit });
+            self.device_write(device, place, rows, class, fua, IoOwner::OpRewrite { op: id, unit });
         }
         self.end_of_rewrites(id);
     }

@@ -10,6 +10,7 @@
 use crate::api::Notice;
 use crate::controller::Controller;
 use crate::members::{DeviceState, Loss};
+use crate::mutant::Mutant;
 use raidlab_units::{MemberIndex, MemberLba};
 
 impl Controller {
@@ -44,9 +45,12 @@ impl Controller {
     /// Makes a device that answers again a spare, once nothing from before is under way on it.
     pub(crate) fn admit_again(&mut self, device: MemberIndex) {
         if self.members.take_answer(device) {
-            self.members.set_state(device, DeviceState::Spare);
+            let trusted = self.members.vacant_role().filter(|_| self.is_mutant(Mutant::StaleMemberTrusted));
+            let state = trusted.map_or(DeviceState::Spare, |role| DeviceState::InSync { role });
+            self.members.set_state(device, state);
             self.change_state();
             self.sweeps.attention = true;
+            self.greet_newcomer();
             self.notify(Notice::MemberAdded { member: device });
         }
     }

@@ -1,17 +1,77 @@
-//! The array's state on its devices: when a new generation is needed, and who waits for it.
+//! The array's state on its devices: when a new generation is needed, when it is kept, and who waits for it.
 //!
 //! Whatever must be known after a restart (which devices hold what, bad blocks, whether redundancy agrees) is changed in
-//! memory first; [`Controller::change_state`] then asks for a new generation on all devices. Writes and flushes
-//! that could rely on the change end only when that generation is kept: see "The barrier" in
+//! memory first; [`Controller::change_state`] then asks for a new generation on all devices that answer. Writes and
+//! flushes that could rely on the change end only when that generation is kept: see "The barrier" in
 //! `docs/fault-tolerance.md`.
+//! ```text
+//! change_state ─► wanted ─► (membership changed: log drained) ─► encode ─► a write to every device ─► kept ─► waiters
+//!                   ▲                                                             │
+//!                   └──────────────── a device could not write: it fails ◄────────┘
+//! ```
+//! Once a device is *lost* (more are gone than the level survives) the state is frozen: what is on the devices stays the
+//! last good one. Whoever waits for a generation that will never be written then fails.
+//!
+//! Invariant: one generation is written at a time, and a slot is only overwritten when the other holds a generation that
+//! every answering device has.
 
+use crate::api::{Area, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp};
 use crate::controller::Controller;
+use crate::io::IoOwner;
+use crate::members::DeviceState;
+use crate::own;
+use raidlab_format::{ArrayState, BadRange, DeviceRecord, STATE_BYTES};
+use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+use std::collections::VecDeque;
+
+/// Who waits for a generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StateWaiter {
+    /// An operation that has written in place.
+    Op(u32),
+    /// An operation that may not write before the array is known to be dirty.
+    Admission(u32),
+    /// One part of a host request.
+    Part(u32),
+}
 
 /// Generations of the array's state.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct StateKeeper {
+    /// What the devices should hold; none where the array keeps nothing.
+    pub(crate) record: Option<Box<ArrayState>>,
     /// The newest generation asked for.
-    pub(crate) wanted: u64,
+    wanted: u64,
+    /// The newest that every answering device holds.
+    kept: u64,
+    /// Whether the kept one says that the array is in use.
+    kept_dirty: bool,
+    /// A generation is being written, by so many writes.
+    writing: Option<u64>,
+    pending: u32,
+    waiting: VecDeque<(u64, StateWaiter)>,
+}
+
+impl StateKeeper {
+    /// `record` is on the devices; none where nothing is kept.
+    pub(crate) fn new(record: Option<ArrayState>) -> Self {
+        let generation = record.as_ref().map_or(0, |record| record.generation);
+        Self {
+            kept_dirty: record.as_ref().is_none_or(|record| record.dirty),
+            record: record.map(Box::new),
+            wanted: generation,
+            kept: generation,
+            writing: None,
+            pending: 0,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// True when the devices know all there is to know.
+    #[inline]
+    pub(crate) const fn is_kept(&self) -> bool {
+        self.record.is_none() || self.kept >= self.wanted
+    }
 }
 
 impl Controller {
@@ -19,4 +79,176 @@ impl Controller {
     pub(crate) fn change_state(&mut self) {
         self.state.wanted += 1;
     }
+
+    /// Lets `waiter` go on when all changes up to now are kept.
+    pub(crate) fn wait_for_state(&mut self, waiter: StateWaiter) {
+        self.state.waiting.push_back((self.state.wanted, waiter));
+    }
+
+    /// True when no further generation will be written.
+    pub(crate) const fn state_is_frozen(&self) -> bool {
+        self.members.any_lost()
+    }
+
+    /// Asks for the array to be marked as in use. Returns true when it is known to be.
+    pub(crate) fn mark_dirty(&mut self) -> bool {
+        if self.state.kept_dirty {
+            return true;
+        }
+        if let Some(record) = &mut self.state.record
+            && !record.dirty
+        {
+            record.dirty = true;
+            self.change_state();
+        }
+        false
+    }
+
+    /// Writes the newest generation if it is wanted and may be written. Returns true if someone who waited went on.
+    pub(crate) fn pump_state(&mut self) -> bool {
+        if self.state.record.is_none() {
+            self.state.kept = self.state.wanted;
+            return false;
+        }
+        if self.state_is_frozen() {
+            self.cancel_drain();
+        } else if self.state.writing.is_none() && !self.state.is_kept() && !self.start.is_replaying() {
+            let membership_changed = self.membership_changed();
+            let drains = membership_changed || self.log_moves();
+            if !drains || (self.newcomers_served() && self.drain_log()) {
+                self.write_state(membership_changed);
+            }
+        }
+        self.pump_state_waiters()
+    }
+
+    /// True when the devices differ from the record in more than how far a rebuild is.
+    fn membership_changed(&self) -> bool {
+        let record = self.state.record.as_ref().expect("asked only where there is one");
+        let mut now = record.devices.iter().zip(self.members.states());
+        now.any(|(line, state)| (line.state, line.role) != described(state))
+    }
+
+    fn write_state(&mut self, membership_changed: bool) {
+        let generation = self.state.wanted;
+        let log_tail = self.log_tail();
+        let record = self.state.record.as_mut().expect("asked only where there is one");
+        record.generation = generation;
+        record.epoch += u64::from(membership_changed);
+        record.log_tail = log_tail.unwrap_or(record.log_tail);
+        for (line, state) in record.devices.iter_mut().zip(self.members.kept_states()) {
+            describe(line, state);
+        }
+        record.bad_ranges.clear();
+        record.bad_ranges.extend(self.bad.iter().map(|(device, first, blocks)| BadRange {
+            device,
+            first,
+            count: blocks.0 as u32,
+        }));
+        record.encode(&mut self.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
+        let slot = self.area.state_slot(generation).offset_bytes / self.block_bytes();
+        self.state.writing = Some(generation);
+        self.state.pending = 1;
+        let blocks = BlockCount(STATE_BYTES as u64 / self.block_bytes());
+        let mut devices = core::mem::take(&mut self.member_scratch);
+        devices.clear();
+        devices.extend(self.members.answering());
+        for &device in &devices {
+            self.state.pending += 1;
+            self.metadata_write(device, MemberLba(slot), blocks, IoOwner::State);
+        }
+        self.member_scratch = devices;
+        self.end_state_write();
+    }
+
+    /// Takes in the end of one write of the state.
+    pub(crate) fn state_write_done(&mut self, device: MemberIndex, result: Result<(), MemberError>) {
+        if result.is_err() {
+            self.fail_member(device);
+        }
+        self.end_state_write();
+    }
+
+    fn end_state_write(&mut self) {
+        self.state.pending -= 1;
+        if self.state.pending > 0 {
+            return;
+        }
+        self.state.kept = self.state.writing.take().expect("a generation was being written");
+        self.state.kept_dirty = self.state.record.as_ref().is_some_and(|record| record.dirty);
+        self.start_log_again();
+    }
+
+    /// Lets go on who has waited long enough, or in vain.
+    fn pump_state_waiters(&mut self) -> bool {
+        let mut went_on = false;
+        while let Some(&(generation, waiter)) = self.state.waiting.front() {
+            let kept = generation <= self.state.kept;
+            if !kept && (!self.state_is_frozen() || self.state.writing.is_some()) {
+                return went_on;
+            }
+            went_on = true;
+            self.state.waiting.pop_front();
+            match waiter {
+                StateWaiter::Op(op) => self.finish_written(op, kept),
+                StateWaiter::Admission(op) if kept => self.admit(op),
+                StateWaiter::Admission(op) => self.give_window_up(op),
+                StateWaiter::Part(request) => {
+                    let lba = self.requests[request as usize].lba;
+                    let refused = Err(HostError::ArrayFailed { lba });
+                    self.end_part(request, if kept { Ok(()) } else { refused });
+                }
+            }
+        }
+        went_on
+    }
+
+    /// Ends one part of a request when all changes up to now are kept.
+    pub(crate) fn end_part_when_kept(&mut self, request: u32) {
+        if self.state.is_kept() {
+            self.end_part(request, Ok(()));
+        } else {
+            self.wait_for_state(StateWaiter::Part(request));
+        }
+    }
+
+    /// Writes own memory to the metadata area of a device, with forced unit access.
+    pub(crate) fn metadata_write(
+        &mut self,
+        device: MemberIndex,
+        lba: MemberLba,
+        blocks: BlockCount,
+        owner: IoOwner,
+    ) {
+        self.counters.metadata_writes += 1;
+        let io = MemberIo {
+            id: MemberIoId(0),
+            member: device,
+            op: MemberOp::Write { fua: true },
+            area: Area::Metadata,
+            lba,
+            blocks,
+            class: IoClass::Host,
+        };
+        self.begin_member_io(io, owner);
+    }
+}
+
+/// How the record names a device's state and role.
+fn described(state: DeviceState) -> (raidlab_format::DeviceState, Option<u16>) {
+    match state {
+        DeviceState::InSync { role } => (raidlab_format::DeviceState::InSync, Some(role.0)),
+        DeviceState::Rebuilding { role, .. } => (raidlab_format::DeviceState::Rebuilding, Some(role.0)),
+        DeviceState::Spare => (raidlab_format::DeviceState::Spare, None),
+        DeviceState::Missing => (raidlab_format::DeviceState::Missing, None),
+        DeviceState::Lost { .. } => unreachable!("a lost device freezes the state"),
+    }
+}
+
+fn describe(line: &mut DeviceRecord, state: DeviceState) {
+    (line.state, line.role) = described(state);
+    line.boundary = match state {
+        DeviceState::Rebuilding { boundary, .. } => boundary,
+        _ => MemberLba::ZERO,
+    };
 }

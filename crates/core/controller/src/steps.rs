@@ -2,7 +2,7 @@
 //!
 //! The controller plans in rows and units; only here do plans become sums over GF(256) (see `raidlab_raid::code`).
 
-use crate::api::{BufferRef, MemoryStep, MemorySteps, MemoryTaskId};
+use crate::api::{BufferRef, BufferSpace, MemoryStep, MemorySteps, MemoryTaskId};
 use crate::controller::Controller;
 use crate::io::TaskOwner;
 use crate::plan::Plan;
@@ -16,7 +16,7 @@ use raidlab_raid::code::{Damage, Recovery, generate};
 type ParityResult = (u16, BufferRef);
 
 /// Fills places of a result list that don't count.
-const NOWHERE: BufferRef = BufferRef { space: crate::api::BufferSpace::Staging, offset: 0 };
+const NOWHERE: BufferRef = BufferRef { space: BufferSpace::Staging, offset: 0 };
 
 impl Controller {
     /// Lists the steps of a memory task, in the order in which they must be done. Clears `out` first; valid until the
@@ -28,9 +28,22 @@ impl Controller {
         let task = &self.tasks[id.0];
         match task.owner {
             TaskOwner::Nobody => panic!("memory task {} is not under way", id.0),
-            TaskOwner::CopyIn { .. } | TaskOwner::CopyOut { .. } => {
+            TaskOwner::Record { .. } => unreachable!("a digest has rows and no steps"),
+            TaskOwner::CopyIn { .. }
+            | TaskOwner::CopyOut { .. }
+            | TaskOwner::KeepRecord { .. }
+            | TaskOwner::KeptLabel => {
                 for copy in &task.moves {
                     out.push(copy.bytes, &[copy.to], false, &[(copy.from, [1, 0])]);
+                }
+                for copy in &task.mirrored {
+                    let space = match copy.to.space {
+                        BufferSpace::Cache => BufferSpace::PeerCache,
+                        BufferSpace::KeptLog => BufferSpace::PeerKeptLog,
+                        other => unreachable!("{other:?} is not mirrored"),
+                    };
+                    let peer = BufferRef { space, ..copy.to };
+                    out.push(copy.bytes, &[copy.to, peer], false, &[(copy.from, [1, 1])]);
                 }
             }
             // Its rows are read with [`Controller::digest_rows`].

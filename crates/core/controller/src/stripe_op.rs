@@ -17,8 +17,10 @@
 use crate::api::{HostError, IoClass, MemberError};
 use crate::controller::Controller;
 use crate::io::{IoOwner, TaskOwner};
+use crate::mutant::Mutant;
 use crate::plan::{BeyondRedundancy, Plan, UnitView};
 use crate::request::{CopySet, Fragment, Rows};
+use crate::state::StateWaiter;
 use crate::table::NIL;
 use raidlab_raid::StripUnit;
 use raidlab_units::{Lba, StripeIndex};
@@ -105,6 +107,10 @@ pub(crate) struct StripeOp {
     pub(crate) unreadable: Vec<u16>,
     pub(crate) pending: u32,
     read_failed: bool,
+    /// The bitmap counts it among the writes of its region.
+    pub(crate) noted: bool,
+    /// Its record in the log.
+    pub(crate) record: Option<u64>,
     /// The fragment that a recovery is for; for operations in the background, see [`OpKind::is_background`].
     pub(crate) target: Fragment,
 }
@@ -116,6 +122,7 @@ impl Controller {
         let op = &mut self.ops[id];
         (op.key, op.stripe, op.kind, op.class, op.fua) = (key, stripe, kind, Some(class), false);
         (op.pending, op.read_failed, op.failed_at) = (0, false, None);
+        (op.noted, op.record) = (false, None);
         op.pieces.clear();
         op.rest.clear();
         op.told.clear();
@@ -328,22 +335,22 @@ impl Controller {
     /// Takes in that parity, or the recovered data, is computed.
     pub(crate) fn op_computed(&mut self, id: u32) {
         match self.ops[id].kind {
-            OpKind::Write => self.start_writes(id),
+            OpKind::Write => self.admit(id),
             OpKind::Recover | OpKind::Probe => self.finish_op(id, true),
             OpKind::Restore => self.start_rewrites(id),
             OpKind::Compare => self.start_comparison(id),
         }
     }
 
-    fn start_writes(&mut self, id: u32) {
+    pub(crate) fn start_writes(&mut self, id: u32) {
         self.ops[id].pending = 1;
-        self.give_parity_up(id);
         let class = self.ops[id].class.expect("set when the operation was made");
         let mut first = 0;
         while first < self.ops[id].pieces.len() {
             let (count, rows) = self.run_of_pieces(id, first);
             let strip = self.ops[id].pieces[first].strip;
-            for copy in 0..self.copies() {
+            let copies = if self.is_mutant(Mutant::SecondCopyNotWritten) { 1 } else { self.copies() };
+            for copy in 0..copies {
                 let place = self.layout.place(self.ops[id].stripe, StripUnit::Data { strip, copy });
                 let owner = IoOwner::OpWriteData { op: id, first_piece: first as u32, pieces: count as u32 };
                 self.op_write(id, place, rows, class, owner);
@@ -351,7 +358,10 @@ impl Controller {
             first += count;
         }
         for unit in self.data_strips()..self.ops[id].units.len() {
-            if self.ops[id].units[unit].staging != NIL && self.ops[id].plan.computes_parity() {
+            let skipped = self.is_mutant(Mutant::ParityNotWritten)
+                || (unit > self.data_strips() && self.is_mutant(Mutant::SecondParityNotWritten));
+            let written = self.ops[id].units[unit].staging != NIL && self.ops[id].plan.computes_parity();
+            if written && !skipped {
                 let place = self.unit_place(self.ops[id].stripe, unit as u16);
                 let owner = IoOwner::OpWriteParity { op: id, unit: unit as u16 };
                 self.op_write(id, place, self.ops[id].hull, class, owner);
@@ -387,7 +397,7 @@ impl Controller {
     }
 
     /// Counts the pieces from `first` on that lie next to each other in one strip, and their rows together.
-    fn run_of_pieces(&self, id: u32, first: usize) -> (usize, Rows) {
+    pub(crate) fn run_of_pieces(&self, id: u32, first: usize) -> (usize, Rows) {
         let pieces = &self.ops[id].pieces[first..];
         let mut rows = pieces[0].rows;
         let mut count = 1;
@@ -407,15 +417,29 @@ impl Controller {
         if self.ops[id].pending > 0 {
             return;
         }
-        self.window_written(id);
+        let stored = self.window_written(id);
+        self.end_intent(id, stored);
         if self.next_window(id) {
             self.release_staging(id);
             self.plan_op(id);
             self.pump_staging();
+        } else if self.state.is_kept() || self.is_mutant(Mutant::BarrierSkipped) {
+            self.finish_written(id, true);
         } else {
-            let stored = self.ops[id].failed_at.is_none();
-            self.finish_op(id, stored);
+            self.wait_for_state(StateWaiter::Op(id));
         }
+    }
+
+    /// Ends an operation that may not write in place.
+    pub(crate) fn give_window_up(&mut self, id: u32) {
+        self.note_failed(id);
+        self.finish_op(id, false);
+    }
+
+    /// Ends an operation that has written in place; `kept` unless the devices will never know what it relied on.
+    pub(crate) fn finish_written(&mut self, id: u32, kept: bool) {
+        let stored = kept && self.ops[id].failed_at.is_none();
+        self.finish_op(id, stored);
     }
 
     pub(crate) fn finish_op(&mut self, id: u32, succeeded: bool) {

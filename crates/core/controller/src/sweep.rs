@@ -22,6 +22,7 @@ use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::io::IoOwner;
 use crate::members::DeviceState;
+use crate::mutant::Mutant;
 use crate::request::Fragment;
 use crate::visit::{Purpose, Visit, VisitEnd};
 use raidlab_raid::StripUnit;
@@ -166,7 +167,8 @@ impl Controller {
 
     /// Begins, goes on with and ends sweeps and restores, as far as there is something to do.
     pub(crate) fn pump_sweeps(&mut self) {
-        if !self.sweeps.attention && self.sweeps.current.is_none() && self.restores.is_empty() {
+        let idle = !self.sweeps.attention && self.sweeps.current.is_none() && self.restores.is_empty();
+        if idle || !self.start.is_serving() {
             return;
         }
         if core::mem::take(&mut self.sweeps.attention) {
@@ -297,8 +299,11 @@ impl Controller {
         let Some(visit) = visit else { return true };
         running.under_way += 1;
         let id = self.new_visit(visit.of_sweep(number, at));
-        if matches!(sweep, Sweep::Rebuild { .. }) {
+        if let Sweep::Rebuild { target } = sweep {
             self.sweeps.current.as_mut().expect("it runs").line.push_back(id);
+            if self.is_mutant(Mutant::BoundaryEarly) {
+                self.move_boundary(target, at + 1);
+            }
         }
         self.charge_visit(sweep);
         self.line_up_visit(id);

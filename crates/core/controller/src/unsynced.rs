@@ -12,8 +12,11 @@
 //! Invariant: the set takes memory only while some granule is in it.
 
 use crate::controller::Controller;
+use crate::mutant::Mutant;
 use core::ops::Range;
+use raidlab_format::{RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
+use raidlab_units::StripeIndex;
 
 /// The set of unsynced granules: a bit each.
 #[derive(Debug, Default)]
@@ -92,7 +95,7 @@ impl Controller {
     pub fn mark_unsynced(&mut self, granules: Range<u64>) {
         let count = self.granule_count();
         assert!(granules.end <= count, "granules {granules:?} are not all among {count}");
-        if self.is_redundant() {
+        if self.is_redundant() && !self.is_mutant(Mutant::ResyncSkipped) {
             self.unsynced.mark(granules, count);
             self.sweeps.resync_due = true;
             self.sweeps.attention = true;
@@ -126,12 +129,49 @@ impl Controller {
 
     /// Takes in that redundancy agrees in a granule.
     pub(crate) fn granule_synced(&mut self, key: u64) {
+        if !self.unsynced.contains(key) {
+            return;
+        }
         self.unsynced.remove(key);
+        let (stripe, _) = self.granule_start(key);
+        let region = self.granules_of(self.region_stripes(stripe));
+        if self.unsynced.next(region.start).is_none_or(|next| next >= region.end) {
+            self.release_region(stripe);
+        }
+        if self.unsynced.is_empty() {
+            self.all_synced();
+        }
+    }
+
+    /// Lets the devices know that redundancy agrees everywhere.
+    fn all_synced(&mut self) {
+        if let Some(record) = &mut self.state.record
+            && core::mem::take(&mut record.needs_resync)
+        {
+            self.change_state();
+        }
+    }
+
+    /// The granules of some stripes.
+    pub(crate) fn granules_of(&self, stripes: Range<StripeIndex>) -> Range<u64> {
+        let each = if self.parities() > 0 { 1 } else { self.data_strips() as u64 };
+        stripes.start.0 * each..stripes.end.0 * each
+    }
+
+    /// Marks what a bitmap marks.
+    pub(crate) fn mark_regions_unsynced(&mut self, marked: &RegionMap) {
+        let mut next = marked.next_marked(RegionIndex(0));
+        while let Some(region) = next {
+            self.mark_unsynced(self.granules_of(marked.stripes_of(region)));
+            next = marked.next_marked(RegionIndex(region.0 + 1));
+        }
     }
 
     /// Takes in that a resync has walked over all that it could. What stays unsynced lacks data on a device.
     pub(crate) fn resync_done(&mut self) {
-        self.change_state();
+        if self.unsynced.is_empty() {
+            self.all_synced();
+        }
     }
 }
 

@@ -43,7 +43,7 @@ impl Purpose {
         !matches!(self, Self::Check)
     }
 
-    const fn syncs(self) -> bool {
+    pub(crate) const fn syncs(self) -> bool {
         matches!(self, Self::Resync | Self::SyncFirst)
     }
 }

@@ -3,10 +3,10 @@
 //! The figures are the published formulas (2R+2W for a small write of RAID 5, and so on); members answer at once.
 
 use raidlab_controller::{
-    Action, ArrayConfig, CacheConfig, CacheMemory, Controller, HostOp, HostRequest, HostTag, IoPolicy,
-    MemberCache, MemberOp, ReadPolicy, Resilience, WritePolicy,
+    Action, ArrayConfig, CacheConfig, CacheMemory, Controller, HostOp, HostRequest, HostTag, MemberCache,
+    MemberOp, ReadPolicy, Resilience, WritePolicy,
 };
-use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, Nanos};
 
 const STRIP_BLOCKS: u64 = 16;
 
@@ -19,19 +19,10 @@ fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConfig {
         member_size: ByteCount::from_mib(4),
         member_cache: MemberCache::Off,
         cache: CacheConfig {
-            size: ByteCount::from_mib(1),
             block_size: ByteCount::from_kib(16),
             memory: CacheMemory::BatteryBacked,
             write_policy,
-            read_policy: ReadPolicy::NoReadAhead,
-            io_policy: IoPolicy::Direct,
-            flush_start_pct: 80,
-            flush_stop_pct: 80,
-            flush_after: NanoSpan::from_secs(1),
-            flush_iodepth: 4,
-            flush_order: raidlab_controller::FlushOrder::Address,
-            gather_through: true,
-            read_ahead: ByteCount::from_kib(256),
+            ..CacheConfig::default()
         },
         staging_size: ByteCount::from_mib(4),
         resilience: Resilience::default(),
@@ -173,13 +164,13 @@ fn a_read_finds_what_a_cached_write_left() {
 fn write_back_needs_its_battery() {
     let mut world = InstantWorld::new(&config("5", 6, WritePolicy::WriteBack));
     assert_eq!(world.run(HostOp::Write { fua: false }, 0, 2), (0, 0));
-    world.controller.handle_battery(Nanos::ZERO, raidlab_controller::BatteryState::NotGood);
+    world.controller.handle_battery(Nanos::ZERO, raidlab_controller::BatteryState::Charging);
     world.settle(Nanos::ZERO);
     assert_eq!((world.reads, world.writes), (2, 2), "dirty blocks are destaged at once");
     assert_eq!(world.run(HostOp::Write { fua: false }, 32, 2), (2, 2), "and writes go through");
     let forced = config("5", 6, WritePolicy::WriteBackBadBattery);
     let mut world = InstantWorld::new(&forced);
-    world.controller.handle_battery(Nanos::ZERO, raidlab_controller::BatteryState::NotGood);
+    world.controller.handle_battery(Nanos::ZERO, raidlab_controller::BatteryState::Charging);
     assert_eq!(world.run(HostOp::Write { fua: false }, 0, 2), (0, 0), "unless it is forced");
 }
 

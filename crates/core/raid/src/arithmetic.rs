@@ -2,13 +2,19 @@
 //!
 //! All of it follows from the [`StripeShape`]: nothing here asks which level it is.
 //! ```text
-//!             usable, of n members     small write     full-stripe write
-//! RAID 0           n                     1W               1 W per strip
-//! RAID 1           1                     nW               n W per strip
-//! RAID 10, 1E      n/2                   2W               2 W per strip
-//! RAID 3, 5        n-1                   2R+2W            n W per n-1 strips
-//! RAID 6           n-2                   3R+3W            n W per n-2 strips
+//!             usable, of n      overhead      failures survived     small write     full-stripe write
+//!             members                        always     at best
+//! JBOD, 0          n                0           0           0           1W               1 W per strip
+//! RAID 1           1             (n-1)/n       n-1         n-1          nW               n W per strip
+//! RAID 10, 1E     n/2              1/2          1         n/2 *         2W               2 W per strip
+//! RAID 3, 5       n-1              1/n          1           1           2R+2W            n W per n-1 strips
+//! RAID 6          n-2              2/n          2           2           3R+3W            n W per n-2 strips
+//! RAID 50        n-spans         spans/n        1         spans         2R+2W            as RAID 5 of a span
+//! RAID 60       n-2 spans       2 spans/n       2        2 spans        3R+3W            as RAID 6 of a span
+//!                                                   * rounded down
 //! ```
+//! The formulas count whole strips; what a member has beyond them is overhead, too, and with it an odd last
+//! strip where copies are on rows of their own (mirror layouts far and offset).
 
 use crate::layout::{Layout, StripeShape};
 use raidlab_units::BlockCount;
@@ -77,7 +83,7 @@ pub const fn small_write(shape: &StripeShape) -> MemberIos {
 
 /// What a write of a whole stripe costs: nothing need be read.
 pub const fn full_stripe_write(shape: &StripeShape) -> MemberIos {
-    MemberIos { reads: 0, writes: shape.data_strips as u32 * shape.copies as u32 + shape.parities as u32 }
+    MemberIos { reads: 0, writes: shape.unit_count() }
 }
 
 /// Member I/Os per small host I/O when `read_share` (0 to 1) of them are reads: the members' I/O rate divided

@@ -1,7 +1,8 @@
 //! The RAID levels by name, and the variants that some of them have.
 //!
 //! A level is written as people write it: `5`, `raid5`, `RAID 5`, `1E`, `jbod`. A [`LevelVariant`] adds what
-//! the level leaves open, after colons: `5:right-symmetric`, `50:2-spans`, `60:3-spans:left-asymmetric`.
+//! the level leaves open, after colons: `5:right-symmetric`, `50:2-spans`, `60:3-spans:left-asymmetric`,
+//! `10:far`, `1e:offset`.
 
 use core::fmt;
 use core::str::FromStr;
@@ -17,7 +18,7 @@ pub enum Level {
     Raid0,
     /// Mirroring: every member holds everything.
     Raid1,
-    /// Striped mirroring over any number of members: each strip and its copy are neighbours.
+    /// Striped mirroring over any number of members.
     Raid1e,
     /// Striping with P on a member of its own.
     Raid3,
@@ -25,7 +26,7 @@ pub enum Level {
     Raid5,
     /// Striping with rotating P and Q.
     Raid6,
-    /// Striping over mirrored pairs.
+    /// Striping over mirrored pairs; striped mirroring over an even number of members.
     Raid10,
     /// Striping over spans that are RAID 5 each.
     Raid50,
@@ -116,6 +117,34 @@ impl ParityRotation {
     }
 }
 
+/// Where the second copy of each strip lies in levels 10 and 1E; the names are those of Linux md's raid10.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MirrorLayout {
+    /// At the next place, counted along the rows. What md uses unless told otherwise.
+    #[default]
+    Near,
+    /// On the next member, in the second half of it; the first halves are striped like RAID 0.
+    Far,
+    /// On the next member, one strip further: every second row repeats the row before it, shifted by a
+    /// member.
+    Offset,
+}
+
+impl MirrorLayout {
+    /// Every mirror layout.
+    pub const ALL: [Self; 3] = [Self::Near, Self::Far, Self::Offset];
+
+    /// The mirror layout's text; `mdadm --layout` writes its first letter and the number of copies (`n2`,
+    /// `f2`, `o2`).
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Near => "near",
+            Self::Far => "far",
+            Self::Offset => "offset",
+        }
+    }
+}
+
 /// A level with what it leaves open. A level converts into the variant that its bare text means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LevelVariant {
@@ -125,11 +154,18 @@ pub struct LevelVariant {
     pub spans: u16,
     /// How parity rotates; [`ParityRotation::LeftSymmetric`] in levels without rotating parity.
     pub parity_rotation: ParityRotation,
+    /// Where second copies lie; [`MirrorLayout::Near`] in all levels but 10 and 1E.
+    pub mirror_layout: MirrorLayout,
 }
 
 impl From<Level> for LevelVariant {
     fn from(level: Level) -> Self {
-        Self { level, spans: 1, parity_rotation: ParityRotation::default() }
+        Self {
+            level,
+            spans: 1,
+            parity_rotation: ParityRotation::default(),
+            mirror_layout: MirrorLayout::default(),
+        }
     }
 }
 
@@ -142,11 +178,12 @@ pub enum ParseLevelError {
         /// What was given.
         text: String,
     },
-    /// The text after a colon is neither a number of spans nor a rotation.
+    /// The text after a colon is no number of spans, no rotation and no mirror layout.
     #[error(
-        "'{part}' in '{text}' is not a variant of a RAID level: use a number of spans such as 2-spans, or one of \
-         {}",
-        known_rotations()
+        "'{part}' in '{text}' is not a variant of a RAID level: use a number of spans such as 2-spans, a mirror layout \
+         ({}) or a parity rotation ({})",
+        MirrorLayout::ALL.map(MirrorLayout::name).join(", "),
+        ParityRotation::ALL.map(ParityRotation::name).join(", ")
     )]
     UnknownVariant {
         /// What was given.
@@ -154,7 +191,7 @@ pub enum ParseLevelError {
         /// The part that was not understood.
         part: String,
     },
-    /// Spans or rotation are given twice.
+    /// Spans, rotation or mirror layout are given twice.
     #[error("'{text}' gives {what} twice: say it once")]
     Repeated {
         /// What was given.
@@ -166,10 +203,6 @@ pub enum ParseLevelError {
 
 fn known_levels() -> String {
     Level::ALL.map(Level::name).join(", ")
-}
-
-fn known_rotations() -> String {
-    ParityRotation::ALL.map(ParityRotation::name).join(", ")
 }
 
 impl FromStr for Level {
@@ -192,16 +225,18 @@ impl FromStr for Level {
 impl FromStr for LevelVariant {
     type Err = ParseLevelError;
 
-    /// Reads a level, then spans and rotation after colons in any order.
+    /// Reads a level, then what it leaves open after colons, in any order.
     fn from_str(text: &str) -> Result<Self, ParseLevelError> {
         let mut parts = text.split(':').map(str::trim);
         let level: Level = parts.next().unwrap_or_default().parse()?;
-        let (mut spans, mut rotation) = (None, None);
+        let (mut spans, mut rotation, mut mirror_layout) = (None, None, None);
         for part in parts {
             let (what, repeated) = if let Some(count) = parse_spans(part) {
                 ("the spans", spans.replace(count).is_some())
-            } else if let Some(found) = parse_rotation(part) {
+            } else if let Some(found) = find_named(&ParityRotation::ALL, ParityRotation::name, part) {
                 ("the rotation", rotation.replace(found).is_some())
+            } else if let Some(found) = find_named(&MirrorLayout::ALL, MirrorLayout::name, part) {
+                ("the mirror layout", mirror_layout.replace(found).is_some())
             } else {
                 return Err(ParseLevelError::UnknownVariant { text: text.into(), part: part.into() });
             };
@@ -209,7 +244,12 @@ impl FromStr for LevelVariant {
                 return Err(ParseLevelError::Repeated { text: text.into(), what });
             }
         }
-        Ok(Self { level, spans: spans.unwrap_or(1), parity_rotation: rotation.unwrap_or_default() })
+        Ok(Self {
+            level,
+            spans: spans.unwrap_or(1),
+            parity_rotation: rotation.unwrap_or_default(),
+            mirror_layout: mirror_layout.unwrap_or_default(),
+        })
     }
 }
 
@@ -219,8 +259,8 @@ fn parse_spans(part: &str) -> Option<u16> {
     count.trim_end_matches([' ', '-']).parse().ok().filter(|count| *count > 0)
 }
 
-fn parse_rotation(part: &str) -> Option<ParityRotation> {
-    ParityRotation::ALL.into_iter().find(|rotation| part.eq_ignore_ascii_case(rotation.name()))
+fn find_named<T: Copy>(all: &[T], name: fn(T) -> &'static str, part: &str) -> Option<T> {
+    all.iter().copied().find(|item| part.eq_ignore_ascii_case(name(*item)))
 }
 
 impl fmt::Display for Level {
@@ -235,6 +275,12 @@ impl fmt::Display for ParityRotation {
     }
 }
 
+impl fmt::Display for MirrorLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 impl fmt::Display for LevelVariant {
     /// Writes only what differs from the bare level, so that most variants print as their level.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -244,6 +290,9 @@ impl fmt::Display for LevelVariant {
         }
         if self.parity_rotation != ParityRotation::default() {
             parts.push(self.parity_rotation.to_string());
+        }
+        if self.mirror_layout != MirrorLayout::default() {
+            parts.push(self.mirror_layout.to_string());
         }
         f.pad(&parts.join(":"))
     }
@@ -296,15 +345,24 @@ mod tests {
 
     #[test]
     fn variants_print_as_they_are_read() {
-        for (text, spans, parity_rotation) in [
-            ("5", 1, ParityRotation::LeftSymmetric),
-            ("6:right-asymmetric", 1, ParityRotation::RightAsymmetric),
-            ("50:2-spans", 2, ParityRotation::LeftSymmetric),
-            ("60:12-spans:left-asymmetric", 12, ParityRotation::LeftAsymmetric),
+        use MirrorLayout::{Far, Near, Offset};
+        use ParityRotation::{LeftAsymmetric, LeftSymmetric, RightAsymmetric};
+        for (text, spans, parity_rotation, mirror_layout) in [
+            ("5", 1, LeftSymmetric, Near),
+            ("6:right-asymmetric", 1, RightAsymmetric, Near),
+            ("50:2-spans", 2, LeftSymmetric, Near),
+            ("60:12-spans:left-asymmetric", 12, LeftAsymmetric, Near),
+            ("10", 1, LeftSymmetric, Near),
+            ("10:far", 1, LeftSymmetric, Far),
+            ("1e:offset", 1, LeftSymmetric, Offset),
         ] {
             let variant: LevelVariant = text.parse().expect(text);
-            assert_eq!((variant.spans, variant.parity_rotation), (spans, parity_rotation), "{text}");
+            let found = (variant.spans, variant.parity_rotation, variant.mirror_layout);
+            assert_eq!(found, (spans, parity_rotation, mirror_layout), "{text}");
             assert_eq!(variant.to_string(), text);
+        }
+        for (text, bare) in [("10:near", "10"), ("1E:Near", "1e"), ("RAID 10: FAR", "10:far")] {
+            assert_eq!(text.parse::<LevelVariant>().expect(text).to_string(), bare);
         }
         let loose: LevelVariant = "RAID 50: Right-Symmetric : 3 spans".parse().expect("a variant");
         assert_eq!(loose.to_string(), "50:3-spans:right-symmetric");
@@ -315,14 +373,16 @@ mod tests {
         for (text, message) in [
             (
                 "5:left",
-                "'left' in '5:left' is not a variant of a RAID level: use a number of spans such as 2-spans, or \
-                 one of left-symmetric, left-asymmetric, right-symmetric, right-asymmetric",
+                "'left' in '5:left' is not a variant of a RAID level: use a number of spans such as 2-spans, a \
+                 mirror layout (near, far, offset) or a parity rotation (left-symmetric, left-asymmetric, \
+                 right-symmetric, right-asymmetric)",
             ),
+            ("10:far:near", "'10:far:near' gives the mirror layout twice: say it once"),
             ("50:2-spans:3-spans", "'50:2-spans:3-spans' gives the spans twice: say it once"),
         ] {
             assert_eq!(text.parse::<LevelVariant>().expect_err(text).to_string(), message);
         }
-        for text in ["50:0-spans", "50:99999-spans", "50:", "50:-spans"] {
+        for text in ["50:0-spans", "50:99999-spans", "50:", "50:-spans", "10:f2"] {
             text.parse::<LevelVariant>().expect_err(text);
         }
     }

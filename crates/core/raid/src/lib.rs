@@ -22,5 +22,5 @@ mod levels;
 mod spec;
 
 pub use layout::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
-pub use level::{Level, LevelVariant, ParityRotation, ParseLevelError};
+pub use level::{Level, LevelVariant, MirrorLayout, ParityRotation, ParseLevelError};
 pub use spec::{LayoutError, LayoutSpec, build_layout};

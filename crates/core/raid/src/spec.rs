@@ -1,7 +1,7 @@
 //! What to lay out, what each level allows, and the one place that turns a level into a layout.
 
 use crate::layout::Layout;
-use crate::level::{Level, LevelVariant, ParityRotation};
+use crate::level::{Level, LevelVariant, MirrorLayout, ParityRotation};
 use crate::levels;
 use core::ops::RangeInclusive;
 use raidlab_units::BlockCount;
@@ -15,7 +15,8 @@ pub struct LayoutSpec {
     pub members: u16,
     /// Length of a strip.
     pub strip_blocks: BlockCount,
-    /// Data area of each member; what is beyond the last whole strip stays unused.
+    /// Data area of each member; what is beyond the last whole strip stays unused, and so does an odd last
+    /// strip where copies are on rows of their own (mirror layouts far and offset).
     pub member_blocks: BlockCount,
 }
 
@@ -104,6 +105,14 @@ pub enum LayoutError {
         /// What was given.
         rotation: ParityRotation,
     },
+    /// The level has no choice of mirror layouts.
+    #[error("{} has no mirror layout, {mirror_layout} given: leave it out, or use level 10 or 1e", .level.title())]
+    MirrorLayoutNotAllowed {
+        /// The level.
+        level: Level,
+        /// What was given.
+        mirror_layout: MirrorLayout,
+    },
     /// A strip of no blocks.
     #[error("a strip of 0 blocks holds nothing: use 1 or more")]
     EmptyStrip,
@@ -113,6 +122,19 @@ pub enum LayoutError {
          a shorter strip"
     )]
     MemberTooSmall {
+        /// What was given.
+        member_blocks: BlockCount,
+        /// What was given.
+        strip_blocks: BlockCount,
+    },
+    /// A member holds less than two strips, and the mirror layout has rows of data and rows of copies.
+    #[error(
+        "mirror layout {mirror_layout} needs 2 strips on each member, and members of {member_blocks} blocks do not \
+         hold 2 strips of {strip_blocks} blocks: use larger members or a shorter strip"
+    )]
+    NoRoomForCopies {
+        /// What was given.
+        mirror_layout: MirrorLayout,
         /// What was given.
         member_blocks: BlockCount,
         /// What was given.
@@ -131,25 +153,25 @@ pub enum LayoutError {
 /// Builds the layout.
 ///
 /// # Errors
-/// [`LayoutError`] when the level does not allow the members, spans, rotation or sizes.
+/// [`LayoutError`] when the level does not allow the members, spans, rotation, mirror layout or sizes.
 pub fn build_layout(spec: &LayoutSpec) -> Result<Box<dyn Layout>, LayoutError> {
     spec.check_sizes()?;
     Ok(match spec.level.level {
-        Level::Jbod => Box::new(levels::Jbod::new(spec)?),
-        Level::Raid0 => Box::new(levels::Raid0::new(spec)?),
-        Level::Raid1 => Box::new(levels::Raid1::new(spec)?),
-        Level::Raid1e => Box::new(levels::Raid1e::new(spec)?),
-        Level::Raid3 => Box::new(levels::Raid3::new(spec)?),
+        Level::Jbod => Box::new(levels::jbod(spec)?),
+        Level::Raid0 => Box::new(levels::raid0(spec)?),
+        Level::Raid1 => Box::new(levels::raid1(spec)?),
+        Level::Raid1e => levels::raid1e(spec)?,
+        Level::Raid3 => Box::new(levels::raid3(spec)?),
         Level::Raid5 => Box::new(levels::raid5(spec)?),
         Level::Raid6 => Box::new(levels::raid6(spec)?),
-        Level::Raid10 => Box::new(levels::Raid10::new(spec)?),
+        Level::Raid10 => levels::raid10(spec)?,
         Level::Raid50 => Box::new(levels::raid50(spec)?),
         Level::Raid60 => Box::new(levels::raid60(spec)?),
     })
 }
 
-/// The most data strips in a stripe with parity: with P and Q that makes 256 members, and Q tells strips apart
-/// because `2^i` is different for every `i` below 255.
+/// The most data strips in a stripe with parity: with P and Q that makes 256 members, and Q tells strips
+/// apart because `2^i` is different for every `i` below 255.
 pub(crate) const DATA_STRIPS_MAX: u16 = 254;
 
 /// The checks that the levels are built with, and that hold for all of them.
@@ -180,6 +202,18 @@ impl LayoutSpec {
         Ok(())
     }
 
+    pub(crate) fn require_even_members(&self) -> Result<(), LayoutError> {
+        let Self { members, level: LevelVariant { level, .. }, .. } = *self;
+        if members.is_multiple_of(2) { Ok(()) } else { Err(LayoutError::OddMembers { level, members }) }
+    }
+
+    /// For levels that leave nothing open.
+    pub(crate) fn require_bare_level(&self) -> Result<(), LayoutError> {
+        self.require_no_spans()?;
+        self.require_no_rotation()?;
+        self.require_no_mirror_layout()
+    }
+
     pub(crate) fn require_no_spans(&self) -> Result<(), LayoutError> {
         let LevelVariant { level, spans, .. } = self.level;
         if spans == 1 { Ok(()) } else { Err(LayoutError::SpansNotAllowed { level, spans }) }
@@ -191,9 +225,24 @@ impl LayoutSpec {
         if plain { Ok(()) } else { Err(LayoutError::RotationNotAllowed { level, rotation }) }
     }
 
+    pub(crate) fn require_no_mirror_layout(&self) -> Result<(), LayoutError> {
+        let LevelVariant { level, mirror_layout, .. } = self.level;
+        let plain = mirror_layout == MirrorLayout::default();
+        if plain { Ok(()) } else { Err(LayoutError::MirrorLayoutNotAllowed { level, mirror_layout }) }
+    }
+
+    /// For mirrors whose copies are on rows of their own.
+    pub(crate) fn require_two_rows(&self) -> Result<(), LayoutError> {
+        let Self { strip_blocks, member_blocks, level: LevelVariant { mirror_layout, .. }, .. } = *self;
+        let has_two_rows = member_blocks.0 / strip_blocks.0 >= 2;
+        let error = LayoutError::NoRoomForCopies { mirror_layout, member_blocks, strip_blocks };
+        if has_two_rows { Ok(()) } else { Err(error) }
+    }
+
     /// Returns the spec of one span, whose level is `inner`.
     pub(crate) fn one_span(&self, inner: Level, allowed: RangeInclusive<u16>) -> Result<Self, LayoutError> {
-        let Self { members, level: LevelVariant { level, spans, parity_rotation }, .. } = *self;
+        let Self { members, level: LevelVariant { level, spans, .. }, .. } = *self;
+        self.require_no_mirror_layout()?;
         if spans < 2 {
             return Err(LayoutError::TooFewSpans { level, spans });
         }
@@ -204,7 +253,7 @@ impl LayoutSpec {
             let (minimum, maximum) = (*allowed.start(), *allowed.end());
             return Err(LayoutError::SpanMembers { level, members, spans, minimum, maximum });
         }
-        let level = LevelVariant { level: inner, spans: 1, parity_rotation };
+        let level = LevelVariant { level: inner, spans: 1, ..self.level };
         Ok(Self { level, members: members / spans, ..*self })
     }
 }
@@ -243,6 +292,19 @@ mod tests {
             ("50:3-spans", 6, "RAID 50 needs 3 to 255 members in each span, 6 given for 3 spans"),
             ("60:2-spans", 6, "RAID 60 needs 4 to 256 members in each span, 6 given for 2 spans"),
             ("5:2-spans", 6, "RAID 5 has no spans, 2 given: leave them out, or use level 50 or 60"),
+            (
+                "10:offset",
+                5,
+                "RAID 10 needs an even number of members, 5 given: use one more or less, or level 1e",
+            ),
+            ("1:far", 4, "RAID 1 has no mirror layout, far given: leave it out, or use level 10 or 1e"),
+            ("5:offset", 4, "RAID 5 has no mirror layout, offset given: leave it out, or use level 10 or 1e"),
+            (
+                "60:2-spans:far",
+                8,
+                "RAID 60 has no mirror layout, far given: leave it out, or use level 10 or 1e",
+            ),
+            ("10:far:2-spans", 4, "RAID 10 has no spans, 2 given: leave them out, or use level 50 or 60"),
             ("10:right-symmetric", 6, "RAID 10 has no rotating parity, right-symmetric given: leave it out"),
         ] {
             assert_eq!(error_of(level, members, 8, 80), message);
@@ -256,6 +318,13 @@ mod tests {
             error_of("0", 2, 81, 80),
             "members of 80 blocks do not hold one strip of 81 blocks: use larger members or a shorter strip"
         );
+        for (level, mirror_layout) in [("10:far", "far"), ("1e:offset", "offset")] {
+            let message = format!(
+                "mirror layout {mirror_layout} needs 2 strips on each member, and members of 15 blocks do not hold 2 \
+                 strips of 8 blocks: use larger members or a shorter strip"
+            );
+            assert_eq!(error_of(level, 4, 8, 15), message);
+        }
         assert_eq!(
             error_of("1", 2, 8, 1 << 63),
             "2 members of 9223372036854775808 blocks are 2^64 blocks or more: use smaller members"

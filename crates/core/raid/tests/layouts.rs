@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 use raidlab_raid::{
-    FailuresSurvived, Layout, LayoutSpec, Level, LevelVariant, ParityRotation, StripUnit, build_layout,
+    FailuresSurvived, Layout, LayoutSpec, Level, LevelVariant, MirrorLayout, ParityRotation, StripUnit,
+    build_layout,
 };
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
 use std::collections::BTreeMap;
@@ -18,22 +19,24 @@ const fn data(strip: u16, copy: u16) -> StripUnit {
 }
 
 fn draw(variant: LevelVariant, members: usize, rows: usize) -> Picture {
-    match variant.level {
-        Level::Jbod => draw_jbod(members, rows),
-        Level::Raid0 => draw_rows(rows, |row| (0..members).map(|m| (row, data(m as u16, 0))).collect()),
-        Level::Raid1 => draw_rows(rows, |row| (0..members).map(|m| (row, data(0, m as u16))).collect()),
-        Level::Raid1e => draw_1e(members, rows),
-        Level::Raid3 => draw_rows(rows, |row| {
+    match (variant.level, variant.mirror_layout) {
+        (Level::Jbod, _) => draw_jbod(members, rows),
+        (Level::Raid0, _) => draw_rows(rows, |row| (0..members).map(|m| (row, data(m as u16, 0))).collect()),
+        (Level::Raid1, _) => draw_rows(rows, |row| (0..members).map(|m| (row, data(0, m as u16))).collect()),
+        (Level::Raid1e, MirrorLayout::Near) => draw_1e(members, rows),
+        (Level::Raid3, _) => draw_rows(rows, |row| {
             let strips = (0..members - 1).map(|m| (row, data(m as u16, 0)));
             strips.chain([(row, StripUnit::Parity(0))]).collect()
         }),
-        Level::Raid10 => draw_rows(rows, |row| {
+        (Level::Raid10, MirrorLayout::Near) => draw_rows(rows, |row| {
             (0..members / 2).flat_map(|s| [(row, data(s as u16, 0)), (row, data(s as u16, 1))]).collect()
         }),
-        Level::Raid5 => draw_parity(variant.parity_rotation, members, rows, 1),
-        Level::Raid6 => draw_parity(variant.parity_rotation, members, rows, 2),
-        Level::Raid50 => draw_spans(variant, members, rows, 1),
-        Level::Raid60 => draw_spans(variant, members, rows, 2),
+        (Level::Raid1e | Level::Raid10, MirrorLayout::Far) => draw_far(members, rows),
+        (Level::Raid1e | Level::Raid10, MirrorLayout::Offset) => draw_offset(members, rows),
+        (Level::Raid5, _) => draw_parity(variant.parity_rotation, members, rows, 1),
+        (Level::Raid6, _) => draw_parity(variant.parity_rotation, members, rows, 2),
+        (Level::Raid50, _) => draw_spans(variant, members, rows, 1),
+        (Level::Raid60, _) => draw_spans(variant, members, rows, 2),
     }
 }
 
@@ -63,6 +66,40 @@ fn draw_1e(members: usize, rows: usize) -> Picture {
         *second = Some((stripe, data(0, 1)));
         stripe += 1;
     }
+    picture
+}
+
+/// Rows of first copies, a strip to a stripe.
+fn draw_data_rows(members: usize, rows: usize) -> Picture {
+    let mut stripes = 0..;
+    let mut row = || stripes.by_ref().take(members).map(|stripe| Some((stripe, data(0, 0)))).collect();
+    (0..rows).map(|_| row()).collect()
+}
+
+/// The second copies of a row: each takes one step to the right, the last goes to the front.
+fn shifted(row: &[Cell]) -> Vec<Cell> {
+    let mut copies: Vec<Cell> = row.iter().map(|cell| cell.map(|(stripe, _)| (stripe, data(0, 1)))).collect();
+    copies.rotate_right(1);
+    copies
+}
+
+/// All data, then all copies, then the row that has no partner.
+fn draw_far(members: usize, rows: usize) -> Picture {
+    let mut picture = draw_data_rows(members, rows / 2);
+    let copies: Picture = picture.iter().map(|row| shifted(row)).collect();
+    picture.extend(copies);
+    picture.resize(rows, vec![None; members]);
+    picture
+}
+
+/// Each row of data with its copies below, then the row that has no partner.
+fn draw_offset(members: usize, rows: usize) -> Picture {
+    let mut picture = vec![];
+    for row in draw_data_rows(members, rows / 2) {
+        let copies = shifted(&row);
+        picture.extend([row, copies]);
+    }
+    picture.resize(rows, vec![None; members]);
     picture
 }
 
@@ -128,27 +165,39 @@ fn layout_of(variant: LevelVariant, members: u16, strip_blocks: u64, member_bloc
 
 /// Every variant that `members` members allow, by the rules as people state them.
 fn variants(members: u16) -> Vec<LevelVariant> {
+    let plain = |level| vec![LevelVariant::from(level)];
+    let rotating = |level: Level, spans| -> Vec<LevelVariant> {
+        let rotate = |parity_rotation| LevelVariant { spans, parity_rotation, ..level.into() };
+        ParityRotation::ALL.map(rotate).into()
+    };
+    let mirrored = |level: Level| -> Vec<LevelVariant> {
+        MirrorLayout::ALL.map(|mirror_layout| LevelVariant { mirror_layout, ..level.into() }).into()
+    };
     let mut all = vec![];
-    let mut add = |level: Level, allowed: bool, spans: u16, rotations: &[ParityRotation]| {
-        for &parity_rotation in rotations.iter().filter(|_| allowed) {
-            all.push(LevelVariant { level, spans, parity_rotation });
+    let mut add = |allowed: bool, variants: Vec<LevelVariant>| {
+        if allowed {
+            all.extend(variants);
         }
     };
-    let (fixed, rotating) = (&[ParityRotation::LeftSymmetric], &ParityRotation::ALL);
-    add(Level::Jbod, true, 1, fixed);
-    add(Level::Raid0, true, 1, fixed);
-    add(Level::Raid1, members >= 2, 1, fixed);
-    add(Level::Raid1e, members >= 3, 1, fixed);
-    add(Level::Raid3, members >= 3, 1, fixed);
-    add(Level::Raid5, members >= 3, 1, rotating);
-    add(Level::Raid6, members >= 4, 1, rotating);
-    add(Level::Raid10, members >= 4 && members.is_multiple_of(2), 1, fixed);
+    add(true, plain(Level::Jbod));
+    add(true, plain(Level::Raid0));
+    add(members >= 2, plain(Level::Raid1));
+    add(members >= 3, mirrored(Level::Raid1e));
+    add(members >= 3, plain(Level::Raid3));
+    add(members >= 3, rotating(Level::Raid5, 1));
+    add(members >= 4, rotating(Level::Raid6, 1));
+    add(members >= 4 && members.is_multiple_of(2), mirrored(Level::Raid10));
     for spans in 2..=members {
         let even = members.is_multiple_of(spans);
-        add(Level::Raid50, even && members / spans >= 3, spans, rotating);
-        add(Level::Raid60, even && members / spans >= 4, spans, rotating);
+        add(even && members / spans >= 3, rotating(Level::Raid50, spans));
+        add(even && members / spans >= 4, rotating(Level::Raid60, spans));
     }
     all
+}
+
+/// Rows that a variant needs: copies on rows of their own need two.
+fn rows_min(variant: LevelVariant) -> u64 {
+    if variant.mirror_layout == MirrorLayout::Near { 1 } else { 2 }
 }
 
 /// Calls `check` for the cross product of variants, members, strip lengths, rows and unused tails.
@@ -156,7 +205,7 @@ fn sweep(strips: &[u64], rows: &[u64], mut check: impl FnMut(LevelVariant, u16, 
     for members in 1..=12 {
         for variant in variants(members) {
             for &strip_blocks in strips {
-                for &rows in rows {
+                for &rows in rows.iter().filter(|rows| **rows >= rows_min(variant)) {
                     for tail in [0, strip_blocks - 1] {
                         check(variant, members, strip_blocks, rows * strip_blocks + tail);
                     }
@@ -169,14 +218,38 @@ fn sweep(strips: &[u64], rows: &[u64], mut check: impl FnMut(LevelVariant, u16, 
 #[test]
 fn only_what_a_level_allows_is_built() {
     for members in 0..=12 {
-        for level in Level::ALL {
-            for spans in 1..=members.max(1) {
-                let level = LevelVariant { spans, ..level.into() };
-                let spec =
-                    LayoutSpec { level, members, strip_blocks: BlockCount(8), member_blocks: BlockCount(80) };
-                let allowed = members > 0 && variants(members).contains(&level);
-                assert_eq!(build_layout(&spec).is_ok(), allowed, "{level} over {members}");
+        for variant in conceivable(members) {
+            let (strip_blocks, member_blocks) = (BlockCount(8), BlockCount(80));
+            let spec = LayoutSpec { level: variant, members, strip_blocks, member_blocks };
+            let allowed = members > 0 && variants(members).contains(&variant);
+            assert_eq!(build_layout(&spec).is_ok(), allowed, "{variant} over {members}");
+        }
+    }
+}
+
+/// Every level with every number of spans, rotation and mirror layout, whether it makes sense or not.
+fn conceivable(members: u16) -> Vec<LevelVariant> {
+    let mut all = vec![];
+    for level in Level::ALL {
+        for spans in 1..=members.max(1) {
+            for parity_rotation in ParityRotation::ALL {
+                for mirror_layout in MirrorLayout::ALL {
+                    all.push(LevelVariant { level, spans, parity_rotation, mirror_layout });
+                }
             }
+        }
+    }
+    all
+}
+
+#[test]
+fn copies_on_rows_of_their_own_need_two_rows() {
+    for (member_blocks, allowed) in [(8, false), (15, false), (16, true)] {
+        for level in ["10:far", "10:offset", "1e:far", "1e:offset"] {
+            let (strip_blocks, member_blocks) = (BlockCount(8), BlockCount(member_blocks));
+            let level = level.parse().expect(level);
+            let spec = LayoutSpec { level, members: 4, strip_blocks, member_blocks };
+            assert_eq!(build_layout(&spec).is_ok(), allowed, "{level} over members of {member_blocks}");
         }
     }
 }
@@ -243,8 +316,8 @@ fn the_volume_is_filled_in_order_and_as_large_as_the_formula_says() {
         let usable_strips = match variant.level {
             Level::Jbod | Level::Raid0 => n * rows,
             Level::Raid1 => rows,
-            Level::Raid1e => n * rows / 2,
-            Level::Raid10 => n / 2 * rows,
+            Level::Raid1e | Level::Raid10 if variant.mirror_layout != MirrorLayout::Near => n * (rows / 2),
+            Level::Raid1e | Level::Raid10 => n * rows / 2,
             Level::Raid3 | Level::Raid5 => (n - 1) * rows,
             Level::Raid6 => (n - 2) * rows,
             Level::Raid50 => (n - spans) * rows,
@@ -270,8 +343,9 @@ fn failures_survived_are_what_trying_every_set_of_failures_gives() {
     for members in 1..=12 {
         for variant in variants(members) {
             // Enough rows for every rotation and every neighbourhood of RAID 1E to occur.
-            let layout = layout_of(variant, members, 1, u64::from(members));
-            let picture = draw(variant, usize::from(members), usize::from(members));
+            let rows = u64::from(members).max(rows_min(variant));
+            let layout = layout_of(variant, members, 1, rows);
+            let picture = draw(variant, usize::from(members), rows as usize);
             let parities = layout.shape().parities;
             let (mut always, mut at_best) = (members, 0);
             for failed in 0..1_u32 << members {
@@ -335,6 +409,15 @@ fn layouts_look_as_the_textbooks_draw_them() {
         ("1", 2, 2, "0 0' / 1 1'"),
         ("1", 3, 2, "0 0' 0'' / 1 1' 1''"),
         ("1e", 3, 3, "0 0' 1 / 1' 2 2' / 3 3' -"),
+        // The next two as SNIA's DDF draws RAID-1E over five.
+        ("1e", 5, 3, "0 0' 1 1' 2 / 2' 3 3' 4 4' / 5 5' 6 6' -"),
+        ("1e:offset", 5, 4, "0 1 2 3 4 / 4' 0' 1' 2' 3' / 5 6 7 8 9 / 9' 5' 6' 7' 8'"),
+        ("1e:offset", 3, 3, "0 1 2 / 2' 0' 1' / - - -"),
+        // As the head of md's raid10.c draws far copies over four and five.
+        ("10:far", 4, 2, "0 1 2 3 / 3' 0' 1' 2'"),
+        ("1e:far", 5, 2, "0 1 2 3 4 / 4' 0' 1' 2' 3'"),
+        ("10:far", 4, 5, "0 1 2 3 / 4 5 6 7 / 3' 0' 1' 2' / 7' 4' 5' 6' / - - - -"),
+        ("10:offset", 4, 4, "0 1 2 3 / 3' 0' 1' 2' / 4 5 6 7 / 7' 4' 5' 6'"),
         ("3", 4, 2, "0 1 2 P / 3 4 5 P"),
         ("5", 4, 5, "0 1 2 P / 4 5 P 3 / 8 P 6 7 / P 9 10 11 / 12 13 14 P"),
         ("5:left-asymmetric", 4, 4, "0 1 2 P / 3 4 P 5 / 6 P 7 8 / P 9 10 11"),
@@ -353,20 +436,52 @@ fn layouts_look_as_the_textbooks_draw_them() {
     }
 }
 
+/// Linux md numbers the strips for Q along the members from the one after Q on, and leaves P out. That is the
+/// order of the volume in the symmetric rotations, and in the asymmetric ones where parity does not part the
+/// data.
+#[test]
+fn q_weighs_the_strips_as_md_does_in_the_symmetric_rotations() {
+    for members in 4..=12 {
+        for parity_rotation in ParityRotation::ALL {
+            let variant = LevelVariant { parity_rotation, ..Level::Raid6.into() };
+            let layout = layout_of(variant, members, 1, u64::from(members));
+            for row in 0..u64::from(members) {
+                let unit_on = |member| {
+                    layout.identify(MemberIndex(member), MemberLba(row)).expect("every cell is used").1
+                };
+                let q_member = layout.place(StripeIndex(row), StripUnit::Parity(1)).member.0;
+                let from_q = (q_member + 1..members).chain(0..q_member).map(unit_on);
+                let md_order: Vec<StripUnit> = from_q.filter(|unit| *unit != StripUnit::Parity(0)).collect();
+                let volume_order: Vec<StripUnit> = (0..members - 2).map(|strip| data(strip, 0)).collect();
+                let is_parity = |member| matches!(unit_on(member), StripUnit::Parity(_));
+                let symmetric =
+                    matches!(parity_rotation, ParityRotation::LeftSymmetric | ParityRotation::RightSymmetric);
+                let in_one_piece = is_parity(0) || is_parity(members - 1);
+                let agrees = symmetric || in_one_piece;
+                assert_eq!(md_order == volume_order, agrees, "{variant} over {members}, row {row}");
+            }
+        }
+    }
+}
+
 /// Wide and large arrays, where no picture can be drawn.
 fn large() -> impl Strategy<Value = (LevelVariant, u16, u64, u64)> {
-    let level = (0..Level::ALL.len(), 0..4_usize, 2..=5_u16, 4..=254_u16);
+    let level = (0..Level::ALL.len(), 0..4_usize, 0..3_usize, 2..=5_u16, 4..=254_u16);
     let sizes =
-        (prop_oneof![1..1000_u64, (0..12_u32).prop_map(|shift| 1 << shift)], 1..1_u64 << 40, 0..1000_u64);
-    (level, sizes).prop_map(|((level, rotation, spans, members), (strip_blocks, rows, tail))| {
+        (prop_oneof![1..1000_u64, (0..12_u32).prop_map(|shift| 1 << shift)], 2..1_u64 << 40, 0..1000_u64);
+    (level, sizes).prop_map(|((level, rotation, mirror, spans, members), (strip_blocks, rows, tail))| {
         let level = Level::ALL[level];
         let spanned = matches!(level, Level::Raid50 | Level::Raid60);
         let rotating = spanned || matches!(level, Level::Raid5 | Level::Raid6);
-        let mut variant = LevelVariant::from(level);
-        variant.spans = if spanned { spans } else { 1 };
-        variant.parity_rotation = ParityRotation::ALL[if rotating { rotation } else { 0 }];
-        let even = members - members % 2;
-        (variant, even * variant.spans, strip_blocks, rows * strip_blocks + tail % strip_blocks)
+        let mirrored = matches!(level, Level::Raid1e | Level::Raid10);
+        let variant = LevelVariant {
+            level,
+            spans: if spanned { spans } else { 1 },
+            parity_rotation: ParityRotation::ALL[if rotating { rotation } else { 0 }],
+            mirror_layout: MirrorLayout::ALL[if mirrored { mirror } else { 0 }],
+        };
+        let members = if level == Level::Raid10 { members - members % 2 } else { members };
+        (variant, members * variant.spans, strip_blocks, rows * strip_blocks + tail % strip_blocks)
     })
 }
 
@@ -387,6 +502,11 @@ proptest! {
             };
             let block = BlockCount(block % strip_blocks);
             let place = layout.place(stripe, unit);
+            if let StripUnit::Data { strip, copy } = unit {
+                let members_of = |copy| layout.place(stripe, data(strip, copy)).member;
+                let elsewhere = (0..shape.copies).filter(|other| *other != copy).map(members_of);
+                prop_assert!(elsewhere.into_iter().all(|member| member != place.member));
+            }
             prop_assert!(place.start.0 + strip_blocks <= member_blocks);
             prop_assert_eq!(layout.identify(place.member, place.start + block), Some((stripe, unit, block)));
             if let StripUnit::Data { strip, .. } = unit {

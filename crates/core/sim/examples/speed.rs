@@ -3,9 +3,7 @@
 //! Run with `cargo run --release -p raidlab-sim --example speed`. The goal is 1,000,000 a second.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "an example may read the clock")]
 
-use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, Resilience, WritePolicy,
-};
+use raidlab_controller::{ArrayConfig, CacheConfig, CacheMemory, MemberCache, Resilience, WritePolicy};
 use raidlab_hardware::Catalog;
 use raidlab_sim::{LoadRegion, SimulatedArray, SimulationLoad, simulate};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
@@ -57,18 +55,11 @@ fn array(drive: &str, write_policy: WritePolicy) -> Result<SimulatedArray, Box<d
             member_cache: MemberCache::Off,
             cache: CacheConfig {
                 size: ByteCount::from_mib(512),
-                block_size: ByteCount::from_kib(4),
                 memory: CacheMemory::BatteryBacked,
                 write_policy,
-                read_policy: ReadPolicy::NoReadAhead,
-                io_policy: IoPolicy::Direct,
-                flush_start_pct: 80,
-                flush_stop_pct: 80,
                 flush_after: NanoSpan::from_secs(4),
                 flush_iodepth: 64,
-                flush_order: raidlab_controller::FlushOrder::Address,
-                gather_through: true,
-                read_ahead: ByteCount::from_kib(256),
+                ..CacheConfig::default()
             },
             staging_size: ByteCount::from_mib(64),
             resilience: Resilience::default(),

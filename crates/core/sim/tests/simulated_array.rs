@@ -1,8 +1,6 @@
 //! The virtual world against arithmetic that can be done by hand, and against itself.
 
-use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, Resilience, WritePolicy,
-};
+use raidlab_controller::{ArrayConfig, CacheConfig, CacheMemory, MemberCache, Resilience, WritePolicy};
 use raidlab_hardware::Catalog;
 use raidlab_sim::{
     Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate,
@@ -23,18 +21,10 @@ fn array(level: &str, members: u16) -> SimulatedArray {
             member_cache: MemberCache::Off,
             cache: CacheConfig {
                 size: ByteCount::from_mib(64),
-                block_size: ByteCount::from_kib(4),
                 memory: CacheMemory::BatteryBacked,
-                write_policy: WritePolicy::WriteThrough,
-                read_policy: ReadPolicy::NoReadAhead,
-                io_policy: IoPolicy::Direct,
-                flush_start_pct: 80,
-                flush_stop_pct: 80,
                 flush_after: NanoSpan::from_secs(4),
                 flush_iodepth: 64,
-                flush_order: raidlab_controller::FlushOrder::Address,
-                gather_through: true,
-                read_ahead: ByteCount::from_kib(256),
+                ..CacheConfig::default()
             },
             staging_size: ByteCount::from_mib(64),
             resilience: Resilience::default(),

@@ -6,8 +6,8 @@
 
 use crate::cache::{CacheSettings, STAGING_SIZE, write_policy_name};
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, IoPolicy, MemberCache,
-    ReadPolicy, Resilience, WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, MemberCache, ReadPolicy,
+    Resilience, WritePolicy,
 };
 use raidlab_hardware::{Catalog, CatalogError, ControllerModel, DriveModel, EnclosureModel, FormFactor};
 use raidlab_raid::LevelVariant;
@@ -155,6 +155,8 @@ pub struct ModelledSettings {
     pub disk_cache: Option<bool>,
     /// The cache.
     pub cache: CacheSettings,
+    /// What it does about faults.
+    pub resilience: Resilience,
 }
 
 impl ModelledArray {
@@ -164,7 +166,7 @@ impl ModelledArray {
     /// # Errors
     /// [`ConfigError`] when the controller refuses it.
     pub fn new(models: &Models<'_>, settings: &ModelledSettings) -> Result<Self, ConfigError> {
-        let config = ArrayConfig {
+        let mut config = ArrayConfig {
             level: settings.level,
             members: settings.members,
             strip_size: settings.strip_size.unwrap_or(models.controller.strip_size),
@@ -173,8 +175,9 @@ impl ModelledArray {
             member_size: models.drive.capacity.bytes(),
             cache: settings.cache.over(delivered_cache(models.controller), settings.write_policy),
             staging_size: STAGING_SIZE,
-            resilience: Resilience::default(),
+            resilience: settings.resilience,
         };
+        config.member_size = config.member_size - config.metadata_bytes().min(config.member_size);
         let usable = config.block_size.bytes_of(Controller::new(&config)?.volume_blocks());
         let parts = Parts {
             controller: models.controller.id.clone(),
@@ -223,9 +226,7 @@ fn delivered_cache(controller: &ControllerModel) -> CacheConfig {
         size: cache.size,
         block_size: cache.block_size,
         memory: if cache.battery_backed { CacheMemory::BatteryBacked } else { CacheMemory::Volatile },
-        write_policy: WritePolicy::WriteThrough,
         read_policy: ReadPolicy::Adaptive,
-        io_policy: IoPolicy::Direct,
         flush_start_pct: cache.flush_start_pct,
         flush_stop_pct: cache.flush_stop_pct,
         flush_after: cache.flush_after,
@@ -233,5 +234,6 @@ fn delivered_cache(controller: &ControllerModel) -> CacheConfig {
         gather_through: cache.gather_through,
         flush_order: if cache.flush_by_address { FlushOrder::Address } else { FlushOrder::Age },
         read_ahead: cache.read_ahead,
+        ..CacheConfig::default()
     }
 }

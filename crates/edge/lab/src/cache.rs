@@ -21,6 +21,7 @@ pub const SOFTWARE_CACHE: CacheConfig = CacheConfig {
     flush_order: FlushOrder::Address,
     gather_through: true,
     read_ahead: ByteCount::from_mib(1),
+    mirror: false,
 };
 
 /// Working memory for parity and recovery of an array, software or simulated.
@@ -74,6 +75,7 @@ impl CacheSettings {
             flush_order: self.flush_order.unwrap_or(base.flush_order),
             gather_through: self.gather_through.unwrap_or(base.gather_through),
             read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
+            mirror: base.mirror,
         }
     }
 }

@@ -6,9 +6,8 @@
 
 use raidlab_controller::{
     Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, DeviceState,
-    FlushOrder, HostError, HostOp, HostRequest, HostTag, IoPolicy, MemberCache, MemberError, MemberIo,
-    MemberIoId, MemberOp, MemoryKind, MemoryStep, MemorySteps, MemoryTask, Notice, ReadPolicy, Resilience,
-    WritePolicy,
+    HostError, HostOp, HostRequest, HostTag, MemberCache, MemberError, MemberIo, MemberIoId, MemberOp,
+    MemoryKind, MemoryStep, MemorySteps, MemoryTask, Notice, Resilience, WritePolicy,
 };
 use raidlab_raid::{Layout, StripUnit, gf};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, MemberLba, NanoSpan, Nanos};
@@ -32,15 +31,12 @@ pub(crate) fn config(level: &str, members: u16, rows: u64) -> ArrayConfig {
             block_size: ByteCount(1024),
             memory: CacheMemory::BatteryBacked,
             write_policy: WritePolicy::WriteThrough,
-            read_policy: ReadPolicy::NoReadAhead,
-            io_policy: IoPolicy::Direct,
             flush_start_pct: 50,
             flush_stop_pct: 20,
             flush_after: NanoSpan::from_millis(1),
             flush_iodepth: 4,
-            flush_order: FlushOrder::Address,
-            gather_through: true,
             read_ahead: ByteCount(4096),
+            ..CacheConfig::default()
         },
         staging_size: ByteCount(strip_size.0 * u64::from(members + 2) * 3),
         resilience: Resilience::default(),

@@ -5,7 +5,8 @@
 //! row 1   strip     strip     strip
 //!         (rest)    (rest)    (rest)    less than a strip: unused
 //! ```
-//! This runs several times per host I/O, so divisors are examined once, when the layout is built.
+//! How a level fills the grid is its [`Filling`](super::filling::Filling). This runs several times per host
+//! I/O, so divisors are examined once, when the layout is built.
 
 use crate::layout::StripeShape;
 use crate::spec::LayoutSpec;
@@ -48,7 +49,7 @@ impl Divisor {
 pub(super) struct Grid {
     pub(super) shape: StripeShape,
     pub(super) members: u16,
-    /// Whole strips on each member.
+    /// Rows that are filled: all whole strips of a member, or fewer.
     pub(super) rows: u64,
     strip: Divisor,
     data_strips: Divisor,
@@ -76,15 +77,25 @@ impl Grid {
         }
     }
 
-    /// Returns the first block of `row` on each member. Every layout's `place` ends here, so here is where a
-    /// stripe past the end is caught.
+    /// The same grid without its last row, if that has no row to pair with.
+    pub(super) const fn of_row_pairs(mut self) -> Self {
+        self.rows -= self.rows % 2;
+        self
+    }
+
+    /// Number of stripes that fill the rows; what is left at the end of the last row is less than a stripe.
+    pub(super) fn stripe_count(&self) -> u64 {
+        self.rows * u64::from(self.members) / u64::from(self.shape.unit_count())
+    }
+
+    /// Returns the first block of `row` on each member.
     #[inline]
     pub(super) fn start_of(&self, row: u64) -> MemberLba {
         assert!(row < self.rows, "row {row} is past the last of {} rows", self.rows);
         MemberLba(row * self.strip.value)
     }
 
-    /// Returns the row that holds `lba`, and the block within the strip; `None` past the last whole strip.
+    /// Returns the row that holds `lba`, and the block within the strip; `None` past the last row.
     #[inline]
     pub(super) fn row_of(&self, member: MemberIndex, lba: MemberLba) -> Option<(u64, BlockCount)> {
         assert!(member.0 < self.members, "{member} is not one of {} members", self.members);

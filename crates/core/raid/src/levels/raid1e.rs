@@ -1,5 +1,5 @@
-//! RAID 1E: each strip and its copy lie at neighbouring places, counted along the rows. A stripe is one
-//! strip.
+//! RAID 1E: striped mirroring over any number of members; a stripe is one strip in two copies. In the *near*
+//! layout each strip and its copy lie at neighbouring places, counted along the rows:
 //! ```text
 //! row   m0    m1    m2
 //!  0    D0    D0'   D1
@@ -7,70 +7,65 @@
 //! ```
 //! Copy `c` of stripe `s` is at place `2s + c`; place `p` is row `p / members` of member `p % members`. With
 //! an even number of members this is RAID 10 with other stripes. When rows times members is odd, the last
-//! place stays unused.
+//! place stays unused. The *offset* and *far* layouts are drawn in `shifted.rs`.
 //!
-//! Source: Linux md raid10 "near" layout with two copies and any number of members.
+//! Source: near and offset are the "integrated adjacent" and "integrated offset stripe mirroring" that SNIA's
+//! Common RAID Disk Data Format 2.0 knows as RAID-1E, and with far they are Linux md's raid10 with two
+//! copies, which takes any number of members in all three (drivers/md/raid10.c; `DDF_RAID1E_*` in mdadm's
+//! super-ddf.c). DDF knows no far copies; the level has them because md makes them over odd numbers of
+//! members, too.
 
+use super::filling::{Cell, FilledGrid, Filling};
 use super::grid::{Divisor, Grid, StripeParts};
-use crate::layout::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
+use super::shifted::{far_copies, offset_copies};
+use crate::layout::{FailuresSurvived, Layout, StripUnit, StripeShape};
+use crate::level::MirrorLayout;
 use crate::spec::{LayoutError, LayoutSpec};
-use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeCount, StripeIndex};
+use raidlab_units::StripeIndex;
 
-/// Striped mirroring over any number of members.
+/// Returns the layout of RAID 1E.
+pub(crate) fn raid1e(spec: &LayoutSpec) -> Result<Box<dyn Layout>, LayoutError> {
+    spec.require_members(3..=u16::MAX)?;
+    spec.require_no_spans()?;
+    spec.require_no_rotation()?;
+    Ok(match spec.level.mirror_layout {
+        MirrorLayout::Near => {
+            let grid = Grid::new(spec, StripeParts { data_strips: 1, copies: 2, parities: 0 });
+            Box::new(FilledGrid::new(grid, Neighbours::over(spec.members)))
+        }
+        MirrorLayout::Far => Box::new(far_copies(spec)?),
+        MirrorLayout::Offset => Box::new(offset_copies(spec)?),
+    })
+}
+
+/// The two copies of each strip at neighbouring places.
 #[derive(Debug)]
-pub(crate) struct Raid1e {
-    grid: Grid,
-    members: Divisor,
-    stripes: u64,
+struct Neighbours {
+    members: u16,
+    by_members: Divisor,
 }
 
-impl Raid1e {
-    pub(crate) fn new(spec: &LayoutSpec) -> Result<Self, LayoutError> {
-        spec.require_members(3..=u16::MAX)?;
-        spec.require_no_spans()?;
-        spec.require_no_rotation()?;
-        let grid = Grid::new(spec, StripeParts { data_strips: 1, copies: 2, parities: 0 });
-        let members = u64::from(spec.members);
-        Ok(Self { grid, members: Divisor::new(members), stripes: grid.rows * members / 2 })
+impl Neighbours {
+    fn over(members: u16) -> Self {
+        Self { members, by_members: Divisor::new(u64::from(members)) }
     }
 }
 
-impl Layout for Raid1e {
-    fn shape(&self) -> StripeShape {
-        self.grid.shape
-    }
-
-    fn member_count(&self) -> u16 {
-        self.grid.members
-    }
-
-    fn stripe_count(&self) -> StripeCount {
-        StripeCount(self.stripes)
-    }
-
-    fn place(&self, stripe: StripeIndex, unit: StripUnit) -> UnitPlace {
-        let StripUnit::Data { strip: 0, copy: copy @ (0 | 1) } = unit else {
-            panic!("a stripe of RAID 1E is one strip in two copies, not {unit:?}")
-        };
-        assert!(stripe.0 < self.stripes, "stripe {stripe} is past the end of the volume");
-        let (row, member) = self.members.split(2 * stripe.0 + u64::from(copy));
-        UnitPlace { member: MemberIndex(member as u16), start: self.grid.start_of(row) }
-    }
-
-    fn identify(&self, member: MemberIndex, lba: MemberLba) -> Option<(StripeIndex, StripUnit, BlockCount)> {
-        let (row, block) = self.grid.row_of(member, lba)?;
-        let place = row * u64::from(self.grid.members) + u64::from(member.0);
-        let unit = StripUnit::Data { strip: 0, copy: (place % 2) as u16 };
-        (place / 2 < self.stripes).then_some((StripeIndex(place / 2), unit, block))
-    }
-
-    /// Any two neighbours, the last and the first member among them when their number is odd, share a strip.
-    fn failures_survived(&self) -> FailuresSurvived {
-        FailuresSurvived { always: 1, at_best: self.grid.members / 2 }
+impl Filling for Neighbours {
+    #[inline]
+    fn cell_of(&self, stripe: StripeIndex, unit: StripUnit) -> Cell {
+        let (row, member) = self.by_members.split(2 * stripe.0 + u64::from(unit.copy()));
+        Cell { row, member: member as u16 }
     }
 
     #[inline]
-    fn locate(&self, lba: Lba) -> (StripeIndex, u16, BlockCount) {
-        self.grid.locate(lba)
+    fn unit_in(&self, cell: Cell) -> (StripeIndex, StripUnit) {
+        let place = cell.row * u64::from(self.members) + u64::from(cell.member);
+        (StripeIndex(place / 2), StripUnit::Data { strip: 0, copy: (place % 2) as u16 })
+    }
+
+    /// Any two neighbours, the last and the first member among them when their number is odd, share a strip.
+    fn failures_survived(&self, _: &StripeShape) -> FailuresSurvived {
+        FailuresSurvived { always: 1, at_best: self.members / 2 }
     }
 }

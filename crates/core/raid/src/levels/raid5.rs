@@ -7,9 +7,10 @@
 //!    2     D8   P    D6   D7
 //!    3     P    D9   D10  D11
 //! ```
-//! The rotations are drawn in `rotation.rs`, the layout is `rotating.rs`. Left out: two members, which would be a slow mirror.
+//! The rotations are drawn in `rotation.rs`. Left out: two members, which would be a slow mirror.
 
-use super::rotating::RotatingParity;
+use super::filling::FilledGrid;
+use super::rotation::{Rotation, rotating_parity};
 use crate::spec::{DATA_STRIPS_MAX, LayoutError, LayoutSpec};
 use core::ops::RangeInclusive;
 
@@ -17,8 +18,9 @@ use core::ops::RangeInclusive;
 pub(super) const RAID5_MEMBERS: RangeInclusive<u16> = 3..=DATA_STRIPS_MAX + 1;
 
 /// Returns the layout of RAID 5.
-pub(crate) fn raid5(spec: &LayoutSpec) -> Result<RotatingParity, LayoutError> {
+pub(crate) fn raid5(spec: &LayoutSpec) -> Result<FilledGrid<Rotation>, LayoutError> {
     spec.require_members(RAID5_MEMBERS)?;
     spec.require_no_spans()?;
-    Ok(RotatingParity::new(spec, 1))
+    spec.require_no_mirror_layout()?;
+    Ok(rotating_parity(spec, 1))
 }

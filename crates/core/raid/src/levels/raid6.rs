@@ -6,9 +6,11 @@
 //!    1     D3   D4   D5   P    Q
 //!    2     D7   D8   P    Q    D6
 //! ```
-//! The rotations are drawn in `rotation.rs`, the layout is `rotating.rs`. Left out: three members, which would be a slow triple mirror.
+//! The rotations are drawn in `rotation.rs`, which also says how far this is Linux md's RAID 6:
+//! left-symmetric is, P and Q to the byte. Left out: three members, which would be a slow triple mirror.
 
-use super::rotating::RotatingParity;
+use super::filling::FilledGrid;
+use super::rotation::{Rotation, rotating_parity};
 use crate::spec::{DATA_STRIPS_MAX, LayoutError, LayoutSpec};
 use core::ops::RangeInclusive;
 
@@ -16,8 +18,9 @@ use core::ops::RangeInclusive;
 pub(super) const RAID6_MEMBERS: RangeInclusive<u16> = 4..=DATA_STRIPS_MAX + 2;
 
 /// Returns the layout of RAID 6.
-pub(crate) fn raid6(spec: &LayoutSpec) -> Result<RotatingParity, LayoutError> {
+pub(crate) fn raid6(spec: &LayoutSpec) -> Result<FilledGrid<Rotation>, LayoutError> {
     spec.require_members(RAID6_MEMBERS)?;
     spec.require_no_spans()?;
-    Ok(RotatingParity::new(spec, 2))
+    spec.require_no_mirror_layout()?;
+    Ok(rotating_parity(spec, 2))
 }

@@ -8,9 +8,8 @@
 
 use raidlab_array::{CreateOptions, DATA_OFFSET_BYTES, Existing, Members, ScriptOp, ScriptResult};
 use raidlab_controller::{
-    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, Counters, HostOp,
-    HostRequest, HostTag, IoPolicy, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, ReadPolicy,
-    Resilience, WritePolicy,
+    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, Controller, Counters, HostOp, HostRequest,
+    HostTag, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, Resilience, WritePolicy,
 };
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
@@ -34,18 +33,11 @@ pub fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConf
         member_cache: MemberCache::On,
         cache: CacheConfig {
             size: ByteCount::from_kib(512),
-            block_size: ByteCount::from_kib(4),
-            memory: CacheMemory::Volatile,
             write_policy,
-            read_policy: ReadPolicy::NoReadAhead,
-            io_policy: IoPolicy::Direct,
-            flush_start_pct: 80,
             flush_stop_pct: 50,
             flush_after: NanoSpan::from_millis(200),
-            flush_iodepth: 4,
-            flush_order: raidlab_controller::FlushOrder::Address,
-            gather_through: true,
             read_ahead: ByteCount::from_kib(64),
+            ..CacheConfig::default()
         },
         staging_size: ByteCount::from_mib(4),
         resilience: Resilience::default(),

@@ -1,0 +1,314 @@
+//! The dirty-region bitmap: marks a region on the devices before the first write in it, and clears it some time after the
+//! last.
+//!
+//! ```text
+//!              admit                 written to all devices             no write for a while, members flushed
+//!   clear ─────────────► wanted ───────────────────────────► kept ───────────────────────────────────────► clear
+//! ```
+//! One image is on its way at a time; bits that change meanwhile go with the next one. A bit that is being cleared does
+//! not count as kept from the moment the image is made, so that a write to its region marks it again.
+//!
+//! A region stays marked while it has unsynced stripes, and for good when a write in it could not be stored on all devices
+//! that should hold it.
+
+use crate::api::{MemberError, TimerId};
+use crate::config::MemberCache;
+use crate::controller::Controller;
+use crate::intent::Intent;
+use crate::io::IoOwner;
+use crate::mutant::Mutant;
+use crate::own;
+use raidlab_format::{BITMAP_BYTES, RegionIndex, RegionMap};
+use raidlab_units::{BlockCount, MemberIndex, MemberLba, NanoSpan, StripeIndex};
+use std::collections::VecDeque;
+
+/// The timer for clearing.
+pub(crate) const CLEAR_TIMER: TimerId = TimerId(2);
+
+/// A region is cleared when no write came to it for this long, or twice as long (md's default is 5 s).
+const CLEAR_AFTER: NanoSpan = NanoSpan::from_secs(5);
+
+/// How far clearing is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Clearing {
+    #[default]
+    Idle,
+    /// Members are being flushed, so that what was written in the regions survives power loss.
+    Flushing,
+}
+
+/// Whether a device that came has got an image of the bitmap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Newcomer {
+    None,
+    /// Waits for the next image.
+    Waits,
+    /// The image under way is its first.
+    Served,
+}
+
+/// The bitmap.
+#[derive(Debug)]
+pub(crate) struct Bitmap {
+    /// Bits that the devices should have.
+    wanted: RegionMap,
+    /// Bits that all answering devices are known to have.
+    kept: RegionMap,
+    /// Bits of the image that was sent last.
+    sent: RegionMap,
+    /// Regions written since the last look.
+    touched: RegionMap,
+    /// Regions whose redundancy may disagree: stripes in them are unsynced, or a write could not be stored.
+    held: RegionMap,
+    /// Operations under way in each region.
+    in_flight: Vec<u16>,
+    /// The devices need another image than the one that was sent last.
+    changed: bool,
+    /// A device came that has no image yet; the one under way may be older than it.
+    newcomer: Newcomer,
+    sequence: u64,
+    writing: bool,
+    pending: u32,
+    waiting: VecDeque<u32>,
+    clearing: Clearing,
+    flush_pending: u32,
+    timer_set: bool,
+}
+
+impl Bitmap {
+    /// A bitmap whose devices have the bits of `marked`, all of which are unsynced.
+    pub(crate) fn new(marked: &RegionMap, next_sequence: u64) -> Self {
+        let clear = RegionMap::new(marked.stripes());
+        Self {
+            wanted: marked.clone(),
+            kept: marked.clone(),
+            sent: marked.clone(),
+            touched: clear.clone(),
+            held: marked.clone(),
+            in_flight: vec![0; usize::from(clear.regions())],
+            changed: false,
+            newcomer: Newcomer::None,
+            sequence: next_sequence,
+            writing: false,
+            pending: 0,
+            waiting: VecDeque::new(),
+            clearing: Clearing::Idle,
+            flush_pending: 0,
+            timer_set: false,
+        }
+    }
+}
+
+impl Bitmap {
+    /// Clears regions in which nothing is under way, was written since the last look, or may disagree. Returns true if
+    /// others are left that may be cleared later.
+    fn clear_idle(&mut self) -> bool {
+        let mut left = false;
+        let mut next = self.wanted.next_marked(RegionIndex(0));
+        while let Some(region) = next {
+            let busy = self.in_flight[usize::from(region.0)] > 0 || self.touched.is_marked(region);
+            if !busy && !self.held.is_marked(region) {
+                self.wanted.clear(region);
+                self.changed = true;
+            }
+            left |= busy;
+            next = self.wanted.next_marked(RegionIndex(region.0 + 1));
+        }
+        left
+    }
+}
+
+impl Controller {
+    fn bitmap(&mut self) -> &mut Bitmap {
+        let Intent::Bitmap(bitmap) = &mut self.intent else {
+            unreachable!("asked only where there is a bitmap")
+        };
+        bitmap
+    }
+
+    pub(crate) fn admit_by_bitmap(&mut self, id: u32) {
+        let stripe = self.ops[id].stripe;
+        let unmarked = self.is_mutant(Mutant::RegionNotMarked);
+        let bitmap = self.bitmap();
+        let region = bitmap.wanted.region_of(stripe);
+        bitmap.touched.mark(region);
+        if bitmap.kept.is_marked(region) || unmarked {
+            bitmap.in_flight[usize::from(region.0)] += 1;
+            self.ops[id].noted = true;
+            return self.start_writes(id);
+        }
+        bitmap.changed |= bitmap.wanted.mark(region);
+        bitmap.waiting.push_back(id);
+        self.pump_bitmap();
+    }
+
+    pub(crate) fn end_bitmap_write(&mut self, id: u32, stored: bool) {
+        if !core::mem::take(&mut self.ops[id].noted) {
+            return;
+        }
+        let stripe = self.ops[id].stripe;
+        let bitmap = self.bitmap();
+        let region = bitmap.wanted.region_of(stripe);
+        // A deliberate defect forgets what is under way.
+        let in_flight = &mut bitmap.in_flight[usize::from(region.0)];
+        *in_flight = in_flight.saturating_sub(1);
+        bitmap.touched.mark(region);
+        if !stored {
+            bitmap.held.mark(region);
+        }
+        self.set_clear_timer();
+    }
+
+    /// Notes that all stripes of the region of `stripe` agree again.
+    pub(crate) fn release_region(&mut self, stripe: StripeIndex) {
+        if let Intent::Bitmap(bitmap) = &mut self.intent {
+            let region = bitmap.wanted.region_of(stripe);
+            bitmap.held.clear(region);
+            self.set_clear_timer();
+        }
+    }
+
+    /// The stripes of the region that `stripe` is in.
+    pub(crate) fn region_stripes(&self, stripe: StripeIndex) -> core::ops::Range<StripeIndex> {
+        match &self.intent {
+            Intent::Bitmap(bitmap) => bitmap.wanted.stripes_of(bitmap.wanted.region_of(stripe)),
+            _ => stripe..StripeIndex(stripe.0 + 1),
+        }
+    }
+
+    /// Notes that a device came that has no image of the bitmap.
+    pub(crate) fn greet_newcomer(&mut self) {
+        if let Intent::Bitmap(bitmap) = &mut self.intent {
+            (bitmap.changed, bitmap.newcomer) = (true, Newcomer::Waits);
+            self.pump_bitmap();
+        }
+    }
+
+    /// True when every device that answers has an image of the bitmap.
+    pub(crate) fn newcomers_served(&self) -> bool {
+        !matches!(&self.intent, Intent::Bitmap(bitmap) if bitmap.newcomer != Newcomer::None)
+    }
+
+    /// Clears what is not being written and not held, at once: members were flushed.
+    pub(crate) fn clear_bitmap(&mut self) {
+        let Intent::Bitmap(bitmap) = &mut self.intent else { return };
+        bitmap.touched = RegionMap::new(bitmap.touched.stripes());
+        bitmap.clear_idle();
+        self.pump_bitmap();
+    }
+
+    /// True when the devices have the bits that they should have.
+    pub(crate) fn bitmap_is_quiet(&self) -> bool {
+        !matches!(&self.intent, Intent::Bitmap(bitmap) if bitmap.changed || bitmap.writing)
+    }
+
+    fn set_clear_timer(&mut self) {
+        let now = self.now;
+        let bitmap = self.bitmap();
+        if !core::mem::replace(&mut bitmap.timer_set, true) {
+            let at = now + CLEAR_AFTER;
+            self.actions.push_back(crate::api::Action::Timer { id: CLEAR_TIMER, at });
+        }
+    }
+
+    /// Takes in that it is time to look for regions to clear.
+    pub(crate) fn clear_timer_due(&mut self) {
+        let Intent::Bitmap(bitmap) = &mut self.intent else { return };
+        bitmap.timer_set = false;
+        if bitmap.clearing != Clearing::Idle {
+            return;
+        }
+        bitmap.clearing = Clearing::Flushing;
+        bitmap.flush_pending = 1;
+        if self.config.member_cache == MemberCache::On {
+            let mut devices = core::mem::take(&mut self.member_scratch);
+            devices.clear();
+            devices.extend(self.members.answering());
+            self.bitmap().flush_pending += devices.len() as u32;
+            for &device in &devices {
+                self.member_flush(device, IoOwner::BitmapFlush);
+            }
+            self.member_scratch = devices;
+        }
+        self.bitmap_flush_done();
+    }
+
+    /// Takes in the end of one member flush before clearing.
+    pub(crate) fn bitmap_flush_done(&mut self) {
+        let early = self.is_mutant(Mutant::RegionClearedEarly);
+        let bitmap = self.bitmap();
+        bitmap.flush_pending -= 1;
+        if bitmap.flush_pending > 0 {
+            return;
+        }
+        bitmap.clearing = Clearing::Idle;
+        if early {
+            bitmap.in_flight.fill(0);
+            bitmap.touched = RegionMap::new(bitmap.touched.stripes());
+        }
+        let left = bitmap.clear_idle();
+        bitmap.touched = RegionMap::new(bitmap.touched.stripes());
+        if left {
+            self.set_clear_timer();
+        }
+        self.pump_bitmap();
+    }
+
+    /// Sends the bits to the devices if they have changed.
+    pub(crate) fn pump_bitmap(&mut self) {
+        let Intent::Bitmap(bitmap) = &mut self.intent else { return };
+        if bitmap.writing || !bitmap.changed {
+            return;
+        }
+        let block_bytes = self.config.block_size.bytes();
+        let record = self.state.record.as_ref().expect("an array with a bitmap keeps a state");
+        let image = own::BITMAP_AT..own::BITMAP_AT + BITMAP_BYTES;
+        bitmap.wanted.encode(record.geometry.array_uuid, bitmap.sequence, &mut self.own.bytes[image]);
+        let slot = self.area.bitmap[(bitmap.sequence % 2) as usize].offset_bytes / block_bytes;
+        bitmap.sequence += 1;
+        if bitmap.newcomer == Newcomer::Waits {
+            bitmap.newcomer = Newcomer::Served;
+        }
+        (bitmap.changed, bitmap.writing, bitmap.pending) = (false, true, 1);
+        // What is being cleared must be marked anew from here on.
+        bitmap.sent.clone_from(&bitmap.wanted);
+        bitmap.kept.keep_only(&bitmap.wanted);
+        let blocks = BlockCount(BITMAP_BYTES as u64 / block_bytes);
+        let mut devices = core::mem::take(&mut self.member_scratch);
+        devices.clear();
+        devices.extend(self.members.answering());
+        self.bitmap().pending += devices.len() as u32;
+        for &device in &devices {
+            self.metadata_write(device, MemberLba(slot), blocks, IoOwner::Bitmap);
+        }
+        self.member_scratch = devices;
+        self.end_bitmap_image();
+    }
+
+    /// Takes in the end of one write of the bitmap.
+    pub(crate) fn bitmap_image_done(&mut self, device: MemberIndex, result: Result<(), MemberError>) {
+        if result.is_err() {
+            self.fail_member(device);
+        }
+        self.end_bitmap_image();
+    }
+
+    fn end_bitmap_image(&mut self) {
+        let bitmap = self.bitmap();
+        bitmap.pending -= 1;
+        if bitmap.pending > 0 {
+            return;
+        }
+        bitmap.writing = false;
+        if bitmap.newcomer == Newcomer::Served {
+            bitmap.newcomer = Newcomer::None;
+        }
+        bitmap.kept.clone_from(&bitmap.sent);
+        bitmap.kept.keep_only(&bitmap.wanted);
+        for _ in 0..self.bitmap().waiting.len() {
+            let id = self.bitmap().waiting.pop_front().expect("counted before");
+            self.admit_by_bitmap(id);
+        }
+        self.pump_bitmap();
+    }
+}

@@ -1,0 +1,94 @@
+//! What the cache does for memory that outlives the controller: slots taken from it at a start, slots left in it, and
+//! which of them the second controller has, too.
+
+use super::{Cache, Slot, SlotState};
+use crate::table::NIL;
+
+impl Cache {
+    /// Takes a free slot of a new controller for what it held: blocks `dirty` of cache block `key`. Slots come in order
+    /// of their sequence, and are detached where a newer one stands for their key.
+    pub(crate) fn restore(&mut self, slot: u32, restored: Restored) {
+        assert_eq!(self[slot].state, SlotState::Free, "a slot is restored once");
+        let Restored { key, dirty, sequence, detached } = restored;
+        assert!(sequence >= self.next_sequence, "slots are restored in order of their sequence");
+        self.next_sequence = sequence + 1;
+        self.restored_before = self.next_sequence;
+        self.restored_count += 1;
+        self.unmirrored_count += 1;
+        self.dirty_count += 1;
+        self.used_count += 1;
+        self[slot] = Slot {
+            key,
+            valid: dirty,
+            dirty,
+            state: SlotState::Dirty,
+            detached,
+            promised: true,
+            sequence,
+            shadow: NIL,
+            granule_next: NIL,
+            first_waiter: NIL,
+            ..Slot::default()
+        };
+        self.link_last(slot);
+        if !detached {
+            self.index.insert(key, slot);
+        }
+    }
+
+    /// Takes the restored slots out of the free ones.
+    pub(crate) fn end_restore(&mut self) {
+        let Self { free, slots, .. } = self;
+        free.retain(|slot| slots[*slot as usize].state == SlotState::Free);
+    }
+
+    /// Restored slots that are not on the members yet.
+    pub(crate) const fn restored_count(&self) -> u32 {
+        self.restored_count
+    }
+
+    /// Ends the destage of a detached slot in vain, but leaves it as it is.
+    pub(crate) fn preserve(&mut self, slot: u32) {
+        assert!(self[slot].detached, "what is preserved is not read");
+        self.leave_age_list(slot);
+        self[slot].state = SlotState::Preserved;
+        self.preserved.push_back(slot);
+    }
+
+    /// Frees the slot that has been preserved longest, if one is.
+    pub(crate) fn give_up_preserved(&mut self) -> Option<u32> {
+        let index = self.preserved.iter().position(|&slot| self[slot].pins == 0)?;
+        let slot = self.preserved.remove(index)?;
+        self[slot].dirty = 0;
+        self.release(slot);
+        Some(slot)
+    }
+
+    /// Says whether what becomes dirty from now on is mirrored. When it no longer is, nothing is.
+    pub(crate) fn set_mirrors(&mut self, mirrors: bool) {
+        self.mirrors = mirrors;
+        if mirrors {
+            return;
+        }
+        let mut next = self.oldest_dirty();
+        while let Some(slot) = next {
+            self[slot].mirrored = false;
+            next = self.next_dirty(slot);
+        }
+        self.unmirrored_count = self.dirty_count;
+    }
+
+    /// True when the second controller has all that is dirty, and will have what becomes so.
+    pub(crate) const fn is_mirrored(&self) -> bool {
+        self.mirrors && self.unmirrored_count == 0
+    }
+}
+
+/// What a slot held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Restored {
+    pub(crate) key: u64,
+    pub(crate) dirty: u64,
+    pub(crate) sequence: u64,
+    pub(crate) detached: bool,
+}

@@ -1,0 +1,65 @@
+//! Intent: what is written down before an operation changes redundancy in place, so that a crash in between can be put
+//! right.
+//!
+//! ```text
+//!   computed ─► admit ─► array known dirty? ─► Flag: go
+//!                                            ─► Bitmap: region marked? ─────────────► go
+//!                                            ─► Log: record on parities + 1 devices ─► go ─► applied ─► retired
+//! ```
+//! An operation that must wait keeps its granule and its staging. Levels without redundancy write nothing down, and a
+//! stripe of which no parity is left has nothing that could disagree.
+//!
+//! Source of the two methods: Linux md's write-intent bitmap (drivers/md/md-bitmap.c) and its journal (raid5-cache.c);
+//! the log here is replicated on the members instead of standing on a device of its own.
+
+use crate::bitmap::Bitmap;
+use crate::controller::Controller;
+use crate::log::Log;
+use crate::plan::Plan;
+use crate::state::StateWaiter;
+
+/// What is written down, by the level and the configured policy.
+#[derive(Debug)]
+pub(crate) enum Intent {
+    /// Nothing: no redundancy, or nothing is kept on the devices.
+    Nothing,
+    /// That the array is in use.
+    Flag,
+    /// Which regions are being written.
+    Bitmap(Box<Bitmap>),
+    /// What is being written.
+    Log(Box<Log>),
+}
+
+impl Controller {
+    /// Lets an operation write in place, at once or when what must be written down before is.
+    pub(crate) fn admit(&mut self, id: u32) {
+        if self.ops[id].plan == Plan::Abandon {
+            self.give_parity_up(id);
+            if !self.state.is_kept() {
+                return self.wait_for_state(StateWaiter::Admission(id));
+            }
+        }
+        let unprotected = self.parities() > 0 && !self.ops[id].plan.computes_parity();
+        if matches!(self.intent, Intent::Nothing) || unprotected {
+            return self.start_writes(id);
+        }
+        if !self.mark_dirty() {
+            return self.wait_for_state(StateWaiter::Admission(id));
+        }
+        match self.intent {
+            Intent::Nothing | Intent::Flag => self.start_writes(id),
+            Intent::Bitmap(_) => self.admit_by_bitmap(id),
+            Intent::Log(_) => self.admit_by_log(id),
+        }
+    }
+
+    /// Takes in that an operation's writes in place have ended; `stored` unless some are missing that should be there.
+    pub(crate) fn end_intent(&mut self, id: u32, stored: bool) {
+        match self.intent {
+            Intent::Nothing | Intent::Flag => {}
+            Intent::Bitmap(_) => self.end_bitmap_write(id, stored),
+            Intent::Log(_) => self.end_log_write(id, stored),
+        }
+    }
+}

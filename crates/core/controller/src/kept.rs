@@ -1,0 +1,243 @@
+//! The directory of kept cache memory: what it says of each slot, and a start from it.
+//!
+//! Each slot of the cache has an entry that names the blocks which only this slot holds: the bits of `Slot::dirty`, no
+//! more and no fewer. It is stored with [`Action::Keep`], which is done when it is taken, so the order of actions is all
+//! that is needed:
+//! ```text
+//! copy into the slot ends ──► Keep {its dirty blocks} ──► Complete (the write)
+//! destage ends            ──► Keep {none}             ──► whatever the slot is used for next
+//! ```
+//! - A block is named only when its bytes have arrived. A later write may be on its way over them; it is not
+//!   acknowledged, and a copy leaves each block old or new.
+//! - A write to a block under destage takes a new slot. Both are named, until the destage has ended; for a block in both,
+//!   the higher sequence counts. At a start the older entry is cut down to what the newer lacks *before* anything is
+//!   destaged: if the newer were cleared first, the older would come back over it at the next start.
+//! - What is restored was promised to someone: its destage survives power loss by itself.
+//!
+//! The entries are stored whatever the battery's state, so that a battery that gets good finds them right. With a mirror
+//! the second controller's memory holds the same, and failover is the same start.
+//!
+//! Left out: clean blocks, which a start reads from the members again.
+
+use crate::api::{Action, BufferRef, BufferSpace, Keep};
+use crate::cache::{Restored, Slot};
+use crate::config::CacheMemory;
+use crate::controller::Controller;
+use crate::io::{Move, TaskOwner};
+use crate::mutant::Mutant;
+use crate::own::{self, own_buffer};
+use crate::protection::PeerState;
+use core::cmp::Reverse;
+use raidlab_format::{KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptLabel};
+
+/// Sequences at or above this were never given out.
+const SEQUENCE_END: u64 = 1 << 63;
+
+/// Why kept memory can't be this array's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// The directory is longer than the cache.
+    #[error("kept memory has an entry of cache slot {slot}, and the cache has {slots}: its size was changed")]
+    NoSuchSlot {
+        /// The slot.
+        slot: u32,
+        /// Slots that are kept.
+        slots: u32,
+    },
+    /// A block is outside the volume.
+    #[error("kept memory names block {block} of {blocks} of the volume, in cache blocks")]
+    NoSuchBlock {
+        /// The cache block.
+        block: u64,
+        /// Cache blocks in the volume.
+        blocks: u64,
+    },
+    /// A bit stands for no block.
+    #[error("kept memory says of a cache block of {rows} blocks that {dirty:#x} of them are dirty")]
+    NoSuchRow {
+        /// The bits.
+        dirty: u64,
+        /// Array blocks in a cache block.
+        rows: u32,
+    },
+    /// Two entries are for the same slot.
+    #[error("kept memory has two entries of cache slot {slot}")]
+    SlotTwice {
+        /// The slot.
+        slot: u32,
+    },
+    /// A sequence is impossible, or two entries have it.
+    #[error("kept memory has an impossible sequence {sequence}")]
+    Sequence {
+        /// The sequence.
+        sequence: u64,
+    },
+}
+
+impl Controller {
+    /// Takes over what kept memory holds, on a new controller (asserted) whose world has put the cache memory back and
+    /// whose log has been applied. The blocks are dirty from here on and due, and are destaged from the next event on, of
+    /// which [`Controller::handle_destage_all`] will do. Until [`Controller::restored_pending`] is 0 the host must not be
+    /// served: where two slots hold parts of a cache block, reads find one of them only.
+    ///
+    /// # Errors
+    /// [`RestoreError`] when an entry can't be one of this array's; nothing has been taken over then.
+    pub fn restore_kept(
+        &mut self,
+        entries: impl Iterator<Item = (u32, KeptEntry)>,
+    ) -> Result<(), RestoreError> {
+        let mut found: Vec<(u32, KeptEntry)> = entries.filter(|(_, entry)| entry.dirty != 0).collect();
+        assert!(self.cache.is_empty(), "only a new controller starts from kept memory");
+        self.check_kept(&mut found)?;
+        for (slot, restored) in self.without_superseded(found) {
+            self.cache.restore(slot, restored);
+            let key = self.granule_of_block(restored.key);
+            let granule = self.granules.obtain(key);
+            self.cache[slot].granule_next = core::mem::replace(&mut granule.first_dirty, slot);
+        }
+        self.cache.end_restore();
+        self.destage_all();
+        Ok(())
+    }
+
+    /// Restored cache slots that are not on the members yet, nor given up because a device is lost.
+    pub const fn restored_pending(&self) -> u32 {
+        self.cache.restored_count()
+    }
+
+    /// Entries of the directory that the world keeps.
+    pub(crate) fn directory_entries(&self) -> u32 {
+        if self.keeps_directory() { self.cache.slot_count() } else { 0 }
+    }
+
+    /// Whether anyone could start from the cache memory: this controller after a power loss, or the second one.
+    pub(crate) fn keeps_directory(&self) -> bool {
+        self.config.cache.memory == CacheMemory::BatteryBacked || self.config.cache.mirror
+    }
+
+    /// Begins a new life of kept memory: an empty directory, and a label that says so.
+    pub(crate) fn begin_kept_life(&mut self) {
+        let mirrored = self.mirrors_kept();
+        for slot in 0..self.cache.slot_count() {
+            let entry = KeptEntry { sequence: 0, block: 0, dirty: 0 }.encode(slot);
+            self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored }));
+        }
+        self.write_kept_label();
+    }
+
+    /// Writes the label of kept memory, to the second controller's, too.
+    pub(crate) fn write_kept_label(&mut self) {
+        let Some(record) = &self.state.record else { return };
+        let label = KeptLabel { array_uuid: record.geometry.array_uuid, kept_epoch: record.kept_epoch };
+        label.encode(&mut self.own.bytes[own::KEPT_LABEL_AT..own::KEPT_LABEL_AT + KEPT_LABEL_BYTES]);
+        let task = self.new_copies(TaskOwner::KeptLabel);
+        let to = BufferRef { space: BufferSpace::KeptLog, offset: 0 };
+        let from = own_buffer(own::KEPT_LABEL_AT);
+        self.add_kept_move(task, Move { from, to, bytes: KEPT_RING_AT as u64 });
+        self.start_copies(task);
+    }
+
+    /// Adds a copy into the kept log to a task; into the second controller's, too, where it is mirrored.
+    pub(crate) fn add_kept_move(&mut self, task: u32, copy: Move) {
+        let mirrored = self.mirrors_kept();
+        let task = &mut self.tasks[task];
+        let copies = if mirrored { &mut task.mirrored } else { &mut task.moves };
+        copies.push(copy);
+    }
+
+    /// True when the second controller takes what is kept.
+    fn mirrors_kept(&self) -> bool {
+        self.config.cache.mirror && self.peer == PeerState::Present
+    }
+
+    /// Stores what the slot holds now.
+    pub(crate) fn keep_slot(&mut self, slot: u32) {
+        if !self.keeps_directory() {
+            return;
+        }
+        let Slot { sequence, key, dirty, mirrored, .. } = self.cache[slot];
+        let entry = KeptEntry { sequence, block: key, dirty }.encode(slot);
+        self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored }));
+    }
+
+    /// Ends the destage of a slot. Data that could not be stored because a device is lost, which may come back at the
+    /// next start, stays named where the directory is kept.
+    pub(crate) fn settle_destaged(&mut self, slot: u32, stored: bool) {
+        if !stored && self.keeps_directory() && self.waits_for_lost_device(slot) {
+            self.cache.preserve(slot);
+        } else {
+            self.cache.finish_flush(slot);
+            if !self.is_mutant(Mutant::EntryNotCleared) {
+                self.keep_slot(slot);
+            }
+        }
+    }
+
+    /// True when no write to the slot's blocks can succeed before the array starts again, so that what the slot holds
+    /// stays the newest.
+    fn waits_for_lost_device(&self, slot: u32) -> bool {
+        let (stripe, strip, _) = self.layout.locate(self.first_lba(slot));
+        !self.survives(stripe, strip)
+    }
+
+    /// Makes room in the cache by giving up preserved data. Returns false if there is none.
+    pub(crate) fn give_up_preserved(&mut self) -> bool {
+        let Some(slot) = self.cache.give_up_preserved() else { return false };
+        self.keep_slot(slot);
+        true
+    }
+
+    /// Checks that each entry can be one of this array's. Leaves them in order of slot.
+    pub(crate) fn check_kept(&self, entries: &mut [(u32, KeptEntry)]) -> Result<(), RestoreError> {
+        let (slots, rows) = (self.directory_entries(), self.cache_block_rows());
+        let blocks = self.volume_blocks().0 / u64::from(rows);
+        entries.sort_unstable_by_key(|(_, entry)| entry.sequence);
+        let twice = entries.windows(2).find(|pair| pair[0].1.sequence == pair[1].1.sequence);
+        if let Some(pair) = twice {
+            return Err(RestoreError::Sequence { sequence: pair[0].1.sequence });
+        }
+        entries.sort_unstable_by_key(|(slot, _)| *slot);
+        if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(RestoreError::SlotTwice { slot: pair[0].0 });
+        }
+        for &(slot, KeptEntry { sequence, block, dirty }) in &*entries {
+            if slot >= slots {
+                return Err(RestoreError::NoSuchSlot { slot, slots });
+            }
+            if block >= blocks {
+                return Err(RestoreError::NoSuchBlock { block, blocks });
+            }
+            if dirty & !(u64::MAX >> (64 - rows)) != 0 {
+                return Err(RestoreError::NoSuchRow { dirty, rows });
+            }
+            if sequence == 0 || sequence >= SEQUENCE_END {
+                return Err(RestoreError::Sequence { sequence });
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves each block to the newest slot that names it, stores the entries that this makes smaller, and returns the
+    /// slots in order of sequence.
+    fn without_superseded(&mut self, mut entries: Vec<(u32, KeptEntry)>) -> Vec<(u32, Restored)> {
+        entries.sort_unstable_by_key(|(_, entry)| (entry.block, Reverse(entry.sequence)));
+        let mut slots = Vec::with_capacity(entries.len());
+        let mut newest = None;
+        let mut taken = 0;
+        for (slot, KeptEntry { sequence, block, dirty }) in entries {
+            let detached = newest.replace(block) == Some(block);
+            taken = if detached { taken } else { 0 };
+            let left = dirty & !taken;
+            taken |= dirty;
+            if left != dirty {
+                let entry = KeptEntry { sequence, block, dirty: left }.encode(slot);
+                self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored: false }));
+            }
+            if left != 0 {
+                slots.push((slot, Restored { key: block, dirty: left, sequence, detached }));
+            }
+        }
+        slots.sort_unstable_by_key(|(_, restored)| restored.sequence);
+        slots
+    }
+}

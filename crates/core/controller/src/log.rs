@@ -1,0 +1,558 @@
+//! The intent log: a ring of records on the devices, or in kept memory.
+//!
+//! ```text
+//!          digest rows        header and rows             op writes in place       member flush,
+//!          of the payload     to parities + 1 places                               if caches are on
+//! admit ─► Digesting ───────► Writing ──────────► Live ────────────────► Applied ──────────────────► Retired
+//!             ring:   | free | retired | applied | live | writing | free |
+//!                            tail ─────────────────────────► head
+//! ```
+//! Records have consecutive sequence numbers; room is given and taken in that order, and goes round even when all is
+//! free. The latest record keeps its room until the next is complete: a torn record must not take with it the only one
+//! that says what is retired, or an older one of the same stripe would be written again over newer data. A record never wraps: what does not
+//! fit before the end of the ring begins at its start. All replicas of a record stand at the same place of the ring.
+//!
+//! The *tail* is the oldest record that is not retired. It goes with every record and every state, so that a record that
+//! stands around in the ring is not written over newer data. Before a change of membership the log is drained, because a
+//! device that leaves or comes takes or brings records of its own.
+//!
+//! While the battery is good records go to kept memory; the state says where they go, and changing that drains the log,
+//! too.
+//!
+//! A record whose operation could not be stored everywhere stays live until the next start.
+
+use crate::api::{BufferRef, BufferSpace, MemberError, Segment};
+use crate::config::MemberCache;
+use crate::controller::Controller;
+use crate::intent::Intent;
+use crate::io::{IoOwner, Move, TaskOwner};
+use crate::mutant::Mutant;
+use crate::protection::PeerState;
+use crate::request::Rows;
+use crate::table::NIL;
+use raidlab_format::{KEPT_RING_AT, LogHeader, LogPlace, LogRun, header_len};
+use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+use std::collections::VecDeque;
+
+/// How far a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Digesting,
+    Writing,
+    Live,
+    /// Its writes in place are done, as the so manieth.
+    Applied(u64),
+    Retired,
+}
+
+/// One record.
+#[derive(Debug)]
+struct Record {
+    op: u32,
+    phase: Phase,
+    /// Where it begins in the ring.
+    at_block: u64,
+    header_blocks: u64,
+    blocks: u64,
+    /// Its header's place in own memory.
+    header: u32,
+    /// Devices that it was sent to.
+    replicas: [Option<MemberIndex>; REPLICAS_MAX],
+    pending: u8,
+    /// A second controller has it, too.
+    found_by_peer: bool,
+}
+
+/// Two parities at most, and one more.
+const REPLICAS_MAX: usize = 3;
+
+/// The log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    place: LogPlace,
+    ring_blocks: u64,
+    /// Oldest first; sequences are consecutive.
+    records: VecDeque<Record>,
+    first_sequence: u64,
+    /// Operations in line for room.
+    waiting: VecDeque<u32>,
+    /// No record may be begun.
+    draining: bool,
+    /// Counts records as they are applied.
+    applied: u64,
+    /// A member flush is under way, for all records applied before this count.
+    flushing: Option<u64>,
+    flush_pending: u32,
+    runs: Vec<LogRun>,
+}
+
+impl Log {
+    /// An empty log of so many blocks whose next record has number `next_sequence`.
+    pub(crate) const fn new(ring_blocks: u64, place: LogPlace, next_sequence: u64) -> Self {
+        Self {
+            place,
+            ring_blocks,
+            records: VecDeque::new(),
+            first_sequence: next_sequence,
+            waiting: VecDeque::new(),
+            draining: false,
+            applied: 0,
+            flushing: None,
+            flush_pending: 0,
+            runs: Vec::new(),
+        }
+    }
+
+    fn record(&mut self, sequence: u64) -> &mut Record {
+        &mut self.records[(sequence - self.first_sequence) as usize]
+    }
+
+    /// Frees the room of retired records at the tail; the latest record that is complete keeps its own.
+    fn forget_retired(&mut self) {
+        while self.records.front().is_some_and(|record| record.phase == Phase::Retired)
+            && self
+                .records
+                .get(1)
+                .is_some_and(|next| !matches!(next.phase, Phase::Digesting | Phase::Writing))
+        {
+            self.records.pop_front();
+            self.first_sequence += 1;
+        }
+    }
+
+    /// Frees the room of every retired record at the tail: a defect.
+    fn give_up_room(&mut self) {
+        while self.records.front().is_some_and(|record| record.phase == Phase::Retired) {
+            self.records.pop_front();
+            self.first_sequence += 1;
+        }
+    }
+
+    /// The oldest record that is not retired, or the next one.
+    fn tail(&self) -> u64 {
+        let retired = self.records.iter().take_while(|record| record.phase == Phase::Retired);
+        self.first_sequence + retired.count() as u64
+    }
+
+    /// True when every record is retired.
+    fn is_drained(&self) -> bool {
+        self.records.iter().all(|record| record.phase == Phase::Retired)
+    }
+
+    /// Where `blocks` may go without touching a record that is not retired.
+    fn room_for(&self, blocks: u64) -> Option<u64> {
+        let (Some(first), Some(last)) = (self.records.front(), self.records.back()) else {
+            return (blocks <= self.ring_blocks).then_some(0);
+        };
+        let head = last.at_block + last.blocks;
+        if last.at_block >= first.at_block {
+            if head + blocks <= self.ring_blocks {
+                return Some(head);
+            }
+            return (blocks <= first.at_block).then_some(0);
+        }
+        (head + blocks <= first.at_block).then_some(head)
+    }
+}
+
+impl Controller {
+    fn log(&mut self) -> &mut Log {
+        let Intent::Log(log) = &mut self.intent else { unreachable!("asked only where there is a log") };
+        log
+    }
+
+    /// The oldest record that is not retired, or the next one; none where there is no log.
+    pub(crate) fn log_tail(&self) -> Option<u64> {
+        match &self.intent {
+            Intent::Log(log) => Some(log.tail()),
+            _ => None,
+        }
+    }
+
+    /// Where the log's records should go now.
+    fn wanted_log_place(&self) -> LogPlace {
+        // A record in kept memory must be found by the second controller, too, if it takes over.
+        let found_by_peer = !self.config.cache.mirror || self.peer == PeerState::Present;
+        if self.cache_survives_power_loss() && found_by_peer {
+            LogPlace::KeptMemory
+        } else {
+            LogPlace::Members
+        }
+    }
+
+    /// Stops new records. Returns true when all that were begun are retired.
+    pub(crate) fn drain_log(&mut self) -> bool {
+        let Intent::Log(log) = &mut self.intent else { return true };
+        log.draining = true;
+        if log.is_drained() {
+            return true;
+        }
+        self.flush_for_log();
+        false
+    }
+
+    /// Lets records begin again although no state will be written.
+    pub(crate) fn cancel_drain(&mut self) {
+        if let Intent::Log(log) = &mut self.intent
+            && core::mem::take(&mut log.draining)
+        {
+            self.pump_log();
+        }
+    }
+
+    /// Lets records begin again, after the state was written.
+    pub(crate) fn start_log_again(&mut self) {
+        let Intent::Log(log) = &mut self.intent else { return };
+        if let Some(record) = &self.state.record {
+            log.place = record.log_place;
+        }
+        log.draining = false;
+        self.pump_log();
+    }
+
+    /// Puts the log of an array that was never started where it should go.
+    pub(crate) fn settle_log_place(&mut self) {
+        let wanted = self.wanted_log_place();
+        if let (Intent::Log(log), Some(record)) = (&mut self.intent, &mut self.state.record) {
+            (log.place, record.log_place) = (wanted, wanted);
+        }
+    }
+
+    /// True when the next state says another place of the log than the present one.
+    pub(crate) fn log_moves(&self) -> bool {
+        match (&self.intent, &self.state.record) {
+            (Intent::Log(log), Some(record)) => log.place != record.log_place,
+            _ => false,
+        }
+    }
+
+    /// True when a second controller that takes over finds every record that is not retired.
+    pub(crate) fn log_is_mirrored(&self) -> bool {
+        let Intent::Log(log) = &self.intent else { return true };
+        let is_found = |record: &Record| record.phase == Phase::Retired || record.found_by_peer;
+        log.place == LogPlace::Members || log.records.iter().all(is_found)
+    }
+
+    /// Asks for the log to go where it should, if it does not.
+    pub(crate) fn check_log_place(&mut self) {
+        let Intent::Log(_) = &self.intent else { return };
+        let wanted = self.wanted_log_place();
+        if let Some(record) = &mut self.state.record
+            && record.log_place != wanted
+        {
+            record.log_place = wanted;
+            self.change_state();
+        }
+    }
+
+    pub(crate) fn admit_by_log(&mut self, id: u32) {
+        if self.is_mutant(Mutant::RecordSkipped) {
+            return self.start_writes(id);
+        }
+        let log = self.log();
+        log.waiting.push_back(id);
+        if log.waiting.len() == 1 {
+            self.pump_log();
+        }
+    }
+
+    /// Begins records for operations in line, as far as there is room.
+    pub(crate) fn pump_log(&mut self) {
+        loop {
+            let Intent::Log(log) = &mut self.intent else { return };
+            let Some(&id) = log.waiting.front() else { return };
+            if self.state_is_frozen() && self.log_is_stuck() {
+                self.log().waiting.pop_front();
+                self.give_window_up(id);
+                continue;
+            }
+            let wanted_place = self.wanted_log_place();
+            let place = self.log().place;
+            // While the array starts, records of what kept memory held go to the members, whatever the battery.
+            let in_place = place == wanted_place || (place == LogPlace::Members && !self.start.is_serving());
+            if !in_place || self.log().draining || !self.begin_record(id) {
+                return self.flush_for_log();
+            }
+            self.log().waiting.pop_front();
+        }
+    }
+
+    /// True when the oldest record will never be retired.
+    fn log_is_stuck(&mut self) -> bool {
+        let log = self.log();
+        log.records.front().is_some_and(|record| record.phase == Phase::Live && record.op == NIL)
+    }
+
+    fn begin_record(&mut self, id: u32) -> bool {
+        let mut runs = core::mem::take(&mut self.log().runs);
+        let rows = self.runs_of(id, &mut runs);
+        let header_bytes = header_len(runs.len() as u16, rows, self.config.block_size);
+        self.log().runs = runs;
+        let header_blocks = header_bytes / self.block_bytes();
+        let blocks = header_blocks + u64::from(rows);
+        let Some(at_block) = self.log().room_for(blocks) else { return false };
+        let Some(header) = self.own.take_header() else { return false };
+        let log = self.log();
+        let sequence = log.first_sequence + log.records.len() as u64;
+        log.records.push_back(Record {
+            op: id,
+            phase: Phase::Digesting,
+            at_block,
+            header_blocks,
+            blocks,
+            header,
+            replicas: [None; REPLICAS_MAX],
+            pending: 0,
+            found_by_peer: false,
+        });
+        self.ops[id].record = Some(sequence);
+        let task = self.new_digest(TaskOwner::Record { sequence });
+        let mut segments = core::mem::take(&mut self.segment_scratch);
+        self.payload(id, &mut segments);
+        for segment in &segments {
+            self.add_to_digest(task, segment.buffer, (segment.bytes / self.block_bytes()) as u32);
+        }
+        self.segment_scratch = segments;
+        self.start_digest(task);
+        true
+    }
+
+    /// Lists the runs that an operation writes, parity behind data, and returns their rows.
+    fn runs_of(&self, id: u32, runs: &mut Vec<LogRun>) -> u32 {
+        runs.clear();
+        self.for_each_run(id, |unit, rows, _| {
+            runs.push(LogRun { unit, first_row: rows.first, rows: rows.count });
+        });
+        runs.iter().map(|run| run.rows).sum()
+    }
+
+    /// Lists where the bytes of a record's payload lie.
+    fn payload(&self, id: u32, out: &mut Vec<Segment>) {
+        out.clear();
+        self.for_each_run(id, |unit, rows, pieces| {
+            if let Some((first, count)) = pieces {
+                for piece in &self.ops[id].pieces[first..first + count] {
+                    let bytes = u64::from(piece.rows.count) * self.block_bytes();
+                    out.push(Segment { buffer: piece.source, bytes });
+                }
+            } else {
+                let bytes = u64::from(rows.count) * self.block_bytes();
+                out.push(Segment { buffer: self.staged(id, unit, rows.first), bytes });
+            }
+        });
+    }
+
+    /// Calls `each` with unit, rows and the pieces (none for parity) of every run that the operation writes. Runs for
+    /// devices that are gone are among them: what a record holds must not change while it is made.
+    fn for_each_run(&self, id: u32, mut each: impl FnMut(u16, Rows, Option<(usize, usize)>)) {
+        let op = &self.ops[id];
+        let mut first = 0;
+        while first < op.pieces.len() {
+            let (count, rows) = self.run_of_pieces(id, first);
+            let strip = op.pieces[first].strip;
+            each(strip, rows, Some((first, count)));
+            first += count;
+        }
+        for unit in self.data_strips()..op.units.len() {
+            if op.units[unit].staging != NIL {
+                each(unit as u16, op.hull, None);
+            }
+        }
+    }
+
+    /// Takes in the digests of a record's payload: makes the header and sends the record off.
+    pub(crate) fn record_digested(&mut self, sequence: u64, digests: &[u32]) {
+        let op = self.log().record(sequence).op;
+        let mut runs = core::mem::take(&mut self.log().runs);
+        let rows = self.runs_of(op, &mut runs);
+        let state = self.state.record.as_ref().expect("an array with a log keeps a state");
+        let header = LogHeader {
+            array_uuid: state.geometry.array_uuid,
+            sequence,
+            tail_sequence: self.log_tail().expect("there is a log"),
+            epoch: state.epoch,
+            stripe: self.ops[op].stripe,
+        };
+        // A world that carries lengths only has no digests, and nobody ever reads what it writes.
+        let checksums = (0..rows as usize).map(|row| digests.get(row).copied().unwrap_or(0));
+        let place = self.log().record(sequence).header;
+        let length = header_len(runs.len() as u16, rows, self.config.block_size) as usize;
+        let out = self.own.header_mut(place, length);
+        header.encode_into(&runs, checksums, self.config.block_size, out);
+        self.log().runs = runs;
+        self.log().record(sequence).phase = Phase::Writing;
+        match self.log().place {
+            LogPlace::Members => self.replicate(sequence),
+            LogPlace::KeptMemory => self.keep_record(sequence),
+        }
+    }
+
+    /// Sends a record to as many devices of its stripe as it takes to outlive all losses that the stripe can.
+    fn replicate(&mut self, sequence: u64) {
+        let lba = self.area.log.offset_bytes / self.block_bytes();
+        let record = self.log().record(sequence);
+        record.pending += 1;
+        let (lba, blocks) = (MemberLba(lba + record.at_block), BlockCount(record.blocks));
+        while let Some(device) = self.next_replica(sequence) {
+            let record = self.log().record(sequence);
+            let free = record.replicas.iter_mut().find(|replica| replica.is_none());
+            *free.expect("a record has no more replicas than places") = Some(device);
+            record.pending += 1;
+            self.metadata_write(device, lba, blocks, IoOwner::Record { sequence });
+        }
+        self.end_replica(sequence);
+    }
+
+    /// The device that another replica of a record should go to, if it needs one and there is one.
+    fn next_replica(&mut self, sequence: u64) -> Option<MemberIndex> {
+        let record = self.log().record(sequence);
+        let (op, replicas) = (record.op, record.replicas);
+        let stripe = self.ops[op].stripe;
+        let units = self.unit_count() as u64;
+        let device = |unit: u64| self.members.in_sync(self.unit_place(stripe, unit as u16).member);
+        let missing = (0..units).filter(|&unit| device(unit).is_none()).count();
+        let parities = if self.is_mutant(Mutant::RecordNotReplicated) { 0 } else { self.parities() };
+        let wanted = (parities + 1).saturating_sub(missing).max(1);
+        if replicas.iter().flatten().count() >= wanted {
+            return None;
+        }
+        // Consecutive records begin with different units, so that the log's load goes round.
+        let round = (0..units).map(|step| (sequence + step) % units);
+        round.filter_map(device).find(|&device| !replicas.contains(&Some(device)))
+    }
+
+    /// Takes in the end of one replica of a record.
+    pub(crate) fn replica_done(
+        &mut self,
+        sequence: u64,
+        device: MemberIndex,
+        result: Result<(), MemberError>,
+    ) {
+        if result.is_err() {
+            self.fail_member(device);
+            let record = self.log().record(sequence);
+            for replica in record.replicas.iter_mut().filter(|replica| **replica == Some(device)) {
+                *replica = None;
+            }
+        }
+        self.end_replica(sequence);
+    }
+
+    fn end_replica(&mut self, sequence: u64) {
+        let record = self.log().record(sequence);
+        record.pending -= 1;
+        if record.pending > 0 {
+            return;
+        }
+        // Some may have been lost on the way.
+        if self.next_replica(sequence).is_some() {
+            self.replicate(sequence);
+        } else {
+            self.record_live(sequence);
+        }
+    }
+
+    /// Puts a record into kept memory.
+    fn keep_record(&mut self, sequence: u64) {
+        let mirrored = self.peer == PeerState::Present;
+        let record = self.log().record(sequence);
+        let (op, at_block, header, header_blocks) =
+            (record.op, record.at_block, record.header, record.header_blocks);
+        record.found_by_peer = mirrored;
+        let task = self.new_copies(TaskOwner::KeepRecord { sequence });
+        let mut offset = KEPT_RING_AT as u64 + at_block * self.block_bytes();
+        let mut segments = core::mem::take(&mut self.segment_scratch);
+        self.payload(op, &mut segments);
+        let first =
+            Segment { buffer: self.own.header_buffer(header), bytes: header_blocks * self.block_bytes() };
+        for segment in core::iter::once(&first).chain(&segments) {
+            let to = BufferRef { space: BufferSpace::KeptLog, offset };
+            self.add_kept_move(task, Move { from: segment.buffer, to, bytes: segment.bytes });
+            offset += segment.bytes;
+        }
+        self.segment_scratch = segments;
+        self.start_copies(task);
+    }
+
+    /// Takes in that a record is where it can be found again: its operation may write in place.
+    pub(crate) fn record_live(&mut self, sequence: u64) {
+        let record = self.log().record(sequence);
+        record.phase = Phase::Live;
+        let (op, header) = (record.op, record.header);
+        self.log().forget_retired();
+        self.own.give_header(header);
+        self.start_writes(op);
+        self.pump_log();
+    }
+
+    /// Lists what is sent for a record.
+    pub(crate) fn record_segments(&self, sequence: u64, out: &mut Vec<Segment>) {
+        let Intent::Log(log) = &self.intent else { unreachable!("asked only where there is a log") };
+        let record = &log.records[(sequence - log.first_sequence) as usize];
+        self.payload(record.op, out);
+        let bytes = record.header_blocks * self.block_bytes();
+        out.insert(0, Segment { buffer: self.own.header_buffer(record.header), bytes });
+    }
+
+    pub(crate) fn end_log_write(&mut self, id: u32, stored: bool) {
+        let Some(sequence) = self.ops[id].record.take() else { return };
+        let volatile =
+            self.config.member_cache == MemberCache::On && !self.is_mutant(Mutant::RecordRetiredEarly);
+        let log = self.log();
+        let applied = log.applied;
+        let record = log.record(sequence);
+        if !stored {
+            // It may be needed by a start with the devices that are lost now.
+            record.op = NIL;
+            return;
+        }
+        record.phase = if volatile { Phase::Applied(applied) } else { Phase::Retired };
+        log.applied += 1;
+        self.retire_records();
+    }
+
+    fn retire_records(&mut self) {
+        let log = self.log();
+        log.forget_retired();
+        if self.is_mutant(Mutant::RecordRoomGivenUp) {
+            self.log().give_up_room();
+        }
+        self.pump_log();
+    }
+
+    /// Flushes the members if records wait for it and room or a drained log is wanted.
+    fn flush_for_log(&mut self) {
+        let log = self.log();
+        let has_applied = log.records.iter().any(|record| matches!(record.phase, Phase::Applied(_)));
+        if log.flushing.is_some() || !has_applied {
+            return;
+        }
+        log.flushing = Some(log.applied);
+        log.flush_pending = 1;
+        let mut devices = core::mem::take(&mut self.member_scratch);
+        devices.clear();
+        devices.extend(self.members.answering());
+        self.log().flush_pending += devices.len() as u32;
+        for &device in &devices {
+            self.member_flush(device, IoOwner::LogFlush);
+        }
+        self.member_scratch = devices;
+        self.log_flush_done();
+    }
+
+    /// Takes in the end of one member flush for the log.
+    pub(crate) fn log_flush_done(&mut self) {
+        let log = self.log();
+        log.flush_pending -= 1;
+        if log.flush_pending > 0 {
+            return;
+        }
+        let before = log.flushing.take().expect("a flush was under way");
+        for record in &mut log.records {
+            if matches!(record.phase, Phase::Applied(applied) if applied < before) {
+                record.phase = Phase::Retired;
+            }
+        }
+        self.retire_records();
+    }
+}

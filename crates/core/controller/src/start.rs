@@ -1,0 +1,523 @@
+//! Starting an array from what its devices hold: records are written again, kept memory is destaged, and only then is the
+//! host served.
+//!
+//! ```text
+//! Replaying ─► Flushing ─► KeepingState ─► Destaging ─► EndingLife ─► Labelling ─► Serving
+//!  records      members     new generation,  kept cache   the kept memory's old     requests that waited,
+//!  in order     if cached   new log tail                  life ends, a new begins   resync and rebuild
+//! ```
+//! The state is not written before the records are in place and durable, because it names a tail behind them. A crash in
+//! any phase starts over.
+//!
+//! Kept memory lives one life from start to start: state and memory name it, and a copy that was left behind somewhere can
+//! not be taken for the present one. The old life ends when all that it held is on the members; it goes on when a device
+//! was lost meanwhile.
+//!
+//! A record that can't be read from any of its copies leaves its stripe unsynced.
+
+use crate::api::{
+    Area, BufferRef, BufferSpace, HostRequest, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, Notice,
+    Segment,
+};
+use crate::bitmap::Bitmap;
+use crate::config::{ArrayConfig, ConfigError, MemberCache};
+use crate::controller::Controller;
+use crate::intent::Intent;
+use crate::io::IoOwner;
+use crate::kept::RestoreError;
+use crate::log::Log;
+use crate::members::DeviceState;
+use crate::request::Rows;
+use raidlab_format::{
+    ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry, Label,
+    LogPlace, LogSource, MetadataPolicy, Replay,
+};
+use raidlab_raid::UnitPlace;
+use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
+use std::collections::VecDeque;
+
+/// Why an array can't be started from what its devices hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The configuration is no array.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The configuration is of another array.
+    #[error(
+        "the devices hold an array with {what} {found}, and the configuration has {configured}: leave it out of the \
+         configuration, or use the right devices"
+    )]
+    Geometry {
+        /// What differs.
+        what: &'static str,
+        /// On the devices.
+        found: String,
+        /// In the configuration.
+        configured: String,
+    },
+    /// The kept memory is not this array's.
+    #[error(transparent)]
+    Kept(#[from] RestoreError),
+    /// Too many members are absent.
+    #[error(
+        "devices {absent:?} are absent, which is more than the level survives: bring back as many as were lost too many"
+    )]
+    BeyondRedundancy {
+        /// The absent ones.
+        absent: Vec<MemberIndex>,
+    },
+}
+
+/// How far a start is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    Replaying,
+    Flushing,
+    KeepingState,
+    Destaging,
+    EndingLife,
+    Labelling,
+    #[default]
+    Serving,
+}
+
+/// The record that is being written again.
+#[derive(Debug)]
+struct Current {
+    record: Replay,
+    /// Which of its copies is read.
+    copy: usize,
+    /// For each run, the staging place that holds it.
+    places: Vec<u32>,
+    pending: u32,
+    failed: bool,
+}
+
+/// What a start is at.
+#[derive(Debug, Default)]
+pub(crate) struct Start {
+    phase: Phase,
+    records: VecDeque<Replay>,
+    current: Option<Current>,
+    flush_pending: u32,
+    entries: Vec<(u32, KeptEntry)>,
+    /// Requests that came before the host is served.
+    waiting: VecDeque<HostRequest>,
+}
+
+impl Start {
+    /// True until all records are in place and durable.
+    pub(crate) fn is_replaying(&self) -> bool {
+        matches!(self.phase, Phase::Replaying | Phase::Flushing)
+    }
+
+    /// True when the host is served.
+    #[inline]
+    pub(crate) fn is_serving(&self) -> bool {
+        self.phase == Phase::Serving
+    }
+
+    /// True when nothing is left to do.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_serving() && self.waiting.is_empty()
+    }
+
+    /// Keeps a request until the host is served.
+    pub(crate) fn hold(&mut self, request: HostRequest) {
+        self.waiting.push_back(request);
+    }
+}
+
+/// Returns the metadata area of each device of a new array, members first, then spares. The data areas must hold zeros or
+/// anything else on which redundancy agrees; otherwise `needs_resync` says that it is yet to be made to agree.
+///
+/// # Errors
+/// [`ConfigError`] when the configuration is no array, or keeps no metadata.
+pub fn create_metadata(
+    config: &ArrayConfig,
+    array_uuid: ArrayUuid,
+    device_uuids: &[DeviceUuid],
+    needs_resync: bool,
+) -> Result<Vec<Vec<u8>>, ConfigError> {
+    let layout = config.check()?.layout;
+    let mut state = new_state(config, layout.member_count(), array_uuid);
+    state.needs_resync = needs_resync;
+    state.generation = 1;
+    for (line, uuid) in state.devices.iter_mut().zip(device_uuids) {
+        line.device_uuid = *uuid;
+    }
+    let area = config.metadata_area();
+    let mut image = vec![0; area.total_bytes as usize];
+    let slot = area.state_slot(state.generation);
+    state.encode(&mut image[slot.offset_bytes as usize..slot.end_bytes() as usize]);
+    if config.resilience.metadata != MetadataPolicy::None {
+        let map = raidlab_format::RegionMap::new(layout.stripe_count());
+        let slot = area.bitmap[0];
+        map.encode(array_uuid, 0, &mut image[slot.offset_bytes as usize..slot.end_bytes() as usize]);
+    }
+    let label = |device: usize| {
+        let mut bytes = image.clone();
+        let label =
+            Label { array_uuid, device_uuid: device_uuids[device], device: MemberIndex(device as u16) };
+        label.encode(&mut bytes[..raidlab_format::LABEL_BYTES]);
+        bytes
+    };
+    Ok((0..state.devices.len()).map(label).collect())
+}
+
+/// The state of an array that was never started.
+pub(crate) fn new_state(config: &ArrayConfig, members: u16, array_uuid: ArrayUuid) -> ArrayState {
+    let spares = config.resilience.spares;
+    let line = |device: u16| DeviceRecord {
+        state: if device < members {
+            raidlab_format::DeviceState::InSync
+        } else {
+            raidlab_format::DeviceState::Spare
+        },
+        role: (device < members).then_some(device),
+        boundary: MemberLba::ZERO,
+        device_uuid: DeviceUuid::default(),
+    };
+    ArrayState {
+        generation: 0,
+        epoch: 0,
+        kept_epoch: 0,
+        log_tail: 0,
+        geometry: config.geometry(array_uuid),
+        dirty: false,
+        needs_resync: false,
+        log_place: LogPlace::Members,
+        devices: (0..members + spares).map(line).collect(),
+        bad_ranges: Vec::new(),
+    }
+}
+
+impl Controller {
+    /// Starts an array from what [`raidlab_format::assemble`] made of its devices. Device `d` of the controller is candidate
+    /// `assembly.present[d]`; devices that are not there must not be reported as added before they are.
+    ///
+    /// Host requests may be made at once; they are served from [`Notice::Serving`] on.
+    ///
+    /// # Errors
+    /// [`StartError`] when the configuration is not this array's, or too many devices are absent.
+    pub fn start(config: &ArrayConfig, mut assembly: Assembly) -> Result<Self, StartError> {
+        let mut controller = Self::new(config)?;
+        controller.check_kept(&mut assembly.kept_entries)?;
+        check_geometry(&assembly.state.geometry, &config.geometry(assembly.state.geometry.array_uuid))?;
+        let absent = controller.take_devices(&assembly)?;
+        for range in &assembly.state.bad_ranges {
+            controller.bad.add(range.device, range.first, u64::from(range.count));
+        }
+        let mut state = assembly.state;
+        // Records of a log that was not looked at may have any number up to this jump.
+        let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
+        controller.intent = match &controller.intent {
+            Intent::Bitmap(_) => {
+                Intent::Bitmap(Box::new(Bitmap::new(&assembly.unsynced, assembly.next_bitmap_sequence)))
+            }
+            Intent::Log(_) => {
+                let ring_blocks = controller.area.log.length_bytes / controller.block_bytes();
+                Intent::Log(Box::new(Log::new(ring_blocks, LogPlace::Members, next_sequence)))
+            }
+            Intent::Nothing => Intent::Nothing,
+            Intent::Flag => Intent::Flag,
+        };
+        let whole = assembly.unsynced.marked_count() == u32::from(assembly.unsynced.regions());
+        state.needs_resync |= whole && !assembly.write_hole_accepted;
+        state.log_place = LogPlace::Members;
+        controller.state = crate::state::StateKeeper::new(Some(state));
+        if !assembly.write_hole_accepted {
+            controller.mark_regions_unsynced(&assembly.unsynced);
+        }
+        controller.start = Start {
+            phase: Phase::Replaying,
+            records: assembly.records.into(),
+            entries: assembly.kept_entries,
+            ..Start::default()
+        };
+        controller.sweeps.held = true;
+        for device in absent {
+            controller.notify(Notice::MemberFailed { member: device });
+        }
+        controller.change_state();
+        controller.pump();
+        Ok(controller)
+    }
+
+    /// Takes over the devices' states; returns those that the state calls in sync and that are not there.
+    fn take_devices(&mut self, assembly: &Assembly) -> Result<Vec<MemberIndex>, StartError> {
+        let mut absent = Vec::new();
+        for (index, line) in assembly.state.devices.iter().enumerate() {
+            let device = MemberIndex(index as u16);
+            let role = MemberIndex(line.role.unwrap_or_default());
+            let state = match line.state {
+                raidlab_format::DeviceState::InSync => DeviceState::InSync { role },
+                raidlab_format::DeviceState::Rebuilding => {
+                    DeviceState::Rebuilding { role, boundary: line.boundary }
+                }
+                raidlab_format::DeviceState::Spare => DeviceState::Spare,
+                raidlab_format::DeviceState::Missing => DeviceState::Missing,
+            };
+            if assembly.present[index].is_some() {
+                self.members.set_state(device, state);
+                continue;
+            }
+            self.members.set_state(device, DeviceState::Missing);
+            if line.state == raidlab_format::DeviceState::InSync {
+                absent.push(device);
+            }
+        }
+        if self.members.loses_data(&*self.layout) {
+            return Err(StartError::BeyondRedundancy { absent });
+        }
+        Ok(absent)
+    }
+
+    /// True when the array has finished starting and serves the host.
+    pub fn is_serving(&self) -> bool {
+        self.start.is_serving()
+    }
+
+    /// Moves a start on. Returns true if it came to another phase.
+    pub(crate) fn pump_start(&mut self) -> bool {
+        let before = self.start.phase;
+        self.move_start_on();
+        self.start.phase != before
+    }
+
+    fn move_start_on(&mut self) {
+        loop {
+            match self.start.phase {
+                Phase::Serving | Phase::Labelling => return,
+                Phase::Replaying if self.start.current.is_some() => return,
+                Phase::Replaying => match self.start.records.pop_front() {
+                    Some(record) => self.begin_replay(record),
+                    None => self.flush_replayed(),
+                },
+                Phase::Flushing if self.start.flush_pending > 0 => return,
+                Phase::Flushing => self.start.phase = Phase::KeepingState,
+                Phase::KeepingState | Phase::EndingLife
+                    if !self.state.is_kept() && !self.state_is_frozen() =>
+                {
+                    self.pump_state();
+                    return;
+                }
+                Phase::KeepingState => {
+                    let entries = core::mem::take(&mut self.start.entries);
+                    self.restore_kept(entries.into_iter()).expect("checked when the start began");
+                    self.start.phase = Phase::Destaging;
+                    self.pump_destage();
+                }
+                Phase::Destaging if self.cache.dirty_count() > 0 => return,
+                Phase::Destaging if !self.keeps_directory() => self.begin_serving(),
+                Phase::Destaging => {
+                    let record = self.state.record.as_mut().expect("an array that starts keeps a state");
+                    record.kept_epoch += 1;
+                    self.change_state();
+                    self.start.phase = Phase::EndingLife;
+                }
+                Phase::EndingLife if !self.state.is_kept() => {
+                    // A device is lost: kept memory names what it should hold, and the devices can't name a new life.
+                    self.state.record.as_mut().expect("as above").kept_epoch -= 1;
+                    self.begin_serving();
+                }
+                Phase::EndingLife => {
+                    self.start.phase = Phase::Labelling;
+                    self.begin_kept_life();
+                }
+            }
+        }
+    }
+
+    /// Takes in that the label of kept memory is written.
+    pub(crate) fn label_written(&mut self) {
+        if self.start.phase == Phase::Labelling {
+            self.begin_serving();
+        }
+    }
+
+    fn begin_serving(&mut self) {
+        self.start.phase = Phase::Serving;
+        self.notify(Notice::Serving);
+        self.check_log_place();
+        (self.sweeps.held, self.sweeps.attention) = (false, true);
+        while let Some(request) = self.start.waiting.pop_front() {
+            self.begin_request(request);
+        }
+    }
+
+    fn begin_replay(&mut self, record: Replay) {
+        let places =
+            record.runs.iter().map(|_| self.staging_free.pop().expect("a stripe fits in staging")).collect();
+        self.start.current = Some(Current { record, copy: 0, places, pending: 0, failed: false });
+        self.read_record();
+    }
+
+    fn current(&mut self) -> &mut Current {
+        self.start.current.as_mut().expect("a record is being replayed")
+    }
+
+    /// The runs of the record that some device holds the place of, with where they begin in the payload.
+    fn replay_runs(&mut self) -> Vec<(u16, UnitPlace, Rows, u64)> {
+        let record = &self.start.current.as_ref().expect("a record is being replayed").record;
+        let mut at_block = 0;
+        let mut runs = Vec::new();
+        for (index, run) in record.runs.iter().enumerate() {
+            let place = self.unit_place(record.stripe, run.unit);
+            let rows = Rows { first: run.first_row, count: run.rows };
+            if self.members.holds(place) {
+                runs.push((index as u16, place, rows, at_block));
+            }
+            at_block += u64::from(run.rows);
+        }
+        runs
+    }
+
+    fn read_record(&mut self) {
+        let runs = self.replay_runs();
+        let current = self.current();
+        let Some(&copy) = current.record.copies.get(current.copy) else { return self.give_up_record() };
+        self.current().pending = 1;
+        self.current().failed = false;
+        if let LogSource::Device(device) = copy.source {
+            let ring = self.area.log.offset_bytes / self.block_bytes();
+            for &(run, _, rows, at_block) in &runs {
+                self.current().pending += 1;
+                let io = MemberIo {
+                    id: MemberIoId(0),
+                    member: device,
+                    op: MemberOp::Read,
+                    area: Area::Metadata,
+                    lba: MemberLba(ring + copy.block + at_block),
+                    blocks: BlockCount(u64::from(rows.count)),
+                    class: IoClass::Host,
+                };
+                self.begin_member_io(io, IoOwner::ReplayRead { run });
+            }
+        }
+        self.end_of_replay_read();
+    }
+
+    /// Takes in the end of a read of a record.
+    pub(crate) fn replay_read_done(&mut self, result: Result<(), MemberError>) {
+        self.current().failed |= result.is_err();
+        self.end_of_replay_read();
+    }
+
+    fn end_of_replay_read(&mut self) {
+        self.current().pending -= 1;
+        if self.current().pending > 0 {
+            return;
+        }
+        if self.current().failed {
+            self.current().copy += 1;
+            return self.read_record();
+        }
+        self.current().pending = 1;
+        for (run, place, rows, _) in self.replay_runs() {
+            self.current().pending += 1;
+            self.member_write(place, rows, IoClass::Host, false, IoOwner::ReplayWrite { run });
+        }
+        self.replay_write_done();
+    }
+
+    /// Takes in the end of a write of a record.
+    pub(crate) fn replay_write_done(&mut self) {
+        self.current().pending -= 1;
+        if self.current().pending == 0 {
+            self.end_replay();
+        }
+    }
+
+    fn give_up_record(&mut self) {
+        let stripe = self.current().record.stripe;
+        let granules = self.granules_of(stripe..StripeIndex(stripe.0 + 1));
+        self.mark_unsynced(granules);
+        let record = self.state.record.as_mut().expect("an array that starts keeps a state");
+        record.needs_resync = true;
+        self.end_replay();
+    }
+
+    fn end_replay(&mut self) {
+        let current = self.start.current.take().expect("a record is being replayed");
+        self.staging_free.extend(current.places);
+    }
+
+    /// Lists where the rows of a run lie: in its staging place, or in kept memory.
+    pub(crate) fn replay_segment(&self, run: u16) -> Segment {
+        let current = self.start.current.as_ref().expect("a record is being replayed");
+        let Replay { runs, copies, .. } = &current.record;
+        let LogRunRows { before, rows, first_row } = LogRunRows::of(runs, run);
+        let bytes = u64::from(rows) * self.block_bytes();
+        let buffer = match copies[current.copy].source {
+            LogSource::Kept => {
+                let block = copies[current.copy].block + before;
+                BufferRef {
+                    space: BufferSpace::KeptLog,
+                    offset: KEPT_RING_AT as u64 + block * self.block_bytes(),
+                }
+            }
+            LogSource::Device(_) => {
+                let place = u64::from(current.places[usize::from(run)]);
+                let row = place * u64::from(self.strip_rows()) + u64::from(first_row);
+                BufferRef { space: BufferSpace::Staging, offset: row * self.block_bytes() }
+            }
+        };
+        Segment { buffer, bytes }
+    }
+
+    fn flush_replayed(&mut self) {
+        self.start.phase = Phase::Flushing;
+        self.start.flush_pending = 1;
+        if self.config.member_cache == MemberCache::On {
+            let devices: Vec<_> = self.members.answering().collect();
+            self.start.flush_pending += devices.len() as u32;
+            for device in devices {
+                self.member_flush(device, IoOwner::StartFlush);
+            }
+        }
+        self.start_flush_done();
+    }
+
+    /// Takes in the end of a member flush of a start.
+    pub(crate) fn start_flush_done(&mut self) {
+        self.start.flush_pending -= 1;
+    }
+}
+
+struct LogRunRows {
+    /// Rows of the payload before the run.
+    before: u64,
+    rows: u32,
+    first_row: u32,
+}
+
+impl LogRunRows {
+    fn of(runs: &[raidlab_format::LogRun], run: u16) -> Self {
+        let index = usize::from(run);
+        let before = runs[..index].iter().map(|run| u64::from(run.rows)).sum();
+        Self { before, rows: runs[index].rows, first_row: runs[index].first_row }
+    }
+}
+
+fn check_geometry(found: &Geometry, configured: &Geometry) -> Result<(), StartError> {
+    let fields = |it: &Geometry| {
+        [
+            ("level", it.level.to_string()),
+            ("members", it.members.to_string()),
+            ("spares", it.spares.to_string()),
+            ("strip size", it.strip_bytes.to_string()),
+            ("block size", it.block_size.bytes().to_string()),
+            ("member size", it.member_bytes.to_string()),
+            ("log size", it.log_bytes.to_string()),
+            ("metadata", it.metadata.to_string()),
+            ("integrity", it.integrity.to_string()),
+        ]
+    };
+    for ((what, found), (_, configured)) in fields(found).into_iter().zip(fields(configured)) {
+        if found != configured {
+            return Err(StartError::Geometry { what, found, configured });
+        }
+    }
+    Ok(())
+}

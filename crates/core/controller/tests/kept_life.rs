@@ -1,0 +1,165 @@
+//! The life of kept memory across a start: it ends when all that it held is on the members, and goes on when a device is
+//! lost before, so that the next start still finds what is preserved and what was acknowledged since.
+
+use raidlab_controller::{
+    Action, Area, ArrayConfig, BufferSpace, CacheConfig, CacheMemory, Controller, HostOp, HostRequest,
+    HostTag, MemberCache, MemberError, MemberOp, MemorySteps, MetadataPolicy, Notice, Resilience,
+    WritePolicy, create_metadata,
+};
+use raidlab_format::{
+    ArrayUuid, DeviceUuid, KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KeptEntry, KeptImage, KeptLabel, StartOptions,
+    assemble,
+};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, Nanos};
+
+const BLOCK: usize = 512;
+const STRIP_BLOCKS: u64 = 4;
+const ARRAY: ArrayUuid = ArrayUuid([9; 16]);
+
+/// RAID 0 over two members with a kept cache of slots as long as a strip.
+fn config() -> ArrayConfig {
+    let strip = ByteCount(STRIP_BLOCKS * BLOCK as u64);
+    ArrayConfig {
+        level: "0".parse().expect("a level"),
+        members: 2,
+        strip_size: strip,
+        block_size: BlockSize::B512,
+        member_size: ByteCount(strip.0 * 8),
+        member_cache: MemberCache::Off,
+        cache: CacheConfig {
+            size: ByteCount(strip.0 * 4),
+            block_size: strip,
+            memory: CacheMemory::BatteryBacked,
+            write_policy: WritePolicy::WriteBack,
+            ..CacheConfig::default()
+        },
+        staging_size: ByteCount(64 * 1024),
+        resilience: Resilience { metadata: MetadataPolicy::Resync, ..Resilience::default() },
+    }
+}
+
+/// Metadata areas and kept memory; data is not looked at.
+struct World {
+    controller: Option<Controller>,
+    metadata: Vec<Vec<u8>>,
+    /// The label only: this array has no log.
+    kept_log: Vec<u8>,
+    directory: Vec<u8>,
+    /// A member whose data can't be written any more.
+    gone: Option<MemberIndex>,
+    notices: Vec<Notice>,
+    acknowledged: u32,
+}
+
+impl World {
+    fn new(entries: &[(u32, KeptEntry)]) -> Self {
+        let uuids = [DeviceUuid([1; 16]), DeviceUuid([2; 16])];
+        let metadata = create_metadata(&config(), ARRAY, &uuids, false).expect("a possible array");
+        let mut kept_log = vec![0; 4096];
+        KeptLabel { array_uuid: ARRAY, kept_epoch: 0 }.encode(&mut kept_log[..KEPT_LABEL_BYTES]);
+        let mut directory = vec![0; 4 * KEPT_ENTRY_BYTES];
+        for (slot, entry) in entries {
+            let at = *slot as usize * KEPT_ENTRY_BYTES;
+            directory[at..at + KEPT_ENTRY_BYTES].copy_from_slice(&entry.encode(*slot));
+        }
+        let (notices, acknowledged) = (Vec::new(), 0);
+        Self { controller: None, metadata, kept_log, directory, gone: None, notices, acknowledged }
+    }
+
+    /// Starts from what the devices and kept memory hold; returns the blocks that kept memory names.
+    fn start(&mut self) -> Vec<u64> {
+        let areas: Vec<_> = self.metadata.iter().map(|area| Some(&**area)).collect();
+        let kept = KeptImage { log: &self.kept_log, directory: &self.directory };
+        let assembly = assemble(&areas, Some(kept), StartOptions::default()).expect("an array");
+        let named = assembly.kept_entries.iter().map(|(_, entry)| entry.block).collect();
+        self.controller = Some(Controller::start(&config(), assembly).expect("it starts"));
+        self.notices.clear();
+        self.settle();
+        assert!(self.notices.contains(&Notice::Serving));
+        named
+    }
+
+    fn write(&mut self, lba: u64) {
+        let op = HostOp::Write { fua: false };
+        let request = HostRequest { tag: HostTag(0), op, lba: Lba(lba), blocks: BlockCount(1) };
+        self.controller.as_mut().expect("started").handle_host_request(Nanos::ZERO, request);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        let mut controller = self.controller.take().expect("started");
+        while let Some(action) = controller.poll_action() {
+            match action {
+                Action::Member(io) => {
+                    let gone = self.gone == Some(io.member) && io.area == Area::Data;
+                    if let (Area::Metadata, MemberOp::Write { .. }) = (io.area, io.op) {
+                        let mut segments = Vec::new();
+                        controller.member_io_segments(io.id, &mut segments);
+                        let mut at = io.lba.0 as usize * BLOCK;
+                        for segment in segments {
+                            let (from, bytes) = (segment.buffer.offset as usize, segment.bytes as usize);
+                            let source = &controller.own_memory()[from..from + bytes];
+                            self.metadata[io.member.index()][at..at + bytes].copy_from_slice(source);
+                            at += bytes;
+                        }
+                    }
+                    let result = if gone { Err(MemberError::Gone) } else { Ok(()) };
+                    controller.handle_member_completion(Nanos::ZERO, io.id, result);
+                }
+                Action::Memory(task) => {
+                    let mut steps = MemorySteps::default();
+                    controller.memory_steps(task.id, &mut steps);
+                    for step in
+                        steps.steps.iter().filter(|step| step.destinations[0].space == BufferSpace::KeptLog)
+                    {
+                        let (from, to) = (steps.sources[step.first_source as usize], step.destinations[0]);
+                        let source = &controller.own_memory()[from.offset as usize..][..step.bytes as usize];
+                        self.kept_log[to.offset as usize..][..step.bytes as usize].copy_from_slice(source);
+                    }
+                    controller.handle_memory_completion(Nanos::ZERO, task.id);
+                }
+                Action::Complete(completion) => {
+                    completion.result.expect("nothing fails that is asked for here");
+                    self.acknowledged += 1;
+                }
+                Action::Keep(keep) => {
+                    let at = keep.slot as usize * KEPT_ENTRY_BYTES;
+                    self.directory[at..at + KEPT_ENTRY_BYTES].copy_from_slice(&keep.entry);
+                }
+                Action::Notice(notice) => self.notices.push(notice),
+                Action::Timer { .. } => {}
+            }
+        }
+        self.controller = Some(controller);
+    }
+}
+
+/// Strips 0 and 1, on members 0 and 1.
+const ENTRIES: [(u32, KeptEntry); 2] =
+    [(0, KeptEntry { sequence: 1, block: 0, dirty: 1 }), (1, KeptEntry { sequence: 2, block: 1, dirty: 1 })];
+
+#[test]
+fn a_life_ends_when_all_that_it_held_is_on_the_members() {
+    let mut world = World::new(&ENTRIES);
+    let old_life = world.kept_log.clone();
+    assert_eq!(world.start(), [0, 1]);
+    assert_ne!(world.kept_log, old_life, "a new life has begun");
+    world.write(8);
+    assert_eq!(world.acknowledged, 1, "from the cache");
+    assert_eq!(world.start(), [2], "what was acknowledged in the new life is found");
+}
+
+#[test]
+fn a_life_goes_on_when_a_device_is_lost_during_the_start() {
+    let mut world = World::new(&ENTRIES);
+    world.gone = Some(MemberIndex(1));
+    assert_eq!(world.start(), [0, 1]);
+    assert!(world.notices.contains(&Notice::MemberFailed { member: MemberIndex(1) }));
+    world.write(0);
+    assert_eq!(world.acknowledged, 1, "member 0 is there, and the cache is kept");
+    world.gone = None;
+    let mut named = world.start();
+    named.sort_unstable();
+    assert_eq!(named, [0, 1], "what the lost device should hold, and what was acknowledged since");
+    assert_eq!(world.start(), [0; 0], "and now it is stored");
+}

@@ -1,0 +1,156 @@
+//! What a set of devices is: which array, who is present and who is stale, what is to be replayed, what is
+//! unsynced.
+//!
+//! ```text
+//! candidates ── labels ──► which array ── states ──► newest ──► present, stale, foreign, blank, unusable
+//!                                                       │
+//!     quorum ◄──────────────────────────────────────────┘
+//!       │
+//!       └──► log or bitmap ──► records to replay, regions unsynced ──► refuse when dirty and degraded
+//! ```
+//! **Newest** is the highest generation that any candidate holds, even one that can't be used: a state is
+//! evidence. Where two different states have that generation, the one counts whose holders are more than half
+//! of those that it calls in sync; where that is none or both, the start is refused.
+//!
+//! **Stale** is a device that the newest state calls missing; one whose own generation is two or more behind;
+//! one with another state of the same generation; and a physical device other than the one the newest state
+//! names. A device one generation behind is not: the crash came between the writes of that generation, and
+//! nothing that relied on it was acknowledged before all had it (the barrier), so what such a device holds is
+//! what it should.
+//!
+//! **Doubt** is why redundancy may disagree. A parity array in doubt with a role that no device in sync plays
+//! is refused: what the missing member held can't be told from garbage.
+//!
+//! Left out: whether the members present are enough for the level, which whoever starts the array decides;
+//! what candidates hold beyond their metadata.
+
+mod candidate;
+mod error;
+mod intent;
+mod replay;
+mod roster;
+
+pub use error::AssembleError;
+pub use intent::{Doubt, KeptVerdict};
+pub use replay::{LogSource, LogTrouble, PayloadPlace, Replay};
+pub use roster::{Foreign, Stale, StaleReason, Unusable, UnusableReason};
+
+use crate::bitmap::RegionMap;
+use crate::identity::ArrayUuid;
+use crate::kept::{KeptEntry, KeptImage};
+use crate::state::ArrayState;
+use candidate::Candidate;
+use intent::{Found, Intent};
+use roster::Roster;
+
+/// What the operator said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StartOptions {
+    /// Which array; if not given, the one that most of the candidates belong to.
+    pub expected: Option<ArrayUuid>,
+    /// Start with half or less of the members in sync: the absent ones are gone for good, and what may have
+    /// been written to them without these is lost.
+    pub accept_minority: bool,
+    /// Start although the missing members' data may be wrong where a crash came between writes.
+    pub accept_write_hole: bool,
+}
+
+/// What a set of devices is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembly {
+    /// The newest state, as it stands on the devices.
+    pub state: ArrayState,
+    /// For each device of the array, the candidate that is it, or `None` when it is not there or must not be
+    /// used.
+    pub present: Vec<Option<usize>>,
+    /// Candidates that were of the array and are not used.
+    pub stale: Vec<Stale>,
+    /// Candidates of other arrays.
+    pub foreign: Vec<Foreign>,
+    /// Candidates with nothing but zeros where label and states should be.
+    pub blank: Vec<usize>,
+    /// Candidates of which not enough can be read.
+    pub unusable: Vec<Unusable>,
+    /// Stripes whose redundancy may disagree once the records are replayed.
+    pub unsynced: RegionMap,
+    /// Why, when any are.
+    pub doubt: Option<Doubt>,
+    /// Whether the start was only possible because the operator accepted the write hole: redundancy is to be
+    /// believed where members are missing.
+    pub write_hole_accepted: bool,
+    /// Whether the start was only possible because the operator accepted a minority.
+    pub minority_accepted: bool,
+    /// What is to be written again, in this order, before anything else.
+    pub records: Vec<Replay>,
+    /// What became of the kept memory.
+    pub kept: KeptVerdict,
+    /// The slots of the kept cache that hold something, in order of sequence.
+    pub kept_entries: Vec<(u32, KeptEntry)>,
+    /// Higher than the sequence of every record found, and not below the tail: where sequences go on, and
+    /// what the tail becomes once the records are replayed.
+    pub next_log_sequence: u64,
+    /// Higher than the sequence of every valid bitmap sector found.
+    pub next_bitmap_sequence: u64,
+}
+
+/// Decides what the devices are.
+///
+/// Each candidate is its metadata area, in any order, or `None` when it can't be read. An area may be longer
+/// than [`crate::AreaLayout::total_bytes`].
+///
+/// # Errors
+/// [`AssembleError`] when they are no array that may be started; the message says what would help.
+pub fn assemble(
+    candidates: &[Option<&[u8]>],
+    kept: Option<KeptImage<'_>>,
+    options: StartOptions,
+) -> Result<Assembly, AssembleError> {
+    let candidates: Vec<Candidate<'_>> = candidates.iter().map(|area| Candidate::read(*area)).collect();
+    candidate::refuse_newer_labels(&candidates)?;
+    let array_uuid = candidate::choose_array(&candidates, options.expected)?;
+    candidate::refuse_newer_states(&candidates, array_uuid)?;
+    let state = candidate::choose_state(&candidates, array_uuid)?;
+    let layout = state.check().expect("a state that was decoded passes its own check");
+    let roster = Roster::sort(&candidates, &state)?;
+    let minority_accepted = roster.check_quorum(&state, options.accept_minority)?;
+    let (kept, image) = intent::judge_kept(kept, &state)?;
+    let found =
+        Found { state: &state, layout: layout.as_ref(), roster: &roster, kept: image, kept_verdict: &kept };
+    let intent = found.read_intent(options.accept_write_hole)?;
+    let write_hole_accepted = check_hole(&found, &intent, options.accept_write_hole)?;
+    let mut kept_entries: Vec<_> = image.iter().flat_map(KeptImage::entries).collect();
+    kept_entries.sort_by_key(|(slot, entry)| (entry.sequence, *slot));
+    let after = |sequence: Option<u64>| sequence.map_or(0, |sequence| sequence.saturating_add(1));
+    let Roster { present, stale, foreign, blank, unusable, .. } = roster;
+    Ok(Assembly {
+        present,
+        stale,
+        foreign,
+        blank,
+        unusable,
+        unsynced: intent.unsynced,
+        doubt: intent.doubt,
+        write_hole_accepted,
+        minority_accepted,
+        next_log_sequence: after(intent.log_sequence).max(state.log_tail),
+        next_bitmap_sequence: after(intent.bitmap_sequence),
+        records: intent.records,
+        kept,
+        kept_entries,
+        state,
+    })
+}
+
+/// Checks that no parity in doubt is needed to know what a missing member held; returns whether it is and
+/// that is accepted.
+fn check_hole(found: &Found<'_, '_>, intent: &Intent, accept: bool) -> Result<bool, AssembleError> {
+    let open_roles = found.roster.open_roles(found.state);
+    let Some(doubt) = intent.doubt.clone() else { return Ok(false) };
+    if found.layout.shape().parities == 0 || open_roles.is_empty() {
+        return Ok(false);
+    }
+    if accept {
+        return Ok(true);
+    }
+    Err(AssembleError::DirtyDegraded { doubt, open_roles, absent: found.roster.absent(found.state) })
+}

@@ -1,0 +1,176 @@
+//! Reading one candidate, and what the candidates together say: which array, and which state is the newest.
+
+use super::error::AssembleError;
+use super::roster::UnusableReason;
+use crate::area::AreaLayout;
+use crate::error::{DecodeError, Part};
+use crate::identity::ArrayUuid;
+use crate::label::Label;
+use crate::state::{ArrayState, DeviceState};
+use raidlab_units::ByteCount;
+use std::collections::BTreeMap;
+
+/// A device that may be of the array, as far as it can be read.
+pub(super) struct Candidate<'a> {
+    /// Its metadata area; empty when it can't be read.
+    pub(super) area: &'a [u8],
+    /// Who it says it is.
+    pub(super) label: Result<Label, UnusableReason>,
+    /// Its newest valid state, which is of the label's array when there is a label, or why there is none in
+    /// either slot.
+    pub(super) state: Result<ArrayState, [DecodeError; 2]>,
+    newer_version: Option<u16>,
+}
+
+impl<'a> Candidate<'a> {
+    pub(super) fn read(area: Option<&'a [u8]>) -> Self {
+        let Some(area) = area else {
+            let nothing = DecodeError::TooShort { part: Part::State, needed: 1, found: 0 };
+            let state = Err([nothing.clone(), nothing]);
+            return Self { area: &[], label: Err(UnusableReason::Unreadable), state, newer_version: None };
+        };
+        let label = Label::decode(area);
+        let slots = [0, 1].map(|slot| state_in_slot(area, slot, label.as_ref().ok()));
+        let newer_version = slots.iter().filter_map(|slot| newer_version(slot.as_ref().err()?)).max();
+        let state = match slots {
+            [Ok(first), Ok(second)] => Ok(if first.generation >= second.generation { first } else { second }),
+            [Ok(state), Err(_)] | [Err(_), Ok(state)] => Ok(state),
+            [Err(first), Err(second)] => Err([first, second]),
+        };
+        let front = &area[..area.len().min(AreaLayout::FRONT_BYTES as usize)];
+        let label = match label {
+            Err(_) if !front.is_empty() && front.iter().all(|byte| *byte == 0) => Err(UnusableReason::Blank),
+            label => label.map_err(UnusableReason::Label),
+        };
+        Self { area, label, state, newer_version }
+    }
+
+    /// Whether the candidate's state, if it has one, may be of the array.
+    fn may_be_of(&self, array_uuid: ArrayUuid) -> bool {
+        self.label.as_ref().map_or(true, |label| label.array_uuid == array_uuid)
+    }
+}
+
+/// Reads a slot. What is of another array than the label, or of a generation that belongs in the other slot,
+/// was not written there by us.
+fn state_in_slot(area: &[u8], slot: usize, label: Option<&Label>) -> Result<ArrayState, DecodeError> {
+    // The log's length does not matter for what stands before it.
+    let layout = AreaLayout::new(ByteCount::ZERO);
+    let state = ArrayState::decode(layout.state[slot].of(area).unwrap_or_default())?;
+    let (found, generation) = (state.geometry.array_uuid, state.generation);
+    if label.is_some_and(|label| label.array_uuid != found) {
+        return Err(DecodeError::OtherArray { part: Part::State, found });
+    }
+    if layout.state_slot(generation) != layout.state[slot] {
+        return Err(DecodeError::field(
+            Part::State,
+            "generation",
+            generation,
+            "even in slot 0 and odd in slot 1",
+        ));
+    }
+    Ok(state)
+}
+
+/// The version in an error that says that it is a newer one.
+pub(super) fn newer_version(error: &DecodeError) -> Option<u16> {
+    match *error {
+        DecodeError::UnknownVersion { found, known, .. } if found > known => Some(found),
+        _ => None,
+    }
+}
+
+/// Refuses candidates whose label is of a newer version: they may be of the array, and may know more than the
+/// others.
+pub(super) fn refuse_newer_labels(candidates: &[Candidate<'_>]) -> Result<(), AssembleError> {
+    for (candidate, read) in candidates.iter().enumerate() {
+        if let Err(UnusableReason::Label(error)) = &read.label
+            && let Some(found) = newer_version(error)
+        {
+            return Err(AssembleError::newer_version(candidate, found));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses candidates that are, or may be, of the array and have a state of a newer version.
+pub(super) fn refuse_newer_states(
+    candidates: &[Candidate<'_>],
+    array_uuid: ArrayUuid,
+) -> Result<(), AssembleError> {
+    for (candidate, read) in candidates.iter().enumerate().filter(|(_, read)| read.may_be_of(array_uuid)) {
+        if let Some(found) = read.newer_version {
+            return Err(AssembleError::newer_version(candidate, found));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the array that is expected, or else the one of most labels.
+pub(super) fn choose_array(
+    candidates: &[Candidate<'_>],
+    expected: Option<ArrayUuid>,
+) -> Result<ArrayUuid, AssembleError> {
+    let mut votes: BTreeMap<ArrayUuid, usize> = BTreeMap::new();
+    for label in candidates.iter().filter_map(|read| read.label.as_ref().ok()) {
+        *votes.entry(label.array_uuid).or_default() += 1;
+    }
+    if let Some(expected) = expected {
+        if votes.contains_key(&expected) {
+            return Ok(expected);
+        }
+        return Err(AssembleError::OtherArraysOnly { expected, found: votes.into_keys().collect() });
+    }
+    let most =
+        votes.values().copied().max().ok_or(AssembleError::NoDevices { candidates: candidates.len() })?;
+    let mut leaders: Vec<ArrayUuid> =
+        votes.into_iter().filter(|(_, count)| *count == most).map(|(uuid, _)| uuid).collect();
+    match leaders.len() {
+        1 => Ok(leaders.remove(0)),
+        _ => Err(AssembleError::SeveralArrays { found: leaders }),
+    }
+}
+
+/// Returns the newest state of the array.
+pub(super) fn choose_state(
+    candidates: &[Candidate<'_>],
+    array_uuid: ArrayUuid,
+) -> Result<ArrayState, AssembleError> {
+    let states = || {
+        let of_array = candidates.iter().filter(move |read| read.may_be_of(array_uuid));
+        let states = of_array.filter_map(|read| read.state.as_ref().ok());
+        states.filter(move |state| state.geometry.array_uuid == array_uuid)
+    };
+    let generation =
+        states().map(|state| state.generation).max().ok_or(AssembleError::NoState { array_uuid })?;
+    let mut newest: Vec<&ArrayState> = Vec::new();
+    for state in states().filter(|state| state.generation == generation) {
+        if !newest.contains(&state) {
+            newest.push(state);
+        }
+    }
+    if newest.len() > 1 {
+        newest.retain(|state| most_hold(candidates, state));
+    }
+    match newest[..] {
+        [state] => Ok(state.clone()),
+        _ => Err(AssembleError::Diverged { array_uuid, generation }),
+    }
+}
+
+/// Whether more than half of the devices that `state` calls in sync hold just this state.
+fn most_hold(candidates: &[Candidate<'_>], state: &ArrayState) -> bool {
+    let holds = |device: usize| {
+        candidates.iter().any(|read| match (&read.label, &read.state) {
+            (Ok(label), Ok(own)) => {
+                own == state
+                    && label.device.index() == device
+                    && label.device_uuid == state.devices[device].device_uuid
+            }
+            _ => false,
+        })
+    };
+    let in_sync =
+        || (0..state.devices.len()).filter(|device| state.devices[*device].state == DeviceState::InSync);
+    in_sync().filter(|device| holds(*device)).count() * 2 > in_sync().count()
+}

@@ -1,0 +1,147 @@
+//! Why a set of devices can't be started, and what would help.
+
+use super::intent::Doubt;
+use super::replay::LogTrouble;
+use crate::identity::ArrayUuid;
+use crate::seal::VERSION;
+use core::fmt::Display;
+use raidlab_units::MemberIndex;
+
+/// Why a set of devices can't be started as an array.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AssembleError {
+    /// No candidate has a valid label.
+    #[error(
+        "none of the {candidates} devices given is of an array: name the array's devices, or create an array on these"
+    )]
+    NoDevices {
+        /// How many were given.
+        candidates: usize,
+    },
+    /// The array that was asked for is not among the candidates.
+    #[error("no device of array {expected} is given, only of {}: name its devices", list(.found, "no array"))]
+    OtherArraysOnly {
+        /// What was asked for.
+        expected: ArrayUuid,
+        /// What is there.
+        found: Vec<ArrayUuid>,
+    },
+    /// As many candidates belong to one array as to another.
+    #[error("the devices belong to several arrays: {}; say which of them is meant", list(.found, "none"))]
+    SeveralArrays {
+        /// The arrays with the most candidates.
+        found: Vec<ArrayUuid>,
+    },
+    /// Written by a newer raidlab.
+    #[error(
+        "{} holds version {found} of raidlab's format and this raidlab knows {known}: use a newer raidlab, \
+         or leave it out if it is not of the array",
+        version_place(*.candidate)
+    )]
+    NewerVersion {
+        /// Which candidate; `None` for the kept memory.
+        candidate: Option<usize>,
+        /// Its version.
+        found: u16,
+        /// The newest version that is understood.
+        known: u16,
+    },
+    /// No candidate has a valid state.
+    #[error(
+        "no device of array {array_uuid} has a valid state: it was never completely created, or the devices \
+         given are all damaged; name the rest of its devices, or create it anew"
+    )]
+    NoState {
+        /// The array.
+        array_uuid: ArrayUuid,
+    },
+    /// The array was started in two parts that do not know of each other.
+    #[error(
+        "the devices of array {array_uuid} hold different states of generation {generation}: it was started \
+         in two parts. Name the devices of one part only and accept a minority; what was written to the other part since is lost"
+    )]
+    Diverged {
+        /// The array.
+        array_uuid: ArrayUuid,
+        /// The generation that there is more than once.
+        generation: u64,
+    },
+    /// Two candidates are the same device.
+    #[error(
+        "candidates {first} and {second} are both device {device}: the same device by two paths, or a copy \
+         of it; name it once"
+    )]
+    Duplicate {
+        /// Which device.
+        device: MemberIndex,
+        /// A candidate that is it.
+        first: usize,
+        /// Another one.
+        second: usize,
+    },
+    /// Too few members are present to know that the others did not go on without them.
+    #[error(
+        "generation {generation} calls {in_sync} members in sync; {present} of them are present and \
+         {needed} are needed. Absent: {}. Bring them back; or, if they are gone for good, accept a minority: what was written to them since is lost",
+        list(.absent, "none")
+    )]
+    NoQuorum {
+        /// The newest generation.
+        generation: u64,
+        /// Members that it calls in sync.
+        in_sync: usize,
+        /// Those of them that are present.
+        present: usize,
+        /// The fewest that would do.
+        needed: usize,
+        /// Those that are not.
+        absent: Vec<MemberIndex>,
+    },
+    /// Members are missing, and parity may not agree with data.
+    #[error(
+        "the array can't tell what its missing members held: {doubt}; roles without a device in sync: {}; \
+         absent devices: {}. Bring the absent devices back{}; or accept the write hole: what was being \
+         written when the array stopped, and data beside it, may then be wrong",
+        list(.open_roles, "none"),
+        list(.absent, "none"),
+        if matches!(.doubt, Doubt::KeptLog(_)) { ", or the battery-kept memory" } else { "" }
+    )]
+    DirtyDegraded {
+        /// Why parity may not agree.
+        doubt: Doubt,
+        /// Roles that no device in sync plays, of those present.
+        open_roles: Vec<u16>,
+        /// Devices called in sync that are not present.
+        absent: Vec<MemberIndex>,
+    },
+    /// The log is not the array's.
+    #[error(
+        "the log can't be replayed: {trouble}. Bring absent devices back; or accept the write hole: the log \
+         is then left out and all redundancy recomputed"
+    )]
+    Log {
+        /// What is wrong with it.
+        trouble: LogTrouble,
+    },
+}
+
+impl AssembleError {
+    pub(super) fn newer_version(candidate: usize, found: u16) -> Self {
+        Self::NewerVersion { candidate: Some(candidate), found, known: VERSION }
+    }
+
+    pub(super) fn newer_kept_version(found: u16) -> Self {
+        Self::NewerVersion { candidate: None, found, known: VERSION }
+    }
+}
+
+fn list(items: &[impl Display], none: &str) -> String {
+    match items {
+        [] => none.into(),
+        _ => items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn version_place(candidate: Option<usize>) -> String {
+    candidate.map_or("the kept memory".into(), |candidate| format!("candidate {candidate}"))
+}

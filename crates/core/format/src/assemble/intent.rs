@@ -1,0 +1,216 @@
+//! What the intent says: which records to replay, which regions are unsynced, and whether that is enough.
+//!
+//! ```text
+//! policy     parity                         mirrors                    no redundancy
+//! none       dirty: all unsynced            dirty: all unsynced        -
+//! resync     dirty: all unsynced            dirty: all unsynced        -
+//! bitmap     the marked regions             the marked regions         -
+//! log        records; dirty and no valid    the marked regions         -
+//!            log: all unsynced
+//! ```
+//! `needs_resync` means all, whatever the policy. A log on the devices is valid unless both copies of a
+//! record may be on devices that are absent; a log in kept memory is valid when the kept memory is this
+//! array's.
+
+use super::error::AssembleError;
+use super::replay::{FoundLogs, LogSource, LogTrouble, Replay, read_logs};
+use super::roster::Roster;
+use crate::area::AreaLayout;
+use crate::bitmap::RegionMap;
+use crate::error::DecodeError;
+use crate::geometry::MetadataPolicy;
+use crate::identity::ArrayUuid;
+use crate::kept::{KeptImage, KeptLabel};
+use crate::state::{ArrayState, LogPlace};
+use raidlab_raid::Layout;
+
+/// What became of the kept memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeptVerdict {
+    /// There was none.
+    #[error("there is no kept memory")]
+    NotGiven,
+    /// It has no valid label.
+    #[error("{0}")]
+    NoLabel(DecodeError),
+    /// It belongs to another array.
+    #[error("the kept memory belongs to array {found}")]
+    OtherArray {
+        /// The array that it belongs to.
+        found: ArrayUuid,
+    },
+    /// It was this array's and is from another life of the memory.
+    #[error("the kept memory is of epoch {found} and the array's is of epoch {expected}")]
+    OtherLife {
+        /// Its epoch.
+        found: u64,
+        /// The state's.
+        expected: u64,
+    },
+    /// It is this array's.
+    #[error("the kept memory belongs to the array")]
+    Used,
+}
+
+/// Why redundancy may disagree.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Doubt {
+    /// The state says so.
+    #[error("its redundancy was never made to agree, or not to the end")]
+    NeedsResync,
+    /// Nothing says where it was being written.
+    #[error("it was not stopped cleanly and keeps no record of where it was being written")]
+    NoIntent,
+    /// It was being written in these regions.
+    #[error("it was not stopped cleanly and was being written in {marked} of {regions} regions")]
+    Regions {
+        /// How many are marked.
+        marked: u32,
+        /// How many there are.
+        regions: u16,
+    },
+    /// Records may be on absent devices only.
+    #[error("it was not stopped cleanly and some of its log may be on the absent devices only")]
+    LogIncomplete,
+    /// The log is in kept memory that is not there.
+    #[error("it was not stopped cleanly and its log is in battery-kept memory, but {0}")]
+    KeptLog(KeptVerdict),
+    /// The log is not the array's.
+    #[error("its log does not belong to its state: {0}")]
+    Log(LogTrouble),
+}
+
+/// Returns what became of the kept memory, and the memory if it is this array's.
+pub(super) fn judge_kept<'a>(
+    kept: Option<KeptImage<'a>>,
+    state: &ArrayState,
+) -> Result<(KeptVerdict, Option<KeptImage<'a>>), AssembleError> {
+    let Some(image) = kept else { return Ok((KeptVerdict::NotGiven, None)) };
+    let verdict = match KeptLabel::decode(image.log) {
+        Err(error) => match super::candidate::newer_version(&error) {
+            Some(found) => return Err(AssembleError::newer_kept_version(found)),
+            None => KeptVerdict::NoLabel(error),
+        },
+        Ok(label) if label.array_uuid != state.geometry.array_uuid => {
+            KeptVerdict::OtherArray { found: label.array_uuid }
+        }
+        Ok(label) if label.kept_epoch != state.kept_epoch => {
+            KeptVerdict::OtherLife { found: label.kept_epoch, expected: state.kept_epoch }
+        }
+        Ok(_) => KeptVerdict::Used,
+    };
+    let used = (verdict == KeptVerdict::Used).then_some(image);
+    Ok((verdict, used))
+}
+
+/// What is left to do, and what is not known.
+pub(super) struct Intent {
+    pub(super) records: Vec<Replay>,
+    pub(super) log_sequence: Option<u64>,
+    pub(super) unsynced: RegionMap,
+    pub(super) doubt: Option<Doubt>,
+    pub(super) bitmap_sequence: Option<u64>,
+}
+
+/// The array, its devices and its kept memory.
+pub(super) struct Found<'s, 'a> {
+    pub(super) state: &'s ArrayState,
+    pub(super) layout: &'s dyn Layout,
+    pub(super) roster: &'s Roster<'a>,
+    pub(super) kept: Option<KeptImage<'a>>,
+    pub(super) kept_verdict: &'s KeptVerdict,
+}
+
+impl Found<'_, '_> {
+    /// The policy that the level makes of the one asked for.
+    fn policy(&self) -> MetadataPolicy {
+        match self.state.geometry.metadata {
+            MetadataPolicy::Log if self.layout.shape().parities == 0 => MetadataPolicy::Bitmap,
+            policy => policy,
+        }
+    }
+
+    /// Reads log and bitmap. Trouble with the log is an error unless the write hole is accepted.
+    pub(super) fn read_intent(&self, accept_write_hole: bool) -> Result<Intent, AssembleError> {
+        let mut intent = Intent {
+            records: Vec::new(),
+            log_sequence: None,
+            unsynced: RegionMap::new(self.layout.stripe_count()),
+            doubt: None,
+            bitmap_sequence: None,
+        };
+        let shape = self.layout.shape();
+        if shape.parities == 0 && shape.copies == 1 {
+            return Ok(intent);
+        }
+        match self.policy() {
+            MetadataPolicy::None | MetadataPolicy::Resync => {
+                intent.doubt = self.state.dirty.then_some(Doubt::NoIntent);
+            }
+            MetadataPolicy::Bitmap => self.read_bitmap(&mut intent),
+            MetadataPolicy::Log => self.read_log(&mut intent, accept_write_hole)?,
+        }
+        if self.state.needs_resync {
+            intent.doubt = Some(Doubt::NeedsResync);
+        }
+        if !matches!(intent.doubt, None | Some(Doubt::Regions { .. })) {
+            intent.unsynced.mark_all();
+        }
+        Ok(intent)
+    }
+
+    fn read_bitmap(&self, intent: &mut Intent) {
+        let area_layout = AreaLayout::new(self.state.geometry.log_bytes);
+        let in_sync = self.roster.in_sync(self.state);
+        let slots =
+            in_sync.flat_map(|(_, area)| area_layout.bitmap.map(|slot| slot.of(area).unwrap_or_default()));
+        let uuid = self.state.geometry.array_uuid;
+        let found = RegionMap::decode_newest(self.layout.stripe_count(), uuid, slots);
+        let (marked, regions) = (found.map.marked_count(), found.map.regions());
+        intent.doubt = (marked > 0).then_some(Doubt::Regions { marked, regions });
+        intent.bitmap_sequence = found.sequence;
+        intent.unsynced = found.map;
+    }
+
+    fn read_log(&self, intent: &mut Intent, accept_write_hole: bool) -> Result<(), AssembleError> {
+        let logs = self.found_logs();
+        intent.log_sequence = logs.sequence_max;
+        match logs.records {
+            Ok(records) => {
+                intent.records = records;
+                intent.doubt = self.log_doubt().filter(|_| self.state.dirty);
+            }
+            Err(trouble) if accept_write_hole => intent.doubt = Some(Doubt::Log(trouble)),
+            Err(trouble) => return Err(AssembleError::Log { trouble }),
+        }
+        Ok(())
+    }
+
+    fn found_logs(&self) -> FoundLogs {
+        let (shape, stripes) = (self.layout.shape(), self.layout.stripe_count());
+        if self.state.log_place == LogPlace::KeptMemory {
+            let ring = self.kept.iter().map(|image| (LogSource::Kept, image.ring()));
+            return read_logs(ring, self.state, &shape, stripes);
+        }
+        let log = AreaLayout::new(self.state.geometry.log_bytes).log;
+        let in_sync = self.roster.in_sync(self.state);
+        let rings =
+            in_sync.map(|(device, area)| (LogSource::Device(device), log.of(area).unwrap_or_default()));
+        read_logs(rings, self.state, &shape, stripes)
+    }
+
+    /// Why the log may lack records, if it may.
+    ///
+    /// A record is on one device more than can still be lost, so with no more gone than that, all of it is
+    /// there. Where parity has spans, more may be gone with all data readable; that does not help the log.
+    fn log_doubt(&self) -> Option<Doubt> {
+        if self.state.log_place == LogPlace::KeptMemory {
+            return self.kept.is_none().then(|| Doubt::KeptLog(self.kept_verdict.clone()));
+        }
+        let absent = self.roster.absent(self.state).len();
+        let open_roles = self.roster.open_roles(self.state).len();
+        let parities = usize::from(self.layout.shape().parities);
+        let whole = self.state.geometry.log_bytes.0 > 0 && (absent == 0 || open_roles <= parities);
+        (!whole).then_some(Doubt::LogIncomplete)
+    }
+}

@@ -1,0 +1,125 @@
+//! Battery-kept memory: its label, its ring of intent records, and the directory of the cache.
+//!
+//! ```text
+//! kept log     | label, 64 bytes, zeros to 4096 | ring of intent records ...  |
+//! directory    | entry of slot 0, 32 bytes | entry of slot 1 | ...             |
+//!
+//! label:  0 seal, 16 bytes: magic "RAIDKEP\n", version, 0, CRC32C of the 64 bytes
+//!        16 array_uuid  16 bytes
+//!        32 kept_epoch  u64
+//!        40 zeros to 64
+//! entry:  0 sequence  u64     counts what was written to the cache
+//!         8 block     u64     which cache block of the volume
+//!        16 dirty     u64     a bit for each of its array blocks; 0: the slot is empty
+//!        24 zero      u32
+//!        28 CRC32C    u32     of the 28 bytes before it and the slot's number (u32)
+//! ```
+//! The label says which array the memory belongs to, and which life of it: the state carries the same
+//! `kept_epoch`. Memory that was with another array, or was left behind when the array went on without it,
+//! does not match and is not used.
+//!
+//! An entry is written in one piece; one that is torn was never relied on, and counts as empty.
+
+use crate::error::{DecodeError, Part};
+use crate::identity::ArrayUuid;
+use crate::seal::{SEAL_BYTES, check_length, check_zeros, open_plain, put, seal, take, u32_at, u64_at};
+
+/// Length of the label of kept memory.
+pub const KEPT_LABEL_BYTES: usize = 64;
+/// Where the ring begins in the kept log.
+pub const KEPT_RING_AT: usize = 4096;
+/// Length of an entry of the directory.
+pub const KEPT_ENTRY_BYTES: usize = 32;
+
+const UUID_AT: usize = SEAL_BYTES;
+const KEPT_EPOCH_AT: usize = 32;
+const ZEROS_AT: usize = 40;
+
+/// Which array kept memory belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptLabel {
+    /// The array.
+    pub array_uuid: ArrayUuid,
+    /// Which life of the memory; the state's [`crate::ArrayState::kept_epoch`] must be the same.
+    pub kept_epoch: u64,
+}
+
+impl KeptLabel {
+    /// Writes the label over `out`, which must be [`KEPT_LABEL_BYTES`] long (asserted).
+    pub fn encode(&self, out: &mut [u8]) {
+        assert_eq!(out.len(), KEPT_LABEL_BYTES, "a label of kept memory has its own length");
+        out.fill(0);
+        put(out, UUID_AT, self.array_uuid.0);
+        put(out, KEPT_EPOCH_AT, self.kept_epoch.to_le_bytes());
+        seal(out, Part::KeptLabel, 0);
+    }
+
+    /// Reads the label that `bytes` begins with.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when there is none, or it is damaged or of an unknown version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        check_length(bytes, Part::KeptLabel, KEPT_LABEL_BYTES as u64)?;
+        let bytes = &bytes[..KEPT_LABEL_BYTES];
+        open_plain(bytes, Part::KeptLabel)?;
+        check_zeros(bytes, Part::KeptLabel, ZEROS_AT)?;
+        Ok(Self { array_uuid: ArrayUuid(take(bytes, UUID_AT)), kept_epoch: u64_at(bytes, KEPT_EPOCH_AT) })
+    }
+}
+
+/// What a slot of the cache holds that the members do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptEntry {
+    /// Counts what was written to the cache: of two entries for a block, the higher is the newer.
+    pub sequence: u64,
+    /// Which cache block of the volume.
+    pub block: u64,
+    /// A bit for each array block of it that the members do not have; 0 when the slot is empty.
+    pub dirty: u64,
+}
+
+impl KeptEntry {
+    /// Returns the entry's bytes in the directory.
+    pub fn encode(&self, slot: u32) -> [u8; KEPT_ENTRY_BYTES] {
+        let mut bytes = [0; KEPT_ENTRY_BYTES];
+        put(&mut bytes, 0, self.sequence.to_le_bytes());
+        put(&mut bytes, 8, self.block.to_le_bytes());
+        put(&mut bytes, 16, self.dirty.to_le_bytes());
+        let sum = entry_checksum(slot, &bytes);
+        put(&mut bytes, 28, sum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the entry of `slot`, or `None` when the slot is empty or the entry was written in part only.
+    pub fn decode(slot: u32, bytes: &[u8; KEPT_ENTRY_BYTES]) -> Option<Self> {
+        let entry = Self { sequence: u64_at(bytes, 0), block: u64_at(bytes, 8), dirty: u64_at(bytes, 16) };
+        let whole = u32_at(bytes, 28) == entry_checksum(slot, bytes) && u32_at(bytes, 24) == 0;
+        (whole && entry.dirty != 0).then_some(entry)
+    }
+}
+
+fn entry_checksum(slot: u32, bytes: &[u8; KEPT_ENTRY_BYTES]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&bytes[..28]), &slot.to_le_bytes())
+}
+
+/// What battery-kept memory holds.
+#[derive(Clone, Copy, Debug)]
+pub struct KeptImage<'a> {
+    /// The label and the ring.
+    pub log: &'a [u8],
+    /// The directory; a rest that is no whole entry is not looked at.
+    pub directory: &'a [u8],
+}
+
+impl<'a> KeptImage<'a> {
+    /// The ring of intent records; empty when the log is too short to have one.
+    pub fn ring(&self) -> &'a [u8] {
+        self.log.get(KEPT_RING_AT..).unwrap_or_default()
+    }
+
+    /// The slots that hold something, with what they hold, in order of slot.
+    pub fn entries(&self) -> impl Iterator<Item = (u32, KeptEntry)> + use<'a> {
+        let (entries, _) = self.directory.as_chunks();
+        (0..).zip(entries).filter_map(|(slot, bytes)| Some((slot, KeptEntry::decode(slot, bytes)?)))
+    }
+}

@@ -1,0 +1,279 @@
+//! Intent records: what is about to be written in place, so that it can be written again.
+//!
+//! A record is a header of whole blocks and then its payload, a block for each row of each run, in order.
+//! Both stand together anywhere in the ring, on whole blocks, and never wrap.
+//! ```text
+//!  0 seal, 16 bytes: magic "RAIDLOG\n", version, number of runs, CRC32C of the whole header
+//! 16 array_uuid     16 bytes
+//! 32 sequence       u64    counts the records
+//! 40 tail_sequence  u64    every record with a lower sequence is retired
+//! 48 epoch          u64    the state's epoch when the record was made
+//! 56 stripe         u64
+//! 64 header_blocks  u32
+//! 68 rows           u32    of the payload, all runs together
+//! 72 runs           12 bytes each: unit u16, zero u16, first_row u32, rows u32
+//!    row checksums  u32 each: the CRC32C of that block of the payload
+//!    zeros to the end of the last block
+//! ```
+//! A *unit* is a strip of the stripe: data strips from 0, then parity strips. A *row* is a block of a strip,
+//! from 0.
+//!
+//! Writing allocates nothing. Left out: what stops a host that knows the array's UUID from writing data that
+//! looks like a record; data that merely is a copy of a record does no harm (see docs/on-disk-format.md).
+
+use crate::error::{DecodeError, Part};
+use crate::identity::ArrayUuid;
+use crate::integrity::row_checksum;
+use crate::seal::{
+    SEAL_BYTES, aux, check_length, check_magic, check_zeros, open, put, seal, stored_checksum, take, u16_at,
+    u32_at, u64_at,
+};
+use raidlab_units::{BlockSize, StripeIndex};
+
+const UUID_AT: usize = SEAL_BYTES;
+const SEQUENCE_AT: usize = 32;
+const TAIL_AT: usize = 40;
+const EPOCH_AT: usize = 48;
+const STRIPE_AT: usize = 56;
+const HEADER_BLOCKS_AT: usize = 64;
+const ROWS_AT: usize = 68;
+const RUNS_AT: usize = 72;
+const RUN_BYTES: usize = 12;
+const CHECKSUM_BYTES: usize = 4;
+const PART: Part = Part::LogHeader;
+
+/// Consecutive rows of one strip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogRun {
+    /// The strip of the stripe: data strips from 0, then parity strips.
+    pub unit: u16,
+    /// The first block of it.
+    pub first_row: u32,
+    /// How many, 1 or more.
+    pub rows: u32,
+}
+
+/// What a record says beside its runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogHeader {
+    /// The array it belongs to.
+    pub array_uuid: ArrayUuid,
+    /// Its number.
+    pub sequence: u64,
+    /// Every record with a lower number is retired; not above `sequence`.
+    pub tail_sequence: u64,
+    /// The state's epoch when it was made.
+    pub epoch: u64,
+    /// The stripe to be written.
+    pub stripe: StripeIndex,
+}
+
+/// Length in bytes of a record's header: whole blocks.
+pub const fn header_len(runs: u16, rows: u32, block_size: BlockSize) -> u64 {
+    let fields = RUNS_AT as u64 + runs as u64 * RUN_BYTES as u64 + rows as u64 * CHECKSUM_BYTES as u64;
+    fields.next_multiple_of(block_size.bytes())
+}
+
+impl LogHeader {
+    /// Writes the header over `out`, which must be [`header_len`] long, with the checksum of each row of the
+    /// payload in order. There must be a run, every run must have a row, and there must be a checksum for
+    /// each. (All are asserted.)
+    pub fn encode_into(
+        &self,
+        runs: &[LogRun],
+        row_checksums: impl IntoIterator<Item = u32>,
+        block_size: BlockSize,
+        out: &mut [u8],
+    ) {
+        let run_count = u16::try_from(runs.len()).expect("a record has fewer than 65536 runs");
+        let rows = total_rows(runs.iter().copied()).expect("runs have rows, and fewer than 2^32");
+        let length = header_len(run_count, rows, block_size);
+        assert!(run_count > 0, "a record has a run");
+        assert!(self.tail_sequence <= self.sequence, "a record is not retired before it is made");
+        assert_eq!(out.len() as u64, length, "a header has its own length");
+        put(out, UUID_AT, self.array_uuid.0);
+        put(out, SEQUENCE_AT, self.sequence.to_le_bytes());
+        put(out, TAIL_AT, self.tail_sequence.to_le_bytes());
+        put(out, EPOCH_AT, self.epoch.to_le_bytes());
+        put(out, STRIPE_AT, self.stripe.0.to_le_bytes());
+        put(out, HEADER_BLOCKS_AT, ((length / block_size.bytes()) as u32).to_le_bytes());
+        put(out, ROWS_AT, rows.to_le_bytes());
+        let mut at = RUNS_AT;
+        for run in runs {
+            run.encode(&mut out[at..at + RUN_BYTES]);
+            at += RUN_BYTES;
+        }
+        let checksums_end = at + rows as usize * CHECKSUM_BYTES;
+        for checksum in row_checksums {
+            assert!(at < checksums_end, "there are more checksums than rows");
+            put(out, at, checksum.to_le_bytes());
+            at += CHECKSUM_BYTES;
+        }
+        assert_eq!(at, checksums_end, "there are fewer checksums than rows");
+        out[at..].fill(0);
+        seal(out, PART, run_count);
+    }
+
+    /// Reads the header that `bytes` begins with.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when there is none, or it is damaged, of an unknown version or impossible.
+    pub fn decode(bytes: &[u8], block_size: BlockSize) -> Result<LogRecord<'_>, DecodeError> {
+        check_magic(bytes, PART)?;
+        check_length(bytes, PART, RUNS_AT as u64)?;
+        let (run_count, rows) = (aux(bytes), u32_at(bytes, ROWS_AT));
+        let length = header_len(run_count, rows, block_size);
+        check_length(bytes, PART, length)?;
+        let bytes = &bytes[..length as usize];
+        open(bytes, PART)?;
+        let runs_end = RUNS_AT + usize::from(run_count) * RUN_BYTES;
+        let checksums_end = runs_end + rows as usize * CHECKSUM_BYTES;
+        let header = Self {
+            array_uuid: ArrayUuid(take(bytes, UUID_AT)),
+            sequence: u64_at(bytes, SEQUENCE_AT),
+            tail_sequence: u64_at(bytes, TAIL_AT),
+            epoch: u64_at(bytes, EPOCH_AT),
+            stripe: StripeIndex(u64_at(bytes, STRIPE_AT)),
+        };
+        let record = LogRecord {
+            header,
+            rows,
+            checksum: stored_checksum(bytes),
+            block_size,
+            header_bytes: length,
+            runs: &bytes[RUNS_AT..runs_end],
+            row_checksums: &bytes[runs_end..checksums_end],
+        };
+        record.check(u32_at(bytes, HEADER_BLOCKS_AT))?;
+        check_zeros(bytes, PART, checksums_end)?;
+        Ok(record)
+    }
+}
+
+impl LogRun {
+    fn encode(self, out: &mut [u8]) {
+        put(out, 0, self.unit.to_le_bytes());
+        put(out, 2, [0; 2]);
+        put(out, 4, self.first_row.to_le_bytes());
+        put(out, 8, self.rows.to_le_bytes());
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        Self { unit: u16_at(bytes, 0), first_row: u32_at(bytes, 4), rows: u32_at(bytes, 8) }
+    }
+}
+
+/// Rows of all runs, or `None` when a run has none, ends past 2^32, or they are 2^32 or more.
+fn total_rows(runs: impl Iterator<Item = LogRun>) -> Option<u32> {
+    let mut total = 0_u32;
+    for run in runs {
+        run.first_row.checked_add(run.rows)?;
+        total = total.checked_add(run.rows).filter(|_| run.rows > 0)?;
+    }
+    Some(total)
+}
+
+/// A header as it stands in the log.
+#[derive(Clone, Copy, Debug)]
+pub struct LogRecord<'a> {
+    /// What it says beside its runs.
+    pub header: LogHeader,
+    /// Rows of the payload.
+    pub rows: u32,
+    /// The header's own checksum; it covers everything that the record says.
+    pub checksum: u32,
+    block_size: BlockSize,
+    header_bytes: u64,
+    runs: &'a [u8],
+    row_checksums: &'a [u8],
+}
+
+impl<'a> LogRecord<'a> {
+    /// What is to be written, in the order of the payload.
+    pub fn runs(&self) -> impl Iterator<Item = LogRun> + use<'a> {
+        self.runs.chunks_exact(RUN_BYTES).map(LogRun::decode)
+    }
+
+    /// The checksum of each row of the payload.
+    pub fn row_checksums(&self) -> impl Iterator<Item = u32> + use<'a> {
+        self.row_checksums.chunks_exact(CHECKSUM_BYTES).map(|bytes| u32_at(bytes, 0))
+    }
+
+    /// Length of the header in blocks.
+    pub const fn header_blocks(&self) -> u64 {
+        self.header_bytes / self.block_size.bytes()
+    }
+
+    /// Whether `payload` begins with the rows that the record was made with.
+    pub fn payload_matches(&self, payload: &[u8]) -> bool {
+        let mut rows = payload.chunks_exact(self.block_size.bytes() as usize);
+        self.row_checksums().all(|checksum| rows.next().is_some_and(|row| row_checksum(row) == checksum))
+    }
+
+    fn check(&self, header_blocks: u32) -> Result<(), DecodeError> {
+        let field = |field, value, allowed| Err(DecodeError::field(PART, field, value, allowed));
+        if self.runs.is_empty() {
+            return field("runs", 0, "1 or more");
+        }
+        if u64::from(header_blocks) != self.header_blocks() {
+            return field("header_blocks", header_blocks.into(), "the length of the header");
+        }
+        if self.runs.chunks_exact(RUN_BYTES).any(|run| u16_at(run, 2) != 0) {
+            return field("the bytes behind a run's unit", 1, "0");
+        }
+        if total_rows(self.runs()) != Some(self.rows) {
+            return field("rows", self.rows.into(), "the sum of the runs' rows, each 1 or more");
+        }
+        if self.header.tail_sequence > self.header.sequence {
+            return field("tail_sequence", self.header.tail_sequence, "not above the record's sequence");
+        }
+        Ok(())
+    }
+}
+
+/// A record found in a log, with all its payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundRecord {
+    /// What it says beside its runs.
+    pub header: LogHeader,
+    /// What is to be written, in the order of the payload.
+    pub runs: Vec<LogRun>,
+    /// The header's own checksum: two records with the same one say the same.
+    pub checksum: u32,
+    /// Where the header begins, in blocks from the start of the ring.
+    pub at_block: u64,
+    /// Where the payload begins, in blocks from the start of the ring.
+    pub payload_at_block: u64,
+}
+
+/// Returns every record of the array in the ring that is there with all its payload, in order of place.
+///
+/// What lies within a record's payload is the host's data and is not looked at.
+pub fn scan_log(ring: &[u8], array_uuid: ArrayUuid, block_size: BlockSize) -> Vec<FoundRecord> {
+    let block_bytes = block_size.bytes() as usize;
+    let mut found = Vec::new();
+    let mut at_block = 0;
+    while let Some(bytes) = ring.get(at_block * block_bytes..).filter(|bytes| !bytes.is_empty()) {
+        at_block += match whole_record(bytes, array_uuid, block_size) {
+            None => 1,
+            Some(record) => {
+                let payload_at_block = at_block as u64 + record.header_blocks();
+                found.push(FoundRecord {
+                    header: record.header,
+                    runs: record.runs().collect(),
+                    checksum: record.checksum,
+                    at_block: at_block as u64,
+                    payload_at_block,
+                });
+                record.header_blocks() as usize + record.rows as usize
+            }
+        };
+    }
+    found
+}
+
+fn whole_record(bytes: &[u8], array_uuid: ArrayUuid, block_size: BlockSize) -> Option<LogRecord<'_>> {
+    let record = LogHeader::decode(bytes, block_size).ok()?;
+    let payload = bytes.get(record.header_bytes as usize..)?;
+    (record.header.array_uuid == array_uuid && record.payload_matches(payload)).then_some(record)
+}

@@ -1,0 +1,116 @@
+//! The seal that every sealed structure begins with, and the little-endian fields behind it.
+//!
+//! ```text
+//!  0      8          10     12          16
+//!  | magic | version | aux  | CRC32C    | fields ...                       zeros to the end |
+//! ```
+//! `aux` belongs to the structure (a sector's number, a count of runs), and is 0 where it needs none. The
+//! checksum (Castagnoli polynomial, as in iSCSI, RFC 3720 section 12.1) covers the whole structure with its
+//! own field taken as 0.
+//!
+//! Invariant: this prefix and the reach of the checksum are the same in every version, so that a newer
+//! version is told from damage. Bytes that mean nothing are 0 and are checked, so that each value has one
+//! encoding.
+
+use crate::error::{DecodeError, Part};
+
+/// The one version that is written, and the newest that is understood.
+pub(crate) const VERSION: u16 = 1;
+/// Where the fields begin.
+pub(crate) const SEAL_BYTES: usize = 16;
+
+const VERSION_AT: usize = 8;
+const AUX_AT: usize = 10;
+const CHECKSUM_AT: usize = 12;
+
+/// Writes prefix and checksum; the fields must be there already.
+pub(crate) fn seal(bytes: &mut [u8], part: Part, aux: u16) {
+    bytes[..VERSION_AT].copy_from_slice(part.magic());
+    put(bytes, VERSION_AT, VERSION.to_le_bytes());
+    put(bytes, AUX_AT, aux.to_le_bytes());
+    let sum = checksum(bytes);
+    put(bytes, CHECKSUM_AT, sum.to_le_bytes());
+}
+
+/// Checks magic, checksum and version of a structure that is exactly `bytes`.
+pub(crate) fn open(bytes: &[u8], part: Part) -> Result<(), DecodeError> {
+    check_magic(bytes, part)?;
+    let (stored, computed) = (stored_checksum(bytes), checksum(bytes));
+    if stored != computed {
+        return Err(DecodeError::Checksum { part, stored, computed });
+    }
+    match u16_at(bytes, VERSION_AT) {
+        VERSION => Ok(()),
+        found => Err(DecodeError::UnknownVersion { part, found, known: VERSION }),
+    }
+}
+
+/// Like [`open`], for a structure without a number of its own in the prefix.
+pub(crate) fn open_plain(bytes: &[u8], part: Part) -> Result<(), DecodeError> {
+    open(bytes, part)?;
+    match aux(bytes) {
+        0 => Ok(()),
+        _ => Err(DecodeError::NotZero { part, offset: AUX_AT as u64 }),
+    }
+}
+
+/// Checks that there is room for a prefix, and the magic.
+pub(crate) fn check_magic(bytes: &[u8], part: Part) -> Result<(), DecodeError> {
+    check_length(bytes, part, SEAL_BYTES as u64)?;
+    if bytes[..VERSION_AT] == *part.magic() { Ok(()) } else { Err(DecodeError::BadMagic { part }) }
+}
+
+/// Checks that there are `needed` bytes or more.
+pub(crate) fn check_length(bytes: &[u8], part: Part, needed: u64) -> Result<(), DecodeError> {
+    let found = bytes.len() as u64;
+    if found >= needed { Ok(()) } else { Err(DecodeError::TooShort { part, needed, found }) }
+}
+
+/// Checks that the bytes from `from` on are 0.
+pub(crate) fn check_zeros(bytes: &[u8], part: Part, from: usize) -> Result<(), DecodeError> {
+    match bytes[from..].iter().position(|byte| *byte != 0) {
+        None => Ok(()),
+        Some(offset) => Err(DecodeError::NotZero { part, offset: (from + offset) as u64 }),
+    }
+}
+
+/// The structure's own number in the prefix.
+pub(crate) fn aux(bytes: &[u8]) -> u16 {
+    u16_at(bytes, AUX_AT)
+}
+
+/// The checksum that the prefix carries.
+pub(crate) fn stored_checksum(bytes: &[u8]) -> u32 {
+    u32_at(bytes, CHECKSUM_AT)
+}
+
+/// The checksum of `bytes` with its own field taken as 0.
+fn checksum(bytes: &[u8]) -> u32 {
+    let head = crc32c::crc32c(&bytes[..CHECKSUM_AT]);
+    let field = crc32c::crc32c_append(head, &[0; SEAL_BYTES - CHECKSUM_AT]);
+    crc32c::crc32c_append(field, &bytes[SEAL_BYTES..])
+}
+
+/// Copies `field` to `at`.
+pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
+    bytes[at..at + N].copy_from_slice(&field);
+}
+
+/// Returns the `N` bytes at `at`, which the caller has found to be there.
+pub(crate) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut field = [0; N];
+    field.copy_from_slice(&bytes[at..at + N]);
+    field
+}
+
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(take(bytes, at))
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(take(bytes, at))
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(take(bytes, at))
+}

@@ -1,0 +1,300 @@
+//! What must hold for any bytes whatever.
+//!
+//! ```text
+//! structures   what decodes encodes to the same bytes
+//! scan         records are whole, apart and in order of place
+//! assembly     every candidate is in one list; who is present may be; the newest state is the newest; quorum;
+//!              records in order, within ring and array; doubt and unsynced regions agree; no refusal was passed over
+//! order        turned around, the candidates give the same
+//! options      what is accepted without options is accepted with them
+//! ```
+//! Each is derived anew from the decoded structures, by the slowest way.
+
+use super::mutate::Handed;
+use crate::support::TestRecord;
+use raidlab_format::{
+    AreaLayout, ArrayState, ArrayUuid, AssembleError, Assembly, DeviceState, KEPT_ENTRY_BYTES,
+    KEPT_LABEL_BYTES, KeptEntry, KeptImage, KeptLabel, KeptVerdict, LABEL_BYTES, Label, LogSource,
+    LogTrouble, PayloadPlace, STATE_BYTES, StartOptions, assemble, scan_log,
+};
+use raidlab_raid::Layout;
+use raidlab_units::ByteCount;
+
+/// What became of a set: the name of the error, or what was assembled.
+pub(crate) type Outcome = &'static str;
+
+/// Checks all that must hold, and returns what became of the set.
+pub(crate) fn check(handed: &Handed, options: StartOptions) -> Outcome {
+    let candidates: Vec<Option<&[u8]>> = handed.areas.iter().map(Option::as_deref).collect();
+    let kept = KeptImage { log: &handed.kept_log, directory: &handed.directory };
+    candidates.iter().flatten().for_each(|area| check_structures(area, handed));
+    check_structures(&handed.kept_log, handed);
+    check_directory(&handed.directory);
+    let result = assemble(&candidates, Some(kept), options);
+    if let Ok(assembly) = &result {
+        check_lists(assembly, candidates.len());
+        check_present(assembly, &candidates);
+        check_newest(assembly, &candidates);
+        check_intent(assembly, &candidates, kept, options);
+    }
+    check_turned(&result, &candidates, kept, options);
+    check_options(&result, &candidates, kept, options);
+    outcome(&result)
+}
+
+fn check_structures(area: &[u8], handed: &Handed) {
+    if let Ok(label) = Label::decode(area) {
+        let mut bytes = vec![0xdd; LABEL_BYTES];
+        label.encode(&mut bytes);
+        assert_eq!(bytes, area[..LABEL_BYTES], "a label encodes to other bytes");
+    }
+    for slot in AreaLayout::new(ByteCount::ZERO).state {
+        let Some(bytes) = slot.of(area) else { continue };
+        if let Ok(state) = ArrayState::decode(bytes) {
+            let mut again = vec![0xdd; STATE_BYTES];
+            state.encode(&mut again);
+            assert_eq!(again, bytes, "a state encodes to other bytes");
+            check_scan(area, state.geometry.array_uuid, handed);
+        }
+    }
+    if let Ok(label) = KeptLabel::decode(area) {
+        let mut bytes = [0xdd; KEPT_LABEL_BYTES];
+        label.encode(&mut bytes);
+        assert_eq!(bytes, area[..KEPT_LABEL_BYTES], "a label of kept memory encodes to other bytes");
+        check_scan(area, label.array_uuid, handed);
+    }
+}
+
+fn check_scan(area: &[u8], array_uuid: ArrayUuid, handed: &Handed) {
+    let block_bytes = handed.block_size.bytes();
+    let mut free_from = 0;
+    for found in scan_log(area, array_uuid, handed.block_size) {
+        assert!(found.at_block >= free_from, "a record lies over the one before it");
+        assert_eq!(found.header.array_uuid, array_uuid);
+        let header =
+            &area[(found.at_block * block_bytes) as usize..(found.payload_at_block * block_bytes) as usize];
+        let record = TestRecord { header: found.header, runs: found.runs };
+        free_from = found.payload_at_block + u64::from(record.rows());
+        let payload =
+            &area[(found.payload_at_block * block_bytes) as usize..(free_from * block_bytes) as usize];
+        let checksums = payload.chunks_exact(block_bytes as usize).map(crc32c::crc32c);
+        let mut again = vec![0xdd; header.len()];
+        record.header.encode_into(&record.runs, checksums, handed.block_size, &mut again);
+        assert_eq!(again, header, "a log header encodes to other bytes");
+    }
+}
+
+fn check_directory(directory: &[u8]) {
+    for (slot, bytes) in (0..).zip(directory.chunks_exact(KEPT_ENTRY_BYTES)) {
+        let bytes: &[u8; KEPT_ENTRY_BYTES] = bytes.try_into().expect("chunks are whole");
+        if let Some(entry) = KeptEntry::decode(slot, bytes) {
+            assert_eq!(entry.encode(slot), *bytes, "an entry encodes to other bytes");
+        }
+    }
+}
+
+fn check_lists(assembly: &Assembly, candidates: usize) {
+    let mut all: Vec<usize> = assembly.present.iter().flatten().copied().collect();
+    all.extend(assembly.stale.iter().map(|stale| stale.candidate));
+    all.extend(assembly.foreign.iter().map(|foreign| foreign.candidate));
+    all.extend(&assembly.blank);
+    all.extend(assembly.unusable.iter().map(|unusable| unusable.candidate));
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..candidates), "a candidate is in no list, or in two");
+}
+
+/// The newest state of the array that stands in an area.
+fn own_state(area: &[u8], array_uuid: ArrayUuid) -> Option<ArrayState> {
+    let slots = (0..).zip(AreaLayout::new(ByteCount::ZERO).state);
+    let states = slots.filter_map(|(slot, place)| Some((slot, ArrayState::decode(place.of(area)?).ok()?)));
+    let in_place = states.filter(|(slot, state)| state.generation % 2 == *slot).map(|(_, state)| state);
+    in_place.filter(|state| state.geometry.array_uuid == array_uuid).max_by_key(|state| state.generation)
+}
+
+fn check_present(assembly: &Assembly, candidates: &[Option<&[u8]>]) {
+    let state = &assembly.state;
+    assert_eq!(assembly.present.len(), state.devices.len());
+    for (device, candidate) in assembly.present.iter().enumerate() {
+        let Some(area) =
+            candidate.map(|candidate| candidates[candidate].expect("a present device can be read"))
+        else {
+            continue;
+        };
+        let (label, record) =
+            (Label::decode(area).expect("a present device has a label"), &state.devices[device]);
+        assert_eq!(label.array_uuid, state.geometry.array_uuid, "a present device is of the array");
+        assert_eq!(label.device.index(), device, "a present device is in its place");
+        assert_eq!(label.device_uuid, record.device_uuid, "a present device was not replaced");
+        assert_ne!(record.state, DeviceState::Missing, "a present device is not called missing");
+        let own = own_state(area, label.array_uuid).expect("a present device has a state");
+        assert!(
+            own == *state || own.generation.checked_add(1) == Some(state.generation),
+            "a present device is stale"
+        );
+        assert!(area.len() as u64 >= AreaLayout::new(state.geometry.log_bytes).total_bytes);
+    }
+}
+
+fn check_newest(assembly: &Assembly, candidates: &[Option<&[u8]>]) {
+    let array_uuid = assembly.state.geometry.array_uuid;
+    for area in candidates.iter().flatten() {
+        if Label::decode(area).is_ok_and(|label| label.array_uuid != array_uuid) {
+            continue;
+        }
+        let own = own_state(area, array_uuid).map_or(0, |state| state.generation);
+        assert!(own <= assembly.state.generation, "a newer state was passed over");
+    }
+}
+
+fn check_intent(
+    assembly: &Assembly,
+    candidates: &[Option<&[u8]>],
+    kept: KeptImage<'_>,
+    options: StartOptions,
+) {
+    let state = &assembly.state;
+    let layout = state.check().expect("an assembled state is possible");
+    let in_sync = |device: usize| state.devices[device].state == DeviceState::InSync;
+    let called: Vec<usize> = (0..state.devices.len()).filter(|device| in_sync(*device)).collect();
+    let there = called.iter().filter(|device| assembly.present[**device].is_some()).count();
+    assert_eq!(assembly.minority_accepted, there * 2 <= called.len());
+    assert!(!assembly.minority_accepted || options.accept_minority, "too few members");
+    assert_eq!(assembly.doubt.is_none(), assembly.unsynced.is_clear(), "doubt and unsynced regions disagree");
+    assert_eq!(assembly.unsynced.stripes(), layout.stripe_count());
+    let plays = |role: u16| {
+        called
+            .iter()
+            .any(|device| assembly.present[*device].is_some() && state.devices[*device].role == Some(role))
+    };
+    let degraded = !(0..state.geometry.members).all(plays);
+    let hole = degraded && layout.shape().parities > 0 && assembly.doubt.is_some();
+    assert_eq!(assembly.write_hole_accepted, hole);
+    assert!(!hole || options.accept_write_hole, "dirty and degraded");
+    let used = assembly.kept == KeptVerdict::Used;
+    assert!(used || assembly.kept_entries.is_empty(), "entries of memory that is not the array's");
+    assert!(assembly.kept_entries.is_sorted_by_key(|(slot, entry)| (entry.sequence, *slot)));
+    check_records(assembly, layout.as_ref(), candidates, kept);
+}
+
+fn check_records(
+    assembly: &Assembly,
+    layout: &dyn Layout,
+    candidates: &[Option<&[u8]>],
+    kept: KeptImage<'_>,
+) {
+    let (state, shape) = (&assembly.state, layout.shape());
+    assert!(assembly.records.is_sorted_by(|one, next| one.sequence < next.sequence), "records out of order");
+    for record in &assembly.records {
+        assert!(record.sequence >= state.log_tail, "a retired record is replayed");
+        assert!(record.sequence < assembly.next_log_sequence || record.sequence == u64::MAX);
+        assert!(record.stripe.0 < layout.stripe_count().0);
+        for run in &record.runs {
+            assert!(run.unit < shape.data_strips + shape.parities);
+            assert!(u64::from(run.first_row) + u64::from(run.rows) <= shape.strip_blocks.0);
+        }
+        let rows: u64 = record.runs.iter().map(|run| u64::from(run.rows)).sum();
+        let payload = |place: &PayloadPlace| {
+            let ring = match place.source {
+                LogSource::Kept => kept.ring(),
+                LogSource::Device(device) => {
+                    assert_eq!(state.devices[device.index()].state, DeviceState::InSync);
+                    let candidate = assembly.present[device.index()].expect("a log of a present device");
+                    let log = AreaLayout::new(state.geometry.log_bytes).log;
+                    log.of(candidates[candidate].expect("readable")).expect("long enough")
+                }
+            };
+            let block_bytes = state.geometry.block_size.bytes();
+            ring[(place.block * block_bytes) as usize..((place.block + rows) * block_bytes) as usize].to_vec()
+        };
+        let payloads: Vec<Vec<u8>> = record.copies.iter().map(payload).collect();
+        assert!(!payloads.is_empty(), "a record without a copy");
+        assert!(payloads.windows(2).all(|pair| pair[0] == pair[1]), "copies differ");
+    }
+}
+
+fn check_turned(
+    result: &Result<Assembly, AssembleError>,
+    candidates: &[Option<&[u8]>],
+    kept: KeptImage<'_>,
+    options: StartOptions,
+) {
+    let turned: Vec<_> = candidates.iter().rev().copied().collect();
+    let last = candidates.len().saturating_sub(1);
+    match (result, assemble(&turned, Some(kept), options)) {
+        (Ok(assembly), Ok(again)) => {
+            let present =
+                again.present.iter().map(|candidate| candidate.map(|candidate| last - candidate)).collect();
+            let Assembly { stale, foreign, blank, unusable, .. } = assembly.clone();
+            let again = Assembly { present, stale, foreign, blank, unusable, ..again };
+            assert_eq!(*assembly, again, "the order of the candidates counts");
+        }
+        (Err(error), Err(again)) => {
+            let same = std::mem::discriminant(error) == std::mem::discriminant(&again);
+            assert!(same, "the order of the candidates counts: {error}; {again}");
+        }
+        (one, other) => panic!("the order of the candidates counts: {one:?}; {other:?}"),
+    }
+}
+
+fn check_options(
+    result: &Result<Assembly, AssembleError>,
+    candidates: &[Option<&[u8]>],
+    kept: KeptImage<'_>,
+    options: StartOptions,
+) {
+    let all = StartOptions { accept_minority: true, accept_write_hole: true, ..options };
+    match (result, assemble(candidates, Some(kept), all)) {
+        (Ok(assembly), again) => {
+            assert_eq!(Ok(assembly), again.as_ref(), "accepting more changes what is accepted");
+        }
+        (Err(error), Ok(_)) => {
+            use AssembleError::{DirtyDegraded, Log, NoQuorum};
+            let may_be = matches!(error, NoQuorum { .. } | DirtyDegraded { .. } | Log { .. });
+            assert!(may_be, "the options pass over: {error}");
+        }
+        (Err(_), Err(error)) => assert!(error.to_string().len() > 40, "a message that helps nobody: {error}"),
+    }
+}
+
+fn outcome(result: &Result<Assembly, AssembleError>) -> Outcome {
+    match result {
+        Ok(assembly) if assembly.write_hole_accepted => "started, write hole accepted",
+        Ok(assembly) if assembly.minority_accepted => "started, minority accepted",
+        Ok(assembly) if !assembly.records.is_empty() => "started with records",
+        Ok(assembly) if assembly.doubt.is_some() => "started unsynced",
+        Ok(_) => "started",
+        Err(AssembleError::NoDevices { .. }) => "no devices",
+        Err(AssembleError::OtherArraysOnly { .. }) => "other arrays only",
+        Err(AssembleError::SeveralArrays { .. }) => "several arrays",
+        Err(AssembleError::NewerVersion { .. }) => "newer version",
+        Err(AssembleError::NoState { .. }) => "no state",
+        Err(AssembleError::Diverged { .. }) => "diverged",
+        Err(AssembleError::Duplicate { .. }) => "duplicate",
+        Err(AssembleError::NoQuorum { .. }) => "no quorum",
+        Err(AssembleError::DirtyDegraded { .. }) => "dirty and degraded",
+        Err(AssembleError::Log { trouble: LogTrouble::Ahead { .. } }) => "log ahead",
+        Err(AssembleError::Log { trouble: LogTrouble::Conflict { .. } }) => "log conflict",
+        Err(AssembleError::Log { trouble: LogTrouble::Misfit { .. } }) => "log misfit",
+    }
+}
+
+/// Every outcome, so that a campaign can tell what it never reached.
+pub(crate) const OUTCOMES: [Outcome; 17] = [
+    "started, write hole accepted",
+    "started, minority accepted",
+    "started with records",
+    "started unsynced",
+    "started",
+    "no devices",
+    "other arrays only",
+    "several arrays",
+    "newer version",
+    "no state",
+    "diverged",
+    "duplicate",
+    "no quorum",
+    "dirty and degraded",
+    "log ahead",
+    "log conflict",
+    "log misfit",
+];

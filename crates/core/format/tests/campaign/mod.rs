@@ -1,0 +1,137 @@
+//! A campaign against everything that reads bytes: arrays are drawn, checked as they are, then damaged and
+//! checked again.
+//!
+//! ```text
+//! seed ── case 0, 1, 2 ... ── draw ── undamaged: what was drawn is found
+//!                                └── 16 times: damage 1 to 6 more things ── check what must hold for any bytes
+//! ```
+//! A case depends on its own seed only, so a failure is repeated with that seed alone. An *execution* is one
+//! set of candidates through decoding, scanning and four assemblies.
+//!
+//! Not verified: time; that what is refused should have been.
+
+#![allow(dead_code, reason = "the test uses a part of it")]
+
+mod check;
+mod draw;
+mod mutate;
+mod rng;
+
+pub(crate) use check::{OUTCOMES, Outcome};
+
+use draw::Drawn;
+use mutate::Handed;
+use raidlab_format::{Assembly, KeptVerdict, LogPlace, MetadataPolicy, RegionIndex, StartOptions, assemble};
+use rng::Rng;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const DAMAGES_PER_CASE: usize = 16;
+
+/// What a campaign did.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) cases: u64,
+    pub(crate) executions: u64,
+    pub(crate) outcomes: BTreeMap<Outcome, u64>,
+}
+
+/// Runs cases from `seed` on until `enough`.
+///
+/// # Errors
+/// The seed of a case that panicked; the panic's message has gone to stderr.
+pub(crate) fn run(seed: u64, mut enough: impl FnMut(&Figures) -> bool) -> Result<Figures, u64> {
+    let mut figures = Figures::default();
+    while !enough(&figures) {
+        let case_seed = Rng::new(seed.wrapping_add(figures.cases)).next();
+        run_case(case_seed, &mut figures)?;
+    }
+    Ok(figures)
+}
+
+/// Runs the case of a seed.
+///
+/// # Errors
+/// The seed, when the case panicked; the panic's message has gone to stderr.
+pub(crate) fn run_case(case_seed: u64, figures: &mut Figures) -> Result<(), u64> {
+    let mut outcomes = Vec::new();
+    catch_unwind(AssertUnwindSafe(|| case(case_seed, &mut outcomes))).map_err(|_| case_seed)?;
+    figures.cases += 1;
+    figures.executions += outcomes.len() as u64;
+    for outcome in outcomes {
+        *figures.outcomes.entry(outcome).or_default() += 1;
+    }
+    Ok(())
+}
+
+fn case(case_seed: u64, outcomes: &mut Vec<Outcome>) {
+    let mut rng = Rng::new(case_seed);
+    let (drawn, other) = (Drawn::new(&mut rng), Drawn::new(&mut rng));
+    check_undamaged(&drawn);
+    let (original, other) = (handed(&drawn), handed(&other));
+    let mut damaged = original.clone();
+    for _ in 0..DAMAGES_PER_CASE {
+        // Damage adds up for a while, so that one rare thing meets another.
+        if rng.one_in(4) {
+            damaged = original.clone();
+        }
+        for _ in 0..=rng.below(6) {
+            damaged.mutate(&mut rng, &other);
+        }
+        let accept = rng.one_in(4);
+        let expected = rng.one_in(8).then_some(drawn.array.state.geometry.array_uuid);
+        let options =
+            StartOptions { expected, accept_minority: accept, accept_write_hole: accept && rng.one_in(2) };
+        outcomes.push(check::check(&damaged, options));
+    }
+}
+
+fn handed(drawn: &Drawn) -> Handed {
+    let array = &drawn.array;
+    Handed {
+        areas: array.areas.iter().cloned().map(Some).collect(),
+        kept_log: array.kept_log.clone(),
+        directory: array.directory.clone(),
+        block_size: array.state.geometry.block_size,
+    }
+}
+
+/// Checks that all that was drawn is found.
+fn check_undamaged(drawn: &Drawn) {
+    let array = &drawn.array;
+    let options = StartOptions { accept_write_hole: true, ..StartOptions::default() };
+    let assembly = assemble(&array.candidates(), Some(array.kept()), options).expect("a drawn array starts");
+    assert_eq!(assembly.state, array.state);
+    let usable = |device: usize| {
+        let missing = array.state.devices[device].state == raidlab_format::DeviceState::Missing;
+        (!missing).then_some(device)
+    };
+    assert!(assembly.present.iter().copied().eq((0..array.areas.len()).map(usable)));
+    assert_eq!(assembly.kept, KeptVerdict::Used);
+    let slots: BTreeSet<u32> = assembly.kept_entries.iter().map(|(slot, _)| *slot).collect();
+    assert_eq!(slots, drawn.kept_slots);
+    let replayed = assembly.records.iter().map(|record| (record.sequence, record.copies.len()));
+    assert_eq!(replayed.collect::<BTreeMap<_, _>>(), drawn.replayed);
+    check_unsynced(drawn, &assembly);
+}
+
+/// Checks the unsynced regions against the table of the design, policy by policy.
+fn check_unsynced(drawn: &Drawn, assembly: &Assembly) {
+    let (state, map) = (&drawn.array.state, &assembly.unsynced);
+    let shape = state.check().expect("possible").shape();
+    let all: BTreeSet<u16> = (0..map.regions()).collect();
+    let none = BTreeSet::new();
+    let no_log = state.log_place == LogPlace::Members && state.geometry.log_bytes.0 == 0;
+    let expected = match state.geometry.metadata {
+        _ if shape.parities == 0 && shape.copies == 1 => &none,
+        _ if state.needs_resync => &all,
+        MetadataPolicy::Bitmap => &drawn.marked_regions,
+        MetadataPolicy::Log if shape.parities == 0 => &drawn.marked_regions,
+        MetadataPolicy::Log if state.dirty && no_log => &all,
+        MetadataPolicy::None | MetadataPolicy::Resync if state.dirty => &all,
+        MetadataPolicy::None | MetadataPolicy::Resync | MetadataPolicy::Log => &none,
+    };
+    let found: BTreeSet<u16> =
+        (0..map.regions()).filter(|region| map.is_marked(RegionIndex(*region))).collect();
+    assert_eq!(found, *expected);
+}

@@ -1,0 +1,192 @@
+//! What the checkers find, and how it is told: the rule broken, the checker, the seed, and the way there.
+
+use super::checkers::protocol::Access;
+use super::checkers::provenance::BlockFault;
+use super::power::Refusal;
+use super::trace::TraceEvent;
+use core::fmt;
+use raidlab_controller::{Action, HostCompletion, HostError, HostTag};
+use raidlab_raid::StripUnit;
+use raidlab_units::{Lba, MemberIndex, StripeIndex};
+
+/// A rule that was broken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// A read returned what it must not.
+    #[error("a read returned block {lba} wrong: {fault}")]
+    WrongRead {
+        /// Which block.
+        lba: Lba,
+        /// In which way.
+        fault: BlockFault,
+    },
+    /// A request was acknowledged that must be on the members, and a member holds something else.
+    #[error("{tag:?} was acknowledged, but member {member} holds block {lba} wrong: {fault}")]
+    NotOnMember {
+        /// The request.
+        tag: HostTag,
+        /// The member.
+        member: MemberIndex,
+        /// Which block of the volume.
+        lba: Lba,
+        /// In which way.
+        fault: BlockFault,
+    },
+    /// After everything was flushed, a strip does not hold what the volume's data demands.
+    #[error("stripe {stripe} disagrees: {unit:?} on member {member}, block {block} of the strip")]
+    RedundancyDisagrees {
+        /// Which stripe.
+        stripe: StripeIndex,
+        /// Which strip of it.
+        unit: StripUnit,
+        /// The member that holds it.
+        member: MemberIndex,
+        /// Block within the strip.
+        block: u64,
+    },
+    /// A request failed although few enough members were missing.
+    #[error("{tag:?} failed although the level survives what is missing: {error}")]
+    NeedlessFailure {
+        /// The request.
+        tag: HostTag,
+        /// What the controller said.
+        error: HostError,
+    },
+    /// Acknowledged data was given up although few enough members were missing.
+    #[error("block {lba} was given up although the level survives what is missing")]
+    NeedlessLoss {
+        /// The block.
+        lba: Lba,
+    },
+    /// A member was taken out of the array that had done nothing to deserve it.
+    #[error("member {member} was failed, but it answers and has failed no write")]
+    NeedlessMemberFailure {
+        /// The member.
+        member: MemberIndex,
+    },
+    /// A member that failed a write, or is gone, still counts as in sync after all was flushed.
+    #[error("member {member} is in the array, but does not hold what it should")]
+    UnfitMember {
+        /// The member.
+        member: MemberIndex,
+    },
+    /// The array was not started although all that its settings need is there.
+    #[error("the array was not started although all that its settings need is there: {refusal}")]
+    Refused {
+        /// What was said.
+        refusal: Refusal,
+    },
+    /// A device was taken for another one.
+    #[error("the start took another device for device {member}")]
+    Misassembled {
+        /// The device.
+        member: MemberIndex,
+    },
+    /// After a clean stop something was in doubt, or records were to be replayed.
+    #[error("the array was stopped cleanly, yet its redundancy is in doubt or its log holds records")]
+    NotClean,
+    /// A clean stop does not come to its end.
+    #[error("the array was asked to stop and does not")]
+    NeverStopped,
+    /// The controller stopped at an assertion.
+    #[error("the controller panicked: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
+    /// Two actions in flight use the same bytes, at least one of them to write.
+    #[error("{action:?} accesses {access:?} while {other:?} accesses {other_access:?}")]
+    Conflict {
+        /// The later action.
+        action: Action,
+        /// What it accesses.
+        access: Access,
+        /// The earlier action, still in flight.
+        other: Action,
+        /// What that accesses.
+        other_access: Access,
+    },
+    /// An action reaches outside a member or a memory, or its pieces do not add up to its length.
+    #[error("{action:?} is malformed: {access:?} of {limit_bytes} bytes")]
+    Malformed {
+        /// The action.
+        action: Action,
+        /// The access at fault.
+        access: Access,
+        /// Bytes that are there.
+        limit_bytes: u64,
+    },
+    /// An action reuses a name that is in flight.
+    #[error("{action:?} reuses a name that is still in flight")]
+    NameInUse {
+        /// The action.
+        action: Action,
+    },
+    /// A completion for a request that is not in flight, or while its buffer was in use.
+    #[error("{completion:?} for a request that is not in flight, or whose buffer is still in use")]
+    UntimelyCompletion {
+        /// The completion.
+        completion: HostCompletion,
+    },
+    /// Requests are waiting and nothing is in flight, or nothing gets done.
+    #[error("{waiting} host requests wait, {in_flight} actions are in flight, and nothing gets on")]
+    Stalled {
+        /// Requests of the host without an answer.
+        waiting: usize,
+        /// Actions in flight.
+        in_flight: usize,
+    },
+    /// Everything was flushed and nothing is in flight, yet the controller is not idle.
+    #[error("the controller is not idle after a flush with nothing in flight")]
+    NeverIdle,
+}
+
+impl Violation {
+    /// The checker that found it.
+    pub const fn checker(&self) -> &'static str {
+        match self {
+            Self::WrongRead { fault: BlockFault::Garbage { .. }, .. } => "provenance",
+            Self::WrongRead { .. } | Self::NotOnMember { .. } => "durability",
+            Self::RedundancyDisagrees { .. } => "redundancy",
+            Self::NeedlessFailure { .. }
+            | Self::NeedlessLoss { .. }
+            | Self::NeedlessMemberFailure { .. }
+            | Self::UnfitMember { .. }
+            | Self::Refused { .. }
+            | Self::Misassembled { .. }
+            | Self::NotClean => "losses",
+            Self::Conflict { .. }
+            | Self::Malformed { .. }
+            | Self::NameInUse { .. }
+            | Self::UntimelyCompletion { .. } => "protocol",
+            Self::Stalled { .. } | Self::NeverIdle | Self::NeverStopped => "liveness",
+            Self::Panicked { .. } => "panic",
+        }
+    }
+}
+
+/// A broken rule, with what is needed to see it again.
+#[derive(Clone, Debug, thiserror::Error)]
+pub struct Failure {
+    /// The seed of the run.
+    pub seed: u64,
+    /// Host requests made until then.
+    pub ops: u64,
+    /// The event count at which it was noticed.
+    pub step: u64,
+    /// The rule.
+    pub violation: Box<Violation>,
+    /// The latest events, oldest first, with their event counts.
+    pub trace: Vec<(u64, TraceEvent)>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, ops, step, violation, .. } = self;
+        writeln!(f, "seed {seed}, {ops} requests, step {step}: {}: {violation}", violation.checker())?;
+        for (step, event) in &self.trace {
+            writeln!(f, "  {step:>7}  {event:?}")?;
+        }
+        Ok(())
+    }
+}
