@@ -2,8 +2,10 @@
 
 use super::world::{Counted, STRIP, World, config};
 use proptest::prelude::*;
-use raidlab_controller::{DeviceState, HostError, HostOp, IoPolicy, MemberCache, Sweep, WritePolicy};
-use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba};
+use raidlab_controller::{
+    ConfigError, Controller, DeviceState, HostError, HostOp, IoPolicy, MemberCache, Sweep, WritePolicy,
+};
+use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba};
 
 #[test]
 fn a_write_that_ends_in_a_medium_error_keeps_its_member() {
@@ -62,6 +64,37 @@ fn bad_blocks_of_different_rows_do_not_add_up() {
     assert_eq!(world.bad(), [(1, 2, 1), (2, 3, 1)], "what was written is good, data and parity");
     assert_eq!(world.read(0, 3 * STRIP), Ok(()));
     world.check_devices();
+}
+
+#[test]
+fn read_errors_of_different_rows_do_not_add_up() {
+    let mut world = World::new(&config("5", 4, 4), 0);
+    for (device, row) in [(1, 2), (2, 3), (3, 5)] {
+        world.devices[device].unreadable.insert(row);
+    }
+    // To compute parity the write reads strips 1 and 2, and then the old parity; none of them can be read whole.
+    assert_eq!(world.write(0, STRIP), Ok(()));
+    assert_eq!(world.bad(), []);
+    world.check_devices();
+    world.lose(0);
+    assert_eq!(world.read(0, 3 * STRIP), Ok(()));
+}
+
+#[test]
+fn a_write_that_nothing_holds_fails() {
+    for (level, members, unwritable) in [("1", 2, vec![0, 1]), ("5", 4, vec![0, 3]), ("6", 5, vec![1, 4, 0])]
+    {
+        let mut world = World::new(&config(level, members, 4), 0);
+        for device in unwritable {
+            world.devices[device].unwritable.insert(2);
+        }
+        assert_eq!(world.write(0, 4), Err(HostError::ArrayFailed { lba: Lba(0) }), "RAID {level}");
+        assert_eq!(world.read(2, 1), Err(HostError::DataLost { lba: Lba(2) }), "RAID {level}");
+        assert_eq!(world.read(4, 4), Ok(()), "RAID {level}");
+        assert_eq!(world.write(0, 2), Ok(()), "RAID {level}");
+        assert_eq!(world.read(0, 2), Ok(()), "RAID {level}");
+        world.check_devices();
+    }
 }
 
 #[test]
@@ -152,6 +185,9 @@ const LEVELS: [(&str, u16, u16); 9] = [
     ("50:2-spans", 6, 1),
 ];
 
+/// Strips on each member.
+const ROWS: u64 = 5;
+
 /// How many faults of which kind a run has.
 #[derive(Clone, Copy, Debug)]
 enum Mercy {
@@ -185,65 +221,34 @@ fn survives(world: &World, device: u16, survived: u16) -> bool {
 fn run(level: (&str, u16, u16), settings: (bool, bool, u64), events: &[Event], mercy: Mercy) {
     let (name, members, survived) = level;
     let (write_back, cached, seed) = settings;
-    let mut config = config(name, members, 5);
+    let mut config = config(name, members, ROWS);
     config.resilience.spares = 1;
     config.member_cache = if cached { MemberCache::On } else { MemberCache::Off };
     if write_back {
         config.cache.write_policy = WritePolicy::WriteBack;
         config.cache.io_policy = IoPolicy::Cached;
     }
+    if seed % 2 == 0 {
+        // As little as is allowed, so that operations stand in line for it.
+        config.staging_size = ByteCount(0);
+        let Err(ConfigError::StagingTooSmall { needed, .. }) = Controller::new(&config) else {
+            panic!("redundancy needs memory")
+        };
+        config.staging_size = needed;
+    }
     let mut world = World::new(&config, seed);
     if matches!(mercy, Mercy::None) && seed % 3 == 0 {
         world.crash();
     }
-    let volume = world.controller.volume_blocks().0;
-    let rows = 5 * STRIP;
-    let devices = members + 1;
     for event in events {
-        match *event {
-            Event::Host { write, at, blocks } => {
-                let lba = at % volume;
-                let blocks = blocks.min(volume - lba);
-                if !world.is_busy_with(lba, blocks) {
-                    let op = if write { HostOp::Write { fua: at % 3 == 0 } } else { HostOp::Read };
-                    world.submit(op, lba, blocks);
-                }
-            }
-            Event::Unreadable { device, at, blocks } => {
-                let (device, at) = (device % devices, at % rows);
-                if matches!(mercy, Mercy::None) || survives(&world, device, survived) {
-                    let blocks = at..(at + blocks).min(rows);
-                    world.devices[usize::from(device)].unreadable.extend(blocks);
-                }
-            }
-            Event::Unwritable { device, at } => {
-                let device = device % devices;
-                if matches!(mercy, Mercy::None) || survives(&world, device, survived) {
-                    world.devices[usize::from(device)].unwritable.insert(at % rows);
-                }
-            }
-            Event::Lose { device } => {
-                let device = device % devices;
-                if matches!(mercy, Mercy::None) || survives(&world, device, survived) {
-                    world.lose(device);
-                }
-            }
-            Event::Add { device } => world.add_missing(device % devices),
-            Event::Check { repair } => {
-                let sweep = if repair { Sweep::Repair } else { Sweep::Check };
-                let _ = world.controller.handle_sweep(world.now, sweep);
-                world.pump();
-            }
-            Event::Steps { count } => {
-                for _ in 0..count {
-                    world.step();
-                }
-            }
-        }
+        let may_fail =
+            |world: &World, device| matches!(mercy, Mercy::None) || survives(world, device, survived);
+        apply(&mut world, event, may_fail);
     }
     world.controller.handle_destage_all(world.now);
     world.pump();
     world.settle();
+    let volume = world.controller.volume_blocks().0;
     for lba in (0..volume).step_by(7) {
         let _ = world.read(lba, 7.min(volume - lba));
     }
@@ -251,6 +256,43 @@ fn run(level: (&str, u16, u16), settings: (bool, bool, u64), events: &[Event], m
     if matches!(mercy, Mercy::Survivable) {
         assert_eq!(world.failed, 0, "{:?}", world.notices);
         assert!(compared > 0);
+    }
+}
+
+/// Lets an event happen; a fault only where `may_fail` says so of its device.
+fn apply(world: &mut World, event: &Event, may_fail: impl Fn(&World, u16) -> bool) {
+    let volume = world.controller.volume_blocks().0;
+    let (rows, devices) = (ROWS * STRIP, world.devices.len() as u16);
+    match *event {
+        Event::Host { write, at, blocks } => {
+            let lba = at % volume;
+            let blocks = blocks.min(volume - lba);
+            if !world.is_busy_with(lba, blocks) {
+                let op = if write { HostOp::Write { fua: at % 3 == 0 } } else { HostOp::Read };
+                world.submit(op, lba, blocks);
+            }
+        }
+        Event::Unreadable { device, at, blocks } if may_fail(world, device % devices) => {
+            let blocks = at % rows..(at % rows + blocks).min(rows);
+            world.devices[usize::from(device % devices)].unreadable.extend(blocks);
+        }
+        Event::Unwritable { device, at } if may_fail(world, device % devices) => {
+            world.devices[usize::from(device % devices)].unwritable.insert(at % rows);
+        }
+        Event::Lose { device } if may_fail(world, device % devices) => world.lose(device % devices),
+        Event::Unreadable { .. } | Event::Unwritable { .. } | Event::Lose { .. } => {}
+        Event::Add { device } => world.add_missing(device % devices),
+        Event::Check { repair } => {
+            let sweep = if repair { Sweep::Repair } else { Sweep::Check };
+            // Refused while another runs.
+            let _ = world.controller.handle_sweep(world.now, sweep);
+            world.pump();
+        }
+        Event::Steps { count } => {
+            for _ in 0..count {
+                world.step();
+            }
+        }
     }
 }
 
