@@ -191,6 +191,8 @@ impl TortureWorld {
                     }
                 }
                 self.is_resyncing = known.0.is_some();
+                self.excluded.clear();
+                self.excluded.extend(present.iter().map(Option::is_none));
                 self.take_controller(controller)?;
                 Ok(Some(known))
             }

@@ -53,6 +53,8 @@ pub struct TortureWorld {
     pub(super) is_stopped: bool,
     /// The array could not be started again.
     pub(super) is_refused: bool,
+    /// Devices that the latest start found too old to be used, or not at all.
+    pub(super) excluded: Vec<bool>,
     /// Redundancy is being recomputed after a crash.
     pub(super) is_resyncing: bool,
     pub(super) report: TortureReport,
@@ -110,6 +112,7 @@ impl TortureWorld {
             mode: TortureMode::Bounded,
             is_stopped: false,
             is_refused: false,
+            excluded: Vec::new(),
             is_resyncing: false,
             report: TortureReport::default(),
             trace: Trace::new(seed),
