@@ -16,6 +16,7 @@
 //! every answering device has.
 
 use crate::api::{Area, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp};
+use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::io::IoOwner;
 use crate::members::DeviceState;
@@ -90,6 +91,11 @@ impl Controller {
         self.members.any_lost()
     }
 
+    /// True when a device is lost that may yet lose what it has acknowledged, because its cache is on.
+    pub(crate) fn lost_device_is_volatile(&self) -> bool {
+        self.config.member_cache == MemberCache::On && self.members.any_lost()
+    }
+
     /// Asks for the array to be marked as in use. Returns true when it is known to be.
     pub(crate) fn mark_dirty(&mut self) -> bool {
         if self.state.kept_dirty {
@@ -131,7 +137,8 @@ impl Controller {
 
     fn write_state(&mut self, membership_changed: bool) {
         let generation = self.state.wanted;
-        let log_tail = self.log_tail();
+        let log_place = self.state.record.as_ref().expect("asked only where there is one").log_place;
+        let log_tail = self.log_is_named(log_place);
         let record = self.state.record.as_mut().expect("asked only where there is one");
         record.generation = generation;
         record.epoch += u64::from(membership_changed);
