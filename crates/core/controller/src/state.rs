@@ -47,6 +47,8 @@ pub(crate) struct StateKeeper {
     kept: u64,
     /// Whether the kept one says that the array is in use.
     kept_dirty: bool,
+    /// Whether the one that was sent last does.
+    sent_dirty: bool,
     /// A generation is being written, by so many writes.
     writing: Option<u64>,
     pending: u32,
@@ -59,6 +61,7 @@ impl StateKeeper {
         let generation = record.as_ref().map_or(0, |record| record.generation);
         Self {
             kept_dirty: record.as_ref().is_none_or(|record| record.dirty),
+            sent_dirty: false,
             record: record.map(Box::new),
             wanted: generation,
             kept: generation,
@@ -153,6 +156,14 @@ impl Controller {
             count: blocks.0 as u32,
         }));
         record.encode(&mut self.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
+        self.send_state();
+    }
+
+    /// Writes the state's image, which is of the record's generation, to all devices that answer.
+    pub(crate) fn send_state(&mut self) {
+        let record = self.state.record.as_ref().expect("asked only where there is one");
+        let generation = record.generation;
+        self.state.sent_dirty = record.dirty;
         let slot = self.area.state_slot(generation).offset_bytes / self.block_bytes();
         self.state.writing = Some(generation);
         self.state.pending = 1;
@@ -182,7 +193,7 @@ impl Controller {
             return;
         }
         self.state.kept = self.state.writing.take().expect("a generation was being written");
-        self.state.kept_dirty = self.state.record.as_ref().is_some_and(|record| record.dirty);
+        self.state.kept_dirty = self.state.sent_dirty;
         self.start_log_again();
     }
 
