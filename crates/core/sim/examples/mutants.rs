@@ -6,7 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "an example may read its arguments")]
 
 use raidlab_controller::Mutant;
-use raidlab_sim::{Fault, FaultEvent, TortureMode, TorturePlan};
+use raidlab_sim::{Fault, FaultEvent, TortureMode, TorturePlan, Violation};
 use raidlab_workload::Rng;
 use std::process::ExitCode;
 
@@ -61,6 +61,10 @@ fn hunt(mutant: Mutant) -> Option<(u64, u64, String)> {
         plan.mutant = Some(mutant);
         ops += OPS;
         let Err(failure) = plan.run() else { continue };
+        // A start that is refused is no proof: nothing went wrong with the data.
+        if matches!(*failure.violation, Violation::Refused { .. }) {
+            continue;
+        }
         plan.mutant = None;
         if plan.run().is_ok() {
             return Some((seed, ops, failure.violation.to_string()));
