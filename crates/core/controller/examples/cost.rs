@@ -69,7 +69,8 @@ impl Row {
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("{:22} {:10} {:>8} {:>12} {:>12}", "4 KiB", "places", "ns each", "member I/Os", "per host I/O");
-    for row in &ROWS {
+    let only: Option<usize> = std::env::args().nth(1).map(|text| text.parse()).transpose()?;
+    for (_, row) in ROWS.iter().enumerate().filter(|(index, _)| only.is_none_or(|only| only == *index)) {
         let mut world = World::new(row)?;
         world.run(row, REQUESTS / 4);
         let mut spans = Vec::new();
