@@ -444,31 +444,29 @@ impl Controller {
 
     pub(crate) fn finish_op(&mut self, id: u32, succeeded: bool) {
         self.release_staging(id);
-        let mut op = core::mem::take(&mut self.ops[id]);
-        match op.kind {
-            OpKind::Recover if succeeded => self.end_part(op.target.request, Ok(())),
+        let StripeOp { kind, key, target, failed_at, .. } = self.ops[id];
+        match kind {
+            OpKind::Recover if succeeded => self.end_part(target.request, Ok(())),
             // Bad blocks seldom lie in the same rows of two units.
-            OpKind::Recover if op.target.rows.count > 1 => self.read_row_by_row(op.target),
-            OpKind::Recover => self.read_from_members(op.target, CopySet::LAST_ROUND),
+            OpKind::Recover if target.rows.count > 1 => self.read_row_by_row(target),
+            OpKind::Recover => self.read_from_members(target, CopySet::LAST_ROUND),
             OpKind::Write => {
-                let result = op.failed_at.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }));
-                for request in op.told.drain(..) {
+                let result = failed_at.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }));
+                for index in 0..self.ops[id].told.len() {
+                    let request = self.ops[id].told[index];
                     self.end_part(request, result);
                 }
-                self.end_destage(&mut op, result);
+                self.end_destage(id, result);
             }
             OpKind::Restore | OpKind::Probe | OpKind::Compare => {
-                let visit = op.target.request;
-                core::mem::swap(&mut self.visits[visit].unreadable, &mut op.unreadable);
-                self.ops[id] = op;
+                let visit = target.request;
+                core::mem::swap(&mut self.visits[visit].unreadable, &mut self.ops[id].unreadable);
                 self.ops.give(id);
                 // The granule stays locked until the visit ends.
                 self.visit_step_done(visit, succeeded);
                 return self.pump_staging();
             }
         }
-        let key = op.key;
-        self.ops[id] = op;
         self.ops.give(id);
         self.unlock(key);
         self.pump_staging();
