@@ -329,6 +329,9 @@ pub enum Notice {
     },
     /// After a start: what the log and the kept memory held is on the members, and the host is served.
     Serving,
+    /// The array was not stopped cleanly, and the memory that kept its cache is not there: what was acknowledged from it
+    /// and not yet destaged is lost.
+    KeptMemoryLost,
     /// After a stop: the devices know that they agree, and may be taken away.
     Stopped,
     /// Acknowledged data in the cache could not be stored and is lost to this run. Where the cache's directory is kept

@@ -20,7 +20,7 @@ use crate::api::{
     Segment,
 };
 use crate::bitmap::Bitmap;
-use crate::config::{ArrayConfig, ConfigError, MemberCache};
+use crate::config::{ArrayConfig, ConfigError, MemberCache, WritePolicy};
 use crate::controller::Controller;
 use crate::intent::Intent;
 use crate::io::IoOwner;
@@ -29,8 +29,8 @@ use crate::log::Log;
 use crate::members::DeviceState;
 use crate::request::Rows;
 use raidlab_format::{
-    ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry, Label,
-    LogPlace, LogSource, MetadataPolicy, Replay,
+    ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry,
+    KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay,
 };
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -208,6 +208,9 @@ impl Controller {
         for range in &assembly.state.bad_ranges {
             controller.bad.add(range.device, range.first, u64::from(range.count));
         }
+        let was_dirty = assembly.state.dirty;
+        let keeps_writes =
+            controller.keeps_directory() && config.cache.write_policy != WritePolicy::WriteThrough;
         let mut state = assembly.state;
         // Records of a log that was not looked at may have any number up to this jump.
         let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
@@ -236,6 +239,9 @@ impl Controller {
             ..Start::default()
         };
         controller.sweeps.held = true;
+        if was_dirty && keeps_writes && assembly.kept != KeptVerdict::Used {
+            controller.notify(Notice::KeptMemoryLost);
+        }
         for device in absent {
             controller.notify(Notice::MemberFailed { member: device });
         }
