@@ -28,6 +28,7 @@ format:
 
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p raidlab-sim --features mutants --examples --locked -- -D warnings
 
 # One seed, so that a run can be repeated; `make explore` draws new cases.
 unit:
