@@ -429,8 +429,19 @@ impl Controller {
             }
             match lost {
                 Some(lba) => self.end_part(tag, Err(HostError::ArrayFailed { lba })),
-                None => self.end_part_when_kept(tag),
+                None => self.end_flush_part(tag),
             }
+        }
+    }
+
+    /// Ends one part of a flush. A device that is lost may have taken acknowledged data into its own cache, and nobody can
+    /// tell it to keep that.
+    pub(crate) fn end_flush_part(&mut self, tag: u32) {
+        if self.lost_device_is_volatile() {
+            let lba = self.requests[tag as usize].lba;
+            self.end_part(tag, Err(HostError::ArrayFailed { lba }));
+        } else {
+            self.end_part_when_kept(tag);
         }
     }
 }

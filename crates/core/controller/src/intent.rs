@@ -40,6 +40,10 @@ impl Controller {
                 return self.wait_for_state(StateWaiter::Admission(id));
             }
         }
+        if self.state_is_frozen() && !self.state.is_kept() {
+            // Nothing would be acknowledged, and what it relies on would be forgotten.
+            return self.give_window_up(id);
+        }
         let unprotected = self.parities() > 0 && !self.ops[id].plan.computes_parity();
         if matches!(self.intent, Intent::Nothing) || unprotected {
             return self.start_writes(id);
@@ -54,8 +58,12 @@ impl Controller {
         }
     }
 
-    /// Takes in that an operation's writes in place have ended; `stored` unless some are missing that should be there.
+    /// Takes in that an operation's writes in place have ended; `stored` unless what was written can't be read back.
+    ///
+    /// Only a device that is lost may need what was written down: it comes back as if nothing had happened. What a medium
+    /// error has taken is a bad block, and nothing would write it again.
     pub(crate) fn end_intent(&mut self, id: u32, stored: bool) {
+        let stored = stored || !self.state_is_frozen();
         match self.intent {
             Intent::Nothing | Intent::Flag => {}
             Intent::Bitmap(_) => self.end_bitmap_write(id, stored),

@@ -212,7 +212,7 @@ impl Controller {
             }
             IoOwner::HostFlush { request } => {
                 self.fail_on_flush_error(member, result);
-                self.end_part_when_kept(request);
+                self.end_flush_part(request);
             }
             IoOwner::Fill { fill } => self.fill_done(fill, result),
             IoOwner::OpRead { op, unit } => self.op_read_done(op, unit, result),

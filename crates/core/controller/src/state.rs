@@ -16,6 +16,7 @@
 //! every answering device has.
 
 use crate::api::{Area, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp};
+use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::io::IoOwner;
 use crate::members::DeviceState;
@@ -46,6 +47,8 @@ pub(crate) struct StateKeeper {
     kept: u64,
     /// Whether the kept one says that the array is in use.
     kept_dirty: bool,
+    /// Whether the one that was sent last does.
+    sent_dirty: bool,
     /// A generation is being written, by so many writes.
     writing: Option<u64>,
     pending: u32,
@@ -58,6 +61,7 @@ impl StateKeeper {
         let generation = record.as_ref().map_or(0, |record| record.generation);
         Self {
             kept_dirty: record.as_ref().is_none_or(|record| record.dirty),
+            sent_dirty: false,
             record: record.map(Box::new),
             wanted: generation,
             kept: generation,
@@ -88,6 +92,11 @@ impl Controller {
     /// True when no further generation will be written.
     pub(crate) const fn state_is_frozen(&self) -> bool {
         self.members.any_lost()
+    }
+
+    /// True when a device is lost that may yet lose what it has acknowledged, because its cache is on.
+    pub(crate) fn lost_device_is_volatile(&self) -> bool {
+        self.config.member_cache == MemberCache::On && self.members.any_lost()
     }
 
     /// Asks for the array to be marked as in use. Returns true when it is known to be.
@@ -131,7 +140,8 @@ impl Controller {
 
     fn write_state(&mut self, membership_changed: bool) {
         let generation = self.state.wanted;
-        let log_tail = self.log_tail();
+        let log_place = self.state.record.as_ref().expect("asked only where there is one").log_place;
+        let log_tail = self.log_is_named(log_place);
         let record = self.state.record.as_mut().expect("asked only where there is one");
         record.generation = generation;
         record.epoch += u64::from(membership_changed);
@@ -146,6 +156,14 @@ impl Controller {
             count: blocks.0 as u32,
         }));
         record.encode(&mut self.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
+        self.send_state();
+    }
+
+    /// Writes the state's image, which is of the record's generation, to all devices that answer.
+    pub(crate) fn send_state(&mut self) {
+        let record = self.state.record.as_ref().expect("asked only where there is one");
+        let generation = record.generation;
+        self.state.sent_dirty = record.dirty;
         let slot = self.area.state_slot(generation).offset_bytes / self.block_bytes();
         self.state.writing = Some(generation);
         self.state.pending = 1;
@@ -175,7 +193,7 @@ impl Controller {
             return;
         }
         self.state.kept = self.state.writing.take().expect("a generation was being written");
-        self.state.kept_dirty = self.state.record.as_ref().is_some_and(|record| record.dirty);
+        self.state.kept_dirty = self.state.sent_dirty;
         self.start_log_again();
     }
 

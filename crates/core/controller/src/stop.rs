@@ -50,6 +50,7 @@ impl Controller {
                 Stop::Draining if !self.is_drained() => return,
                 Stop::Draining => self.flush_to_stop(),
                 Stop::Flushing(pending) if pending > 0 => return,
+                Stop::Flushing(_) if !self.state.is_kept() && !self.state_is_frozen() => return,
                 Stop::Flushing(_) => {
                     self.clear_bitmap();
                     self.stop = Stop::Clearing;

@@ -145,7 +145,8 @@ impl Controller {
 
     /// Lets the devices know that redundancy agrees everywhere.
     fn all_synced(&mut self) {
-        if let Some(record) = &mut self.state.record
+        if !self.state_is_frozen()
+            && let Some(record) = &mut self.state.record
             && core::mem::take(&mut record.needs_resync)
         {
             self.change_state();
