@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 
-.PHONY: demo test tools build format lint unit explore doc smoke bench
+.PHONY: demo test tools build format lint unit explore torture doc smoke bench
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
 demo: build
@@ -37,6 +37,12 @@ unit:
 explore:
 	PROPTEST_CASES=2560 $(CARGO) test --workspace --locked --release
 	$(CARGO) test -p raidlab-controller -p raidlab-sim --release --locked -- --ignored
+
+## The long campaign: random arrays under load and faults, every byte checked. MINUTES of each mode, on all processors.
+MINUTES ?= 60
+torture: build
+	./target/release/raidlab torture --seed 1 --minutes $(MINUTES) --mode bounded
+	./target/release/raidlab torture --seed 1 --minutes $(MINUTES) --mode beyond
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked

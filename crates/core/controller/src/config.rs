@@ -333,6 +333,12 @@ impl ArrayConfig {
         })
     }
 
+    /// Length of each device's metadata area; 0 where nothing is kept.
+    pub fn metadata_bytes(&self) -> ByteCount {
+        let keeps = self.resilience.metadata != MetadataPolicy::None;
+        ByteCount(if keeps { self.metadata_area().total_bytes } else { 0 })
+    }
+
     /// Where things stand in the devices' metadata areas.
     pub(crate) fn metadata_area(&self) -> AreaLayout {
         AreaLayout::new(self.log_bytes())

@@ -319,10 +319,12 @@ impl Controller {
             self.pump_stalled();
             self.pump_destage();
             self.pump_flushes();
-            self.pump_state();
-            self.pump_start();
+            // Whoever waited for the state, and what a start brings back or lets in, may have made work for the others.
+            let went_on = self.pump_state();
+            let moved_on = self.pump_start();
             self.pump_stop();
-            if !self.sweeps.attention || !self.start.is_serving() {
+            let swept = self.sweeps.attention && self.start.is_serving();
+            if !(went_on || moved_on || swept) {
                 return;
             }
         }

@@ -267,7 +267,9 @@ impl Controller {
                 continue;
             }
             let wanted_place = self.wanted_log_place();
-            let in_place = self.log().place == wanted_place;
+            let place = self.log().place;
+            // While the array starts, records of what kept memory held go to the members, whatever the battery.
+            let in_place = place == wanted_place || (place == LogPlace::Members && !self.start.is_serving());
             if !in_place || self.log().draining || !self.begin_record(id) {
                 return self.flush_for_log();
             }

@@ -278,8 +278,14 @@ impl Controller {
         self.start.is_serving()
     }
 
-    /// Moves a start on.
-    pub(crate) fn pump_start(&mut self) {
+    /// Moves a start on. Returns true if it came to another phase.
+    pub(crate) fn pump_start(&mut self) -> bool {
+        let before = self.start.phase;
+        self.move_start_on();
+        self.start.phase != before
+    }
+
+    fn move_start_on(&mut self) {
         loop {
             match self.start.phase {
                 Phase::Serving | Phase::Labelling => return,
@@ -293,7 +299,8 @@ impl Controller {
                 Phase::KeepingState | Phase::EndingLife
                     if !self.state.is_kept() && !self.state_is_frozen() =>
                 {
-                    return self.pump_state();
+                    self.pump_state();
+                    return;
                 }
                 Phase::KeepingState => {
                     let entries = core::mem::take(&mut self.start.entries);

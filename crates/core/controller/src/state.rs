@@ -104,11 +104,11 @@ impl Controller {
         false
     }
 
-    /// Writes the newest generation if it is wanted and may be written.
-    pub(crate) fn pump_state(&mut self) {
+    /// Writes the newest generation if it is wanted and may be written. Returns true if someone who waited went on.
+    pub(crate) fn pump_state(&mut self) -> bool {
         if self.state.record.is_none() {
             self.state.kept = self.state.wanted;
-            return;
+            return false;
         }
         if self.state_is_frozen() {
             self.cancel_drain();
@@ -119,7 +119,7 @@ impl Controller {
                 self.write_state(membership_changed);
             }
         }
-        self.pump_state_waiters();
+        self.pump_state_waiters()
     }
 
     /// True when the devices differ from the record in more than how far a rebuild is.
@@ -180,12 +180,14 @@ impl Controller {
     }
 
     /// Lets go on who has waited long enough, or in vain.
-    fn pump_state_waiters(&mut self) {
+    fn pump_state_waiters(&mut self) -> bool {
+        let mut went_on = false;
         while let Some(&(generation, waiter)) = self.state.waiting.front() {
             let kept = generation <= self.state.kept;
             if !kept && (!self.state_is_frozen() || self.state.writing.is_some()) {
-                return;
+                return went_on;
             }
+            went_on = true;
             self.state.waiting.pop_front();
             match waiter {
                 StateWaiter::Op(op) => self.finish_written(op, kept),
@@ -198,6 +200,7 @@ impl Controller {
                 }
             }
         }
+        went_on
     }
 
     /// Ends one part of a request when all changes up to now are kept.

@@ -6,13 +6,15 @@
 //! destination[1] (+)= c[1][0] source[0] + c[1][1] source[1] + ...       Q, or another
 //! ```
 //! Memory is the bottleneck, so both rows are made in one pass: each source is read once and each destination
-//! written once, with the sums in registers. Rows of ones are plain XOR, a lone source times one is a copy.
+//! written once, with the sums in registers. Rows that need no product per source are told apart
+//! (`terms.rs`): plain XOR for P, doubling for Q. A lone source times one is a copy.
 //!
 //! The processor is asked once which instructions it has; [`Implementation`] names them, so that tests and
 //! measurements can run each. Nothing here allocates.
 
 mod plain;
 mod tables;
+mod terms;
 #[cfg(target_arch = "x86_64")]
 mod vector;
 #[cfg(target_arch = "x86_64")]
@@ -20,6 +22,7 @@ mod x86;
 
 use core::fmt;
 use std::sync::OnceLock;
+use terms::Terms;
 
 /// Sets each destination to its linear combination of the sources, or adds it when `accumulate`.
 ///
@@ -126,16 +129,12 @@ struct Row<'a> {
     destination: &'a mut [u8],
     /// One per source.
     coefficients: &'a [u8],
+    /// How the coefficients relate to each other.
+    terms: Terms,
 }
 
-impl Row<'_> {
-    fn is_xor(&self) -> bool {
-        self.coefficients.iter().all(|coefficient| *coefficient == 1)
-    }
-}
-
-/// Arguments of [`combine`], checked: all lengths agree. With two rows, a row of ones is first if there is
-/// one.
+/// Arguments of [`combine`], checked: all lengths agree. With two rows, the one with the simpler terms is
+/// first.
 struct Work<'a> {
     first: Row<'a>,
     second: Option<Row<'a>>,
@@ -156,13 +155,13 @@ impl<'a> Work<'a> {
         let mut destinations = destinations.iter_mut();
         let mut next = |coefficients| {
             let destination = destinations.next()?;
-            Some(Row { destination, coefficients })
+            Some(Row { destination, coefficients, terms: Terms::of(coefficients) })
         };
         let first = next(first_row).expect("one or two destinations");
         let mut work = Self { first, second: next(second_row), sources, accumulate };
         assert!(destinations.next().is_none(), "one or two destinations");
         work.check_lengths();
-        work.put_xor_first();
+        work.put_simpler_first();
         work
     }
 
@@ -175,9 +174,9 @@ impl<'a> Work<'a> {
         );
     }
 
-    fn put_xor_first(&mut self) {
+    fn put_simpler_first(&mut self) {
         if let Some(second) = &mut self.second
-            && second.is_xor()
+            && second.terms < self.first.terms
         {
             core::mem::swap(&mut self.first, second);
         }
@@ -187,11 +186,20 @@ impl<'a> Work<'a> {
         core::iter::once(&mut self.first).chain(&mut self.second)
     }
 
+    /// Bytes of all sources and destinations together.
+    #[cfg(target_arch = "x86_64")]
+    fn pass_bytes(&self) -> usize {
+        let pieces = self.sources.len() + 1 + usize::from(self.second.is_some());
+        pieces * self.first.destination.len()
+    }
+
     /// The source, when all rows are copies of it.
     fn copied_source(&self) -> Option<&'a [u8]> {
-        let all_ones = self.first.is_xor() && self.second.iter().all(Row::is_xor);
+        let is_copy = |row: &Row<'_>| row.coefficients == [1];
         match self.sources {
-            [source] if all_ones && !self.accumulate => Some(source),
+            [source] if is_copy(&self.first) && self.second.iter().all(is_copy) && !self.accumulate => {
+                Some(source)
+            }
             _ => None,
         }
     }

@@ -36,15 +36,34 @@ impl Noise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RowKind {
     Ones,
-    Any,
     Zeros,
+    /// One coefficient for all, neither zero nor one: an update of Q.
+    Alike,
+    /// 1, 2, 4, ...: Q.
+    Powers,
+    /// Powers of two that don't begin with one: Q of strips further on.
+    LaterPowers,
+    /// Powers of two with the last but one left out: Q of strips with a gap.
+    Gap,
+    Any,
 }
 
 fn row_of(kind: RowKind, sources: usize, noise: &mut Noise) -> Vec<u8> {
+    let powers_from = |first| (first..).map(gf::pow2).take(sources).collect();
     match kind {
         RowKind::Ones => vec![1; sources],
-        RowKind::Any => noise.bytes(sources),
         RowKind::Zeros => vec![0; sources],
+        RowKind::Alike => vec![noise.byte() | 2; sources],
+        RowKind::Powers => powers_from(0),
+        RowKind::LaterPowers => powers_from(1 + u16::from(noise.byte())),
+        RowKind::Gap => {
+            let mut powers: Vec<u8> = powers_from(0);
+            if let Some(last) = powers.last_mut() {
+                *last = gf::mul(*last, 2);
+            }
+            powers
+        }
+        RowKind::Any => noise.bytes(sources),
     }
 }
 
@@ -57,10 +76,12 @@ struct Case<'a> {
     sources: usize,
     length: usize,
     accumulate: bool,
+    /// Whether destinations begin at a line of the cache.
+    aligned: bool,
 }
 
 fn check(case: &Case<'_>, noise: &mut Noise) {
-    let Case { rows, sources, length, accumulate } = *case;
+    let Case { rows, sources, length, accumulate, aligned } = *case;
     let coefficients: Vec<u8> = rows.iter().flat_map(|kind| row_of(*kind, sources, noise)).collect();
     // Every buffer starts at another odd place.
     let shifts: Vec<usize> = (0..sources + rows.len()).map(|_| usize::from(noise.byte()) % 64).collect();
@@ -73,7 +94,11 @@ fn check(case: &Case<'_>, noise: &mut Noise) {
 
     for implementation in Implementation::ALL.into_iter().filter(|one| one.is_available()) {
         let mut memory: Vec<Vec<u8>> = rows.iter().map(|_| vec![GUARD; 2 * MARGIN + length]).collect();
-        let places: Vec<usize> = shifts[sources.len()..].to_vec();
+        let places: Vec<usize> = memory
+            .iter()
+            .zip(&shifts[sources.len()..])
+            .map(|(memory, shift)| if aligned { memory.as_ptr().align_offset(64) } else { *shift })
+            .collect();
         for ((memory, before), place) in memory.iter_mut().zip(&before).zip(&places) {
             memory[*place..place + length].copy_from_slice(before);
         }
@@ -95,23 +120,30 @@ fn check(case: &Case<'_>, noise: &mut Noise) {
     }
 }
 
-const ROW_SETS: [&[RowKind]; 7] = [
-    &[RowKind::Ones],
-    &[RowKind::Any],
-    &[RowKind::Zeros],
-    &[RowKind::Ones, RowKind::Any],
-    &[RowKind::Any, RowKind::Ones],
-    &[RowKind::Any, RowKind::Any],
-    &[RowKind::Ones, RowKind::Ones],
+const ROW_KINDS: [RowKind; 7] = [
+    RowKind::Ones,
+    RowKind::Zeros,
+    RowKind::Alike,
+    RowKind::Powers,
+    RowKind::LaterPowers,
+    RowKind::Gap,
+    RowKind::Any,
 ];
+
+/// Each kind alone, and every two of them in either order.
+fn row_sets() -> Vec<Vec<RowKind>> {
+    let pairs = ROW_KINDS.iter().flat_map(|first| ROW_KINDS.iter().map(move |second| vec![*first, *second]));
+    ROW_KINDS.iter().map(|kind| vec![*kind]).chain(pairs).collect()
+}
 
 fn sweep(lengths: impl IntoIterator<Item = usize>, source_counts: &[usize]) {
     let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
+    let row_sets = row_sets();
     for length in lengths {
         for &sources in source_counts {
-            for rows in ROW_SETS {
+            for rows in &row_sets {
                 for accumulate in [false, true] {
-                    check(&Case { rows, sources, length, accumulate }, &mut noise);
+                    check(&Case { rows, sources, length, accumulate, aligned: false }, &mut noise);
                 }
             }
         }
@@ -132,6 +164,20 @@ fn every_kernel_makes_what_the_definition_says_for_every_number_of_sources() {
 #[test]
 fn every_kernel_makes_what_the_definition_says_at_large_and_odd_lengths() {
     sweep([4095, 4096, 4097, 12_345], &[1, 8]);
+}
+
+/// Long enough that results are stored past the cache, where they are aligned for that.
+#[test]
+fn every_kernel_makes_what_the_definition_says_for_passes_larger_than_a_cache() {
+    use RowKind::{Any, Ones, Powers};
+    let mut noise = Noise(2);
+    for rows in [&[Ones][..], &[Any], &[Ones, Powers], &[Any, Any]] {
+        for aligned in [true, false] {
+            for accumulate in [false, true] {
+                check(&Case { rows, sources: 5, length: (200 << 10) + 77, accumulate, aligned }, &mut noise);
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,26 +1,26 @@
 //! The virtual world: an event queue and a clock, a workload against a modelled array, and a world of real bytes
-//! that checks the controller.
+//! under faults that checks the controller.
 //!
 //! The array controller is a pure state machine that has to be driven by a world. This crate has two:
 //!
 //! - [`simulate`] runs a workload against a [`SimulatedArray`], the controller over hardware models, in virtual time
 //!   with lengths only, and tells what was measured and which resource was the bottleneck;
-//! - [`ByteWorld`] runs the same controller over members in memory with real bytes, finishes its actions in any
-//!   order that a seed picks, and checks every answer against a reference.
+//! - [`TortureWorld`] runs the same controller over devices in memory with real bytes, finishes its actions in any
+//!   order that a seed picks, injects the faults of a [`TorturePlan`], and checks every answer against a reference.
 //!
 //! [`EventQueue`] is the clock of the first: events at the same time leave it first in, first out.
 #![forbid(unsafe_code)]
 
 mod array;
-mod bytes;
 mod queue;
+mod torture;
 
 pub use array::{
     Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, Utilisation,
     simulate,
 };
-pub use bytes::{
-    Access, BlockFault, ByteWorld, Failure, LossNotice, MemberLoss, Place, RunPlan, RunReport, TraceEvent,
-    Violation, WriteNumber,
-};
 pub use queue::{Due, EventQueue};
+pub use torture::{
+    Access, BlockFault, Failure, Fault, FaultEvent, LevelNotTried, Place, Refusal, Shrunk, TortureMode,
+    TorturePlan, TortureReport, TortureWorld, TraceEvent, Use, Violation, Workload, WriteNumber, shrink,
+};

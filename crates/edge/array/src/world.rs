@@ -297,7 +297,8 @@ impl ArrayWorld {
                     self.completions.push(completion);
                 }
                 Action::Timer { id, at } => self.set_timer(id, at),
-                Action::Keep(_) => unreachable!("an array that keeps its cache is refused"),
+                // The cache is memory of this process and gone with it; so would its directory be.
+                Action::Keep(_) => {}
                 Action::Notice(notice) => {
                     tracing::warn!(?notice, "the array changed");
                     self.notices.push(notice);
@@ -394,5 +395,6 @@ fn since(now: Counters, before: Counters) -> Counters {
         cache_hit_blocks: now.cache_hit_blocks - before.cache_hit_blocks,
         copy_bytes: now.copy_bytes - before.copy_bytes,
         parity_bytes: now.parity_bytes - before.parity_bytes,
+        metadata_writes: now.metadata_writes - before.metadata_writes,
     }
 }

@@ -1,6 +1,6 @@
 //! The command line: one table for parsing and help.
 
-use crate::verbs::{catalog, doctor, measure, reproduce, runs, simulate, study, workloads};
+use crate::verbs::{catalog, doctor, measure, reproduce, runs, simulate, study, torture, workloads};
 use clap::{Parser, Subcommand};
 
 /// A laboratory for storage arrays: measure, simulate, run and reproduce on one controller
@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Simulate(simulate::Args),
     /// Predict published figures and compare
     Reproduce(reproduce::Args),
+    /// Check the controller under load and faults, byte for byte, in any number of random runs
+    Torture(torture::Args),
     /// List the workloads, or show one
     Workloads(workloads::Args),
     /// List the modelled hardware, or show one entry with the source of each figure

@@ -1,7 +1,7 @@
 //! Readers of single arguments, and the lookups that several verbs share.
 
 use crate::failure::Failure;
-use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
+use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
 use raidlab_workload::{Workload, builtin_workload};
 use std::path::Path;
 
@@ -56,6 +56,11 @@ pub(crate) fn write_policy(text: &str) -> Result<WritePolicy, String> {
             ("write-back-bad-battery", WritePolicy::WriteBackBadBattery),
         ],
     )
+}
+
+/// Reads `none`, `resync`, `bitmap` or `log`.
+pub(crate) fn metadata_policy(text: &str) -> Result<MetadataPolicy, String> {
+    one_of(text, &MetadataPolicy::ALL.map(|policy| (policy.name(), policy)))
 }
 
 /// Reads `no-read-ahead`, `read-ahead` or `adaptive`.

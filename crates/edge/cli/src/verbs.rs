@@ -7,6 +7,7 @@ pub(crate) mod reproduce;
 pub(crate) mod runs;
 pub(crate) mod simulate;
 pub(crate) mod study;
+pub(crate) mod torture;
 pub(crate) mod workloads;
 
 use crate::failure::{Exit, Failure};

@@ -2,7 +2,7 @@
 
 use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge};
 use crate::cache::CacheSettings;
-use raidlab_controller::{ConfigError, WritePolicy};
+use raidlab_controller::{ConfigError, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError};
 use raidlab_raid::LevelVariant;
 use raidlab_units::ByteCount;
@@ -40,6 +40,9 @@ pub struct ArrayFile {
     /// The cache.
     #[serde(default)]
     pub cache: CacheSettings,
+    /// What it does about faults.
+    #[serde(default)]
+    pub resilience: Resilience,
 }
 
 /// Why a description is no array.
@@ -110,6 +113,7 @@ impl ArrayFile {
             strip_size: self.strip_size,
             disk_cache: self.disk_cache,
             cache: self.cache,
+            resilience: self.resilience,
         };
         let impossible =
             |source| ArrayFileError::Impossible { level: self.level, members: self.members, source };

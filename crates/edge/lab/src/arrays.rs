@@ -155,6 +155,8 @@ pub struct ModelledSettings {
     pub disk_cache: Option<bool>,
     /// The cache.
     pub cache: CacheSettings,
+    /// What it does about faults.
+    pub resilience: Resilience,
 }
 
 impl ModelledArray {
@@ -164,7 +166,7 @@ impl ModelledArray {
     /// # Errors
     /// [`ConfigError`] when the controller refuses it.
     pub fn new(models: &Models<'_>, settings: &ModelledSettings) -> Result<Self, ConfigError> {
-        let config = ArrayConfig {
+        let mut config = ArrayConfig {
             level: settings.level,
             members: settings.members,
             strip_size: settings.strip_size.unwrap_or(models.controller.strip_size),
@@ -173,8 +175,9 @@ impl ModelledArray {
             member_size: models.drive.capacity.bytes(),
             cache: settings.cache.over(delivered_cache(models.controller), settings.write_policy),
             staging_size: STAGING_SIZE,
-            resilience: Resilience::default(),
+            resilience: settings.resilience,
         };
+        config.member_size = config.member_size - config.metadata_bytes().min(config.member_size);
         let usable = config.block_size.bytes_of(Controller::new(&config)?.volume_blocks());
         let parts = Parts {
             controller: models.controller.id.clone(),

@@ -16,7 +16,7 @@ use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary};
 use raidlab_controller::CacheConfig;
-use raidlab_controller::WritePolicy;
+use raidlab_controller::{Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, FigureSource};
 use raidlab_raid::ParseLevelError;
 use raidlab_units::{ByteCount, NanoSpan};
@@ -342,6 +342,7 @@ fn modelled_array(
             io_policy: row.io_policy,
             ..CacheSettings::default()
         },
+        resilience: Resilience::default(),
     };
     let array = ModelledArray::new(models, &settings);
     let array = array.map_err(|error| problem(row, "raid", &row.raid, error.to_string(), None))?;

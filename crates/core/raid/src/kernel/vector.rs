@@ -1,23 +1,34 @@
 //! The loop that all vector kernels share, over what a vector can do.
 //!
-//! Each pass takes `LANES` vectors from every source and keeps the sums of one or two rows in registers:
+//! Each piece takes `LANES` vectors from every source and keeps the sums of one or two rows in registers:
 //! ```text
-//! for each piece of LANES vectors        destination written once
-//!     for each source                    source read once, for both rows
-//!         sum[row][lane] += c[row][source] * source[lane]
+//! for each piece of LANES vectors                       destination written once
+//!     for each source, from the last                    source read once, for both rows
+//!         sum[row][lane] = sum taken one source further (by the row's Fold)
+//!     destination[row] (+)= scale[row] * sum[row]
 //! ```
+//! Sources are taken in eights, each by its own copy of the code. One load instruction that walks over all
+//! sources is a trap: on AMD's Zen 5, when strips lie one behind the other, it halves the rate in one
+//! direction and not in the other. (Presumably the distance between strips is taken for a stride, and
+//! prefetched along.)
+//!
+//! Results of large passes are stored past the cache ([`STREAM_BYTES`]), which spares reading what is
+//! overwritten. Left out are explicit prefetches: they cost more when data is in the cache than they win when
+//! it is not.
+//!
 //! Everything is inlined into a function that has the vector's instructions enabled (`x86.rs`); without that,
 //! each operation would be a call.
 #![allow(unsafe_code, reason = "vector instructions work on raw pointers")]
 #![allow(clippy::inline_always, reason = "an operation that is not inlined is a call per vector")]
 
+use super::terms::Terms;
 use super::{Row, Work};
 
 /// A register of bytes and what the kernels do with it.
 ///
 /// # Safety
-/// Every method needs a processor with the vector's instructions; `load` and `store` need `BYTES` valid
-/// bytes.
+/// Every method needs a processor with the vector's instructions; `load`, `store` and `stream` need `BYTES`
+/// valid bytes.
 pub(super) trait Vector: Copy {
     /// Bytes in the register.
     const BYTES: usize;
@@ -27,67 +38,258 @@ pub(super) trait Vector: Copy {
     unsafe fn zero() -> Self;
     unsafe fn load(from: *const u8) -> Self;
     unsafe fn store(self, to: *mut u8);
+    /// Stores past the cache; `to` is aligned to `BYTES`. Nothing may access those bytes before
+    /// [`Vector::fence`].
+    unsafe fn stream(self, to: *mut u8);
+    unsafe fn fence();
     unsafe fn add(self, other: Self) -> Self;
+    /// Twice this, plus `other`.
+    unsafe fn double_and_add(self, other: Self) -> Self;
     unsafe fn factor(coefficient: u8) -> Self::Factor;
     unsafe fn times(self, factor: Self::Factor) -> Self;
 }
 
-/// Vectors per source and pass: enough sums in flight to hide the latency of loads, few enough for the
-/// registers.
-const LANES: usize = 4;
+/// Sources and destinations together from which on results are stored past the cache: about a core's own
+/// cache, of which a pass of this size leaves little. On Zen 5, 8+2 and strips of 256 KiB and more, this wins
+/// a fifth cold and a tenth warm; below a megabyte it loses up to a tenth when all is warm.
+const STREAM_BYTES: usize = 1 << 20;
+/// What a destination must be aligned to for that, so that whole lines of the cache are written.
+const STREAM_ALIGNMENT: usize = 64;
+
+/// How a row takes in its sources, one after the other, from the last to the first.
+///
+/// # Safety
+/// The methods need a processor with the vector's instructions.
+trait Fold {
+    /// Whether the sum is still to be multiplied by the row's first coefficient.
+    const SCALED: bool;
+    /// What a source's coefficient becomes.
+    type Factor<V: Vector>: Copy;
+
+    unsafe fn factor<V: Vector>(coefficient: u8) -> Self::Factor<V>;
+    unsafe fn take<V: Vector>(sum: V, source: V, factor: Self::Factor<V>) -> V;
+}
+
+/// [`Terms::Alike`].
+struct Sum;
+/// [`Terms::Powers`], by Horner's scheme.
+struct Powers;
+/// [`Terms::Any`].
+struct Products;
+
+impl Fold for Sum {
+    const SCALED: bool = true;
+    type Factor<V: Vector> = ();
+
+    #[inline(always)]
+    unsafe fn factor<V: Vector>(_: u8) {}
+    #[inline(always)]
+    unsafe fn take<V: Vector>(sum: V, source: V, (): ()) -> V {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { sum.add(source) }
+    }
+}
+
+impl Fold for Powers {
+    const SCALED: bool = true;
+    type Factor<V: Vector> = ();
+
+    #[inline(always)]
+    unsafe fn factor<V: Vector>(_: u8) {}
+    #[inline(always)]
+    unsafe fn take<V: Vector>(sum: V, source: V, (): ()) -> V {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { sum.double_and_add(source) }
+    }
+}
+
+impl Fold for Products {
+    const SCALED: bool = false;
+    type Factor<V: Vector> = V::Factor;
+
+    #[inline(always)]
+    unsafe fn factor<V: Vector>(coefficient: u8) -> V::Factor {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { V::factor(coefficient) }
+    }
+    #[inline(always)]
+    unsafe fn take<V: Vector>(sum: V, source: V, factor: V::Factor) -> V {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { sum.add(source.times(factor)) }
+    }
+}
+
+/// What is summed up for the second row.
+trait Second {
+    /// Whether there is a second row.
+    const PRESENT: bool;
+    /// Whether it is a sum of its own; else it is the first row's, with another scale.
+    const OWN: bool;
+    /// How it is summed up, when it is.
+    type Fold: Fold;
+}
+
+/// There is no second row.
+struct Absent;
+/// Both rows are [`Terms::Alike`], and so multiples of one sum.
+struct Shared;
+
+impl Second for Absent {
+    const PRESENT: bool = false;
+    const OWN: bool = false;
+    type Fold = Sum;
+}
+
+impl Second for Shared {
+    const PRESENT: bool = true;
+    const OWN: bool = false;
+    type Fold = Sum;
+}
+
+impl<F: Fold> Second for F {
+    const PRESENT: bool = true;
+    const OWN: bool = true;
+    type Fold = F;
+}
 
 /// Makes all whole vectors of all rows, and returns how many bytes of each row those are.
+///
+/// The numbers are vectors per source and piece, for plain sums, for powers of two and for products. Longer
+/// pieces suit data in a core's own cache, shorter ones memory; those in use are at no loss anywhere.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`.
 #[inline(always)]
-pub(super) unsafe fn combine<V: Vector>(work: &mut Work<'_>) -> usize {
-    let pass = Pass { sources: work.sources, accumulate: work.accumulate };
-    let first_is_xor = work.first.is_xor();
+pub(super) unsafe fn combine<V, const SUM: usize, const POWERS: usize, const PRODUCTS: usize>(
+    work: &mut Work<'_>,
+) -> usize
+where
+    V: Vector,
+{
+    let terms = (work.first.terms, work.second.as_ref().map(|row| row.terms));
     // SAFETY: the caller vouches for the instructions.
     unsafe {
-        match (&mut work.second, first_is_xor) {
-            (None, true) => pass.run::<V, 1, true>([&mut work.first]),
-            (None, false) => pass.run::<V, 1, false>([&mut work.first]),
-            (Some(second), true) => pass.run::<V, 2, true>([&mut work.first, second]),
-            (Some(second), false) => pass.run::<V, 2, false>([&mut work.first, second]),
+        match terms {
+            (Terms::Alike, None) => run::<V, Sum, Absent, SUM>(work),
+            (Terms::Alike, Some(Terms::Alike)) => run::<V, Sum, Shared, SUM>(work),
+            (Terms::Alike, Some(Terms::Powers)) => run::<V, Sum, Powers, POWERS>(work),
+            (Terms::Alike, Some(Terms::Any)) => run::<V, Sum, Products, PRODUCTS>(work),
+            (Terms::Powers, None) => run::<V, Powers, Absent, POWERS>(work),
+            (Terms::Any, None) => run::<V, Products, Absent, PRODUCTS>(work),
+            (_, Some(_)) => run::<V, Products, Products, PRODUCTS>(work),
         }
     }
 }
 
-/// What a pass over memory needs beside its rows.
+/// Makes whole pieces, then single vectors.
+///
+/// # Safety
+/// The processor must have the instructions of `V`.
+#[inline(always)]
+unsafe fn run<V: Vector, F: Fold, S: Second, const LANES: usize>(work: &mut Work<'_>) -> usize {
+    let length = work.first.destination.len();
+    // SAFETY: the caller vouches for the instructions; `Work` has checked that all lengths agree.
+    unsafe {
+        let first = Target::new::<F>(&mut work.first);
+        let second = work.second.as_mut().map_or(first, Target::new::<S::Fold>);
+        let output = if work.accumulate {
+            Output::Added
+        } else if work.pass_bytes() >= STREAM_BYTES && first.can_stream() && second.can_stream() {
+            Output::Streamed
+        } else {
+            Output::Stored
+        };
+        let pass = Pass { sources: work.sources, first, second, output };
+        let pieces_end = pass.pieces::<V, F, S, LANES>(0, length);
+        let vectors_end = pass.pieces::<V, F, S, 1>(pieces_end, length);
+        if output == Output::Streamed {
+            V::fence();
+        }
+        vectors_end
+    }
+}
+
+/// How results reach memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    /// Added to what is there.
+    Added,
+    Stored,
+    /// Stored past the cache.
+    Streamed,
+}
+
+/// Where a row goes.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    destination: *mut u8,
+    /// One per source.
+    coefficients: &'a [u8],
+    /// What the sum is to be multiplied by. (Made a factor only when needed, for the registers are needed
+    /// elsewhere.)
+    scale: u8,
+}
+
+impl<'a> Target<'a> {
+    fn new<F: Fold>(row: &mut Row<'a>) -> Self {
+        let scale = if F::SCALED { row.coefficients.first().copied().unwrap_or(1) } else { 1 };
+        Self { destination: row.destination.as_mut_ptr(), coefficients: row.coefficients, scale }
+    }
+
+    fn can_stream(&self) -> bool {
+        self.destination.addr().is_multiple_of(STREAM_ALIGNMENT)
+    }
+
+    /// Writes `LANES` vectors at `at`.
+    ///
+    /// # Safety
+    /// As for [`Pass::piece`]; streams only if [`Target::can_stream`].
+    #[inline(always)]
+    unsafe fn write<V: Vector, const LANES: usize>(&self, mut sum: [V; LANES], at: usize, output: Output) {
+        // SAFETY: the caller vouches for the instructions, and for `LANES` vectors at `at`, which is a
+        // multiple of a vector and so leaves the destination's alignment as it is.
+        unsafe {
+            let to = self.destination.add(at);
+            if self.scale != 1 {
+                let factor = V::factor(self.scale);
+                sum = sum.map(|vector| vector.times(factor));
+            }
+            let vectors = sum.into_iter().enumerate().map(|(lane, vector)| (vector, to.add(lane * V::BYTES)));
+            match output {
+                Output::Added => vectors.for_each(|(vector, to)| vector.add(V::load(to)).store(to)),
+                Output::Stored => vectors.for_each(|(vector, to)| vector.store(to)),
+                Output::Streamed => vectors.for_each(|(vector, to)| vector.stream(to)),
+            }
+        }
+    }
+}
+
+/// A pass over memory.
 #[derive(Clone, Copy)]
 struct Pass<'a> {
     sources: &'a [&'a [u8]],
-    accumulate: bool,
+    first: Target<'a>,
+    /// The same as the first when there is no second.
+    second: Target<'a>,
+    output: Output,
 }
 
 impl Pass<'_> {
-    /// Makes whole pieces, then single vectors. `XOR`: the coefficients of row 0 are all one.
+    /// Makes as many pieces of `LANES` vectors as fit between `start` and `length`, and returns where they
+    /// end.
+    ///
+    /// # Safety
+    /// The processor must have the instructions of `V`; all sources and destinations have `length` bytes.
     #[inline(always)]
-    unsafe fn run<V: Vector, const ROWS: usize, const XOR: bool>(
+    unsafe fn pieces<V: Vector, F: Fold, S: Second, const LANES: usize>(
         self,
-        mut rows: [&mut Row<'_>; ROWS],
-    ) -> usize {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe {
-            let done_bytes = self.pieces::<V, ROWS, LANES, XOR>(&mut rows, 0);
-            self.pieces::<V, ROWS, 1, XOR>(&mut rows, done_bytes)
-        }
-    }
-
-    /// Makes as many pieces of `LANES` vectors as fit from `start` on, and returns where they end.
-    #[inline(always)]
-    unsafe fn pieces<V: Vector, const ROWS: usize, const LANES: usize, const XOR: bool>(
-        self,
-        rows: &mut [&mut Row<'_>; ROWS],
         start: usize,
+        length: usize,
     ) -> usize {
-        let length = rows[0].destination.len();
         let mut at = start;
         while length - at >= LANES * V::BYTES {
             // SAFETY: the caller vouches for the instructions; `at` leaves room for a piece.
-            unsafe { self.piece::<V, ROWS, LANES, XOR>(rows, at) };
+            unsafe { self.piece::<V, F, S, LANES>(at) };
             at += LANES * V::BYTES;
         }
         at
@@ -96,77 +298,83 @@ impl Pass<'_> {
     /// Makes the piece at `at` of each row.
     ///
     /// # Safety
-    /// The processor must have the instructions of `V`, and `at + LANES * V::BYTES` be within every row and
-    /// source, which [`Work`] has checked to be of one length.
+    /// The processor must have the instructions of `V`, and `at + LANES * V::BYTES` be within all sources and
+    /// destinations. A row has a coefficient for every source.
     #[inline(always)]
-    unsafe fn piece<V: Vector, const ROWS: usize, const LANES: usize, const XOR: bool>(
+    unsafe fn piece<V: Vector, F: Fold, S: Second, const LANES: usize>(self, at: usize) {
+        // SAFETY: every index is below the number of sources; the caller vouches for the rest.
+        unsafe {
+            let mut sums = [[V::zero(); LANES]; 2];
+            let mut left = self.sources.len();
+            while left >= 8 {
+                left -= 8;
+                self.take_four::<V, F, S, LANES>(&mut sums, left + 4, at);
+                self.take_four::<V, F, S, LANES>(&mut sums, left, at);
+            }
+            if left >= 4 {
+                left -= 4;
+                self.take_four::<V, F, S, LANES>(&mut sums, left, at);
+            }
+            if left >= 2 {
+                left -= 2;
+                self.take::<V, F, S, LANES>(&mut sums, left + 1, at);
+                self.take::<V, F, S, LANES>(&mut sums, left, at);
+            }
+            if left == 1 {
+                self.take::<V, F, S, LANES>(&mut sums, 0, at);
+            }
+            let [first, own] = sums;
+            self.first.write(first, at, self.output);
+            if S::PRESENT {
+                self.second.write(if S::OWN { own } else { first }, at, self.output);
+            }
+        }
+    }
+
+    /// Takes the sums four sources further: `index + 3` down to `index`.
+    ///
+    /// # Safety
+    /// As for [`Pass::piece`]; there must be those sources.
+    #[inline(always)]
+    unsafe fn take_four<V: Vector, F: Fold, S: Second, const LANES: usize>(
         self,
-        rows: &mut [&mut Row<'_>; ROWS],
+        sums: &mut [[V; LANES]; 2],
+        index: usize,
         at: usize,
     ) {
-        // SAFETY: all pointers are within slices that reach `at + LANES * V::BYTES`, as the caller vouches. A
-        // row has a coefficient for every source, as `Work` has checked.
+        // SAFETY: the caller vouches for all of it.
         unsafe {
-            let mut sums = [[V::zero(); LANES]; ROWS];
-            if self.accumulate {
-                for (row, sums) in rows.iter().zip(&mut sums) {
-                    *sums = load_piece(row.destination.as_ptr().add(at));
+            self.take::<V, F, S, LANES>(sums, index + 3, at);
+            self.take::<V, F, S, LANES>(sums, index + 2, at);
+            self.take::<V, F, S, LANES>(sums, index + 1, at);
+            self.take::<V, F, S, LANES>(sums, index, at);
+        }
+    }
+
+    /// Takes the sums one source further.
+    ///
+    /// # Safety
+    /// As for [`Pass::piece`]; there must be a source `index`.
+    #[inline(always)]
+    unsafe fn take<V: Vector, F: Fold, S: Second, const LANES: usize>(
+        self,
+        [first, second]: &mut [[V; LANES]; 2],
+        index: usize,
+        at: usize,
+    ) {
+        // SAFETY: there is a source `index`, and a coefficient for it; the source has `LANES` vectors at
+        // `at`.
+        unsafe {
+            let from = self.sources.get_unchecked(index).as_ptr().add(at);
+            let first_factor = F::factor::<V>(*self.first.coefficients.get_unchecked(index));
+            let second_factor = S::Fold::factor::<V>(*self.second.coefficients.get_unchecked(index));
+            for lane in 0..LANES {
+                let source = V::load(from.add(lane * V::BYTES));
+                first[lane] = F::take(first[lane], source, first_factor);
+                if S::OWN {
+                    second[lane] = S::Fold::take(second[lane], source, second_factor);
                 }
-            }
-            for (index, source) in self.sources.iter().enumerate() {
-                let piece: [V; LANES] = load_piece(source.as_ptr().add(at));
-                for (number, (row, sums)) in rows.iter().zip(&mut sums).enumerate() {
-                    if XOR && number == 0 {
-                        add_piece(sums, piece);
-                    } else {
-                        let factor = V::factor(*row.coefficients.get_unchecked(index));
-                        add_piece(sums, multiply_piece(piece, factor));
-                    }
-                }
-            }
-            for (row, sums) in rows.iter_mut().zip(sums) {
-                store_piece(sums, row.destination.as_mut_ptr().add(at));
             }
         }
     }
-}
-
-#[inline(always)]
-unsafe fn load_piece<V: Vector, const LANES: usize>(from: *const u8) -> [V; LANES] {
-    // SAFETY: the caller vouches for `LANES * V::BYTES` bytes from `from` on.
-    unsafe {
-        let mut piece = [V::zero(); LANES];
-        for (lane, vector) in piece.iter_mut().enumerate() {
-            *vector = V::load(from.add(lane * V::BYTES));
-        }
-        piece
-    }
-}
-
-#[inline(always)]
-unsafe fn store_piece<V: Vector, const LANES: usize>(piece: [V; LANES], to: *mut u8) {
-    for (lane, vector) in piece.into_iter().enumerate() {
-        // SAFETY: the caller vouches for `LANES * V::BYTES` bytes from `to` on.
-        unsafe { vector.store(to.add(lane * V::BYTES)) };
-    }
-}
-
-#[inline(always)]
-unsafe fn add_piece<V: Vector, const LANES: usize>(sums: &mut [V; LANES], piece: [V; LANES]) {
-    for (sum, vector) in sums.iter_mut().zip(piece) {
-        // SAFETY: the caller vouches for the instructions.
-        *sum = unsafe { sum.add(vector) };
-    }
-}
-
-#[inline(always)]
-unsafe fn multiply_piece<V: Vector, const LANES: usize>(
-    mut piece: [V; LANES],
-    factor: V::Factor,
-) -> [V; LANES] {
-    for vector in &mut piece {
-        // SAFETY: the caller vouches for the instructions.
-        *vector = unsafe { vector.times(factor) };
-    }
-    piece
 }

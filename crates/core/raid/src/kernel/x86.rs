@@ -7,13 +7,15 @@
 use super::Work;
 use super::tables::{MATRICES, NIBBLES};
 use super::vector::{self, Vector};
+use crate::gf::MODULUS;
 use core::arch::x86_64::{
-    __m128i, __m256i, __m512i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256,
-    _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256, _mm256_set1_epi8, _mm256_set1_epi64x,
-    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi64, _mm256_storeu_si256, _mm256_xor_si256,
-    _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_gf2p8affine_epi64_epi8, _mm512_loadu_si512,
-    _mm512_set1_epi8, _mm512_set1_epi64, _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_srli_epi64,
-    _mm512_storeu_si512, _mm512_xor_si512,
+    __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_sfence, _mm256_add_epi8, _mm256_and_si256,
+    _mm256_broadcastsi128_si256, _mm256_cmpgt_epi8, _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256,
+    _mm256_set1_epi8, _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi64,
+    _mm256_storeu_si256, _mm256_stream_si256, _mm256_xor_si256, _mm512_add_epi8, _mm512_and_si512,
+    _mm512_broadcast_i32x4, _mm512_gf2p8affine_epi64_epi8, _mm512_loadu_si512, _mm512_maskz_mov_epi8,
+    _mm512_movepi8_mask, _mm512_set1_epi8, _mm512_set1_epi64, _mm512_setzero_si512, _mm512_shuffle_epi8,
+    _mm512_srli_epi64, _mm512_storeu_si512, _mm512_stream_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
 };
 
 pub(super) fn has_avx2() -> bool {
@@ -28,15 +30,15 @@ pub(super) fn has_gfni() -> bool {
     is_x86_feature_detected!("gfni")
 }
 
-/// Defines a vector type and the function that runs the shared loop with its instructions enabled.
+/// Defines the function that runs the shared loop with a vector's instructions enabled.
 macro_rules! kernel {
-    ($name:ident, $vector:ident, $features:literal, $available:expr) => {
+    ($name:ident, $combine:expr, $features:literal, $available:expr) => {
         /// Makes the whole vectors of `work`, and returns how many bytes of each row those are.
         pub(super) fn $name(work: &mut Work<'_>) -> usize {
             #[target_feature(enable = $features)]
             fn enabled(work: &mut Work<'_>) -> usize {
                 // SAFETY: this function has the instructions of the vector enabled.
-                unsafe { vector::combine::<$vector>(work) }
+                unsafe { $combine(work) }
             }
             assert!($available, "this processor has no {}", $features);
             // SAFETY: the processor has the instructions, as just asserted.
@@ -45,14 +47,20 @@ macro_rules! kernel {
     };
 }
 
-kernel!(avx2, Avx2, "avx2", has_avx2());
-kernel!(avx512, Avx512, "avx512f,avx512bw", has_avx512());
-kernel!(gfni256, Gfni256, "avx2,gfni", has_avx2() && has_gfni());
-kernel!(gfni512, Gfni512, "avx512f,avx512bw,gfni", has_avx512() && has_gfni());
+kernel!(avx2, vector::combine::<Avx2, 8, 4, 2>, "avx2", has_avx2());
+kernel!(avx512, vector::combine::<Avx512, 16, 4, 4>, "avx512f,avx512bw", has_avx512());
+kernel!(gfni256, vector::combine::<Gfni256, 8, 4, 4>, "avx2,gfni", has_avx2() && has_gfni());
+kernel!(gfni512, vector::combine::<Gfni512, 16, 6, 8>, "avx512f,avx512bw,gfni", has_avx512() && has_gfni());
+
+/// What a byte is reduced by when doubling pushes its highest bit out: the modulus without its leading bit.
+const REDUCTION: i8 = (MODULUS & 0xff) as i8;
+
+/// The truth table of a sum of three bits. Without it the compiler turns masked additions around, and slower.
+const SUM_OF_THREE: i32 = 0x96;
 
 /// What is the same with and without GFNI.
 macro_rules! register {
-    ($bytes:literal, $register:ty, $zero:ident, $load:ident, $store:ident, $xor:ident) => {
+    ($bytes:literal, $register:ty, $zero:ident, $load:ident, $store:ident, $stream:ident, $xor:ident) => {
         const BYTES: usize = $bytes;
 
         #[inline(always)]
@@ -69,6 +77,16 @@ macro_rules! register {
         unsafe fn store(self, to: *mut u8) {
             // SAFETY: the bytes are valid, as the trait demands; the instruction needs no alignment.
             unsafe { $store(to.cast::<$register>(), self.0) }
+        }
+        #[inline(always)]
+        unsafe fn stream(self, to: *mut u8) {
+            // SAFETY: the bytes are valid and aligned, as the trait demands.
+            unsafe { $stream(to.cast::<$register>(), self.0) }
+        }
+        #[inline(always)]
+        unsafe fn fence() {
+            // SAFETY: every x86-64 has the instruction.
+            unsafe { _mm_sfence() };
         }
         #[inline(always)]
         unsafe fn add(self, other: Self) -> Self {
@@ -119,6 +137,11 @@ macro_rules! matrix_factor {
             // SAFETY: the processor has the instruction, as the trait demands.
             Self(unsafe { $affine::<0>(self.0, matrix) })
         }
+        #[inline(always)]
+        unsafe fn double_and_add(self, other: Self) -> Self {
+            // SAFETY: the processor has the instructions, as the trait demands.
+            unsafe { self.times(Self::factor(2)).add(other) }
+        }
     };
 }
 
@@ -126,7 +149,15 @@ macro_rules! matrix_factor {
 struct Avx2(__m256i);
 
 impl Vector for Avx2 {
-    register!(32, __m256i, _mm256_setzero_si256, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_xor_si256);
+    register!(
+        32,
+        __m256i,
+        _mm256_setzero_si256,
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        _mm256_stream_si256,
+        _mm256_xor_si256
+    );
     nibble_factor!(
         __m256i,
         _mm256_broadcastsi128_si256,
@@ -136,13 +167,31 @@ impl Vector for Avx2 {
         _mm256_shuffle_epi8,
         _mm256_xor_si256
     );
+
+    #[inline(always)]
+    unsafe fn double_and_add(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions, as the trait demands.
+        unsafe {
+            let overflows = _mm256_cmpgt_epi8(_mm256_setzero_si256(), self.0);
+            let reduction = _mm256_and_si256(overflows, _mm256_set1_epi8(REDUCTION));
+            Self(_mm256_xor_si256(_mm256_add_epi8(self.0, self.0), reduction)).add(other)
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
 struct Avx512(__m512i);
 
 impl Vector for Avx512 {
-    register!(64, __m512i, _mm512_setzero_si512, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_xor_si512);
+    register!(
+        64,
+        __m512i,
+        _mm512_setzero_si512,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        _mm512_stream_si512,
+        _mm512_xor_si512
+    );
     nibble_factor!(
         __m512i,
         _mm512_broadcast_i32x4,
@@ -152,13 +201,34 @@ impl Vector for Avx512 {
         _mm512_shuffle_epi8,
         _mm512_xor_si512
     );
+
+    #[inline(always)]
+    unsafe fn double_and_add(self, other: Self) -> Self {
+        // SAFETY: the processor has the instructions, as the trait demands.
+        unsafe {
+            let reduction = _mm512_maskz_mov_epi8(_mm512_movepi8_mask(self.0), _mm512_set1_epi8(REDUCTION));
+            Self(_mm512_ternarylogic_epi64::<SUM_OF_THREE>(
+                _mm512_add_epi8(self.0, self.0),
+                reduction,
+                other.0,
+            ))
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
 struct Gfni256(__m256i);
 
 impl Vector for Gfni256 {
-    register!(32, __m256i, _mm256_setzero_si256, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_xor_si256);
+    register!(
+        32,
+        __m256i,
+        _mm256_setzero_si256,
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        _mm256_stream_si256,
+        _mm256_xor_si256
+    );
     matrix_factor!(__m256i, _mm256_set1_epi64x, _mm256_gf2p8affine_epi64_epi8);
 }
 
@@ -166,6 +236,14 @@ impl Vector for Gfni256 {
 struct Gfni512(__m512i);
 
 impl Vector for Gfni512 {
-    register!(64, __m512i, _mm512_setzero_si512, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_xor_si512);
+    register!(
+        64,
+        __m512i,
+        _mm512_setzero_si512,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        _mm512_stream_si512,
+        _mm512_xor_si512
+    );
     matrix_factor!(__m512i, _mm512_set1_epi64, _mm512_gf2p8affine_epi64_epi8);
 }

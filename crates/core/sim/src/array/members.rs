@@ -1,8 +1,8 @@
 //! A member as the controller's hardware sees it: a line of commands, and a drive that takes a few at a time.
 
-use raidlab_controller::{MemberIo, MemberIoId, MemberOp};
+use raidlab_controller::{Area, MemberIo, MemberIoId, MemberOp};
 use raidlab_hardware::{Drive, DriveOp, DriveRequest, Sector, SectorCount};
-use raidlab_units::{BlockSize, NanoSpan, Nanos};
+use raidlab_units::{BlockCount, BlockSize, NanoSpan, Nanos};
 
 /// Bytes in a sector of a drive.
 const SECTOR_BYTES: u64 = 512;
@@ -96,8 +96,8 @@ impl Member {
 
     /// Gives an admitted command to the drive.
     #[inline]
-    pub(super) fn start(&mut self, now: Nanos, io: &MemberIo, block_size: BlockSize) {
-        self.drive.handle_request(now + self.ahead, drive_request(io, block_size));
+    pub(super) fn start(&mut self, now: Nanos, io: &MemberIo, places: Places) {
+        self.drive.handle_request(now + self.ahead, drive_request(io, places));
     }
 
     /// Does what the drive has to do at `now`.
@@ -130,10 +130,22 @@ impl Member {
     }
 }
 
+/// Where blocks stand on a drive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    pub(super) block_size: BlockSize,
+    pub(super) metadata_blocks: BlockCount,
+}
+
 /// The drive's command for a member I/O: its sectors are 512 bytes, the array's blocks a multiple of that.
 #[inline]
-fn drive_request(io: &MemberIo, block_size: BlockSize) -> DriveRequest {
-    let sectors_per_block = block_size.bytes() / SECTOR_BYTES;
+fn drive_request(io: &MemberIo, places: Places) -> DriveRequest {
+    let sectors_per_block = places.block_size.bytes() / SECTOR_BYTES;
+    // The metadata area stands before the data.
+    let before = match io.area {
+        Area::Data => places.metadata_blocks.0,
+        Area::Metadata => 0,
+    };
     DriveRequest {
         id: io.id.0,
         op: match io.op {
@@ -141,7 +153,7 @@ fn drive_request(io: &MemberIo, block_size: BlockSize) -> DriveRequest {
             MemberOp::Write { fua } => DriveOp::Write { fua },
             MemberOp::Flush => DriveOp::Flush,
         },
-        start: Sector(io.lba.0 * sectors_per_block),
+        start: Sector((before + io.lba.0) * sectors_per_block),
         sectors: SectorCount(io.blocks.0 * sectors_per_block),
     }
 }

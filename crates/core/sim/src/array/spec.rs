@@ -77,7 +77,7 @@ pub enum SimError {
     /// The members are larger than the drive.
     #[error("a member of {member} does not fit on drive '{drive}' of {capacity}: make member_size smaller")]
     MemberTooLarge {
-        /// Data area of each member.
+        /// Data and metadata areas of each member.
         member: ByteCount,
         /// Name of the drive.
         drive: String,
@@ -135,8 +135,9 @@ pub fn simulate(array: &SimulatedArray, load: &SimulationLoad) -> Result<Simulat
 
 fn check(array: &SimulatedArray) -> Result<(), SimError> {
     let (model, capacity) = (&array.controller, array.drive.capacity.bytes());
-    if array.config.member_size > capacity {
-        let (member, drive) = (array.config.member_size, array.drive.id.clone());
+    let member = array.config.member_size + array.config.metadata_bytes();
+    if member > capacity {
+        let drive = array.drive.id.clone();
         return Err(SimError::MemberTooLarge { member, drive, capacity });
     }
     let figures = [("processors", model.processors), ("member_queue_depth", model.member_queue_depth)];

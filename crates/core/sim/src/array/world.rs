@@ -1,6 +1,6 @@
 //! The world between the workload driver, the controller and the drives: who is told what, and when.
 
-use super::members::{Member, MemberIos};
+use super::members::{Member, MemberIos, Places};
 use super::servers::{BusyServer, ServerPool};
 use super::spec::{SimError, SimulatedArray, SimulationLoad, SimulationOutcome};
 use super::utilisation::Utilisation;
@@ -328,9 +328,11 @@ impl<'a> World<'a> {
 
     #[inline]
     fn start_drive(&mut self, now: Nanos, id: MemberIoId) {
+        let metadata_blocks = self.controller.metadata_blocks();
+        let places = Places { block_size: self.block_size, metadata_blocks };
         let io = self.member_ios.get(id);
         let member = io.member.0;
-        self.members[usize::from(member)].start(now, io, self.block_size);
+        self.members[usize::from(member)].start(now, io, places);
         self.settle_drive(now, u32::from(member));
     }
 

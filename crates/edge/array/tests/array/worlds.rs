@@ -7,7 +7,7 @@ use super::common::{self, BLOCK, Random};
 use raidlab_array::{ArrayWorld, ScriptHost, ScriptOp};
 use raidlab_controller::{ArrayConfig, Counters, HostOp, MemberCache, WritePolicy};
 use raidlab_raid::StripUnit;
-use raidlab_sim::ByteWorld;
+use raidlab_sim::TortureWorld;
 use raidlab_units::{BlockCount, Lba, MemberIndex};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -28,7 +28,7 @@ fn serve(world: &mut ArrayWorld, op: ScriptOp) -> Vec<u8> {
 }
 
 /// What the members of the virtual world hold of a range of the volume, put together strip by strip.
-fn volume_bytes(world: &ByteWorld, lba: Lba, blocks: BlockCount) -> Vec<u8> {
+fn volume_bytes(world: &TortureWorld, lba: Lba, blocks: BlockCount) -> Vec<u8> {
     let layout = world.controller().layout();
     let block_bytes = BLOCK.bytes() as usize;
     let block = |lba: u64| {
@@ -40,7 +40,7 @@ fn volume_bytes(world: &ByteWorld, lba: Lba, blocks: BlockCount) -> Vec<u8> {
     (lba.0..lba.0 + blocks.0).flat_map(block).copied().collect()
 }
 
-fn submit(world: &mut ByteWorld, op: HostOp, lba: Lba, blocks: BlockCount) {
+fn submit(world: &mut TortureWorld, op: HostOp, lba: Lba, blocks: BlockCount) {
     world.submit(op, lba, blocks).and_then(|_| world.await_host()).expect("the controller keeps its rules");
 }
 
@@ -55,7 +55,7 @@ fn the_virtual_and_the_real_world_leave_the_same_bytes_after_the_same_member_ios
         config.member_cache = MemberCache::Off;
         let folder = tempfile::tempdir().expect("a folder for the test");
         let (mut real, mut virtual_world) =
-            (array(folder.path(), &config), ByteWorld::new(&config, 11).expect("an array"));
+            (array(folder.path(), &config), TortureWorld::new(&config, 11).expect("an array"));
         let volume = real.volume_blocks();
         // The virtual members begin with data; the real ones get it, a stripe's length at a time.
         for first in (0..volume.0).step_by(64) {

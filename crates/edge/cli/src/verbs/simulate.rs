@@ -2,10 +2,10 @@
 
 use super::conclude_runs;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{Iodepths, io_policy, on_or_off, read_policy, workloads, write_policy};
+use crate::inputs::{Iodepths, io_policy, metadata_policy, on_or_off, read_policy, workloads, write_policy};
 use crate::output::Output;
 use crate::progress::Progress;
-use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
+use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::Catalog;
 use raidlab_lab::worlds::simulated::run_simulated;
 use raidlab_lab::{ArrayFile, ArrayFileError, Bound, CacheSettings, Load, LoadPlan};
@@ -77,6 +77,9 @@ struct HardwareArgs {
     /// Length of a strip
     #[arg(long, value_name = "SIZE", conflicts_with = "array")]
     strip_size: Option<ByteCount>,
+    /// What the controller keeps on the members against crashes: none, resync, bitmap, log [default: none]
+    #[arg(long, value_parser = metadata_policy, value_name = "POLICY", conflicts_with = "array")]
+    metadata: Option<MetadataPolicy>,
     /// Part of the volume in use, from its start [default: all]
     #[arg(long, value_name = "SIZE", conflicts_with = "array")]
     region: Option<ByteCount>,
@@ -139,6 +142,7 @@ impl HardwareArgs {
                 io_policy: self.io_policy,
                 ..CacheSettings::default()
             },
+            resilience: Resilience { metadata: self.metadata.unwrap_or_default(), ..Resilience::default() },
         }
     }
 }

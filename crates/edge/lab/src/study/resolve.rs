@@ -108,6 +108,7 @@ fn simulate(
             strip_size: given.strip_size,
             disk_cache: given.disk_cache,
             cache: given.cache,
+            resilience: Resilience::default(),
         };
         let array = ModelledArray::new(&models, &settings)
             .map_err(|error| place.impossible(level, given.members, error.to_string()))?;

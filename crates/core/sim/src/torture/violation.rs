@@ -1,16 +1,15 @@
-//! What the checks of the byte-carrying world find, and how it is told: the rule broken, the seed, and the way there.
+//! What the checkers find, and how it is told: the rule broken, the checker, the seed, and the way there.
 
-use super::memory::Access;
-use super::volume::BlockFault;
+use super::checkers::protocol::Access;
+use super::checkers::provenance::BlockFault;
+use super::power::Refusal;
+use super::trace::TraceEvent;
 use core::fmt;
-use raidlab_controller::{
-    Action, BatteryState, HostCompletion, HostError, HostRequest, HostTag, MemberError, MemberIoId,
-};
-use raidlab_controller::{MemoryTaskId, TimerId};
+use raidlab_controller::{Action, HostCompletion, HostError, HostTag};
 use raidlab_raid::StripUnit;
-use raidlab_units::{Lba, MemberIndex, Nanos, StripeIndex};
+use raidlab_units::{Lba, MemberIndex, StripeIndex};
 
-/// A rule that the controller broke.
+/// A rule that was broken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A read returned what it must not.
@@ -59,6 +58,42 @@ pub enum Violation {
         /// The block.
         lba: Lba,
     },
+    /// A member was taken out of the array that had done nothing to deserve it.
+    #[error("member {member} was failed, but it answers and has failed no write")]
+    NeedlessMemberFailure {
+        /// The member.
+        member: MemberIndex,
+    },
+    /// A member that failed a write, or is gone, still counts as in sync after all was flushed.
+    #[error("member {member} is in the array, but does not hold what it should")]
+    UnfitMember {
+        /// The member.
+        member: MemberIndex,
+    },
+    /// The array was not started although all that its settings need is there.
+    #[error("the array was not started although all that its settings need is there: {refusal}")]
+    Refused {
+        /// What was said.
+        refusal: Refusal,
+    },
+    /// A device was taken for another one.
+    #[error("the start took another device for device {member}")]
+    Misassembled {
+        /// The device.
+        member: MemberIndex,
+    },
+    /// After a clean stop something was in doubt, or records were to be replayed.
+    #[error("the array was stopped cleanly, yet its redundancy is in doubt or its log holds records")]
+    NotClean,
+    /// A clean stop does not come to its end.
+    #[error("the array was asked to stop and does not")]
+    NeverStopped,
+    /// The controller stopped at an assertion.
+    #[error("the controller panicked: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
     /// Two actions in flight use the same bytes, at least one of them to write.
     #[error("{action:?} accesses {access:?} while {other:?} accesses {other_access:?}")]
     Conflict {
@@ -106,34 +141,28 @@ pub enum Violation {
     NeverIdle,
 }
 
-/// What happened, for the trace of a failure.
-#[derive(Clone, Copy, Debug)]
-pub enum TraceEvent {
-    /// The host asked.
-    Request(HostRequest),
-    /// The controller asked.
-    Action(Action),
-    /// A member I/O ended.
-    MemberDone(MemberIoId, Result<(), MemberError>),
-    /// A memory task ended.
-    MemoryDone(MemoryTaskId),
-    /// A timer was due.
-    TimerDue(TimerId, Nanos),
-    /// A member was lost; the controller was told, or has to find out.
-    MemberLost(MemberIndex, LossNotice),
-    /// The battery changed.
-    Battery(BatteryState),
-    /// A block of a member became unreadable.
-    BlockSpoiled(MemberIndex, u64),
-}
-
-/// How the controller learns that a member is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LossNotice {
-    /// It is told at once.
-    Told,
-    /// The next I/O to the member says so.
-    FoundOut,
+impl Violation {
+    /// The checker that found it.
+    pub const fn checker(&self) -> &'static str {
+        match self {
+            Self::WrongRead { fault: BlockFault::Garbage { .. }, .. } => "provenance",
+            Self::WrongRead { .. } | Self::NotOnMember { .. } => "durability",
+            Self::RedundancyDisagrees { .. } => "redundancy",
+            Self::NeedlessFailure { .. }
+            | Self::NeedlessLoss { .. }
+            | Self::NeedlessMemberFailure { .. }
+            | Self::UnfitMember { .. }
+            | Self::Refused { .. }
+            | Self::Misassembled { .. }
+            | Self::NotClean => "losses",
+            Self::Conflict { .. }
+            | Self::Malformed { .. }
+            | Self::NameInUse { .. }
+            | Self::UntimelyCompletion { .. } => "protocol",
+            Self::Stalled { .. } | Self::NeverIdle | Self::NeverStopped => "liveness",
+            Self::Panicked { .. } => "panic",
+        }
+    }
 }
 
 /// A broken rule, with what is needed to see it again.
@@ -141,6 +170,8 @@ pub enum LossNotice {
 pub struct Failure {
     /// The seed of the run.
     pub seed: u64,
+    /// Host requests made until then.
+    pub ops: u64,
     /// The event count at which it was noticed.
     pub step: u64,
     /// The rule.
@@ -151,7 +182,8 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {}, step {}: {}", self.seed, self.step, self.violation)?;
+        let Self { seed, ops, step, violation, .. } = self;
+        writeln!(f, "seed {seed}, {ops} requests, step {step}: {}: {violation}", violation.checker())?;
         for (step, event) in &self.trace {
             writeln!(f, "  {step:>7}  {event:?}")?;
         }

@@ -1,0 +1,169 @@
+//! The members' side of the world: takes the controller's actions, and carries them out in the order of the seed.
+
+use super::checkers::protocol::{Access, Use, task_accesses};
+use super::flights::{Flight, Work};
+use super::members::Presence;
+use super::plan::TortureMode;
+use super::trace::TraceEvent;
+use super::violation::Failure;
+use super::world::TortureWorld;
+use raidlab_controller::{Action, Area, MemberError, MemberIo, MemberOp, MemoryKind, MemoryTask, TimerId};
+use raidlab_units::Nanos;
+
+impl TortureWorld {
+    /// Takes all actions that the controller has to hand out.
+    pub(super) fn pump(&mut self) -> Result<(), Failure> {
+        while let Some(action) = self.controller.poll_action() {
+            self.note(TraceEvent::Action(action));
+            match action {
+                Action::Member(io) => self.issue_member(io)?,
+                Action::Memory(task) => self.issue_memory(task)?,
+                Action::Complete(completion) => self.complete(completion)?,
+                Action::Timer { id, at } => self.timers[id.0 as usize] = Some(at),
+                Action::Keep(keep) => self.memories.keep(&keep),
+                Action::Notice(notice) => self.take_notice(notice)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn issue_member(&mut self, io: MemberIo) -> Result<(), Failure> {
+        self.report.member_ios += 1;
+        let (entry, mut flight) = self.flights.blank();
+        flight.work = Work::Member(io);
+        if io.op == MemberOp::Flush {
+            let device = &self.devices[usize::from(io.member.0)];
+            flight.mark = [device.data.mark(), device.metadata.mark()];
+        } else {
+            self.controller.member_io_segments(io.id, &mut flight.segments);
+            self.member_accesses(&io, &mut flight)?;
+        }
+        self.claim(&mut flight, Action::Member(io))?;
+        self.flights.put(entry, flight);
+        Ok(())
+    }
+
+    fn issue_memory(&mut self, task: MemoryTask) -> Result<(), Failure> {
+        let (entry, mut flight) = self.flights.blank();
+        flight.work = Work::Memory(task);
+        if task.kind == MemoryKind::Digest {
+            self.controller.digest_rows(task.id, &mut flight.segments);
+            let rows = flight.segments.iter();
+            flight.accesses.extend(rows.map(|it| Access::memory(it.buffer, it.bytes, Use::Read)));
+        } else {
+            self.controller.memory_steps(task.id, &mut flight.steps);
+            task_accesses(task.kind, &flight.steps, &mut flight.accesses);
+        }
+        self.claim(&mut flight, Action::Memory(task))?;
+        self.flights.put(entry, flight);
+        Ok(())
+    }
+
+    // What finishes.
+
+    pub(super) fn next_timer(&self) -> Option<(TimerId, Nanos)> {
+        let set = |(index, at): (usize, &Option<Nanos>)| at.map(|at| (TimerId(index as u32), at));
+        self.timers.iter().enumerate().filter_map(set).min_by_key(|(_, at)| *at)
+    }
+
+    pub(super) fn fire(&mut self, timer: TimerId, at: Nanos) -> Result<(), Failure> {
+        self.now = self.now.max(at);
+        self.tick(TraceEvent::TimerDue(timer, at));
+        self.timers[timer.0 as usize] = None;
+        self.controller.handle_timer(self.now, timer);
+        self.pump()
+    }
+
+    pub(super) fn finish_one(&mut self) -> Result<(), Failure> {
+        let index = self.flights.pick(self.order, &mut self.random);
+        let (entry, flight) = self.flights.take(index);
+        self.claims.release(&flight.accesses);
+        match flight.work {
+            Work::Member(io) => {
+                let result = self.carry_out(&io, &flight);
+                self.flights.give(entry, flight);
+                self.tick(TraceEvent::MemberDone(io.id, result));
+                self.controller.handle_member_completion(self.now, io.id, result);
+            }
+            Work::Memory(task) => {
+                self.tick(TraceEvent::MemoryDone(task.id));
+                self.finish_memory(&task, &flight);
+                self.flights.give(entry, flight);
+            }
+            Work::Idle => unreachable!("an idle entry is not in flight"),
+        }
+        self.pump()
+    }
+
+    fn finish_memory(&mut self, task: &MemoryTask, flight: &Flight) {
+        if task.kind == MemoryKind::Digest {
+            let row_bytes = self.config.block_size.bytes() as usize;
+            self.memories.digests(
+                self.controller.own_memory(),
+                &flight.segments,
+                row_bytes,
+                &mut self.digests,
+            );
+            self.controller.handle_digests(self.now, task.id, &self.digests);
+        } else {
+            self.memories.execute(self.controller.own_memory(), &flight.steps);
+            self.controller.handle_memory_completion(self.now, task.id);
+        }
+    }
+
+    fn carry_out(&mut self, io: &MemberIo, flight: &Flight) -> Result<(), MemberError> {
+        let device = &mut self.devices[usize::from(io.member.0)];
+        if device.presence == Presence::Gone {
+            return Err(MemberError::Gone);
+        }
+        let is_doomed = device.presence == Presence::Doomed;
+        match io.op {
+            MemberOp::Read => {
+                let area = device.area_mut(io.area);
+                let bytes = area.read(io.lba.0, io.blocks.0).ok_or(MemberError::Medium)?;
+                self.memories.scatter(bytes, &flight.segments);
+            }
+            MemberOp::Write { .. } if is_doomed => {
+                // It stops somewhere on the way. What it was to write can't be read, however far it came.
+                let is_data = io.area == Area::Data;
+                device.presence = if is_data { Presence::Here } else { Presence::Unfit };
+                let area = device.area_mut(io.area);
+                let done = self.random.below(io.blocks.0);
+                if done > 0 {
+                    let bytes = area.write(io.lba.0, done, false);
+                    let front = cut(&flight.segments, bytes.len() as u64);
+                    self.memories.gather(self.controller.own_memory(), bytes, &front);
+                }
+                if is_data {
+                    (0..io.blocks.0).for_each(|block| area.spoil(io.lba.0 + block));
+                }
+                return Err(MemberError::Medium);
+            }
+            MemberOp::Write { fua } => {
+                let area = device.area_mut(io.area);
+                if self.mode == TortureMode::Beyond && area.is_spoiled(io.lba.0, io.blocks.0) {
+                    self.healed = self.stamp;
+                }
+                let bytes = area.write(io.lba.0, io.blocks.0, fua);
+                self.memories.gather(self.controller.own_memory(), bytes, &flight.segments);
+            }
+            MemberOp::Flush => {
+                let [data, metadata] = flight.mark;
+                device.data.flush(data);
+                device.metadata.flush(metadata);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first `bytes` of the segments.
+fn cut(segments: &[raidlab_controller::Segment], mut bytes: u64) -> Vec<raidlab_controller::Segment> {
+    let mut front = Vec::new();
+    for segment in segments {
+        let len = segment.bytes.min(bytes);
+        bytes -= len;
+        front.push(raidlab_controller::Segment { bytes: len, ..*segment });
+    }
+    front
+}

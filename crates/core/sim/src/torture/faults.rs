@@ -1,0 +1,177 @@
+//! Faults: what a plan does to the array, and when.
+//!
+//! A fault is an event at a count of host requests. What it hits (which member, which block) it draws from a seed of its
+//! own, so taking one fault out of a plan leaves the others as they are, and a plan that fails can be shrunk.
+//!
+//! | fault | what happens | not injected, in a bounded plan, if |
+//! |---|---|---|
+//! | latent error | a block can't be read until it is written | a stripe would miss more than the level survives |
+//! | write error | the next write to a member fails, and what it was to write can't be read | the level would not survive the member's loss |
+//! | pulled | a member is gone and the controller is told | the same |
+//! | died | a member is gone and the next I/O to it says so | the same |
+//! | battery | the battery fails, or is good again | |
+//! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices |
+//! | stop | the array is stopped cleanly and started again | the same |
+//! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
+
+use super::flights::FinishOrder;
+use super::members::Presence;
+use super::plan::TortureMode;
+use super::trace::TraceEvent;
+use super::violation::Failure;
+use super::world::TortureWorld;
+use raidlab_controller::BatteryState;
+use raidlab_units::{MemberIndex, StripeIndex};
+use raidlab_workload::Rng;
+
+/// What goes wrong. See the module's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A block can't be read until it is written.
+    LatentError,
+    /// The next write to a member fails.
+    WriteError,
+    /// A member is gone, and the controller is told.
+    Pulled,
+    /// A member is gone, and the controller finds out.
+    Died,
+    /// The battery changes its state.
+    Battery,
+    /// Actions finish in another order.
+    Order,
+    /// Power fails and comes back.
+    PowerCut,
+    /// The array is stopped cleanly and started again.
+    Stop,
+}
+
+impl Fault {
+    /// How many kinds there are.
+    pub const COUNT: usize = 8;
+    /// Every kind, in the order of [`super::TortureReport::faults`].
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::LatentError,
+        Self::WriteError,
+        Self::Pulled,
+        Self::Died,
+        Self::Battery,
+        Self::Order,
+        Self::PowerCut,
+        Self::Stop,
+    ];
+
+    /// Its name in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LatentError => "latent-error",
+            Self::WriteError => "write-error",
+            Self::Pulled => "pulled",
+            Self::Died => "died",
+            Self::Battery => "battery",
+            Self::Order => "order",
+            Self::PowerCut => "power-cut",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// A fault of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultEvent {
+    /// Host requests made before it.
+    pub after_ops: u64,
+    /// What.
+    pub fault: Fault,
+    /// Seed of what it hits.
+    pub pick: u64,
+}
+
+impl TortureWorld {
+    /// Injects a fault, the `index`-th of its plan, where the mode allows it.
+    pub(super) fn inject(&mut self, index: usize, event: &FaultEvent) -> Result<(), Failure> {
+        self.look_at_states();
+        let mut pick = Rng::new(event.pick);
+        let fault = event.fault;
+        let hit = match fault {
+            Fault::LatentError => self.spoil_block(&mut pick),
+            Fault::WriteError | Fault::Pulled | Fault::Died => self.pick_victim(&mut pick),
+            Fault::Battery | Fault::Order => Some(0),
+            Fault::PowerCut | Fault::Stop => self.can_restart().then_some(0),
+        };
+        let Some(hit) = hit else { return Ok(()) };
+        self.report.faults[fault as usize] += 1;
+        self.tick(TraceEvent::Fault(index, fault, hit));
+        let member = MemberIndex(hit as u16);
+        match fault {
+            Fault::LatentError => Ok(()),
+            Fault::WriteError => {
+                self.devices[member.index()].presence = Presence::Doomed;
+                Ok(())
+            }
+            Fault::Pulled | Fault::Died => {
+                self.devices[member.index()].presence = Presence::Gone;
+                if fault == Fault::Died {
+                    return Ok(());
+                }
+                self.controller.handle_member_loss(self.now, member);
+                self.pump()
+            }
+            Fault::Battery => self.change_battery(&mut pick),
+            Fault::Order => {
+                self.order = FinishOrder::draw(&mut pick, self.config.members);
+                Ok(())
+            }
+            Fault::PowerCut => self.power_cut(&mut pick),
+            Fault::Stop => self.stop_and_start(&mut pick),
+        }
+    }
+
+    /// A device that may be lost.
+    fn pick_victim(&self, pick: &mut Rng) -> Option<u64> {
+        let victim = MemberIndex(pick.below(self.devices.len() as u64) as u16);
+        self.may_lose(victim).then_some(u64::from(victim.0))
+    }
+
+    /// Whether the mode allows the loss of a device.
+    pub(super) fn may_lose(&self, victim: MemberIndex) -> bool {
+        let is_here = self.devices[victim.index()].presence == Presence::Here;
+        let allowed = match self.mode {
+            TortureMode::Bounded => !self.is_resyncing && self.stripes().survives_loss_of(victim),
+            TortureMode::Beyond => {
+                self.devices.iter().filter(|device| device.presence == Presence::Here).count() > 1
+            }
+        };
+        is_here && allowed
+    }
+
+    /// Makes a block of a member unreadable and returns its member, if that may be.
+    fn spoil_block(&mut self, pick: &mut Rng) -> Option<u64> {
+        let stripes = self.stripes();
+        let stripe = StripeIndex(pick.below(self.layout.stripe_count().0));
+        let nth = pick.below(stripes.units().count() as u64) as usize;
+        let unit = stripes.units().nth(nth)?;
+        let place = self.layout.place(stripe, unit);
+        let block = place.start.0 + pick.below(stripes.shape().strip_blocks.0);
+        let (victim, _) = stripes.fit_holder(place)?;
+        let survives = || !self.is_resyncing && stripes.survives(stripe, |other, _| other == unit);
+        let allowed = self.mode == TortureMode::Beyond || survives();
+        allowed.then(|| {
+            self.devices[victim.index()].data.spoil(block);
+            u64::from(victim.0)
+        })
+    }
+
+    fn change_battery(&mut self, pick: &mut Rng) -> Result<(), Failure> {
+        self.battery = match self.battery {
+            BatteryState::Good => super::arrays::pick(
+                pick,
+                &[BatteryState::Charging, BatteryState::Learning, BatteryState::Failed],
+            ),
+            _ => BatteryState::Good,
+        };
+        self.battery_changed = self.stamp;
+        self.note(TraceEvent::Battery(self.battery));
+        self.controller.handle_battery(self.now, self.battery);
+        self.pump()
+    }
+}

@@ -1,0 +1,134 @@
+//! The host's side of the world: requests with their patterns, and their ends.
+
+use super::checkers::provenance::fill_pattern;
+use super::trace::TraceEvent;
+use super::violation::{Failure, Violation};
+use super::volume::{Stamp, WriteNumber};
+use super::world::TortureWorld;
+use raidlab_controller::{HostCompletion, HostError, HostOp, HostRequest, HostTag};
+use raidlab_units::{BlockCount, Lba};
+
+/// A host request in flight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostInFlight {
+    pub(super) request: HostRequest,
+    pub(super) started: Stamp,
+    pub(super) write: WriteNumber,
+    /// The newest write that had begun when this request did.
+    pub(super) newest: WriteNumber,
+}
+
+/// All of them, by tag.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    slots: Vec<Option<HostInFlight>>,
+    free: Vec<u32>,
+}
+
+impl Hosts {
+    fn take_tag(&mut self) -> HostTag {
+        HostTag(self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as u32
+        }))
+    }
+
+    fn take(&mut self, tag: HostTag) -> Option<HostInFlight> {
+        let taken = self.slots.get_mut(tag.0 as usize)?.take()?;
+        self.free.push(tag.0);
+        Some(taken)
+    }
+
+    /// Forgets all of them.
+    pub(super) fn clear(&mut self) {
+        self.slots.clear();
+        self.free.clear();
+    }
+
+    pub(super) fn waiting_count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    fn oldest(&self) -> Option<Stamp> {
+        self.slots.iter().flatten().map(|host| host.started).min()
+    }
+}
+
+impl TortureWorld {
+    /// Gives the controller a request. A write carries a pattern that names it; a range outside the volume is the
+    /// caller's mistake (asserted).
+    ///
+    /// # Errors
+    /// [`Failure`] if the controller breaks a rule.
+    pub fn submit(&mut self, op: HostOp, lba: Lba, blocks: BlockCount) -> Result<HostTag, Failure> {
+        assert!(lba.0 + blocks.0 <= self.volume_blocks.0, "the range must be in the volume");
+        let tag = self.hosts.take_tag();
+        let request = HostRequest { tag, op, lba, blocks };
+        self.tick(TraceEvent::Request(request));
+        let write = self.begin_host(&request);
+        let newest = WriteNumber(self.writes);
+        self.hosts.slots[tag.0 as usize] = Some(HostInFlight { request, started: self.stamp, write, newest });
+        self.report.host_ops += 1;
+        self.controller.handle_host_request(self.now, request);
+        self.pump()?;
+        Ok(tag)
+    }
+
+    /// Prepares the request's buffer and the reference.
+    fn begin_host(&mut self, request: &HostRequest) -> WriteNumber {
+        let HostRequest { tag, op, lba, blocks } = *request;
+        let block_bytes = self.config.block_size.bytes();
+        let len_bytes = blocks.0 * block_bytes;
+        self.claims.set_host(tag, len_bytes);
+        let buffer = self.memories.host_mut(tag);
+        if !matches!(op, HostOp::Write { .. }) {
+            // A read must overwrite all of it.
+            buffer.clear();
+            buffer.resize(len_bytes as usize, 0xa5);
+            return WriteNumber(0);
+        }
+        buffer.resize(len_bytes as usize, 0);
+        self.writes += 1;
+        let write = WriteNumber(self.writes);
+        let oldest = self.hosts.oldest().unwrap_or(self.stamp);
+        for (index, block) in buffer.chunks_exact_mut(block_bytes as usize).enumerate() {
+            let lba = Lba(lba.0 + index as u64);
+            fill_pattern(block, lba, write);
+            self.volume.begin_write(lba, write, self.stamp, oldest);
+        }
+        write
+    }
+
+    pub(super) fn complete(&mut self, completion: HostCompletion) -> Result<(), Failure> {
+        let HostCompletion { tag, result } = completion;
+        let Some(host) = self.hosts.take(tag).filter(|_| self.claims.is_host_idle(tag)) else {
+            return Err(self.failure(Violation::UntimelyCompletion { completion }));
+        };
+        self.last_progress = self.stamp;
+        self.end_write(&host, result.is_ok());
+        let checked = match result {
+            Ok(()) => self.check_succeeded(&host),
+            Err(error) => {
+                self.count_error(error);
+                self.check_failed(&host, error)
+            }
+        };
+        checked.map_err(|violation| self.failure(violation))
+    }
+
+    fn count_error(&mut self, error: HostError) {
+        match error {
+            HostError::DataLost { .. } => self.report.data_lost_errors += 1,
+            HostError::ArrayFailed { .. } => self.report.array_failed_errors += 1,
+            HostError::OutOfRange { .. } => unreachable!("no request is outside the volume"),
+        }
+    }
+
+    fn end_write(&mut self, host: &HostInFlight, succeeded: bool) {
+        if matches!(host.request.op, HostOp::Write { .. }) {
+            for lba in host.request.lba.0..host.request.lba.0 + host.request.blocks.0 {
+                self.volume.end_write(Lba(lba), host.write, self.stamp, succeeded);
+            }
+        }
+    }
+}

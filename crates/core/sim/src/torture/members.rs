@@ -1,0 +1,314 @@
+//! The members and spares as devices: bytes, unreadable blocks, and a volatile cache that a power cut may lose.
+//!
+//! With the member's cache on, a completed write without forced unit access is *volatile* until a flush asked for after it
+//! completes. Every volatile write leaves an entry with what the block held before, so that at any moment it is known
+//! what a power cut could make of a block: what it holds now, or what any of its live entries kept.
+//! ```text
+//!  entries, oldest first:   b7: v0   b2: v0   b7: v1  │ b7 holds v2        after a cut b7 holds v0, v1 or v2
+//!                           ◄── first                 └─ next
+//! ```
+//! A block that could not be read before a volatile write is unreadable again when that is dropped. A flush forgets the entries that were there when it was asked for, a write with forced unit access those of its blocks.
+//! A device also destages on its own: when the entries have filled their room, the oldest become durable.
+
+use super::power::Torn;
+use raidlab_controller::{Area, MemberCache};
+use raidlab_units::BlockSize;
+use raidlab_workload::Rng;
+use std::collections::BTreeSet;
+
+/// Volatile blocks that a device's cache holds at most.
+const CACHE_BLOCKS: usize = 256;
+
+/// Whether a device answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// It does.
+    Here,
+    /// Its next write will fail.
+    Doomed,
+    /// It has failed a write of metadata, so it must leave the array, though it answers.
+    Unfit,
+    /// It is gone.
+    Gone,
+}
+
+/// One member or spare.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) data: AreaBytes,
+    pub(super) metadata: AreaBytes,
+    pub(super) presence: Presence,
+}
+
+impl Device {
+    pub(super) fn area_mut(&mut self, area: Area) -> &mut AreaBytes {
+        match area {
+            Area::Data => &mut self.data,
+            Area::Metadata => &mut self.metadata,
+        }
+    }
+
+    /// True if nothing that it should hold can be relied on.
+    pub(super) fn is_out(&self) -> bool {
+        matches!(self.presence, Presence::Gone | Presence::Unfit)
+    }
+}
+
+/// One area of a device.
+#[derive(Debug)]
+pub(super) struct AreaBytes {
+    bytes: Vec<u8>,
+    block_bytes: usize,
+    /// Blocks that can't be read until they are written.
+    unreadable: BTreeSet<u64>,
+    /// Volatile writes, where the device's cache is on.
+    cache: Option<VolatileWrites>,
+}
+
+impl AreaBytes {
+    pub(super) fn new(bytes: Vec<u8>, block_size: BlockSize, cache: MemberCache) -> Self {
+        let block_bytes = block_size.bytes() as usize;
+        let blocks = bytes.len() / block_bytes;
+        let cache = (cache == MemberCache::On).then(|| VolatileWrites::new(blocks, block_bytes));
+        Self { bytes, block_bytes, unreadable: BTreeSet::new(), cache }
+    }
+
+    /// All its bytes, as a read would find them now.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn range(&self, first: u64, blocks: u64) -> core::ops::Range<usize> {
+        let start = first as usize * self.block_bytes;
+        start..start + blocks as usize * self.block_bytes
+    }
+
+    /// What a read of the blocks finds; nothing if one of them can't be read.
+    pub(super) fn read(&self, first: u64, blocks: u64) -> Option<&[u8]> {
+        let is_unreadable =
+            !self.unreadable.is_empty() && self.unreadable.range(first..first + blocks).next().is_some();
+        (!is_unreadable).then(|| &self.bytes[self.range(first, blocks)])
+    }
+
+    /// One block, readable or not.
+    pub(super) fn block(&self, block: u64) -> &[u8] {
+        &self.bytes[self.range(block, 1)]
+    }
+
+    /// Sets up blocks to be written, of which the caller fills the bytes that are returned.
+    pub(super) fn write(&mut self, first: u64, blocks: u64, fua: bool) -> &mut [u8] {
+        let range = self.range(first, blocks);
+        if let Some(cache) = &mut self.cache {
+            for block in first..first + blocks {
+                let start = block as usize * self.block_bytes;
+                let old = &self.bytes[start..start + self.block_bytes];
+                let was_unreadable = self.unreadable.contains(&block);
+                if fua { cache.settle(block) } else { cache.push(block, old, was_unreadable) }
+            }
+        }
+        if !self.unreadable.is_empty() {
+            self.unreadable.retain(|block| !(first..first + blocks).contains(block));
+        }
+        &mut self.bytes[range]
+    }
+
+    /// Makes a block unreadable.
+    pub(super) fn spoil(&mut self, block: u64) {
+        self.unreadable.insert(block);
+        if let Some(cache) = &mut self.cache {
+            cache.settle(block);
+        }
+    }
+
+    /// True if one of the blocks can't be read.
+    pub(super) fn is_spoiled(&self, first: u64, blocks: u64) -> bool {
+        self.unreadable.range(first..first + blocks).next().is_some()
+    }
+
+    /// How far the writes have come; a flush asked for now makes all of them durable when it completes.
+    pub(super) fn mark(&self) -> u64 {
+        self.cache.as_ref().map_or(0, |cache| cache.next)
+    }
+
+    /// Makes the writes before `mark` durable.
+    pub(super) fn flush(&mut self, mark: u64) {
+        if let Some(cache) = &mut self.cache {
+            cache.first = cache.first.max(mark);
+        }
+    }
+
+    /// Drops volatile writes, or not: each as a whole or block by block, the later before the earlier.
+    pub(super) fn lose_power(&mut self, random: &mut Rng) {
+        let Some(cache) = &mut self.cache else { return };
+        let torn = Torn::draw(cache.next - cache.first, random);
+        let first = cache.first;
+        for entry in (first..cache.next).rev() {
+            let block = cache.block_of(entry);
+            let is_live = entry >= cache.settled[block as usize];
+            if is_live && !torn.holds(entry - first, random) {
+                let start = block as usize * self.block_bytes;
+                self.bytes[start..start + self.block_bytes].copy_from_slice(cache.old_of(entry));
+                if cache.was_unreadable(entry) {
+                    self.unreadable.insert(block);
+                } else {
+                    self.unreadable.remove(&block);
+                }
+            } else {
+                // What is kept of a block hides all that is older.
+                cache.settled[block as usize] = cache.next;
+            }
+        }
+        cache.first = cache.next;
+    }
+
+    /// What `block` could hold after a power cut, besides what it holds now.
+    pub(super) fn older(&self, block: u64) -> impl Iterator<Item = &[u8]> {
+        self.cache.iter().flat_map(move |cache| cache.older(block))
+    }
+}
+
+/// The volatile writes of an area: for each written block, in order, what it held before.
+#[derive(Debug)]
+struct VolatileWrites {
+    /// Entries `first..next` are live; entry `n` stands at `n % CACHE_BLOCKS`.
+    first: u64,
+    next: u64,
+    blocks: Vec<u64>,
+    /// Whether the block could not be read before.
+    unreadable: Vec<bool>,
+    old: Vec<u8>,
+    block_bytes: usize,
+    /// For each block the end of the entries that a write with forced unit access has settled.
+    settled: Vec<u64>,
+    /// For each block the end of its entries.
+    newest: Vec<u64>,
+}
+
+impl VolatileWrites {
+    fn new(blocks: usize, block_bytes: usize) -> Self {
+        Self {
+            first: 0,
+            next: 0,
+            blocks: Vec::new(),
+            unreadable: Vec::new(),
+            old: Vec::new(),
+            block_bytes,
+            settled: vec![0; blocks],
+            newest: vec![0; blocks],
+        }
+    }
+
+    fn push(&mut self, block: u64, old: &[u8], was_unreadable: bool) {
+        let place = (self.next % CACHE_BLOCKS as u64) as usize;
+        if place >= self.blocks.len() {
+            self.blocks.resize(place + 1, 0);
+            self.unreadable.resize(place + 1, false);
+            self.old.resize((place + 1) * self.block_bytes, 0);
+        }
+        self.first = self.first.max((self.next + 1).saturating_sub(CACHE_BLOCKS as u64));
+        self.blocks[place] = block;
+        self.unreadable[place] = was_unreadable;
+        self.old[place * self.block_bytes..][..self.block_bytes].copy_from_slice(old);
+        self.next += 1;
+        self.newest[block as usize] = self.next;
+    }
+
+    fn block_of(&self, entry: u64) -> u64 {
+        self.blocks[(entry % CACHE_BLOCKS as u64) as usize]
+    }
+
+    fn was_unreadable(&self, entry: u64) -> bool {
+        self.unreadable[(entry % CACHE_BLOCKS as u64) as usize]
+    }
+
+    fn old_of(&self, entry: u64) -> &[u8] {
+        let place = (entry % CACHE_BLOCKS as u64) as usize;
+        &self.old[place * self.block_bytes..][..self.block_bytes]
+    }
+
+    fn settle(&mut self, block: u64) {
+        self.settled[block as usize] = self.next;
+    }
+
+    fn older(&self, block: u64) -> impl Iterator<Item = &[u8]> {
+        let from = self.first.max(self.settled[block as usize]);
+        let to = self.newest[block as usize].max(from);
+        let is_of_block = move |entry: &u64| self.block_of(*entry) == block && !self.was_unreadable(*entry);
+        (from..to).filter(is_of_block).map(|entry| self.old_of(entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area() -> AreaBytes {
+        AreaBytes::new(vec![0; 4 * 512], BlockSize::B512, MemberCache::On)
+    }
+
+    fn older(area: &AreaBytes, block: u64) -> Vec<u8> {
+        area.older(block).map(|bytes| bytes[0]).collect()
+    }
+
+    #[test]
+    fn a_write_is_volatile_until_a_flush_asked_for_after_it() {
+        let mut area = area();
+        area.write(1, 2, false).fill(1);
+        let mark = area.mark();
+        area.write(2, 1, false).fill(2);
+        assert_eq!((older(&area, 1), older(&area, 2)), (vec![0], vec![0, 1]));
+        area.flush(mark);
+        assert_eq!((older(&area, 1), older(&area, 2)), (vec![], vec![1]));
+        assert_eq!(area.block(2)[0], 2);
+    }
+
+    #[test]
+    fn forced_unit_access_settles_its_own_blocks() {
+        let mut area = area();
+        area.write(0, 4, false).fill(1);
+        area.write(1, 1, true).fill(2);
+        assert_eq!((older(&area, 0), older(&area, 1)), (vec![0], vec![]));
+        area.write(1, 1, false).fill(3);
+        assert_eq!(older(&area, 1), [2]);
+    }
+
+    #[test]
+    fn a_full_cache_makes_its_oldest_writes_durable() {
+        let mut area = area();
+        area.write(3, 1, false).fill(1);
+        for value in 0..CACHE_BLOCKS {
+            area.write(0, 1, false).fill(value as u8);
+        }
+        assert!(older(&area, 3).is_empty());
+        assert_eq!(older(&area, 0).len(), CACHE_BLOCKS);
+    }
+
+    /// After a cut a block holds what it held, or what one of its live entries kept; and all of these come up.
+    #[test]
+    fn a_power_cut_leaves_one_of_the_versions_since_the_last_flush() {
+        let mut seen = [false; 4];
+        for seed in 0..200 {
+            let mut area = area();
+            area.write(0, 1, false).fill(1);
+            area.flush(area.mark());
+            area.write(0, 1, false).fill(2);
+            area.write(1, 1, false).fill(9);
+            area.write(0, 1, false).fill(3);
+            area.lose_power(&mut Rng::new(seed));
+            seen[usize::from(area.block(0)[0])] = true;
+            assert!([0, 9].contains(&area.block(1)[0]));
+            assert!(older(&area, 0).is_empty());
+        }
+        assert_eq!(seen, [false, true, true, true]);
+    }
+
+    #[test]
+    fn a_spoiled_block_reads_again_when_written() {
+        let mut area = area();
+        area.spoil(2);
+        assert!(area.read(1, 2).is_none());
+        assert!(area.read(0, 2).is_some());
+        area.write(2, 1, false).fill(7);
+        assert_eq!(area.read(2, 1), Some(&[7; 512][..]));
+    }
+}

@@ -1,0 +1,192 @@
+//! The world's memories: what moves between them and the members, and the work on them.
+
+use super::power::Torn;
+use raidlab_controller::{
+    BufferRef, BufferSpace, HostTag, Keep, MemoryNeeds, MemoryStep, MemorySteps, Segment,
+};
+use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
+use raidlab_raid::kernel;
+use raidlab_workload::Rng;
+
+/// Most sources of one step: the members of the largest array tried, and what is being written to them.
+const SOURCES_MAX: usize = 64;
+
+/// Cache, staging memory, kept memory and host buffers. The controller's own memory stays with it and comes as `own`.
+#[derive(Debug)]
+pub(super) struct Memories {
+    cache: Vec<u8>,
+    staging: Vec<u8>,
+    kept_log: Vec<u8>,
+    /// The directory of the cache.
+    directory: Vec<u8>,
+    /// Buffer of each host tag.
+    host: Vec<Vec<u8>>,
+    /// Results are built here, so that sources and destinations in one memory need no splitting.
+    results: [Vec<u8>; 2],
+}
+
+impl Memories {
+    /// Memories full of garbage.
+    pub(super) fn new(needs: &MemoryNeeds, random: &mut Rng) -> Self {
+        Self {
+            cache: garbage(needs.cache_bytes.0, random),
+            staging: garbage(needs.staging_bytes.0, random),
+            kept_log: garbage(needs.kept_log_bytes.0, random),
+            directory: garbage(u64::from(needs.directory_entries) * KEPT_ENTRY_BYTES as u64, random),
+            host: Vec::new(),
+            results: [Vec::new(), Vec::new()],
+        }
+    }
+
+    /// The buffer of a host request; new ones are empty.
+    pub(super) fn host_mut(&mut self, tag: HostTag) -> &mut Vec<u8> {
+        let index = tag.0 as usize;
+        if index >= self.host.len() {
+            self.host.resize_with(index + 1, Vec::new);
+        }
+        &mut self.host[index]
+    }
+
+    /// Stores an entry of the directory.
+    pub(super) fn keep(&mut self, keep: &Keep) {
+        let start = keep.slot as usize * KEPT_ENTRY_BYTES;
+        self.directory[start..start + KEPT_ENTRY_BYTES].copy_from_slice(&keep.entry);
+    }
+
+    /// What is found in kept memory at a start; nothing where there is none.
+    pub(super) fn kept_image(&self) -> Option<KeptImage<'_>> {
+        let image = KeptImage { log: &self.kept_log, directory: &self.directory };
+        (!self.kept_log.is_empty()).then_some(image)
+    }
+
+    /// Turns what does not survive a power cut into garbage.
+    pub(super) fn lose_power(&mut self, is_kept: bool, random: &mut Rng) {
+        make_garbage(&mut self.staging, random);
+        if !is_kept {
+            make_garbage(&mut self.cache, random);
+            make_garbage(&mut self.kept_log, random);
+            make_garbage(&mut self.directory, random);
+        }
+    }
+
+    fn space<'a>(&'a self, own: &'a [u8], space: BufferSpace) -> &'a [u8] {
+        match space {
+            BufferSpace::Cache => &self.cache,
+            BufferSpace::Staging => &self.staging,
+            BufferSpace::KeptLog => &self.kept_log,
+            BufferSpace::Own => own,
+            BufferSpace::Host(HostTag(tag)) => &self.host[tag as usize],
+            other => unreachable!("claims outside {other:?}, which has no length, are refused"),
+        }
+    }
+
+    fn space_mut(&mut self, space: BufferSpace) -> &mut [u8] {
+        match space {
+            BufferSpace::Cache => &mut self.cache,
+            BufferSpace::Staging => &mut self.staging,
+            BufferSpace::KeptLog => &mut self.kept_log,
+            BufferSpace::Host(HostTag(tag)) => &mut self.host[tag as usize],
+            other => unreachable!("claims outside {other:?}, which has no length, are refused"),
+        }
+    }
+
+    /// `len` bytes from `buffer` on.
+    fn bytes<'a>(&'a self, own: &'a [u8], buffer: BufferRef, len: u64) -> &'a [u8] {
+        &self.space(own, buffer.space)[buffer.offset as usize..(buffer.offset + len) as usize]
+    }
+
+    fn bytes_mut(&mut self, buffer: BufferRef, len: u64) -> &mut [u8] {
+        &mut self.space_mut(buffer.space)[buffer.offset as usize..(buffer.offset + len) as usize]
+    }
+
+    /// Copies `from`, a range of a member, into the segments.
+    pub(super) fn scatter(&mut self, mut from: &[u8], segments: &[Segment]) {
+        for segment in segments {
+            let (piece, rest) = from.split_at(segment.bytes as usize);
+            self.bytes_mut(segment.buffer, segment.bytes).copy_from_slice(piece);
+            from = rest;
+        }
+    }
+
+    /// Copies the segments into `to`, a range of a member.
+    pub(super) fn gather(&self, own: &[u8], mut to: &mut [u8], segments: &[Segment]) {
+        for segment in segments {
+            let (piece, rest) = to.split_at_mut(segment.bytes as usize);
+            piece.copy_from_slice(self.bytes(own, segment.buffer, segment.bytes));
+            to = rest;
+        }
+    }
+
+    /// The CRC32C of each row of `segments`, in order.
+    pub(super) fn digests(&self, own: &[u8], segments: &[Segment], row_bytes: usize, out: &mut Vec<u32>) {
+        out.clear();
+        for segment in segments {
+            let rows = self.bytes(own, segment.buffer, segment.bytes).chunks_exact(row_bytes);
+            out.extend(rows.map(crc32c::crc32c));
+        }
+    }
+
+    /// Carries out a memory task, step after step.
+    pub(super) fn execute(&mut self, own: &[u8], task: &MemorySteps) {
+        let mut results = core::mem::take(&mut self.results);
+        for step in &task.steps {
+            self.execute_step(own, task, step, &mut results);
+        }
+        self.results = results;
+    }
+
+    /// Carries out as much of a memory task as a power cut leaves.
+    pub(super) fn execute_torn(&mut self, own: &[u8], task: &MemorySteps, torn: Torn, random: &mut Rng) {
+        let mut results = core::mem::take(&mut self.results);
+        for (index, step) in task.steps.iter().enumerate() {
+            if torn.holds(index as u64, random) {
+                self.execute_step(own, task, step, &mut results);
+            }
+        }
+        self.results = results;
+    }
+
+    fn execute_step(
+        &mut self,
+        own: &[u8],
+        task: &MemorySteps,
+        step: &MemoryStep,
+        results: &mut [Vec<u8>; 2],
+    ) {
+        let count = usize::from(step.destination_count);
+        let sources = &task.sources[step.first_source as usize..][..step.source_count as usize];
+        let coefficients = &task.coefficients[step.first_coefficient as usize..][..count * sources.len()];
+        for (result, destination) in results.iter_mut().zip(&step.destinations[..count]) {
+            result.clear();
+            result.extend_from_slice(self.bytes(own, *destination, step.bytes));
+        }
+        let mut slices: [&[u8]; SOURCES_MAX] = [&[]; SOURCES_MAX];
+        for (slice, source) in slices.iter_mut().zip(sources) {
+            *slice = self.bytes(own, *source, step.bytes);
+        }
+        let slices = &slices[..sources.len()];
+        let [first, second] = results;
+        if count == 1 {
+            kernel::combine(&mut [first.as_mut_slice()], slices, coefficients, step.accumulate);
+        } else {
+            let destinations = &mut [first.as_mut_slice(), second.as_mut_slice()];
+            kernel::combine(destinations, slices, coefficients, step.accumulate);
+        }
+        for (result, destination) in results.iter().zip(&step.destinations[..count]) {
+            self.bytes_mut(*destination, step.bytes).copy_from_slice(result);
+        }
+    }
+}
+
+/// Random bytes.
+pub(super) fn garbage(len: u64, random: &mut Rng) -> Vec<u8> {
+    let mut bytes = vec![0; len as usize];
+    make_garbage(&mut bytes, random);
+    bytes
+}
+
+fn make_garbage(bytes: &mut [u8], random: &mut Rng) {
+    for word in bytes.chunks_mut(8) {
+        word.copy_from_slice(&random.next_u64().to_le_bytes()[..word.len()]);
+    }
+}

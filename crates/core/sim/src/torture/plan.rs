@@ -1,0 +1,144 @@
+//! A plan: all that a seed decides about a run before it begins. The array, the load, and the faults.
+//!
+//! Each part is drawn from a stream of its own, and a shorter plan is the front of a longer one: so the number of requests
+//! and the faults can be cut down, one by one, while everything else stays as it is.
+//!
+//! Faults come in swarms (A. Groce et al., "Swarm testing", 2012): every plan leaves most kinds out and has some in plenty,
+//! because faults that mask each other are then also met apart.
+
+use super::arrays::{LevelNotTried, draw_array, pick};
+use super::faults::{Fault, FaultEvent};
+use raidlab_controller::ArrayConfig;
+use raidlab_raid::LevelVariant;
+use raidlab_units::BlockCount;
+use raidlab_workload::{Rng, derived_seed};
+
+/// How much goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TortureMode {
+    /// No more than the level survives: nothing may fail.
+    Bounded,
+    /// More than the level survives: requests may fail, but nothing may be wrong.
+    Beyond,
+}
+
+impl TortureMode {
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bounded => "bounded",
+            Self::Beyond => "beyond",
+        }
+    }
+}
+
+/// The load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Most requests in flight; the run's own limit goes up and down below it.
+    pub iodepth: u32,
+    /// Share of reads among reads and writes, in percent.
+    pub read_pct: u8,
+    /// Share of flushes among all requests, in thousandths.
+    pub flush_permille: u16,
+    /// Share of writes with forced unit access, in percent.
+    pub fua_pct: u8,
+    /// Longest request.
+    pub blocks_max: BlockCount,
+}
+
+/// A run, before it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TorturePlan {
+    /// The seed of everything.
+    pub seed: u64,
+    /// Host requests to make.
+    pub ops: u64,
+    /// How much goes wrong.
+    pub mode: TortureMode,
+    /// The array.
+    pub config: ArrayConfig,
+    /// The load.
+    pub workload: Workload,
+    /// What goes wrong, in order.
+    pub faults: Vec<FaultEvent>,
+}
+
+impl TorturePlan {
+    /// Draws the plan of a seed, on an array of `level` if it is given.
+    ///
+    /// # Errors
+    /// [`LevelNotTried`] if `level` is none of those tried.
+    pub fn draw(
+        seed: u64,
+        ops: u64,
+        mode: TortureMode,
+        level: Option<LevelVariant>,
+    ) -> Result<Self, LevelNotTried> {
+        let stream = |part| Rng::new(derived_seed(seed, part));
+        Ok(Self {
+            seed,
+            ops,
+            mode,
+            config: draw_array(level, &mut stream(1))?,
+            workload: draw_workload(&mut stream(2)),
+            faults: draw_faults(ops, &mut stream(3)),
+        })
+    }
+
+    /// Leaves out all faults but those at the given places.
+    pub fn keep_faults(&mut self, places: &[usize]) {
+        let kept = places.iter().filter_map(|&place| self.faults.get(place));
+        self.faults = kept.copied().collect();
+    }
+}
+
+fn draw_workload(random: &mut Rng) -> Workload {
+    Workload {
+        iodepth: pick(random, &[1, 4, 12, 24]),
+        read_pct: pick(random, &[0, 30, 50, 80]),
+        flush_permille: pick(random, &[0, 2, 10, 50]),
+        fua_pct: pick(random, &[0, 10, 50]),
+        blocks_max: BlockCount(pick(random, &[2, 4, 16, 48])),
+    }
+}
+
+fn draw_faults(ops: u64, random: &mut Rng) -> Vec<FaultEvent> {
+    let in_use = random.next_u64();
+    let kinds: Vec<Fault> =
+        Fault::ALL.into_iter().filter(|fault| in_use >> (2 * *fault as u32) & 3 != 0).collect();
+    let mut faults = Vec::new();
+    let gap_max = pick(random, &[50, 200, 1_000, 5_000]);
+    if kinds.is_empty() || random.below(8) == 0 {
+        return faults;
+    }
+    let mut after_ops = random.below(gap_max);
+    while after_ops < ops {
+        faults.push(FaultEvent { after_ops, fault: pick(random, &kinds), pick: random.next_u64() });
+        after_ops += 1 + random.below(gap_max);
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shorter_plan_is_the_front_of_a_longer_one() {
+        for seed in 0..50 {
+            let plan = |ops| TorturePlan::draw(seed, ops, TortureMode::Bounded, None).expect("any level");
+            let (short, long) = (plan(500), plan(5_000));
+            assert_eq!((&short.config, &short.workload), (&long.config, &long.workload));
+            assert_eq!(short.faults, long.faults[..short.faults.len()]);
+            assert!(long.faults.get(short.faults.len()).is_none_or(|next| next.after_ops >= 500));
+        }
+    }
+
+    #[test]
+    fn an_unknown_level_is_refused() {
+        let level = "50:7-spans".parse().expect("a level");
+        let refused = TorturePlan::draw(1, 10, TortureMode::Bounded, Some(level)).expect_err("not tried");
+        assert!(refused.to_string().contains("50:2-spans"), "{refused}");
+    }
+}

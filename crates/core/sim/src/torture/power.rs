@@ -1,0 +1,253 @@
+//! Power cuts: what is left of bytes that were on their way, and the start from what is left.
+//!
+//! ```text
+//!  writes in flight      none, all, a front part or any of the blocks reach the device
+//!  volatile writes       kept or dropped, whole or block by block (members.rs)
+//!  memory tasks          none, all or the first of the steps are done
+//!  cache, kept log,      kept if the battery is good, else garbage (now and then kept all the same)
+//!   directory
+//!  everything else       garbage
+//! ```
+//! The devices come back in any order; one that was gone may come back with its old bytes, one that was there may be gone.
+//! No device is left out of a start into which another comes back: the absent ones may then be the newer ones, and the
+//! start is rightly refused, which ends the run.
+
+use super::checkers::liveness::PATIENCE_STEPS;
+use super::flights::Work;
+use super::members::Presence;
+use super::plan::TortureMode;
+use super::trace::TraceEvent;
+use super::violation::{Failure, Violation};
+use super::volume::WriteNumber;
+use super::world::TortureWorld;
+use raidlab_controller::{
+    BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberIo, MemberOp, MetadataPolicy,
+    StartError,
+};
+use raidlab_format::{AssembleError, Assembly, StartOptions, assemble};
+use raidlab_units::MemberIndex;
+use raidlab_workload::Rng;
+
+/// How much of something that was on its way got through.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Torn {
+    Nothing,
+    All,
+    /// Parts before this one.
+    Front(u64),
+    /// Each part by the toss of a coin.
+    Some,
+}
+
+impl Torn {
+    pub(super) fn draw(parts: u64, random: &mut Rng) -> Self {
+        match random.below(5) {
+            0 | 1 => Self::Nothing,
+            2 => Self::All,
+            3 => Self::Front(random.below(parts + 1)),
+            _ => Self::Some,
+        }
+    }
+
+    pub(super) fn holds(self, part: u64, random: &mut Rng) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::All => true,
+            Self::Front(parts) => part < parts,
+            Self::Some => random.chance_pct(50),
+        }
+    }
+}
+
+/// Why an array was not started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The devices are no array that may be started.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// The controller won't.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+impl TortureWorld {
+    /// Cuts power and starts the array again; now and then power fails again during the start.
+    pub(super) fn power_cut(&mut self, pick: &mut Rng) -> Result<(), Failure> {
+        loop {
+            self.lose_power(pick);
+            self.start_again(pick)?;
+            if self.is_refused || !pick.chance_pct(30) {
+                return Ok(());
+            }
+            for _ in 0..pick.below(60) {
+                self.step()?;
+            }
+        }
+    }
+
+    /// Stops the array cleanly and starts it again. Nothing may be left in doubt, and kept memory is not needed.
+    pub(super) fn stop_and_start(&mut self, pick: &mut Rng) -> Result<(), Failure> {
+        self.await_host()?;
+        self.is_stopped = false;
+        self.controller.handle_stop(self.now);
+        self.pump()?;
+        let began = self.stamp;
+        while !self.is_stopped {
+            if !self.step()? || self.stamp.0 - began.0 > PATIENCE_STEPS {
+                return Err(self.failure(Violation::NeverStopped));
+            }
+        }
+        let number = self.writes;
+        self.volume.promise_all(WriteNumber(number), self.stamp);
+        let was_lost = self.has_lost();
+        self.lose_power(pick);
+        let assembly = self.start_again(pick)?;
+        let is_clean = assembly.is_none_or(|(doubt, records)| doubt.is_none() && records == 0);
+        if is_clean || was_lost { Ok(()) } else { Err(self.failure(Violation::NotClean)) }
+    }
+
+    fn lose_power(&mut self, pick: &mut Rng) {
+        self.report.restarts += 1;
+        self.tick(TraceEvent::PowerCut);
+        for device in &mut self.devices {
+            device.data.lose_power(pick);
+            device.metadata.lose_power(pick);
+        }
+        // Claims keep what is in flight apart, so the order does not matter but among writes to one place.
+        while !self.flights.is_empty() {
+            let (entry, flight) = self.flights.take(pick.below(self.flights.len() as u64) as usize);
+            match flight.work {
+                Work::Member(io) => self.tear_write(&io, &flight.segments, pick),
+                Work::Memory(_) => {
+                    let steps = flight.steps.steps.len() as u64;
+                    let torn = Torn::draw(steps, pick);
+                    self.memories.execute_torn(self.controller.own_memory(), &flight.steps, torn, pick);
+                }
+                Work::Idle => unreachable!("an idle entry is not in flight"),
+            }
+            self.flights.give(entry, flight);
+        }
+        self.claims.clear();
+        self.hosts.clear();
+        self.timers.fill(None);
+        let is_kept =
+            self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
+        self.memories.lose_power(is_kept || pick.below(4) == 0, pick);
+        self.volume.cut(WriteNumber(self.writes), self.stamp, is_kept);
+        self.last_progress = self.stamp;
+    }
+
+    fn tear_write(&mut self, io: &MemberIo, segments: &[raidlab_controller::Segment], pick: &mut Rng) {
+        let device = &mut self.devices[usize::from(io.member.0)];
+        if !matches!(io.op, MemberOp::Write { .. }) || device.presence == Presence::Gone {
+            return;
+        }
+        let block_bytes = self.config.block_size.bytes();
+        let mut bytes = vec![0; (io.blocks.0 * block_bytes) as usize];
+        self.memories.gather(self.controller.own_memory(), &mut bytes, segments);
+        let torn = Torn::draw(io.blocks.0, pick);
+        for (block, bytes) in bytes.chunks_exact(block_bytes as usize).enumerate() {
+            if torn.holds(block as u64, pick) {
+                device.area_mut(io.area).write(io.lba.0 + block as u64, 1, true).copy_from_slice(bytes);
+            }
+        }
+    }
+
+    /// Lets devices go or come while power is off.
+    fn shuffle_devices(&mut self, pick: &mut Rng) {
+        for device in self.devices.iter_mut().filter(|device| device.presence != Presence::Gone) {
+            device.presence = Presence::Here;
+        }
+        let victim = MemberIndex(pick.below(self.devices.len() as u64) as u16);
+        match pick.below(8) {
+            0 if self.may_lose(victim) => self.devices[victim.index()].presence = Presence::Gone,
+            1 | 2 => self.devices.iter_mut().for_each(|device| device.presence = Presence::Here),
+            _ => {}
+        }
+    }
+
+    /// Starts the array. Returns whether redundancy is in doubt and how many records are to be replayed; nothing if the
+    /// start was refused.
+    fn start_again(
+        &mut self,
+        pick: &mut Rng,
+    ) -> Result<Option<(Option<raidlab_format::Doubt>, usize)>, Failure> {
+        self.shuffle_devices(pick);
+        let mut order: Vec<usize> = (0..self.devices.len()).collect();
+        for last in (1..order.len()).rev() {
+            order.swap(last, pick.below(last as u64 + 1) as usize);
+        }
+        let started = self.assemble(&order).and_then(|assembly| {
+            let known = (assembly.doubt.clone(), assembly.records.len());
+            let present = assembly.present.clone();
+            Ok((known, present, Controller::start(&self.config, assembly)?))
+        });
+        match started {
+            Ok((known, present, controller)) => {
+                for (device, candidate) in present.iter().enumerate() {
+                    if candidate.is_some_and(|candidate| order[candidate] != device) {
+                        let member = MemberIndex(device as u16);
+                        return Err(self.failure(Violation::Misassembled { member }));
+                    }
+                }
+                self.is_resyncing = known.0.is_some();
+                self.take_controller(controller)?;
+                Ok(Some(known))
+            }
+            Err(refusal) => self.take_refusal(refusal).map(|()| None),
+        }
+    }
+
+    fn assemble(&self, order: &[usize]) -> Result<Assembly, Refusal> {
+        let area = |device: &usize| {
+            let device = &self.devices[*device];
+            (device.presence != Presence::Gone).then(|| device.metadata.bytes())
+        };
+        let candidates: Vec<Option<&[u8]>> = order.iter().map(area).collect();
+        let kept = self.memories.kept_image();
+        let mut options = StartOptions::default();
+        match assemble(&candidates, kept, options) {
+            // The absent devices were gone before anything was written without them.
+            Err(AssembleError::NoQuorum { .. }) if self.mode == TortureMode::Bounded => {
+                options.accept_minority = true;
+                Ok(assemble(&candidates, kept, options)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Puts a controller that has just been started to work.
+    pub(super) fn take_controller(&mut self, controller: Controller) -> Result<(), Failure> {
+        self.controller = controller;
+        self.look_at_states();
+        let own_bytes = self.controller.own_memory().len() as u64;
+        self.claims.set_memory(BufferSpace::Own, own_bytes);
+        self.pump()?;
+        if self.battery != BatteryState::Good {
+            self.controller.handle_battery(self.now, self.battery);
+        }
+        self.pump()
+    }
+
+    /// Notes that the array can't be started, if there is reason for that. The run ends with it.
+    fn take_refusal(&mut self, refusal: Refusal) -> Result<(), Failure> {
+        self.is_refused = true;
+        self.report.refused += 1;
+        let is_degraded = self.states.iter().any(|state| !matches!(state, DeviceState::InSync { .. }))
+            || self.devices.iter().any(|device| device.presence == Presence::Gone);
+        let has_hole = self.config.resilience.metadata != MetadataPolicy::Log;
+        let justified = match &refusal {
+            Refusal::Assemble(AssembleError::DirtyDegraded { .. }) => is_degraded && has_hole,
+            _ => false,
+        };
+        if justified || self.mode == TortureMode::Beyond {
+            return Ok(());
+        }
+        Err(self.failure(Violation::Refused { refusal }))
+    }
+
+    /// Whether this array can be started again after a power cut, as far as its settings promise.
+    pub(super) fn can_restart(&self) -> bool {
+        self.config.resilience.metadata != MetadataPolicy::None
+    }
+}

@@ -1,0 +1,110 @@
+//! Where the strips of a volume are right now: the layout, the devices that play its roles, and what they can give.
+
+use super::members::{Device, Presence};
+use raidlab_controller::DeviceState;
+use raidlab_raid::{Layout, StripUnit, StripeShape, UnitPlace};
+use raidlab_units::{BlockCount, Lba, MemberIndex, StripeIndex};
+
+/// The strips and blocks of a volume.
+#[derive(Clone, Copy)]
+pub(super) struct Stripes<'a> {
+    pub(super) layout: &'a dyn Layout,
+    pub(super) devices: &'a [Device],
+    /// What each device is to the controller.
+    pub(super) states: &'a [DeviceState],
+}
+
+impl Stripes<'_> {
+    pub(super) fn shape(&self) -> StripeShape {
+        self.layout.shape()
+    }
+
+    /// All units of a stripe.
+    pub(super) fn units(&self) -> impl Iterator<Item = StripUnit> + use<> {
+        let shape = self.shape();
+        let copies = move |strip| (0..shape.copies).map(move |copy| StripUnit::Data { strip, copy });
+        let data = (0..shape.data_strips).flat_map(copies);
+        data.chain((0..shape.parities).map(StripUnit::Parity))
+    }
+
+    pub(super) fn indices(&self) -> impl Iterator<Item = StripeIndex> + use<> {
+        (0..self.layout.stripe_count().0).map(StripeIndex)
+    }
+
+    pub(super) fn lba(&self, stripe: StripeIndex, strip: u16, block: u64) -> Lba {
+        let shape = self.shape();
+        Lba((stripe.0 * u64::from(shape.data_strips) + u64::from(strip)) * shape.strip_blocks.0 + block)
+    }
+
+    /// The device that holds what the layout puts at `place`, as the controller sees it.
+    pub(super) fn holder(&self, place: UnitPlace) -> Option<MemberIndex> {
+        let plays = |state: &DeviceState| match *state {
+            DeviceState::InSync { role } => role == place.member,
+            DeviceState::Rebuilding { role, boundary } => role == place.member && place.start < boundary,
+            DeviceState::Spare | DeviceState::Missing | DeviceState::Lost { .. } => false,
+        };
+        // A member mostly plays its own role.
+        let own = self.states.get(usize::from(place.member.0)).filter(|state| plays(state));
+        own.map(|_| place.member)
+            .or_else(|| self.states.iter().position(plays).map(|device| MemberIndex(device as u16)))
+    }
+
+    /// The device that holds a unit, if it answers and has not failed a write.
+    pub(super) fn fit_holder(&self, place: UnitPlace) -> Option<(MemberIndex, &Device)> {
+        let holder = self.holder(place)?;
+        let device = &self.devices[usize::from(holder.0)];
+        (!device.is_out()).then_some((holder, device))
+    }
+
+    /// True if a strip can't be read: nobody holds it, or some of its blocks are unreadable.
+    pub(super) fn is_unavailable(&self, stripe: StripeIndex, unit: StripUnit) -> bool {
+        let place = self.layout.place(stripe, unit);
+        let blocks = self.shape().strip_blocks.0;
+        self.fit_holder(place).is_none_or(|(_, device)| device.data.is_spoiled(place.start.0, blocks))
+    }
+
+    /// True if the level does not survive what `stripe` misses.
+    pub(super) fn is_failed(&self, stripe: StripeIndex) -> bool {
+        let shape = self.shape();
+        let is_missing = |unit| self.is_unavailable(stripe, unit);
+        let data_missing = (0..shape.data_strips)
+            .filter(|strip| (0..shape.copies).all(|copy| is_missing(StripUnit::Data { strip: *strip, copy })))
+            .count();
+        let parities_missing =
+            (0..shape.parities).filter(|parity| is_missing(StripUnit::Parity(*parity))).count();
+        data_missing > 0 && data_missing + parities_missing > usize::from(shape.parities)
+    }
+
+    /// True if any stripe that holds some of the range is failed.
+    pub(super) fn is_range_failed(&self, lba: Lba, blocks: BlockCount) -> bool {
+        let first = self.layout.locate(lba).0;
+        let last = self.layout.locate(Lba(lba.0 + blocks.0 - 1)).0;
+        (first.0..=last.0).any(|stripe| self.is_failed(StripeIndex(stripe)))
+    }
+
+    /// True if `stripe` would survive the loss of all units that `is_more` names, beside what it misses already and
+    /// what is bound to be lost.
+    pub(super) fn survives(
+        &self,
+        stripe: StripeIndex,
+        is_more: impl Fn(StripUnit, Option<MemberIndex>) -> bool,
+    ) -> bool {
+        let shape = self.shape();
+        let is_missing = |unit| {
+            let holder = self.holder(self.layout.place(stripe, unit));
+            let is_doomed = |it: MemberIndex| self.devices[usize::from(it.0)].presence == Presence::Doomed;
+            self.is_unavailable(stripe, unit) || holder.is_some_and(is_doomed) || is_more(unit, holder)
+        };
+        if shape.parities > 0 {
+            let missing = self.units().filter(|unit| is_missing(*unit)).count();
+            return missing <= usize::from(shape.parities);
+        }
+        (0..shape.data_strips)
+            .all(|strip| (0..shape.copies).any(|copy| !is_missing(StripUnit::Data { strip, copy })))
+    }
+
+    /// True if the volume would survive the loss of a device.
+    pub(super) fn survives_loss_of(&self, device: MemberIndex) -> bool {
+        self.indices().all(|stripe| self.survives(stripe, |_, holder| holder == Some(device)))
+    }
+}

@@ -1,0 +1,409 @@
+//! What each block of the volume may hold: the reference that reads and members are checked against.
+//!
+//! Every host write has a number, and the blocks that it writes are filled with patterns that name it (see
+//! `checkers/provenance.rs`), so a block read back tells which write it came from.
+//!
+//! A block is a register in the sense of L. Lamport, "On interprocess communication" (1986). A read may return
+//! version `v` unless another write began after `v` was acknowledged and was itself acknowledged before the read
+//! began: then `v` is *superseded*. Writes in flight together may take effect in either order, and a read in
+//! flight with them may return any of them. Once no write is in flight, the first read settles the block: all
+//! later reads must agree with it, or two copies would differ.
+//!
+//! Acknowledged is not yet safe: for what must survive a power cut each block has two *floors*, one for what the members
+//! hold durably and one for what battery-kept memory holds beside it. A floor is the writes that may be found:
+//! ```text
+//!  floor       from ─► every write from this number on, acknowledged or not, and `also`, a few before it
+//!  raised by   an acknowledgement that promises the write: from = that write, also = those in flight with it
+//!              a flush: from = the first write after the flush began, also = what a read at its beginning could find
+//!  after a cut the block holds any one write above its floor (both, if kept memory survived) until a read tells which
+//! ```
+//!
+//! Left out: that two reads which both overlap one write see it in order; mirrors without a cache do not promise that.
+
+use raidlab_units::{BlockCount, Lba};
+
+/// Number of a host write; 0 is what the volume held at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WriteNumber(pub u64);
+
+/// The world's count of events, by which before and after are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stamp(pub(crate) u64);
+
+impl Stamp {
+    /// Later than all that happens.
+    const NEVER: Self = Self(u64::MAX);
+}
+
+/// Stands for whichever write a block was left with by a power cut.
+const SURVIVOR: WriteNumber = WriteNumber(u64::MAX);
+
+/// Where promised data is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// On the members, durably.
+    OnMembers,
+    /// There, or in kept memory.
+    InKeptMemory,
+}
+
+/// The writes that may be found in a block after a power cut.
+#[derive(Clone, Debug)]
+struct Floor {
+    /// Every write from this one on.
+    from: WriteNumber,
+    /// Writes before it.
+    also: Vec<WriteNumber>,
+}
+
+impl Floor {
+    const NONE: Self = Self { from: WriteNumber(0), also: Vec::new() };
+
+    fn allows(&self, write: WriteNumber) -> bool {
+        write >= self.from || self.also.contains(&write)
+    }
+
+    /// Allows only what `other` allows, too.
+    fn narrow(&mut self, mut other: Self) {
+        if other.from > self.from {
+            core::mem::swap(self, &mut other);
+        }
+        self.also.retain(|write| other.allows(*write));
+    }
+}
+
+/// What a power cut has left.
+#[derive(Clone, Debug)]
+struct Survivors {
+    floor: Floor,
+    /// The newest write that had begun.
+    newest: WriteNumber,
+    /// Whether it is on the members: kept memory was lost, or there was none.
+    is_on_members: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    write: WriteNumber,
+    started: Stamp,
+    /// When the host was told; never while it is in flight.
+    ended: Stamp,
+    /// When it stopped being a possible answer.
+    superseded: Stamp,
+}
+
+#[derive(Clone, Debug)]
+struct Block {
+    versions: Vec<Version>,
+    /// Since when it holds something in particular; never after a write to it failed or the array lost it.
+    defined_since: Stamp,
+    /// By [`Promise`].
+    floors: [Floor; 2],
+    survivors: Survivors,
+    /// Stands in the list of blocks whose newest data no acknowledgement has promised to keep.
+    is_listed: bool,
+}
+
+/// All possible contents of all blocks.
+#[derive(Debug)]
+pub(crate) struct VolumeHistory {
+    blocks: Vec<Block>,
+    unpromised: Vec<Lba>,
+}
+
+/// A block that holds a write which had been replaced for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stale {
+    /// What it could have held.
+    pub(crate) possible: Vec<WriteNumber>,
+}
+
+impl VolumeHistory {
+    pub(crate) fn new(volume_blocks: BlockCount) -> Self {
+        let first =
+            Version { write: WriteNumber(0), started: Stamp(0), ended: Stamp(0), superseded: Stamp::NEVER };
+        let survivors = Survivors { floor: Floor::NONE, newest: WriteNumber(0), is_on_members: true };
+        let block = Block {
+            versions: vec![first],
+            defined_since: Stamp(0),
+            floors: [Floor::NONE, Floor::NONE],
+            survivors,
+            is_listed: false,
+        };
+        Self { blocks: vec![block; volume_blocks.0 as usize], unpromised: Vec::new() }
+    }
+
+    /// Notes that `write` to `lba` begins. Versions superseded before `oldest`, when the oldest request in
+    /// flight began, are forgotten.
+    pub(crate) fn begin_write(&mut self, lba: Lba, write: WriteNumber, now: Stamp, oldest: Stamp) {
+        let versions = &mut self.blocks[lba.0 as usize].versions;
+        versions.retain(|version| version.superseded >= oldest);
+        versions.push(Version { write, started: now, ended: Stamp::NEVER, superseded: Stamp::NEVER });
+    }
+
+    /// Notes that the host was told that `write` to `lba` succeeded or failed.
+    pub(crate) fn end_write(&mut self, lba: Lba, write: WriteNumber, now: Stamp, succeeded: bool) {
+        let block = &mut self.blocks[lba.0 as usize];
+        let ended = block.versions.iter_mut().find(|version| version.write == write);
+        let ended = ended.expect("a write in flight is never forgotten");
+        ended.ended = now;
+        let started = ended.started;
+        if succeeded {
+            block.defined_since = block.defined_since.min(now);
+            supersede(&mut block.versions, now, |version| version.ended < started);
+        } else {
+            block.defined_since = Stamp::NEVER;
+        }
+        if !core::mem::replace(&mut block.is_listed, true) {
+            self.unpromised.push(lba);
+        }
+    }
+
+    /// Notes that the acknowledgement of `write` to `lba`, which has just ended, promises to keep it.
+    pub(crate) fn promise_write(&mut self, lba: Lba, write: WriteNumber, promise: Promise) {
+        let block = &mut self.blocks[lba.0 as usize];
+        let started = block.versions.iter().find(|version| version.write == write).map(|it| it.started);
+        let started = started.expect("a write that has just ended is not forgotten");
+        let beside = block.versions.iter().filter(|it| it.write < write && it.ended >= started);
+        let also = beside.map(|version| version.write).collect();
+        block.floors[promise as usize].narrow(Floor { from: write, also });
+    }
+
+    /// Notes that a flush begun at `started`, when `newest` was the newest write, promises to keep what `lba` held then.
+    pub(crate) fn promise_flush(&mut self, lba: Lba, started: Stamp, newest: WriteNumber, promise: Promise) {
+        let block = &mut self.blocks[lba.0 as usize];
+        let mut possible = block.versions.iter().filter(|version| version.superseded > started);
+        if possible.clone().any(|version| version.write == SURVIVOR) {
+            return;
+        }
+        let also = possible.by_ref().map(|it| it.write).filter(|write| *write <= newest).collect();
+        block.floors[promise as usize].narrow(Floor { from: WriteNumber(newest.0 + 1), also });
+    }
+
+    /// Notes that all that is acknowledged is on the members, with no write in flight.
+    pub(crate) fn promise_all(&mut self, newest: WriteNumber, now: Stamp) {
+        for lba in (0..self.blocks.len() as u64).map(Lba) {
+            self.promise_flush(lba, now, newest, Promise::OnMembers);
+        }
+    }
+
+    /// Notes a power cut at `now`, when `newest` was the newest write. Nothing is in flight any more.
+    pub(crate) fn cut(&mut self, newest: WriteNumber, now: Stamp, is_kept: bool) {
+        for block in &mut self.blocks {
+            let [mut floor, kept] = block.floors.clone();
+            if is_kept {
+                floor.narrow(kept);
+            }
+            block.floors[Promise::InKeptMemory as usize] = floor.clone();
+            block.survivors = Survivors { floor, newest, is_on_members: !is_kept };
+            block.versions.clear();
+            block.versions.push(Version {
+                write: SURVIVOR,
+                started: now,
+                ended: now,
+                superseded: Stamp::NEVER,
+            });
+        }
+    }
+
+    /// Takes the blocks written since an acknowledgement promised to keep what they held.
+    pub(crate) fn take_unpromised(&mut self) -> Vec<Lba> {
+        for lba in &self.unpromised {
+            self.blocks[lba.0 as usize].is_listed = false;
+        }
+        core::mem::take(&mut self.unpromised)
+    }
+
+    /// Gives back the list that was taken, but for the blocks that no write has touched since `promised`.
+    pub(crate) fn keep_unpromised(&mut self, mut list: Vec<Lba>, promised: Stamp) {
+        list.retain(|lba| {
+            let block = &mut self.blocks[lba.0 as usize];
+            let is_newer = block.versions.iter().any(|version| version.ended >= promised);
+            is_newer && !core::mem::replace(&mut block.is_listed, true)
+        });
+        list.append(&mut self.unpromised);
+        self.unpromised = list;
+    }
+
+    /// Notes that the array said it lost `lba`.
+    pub(crate) fn lose(&mut self, lba: Lba) {
+        self.blocks[lba.0 as usize].defined_since = Stamp::NEVER;
+    }
+
+    /// True if a request begun at `started` may find anything at all in `lba`: a write to it had failed, or it was
+    /// lost, and no write had succeeded since.
+    pub(crate) fn is_undefined(&self, lba: Lba, started: Stamp) -> bool {
+        self.blocks[lba.0 as usize].defined_since > started
+    }
+
+    /// Checks that a read of `lba` begun at `started` may return `held`.
+    pub(crate) fn check(&self, lba: Lba, held: WriteNumber, started: Stamp) -> Result<(), Stale> {
+        self.check_by(lba, held, |version| version.superseded > started)
+    }
+
+    /// Checks that `held` is no older than `write` to `lba`, which has just ended: a later write may be on its way to
+    /// where this one has arrived, so a version that is superseded by now is right too.
+    pub(crate) fn check_arrived(&self, lba: Lba, held: WriteNumber, write: WriteNumber) -> Result<(), Stale> {
+        let versions = &self.blocks[lba.0 as usize].versions;
+        let started = versions.iter().find(|version| version.write == write).map(|version| version.started);
+        let started = started.expect("a write that has just ended is not forgotten");
+        self.check_by(lba, held, |version| version.ended >= started)
+    }
+
+    fn check_by(
+        &self,
+        lba: Lba,
+        held: WriteNumber,
+        is_possible: impl Fn(&Version) -> bool,
+    ) -> Result<(), Stale> {
+        let Block { versions, survivors, .. } = &self.blocks[lba.0 as usize];
+        let is_it = |version: &Version| match version.write {
+            SURVIVOR => held <= survivors.newest && survivors.floor.allows(held),
+            write => write == held,
+        };
+        if versions.iter().any(|version| is_it(version) && is_possible(version)) {
+            return Ok(());
+        }
+        let possible = versions.iter().filter(|version| is_possible(version));
+        let mut writes: Vec<_> = possible.map(|version| version.write).collect();
+        if writes.contains(&SURVIVOR) {
+            // Those of the floor stand for it.
+            writes.retain(|write| *write != SURVIVOR);
+            writes.extend_from_slice(&survivors.floor.also);
+            writes.push(survivors.floor.from);
+        }
+        Err(Stale { possible: writes })
+    }
+
+    /// Notes that a read begun at `started` returned `held`: with no write in flight meanwhile, that settles it.
+    pub(crate) fn settle(&mut self, lba: Lba, held: WriteNumber, started: Stamp) {
+        let block = &mut self.blocks[lba.0 as usize];
+        let undefined = block.defined_since > started;
+        let quiet = block.versions.iter().all(|version| version.ended < started);
+        if !quiet || undefined {
+            return;
+        }
+        if held <= block.survivors.newest
+            && let Some(survivor) = block.versions.iter_mut().find(|version| version.write == SURVIVOR)
+        {
+            survivor.write = held;
+            let Survivors { newest, is_on_members, .. } = block.survivors;
+            let told = Floor { from: WriteNumber(newest.0 + 1), also: vec![held] };
+            if is_on_members {
+                block.floors[Promise::OnMembers as usize].narrow(told.clone());
+            }
+            block.floors[Promise::InKeptMemory as usize].narrow(told);
+        }
+        supersede(&mut block.versions, started, |version| version.write != held);
+    }
+
+    /// The only version that `lba` may hold from now on, or `None` if there are several or it is undefined.
+    pub(crate) fn settled(&self, lba: Lba) -> Option<WriteNumber> {
+        let block = &self.blocks[lba.0 as usize];
+        if block.defined_since == Stamp::NEVER {
+            return None;
+        }
+        let mut possible = block.versions.iter().filter(|version| version.superseded == Stamp::NEVER);
+        let only = possible.next().filter(|_| possible.next().is_none()).map(|version| version.write);
+        only.filter(|write| *write != SURVIVOR)
+    }
+}
+
+fn supersede(versions: &mut [Version], now: Stamp, is_old: impl Fn(&Version) -> bool) {
+    for version in versions.iter_mut().filter(|version| is_old(version)) {
+        version.superseded = version.superseded.min(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LBA: Lba = Lba(1);
+    const FIRST: WriteNumber = WriteNumber(0);
+    const ONE: WriteNumber = WriteNumber(1);
+    const TWO: WriteNumber = WriteNumber(2);
+
+    fn history() -> VolumeHistory {
+        VolumeHistory::new(BlockCount(2))
+    }
+
+    #[test]
+    fn an_acknowledged_write_supersedes_what_was_there() {
+        let mut history = history();
+        history.begin_write(LBA, ONE, Stamp(1), Stamp(1));
+        assert!(history.check(LBA, FIRST, Stamp(2)).is_ok());
+        assert!(history.check(LBA, ONE, Stamp(2)).is_ok());
+        history.end_write(LBA, ONE, Stamp(3), true);
+        assert!(history.check(LBA, FIRST, Stamp(2)).is_ok(), "the read began before");
+        assert_eq!(history.check(LBA, FIRST, Stamp(4)), Err(Stale { possible: vec![ONE] }));
+        assert_eq!(history.settled(LBA), Some(ONE));
+    }
+
+    #[test]
+    fn writes_in_flight_together_may_end_in_either_order_until_read() {
+        let mut history = history();
+        history.begin_write(LBA, ONE, Stamp(1), Stamp(1));
+        history.begin_write(LBA, TWO, Stamp(2), Stamp(1));
+        history.end_write(LBA, TWO, Stamp(3), true);
+        history.end_write(LBA, ONE, Stamp(4), true);
+        assert_eq!(history.settled(LBA), None);
+        assert!(history.check(LBA, ONE, Stamp(5)).is_ok());
+        history.settle(LBA, TWO, Stamp(5));
+        assert!(history.check(LBA, ONE, Stamp(6)).is_err());
+    }
+
+    /// One was promised and two was not: after the cut either may be there, and then it is the one that was read.
+    #[test]
+    fn after_a_cut_anything_from_the_floor_on_may_be_there_until_it_is_read() {
+        let cut_history = |is_kept| {
+            let mut history = history();
+            for (write, at) in [(ONE, 1), (TWO, 4)] {
+                history.begin_write(LBA, write, Stamp(at), Stamp(at));
+                history.end_write(LBA, write, Stamp(at + 1), true);
+                let promise = if write == ONE { Promise::OnMembers } else { Promise::InKeptMemory };
+                history.promise_write(LBA, write, promise);
+            }
+            history.cut(TWO, Stamp(9), is_kept);
+            history
+        };
+        let mut lost = cut_history(false);
+        assert!(lost.check(LBA, FIRST, Stamp(10)).is_err());
+        assert!(lost.check(LBA, ONE, Stamp(10)).is_ok());
+        assert!(lost.check(LBA, TWO, Stamp(10)).is_ok());
+        assert_eq!(lost.settled(LBA), None);
+        lost.settle(LBA, ONE, Stamp(10));
+        assert!(lost.check(LBA, TWO, Stamp(11)).is_err());
+        lost.cut(TWO, Stamp(12), false);
+        assert!(lost.check(LBA, TWO, Stamp(13)).is_err(), "what was read stays");
+        assert!(cut_history(true).check(LBA, ONE, Stamp(10)).is_err(), "kept memory had the newer one");
+    }
+
+    #[test]
+    fn a_flush_promises_what_could_be_read_when_it_began() {
+        let mut history = history();
+        history.begin_write(LBA, ONE, Stamp(1), Stamp(1));
+        history.end_write(LBA, ONE, Stamp(2), true);
+        history.begin_write(LBA, TWO, Stamp(5), Stamp(3));
+        history.promise_flush(LBA, Stamp(3), ONE, Promise::OnMembers);
+        history.cut(TWO, Stamp(9), true);
+        assert!(history.check(LBA, FIRST, Stamp(10)).is_err());
+        assert!(history.check(LBA, ONE, Stamp(10)).is_ok());
+        assert!(history.check(LBA, TWO, Stamp(10)).is_ok());
+        assert!(history.check(LBA, WriteNumber(3), Stamp(10)).is_err(), "never written");
+    }
+
+    #[test]
+    fn a_block_stays_in_the_list_until_a_promise_covers_its_last_write() {
+        let mut history = history();
+        history.begin_write(LBA, ONE, Stamp(1), Stamp(1));
+        history.end_write(LBA, ONE, Stamp(2), true);
+        let list = history.take_unpromised();
+        assert_eq!(list, [LBA]);
+        history.keep_unpromised(list, Stamp(2));
+        let list = history.take_unpromised();
+        assert_eq!(list, [LBA], "the flush began before the write ended");
+        history.keep_unpromised(list, Stamp(3));
+        assert!(history.take_unpromised().is_empty());
+    }
+}

@@ -1,0 +1,256 @@
+//! The world itself: the controller, its memories and devices, the clock that is made up, and the steps of a run.
+
+use super::checkers::protocol::Claims;
+use super::checkers::redundancy::fill;
+use super::flights::{FinishOrder, Flights};
+use super::host::Hosts;
+use super::members::{AreaBytes, Device, Presence};
+use super::memories::{Memories, garbage};
+use super::plan::TortureMode;
+use super::report::TortureReport;
+use super::stripes::Stripes;
+use super::trace::{Trace, TraceEvent};
+use super::violation::{Failure, Violation};
+use super::volume::{Stamp, VolumeHistory};
+use raidlab_controller::{
+    ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, MetadataPolicy,
+    StartError, create_metadata,
+};
+use raidlab_format::{ArrayUuid, DeviceUuid, StartOptions, assemble};
+use raidlab_raid::Layout;
+use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
+use raidlab_workload::{Rng, derived_seed};
+
+/// A controller over devices in memory, checked at every step.
+#[derive(Debug)]
+pub struct TortureWorld {
+    pub(super) config: ArrayConfig,
+    pub(super) controller: Controller,
+    pub(super) layout: Box<dyn Layout>,
+    pub(super) volume_blocks: BlockCount,
+    pub(super) memories: Memories,
+    pub(super) devices: Vec<Device>,
+    /// What each device is to the controller, when last looked at.
+    pub(super) states: Vec<DeviceState>,
+    pub(super) flights: Flights,
+    pub(super) claims: Claims,
+    pub(super) hosts: Hosts,
+    pub(super) timers: [Option<Nanos>; Controller::TIMERS as usize],
+    pub(super) volume: VolumeHistory,
+    pub(super) random: Rng,
+    pub(super) order: FinishOrder,
+    pub(super) battery: BatteryState,
+    pub(super) battery_changed: Stamp,
+    seed: u64,
+    pub(super) now: Nanos,
+    pub(super) stamp: Stamp,
+    pub(super) last_progress: Stamp,
+    /// When unreadable blocks were last written, and so became readable, where a stripe may have failed with them.
+    pub(super) healed: Stamp,
+    pub(super) writes: u64,
+    pub(super) mode: TortureMode,
+    /// The array was stopped cleanly.
+    pub(super) is_stopped: bool,
+    /// The array could not be started again.
+    pub(super) is_refused: bool,
+    /// Redundancy is being recomputed after a crash.
+    pub(super) is_resyncing: bool,
+    pub(super) report: TortureReport,
+    pub(super) trace: Trace,
+    pub(super) digests: Vec<u32>,
+}
+
+impl TortureWorld {
+    /// Builds the array with consistent members. `seed` picks the order in which actions finish, and garbage in
+    /// memory that the controller has not written yet.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the configuration is no array.
+    pub fn new(config: &ArrayConfig, seed: u64) -> Result<Self, ConfigError> {
+        let (controller, metadata) = create(config, seed)?;
+        let layout = config.layout()?;
+        let mut random = Rng::new(seed);
+        let needs = controller.memory_needs();
+        let memories = Memories::new(&needs, &mut random);
+        let block_bytes = config.block_size.bytes();
+        let shape = layout.shape();
+        let mut claims = Claims::new(block_bytes, shape.copies > 1 || shape.parities > 0);
+        claims.set_memory(BufferSpace::Cache, needs.cache_bytes.0);
+        claims.set_memory(BufferSpace::Staging, needs.staging_bytes.0);
+        claims.set_memory(BufferSpace::KeptLog, needs.kept_log_bytes.0);
+        claims.set_memory(BufferSpace::Own, controller.own_memory().len() as u64);
+        let devices = new_devices(config, &*layout, metadata, &mut random);
+        for device in &devices {
+            claims.add_device(device.data.bytes().len() as u64, device.metadata.bytes().len() as u64);
+        }
+        let order = FinishOrder::draw(&mut random, config.members);
+        Ok(Self {
+            volume: VolumeHistory::new(controller.volume_blocks()),
+            config: config.clone(),
+            volume_blocks: controller.volume_blocks(),
+            states: controller.device_states().collect(),
+            controller,
+            layout,
+            memories,
+            devices,
+            flights: Flights::default(),
+            claims,
+            hosts: Hosts::default(),
+            timers: [None; Controller::TIMERS as usize],
+            random,
+            order,
+            battery: BatteryState::Good,
+            battery_changed: Stamp(0),
+            seed,
+            now: Nanos::ZERO,
+            stamp: Stamp(1),
+            last_progress: Stamp(1),
+            healed: Stamp(0),
+            writes: 0,
+            mode: TortureMode::Bounded,
+            is_stopped: false,
+            is_refused: false,
+            is_resyncing: false,
+            report: TortureReport::default(),
+            trace: Trace::new(seed),
+            digests: Vec::new(),
+        })
+    }
+
+    /// The controller, for its getters.
+    pub const fn controller(&self) -> &Controller {
+        &self.controller
+    }
+
+    /// Data area of a member, as a read would find it now.
+    pub fn member_bytes(&self, member: MemberIndex) -> &[u8] {
+        self.devices[usize::from(member.0)].data.bytes()
+    }
+
+    /// Requests that have not been answered.
+    pub(super) fn waiting_count(&self) -> usize {
+        self.hosts.waiting_count()
+    }
+
+    /// Finishes one action or fires one timer. Returns false if there is nothing left to happen.
+    ///
+    /// # Errors
+    /// [`Failure`] if the controller breaks a rule.
+    pub fn step(&mut self) -> Result<bool, Failure> {
+        self.now = Nanos(self.now.0 + self.random.below(50_000));
+        self.check_progress()?;
+        let due = self.next_timer().filter(|(_, at)| *at <= self.now);
+        if let Some((timer, at)) = due.filter(|_| self.flights.is_empty() || self.random.chance_pct(50)) {
+            return self.fire(timer, at).map(|()| true);
+        }
+        if !self.flights.is_empty() {
+            return self.finish_one().map(|()| true);
+        }
+        if let Some((timer, at)) = self.next_timer() {
+            return self.fire(timer, at).map(|()| true);
+        }
+        if self.waiting_count() > 0 { Err(self.stalled()) } else { Ok(false) }
+    }
+
+    /// Steps until the host has all its answers.
+    ///
+    /// # Errors
+    /// [`Failure`] if the controller breaks a rule.
+    pub fn await_host(&mut self) -> Result<(), Failure> {
+        while self.waiting_count() > 0 {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Flushes, lets everything finish, reads the whole volume back through the controller, and checks every strip
+    /// on every member left. Counts the stripes that could not be checked because they failed.
+    ///
+    /// # Errors
+    /// [`Failure`] if anything is wrong.
+    pub fn verify(&mut self) -> Result<(), Failure> {
+        self.await_host()?;
+        self.submit(HostOp::Flush, Lba(0), BlockCount(0))?;
+        self.await_host()?;
+        self.await_idle()?;
+        let volume_blocks = self.volume_blocks.0;
+        let stripe_blocks = self.layout.shape().stripe_blocks().0;
+        for lba in (0..volume_blocks).step_by(stripe_blocks as usize) {
+            self.submit(HostOp::Read, Lba(lba), BlockCount(stripe_blocks.min(volume_blocks - lba)))?;
+            self.await_host()?;
+        }
+        self.await_idle()?;
+        self.look_at_states();
+        self.check_membership()?;
+        let block_bytes = self.config.block_size.bytes() as usize;
+        let checked = self.stripes().check_redundancy(block_bytes, &self.volume);
+        self.report.stripes_unchecked += checked.map_err(|violation| self.failure(violation))?;
+        Ok(())
+    }
+
+    /// Where the volume's strips are. [`TortureWorld::look_at_states`] comes first, where states may have changed.
+    pub(super) fn stripes(&self) -> Stripes<'_> {
+        Stripes { layout: &*self.layout, devices: &self.devices, states: &self.states }
+    }
+
+    /// Takes note of what the devices are to the controller.
+    pub(super) fn look_at_states(&mut self) {
+        self.states.clear();
+        self.states.extend(self.controller.device_states());
+    }
+
+    pub(super) fn tick(&mut self, event: TraceEvent) {
+        self.stamp.0 += 1;
+        self.note(event);
+    }
+
+    pub(super) fn note(&mut self, event: TraceEvent) {
+        self.trace.note(self.stamp.0, event);
+    }
+
+    pub(super) fn failure(&self, violation: impl Into<Box<Violation>>) -> Failure {
+        Failure {
+            seed: self.seed,
+            ops: self.report.host_ops,
+            step: self.stamp.0,
+            violation: violation.into(),
+            trace: self.trace.latest(),
+        }
+    }
+}
+
+/// A new array: its controller, and the metadata areas of its devices, empty where it keeps none.
+fn create(config: &ArrayConfig, seed: u64) -> Result<(Controller, Vec<Vec<u8>>), ConfigError> {
+    let devices = config.members + config.resilience.spares;
+    if config.resilience.metadata == MetadataPolicy::None {
+        return Ok((Controller::new(config)?, vec![Vec::new(); usize::from(devices)]));
+    }
+    let uuid = |part: u64| {
+        let half = |index| derived_seed(derived_seed(seed, part), index).to_le_bytes();
+        core::array::from_fn(|at| half(at as u64 / 8)[at % 8])
+    };
+    let uuids: Vec<_> = (0..devices).map(|device| DeviceUuid(uuid(1_000 + u64::from(device)))).collect();
+    let metadata = create_metadata(config, ArrayUuid(uuid(100)), &uuids, false)?;
+    let areas: Vec<Option<&[u8]>> = metadata.iter().map(|area| Some(&area[..])).collect();
+    let assembly = assemble(&areas, None, StartOptions::default()).expect("a new array is complete");
+    match Controller::start(config, assembly) {
+        Ok(controller) => Ok((controller, metadata)),
+        Err(StartError::Config(error)) => Err(error),
+        Err(error) => unreachable!("a new array starts: {error}"),
+    }
+}
+
+/// Members that hold a volume of write 0 throughout, and spares that hold garbage.
+fn new_devices(
+    config: &ArrayConfig,
+    layout: &dyn Layout,
+    metadata: Vec<Vec<u8>>,
+    random: &mut Rng,
+) -> Vec<Device> {
+    let mut areas: Vec<_> = metadata.iter().map(|_| garbage(config.member_size.0, random)).collect();
+    fill(layout, config.block_size.bytes() as usize, &mut areas);
+    let area = |bytes| AreaBytes::new(bytes, config.block_size, config.member_cache);
+    let device =
+        |(data, metadata)| Device { data: area(data), metadata: area(metadata), presence: Presence::Here };
+    areas.into_iter().zip(metadata).map(device).collect()
+}
