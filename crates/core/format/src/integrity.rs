@@ -91,7 +91,8 @@ mod tests {
 
     #[test]
     fn only_whole_strips_with_their_tags_count() {
-        for (member, strip, tags, expected) in [(32, 4, 0, 32), (32, 4, 1, 24), (35, 4, 1, 28), (9, 0, 0, 0)] {
+        for (member, strip, tags, expected) in [(32, 4, 0, 32), (32, 4, 1, 24), (35, 4, 1, 28), (9, 0, 0, 0)]
+        {
             let found = untagged_blocks(BlockCount(member), BlockCount(strip), BlockCount(tags));
             assert_eq!(found, BlockCount(expected), "{member} blocks in strips of {strip} + {tags}");
         }
