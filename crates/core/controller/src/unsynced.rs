@@ -98,7 +98,7 @@ impl Controller {
     pub fn mark_unsynced(&mut self, granules: Range<u64>) {
         let count = self.granule_count();
         assert!(granules.end <= count, "granules {granules:?} are not all among {count}");
-        if (self.is_redundant() || self.tags.is_on()) && !self.is_mutant(Mutant::ResyncSkipped) {
+        if self.is_redundant() || self.tags.is_on() {
             self.unsynced.mark(granules, count);
             self.sweeps.resync_due = true;
             self.sweeps.attention = true;
@@ -108,7 +108,7 @@ impl Controller {
     /// True when the granule is to be resynced before anything else, and can be.
     #[inline]
     pub(crate) fn needs_resync(&self, key: u64) -> bool {
-        self.unsynced.contains(key) && self.has_all_data(key)
+        self.unsynced.contains(key) && self.has_all_data(key) && !self.is_mutant(Mutant::ResyncSkipped)
     }
 
     /// True when each data strip of the granule stands on some device.

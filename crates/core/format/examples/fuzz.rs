@@ -5,6 +5,8 @@
 //! cargo run --release -p raidlab-format --example fuzz -- --minutes 30 --seed 1
 //! cargo run --release -p raidlab-format --example fuzz -- --case SEED      repeats one case
 //! ```
+//! With `CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true` in the environment, sums that overflow are found, too.
+//!
 //! A failure is printed with the seed of its case, and ends the campaign with exit code 1.
 
 #[path = "../tests/campaign/mod.rs"]

@@ -120,7 +120,7 @@ pub fn assemble(
     let write_hole_accepted = check_hole(&found, &intent, options.accept_write_hole)?;
     let mut kept_entries: Vec<_> = image.iter().flat_map(KeptImage::entries).collect();
     kept_entries.sort_by_key(|(slot, entry)| (entry.sequence, *slot));
-    let after = |sequence: Option<u64>| sequence.map_or(0, |sequence| sequence.saturating_add(1));
+    let after = |sequence: Option<u64>| sequence.map_or(0, |sequence| sequence + 1);
     let Roster { present, stale, foreign, blank, unusable, .. } = roster;
     Ok(Assembly {
         present,

@@ -20,7 +20,7 @@
 use crate::area::BITMAP_BYTES;
 use crate::error::{DecodeError, Part};
 use crate::identity::ArrayUuid;
-use crate::seal::{SEAL_BYTES, aux, check_length, open, put, seal, take, u64_at};
+use crate::seal::{COUNTERS_END, SEAL_BYTES, aux, check_length, open, put, seal, take, u64_at};
 use core::ops::Range;
 use raidlab_units::{StripeCount, StripeIndex};
 
@@ -190,6 +190,7 @@ impl RegionMap {
     pub fn encode_sector(&self, sector: usize, array_uuid: ArrayUuid, sequence: u64, out: &mut [u8]) {
         assert!(sector < SECTORS, "a slot has {SECTORS} sectors");
         assert_eq!(out.len(), SECTOR_BYTES, "a sector has its own length");
+        assert!(sequence < COUNTERS_END, "a sequence is below 2^63");
         put(out, SEQUENCE_AT, sequence.to_le_bytes());
         put(out, UUID_AT, array_uuid.0);
         let words = &self.words[sector * SECTOR_WORDS..(sector + 1) * SECTOR_WORDS];
@@ -267,5 +268,8 @@ pub fn check_sector(bytes: &[u8], sector: usize, array_uuid: ArrayUuid) -> Resul
     if take(bytes, UUID_AT) != array_uuid.0 {
         return Err(DecodeError::OtherArray { part: PART, found: ArrayUuid(take(bytes, UUID_AT)) });
     }
-    Ok(u64_at(bytes, SEQUENCE_AT))
+    match u64_at(bytes, SEQUENCE_AT) {
+        sequence if sequence < COUNTERS_END => Ok(sequence),
+        sequence => Err(DecodeError::field(PART, "sequence", sequence, "below 2^63")),
+    }
 }

@@ -75,7 +75,8 @@ pub enum DecodeError {
     },
     /// Written by a newer raidlab.
     #[error(
-        "{part} has version {found} and this raidlab knows {known}: use the raidlab that wrote it, or a newer one"
+        "{part} has version {found} and this raidlab knows {known}: use the raidlab that wrote it, or a \
+         newer one"
     )]
     UnknownVersion {
         /// Of what.

@@ -151,3 +151,33 @@ pub(crate) fn require(
 ) -> Result<(), Problem> {
     if holds { Ok(()) } else { Err(Problem::Field { field, value, allowed }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_raid::Level;
+
+    #[test]
+    fn tags_take_room_from_the_strips() {
+        // A strip of 65 blocks of 512 bytes needs two blocks of tags.
+        for (integrity, member_blocks, strips) in
+            [(false, 650, 10), (false, 670, 10), (true, 650, 9), (true, 669, 9), (true, 670, 10)]
+        {
+            let geometry = Geometry {
+                array_uuid: ArrayUuid::default(),
+                level: Level::Raid5.into(),
+                members: 3,
+                spares: 0,
+                strip_bytes: ByteCount(65 * 512),
+                block_size: BlockSize::B512,
+                member_bytes: ByteCount(member_blocks * 512),
+                log_bytes: ByteCount(0),
+                metadata: MetadataPolicy::Resync,
+                integrity,
+            };
+            let layout = geometry.check().expect("a possible array");
+            assert_eq!(layout.stripe_count().0, strips, "integrity {integrity}, {member_blocks} blocks");
+            assert_eq!(geometry.layout_spec().member_blocks.0, strips * 65);
+        }
+    }
+}

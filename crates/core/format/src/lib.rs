@@ -6,7 +6,7 @@
 //!                 │        └────┬────┘          └────┬─────┘       │
 //!               Label       ArrayState           RegionMap     scan_log ── FoundRecord
 //! kept memory | KeptLabel | log | directory of KeptEntry |         │
-//!                 └──────────────┬───────────────────────────────-─┘
+//!                 └──────────────┬─────────────────────────────────┘
 //!                             assemble ── Assembly: who is present, what is to be replayed, what is unsynced
 //! ```
 //! All numbers are little-endian at fixed places; each module draws its own, docs/on-disk-format.md has all
@@ -43,4 +43,5 @@ pub use integrity::{NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks, untagged_b
 pub use kept::{KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptImage, KeptLabel};
 pub use label::Label;
 pub use log::{FoundRecord, LogHeader, LogRecord, LogRun, header_len, scan_log};
+pub use seal::COUNTERS_END;
 pub use state::{ArrayState, BAD_RANGES_MAX, BadRange, DEVICES_MAX, DeviceRecord, DeviceState, LogPlace};

@@ -25,8 +25,8 @@ use crate::error::{DecodeError, Part};
 use crate::identity::ArrayUuid;
 use crate::integrity::row_checksum;
 use crate::seal::{
-    SEAL_BYTES, aux, check_length, check_magic, check_zeros, open, put, seal, stored_checksum, take, u16_at,
-    u32_at, u64_at,
+    COUNTERS_END, SEAL_BYTES, aux, check_length, check_magic, check_zeros, open, put, seal, stored_checksum,
+    take, u16_at, u32_at, u64_at,
 };
 use raidlab_units::{BlockSize, StripeIndex};
 
@@ -89,6 +89,8 @@ impl LogHeader {
         let rows = total_rows(runs.iter().copied()).expect("runs have rows, and fewer than 2^32");
         let length = header_len(run_count, rows, block_size);
         assert!(run_count > 0, "a record has a run");
+        assert!(self.sequence < COUNTERS_END, "a sequence is below 2^63");
+        assert!(self.epoch < COUNTERS_END, "an epoch is below 2^63");
         assert!(self.tail_sequence <= self.sequence, "a record is not retired before it is made");
         assert_eq!(out.len() as u64, length, "a header has its own length");
         put(out, UUID_AT, self.array_uuid.0);
@@ -223,6 +225,11 @@ impl<'a> LogRecord<'a> {
         }
         if total_rows(self.runs()) != Some(self.rows) {
             return field("rows", self.rows.into(), "the sum of the runs' rows, each 1 or more");
+        }
+        for (counter, value) in [("sequence", self.header.sequence), ("epoch", self.header.epoch)] {
+            if value >= COUNTERS_END {
+                return field(counter, value, "below 2^63");
+            }
         }
         if self.header.tail_sequence > self.header.sequence {
             return field("tail_sequence", self.header.tail_sequence, "not above the record's sequence");

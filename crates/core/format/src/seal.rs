@@ -16,6 +16,8 @@ use crate::error::{DecodeError, Part};
 
 /// The one version that is written, and the newest that is understood.
 pub(crate) const VERSION: u16 = 1;
+/// Generations, epochs and sequences are below this: who goes on from one that was read may add to it freely.
+pub const COUNTERS_END: u64 = 1 << 63;
 /// Where the fields begin.
 pub(crate) const SEAL_BYTES: usize = 16;
 

@@ -39,7 +39,7 @@ use crate::error::{DecodeError, Part, Problem};
 use crate::geometry::{Geometry, MetadataPolicy, require};
 use crate::identity::{ArrayUuid, DeviceUuid};
 use crate::seal::{
-    SEAL_BYTES, check_length, check_zeros, open_plain, put, seal, take, u16_at, u32_at, u64_at,
+    COUNTERS_END, SEAL_BYTES, check_length, check_zeros, open_plain, put, seal, take, u16_at, u32_at, u64_at,
 };
 use raidlab_raid::{Layout, LevelVariant};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, MemberLba};
@@ -180,6 +180,11 @@ impl ArrayState {
     /// [`Problem`] for a value that no array has.
     pub fn check(&self) -> Result<Box<dyn Layout>, Problem> {
         let layout = self.geometry.check()?;
+        let (generation, epoch) = (("generation", self.generation), ("epoch", self.epoch));
+        let (kept_epoch, log_tail) = (("kept_epoch", self.kept_epoch), ("log_tail", self.log_tail));
+        for (counter, value) in [generation, epoch, kept_epoch, log_tail] {
+            require(value < COUNTERS_END, counter, value, "below 2^63")?;
+        }
         let lines = self.devices.len();
         require(lines == self.geometry.devices(), "devices", lines as u64, "members and spares together")?;
         let bad_count = self.bad_ranges.len();

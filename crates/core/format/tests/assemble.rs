@@ -245,7 +245,8 @@ fn a_state_in_the_other_slot_does_not_count() {
     array.areas[1][newest].fill(0);
     let assembly = start_all(&array).expect("three of four");
     let message = "slot 0: the array state is not there: the bytes at its place begin with something else; \
-                   slot 1: the array state can't be: generation is 10; it must be even in slot 0 and odd in slot 1";
+                   slot 1: the array state can't be: generation is 10; it must be even in slot 0 and odd in \
+                   slot 1";
     assert_eq!(unusable(&assembly), [(1, message.to_owned())]);
 }
 
@@ -309,6 +310,21 @@ fn the_newest_state_counts_even_on_a_device_that_is_not_used() {
     assert!(matches!(error, AssembleError::NoQuorum { generation: 12, present: 0, .. }), "{error}");
 }
 
+/// Found by fuzzing: of a device without a label, only the slot with the higher generation was looked at.
+#[test]
+fn the_newest_state_counts_beside_one_of_another_array() {
+    let mut array = raid5();
+    array.next_state(0..1, |_| ());
+    array.next_state(0..1, |_| ());
+    array.areas[0][20] ^= 1;
+    let mut other = array.state.clone();
+    other.geometry.array_uuid = array_uuid(0xb2);
+    other.generation += 1;
+    array.write_state(0, &other);
+    let error = start_all(&array).expect_err("all others are behind");
+    assert!(matches!(error, AssembleError::NoQuorum { generation: 12, present: 0, .. }), "{error}");
+}
+
 #[test]
 fn a_device_given_twice_is_refused_unless_one_is_stale() {
     let mut array = raid5();
@@ -340,6 +356,15 @@ fn two_states_of_one_generation_are_settled_by_those_who_hold_them() {
     let diverged = AssembleError::Diverged { array_uuid: array_uuid(0xa1), generation: GENERATION + 1 };
     assert_eq!(start_all(&mirror), Err(diverged));
     start(&without(&mirror, &[0])).expect("one part");
+
+    // Half of those that a state calls in sync are not enough for it.
+    let mut mirror = raid("1", 2, 0, MetadataPolicy::Bitmap);
+    let before = mirror.state.clone();
+    mirror.next_state(0..1, |state| state.dirty = true);
+    mirror.state = before;
+    mirror.next_state(1..2, |state| set_missing(state, 0));
+    let assembly = start_all(&mirror).expect("one of one");
+    assert_eq!((assembly.state, assembly.present), (mirror.state.clone(), vec![None, Some(1)]));
 
     let mut array = raid5();
     let before = array.state.clone();
@@ -674,11 +699,15 @@ fn a_log_of_no_length_is_no_log() {
 #[test]
 fn kept_memory_is_used_only_if_it_is_this_arrays_and_of_this_life() {
     type Change = fn(&mut TestArray);
-    let cases: [(Change, KeptVerdict); 5] = [
+    let cases: [(Change, KeptVerdict); 6] = [
         (|_| (), KeptVerdict::Used),
         (
             |array| array.change_state(|state| state.kept_epoch = 6),
             KeptVerdict::OtherLife { found: 5, expected: 6 },
+        ),
+        (
+            |array| array.change_state(|state| state.kept_epoch = 4),
+            KeptVerdict::OtherLife { found: 5, expected: 4 },
         ),
         (
             |array| KeptLabel { array_uuid: array_uuid(7), kept_epoch: 5 }.encode(&mut array.kept_log[..64]),
@@ -740,6 +769,7 @@ fn messages_say_what_is_wrong_and_what_would_help() {
     assert_eq!(
         error.to_string(),
         "generation 10 calls 4 members in sync; 2 of them are present and 3 are needed. Absent: m1, m3. \
-         Bring them back; or, if they are gone for good, accept a minority: what was written to them since is lost"
+         Bring them back; or, if they are gone for good, accept a minority: what was written to them since is \
+         lost"
     );
 }

@@ -74,7 +74,8 @@ proptest! {
         prop_assert_eq!(map.is_clear(), oracle.is_empty());
         prop_assert_eq!(map.marked_count() as usize, oracle.len());
         prop_assert_eq!(&marked(&map), &oracle);
-        let walk = std::iter::successors(map.next_marked(RegionIndex(0)), |at| map.next_marked(RegionIndex(at.0 + 1)));
+        let first = map.next_marked(RegionIndex(0));
+        let walk = std::iter::successors(first, |at| map.next_marked(RegionIndex(at.0 + 1)));
         prop_assert_eq!(walk.map(|region| region.0).collect::<BTreeSet<_>>(), oracle);
         map.mark_all();
         prop_assert_eq!(map.marked_count(), u32::from(map.regions()));
@@ -96,9 +97,9 @@ proptest! {
             let mut maps_of_copy = Vec::new();
             for (sector, (seed, sequence, damaged)) in copy.iter().enumerate() {
                 let mut map = RegionMap::new(stripes);
-                regions(&map.clone()).filter(|region| seed.rotate_left(region.0.into()) & 1 == 1).for_each(|region| {
+                for region in regions(&map.clone()).filter(|region| seed.rotate_left(region.0.into()) & 1 == 1) {
                     map.mark(region);
-                });
+                }
                 let bytes = &mut slot[sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES];
                 map.encode_sector(sector, uuid, *sequence, bytes);
                 bytes[(*seed % 512) as usize] ^= u8::from(*damaged);
@@ -144,6 +145,19 @@ fn a_sector_elsewhere_or_of_another_array_is_invalid() {
     );
     let error = check_sector(&slot, 0, other).expect_err("of another array");
     assert_eq!(error, DecodeError::OtherArray { part: Part::BitmapSector, found: uuid });
+}
+
+#[test]
+fn a_sector_whose_sequence_has_no_next_is_invalid() {
+    let (uuid, mut sector) = (support::array_uuid(1), vec![0; SECTOR_BYTES]);
+    RegionMap::new(StripeCount(9)).encode_sector(0, uuid, COUNTERS_END - 1, &mut sector);
+    assert_eq!(check_sector(&sector, 0, uuid), Ok(COUNTERS_END - 1));
+    sector[16..24].copy_from_slice(&COUNTERS_END.to_le_bytes());
+    sector[12..16].fill(0);
+    let checksum = crc32c::crc32c(&sector);
+    sector[12..16].copy_from_slice(&checksum.to_le_bytes());
+    let error = check_sector(&sector, 0, uuid).expect_err("nothing may follow it");
+    assert!(error.to_string().ends_with("sequence is 9223372036854775808; it must be below 2^63"), "{error}");
 }
 
 #[test]

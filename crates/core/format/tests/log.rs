@@ -107,6 +107,8 @@ const IMPOSSIBLE: &[(usize, &[u8], &str)] = &[
     (8, &[2], "version 2 and this raidlab knows 1: use the raidlab that wrote it, or a newer one"),
     (10, &[0], "runs is 0; it must be 1 or more"),
     (40, &[8], "tail_sequence is 8; it must be not above the record's sequence"),
+    (39, &[0x80], "sequence is 9223372036854775815; it must be below 2^63"),
+    (55, &[0x80], "epoch is 9223372036854775809; it must be below 2^63"),
     (64, &[2], "header_blocks is 2; it must be the length of the header"),
     (68, &[5], "rows is 5; it must be the sum of the runs' rows, each 1 or more"),
     (68, &[0, 1], "needs 1536 bytes and 512 are there"),

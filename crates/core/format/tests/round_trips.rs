@@ -50,7 +50,7 @@ fn geometries() -> impl Strategy<Value = Geometry> {
 
 /// States of every shape; the roles of the devices are rotated so that numbers and roles differ.
 fn states() -> impl Strategy<Value = ArrayState> {
-    let numbers = any::<[u64; 4]>();
+    let numbers = [0..COUNTERS_END, 0..COUNTERS_END, 0..COUNTERS_END, 0..COUNTERS_END];
     let flags = any::<[bool; 3]>();
     let devices = vec((0..4_usize, any::<[u8; 16]>(), any::<u64>(), any::<bool>()), 20);
     let bad_ranges = vec((any::<u16>(), any::<u64>(), any::<u32>()), 0..=BAD_RANGES_MAX);
@@ -104,7 +104,8 @@ fn encoded(state: &ArrayState) -> Vec<u8> {
 type RecordParts = (LogHeader, Vec<LogRun>, Vec<u32>);
 
 fn records() -> impl Strategy<Value = RecordParts> {
-    let numbers = (any::<[u8; 16]>(), any::<[u64; 3]>(), any::<u64>());
+    let counters = [0..COUNTERS_END, 0..COUNTERS_END, 0..u64::MAX];
+    let numbers = (any::<[u8; 16]>(), counters, any::<u64>());
     let runs = vec((any::<u16>(), any::<u32>(), 1_u32..40), 1..12);
     (numbers, runs, any::<u32>()).prop_map(|((uuid, [sequence, epoch, stripe], tail), runs, seed)| {
         let run = |(unit, first_row, rows)| LogRun { unit, first_row: first_row % (u32::MAX - rows), rows };
@@ -272,6 +273,10 @@ fn edit_and_reseal(bytes: &[u8], at: usize, new: &[u8]) -> Vec<u8> {
 const IMPOSSIBLE: &[(usize, &[u8], &str)] = &[
     (8, &[2, 0], "version 2 and this raidlab knows 1: use the raidlab that wrote it, or a newer one"),
     (10, &[1], "something at byte 10, where nothing should be"),
+    (23, &[0x80], "generation is 9223372036854775818; it must be below 2^63"),
+    (31, &[0x80], "epoch is 9223372036854775811; it must be below 2^63"),
+    (39, &[0x80], "kept_epoch is 9223372036854775813; it must be below 2^63"),
+    (47, &[0x80], "log_tail is 9223372036854775908; it must be below 2^63"),
     (64, &[1; 8], "member_bytes is 72340172838076673; it must be a multiple of the block, above 0"),
     (72, &[0; 8], "strip_bytes is 0; it must be a multiple of the block, above 0"),
     (80, &[0xff; 8], "log_bytes is 18446744073709551615; it must be whole blocks, at most 1 TiB"),
@@ -306,6 +311,25 @@ fn impossible_states_say_what_is_wrong() {
     for (at, new, message) in IMPOSSIBLE {
         let error = ArrayState::decode(&edit_and_reseal(&bytes, *at, new)).expect_err(message).to_string();
         assert!(error.starts_with("the array state ") && error.ends_with(message), "byte {at}: {error}");
+    }
+}
+
+#[test]
+fn bad_ranges_lie_within_a_device() {
+    let mut state = support::state(support::geometry("5", 4, 1, MetadataPolicy::Log));
+    for (device, first, count, possible) in [
+        (4, 0, 1, true),
+        (5, 0, 1, false),
+        (0, 2047, 1, true),
+        (0, 2047, 2, false),
+        (0, 0, 2048, true),
+        (0, 0, 2049, false),
+        (0, 2048, 1, false),
+        (0, u64::MAX, 1, false),
+        (0, 0, 0, false),
+    ] {
+        state.bad_ranges = vec![BadRange { device: MemberIndex(device), first: MemberLba(first), count }];
+        assert_eq!(state.check().is_ok(), possible, "device {device}, {count} blocks from {first}");
     }
 }
 

@@ -210,6 +210,11 @@ impl World {
         block + block / self.strip * self.tag_rows
     }
 
+    /// False for a block of tags.
+    pub(crate) fn is_data(&self, physical: u64) -> bool {
+        physical % (self.strip + self.tag_rows) < self.strip
+    }
+
     /// Where on a device the tag block of it stands, and where in that its tag.
     pub(crate) fn tag_place(&self, block: u64) -> (u64, usize) {
         let behind = self.physical(block - block % self.strip) + self.strip;

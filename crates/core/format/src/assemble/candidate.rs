@@ -16,33 +16,39 @@ pub(super) struct Candidate<'a> {
     pub(super) area: &'a [u8],
     /// Who it says it is.
     pub(super) label: Result<Label, UnusableReason>,
-    /// Its newest valid state, which is of the label's array when there is a label, or why there is none in
-    /// either slot.
-    pub(super) state: Result<ArrayState, [DecodeError; 2]>,
-    newer_version: Option<u16>,
+    /// Its states. With a label they are of the label's array; without, each may be of another.
+    pub(super) slots: [Result<ArrayState, DecodeError>; 2],
 }
 
 impl<'a> Candidate<'a> {
     pub(super) fn read(area: Option<&'a [u8]>) -> Self {
         let Some(area) = area else {
             let nothing = DecodeError::TooShort { part: Part::State, needed: 1, found: 0 };
-            let state = Err([nothing.clone(), nothing]);
-            return Self { area: &[], label: Err(UnusableReason::Unreadable), state, newer_version: None };
+            let slots = [Err(nothing.clone()), Err(nothing)];
+            return Self { area: &[], label: Err(UnusableReason::Unreadable), slots };
         };
         let label = Label::decode(area);
         let slots = [0, 1].map(|slot| state_in_slot(area, slot, label.as_ref().ok()));
-        let newer_version = slots.iter().filter_map(|slot| newer_version(slot.as_ref().err()?)).max();
-        let state = match slots {
-            [Ok(first), Ok(second)] => Ok(if first.generation >= second.generation { first } else { second }),
-            [Ok(state), Err(_)] | [Err(_), Ok(state)] => Ok(state),
-            [Err(first), Err(second)] => Err([first, second]),
-        };
         let front = &area[..area.len().min(AreaLayout::FRONT_BYTES as usize)];
         let label = match label {
             Err(_) if !front.is_empty() && front.iter().all(|byte| *byte == 0) => Err(UnusableReason::Blank),
             label => label.map_err(UnusableReason::Label),
         };
-        Self { area, label, state, newer_version }
+        Self { area, label, slots }
+    }
+
+    /// The candidate's newest state, or why there is none in either slot.
+    pub(super) fn newest(&self) -> Result<&ArrayState, [&DecodeError; 2]> {
+        match &self.slots {
+            [Ok(first), Ok(second)] => Ok(if first.generation >= second.generation { first } else { second }),
+            [Ok(state), Err(_)] | [Err(_), Ok(state)] => Ok(state),
+            [Err(first), Err(second)] => Err([first, second]),
+        }
+    }
+
+    /// The newer version that a slot has, if one has.
+    fn newer_version(&self) -> Option<u16> {
+        self.slots.iter().filter_map(|slot| newer_version(slot.as_ref().err()?)).max()
     }
 
     /// Whether the candidate's state, if it has one, may be of the array.
@@ -99,7 +105,7 @@ pub(super) fn refuse_newer_states(
     array_uuid: ArrayUuid,
 ) -> Result<(), AssembleError> {
     for (candidate, read) in candidates.iter().enumerate().filter(|(_, read)| read.may_be_of(array_uuid)) {
-        if let Some(found) = read.newer_version {
+        if let Some(found) = read.newer_version() {
             return Err(AssembleError::newer_version(candidate, found));
         }
     }
@@ -138,7 +144,7 @@ pub(super) fn choose_state(
 ) -> Result<ArrayState, AssembleError> {
     let states = || {
         let of_array = candidates.iter().filter(move |read| read.may_be_of(array_uuid));
-        let states = of_array.filter_map(|read| read.state.as_ref().ok());
+        let states = of_array.flat_map(|read| read.slots.iter().flatten());
         states.filter(move |state| state.geometry.array_uuid == array_uuid)
     };
     let generation =
@@ -161,7 +167,7 @@ pub(super) fn choose_state(
 /// Whether more than half of the devices that `state` calls in sync hold just this state.
 fn most_hold(candidates: &[Candidate<'_>], state: &ArrayState) -> bool {
     let holds = |device: usize| {
-        candidates.iter().any(|read| match (&read.label, &read.state) {
+        candidates.iter().any(|read| match (&read.label, read.newest()) {
             (Ok(label), Ok(own)) => {
                 own == state
                     && label.device.index() == device

@@ -12,7 +12,8 @@ use raidlab_units::MemberIndex;
 pub enum AssembleError {
     /// No candidate has a valid label.
     #[error(
-        "none of the {candidates} devices given is of an array: name the array's devices, or create an array on these"
+        "none of the {candidates} devices given is of an array: name the array's devices, or create an \
+         array on these"
     )]
     NoDevices {
         /// How many were given.
@@ -58,7 +59,8 @@ pub enum AssembleError {
     /// The array was started in two parts that do not know of each other.
     #[error(
         "the devices of array {array_uuid} hold different states of generation {generation}: it was started \
-         in two parts. Name the devices of one part only and accept a minority; what was written to the other part since is lost"
+         in two parts. Name the devices of one part only and accept a minority; what was written to the other \
+         part since is lost"
     )]
     Diverged {
         /// The array.
@@ -82,7 +84,8 @@ pub enum AssembleError {
     /// Too few members are present to know that the others did not go on without them.
     #[error(
         "generation {generation} calls {in_sync} members in sync; {present} of them are present and \
-         {needed} are needed. Absent: {}. Bring them back; or, if they are gone for good, accept a minority: what was written to them since is lost",
+         {needed} are needed. Absent: {}. Bring them back; or, if they are gone for good, accept a \
+         minority: what was written to them since is lost",
         list(.absent, "none")
     )]
     NoQuorum {

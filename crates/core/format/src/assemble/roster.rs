@@ -129,10 +129,11 @@ impl<'a> Roster<'a> {
         label: &Label,
         newest: &ArrayState,
     ) -> Result<(), AssembleError> {
-        let own = match &read.state {
+        let own = match read.newest() {
             Ok(own) => own,
             Err(slots) => {
-                self.unusable.push(Unusable { candidate, reason: UnusableReason::State(slots.clone()) });
+                let reason = UnusableReason::State(slots.map(Clone::clone));
+                self.unusable.push(Unusable { candidate, reason });
                 return Ok(());
             }
         };

@@ -4,8 +4,8 @@
 use super::rng::Rng;
 use crate::support::{LOG_BYTES, TestArray, TestRecord, array_uuid, geometry, state};
 use raidlab_format::{
-    ArrayState, BadRange, DeviceRecord, DeviceState, KeptEntry, LogHeader, LogPlace, LogRun, MetadataPolicy,
-    tag_blocks,
+    ArrayState, BadRange, COUNTERS_END, DeviceRecord, DeviceState, KeptEntry, LogHeader, LogPlace, LogRun,
+    MetadataPolicy, tag_blocks,
 };
 use raidlab_raid::StripeShape;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, MemberLba, StripeIndex};
@@ -37,7 +37,7 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    pub(crate) fn new(rng: &mut Rng) -> Self {
+    pub(crate) fn new(rng: &mut Rng<'_>) -> Self {
         let drawn = draw_state(rng);
         let shape = drawn.check().expect("a drawn state is possible").shape();
         let mut drawn = Self {
@@ -49,7 +49,7 @@ impl Drawn {
         drawn.draw_bitmaps(rng);
         drawn.draw_records(rng, shape);
         drawn.draw_entries(rng);
-        if rng.one_in(3) && drawn.array.state.generation < u64::MAX {
+        if rng.one_in(3) && drawn.array.state.generation < COUNTERS_END - 1 {
             drawn.draw_torn_generation(rng);
         }
         drawn
@@ -60,7 +60,7 @@ impl Drawn {
         devices.filter(|(_, record)| record.state == DeviceState::InSync).map(|(device, _)| device).collect()
     }
 
-    fn draw_bitmaps(&mut self, rng: &mut Rng) {
+    fn draw_bitmaps(&mut self, rng: &mut Rng<'_>) {
         let (mut map, mut sequence) = (self.array.clear_map(), 10);
         for slot in 0..rng.index(5) {
             let region = raidlab_format::RegionIndex(rng.below(map.regions().into()) as u16);
@@ -81,7 +81,7 @@ impl Drawn {
         }
     }
 
-    fn draw_records(&mut self, rng: &mut Rng, shape: StripeShape) {
+    fn draw_records(&mut self, rng: &mut Rng<'_>, shape: StripeShape) {
         if shape.parities == 0 || self.array.state.geometry.metadata != MetadataPolicy::Log {
             return;
         }
@@ -95,8 +95,10 @@ impl Drawn {
                 tail = tail.max(record.header.tail_sequence);
                 self.replayed.insert(sequence, copies);
             }
-            let Some(next) = sequence.checked_add(1 + rng.below(2)) else { break };
-            sequence = next;
+            sequence += 1 + rng.below(2);
+            if sequence >= COUNTERS_END {
+                break;
+            }
         }
         self.replayed = self.replayed.split_off(&tail);
     }
@@ -105,7 +107,7 @@ impl Drawn {
     /// is behind the devices in `next_block`.
     fn write_copies(
         &mut self,
-        rng: &mut Rng,
+        rng: &mut Rng<'_>,
         shape: StripeShape,
         record: &TestRecord,
         next_block: &mut [u64],
@@ -134,7 +136,7 @@ impl Drawn {
         logs.len()
     }
 
-    fn draw_record(&self, rng: &mut Rng, shape: StripeShape, sequence: u64) -> TestRecord {
+    fn draw_record(&self, rng: &mut Rng<'_>, shape: StripeShape, sequence: u64) -> TestRecord {
         let state = &self.array.state;
         let stripes = state.check().expect("possible").stripe_count();
         let mut run = || {
@@ -156,7 +158,7 @@ impl Drawn {
         TestRecord { header, runs }
     }
 
-    fn draw_entries(&mut self, rng: &mut Rng) {
+    fn draw_entries(&mut self, rng: &mut Rng<'_>) {
         for slot in 0..16 {
             let entry = KeptEntry { sequence: rng.below(50), block: rng.next(), dirty: rng.below(3) };
             self.array.write_entry(slot, entry);
@@ -167,14 +169,14 @@ impl Drawn {
     }
 
     /// Writes another generation to some of the devices only.
-    fn draw_torn_generation(&mut self, rng: &mut Rng) {
+    fn draw_torn_generation(&mut self, rng: &mut Rng<'_>) {
         let reached = 1 + rng.index(self.array.areas.len());
         let dirty = rng.one_in(2);
         self.array.next_state(0..reached, |state| state.dirty |= dirty);
     }
 }
 
-fn draw_state(rng: &mut Rng) -> ArrayState {
+fn draw_state(rng: &mut Rng<'_>) -> ArrayState {
     let (level, members) = rng.pick(&LEVELS);
     let mut geometry = geometry(level, members, rng.below(3) as u16, rng.pick(&MetadataPolicy::ALL));
     if rng.one_in(2) {
@@ -192,9 +194,9 @@ fn draw_state(rng: &mut Rng) -> ArrayState {
     geometry.log_bytes = ByteCount(rng.pick(&[0, 4096, 16384, 32768]));
     let member_blocks = geometry.member_blocks().0;
     let mut state = state(geometry);
-    state.generation = rng.pick(&[0, 1, 2, 10, 11, u64::MAX]);
-    state.epoch = rng.pick(&[0, 1, 7, u64::MAX]);
-    state.log_tail = rng.pick(&[0, 5, 100, u64::MAX - 3]);
+    state.generation = rng.pick(&[0, 1, 2, 10, 11, COUNTERS_END - 1]);
+    state.epoch = rng.pick(&[0, 1, 7, COUNTERS_END - 1]);
+    state.log_tail = rng.pick(&[0, 5, 100, COUNTERS_END - 4]);
     state.kept_epoch = rng.below(3);
     state.dirty = rng.one_in(2);
     state.needs_resync = rng.one_in(8);
@@ -210,7 +212,7 @@ fn draw_state(rng: &mut Rng) -> ArrayState {
 }
 
 /// Takes a member away, and perhaps lets a spare take its role.
-fn fail_member(rng: &mut Rng, state: &mut ArrayState, member_blocks: u64) {
+fn fail_member(rng: &mut Rng<'_>, state: &mut ArrayState, member_blocks: u64) {
     let in_sync = |record: &DeviceRecord| record.state == DeviceState::InSync;
     // One member is always left, so that there is someone to say so.
     if state.devices.iter().filter(|record| in_sync(record)).count() < 2 {

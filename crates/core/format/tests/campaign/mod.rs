@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! seed ── case 0, 1, 2 ... ── draw ── undamaged: what was drawn is found
-//!                                └── 16 times: damage 1 to 6 more things ── check what must hold for any bytes
+//!                                └── 16 times: damage 1 to 6 things ── check what must hold for any bytes
 //! ```
 //! A case depends on its own seed only, so a failure is repeated with that seed alone. An *execution* is one
 //! set of candidates through decoding, scanning and four assemblies.
@@ -55,7 +55,8 @@ pub(crate) fn run(seed: u64, mut enough: impl FnMut(&Figures) -> bool) -> Result
 /// The seed, when the case panicked; the panic's message has gone to stderr.
 pub(crate) fn run_case(case_seed: u64, figures: &mut Figures) -> Result<(), u64> {
     let mut outcomes = Vec::new();
-    catch_unwind(AssertUnwindSafe(|| case(case_seed, &mut outcomes))).map_err(|_| case_seed)?;
+    catch_unwind(AssertUnwindSafe(|| case(&mut Rng::new(case_seed), DAMAGES_PER_CASE, &mut outcomes)))
+        .map_err(|_| case_seed)?;
     figures.cases += 1;
     figures.executions += outcomes.len() as u64;
     for outcome in outcomes {
@@ -64,19 +65,23 @@ pub(crate) fn run_case(case_seed: u64, figures: &mut Figures) -> Result<(), u64>
     Ok(())
 }
 
-fn case(case_seed: u64, outcomes: &mut Vec<Outcome>) {
-    let mut rng = Rng::new(case_seed);
-    let (drawn, other) = (Drawn::new(&mut rng), Drawn::new(&mut rng));
+/// Runs the case that an input decides, damaged once, and panics when it fails.
+pub(crate) fn run_input(input: &[u8]) {
+    case(&mut Rng::from_input(input), 1, &mut Vec::new());
+}
+
+fn case(rng: &mut Rng<'_>, damages: usize, outcomes: &mut Vec<Outcome>) {
+    let (drawn, other) = (Drawn::new(rng), Drawn::new(rng));
     check_undamaged(&drawn);
     let (original, other) = (handed(&drawn), handed(&other));
     let mut damaged = original.clone();
-    for _ in 0..DAMAGES_PER_CASE {
+    for _ in 0..damages {
         // Damage adds up for a while, so that one rare thing meets another.
         if rng.one_in(4) {
             damaged = original.clone();
         }
         for _ in 0..=rng.below(6) {
-            damaged.mutate(&mut rng, &other);
+            damaged.mutate(rng, &other);
         }
         let accept = rng.one_in(4);
         let expected = rng.one_in(8).then_some(drawn.array.state.geometry.array_uuid);

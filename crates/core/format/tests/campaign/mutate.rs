@@ -3,7 +3,7 @@
 //! Plain damage (flips, splices, cuts, noise) mostly ends at a checksum. To reach what lies behind, fields
 //! are changed and the checksum is made right again:
 //! ```text
-//! label, states, bitmap sectors, log headers, kept label ── a field ── 0, 1, all ones, one more or less, random ── reseal
+//! any structure ── a field ── 0, 1, all ones, one more or less, random ── reseal
 //! ```
 
 use super::rng::Rng;
@@ -25,7 +25,7 @@ pub(crate) struct Handed {
 
 impl Handed {
     /// Damages it once; `other` is a source of bytes that are valid elsewhere.
-    pub(crate) fn mutate(&mut self, rng: &mut Rng, other: &Self) {
+    pub(crate) fn mutate(&mut self, rng: &mut Rng<'_>, other: &Self) {
         match rng.below(16) {
             0 => self.change_candidates(rng, other),
             1 => flip(self.pick_buffer(rng), rng),
@@ -38,7 +38,7 @@ impl Handed {
         }
     }
 
-    fn pick_buffer(&mut self, rng: &mut Rng) -> &mut Vec<u8> {
+    fn pick_buffer(&mut self, rng: &mut Rng<'_>) -> &mut Vec<u8> {
         if self.areas.is_empty() || rng.one_in(8) {
             return &mut self.kept_log;
         }
@@ -46,7 +46,7 @@ impl Handed {
         self.areas[area].get_or_insert_default()
     }
 
-    fn change_candidates(&mut self, rng: &mut Rng, other: &Self) {
+    fn change_candidates(&mut self, rng: &mut Rng<'_>, other: &Self) {
         if self.areas.is_empty() {
             return;
         }
@@ -62,7 +62,7 @@ impl Handed {
     }
 
     /// Copies a run of sectors from a buffer of `other` to the same or another place.
-    fn splice(&mut self, rng: &mut Rng, other: &Self) {
+    fn splice(&mut self, rng: &mut Rng<'_>, other: &Self) {
         let sources: Vec<&Vec<u8>> = other.areas.iter().flatten().chain([&other.kept_log]).collect();
         let source = rng.pick(&sources);
         let target = self.pick_buffer(rng);
@@ -75,7 +75,7 @@ impl Handed {
     }
 
     /// Copies a whole structure over another of its kind.
-    fn copy_structure(&mut self, rng: &mut Rng) {
+    fn copy_structure(&mut self, rng: &mut Rng<'_>) {
         let area = self.pick_buffer(rng);
         let pairs = [(4096, 20480, STATE_BYTES), (20480, 4096, STATE_BYTES), (36864, 40960, BITMAP_BYTES)];
         let (from, to, length) = rng.pick(&pairs);
@@ -84,7 +84,7 @@ impl Handed {
         }
     }
 
-    fn edit_field(&mut self, rng: &mut Rng) {
+    fn edit_field(&mut self, rng: &mut Rng<'_>) {
         let block_size = self.block_size;
         let buffer = self.pick_buffer(rng);
         let all = structures(buffer, block_size);
@@ -104,7 +104,7 @@ impl Handed {
 }
 
 /// Where the fields that mean something end; now and then, the whole structure.
-fn field_end(rng: &mut Rng, kind: Part, length: usize) -> usize {
+fn field_end(rng: &mut Rng<'_>, kind: Part, length: usize) -> usize {
     let end = match kind {
         _ if rng.one_in(8) => length,
         Part::Label => 52,
@@ -116,7 +116,7 @@ fn field_end(rng: &mut Rng, kind: Part, length: usize) -> usize {
     end.min(length)
 }
 
-fn write_field(rng: &mut Rng, bytes: &mut [u8]) {
+fn write_field(rng: &mut Rng<'_>, bytes: &mut [u8]) {
     let size = rng.pick(&[1, 2, 4, 8]);
     let at = rng.index(bytes.len() / size) * size;
     let field = &mut bytes[at..at + size];
@@ -129,6 +129,7 @@ fn write_field(rng: &mut Rng, bytes: &mut [u8]) {
         1,
         2,
         u64::MAX,
+        u64::MAX >> 1,
         value.wrapping_add(1),
         value.wrapping_sub(1),
         value ^ (1 << (random % 64)),
@@ -166,19 +167,19 @@ fn structures(buffer: &[u8], block_size: BlockSize) -> Vec<(Part, Range<usize>)>
     found
 }
 
-fn pick_sector(rng: &mut Rng, buffer: &[u8]) -> Option<usize> {
+fn pick_sector(rng: &mut Rng<'_>, buffer: &[u8]) -> Option<usize> {
     let sectors = buffer.len() / SECTOR_BYTES;
     (sectors > 0).then(|| rng.index(sectors) * SECTOR_BYTES)
 }
 
-fn flip(buffer: &mut [u8], rng: &mut Rng) {
+fn flip(buffer: &mut [u8], rng: &mut Rng<'_>) {
     if !buffer.is_empty() {
         let at = rng.index(buffer.len());
         buffer[at] ^= 1 << rng.below(8);
     }
 }
 
-fn overwrite(buffer: &mut [u8], rng: &mut Rng) {
+fn overwrite(buffer: &mut [u8], rng: &mut Rng<'_>) {
     let Some(at) = pick_sector(rng, buffer) else { return };
     let length = (1 << rng.below(14)).min(buffer.len() - at);
     let zeros = rng.one_in(2);
@@ -186,7 +187,7 @@ fn overwrite(buffer: &mut [u8], rng: &mut Rng) {
 }
 
 /// Cuts the end off, or adds to it.
-fn cut(buffer: &mut Vec<u8>, rng: &mut Rng) {
+fn cut(buffer: &mut Vec<u8>, rng: &mut Rng<'_>) {
     let length = rng.index(buffer.len() + 8192);
     buffer.resize(length, 0);
 }

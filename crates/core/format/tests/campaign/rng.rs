@@ -1,16 +1,41 @@
-//! Random numbers from one seed: `SplitMix64` (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom
-//! number generators", OOPSLA 2014).
+//! Decisions from one seed: `SplitMix64` (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number
+//! generators", OOPSLA 2014); or from an input, byte by byte, as long as it lasts.
 
-pub(crate) struct Rng(u64);
+pub(crate) struct Rng<'a> {
+    state: u64,
+    input: &'a [u8],
+}
 
-impl Rng {
+impl<'a> Rng<'a> {
     pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self { state: seed, input: &[] }
+    }
+
+    pub(crate) const fn from_input(input: &'a [u8]) -> Self {
+        Self { state: 0, input }
     }
 
     pub(crate) const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
+        self.bytes(8)
+    }
+
+    /// A number of `length` bytes from the input, or a random one of 8 once the input is used up.
+    const fn bytes(&mut self, length: usize) -> u64 {
+        if self.input.is_empty() {
+            return self.random();
+        }
+        let (mut value, mut taken) = (0, 0);
+        while let (Some((first, rest)), true) = (self.input.split_first(), taken < length) {
+            value = value << 8 | *first as u64;
+            self.input = rest;
+            taken += 1;
+        }
+        value
+    }
+
+    const fn random(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
@@ -18,7 +43,8 @@ impl Rng {
 
     /// A number below `end`, which is above 0.
     pub(crate) const fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        let length = if end <= 256 { 1 } else { 8 };
+        self.bytes(length) % end
     }
 
     /// An index of something with `length` items, one or more.

@@ -191,6 +191,8 @@ impl TortureWorld {
                     }
                 }
                 self.is_resyncing = known.0.is_some();
+                self.excluded.clear();
+                self.excluded.extend(present.iter().map(Option::is_none));
                 self.take_controller(controller)?;
                 Ok(Some(known))
             }
@@ -219,6 +221,8 @@ impl TortureWorld {
     /// Puts a controller that has just been started to work.
     pub(super) fn take_controller(&mut self, controller: Controller) -> Result<(), Failure> {
         self.controller = controller;
+        #[cfg(feature = "mutants")]
+        self.controller.set_mutant(self.mutant);
         self.look_at_states();
         let own_bytes = self.controller.own_memory().len() as u64;
         self.claims.set_memory(BufferSpace::Own, own_bytes);

@@ -53,11 +53,16 @@ pub struct TortureWorld {
     pub(super) is_stopped: bool,
     /// The array could not be started again.
     pub(super) is_refused: bool,
+    /// Devices that the latest start found too old to be used, or not at all.
+    pub(super) excluded: Vec<bool>,
     /// Redundancy is being recomputed after a crash.
     pub(super) is_resyncing: bool,
     pub(super) report: TortureReport,
     pub(super) trace: Trace,
     pub(super) digests: Vec<u32>,
+    /// A defect that every controller of the run is given.
+    #[cfg(feature = "mutants")]
+    pub(super) mutant: Option<raidlab_controller::Mutant>,
 }
 
 impl TortureWorld {
@@ -110,11 +115,20 @@ impl TortureWorld {
             mode: TortureMode::Bounded,
             is_stopped: false,
             is_refused: false,
+            excluded: Vec::new(),
             is_resyncing: false,
             report: TortureReport::default(),
             trace: Trace::new(seed),
             digests: Vec::new(),
+            #[cfg(feature = "mutants")]
+            mutant: None,
         })
+    }
+
+    #[cfg(feature = "mutants")]
+    pub(super) fn set_mutant(&mut self, mutant: Option<raidlab_controller::Mutant>) {
+        self.mutant = mutant;
+        self.controller.set_mutant(mutant);
     }
 
     /// The controller, for its getters.

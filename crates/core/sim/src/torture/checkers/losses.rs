@@ -51,7 +51,9 @@ impl TortureWorld {
                 (lba.0..lba.0 + blocks.0).for_each(|lba| self.volume.lose(Lba(lba)));
             }
             Notice::MemberFailed { member } => {
-                if !self.devices[usize::from(member.0)].is_out() {
+                let device = usize::from(member.0);
+                let is_excluded = self.excluded.get(device).is_some_and(|is_excluded| *is_excluded);
+                if !is_excluded && !self.devices[device].is_out() {
                     return Err(self.failure(Violation::NeedlessMemberFailure { member }));
                 }
             }
