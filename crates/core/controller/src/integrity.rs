@@ -1,24 +1,26 @@
 //! Checks: member I/O of data together with the tags of its blocks.
 //!
-//! Who reads or writes data of a member asks for it as ever; where blocks have tags, each such I/O becomes a check, which
-//! ends as the one I/O that was asked for would:
+//! Who reads or writes data of a member asks for it as ever; where blocks have tags, each such I/O becomes a
+//! check, which ends as the one I/O that was asked for would:
 //! ```text
 //! read    data and tags ─► digest ─► agree: done
-//!            ▲                 └───► differ: once more, with the strip's line held ─► differ: a medium error of those rows
-//!            └───────────────────────────────────┘                                 └► in doubt: write the tags, done
-//! write   line ─► tags, unless held or all written ─► digest ─► data and new tags, two writes ─► done
+//!            ▲                └────► differ: once more, with the strip's line ─► differ: a medium error
+//!            └──────────────────────────────────┘                              └► in doubt: new tags, done
+//! write   line ─► tags, unless held or all new ─► digest ─► data and new tags, two writes ─► done
 //! ```
-//! A read takes no line at first, and may see one of the two writes of another without the other. Before a difference is
-//! believed, both are read again while no write is under way in the strip.
+//! A read takes no line at first, and may see one of the two writes of another without the other. Before a
+//! difference is believed, both are read again while no write is under way in the strip.
 //!
-//! **In doubt** are unsynced granules: a crash may have come between data and tags, and both are what the array may hold.
-//! There the data is believed, as it is without integrity, and given the tags that it should have.
+//! **In doubt** are unsynced granules: a crash may have come between data and tags, and both are what the
+//! array may hold. There the data is believed, as it is without integrity, and given the tags that it should
+//! have.
 //!
-//! Tags that can't be read take their rows with them, all whose tags stand in the same blocks. A write of some of them makes
-//! the others' tags unknown and has the others restored.
+//! Tags that can't be read take their rows with them, all whose tags stand in the same blocks. A write of
+//! some of them makes the others' tags unknown and has the others restored.
 //!
-//! Data and tags are never written in one I/O, so that a write that is lost or goes to a wrong place leaves the other. Left
-//! out: a device that loses both. A world that carries lengths only gives no digests, and no tag ever differs.
+//! Data and tags are never written in one I/O, so that a write that is lost or goes to a wrong place leaves
+//! the other. Left out: a device that loses both. A world that carries lengths only gives no digests, and no
+//! tag ever differs.
 
 use crate::api::{Area, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, Notice, Segment};
 use crate::controller::Controller;
@@ -425,7 +427,8 @@ impl Controller {
         self.member_io_ended(check.owner, device, check.at(check.rows.first), check.rows.count, result);
     }
 
-    // Tags that an operation keeps from its reads to its writes. It has its granule locked, so nobody else writes there.
+    // Tags that an operation keeps from its reads to its writes. It has its granule locked, so nobody else
+    // writes there.
 
     /// Leaves the tags that were read for an operation with it, if it will write to the unit.
     fn keep_tags(&mut self, check: &Check) -> bool {

@@ -1,10 +1,10 @@
 //! The controller's own memory: images of what it writes to metadata areas. No byte of the host is in it.
 //!
 //! ```text
-//! | state image 16 KiB | bitmap image 4 KiB | label of kept memory | header place 0 | header place 1 | ... | tags
+//! | state image 16 KiB | bitmap image 4 KiB | label of kept memory | header places | tag places |
 //! ```
-//! An image does not change while it is being written. What tags are kept is in `tags.rs`; an array that keeps nothing else
-//! has only them.
+//! An image does not change while it is being written. `tags.rs` says what tag places are; an array that keeps
+//! nothing else has only them.
 
 use crate::api::{BufferRef, BufferSpace};
 use raidlab_format::{BITMAP_BYTES, KEPT_RING_AT, STATE_BYTES};
@@ -31,8 +31,8 @@ pub(crate) struct OwnMemory {
 }
 
 impl OwnMemory {
-    /// Memory for an array that keeps metadata, or none, with `tag_bytes` for tags; headers of records take up to
-    /// `header_bytes`, 0 without a log.
+    /// Memory for an array that keeps metadata, or none, with `tag_bytes` for tags; headers of records take up
+    /// to `header_bytes`, 0 without a log.
     pub(crate) fn new(keeps_metadata: bool, header_bytes: usize, tag_bytes: usize) -> Self {
         if !keeps_metadata {
             return Self { bytes: vec![0; tag_bytes], ..Self::default() };

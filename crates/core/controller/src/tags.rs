@@ -1,16 +1,17 @@
-//! Tags of blocks, and memory for them: where the tags of a strip stand, places for tag blocks in own memory, and the line
-//! in which writes of one strip wait for each other.
+//! Tags of blocks, and memory for them: where the tags of a strip stand, places for tag blocks in own memory,
+//! and the line in which writes of one strip wait for each other.
 //!
 //! ```text
-//! device      | strip 0 ...... | tags 0 | strip 1 ...... | tags 1 |     tag rows: blocks of tags, numbered in each strip
-//! own memory  ... | place 0 | place 1 | ...                             a place holds the tag rows of a strip
+//! device      | strip 0 .... | tags 0 | strip 1 .... | tags 1 |   tag rows: the blocks of tags of a strip
+//! own memory  ... | place 0 | place 1 | ...                       a place: room for the tag rows of a strip
 //! ```
-//! A tag row holds the tags of many blocks, so a write reads it first, unless it writes all of them, and no two writes may
-//! do so at once: whoever writes to a strip holds its *line*.
+//! A tag row holds the tags of many blocks, so a write reads it first, unless it writes all of them, and no
+//! two writes may do so at once: whoever writes to a strip holds its *line*.
 //!
-//! **Places are bounded.** Who finds none waits in line. A deadlock is not possible: a check takes a place after the line of
-//! its strip, and then waits for members and memory only. An operation may keep a place from its reads to its writes while
-//! half of the places are free without it; the other half is for those who wait for nothing else.
+//! **Places are bounded.** Who finds none waits in line. A deadlock is not possible: a check takes a place
+//! after the line of its strip, and then waits for members and memory only. An operation may keep a place
+//! from its reads to its writes while half of the places are free without it; the other half is for those who
+//! wait for nothing else.
 
 use crate::api::BufferRef;
 use crate::config::ArrayConfig;
@@ -124,7 +125,8 @@ impl Tags {
         (lba.0 % u64::from(self.strip_rows)) as u32
     }
 
-    /// The block of the data area where `tag_row` of the strip stands that begins, for the layout, at `strip_start`.
+    /// The block of the data area where `tag_row` of the strip stands that begins, for the layout, at
+    /// `strip_start`.
     pub(crate) fn tag_row_place(&self, strip_start: MemberLba, tag_row: u32) -> MemberLba {
         self.physical(strip_start) + BlockCount(u64::from(self.strip_rows + tag_row))
     }
@@ -141,7 +143,8 @@ impl Tags {
         Rows::between(tag_rows.first * self.each_row, end)
     }
 
-    /// True if `rows` are followed on the device by the tag rows that hold their tags, with nothing in between.
+    /// True if `rows` are followed on the device by the tag rows that hold their tags, with nothing in
+    /// between.
     pub(crate) const fn is_adjacent(&self, rows: Rows) -> bool {
         rows.end() == self.strip_rows && rows.first < self.each_row
     }
@@ -187,7 +190,8 @@ impl Tags {
 
     // Tags; `own` is own memory.
 
-    /// True if the tag of `row` says that the block, which the layout puts at `lba` of `role`, has this checksum.
+    /// True if the tag of `row` says that the block, which the layout puts at `lba` of `role`, has this
+    /// checksum.
     pub(crate) fn agrees(
         &self,
         own: &[u8],
@@ -212,7 +216,8 @@ impl Tags {
         own[at..at + TAG_BYTES].copy_from_slice(&tag(checksum, role, lba).to_le_bytes());
     }
 
-    /// Fills tag rows of a place with tags that agree with nothing, and the rest behind the strip's last tag with zeros.
+    /// Fills tag rows of a place with tags that agree with nothing, and the rest behind the strip's last tag
+    /// with zeros.
     pub(crate) fn fill_unknown(&mut self, own: &mut [u8], place: u32, tag_rows: Rows) {
         let rows = self.rows_of(tag_rows);
         for row in rows.first..rows.end() {

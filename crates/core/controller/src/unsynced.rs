@@ -9,8 +9,8 @@
 //! an error. A write there leaves parity alone, or computes it from all data; when it did so for all rows the granule is
 //! in sync.
 //!
-//! Where blocks have tags, these may disagree with the data, too, even without redundancy. A resync reads everything that is
-//! there, and what is read in an unsynced granule is believed and given new tags.
+//! Where blocks have tags, these may disagree with the data, too, even without redundancy. A resync reads
+//! everything that is there, and what is read in an unsynced granule is believed and given new tags.
 //!
 //! Invariant: the set takes memory only while some granule is in it.
 

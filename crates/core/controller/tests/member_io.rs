@@ -131,9 +131,9 @@ fn member_ios_per_host_request() {
     }
 }
 
-/// What tags add, all members present: a read reads the tag row beside the data, or with it where it follows at once; a write
-/// reads the tag rows that it leaves in part as they are, and writes tags by themselves. Tags that were read with old data
-/// or parity are not read again.
+/// What tags add, all members present: a read reads the tag row beside the data, or with it where it follows at
+/// once; a write reads the tag rows that it leaves in part as they are, and writes tags by themselves. Tags that
+/// were read with old data or parity are not read again.
 #[test]
 fn member_ios_with_integrity() {
     type Row = (&'static str, u16, HostOp, u64, u64, u32, u32);

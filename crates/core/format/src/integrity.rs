@@ -5,13 +5,13 @@
 //! reference:     low 32 bits of (block of the member, tags left out + role * 0x9e3779b1)
 //! strip:         | block 0 | block 1 | ... | block n-1 || tag blocks: tag 0, tag 1, ... tag n-1, zeros |
 //! ```
-//! The reference tells a block that was written to a wrong place together with its tag from the one that belongs there: on
-//! another role, or elsewhere on the same. T10 protection information does the same with a guard and a reference tag
-//! (SBC-4, section 4.21). The checksum is of the block alone, so that whoever has computed it for something else need not
-//! read the block again.
+//! The reference tells a block that was written to a wrong place together with its tag from the one that
+//! belongs there: on another role, or elsewhere on the same. T10 protection information does the same with a
+//! guard and a reference tag (SBC-4, section 4.21). The checksum is of the block alone, so that whoever has
+//! computed it for something else need not read the block again.
 //!
-//! A tag of zeros belongs to a block of zeros: that is what a device that was never written holds. So the first write of
-//! a block is found lost like any other, whether the data or the tag is.
+//! A tag of zeros belongs to a block of zeros: that is what a device that was never written holds. So the
+//! first write of a block is found lost like any other, whether the data or the tag is.
 
 use raidlab_units::{BlockCount, BlockSize, MemberIndex, MemberLba};
 
@@ -24,8 +24,8 @@ pub const NO_TAG: u64 = u64::MAX;
 /// Spreads roles over references: 2^32 divided by the golden ratio (Knuth, TAOCP 6.4), which is odd.
 const ROLE_STEP: u32 = 0x9e37_79b1;
 
-/// Returns the tag of a block with `checksum`, `block` counted without tags on the device that plays `role`, in the order
-/// in which `to_le_bytes` writes it.
+/// Returns the tag of a block with `checksum`, `block` counted without tags on the device that plays `role`,
+/// in the order in which `to_le_bytes` writes it.
 pub const fn tag(checksum: u32, role: MemberIndex, block: MemberLba) -> u64 {
     let reference = (block.0 as u32).wrapping_add((role.0 as u32).wrapping_mul(ROLE_STEP));
     checksum as u64 | (reference as u64) << 32

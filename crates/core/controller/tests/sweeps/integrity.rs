@@ -107,8 +107,11 @@ fn a_read_finds_and_heals() {
                 assert!(names(&found, here), "{what}: {:?}", world.notices);
                 let counted: u64 = found.iter().map(|it| it.2).sum();
                 assert_eq!(world.controller.counters().mismatched_blocks, counted, "{what}");
-                let restored = |notice: &Notice| matches!(notice, Notice::Restored { member, .. } if member.0 == unit.0.0);
-                assert!(world.notices.iter().any(restored), "{what}: {:?}", world.notices);
+                let restored = world
+                    .notices
+                    .iter()
+                    .any(|notice| matches!(notice, Notice::Restored { member, .. } if *member == unit.0));
+                assert!(restored, "{what}: {:?}", world.notices);
                 if let Wrong::DataWriteElsewhere = wrong {
                     sweep(&mut world, Sweep::Check);
                 }
@@ -232,7 +235,8 @@ fn reads_that_race_with_writes_never_find_a_difference() {
 fn what_a_crash_left_apart_is_believed_and_tagged_anew() {
     for (level, members) in [("0", 3), ("1", 2), ("10", 4), ("5", 4), ("6", 5)] {
         let mut world = World::new(&with_integrity(config(level, members, 4)), 11);
-        // Block 3 of each device got its tag and not its data, or the other way round: which it is does not matter.
+        // Block 3 of each device got its tag and not its data, or the other way round: which it is does not
+        // matter.
         for device in 0..members {
             world.set_tag(MemberIndex(device), 3, 0x1234_5678);
         }
@@ -363,9 +367,23 @@ fn a_rebuild_writes_tags() {
     }
 }
 
+/// The deliberate defect is one that this net would catch.
+#[cfg(feature = "mutants")]
+#[test]
+fn without_comparing_nothing_is_found() {
+    let mut world = World::new(&with_integrity(config("5", 5, 4)), 0);
+    world.controller.set_mutant(Some(raidlab_controller::Mutant::TagNotCompared));
+    world.reads_race = true;
+    let unit = units(&world, 0)[0];
+    go_wrong(&mut world, Wrong::DataWriteLost, unit);
+    assert_eq!(world.read(0, 2 * STRIP), Ok(()));
+    assert_eq!(mismatches(&world), []);
+}
+
 #[test]
 fn a_difference_costs_one_reading_more_and_a_restore() {
-    // Data and tag, both once more, what serves the host, what restores; the data of 2 rows and their tag row.
+    // Data and tag, both once more, what serves the host, what restores; the data of 2 rows and their tag
+    // row.
     for (level, members, reads) in [("1", 2, 2 + 2 + 2 + 2 + 1), ("5", 6, 2 + 2 + 5 * 2 + 5 * 2 + 1)] {
         let mut world = World::new(&with_integrity(config(level, members, 4)), 0);
         for row in [3, 4] {

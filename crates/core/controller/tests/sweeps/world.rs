@@ -1,8 +1,8 @@
-//! A small world with real bytes: devices with bad blocks that come and go, writes that are lost or go to a wrong place,
-//! actions finished one by one in any order, and a reference of what the host wrote.
+//! A small world with real bytes: devices with bad blocks that come and go, writes that are lost or go to a wrong
+//! place, actions finished one by one in any order, and a reference of what the host wrote.
 //!
-//! Verified by [`World::check_devices`]: every block of every device that the controller relies on holds what it should, and
-//! so does its tag.
+//! Verified by [`World::check_devices`]: every block of every device that the controller relies on holds what it
+//! should, and so does its tag.
 //! Not verified: who may touch which bytes at the same time; the byte-checking world of `raidlab-sim` does that.
 
 use raidlab_controller::{
