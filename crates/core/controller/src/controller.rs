@@ -36,7 +36,7 @@ use std::collections::VecDeque;
 /// What a controller has done since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Member reads asked for.
+    /// Member reads asked for, those of tags among them; so are writes.
     pub member_reads: u64,
     /// Member writes asked for.
     pub member_writes: u64,

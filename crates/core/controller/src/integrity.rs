@@ -23,6 +23,7 @@
 //! tag ever differs.
 
 use crate::api::{Area, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, Notice, Segment};
+use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::io::{IoOwner, IoState, TaskOwner};
 use crate::mutant::Mutant;
@@ -382,7 +383,9 @@ impl Controller {
         }
         let check = &mut self.tags.checks[id];
         (check.phase, check.data, check.tags) = (Phase::Writing, Ok(()), Ok(()));
-        let op = if check.is_read() { MemberOp::Write { fua: false } } else { check.op };
+        // Nobody will be in doubt about what a read has put right once more.
+        let fua = self.config.member_cache == MemberCache::On;
+        let op = if check.is_read() { MemberOp::Write { fua } } else { check.op };
         if part == Part::Data {
             self.io_of_check(id, op, Part::Data);
         }

@@ -340,6 +340,35 @@ fn a_mirror_starts_without_any_of_its_members() {
     }
 }
 
+/// Cuts power after each action of a run that lacks a member from the beginning, and starts again without it.
+fn cut_degraded(config: &ArrayConfig, lost: u16) {
+    for fuse in 0.. {
+        let what = format!("{} without {lost}, cut after {fuse} actions", config.level);
+        let mut world = World::create(config);
+        world.devices[usize::from(lost)] = None;
+        world.controller.handle_member_loss(Nanos::ZERO, MemberIndex(lost));
+        world.run().unwrap_or_else(|_| panic!("{what}: power is not cut yet"));
+        world.fuse = fuse;
+        let done = writes(&mut world);
+        let mut again = World::start(config, world.devices, u64::MAX);
+        check(&mut again, done, &what);
+        if done == WRITES.len() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn the_log_closes_the_write_hole_of_a_degraded_array() {
+    for (level, members) in [("5", 4), ("6", 5), ("3", 4)] {
+        for lost in 0..members {
+            let config = config(level, members, MetadataPolicy::Log);
+            cut_degraded(&config, lost);
+            cut_degraded(&with_integrity(config), lost);
+        }
+    }
+}
+
 /// Between the write of the data and that of the tags there is a moment, too.
 #[test]
 fn tags_agree_after_a_replay() {
