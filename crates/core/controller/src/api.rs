@@ -313,7 +313,16 @@ pub enum Notice {
     Restored {
         /// The device.
         member: MemberIndex,
-        /// First block in its data area.
+        /// First block of its strips, tags left out.
+        lba: MemberLba,
+        /// How many.
+        blocks: BlockCount,
+    },
+    /// Blocks did not agree with their tags. They are read from redundancy and restored, if there is any.
+    Mismatch {
+        /// The device.
+        member: MemberIndex,
+        /// First block of its strips, tags left out.
         lba: MemberLba,
         /// How many.
         blocks: BlockCount,
@@ -322,7 +331,7 @@ pub enum Notice {
     BlocksLost {
         /// The device.
         member: MemberIndex,
-        /// First block in its data area.
+        /// First block of its strips, tags left out.
         lba: MemberLba,
         /// How many.
         blocks: BlockCount,

@@ -312,7 +312,7 @@ impl Controller {
         let mut gathering: Option<(u64, u32)> = None;
         while let Some(fragment) = walk.next(&*self.layout) {
             self.requests[tag as usize].pending += 1;
-            if self.parities() == 0 && self.copies() == 1 {
+            if self.parities() == 0 && self.copies() == 1 && !self.tags.is_on() {
                 self.write_plain(fragment, fua);
                 continue;
             }

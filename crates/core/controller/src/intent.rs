@@ -7,7 +7,8 @@
 //!                                            ─► Log: record on parities + 1 devices ─► go ─► applied ─► retired
 //! ```
 //! An operation that must wait keeps its granule and its staging. Levels without redundancy write nothing down, and a
-//! stripe of which no parity is left has nothing that could disagree.
+//! stripe of which no parity is left has nothing that could disagree; but where blocks have tags, these could, so
+//! that both do as the others.
 //!
 //! Source of the two methods: Linux md's write-intent bitmap (drivers/md/md-bitmap.c) and its journal (raid5-cache.c);
 //! the log here is replicated on the members instead of standing on a device of its own.
@@ -44,7 +45,8 @@ impl Controller {
             // Nothing would be acknowledged, and what it relies on would be forgotten.
             return self.give_window_up(id);
         }
-        let unprotected = self.parities() > 0 && !self.ops[id].plan.computes_parity();
+        // Where blocks have tags, these could disagree with the data.
+        let unprotected = self.parities() > 0 && !self.ops[id].plan.computes_parity() && !self.tags.is_on();
         if matches!(self.intent, Intent::Nothing) || unprotected {
             return self.start_writes(id);
         }

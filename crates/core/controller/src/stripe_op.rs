@@ -63,6 +63,8 @@ pub(crate) struct UnitUse {
     pub(crate) read: Rows,
     /// Staging place that holds the unit, or [`NIL`].
     pub(crate) staging: u32,
+    /// Place of its tags, kept from when it was read to when it is written, or [`NIL`].
+    pub(crate) tags: u32,
     /// Needs a staging place.
     pub(crate) staged: bool,
     /// Is an erasure: recovered, not read.
@@ -74,8 +76,15 @@ pub(crate) struct UnitUse {
 }
 
 impl UnitUse {
-    pub(crate) const IDLE: Self =
-        Self { read: Rows::NONE, staging: NIL, staged: false, erased: false, write: Rows::NONE, from: 0 };
+    pub(crate) const IDLE: Self = Self {
+        read: Rows::NONE,
+        staging: NIL,
+        tags: NIL,
+        staged: false,
+        erased: false,
+        write: Rows::NONE,
+        from: 0,
+    };
 }
 
 /// One operation on one granule.
@@ -259,6 +268,9 @@ impl Controller {
         let Self { ops, staging_free, .. } = self;
         for unit in ops[id].units.iter_mut().filter(|unit| unit.staging != NIL) {
             staging_free.push(core::mem::replace(&mut unit.staging, NIL));
+        }
+        if self.tags.is_on() {
+            self.release_tags(id);
         }
     }
 
