@@ -58,6 +58,20 @@ pub enum Violation {
         /// The block.
         lba: Lba,
     },
+    /// Acknowledged data was given up, and the next flush succeeded.
+    #[error("{tag:?} succeeded, but data was given up before it that no flush has failed for")]
+    LossNotTold {
+        /// The flush.
+        tag: HostTag,
+    },
+    /// A block became an error that could be read or made up.
+    #[error("block {block} of member {member} was made an error, but it can be read or made up")]
+    NeedlessBadBlock {
+        /// The member.
+        member: MemberIndex,
+        /// Block of its data area.
+        block: u64,
+    },
     /// A member was taken out of the array that had done nothing to deserve it.
     #[error("member {member} was failed, but it answers and has failed no write")]
     NeedlessMemberFailure {
@@ -150,6 +164,8 @@ impl Violation {
             Self::RedundancyDisagrees { .. } => "redundancy",
             Self::NeedlessFailure { .. }
             | Self::NeedlessLoss { .. }
+            | Self::NeedlessBadBlock { .. }
+            | Self::LossNotTold { .. }
             | Self::NeedlessMemberFailure { .. }
             | Self::UnfitMember { .. }
             | Self::Refused { .. }

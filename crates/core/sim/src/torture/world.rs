@@ -1,5 +1,6 @@
 //! The world itself: the controller, its memories and devices, the clock that is made up, and the steps of a run.
 
+use super::checkers::losses::Losses;
 use super::checkers::protocol::Claims;
 use super::checkers::redundancy::fill;
 use super::flights::{FinishOrder, Flights};
@@ -45,8 +46,7 @@ pub struct TortureWorld {
     pub(super) now: Nanos,
     pub(super) stamp: Stamp,
     pub(super) last_progress: Stamp,
-    /// When unreadable blocks were last written, and so became readable, where a stripe may have failed with them.
-    pub(super) healed: Stamp,
+    pub(super) losses: Losses,
     pub(super) writes: u64,
     pub(super) mode: TortureMode,
     /// The array was stopped cleanly.
@@ -110,7 +110,7 @@ impl TortureWorld {
             now: Nanos::ZERO,
             stamp: Stamp(1),
             last_progress: Stamp(1),
-            healed: Stamp(0),
+            losses: Losses::default(),
             writes: 0,
             mode: TortureMode::Bounded,
             is_stopped: false,
@@ -196,8 +196,10 @@ impl TortureWorld {
         self.await_idle()?;
         self.look_at_states();
         self.check_membership()?;
+        self.check_bad_blocks().map_err(|violation| self.failure(violation))?;
         let block_bytes = self.config.block_size.bytes() as usize;
-        let checked = self.stripes().check_redundancy(block_bytes, &self.volume);
+        let bad = self.bad_blocks();
+        let checked = self.stripes().check_redundancy(block_bytes, &self.volume, &bad);
         self.report.stripes_unchecked += checked.map_err(|violation| self.failure(violation))?;
         Ok(())
     }
@@ -211,6 +213,7 @@ impl TortureWorld {
     pub(super) fn look_at_states(&mut self) {
         self.states.clear();
         self.states.extend(self.controller.device_states());
+        self.look_at_doubts();
     }
 
     pub(super) fn tick(&mut self, event: TraceEvent) {
