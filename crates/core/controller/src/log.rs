@@ -243,7 +243,9 @@ impl Controller {
     pub(crate) fn check_log_place(&mut self) {
         let Intent::Log(_) = &self.intent else { return };
         let wanted = self.wanted_log_place();
+        // Kept memory has no label of its own before the host is served.
         if !self.state_is_frozen()
+            && self.start.is_serving()
             && let Some(record) = &mut self.state.record
             && record.log_place != wanted
         {

@@ -33,8 +33,10 @@ pub(in crate::torture) struct Losses {
     untold: u64,
     /// The next flush must fail.
     pub(in crate::torture) must_be_told: bool,
-    /// For each stripe, if any: requests that begin before this may find its redundancy in doubt.
+    /// For each stripe, if any: requests that begin until then may find its redundancy in doubt.
     in_doubt_until: Vec<Stamp>,
+    /// For each stripe: requests that begin before this may have met it failed, in a row that was then written.
+    failed_until: Vec<Stamp>,
     /// Some stripe is in doubt now.
     any_doubt: bool,
 }
@@ -75,6 +77,7 @@ impl TortureWorld {
         let mut range = stripes.of_range(lba, blocks);
         range.any(|stripe| {
             stripes.is_failed(stripe)
+                || self.losses.failed_until.get(stripe.0 as usize).is_some_and(|until| *until > started)
                 || self.is_doubtful(stripe, started)
                 || stripes.blocks(stripe).any(|lba| self.volume.may_be_gone(lba, started))
         })
@@ -118,7 +121,7 @@ impl TortureWorld {
     /// True if redundancy may have been in doubt for a request begun at `started`, and is needed.
     fn is_doubtful(&self, stripe: StripeIndex, started: Stamp) -> bool {
         let stripes = self.stripes();
-        self.losses.in_doubt_until.get(stripe.0 as usize).is_some_and(|until| *until > started)
+        self.losses.in_doubt_until.get(stripe.0 as usize).is_some_and(|until| *until >= started)
             && stripes.units().any(|unit| stripes.is_unavailable(stripe, unit))
     }
 
@@ -133,11 +136,14 @@ impl TortureWorld {
         for block in io.lba.0..io.lba.0 + io.blocks.0 {
             let Some((stripe, _, row)) = self.unit_at(io.member, MemberLba(block)) else { continue };
             let stripes = self.stripes();
-            if stripes.is_row_failed(stripe, row) && !stripes.awaits_device(stripe) {
-                for lba in stripes.missing_blocks(stripe, row) {
-                    self.volume.give_up(lba);
-                }
+            if !stripes.is_row_failed(stripe, row) {
+                continue;
             }
+            let awaits_device = stripes.awaits_device(stripe);
+            let missing = if awaits_device { Vec::new() } else { stripes.missing_blocks(stripe, row) };
+            missing.into_iter().for_each(|lba| self.volume.give_up(lba));
+            self.losses.failed_until.resize(self.layout.stripe_count().0 as usize, Stamp(0));
+            self.losses.failed_until[stripe.0 as usize] = self.stamp;
         }
     }
 
