@@ -41,15 +41,16 @@ pub(crate) enum StateWaiter {
 pub(crate) struct StateKeeper {
     /// What the devices should hold; none where the array keeps nothing.
     pub(crate) record: Option<Box<ArrayState>>,
-    /// The newest generation asked for.
+    /// Changes asked for so far. Generations are counted apart, because one may hold several changes: none is left out,
+    /// so that each goes to the slot of the one before the last.
     wanted: u64,
-    /// The newest that every answering device holds.
+    /// Changes that every answering device knows.
     kept: u64,
     /// Whether the kept one says that the array is in use.
     kept_dirty: bool,
     /// Whether the one that was sent last does.
     sent_dirty: bool,
-    /// A generation is being written, by so many writes.
+    /// A generation is being written that holds the changes so far, by so many writes.
     writing: Option<u64>,
     pending: u32,
     waiting: VecDeque<(u64, StateWaiter)>,
@@ -58,13 +59,12 @@ pub(crate) struct StateKeeper {
 impl StateKeeper {
     /// `record` is on the devices; none where nothing is kept.
     pub(crate) fn new(record: Option<ArrayState>) -> Self {
-        let generation = record.as_ref().map_or(0, |record| record.generation);
         Self {
             kept_dirty: record.as_ref().is_none_or(|record| record.dirty),
             sent_dirty: false,
             record: record.map(Box::new),
-            wanted: generation,
-            kept: generation,
+            wanted: 0,
+            kept: 0,
             writing: None,
             pending: 0,
             waiting: VecDeque::new(),
@@ -139,11 +139,10 @@ impl Controller {
     }
 
     fn write_state(&mut self, membership_changed: bool) {
-        let generation = self.state.wanted;
         let log_place = self.state.record.as_ref().expect("asked only where there is one").log_place;
         let log_tail = self.log_is_named(log_place);
         let record = self.state.record.as_mut().expect("asked only where there is one");
-        record.generation = generation;
+        record.generation += 1;
         record.epoch += u64::from(membership_changed);
         record.log_tail = log_tail.unwrap_or(record.log_tail);
         for (line, state) in record.devices.iter_mut().zip(self.members.kept_states()) {
@@ -165,7 +164,7 @@ impl Controller {
         let generation = record.generation;
         self.state.sent_dirty = record.dirty;
         let slot = self.area.state_slot(generation).offset_bytes / self.block_bytes();
-        self.state.writing = Some(generation);
+        self.state.writing = Some(self.state.wanted);
         self.state.pending = 1;
         let blocks = BlockCount(STATE_BYTES as u64 / self.block_bytes());
         let mut devices = core::mem::take(&mut self.member_scratch);
