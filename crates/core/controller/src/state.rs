@@ -35,18 +35,21 @@ pub(crate) enum StateWaiter {
     Part(u32),
 }
 
-/// Generations of the array's state.
+/// The array's state as the devices should have it, and how far they have it.
+///
+/// Changes and generations are counted apart. One generation brings all changes up to it, and generations have no gaps:
+/// the slot of the next one is never that of the present one.
 #[derive(Debug)]
 pub(crate) struct StateKeeper {
     /// What the devices should hold; none where the array keeps nothing.
     pub(crate) record: Option<Box<ArrayState>>,
-    /// The newest generation asked for.
+    /// Changes asked for.
     wanted: u64,
-    /// The newest that every answering device holds.
+    /// Changes up to this are on every device that answers.
     kept: u64,
     /// Whether the kept one says that the array is in use.
     kept_dirty: bool,
-    /// A generation is being written, by so many writes.
+    /// A generation with the changes up to this is being written, by so many writes.
     writing: Option<u64>,
     pending: u32,
     waiting: VecDeque<(u64, StateWaiter)>,
@@ -55,12 +58,11 @@ pub(crate) struct StateKeeper {
 impl StateKeeper {
     /// `record` is on the devices; none where nothing is kept.
     pub(crate) fn new(record: Option<ArrayState>) -> Self {
-        let generation = record.as_ref().map_or(0, |record| record.generation);
         Self {
             kept_dirty: record.as_ref().is_none_or(|record| record.dirty),
             record: record.map(Box::new),
-            wanted: generation,
-            kept: generation,
+            wanted: 0,
+            kept: 0,
             writing: None,
             pending: 0,
             waiting: VecDeque::new(),
@@ -130,10 +132,10 @@ impl Controller {
     }
 
     fn write_state(&mut self, membership_changed: bool) {
-        let generation = self.state.wanted;
+        let changes = self.state.wanted;
         let log_tail = self.log_tail();
         let record = self.state.record.as_mut().expect("asked only where there is one");
-        record.generation = generation;
+        record.generation += 1;
         record.epoch += u64::from(membership_changed);
         record.log_tail = log_tail.unwrap_or(record.log_tail);
         for (line, state) in record.devices.iter_mut().zip(self.members.kept_states()) {
@@ -146,8 +148,8 @@ impl Controller {
             count: blocks.0 as u32,
         }));
         record.encode(&mut self.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
-        let slot = self.area.state_slot(generation).offset_bytes / self.block_bytes();
-        self.state.writing = Some(generation);
+        let slot = self.area.state_slot(record.generation).offset_bytes / self.block_bytes();
+        self.state.writing = Some(changes);
         self.state.pending = 1;
         let blocks = BlockCount(STATE_BYTES as u64 / self.block_bytes());
         let mut devices = core::mem::take(&mut self.member_scratch);
@@ -182,8 +184,8 @@ impl Controller {
     /// Lets go on who has waited long enough, or in vain.
     fn pump_state_waiters(&mut self) -> bool {
         let mut went_on = false;
-        while let Some(&(generation, waiter)) = self.state.waiting.front() {
-            let kept = generation <= self.state.kept;
+        while let Some(&(changes, waiter)) = self.state.waiting.front() {
+            let kept = changes <= self.state.kept;
             if !kept && (!self.state_is_frozen() || self.state.writing.is_some()) {
                 return went_on;
             }

@@ -113,7 +113,7 @@ impl TortureWorld {
 
     fn carry_out(&mut self, io: &MemberIo, flight: &Flight) -> Result<(), MemberError> {
         let device = &mut self.devices[usize::from(io.member.0)];
-        if device.presence == Presence::Gone {
+        if device.presence == Presence::Gone || flight.is_cut_off {
             return Err(MemberError::Gone);
         }
         let is_doomed = device.presence == Presence::Doomed;

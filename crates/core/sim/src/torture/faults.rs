@@ -10,8 +10,9 @@
 //! | pulled | a member is gone and the controller is told | the same |
 //! | died | a member is gone and the next I/O to it says so | the same |
 //! | battery | the battery fails, or is good again | |
-//! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices |
-//! | stop | the array is stopped cleanly and started again | the same |
+//! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices, or a block that can't be read meets a write hole |
+//! | stop | the array is stopped cleanly and started again | the array keeps nothing on its devices |
+//! | returned | a device that is gone or missing is there again, as it was or blank, and the controller is told | |
 //! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
 
 use super::flights::FinishOrder;
@@ -43,11 +44,13 @@ pub enum Fault {
     PowerCut,
     /// The array is stopped cleanly and started again.
     Stop,
+    /// A device that was gone is there again.
+    Returned,
 }
 
 impl Fault {
     /// How many kinds there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -58,6 +61,7 @@ impl Fault {
         Self::Order,
         Self::PowerCut,
         Self::Stop,
+        Self::Returned,
     ];
 
     /// Its name in output.
@@ -71,6 +75,7 @@ impl Fault {
             Self::Order => "order",
             Self::PowerCut => "power-cut",
             Self::Stop => "stop",
+            Self::Returned => "returned",
         }
     }
 }
@@ -96,7 +101,9 @@ impl TortureWorld {
             Fault::LatentError => self.spoil_block(&mut pick),
             Fault::WriteError | Fault::Pulled | Fault::Died => self.pick_victim(&mut pick),
             Fault::Battery | Fault::Order => Some(0),
-            Fault::PowerCut | Fault::Stop => self.can_restart().then_some(0),
+            Fault::PowerCut => self.may_crash().then_some(0),
+            Fault::Stop => self.can_restart().then_some(0),
+            Fault::Returned => self.pick_absent(&mut pick),
         };
         let Some(hit) = hit else { return Ok(()) };
         self.report.faults[fault as usize] += 1;
@@ -123,6 +130,7 @@ impl TortureWorld {
             }
             Fault::PowerCut => self.power_cut(&mut pick),
             Fault::Stop => self.stop_and_start(&mut pick),
+            Fault::Returned => self.bring_back(member, &mut pick),
         }
     }
 

@@ -112,6 +112,12 @@ impl AreaBytes {
         &mut self.bytes[range]
     }
 
+    /// Puts another device's bytes in place of all that is here. Every block can be read.
+    pub(super) fn replace(&mut self, fill: impl FnOnce(&mut [u8])) {
+        self.unreadable.clear();
+        fill(&mut self.bytes);
+    }
+
     /// Makes a block unreadable.
     pub(super) fn spoil(&mut self, block: u64) {
         self.unreadable.insert(block);
@@ -123,6 +129,11 @@ impl AreaBytes {
     /// True if one of the blocks can't be read.
     pub(super) fn is_spoiled(&self, first: u64, blocks: u64) -> bool {
         self.unreadable.range(first..first + blocks).next().is_some()
+    }
+
+    /// True if any block can't be read.
+    pub(super) fn is_any_spoiled(&self) -> bool {
+        !self.unreadable.is_empty()
     }
 
     /// How far the writes have come; a flush asked for now makes all of them durable when it completes.

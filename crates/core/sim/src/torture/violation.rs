@@ -7,7 +7,7 @@ use super::trace::TraceEvent;
 use core::fmt;
 use raidlab_controller::{Action, HostCompletion, HostError, HostTag};
 use raidlab_raid::StripUnit;
-use raidlab_units::{Lba, MemberIndex, StripeIndex};
+use raidlab_units::{Lba, MemberIndex, MemberLba, StripeIndex};
 
 /// A rule that was broken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +58,14 @@ pub enum Violation {
         /// The block.
         lba: Lba,
     },
+    /// A block of a member was given up although few enough members were missing.
+    #[error("member {member}: block {lba} was given up although the level survives what is missing")]
+    NeedlessBadBlock {
+        /// The member.
+        member: MemberIndex,
+        /// The block of its data area.
+        lba: MemberLba,
+    },
     /// A member was taken out of the array that had done nothing to deserve it.
     #[error("member {member} was failed, but it answers and has failed no write")]
     NeedlessMemberFailure {
@@ -68,6 +76,12 @@ pub enum Violation {
     #[error("member {member} is in the array, but does not hold what it should")]
     UnfitMember {
         /// The member.
+        member: MemberIndex,
+    },
+    /// All is quiet, a role is vacant, and a device that could play it does not.
+    #[error("device {member} could take the place of a missing member, and is not rebuilt")]
+    NotRebuilt {
+        /// The device.
         member: MemberIndex,
     },
     /// The array was not started although all that its settings need is there.
@@ -152,6 +166,8 @@ impl Violation {
             | Self::NeedlessLoss { .. }
             | Self::NeedlessMemberFailure { .. }
             | Self::UnfitMember { .. }
+            | Self::NotRebuilt { .. }
+            | Self::NeedlessBadBlock { .. }
             | Self::Refused { .. }
             | Self::Misassembled { .. }
             | Self::NotClean => "losses",

@@ -7,8 +7,9 @@
 
 use crate::torture::host::HostInFlight;
 use crate::torture::members::Presence;
+use crate::torture::plan::TortureMode;
 use crate::torture::violation::{Failure, Violation};
-use crate::torture::world::TortureWorld;
+use crate::torture::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{DeviceState, HostError, HostOp, HostRequest, Notice, Sweep};
 use raidlab_units::{Lba, MemberIndex};
 
@@ -52,11 +53,19 @@ impl TortureWorld {
             }
             Notice::MemberFailed { member } => {
                 let device = usize::from(member.0);
-                let is_excluded = self.excluded.get(device).is_some_and(|is_excluded| *is_excluded);
-                if !is_excluded && !self.devices[device].is_out() {
+                if !self.excluded[device] && !self.devices[device].is_out() {
                     return Err(self.failure(Violation::NeedlessMemberFailure { member }));
                 }
             }
+            Notice::BlocksLost { member, lba, blocks } => {
+                if self.mode == TortureMode::Bounded {
+                    return Err(self.failure(Violation::NeedlessBadBlock { member, lba }));
+                }
+                // What stands there is not to be believed until it is written.
+                let data = &mut self.devices[member.index()].data;
+                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(block));
+            }
+            Notice::MemberAdded { member } => self.excluded[member.index()] = false,
             Notice::Serving => self.last_progress = self.stamp,
             Notice::Stopped => self.is_stopped = true,
             Notice::SweepEnded { sweep: Sweep::Resync, .. } => self.is_resyncing = false,
@@ -65,12 +74,20 @@ impl TortureWorld {
         Ok(())
     }
 
-    /// Checks, when all is quiet, that no member is trusted that failed a write.
+    /// Checks, when all is quiet, that no member is trusted that failed a write, and that no spare waits while a role is
+    /// vacant.
     pub(in crate::torture) fn check_membership(&self) -> Result<(), Failure> {
+        let in_sync = self.states.iter().filter(|state| is_in_sync(**state)).count();
+        let is_complete = in_sync == usize::from(self.config.members);
         for (device, state) in self.states.iter().enumerate() {
+            let member = MemberIndex(device as u16);
+            let is_waiting = matches!(state, DeviceState::Spare | DeviceState::Rebuilding { .. });
+            if is_waiting && !is_complete && !self.has_lost() {
+                return Err(self.failure(Violation::NotRebuilt { member }));
+            }
             let is_unfit = self.devices[device].presence == Presence::Unfit;
             if is_unfit && matches!(state, DeviceState::InSync { .. } | DeviceState::Rebuilding { .. }) {
-                return Err(self.failure(Violation::UnfitMember { member: MemberIndex(device as u16) }));
+                return Err(self.failure(Violation::UnfitMember { member }));
             }
         }
         Ok(())
