@@ -94,9 +94,13 @@ impl Stripes<'_> {
     ) -> bool {
         let shape = self.shape();
         let is_missing = |unit| {
-            let holder = self.holder(self.layout.place(stripe, unit));
+            let place = self.layout.place(stripe, unit);
+            let holder = self.holder(place);
             let is_doubtful = |it: MemberIndex| {
-                !self.proven[it.index()] || self.devices[it.index()].presence == Presence::Doomed
+                let device = &self.devices[it.index()];
+                !self.proven[it.index()]
+                    || device.presence == Presence::Doomed
+                    || device.data.may_be_spoiled(place.start.0, shape.strip_blocks.0)
             };
             self.is_unavailable(stripe, unit) || holder.is_some_and(is_doubtful) || is_more(unit, holder)
         };

@@ -6,6 +6,7 @@ use super::flights::{FinishOrder, Flights};
 use super::host::Hosts;
 use super::members::{AreaBytes, Device, Presence};
 use super::memories::{Memories, garbage};
+use super::operator::Audit;
 use super::plan::TortureMode;
 use super::report::TortureReport;
 use super::stripes::Stripes;
@@ -60,6 +61,8 @@ pub struct TortureWorld {
     pub(super) excluded: Vec<bool>,
     /// Redundancy is being recomputed after a crash.
     pub(super) is_resyncing: bool,
+    /// The check or repair that runs.
+    pub(super) audit: Audit,
     pub(super) report: TortureReport,
     pub(super) trace: Trace,
     pub(super) digests: Vec<u32>,
@@ -118,6 +121,7 @@ impl TortureWorld {
             is_refused: false,
             excluded: vec![false; usize::from(config.members + config.resilience.spares)],
             is_resyncing: false,
+            audit: Audit::default(),
             report: TortureReport::default(),
             trace: Trace::new(seed),
             digests: Vec::new(),

@@ -69,6 +69,9 @@ impl TortureWorld {
             Notice::Serving => self.last_progress = self.stamp,
             Notice::Stopped => self.is_stopped = true,
             Notice::SweepEnded { sweep: Sweep::Resync, .. } => self.is_resyncing = false,
+            Notice::SweepEnded { sweep: sweep @ (Sweep::Check | Sweep::Repair), counts } => {
+                self.take_counts(sweep, counts)?;
+            }
             _ => {}
         }
         Ok(())
