@@ -173,10 +173,10 @@ impl Controller {
         }
     }
 
-    /// Gives up rows that can't be read nor made up.
-    pub(crate) fn lose_rows(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
+    /// Gives up rows that can't be read nor made up. That is news if they were not bad blocks before, or `is_news`.
+    pub(crate) fn lose_rows(&mut self, device: MemberIndex, lba: MemberLba, rows: u32, is_news: bool) {
         let blocks = BlockCount(u64::from(rows));
-        if self.mark_bad(device, lba, blocks.0) {
+        if self.mark_bad(device, lba, blocks.0) || is_news {
             self.notify(Notice::BlocksLost { member: device, lba, blocks });
         }
     }

@@ -193,7 +193,7 @@ impl Controller {
     pub(crate) fn clear_bitmap(&mut self) {
         let Intent::Bitmap(bitmap) = &mut self.intent else { return };
         bitmap.touched = RegionMap::new(bitmap.touched.stripes());
-        bitmap.clear_idle();
+        self.clear_idle_regions();
         self.pump_bitmap();
     }
 
@@ -246,12 +246,22 @@ impl Controller {
             bitmap.in_flight.fill(0);
             bitmap.touched = RegionMap::new(bitmap.touched.stripes());
         }
-        let left = bitmap.clear_idle();
+        let left = !self.clear_idle_regions();
+        let bitmap = self.bitmap();
         bitmap.touched = RegionMap::new(bitmap.touched.stripes());
         if left {
             self.set_clear_timer();
         }
         self.pump_bitmap();
+    }
+
+    /// Clears regions that are idle; none that a device may need which the devices take for one in sync although it is
+    /// missing or lost. Returns false if others may be cleared later.
+    fn clear_idle_regions(&mut self) -> bool {
+        if self.state_is_frozen() {
+            return true;
+        }
+        self.state.is_kept() && !self.bitmap().clear_idle()
     }
 
     /// Sends the bits to the devices if they have changed.

@@ -172,9 +172,11 @@ impl Controller {
     /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks; and what can't be read
     /// that way is tried once more, because one that failed first may have been restored while others were tried.
     pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
-        let key = self.granule_key(&fragment);
-        if self.needs_resync(key) {
-            return self.sync_before(key, WaitKind::Read, fragment);
+        if !self.unsynced.is_empty() {
+            let key = self.granule_key(&fragment);
+            if self.needs_resync(key) {
+                return self.sync_before(key, WaitKind::Read, fragment);
+            }
         }
         match self.best_copy(&fragment, tried) {
             Some((copy, place)) => {
@@ -310,7 +312,7 @@ impl Controller {
         let mut gathering: Option<(u64, u32)> = None;
         while let Some(fragment) = walk.next(&*self.layout) {
             self.requests[tag as usize].pending += 1;
-            if self.parities() == 0 && self.copies() == 1 {
+            if self.parities() == 0 && self.copies() == 1 && !self.tags.is_on() {
                 self.write_plain(fragment, fua);
                 continue;
             }
@@ -427,8 +429,19 @@ impl Controller {
             }
             match lost {
                 Some(lba) => self.end_part(tag, Err(HostError::ArrayFailed { lba })),
-                None => self.end_part_when_kept(tag),
+                None => self.end_flush_part(tag),
             }
+        }
+    }
+
+    /// Ends one part of a flush. A device that is lost may have taken acknowledged data into its own cache, and nobody can
+    /// tell it to keep that.
+    pub(crate) fn end_flush_part(&mut self, tag: u32) {
+        if self.lost_device_is_volatile() {
+            let lba = self.requests[tag as usize].lba;
+            self.end_part(tag, Err(HostError::ArrayFailed { lba }));
+        } else {
+            self.end_part_when_kept(tag);
         }
     }
 }

@@ -7,7 +7,8 @@
 //!                                            ─► Log: record on parities + 1 devices ─► go ─► applied ─► retired
 //! ```
 //! An operation that must wait keeps its granule and its staging. Levels without redundancy write nothing down, and a
-//! stripe of which no parity is left has nothing that could disagree.
+//! stripe of which no parity is left has nothing that could disagree; but where blocks have tags, these could, so
+//! that both do as the others.
 //!
 //! Source of the two methods: Linux md's write-intent bitmap (drivers/md/md-bitmap.c) and its journal (raid5-cache.c);
 //! the log here is replicated on the members instead of standing on a device of its own.
@@ -40,7 +41,12 @@ impl Controller {
                 return self.wait_for_state(StateWaiter::Admission(id));
             }
         }
-        let unprotected = self.parities() > 0 && !self.ops[id].plan.computes_parity();
+        if self.state_is_frozen() && !self.state.is_kept() {
+            // Nothing would be acknowledged, and what it relies on would be forgotten.
+            return self.give_window_up(id);
+        }
+        // Where blocks have tags, these could disagree with the data.
+        let unprotected = self.parities() > 0 && !self.ops[id].plan.computes_parity() && !self.tags.is_on();
         if matches!(self.intent, Intent::Nothing) || unprotected {
             return self.start_writes(id);
         }
@@ -54,8 +60,12 @@ impl Controller {
         }
     }
 
-    /// Takes in that an operation's writes in place have ended; `stored` unless some are missing that should be there.
+    /// Takes in that an operation's writes in place have ended; `stored` unless what was written can't be read back.
+    ///
+    /// Only a device that is lost may need what was written down: it comes back as if nothing had happened. What a medium
+    /// error has taken is a bad block, and nothing would write it again.
     pub(crate) fn end_intent(&mut self, id: u32, stored: bool) {
+        let stored = stored || !self.state_is_frozen();
         match self.intent {
             Intent::Nothing | Intent::Flag => {}
             Intent::Bitmap(_) => self.end_bitmap_write(id, stored),

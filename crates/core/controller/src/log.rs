@@ -70,10 +70,15 @@ const REPLICAS_MAX: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Log {
     place: LogPlace,
+    /// Where the state says that they go that is being written, or was written last.
+    next_place: LogPlace,
     ring_blocks: u64,
     /// Oldest first; sequences are consecutive.
     records: VecDeque<Record>,
     first_sequence: u64,
+    /// The tail that records name. A device that is missing may lack what was retired since it left, and is taken for
+    /// one in sync until the devices know better; so this stays behind while they do not.
+    named_tail: u64,
     /// Operations in line for room.
     waiting: VecDeque<u32>,
     /// No record may be begun.
@@ -91,9 +96,11 @@ impl Log {
     pub(crate) const fn new(ring_blocks: u64, place: LogPlace, next_sequence: u64) -> Self {
         Self {
             place,
+            next_place: place,
             ring_blocks,
             records: VecDeque::new(),
             first_sequence: next_sequence,
+            named_tail: next_sequence,
             waiting: VecDeque::new(),
             draining: false,
             applied: 0,
@@ -107,9 +114,10 @@ impl Log {
         &mut self.records[(sequence - self.first_sequence) as usize]
     }
 
-    /// Frees the room of retired records at the tail; the latest record that is complete keeps its own.
+    /// Frees the room of retired records before the tail that is named; the latest record that is complete keeps its own.
     fn forget_retired(&mut self) {
-        while self.records.front().is_some_and(|record| record.phase == Phase::Retired)
+        while self.first_sequence < self.named_tail
+            && self.records.front().is_some_and(|record| record.phase == Phase::Retired)
             && self
                 .records
                 .get(1)
@@ -161,12 +169,12 @@ impl Controller {
         log
     }
 
-    /// The oldest record that is not retired, or the next one; none where there is no log.
-    pub(crate) fn log_tail(&self) -> Option<u64> {
-        match &self.intent {
-            Intent::Log(log) => Some(log.tail()),
-            _ => None,
-        }
+    /// Takes in that a state is about to be written that says where records go. Returns the tail that it names: the oldest
+    /// record that is not retired, or the next one; none where there is no log.
+    pub(crate) fn log_is_named(&mut self, place: LogPlace) -> Option<u64> {
+        let Intent::Log(log) = &mut self.intent else { return None };
+        log.next_place = place;
+        Some(log.tail())
     }
 
     /// Where the log's records should go now.
@@ -203,18 +211,16 @@ impl Controller {
     /// Lets records begin again, after the state was written.
     pub(crate) fn start_log_again(&mut self) {
         let Intent::Log(log) = &mut self.intent else { return };
-        if let Some(record) = &self.state.record {
-            log.place = record.log_place;
-        }
+        log.place = log.next_place;
         log.draining = false;
-        self.pump_log();
+        self.retire_records();
     }
 
     /// Puts the log of an array that was never started where it should go.
     pub(crate) fn settle_log_place(&mut self) {
         let wanted = self.wanted_log_place();
         if let (Intent::Log(log), Some(record)) = (&mut self.intent, &mut self.state.record) {
-            (log.place, record.log_place) = (wanted, wanted);
+            (log.place, log.next_place, record.log_place) = (wanted, wanted, wanted);
         }
     }
 
@@ -237,7 +243,10 @@ impl Controller {
     pub(crate) fn check_log_place(&mut self) {
         let Intent::Log(_) = &self.intent else { return };
         let wanted = self.wanted_log_place();
-        if let Some(record) = &mut self.state.record
+        // Kept memory has no label of its own before the host is served.
+        if !self.state_is_frozen()
+            && self.start.is_serving()
+            && let Some(record) = &mut self.state.record
             && record.log_place != wanted
         {
             record.log_place = wanted;
@@ -261,15 +270,17 @@ impl Controller {
         loop {
             let Intent::Log(log) = &mut self.intent else { return };
             let Some(&id) = log.waiting.front() else { return };
-            if self.state_is_frozen() && self.log_is_stuck() {
+            if self.log_is_stuck() {
                 self.log().waiting.pop_front();
                 self.give_window_up(id);
                 continue;
             }
             let wanted_place = self.wanted_log_place();
             let place = self.log().place;
-            // While the array starts, records of what kept memory held go to the members, whatever the battery.
-            let in_place = place == wanted_place || (place == LogPlace::Members && !self.start.is_serving());
+            // While the array starts, records of what kept memory held go to the members, whatever the battery; and they
+            // stay there while no state can say otherwise.
+            let stays = !self.start.is_serving() || self.state_is_frozen();
+            let in_place = place == wanted_place || (place == LogPlace::Members && stays);
             if !in_place || self.log().draining || !self.begin_record(id) {
                 return self.flush_for_log();
             }
@@ -277,10 +288,20 @@ impl Controller {
         }
     }
 
-    /// True when the oldest record will never be retired.
-    fn log_is_stuck(&mut self) -> bool {
-        let log = self.log();
-        log.records.front().is_some_and(|record| record.phase == Phase::Live && record.op == NIL)
+    /// True when the state is frozen and no record may be begun any more: the devices would not know what it relies on or
+    /// where it is, or the oldest will not be retired.
+    fn log_is_stuck(&self) -> bool {
+        let Intent::Log(log) = &self.intent else { return false };
+        let is_left = |record: &&Record| record.phase != Phase::Retired;
+        let oldest = log.records.iter().find(is_left);
+        let stays = |record: &Record| match record.phase {
+            Phase::Live => record.op == NIL,
+            phase => matches!(phase, Phase::Applied(_)),
+        };
+        self.state_is_frozen()
+            && (!self.state.is_kept()
+                || (log.place == LogPlace::KeptMemory && self.wanted_log_place() != log.place)
+                || oldest.is_some_and(stays))
     }
 
     fn begin_record(&mut self, id: u32) -> bool {
@@ -365,11 +386,12 @@ impl Controller {
         let op = self.log().record(sequence).op;
         let mut runs = core::mem::take(&mut self.log().runs);
         let rows = self.runs_of(op, &mut runs);
+        let named_tail = self.name_tail();
         let state = self.state.record.as_ref().expect("an array with a log keeps a state");
         let header = LogHeader {
             array_uuid: state.geometry.array_uuid,
             sequence,
-            tail_sequence: self.log_tail().expect("there is a log"),
+            tail_sequence: named_tail,
             epoch: state.epoch,
             stripe: self.ops[op].stripe,
         };
@@ -511,9 +533,19 @@ impl Controller {
         self.retire_records();
     }
 
-    fn retire_records(&mut self) {
+    /// The tail that a record names that is made now.
+    fn name_tail(&mut self) -> u64 {
+        let is_kept = self.state.is_kept();
         let log = self.log();
-        log.forget_retired();
+        if is_kept {
+            log.named_tail = log.tail();
+        }
+        log.named_tail
+    }
+
+    fn retire_records(&mut self) {
+        self.name_tail();
+        self.log().forget_retired();
         if self.is_mutant(Mutant::RecordRoomGivenUp) {
             self.log().give_up_room();
         }
@@ -524,9 +556,11 @@ impl Controller {
     fn flush_for_log(&mut self) {
         let log = self.log();
         let has_applied = log.records.iter().any(|record| matches!(record.phase, Phase::Applied(_)));
-        if log.flushing.is_some() || !has_applied {
+        // A device that is lost can't be flushed.
+        if log.flushing.is_some() || !has_applied || self.state_is_frozen() {
             return;
         }
+        let log = self.log();
         log.flushing = Some(log.applied);
         log.flush_pending = 1;
         let mut devices = core::mem::take(&mut self.member_scratch);
@@ -548,9 +582,11 @@ impl Controller {
             return;
         }
         let before = log.flushing.take().expect("a flush was under way");
-        for record in &mut log.records {
-            if matches!(record.phase, Phase::Applied(applied) if applied < before) {
-                record.phase = Phase::Retired;
+        if !self.state_is_frozen() {
+            for record in &mut self.log().records {
+                if matches!(record.phase, Phase::Applied(applied) if applied < before) {
+                    record.phase = Phase::Retired;
+                }
             }
         }
         self.retire_records();

@@ -14,23 +14,27 @@
 //! was lost meanwhile.
 //!
 //! A record that can't be read from any of its copies leaves its stripe unsynced.
+//!
+//! The state found is written once more at its own place, on every device, before the next generation is: where the crash
+//! had torn it, the next would overwrite the only state that is left there.
 
 use crate::api::{
     Area, BufferRef, BufferSpace, HostRequest, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, Notice,
     Segment,
 };
 use crate::bitmap::Bitmap;
-use crate::config::{ArrayConfig, ConfigError, MemberCache};
+use crate::config::{ArrayConfig, ConfigError, MemberCache, WritePolicy};
 use crate::controller::Controller;
 use crate::intent::Intent;
 use crate::io::IoOwner;
 use crate::kept::RestoreError;
 use crate::log::Log;
 use crate::members::DeviceState;
+use crate::own;
 use crate::request::Rows;
 use raidlab_format::{
-    ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry, Label,
-    LogPlace, LogSource, MetadataPolicy, Replay,
+    ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry,
+    KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
 };
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -208,6 +212,11 @@ impl Controller {
         for range in &assembly.state.bad_ranges {
             controller.bad.add(range.device, range.first, u64::from(range.count));
         }
+        let was_dirty = assembly.state.dirty;
+        let keeps_writes =
+            controller.keeps_directory() && config.cache.write_policy != WritePolicy::WriteThrough;
+        // With these bytes the devices already agree, or are made to; see below.
+        assembly.state.encode(&mut controller.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
         let mut state = assembly.state;
         // Records of a log that was not looked at may have any number up to this jump.
         let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
@@ -236,9 +245,13 @@ impl Controller {
             ..Start::default()
         };
         controller.sweeps.held = true;
+        if was_dirty && keeps_writes && assembly.kept != KeptVerdict::Used {
+            controller.notify(Notice::KeptMemoryLost);
+        }
         for device in absent {
             controller.notify(Notice::MemberFailed { member: device });
         }
+        controller.send_found_state();
         controller.change_state();
         controller.pump();
         Ok(controller)

@@ -16,6 +16,7 @@
 //! every answering device has.
 
 use crate::api::{Area, HostError, IoClass, MemberError, MemberIo, MemberIoId, MemberOp};
+use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::io::IoOwner;
 use crate::members::DeviceState;
@@ -49,6 +50,8 @@ pub(crate) struct StateKeeper {
     kept: u64,
     /// Whether the kept one says that the array is in use.
     kept_dirty: bool,
+    /// Whether the one that was sent last does.
+    sent_dirty: bool,
     /// A generation with the changes up to this is being written, by so many writes.
     writing: Option<u64>,
     pending: u32,
@@ -60,6 +63,7 @@ impl StateKeeper {
     pub(crate) fn new(record: Option<ArrayState>) -> Self {
         Self {
             kept_dirty: record.as_ref().is_none_or(|record| record.dirty),
+            sent_dirty: false,
             record: record.map(Box::new),
             wanted: 0,
             kept: 0,
@@ -90,6 +94,11 @@ impl Controller {
     /// True when no further generation will be written.
     pub(crate) const fn state_is_frozen(&self) -> bool {
         self.members.any_lost()
+    }
+
+    /// True when a device is lost that may yet lose what it has acknowledged, because its cache is on.
+    pub(crate) fn lost_device_is_volatile(&self) -> bool {
+        self.config.member_cache == MemberCache::On && self.members.any_lost()
     }
 
     /// Asks for the array to be marked as in use. Returns true when it is known to be.
@@ -133,7 +142,8 @@ impl Controller {
 
     fn write_state(&mut self, membership_changed: bool) {
         let changes = self.state.wanted;
-        let log_tail = self.log_tail();
+        let log_place = self.state.record.as_ref().expect("asked only where there is one").log_place;
+        let log_tail = self.log_is_named(log_place);
         let record = self.state.record.as_mut().expect("asked only where there is one");
         record.generation += 1;
         record.epoch += u64::from(membership_changed);
@@ -148,6 +158,18 @@ impl Controller {
             count: blocks.0 as u32,
         }));
         record.encode(&mut self.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
+        self.send_state(changes);
+    }
+
+    /// Writes the state that a start has found once more: its image is in place.
+    pub(crate) fn send_found_state(&mut self) {
+        self.send_state(self.state.kept);
+    }
+
+    /// Writes the state's image, which has the changes up to `changes`, to all devices that answer.
+    fn send_state(&mut self, changes: u64) {
+        let record = self.state.record.as_ref().expect("asked only where there is one");
+        self.state.sent_dirty = record.dirty;
         let slot = self.area.state_slot(record.generation).offset_bytes / self.block_bytes();
         self.state.writing = Some(changes);
         self.state.pending = 1;
@@ -177,7 +199,7 @@ impl Controller {
             return;
         }
         self.state.kept = self.state.writing.take().expect("a generation was being written");
-        self.state.kept_dirty = self.state.record.as_ref().is_some_and(|record| record.dirty);
+        self.state.kept_dirty = self.state.sent_dirty;
         self.start_log_again();
     }
 

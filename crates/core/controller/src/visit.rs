@@ -306,7 +306,11 @@ impl Controller {
     fn lose_run(&mut self, id: u32, device: MemberIndex, unit: u16, rows: Rows) {
         let place = self.granule_place(self.visits[id].key, unit);
         self.count_for(id, |counts| counts.unreadable_rows += u64::from(rows.count));
-        self.lose_rows(device, place.start + BlockCount(u64::from(rows.first)), rows.count);
+        let Visit { key, purpose, .. } = self.visits[id];
+        // Parity could have made up a bad block until it came to be in doubt.
+        let is_news =
+            purpose.syncs() && self.parities() > 0 && self.is_bad(self.granule_place(key, unit), rows);
+        self.lose_rows(device, place.start + BlockCount(u64::from(rows.first)), rows.count, is_news);
     }
 
     /// Takes in that a run could not be compared: data of a parity stripe, or all copies, can't be read in it.
@@ -366,7 +370,7 @@ impl Controller {
         let Visit { key, compare: RowWalk { run, .. }, .. } = self.visits[id];
         for unit in 0..self.compared_with() {
             let place = self.granule_place(key, unit);
-            let unreadable = self.visits[id].unreadable.contains(&unit);
+            let unreadable = self.visits[id].unreadable.contains(&unit) || self.is_bad(place, run);
             if let Some(device) = self.members.holder(place)
                 && unreadable
             {

@@ -660,10 +660,10 @@ fn a_log_is_incomplete_when_all_copies_may_be_absent() {
         ("6", 6, &[0], &[1], false),
         ("6", 7, &[], &[0, 1, 2], true),
         ("6", 7, &[0], &[1, 2], true),
-        // The data of both spans is readable, but the two copies of a record may be on the two absent
-        // devices.
-        ("50:2-spans", 6, &[], &[0, 3], true),
-        ("50:2-spans", 6, &[0], &[3], true),
+        // Both copies of a record are on devices of its stripe, and so in one span.
+        ("50:2-spans", 6, &[], &[0, 3], false),
+        ("50:2-spans", 6, &[0], &[3], false),
+        ("50:2-spans", 6, &[0], &[1, 3], true),
         ("50:2-spans", 6, &[0, 3], &[], false),
     ] {
         let case = format!("{level} of {members}, missing {missing:?}, absent {absent:?}");

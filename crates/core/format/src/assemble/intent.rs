@@ -8,6 +8,8 @@
 //! log        records; dirty and no valid    the marked regions         -
 //!            log: all unsynced
 //! ```
+//! With integrity the third column is as the second: a strip and its tags may disagree as two copies may.
+//!
 //! `needs_resync` means all, whatever the policy. A log on the devices is valid unless both copies of a
 //! record may be on devices that are absent; a log in kept memory is valid when the kept memory is this
 //! array's.
@@ -140,7 +142,7 @@ impl Found<'_, '_> {
             bitmap_sequence: None,
         };
         let shape = self.layout.shape();
-        if shape.parities == 0 && shape.copies == 1 {
+        if shape.parities == 0 && shape.copies == 1 && !self.state.geometry.integrity {
             return Ok(intent);
         }
         match self.policy() {
@@ -201,16 +203,16 @@ impl Found<'_, '_> {
 
     /// Why the log may lack records, if it may.
     ///
-    /// A record is on one device more than can still be lost, so with no more gone than that, all of it is
-    /// there. Where parity has spans, more may be gone with all data readable; that does not help the log.
+    /// A record is on one device of its stripe more than the stripe can still lose, so while every stripe can be read all
+    /// records are there.
     fn log_doubt(&self) -> Option<Doubt> {
         if self.state.log_place == LogPlace::KeptMemory {
             return self.kept.is_none().then(|| Doubt::KeptLog(self.kept_verdict.clone()));
         }
         let absent = self.roster.absent(self.state).len();
-        let open_roles = self.roster.open_roles(self.state).len();
-        let parities = usize::from(self.layout.shape().parities);
-        let whole = self.state.geometry.log_bytes.0 > 0 && (absent == 0 || open_roles <= parities);
+        let open_roles = self.roster.open_roles(self.state);
+        let readable = !self.layout.loses_data(&|role| open_roles.contains(&role.0));
+        let whole = self.state.geometry.log_bytes.0 > 0 && (absent == 0 || readable);
         (!whole).then_some(Doubt::LogIncomplete)
     }
 }

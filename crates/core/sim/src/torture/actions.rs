@@ -3,7 +3,6 @@
 use super::checkers::protocol::{Access, Use, task_accesses};
 use super::flights::{Flight, Work};
 use super::members::Presence;
-use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::Failure;
 use super::world::TortureWorld;
@@ -112,10 +111,13 @@ impl TortureWorld {
     }
 
     fn carry_out(&mut self, io: &MemberIo, flight: &Flight) -> Result<(), MemberError> {
-        let device = &mut self.devices[usize::from(io.member.0)];
-        if device.presence == Presence::Gone || flight.is_cut_off {
+        if self.devices[usize::from(io.member.0)].presence == Presence::Gone || flight.is_cut_off {
             return Err(MemberError::Gone);
         }
+        if matches!(io.op, MemberOp::Write { .. }) && io.area == Area::Data {
+            self.note_lost_rows(io);
+        }
+        let device = &mut self.devices[usize::from(io.member.0)];
         let is_doomed = device.presence == Presence::Doomed;
         match io.op {
             MemberOp::Read => {
@@ -141,9 +143,6 @@ impl TortureWorld {
             }
             MemberOp::Write { fua } => {
                 let area = device.area_mut(io.area);
-                if self.mode == TortureMode::Beyond && area.is_spoiled(io.lba.0, io.blocks.0) {
-                    self.healed = self.stamp;
-                }
                 let bytes = area.write(io.lba.0, io.blocks.0, fua);
                 self.memories.gather(self.controller.own_memory(), bytes, &flight.segments);
             }

@@ -16,6 +16,8 @@ pub(super) struct HostInFlight {
     pub(super) write: WriteNumber,
     /// The newest write that had begun when this request did.
     pub(super) newest: WriteNumber,
+    /// A flush that must fail, because data was lost that no flush has failed for.
+    pub(super) must_fail: bool,
 }
 
 /// All of them, by tag.
@@ -49,6 +51,11 @@ impl Hosts {
         self.slots.len() - self.free.len()
     }
 
+    /// True while a flush is in flight.
+    pub(super) fn any_flush(&self) -> bool {
+        self.slots.iter().flatten().any(|host| host.request.op == HostOp::Flush)
+    }
+
     fn oldest(&self) -> Option<Stamp> {
         self.slots.iter().flatten().map(|host| host.started).min()
     }
@@ -67,7 +74,9 @@ impl TortureWorld {
         self.tick(TraceEvent::Request(request));
         let write = self.begin_host(&request);
         let newest = WriteNumber(self.writes);
-        self.hosts.slots[tag.0 as usize] = Some(HostInFlight { request, started: self.stamp, write, newest });
+        let must_fail = op == HostOp::Flush && core::mem::take(&mut self.losses.must_be_told);
+        let started = self.stamp;
+        self.hosts.slots[tag.0 as usize] = Some(HostInFlight { request, started, write, newest, must_fail });
         self.report.host_ops += 1;
         self.controller.handle_host_request(self.now, request);
         self.pump()?;

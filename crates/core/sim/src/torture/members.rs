@@ -142,6 +142,11 @@ impl AreaBytes {
         }
     }
 
+    /// True if all blocks can be read.
+    pub(super) fn is_readable(&self) -> bool {
+        self.unreadable.is_empty()
+    }
+
     /// True if one of the blocks can't be read.
     pub(super) fn is_spoiled(&self, first: u64, blocks: u64) -> bool {
         self.unreadable.range(first..first + blocks).next().is_some()

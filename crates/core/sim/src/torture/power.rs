@@ -21,8 +21,8 @@ use super::violation::{Failure, Violation};
 use super::volume::WriteNumber;
 use super::world::TortureWorld;
 use raidlab_controller::{
-    BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberIo, MemberOp, MetadataPolicy,
-    StartError,
+    BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberCache, MemberIo, MemberOp,
+    MetadataPolicy, StartError,
 };
 use raidlab_format::{AssembleError, Assembly, StartOptions, assemble};
 use raidlab_units::MemberIndex;
@@ -97,14 +97,17 @@ impl TortureWorld {
                 return Err(self.failure(Violation::NeverStopped));
             }
         }
-        let number = self.writes;
-        self.volume.promise_all(WriteNumber(number), self.stamp);
-        // An array that is stopped while it is not yet resynced keeps saying so.
-        let may_doubt = self.has_lost() || self.is_resyncing;
+        self.look_at_states();
+        let was_lost = self.has_lost();
+        let was_unsynced = self.controller.unsynced_granules() > 0;
+        // A device that is lost was not told to keep what it has in its cache.
+        if !was_lost || self.config.member_cache == MemberCache::Off {
+            self.volume.promise_all(WriteNumber(self.writes), self.stamp);
+        }
         self.lose_power(pick);
         let assembly = self.start_again(pick)?;
         let is_clean = assembly.is_none_or(|(doubt, records)| doubt.is_none() && records == 0);
-        if is_clean || may_doubt { Ok(()) } else { Err(self.failure(Violation::NotClean)) }
+        if is_clean || was_lost || was_unsynced { Ok(()) } else { Err(self.failure(Violation::NotClean)) }
     }
 
     fn lose_power(&mut self, pick: &mut Rng) {
@@ -182,10 +185,11 @@ impl TortureWorld {
         let started = self.assemble(&order).and_then(|assembly| {
             let known = (assembly.doubt.clone(), assembly.records.len());
             let present = assembly.present.clone();
-            Ok((known, present, Controller::start(&self.config, assembly)?))
+            let unsynced = assembly.unsynced.clone();
+            Ok((known, present, unsynced, Controller::start(&self.config, assembly)?))
         });
         match started {
-            Ok((known, present, controller)) => {
+            Ok((known, present, unsynced, controller)) => {
                 for (device, candidate) in present.iter().enumerate() {
                     if candidate.is_some_and(|candidate| order[candidate] != device) {
                         let member = MemberIndex(device as u16);
@@ -193,6 +197,7 @@ impl TortureWorld {
                     }
                 }
                 self.is_resyncing = known.0.is_some();
+                self.note_doubts(&unsynced);
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));
                 self.take_controller(controller)?;
@@ -223,6 +228,8 @@ impl TortureWorld {
     /// Puts a controller that has just been started to work.
     pub(super) fn take_controller(&mut self, controller: Controller) -> Result<(), Failure> {
         self.controller = controller;
+        #[cfg(feature = "mutants")]
+        self.controller.set_mutant(self.mutant);
         self.look_at_states();
         let own_bytes = self.controller.own_memory().len() as u64;
         self.claims.set_memory(BufferSpace::Own, own_bytes);

@@ -65,10 +65,44 @@ impl Stripes<'_> {
         self.fit_holder(place).is_none_or(|(_, device)| device.data.is_spoiled(place.start.0, blocks))
     }
 
+    /// True if one block of a strip can't be read.
+    fn is_row_unavailable(&self, stripe: StripeIndex, unit: StripUnit, row: u64) -> bool {
+        let place = self.layout.place(stripe, unit);
+        self.fit_holder(place).is_none_or(|(_, device)| device.data.is_spoiled(place.start.0 + row, 1))
+    }
+
     /// True if the level does not survive what `stripe` misses.
     pub(super) fn is_failed(&self, stripe: StripeIndex) -> bool {
+        self.is_too_much(|unit| self.is_unavailable(stripe, unit))
+    }
+
+    /// True if the level does not survive what one row of `stripe` misses.
+    pub(super) fn is_row_failed(&self, stripe: StripeIndex, row: u64) -> bool {
+        self.is_too_much(|unit| self.is_row_unavailable(stripe, unit, row))
+    }
+
+    /// The blocks of one row that no device has.
+    pub(super) fn missing_blocks(&self, stripe: StripeIndex, row: u64) -> Vec<Lba> {
         let shape = self.shape();
-        let is_missing = |unit| self.is_unavailable(stripe, unit);
+        let is_missing = |strip: &u16| {
+            let mut copies = (0..shape.copies).map(|copy| StripUnit::Data { strip: *strip, copy });
+            copies.all(|unit| self.is_row_unavailable(stripe, unit, row))
+        };
+        (0..shape.data_strips).filter(is_missing).map(|strip| self.lba(stripe, strip, row)).collect()
+    }
+
+    /// True if a unit of the stripe is on a device that is gone for now: the array waits for it, or has not noticed.
+    pub(super) fn awaits_device(&self, stripe: StripeIndex) -> bool {
+        self.units().any(|unit| {
+            let place = self.layout.place(stripe, unit);
+            let is_lost = |state: &DeviceState| *state == DeviceState::Lost { role: place.member };
+            let is_out = |holder: MemberIndex| self.devices[usize::from(holder.0)].is_out();
+            self.states.iter().any(is_lost) || self.holder(place).is_some_and(is_out)
+        })
+    }
+
+    fn is_too_much(&self, is_missing: impl Fn(StripUnit) -> bool) -> bool {
+        let shape = self.shape();
         let data_missing = (0..shape.data_strips)
             .filter(|strip| (0..shape.copies).all(|copy| is_missing(StripUnit::Data { strip: *strip, copy })))
             .count();
@@ -77,11 +111,17 @@ impl Stripes<'_> {
         data_missing > 0 && data_missing + parities_missing > usize::from(shape.parities)
     }
 
-    /// True if any stripe that holds some of the range is failed.
-    pub(super) fn is_range_failed(&self, lba: Lba, blocks: BlockCount) -> bool {
+    /// The stripes that hold some of the range.
+    pub(super) fn of_range(&self, lba: Lba, blocks: BlockCount) -> impl Iterator<Item = StripeIndex> + use<> {
         let first = self.layout.locate(lba).0;
         let last = self.layout.locate(Lba(lba.0 + blocks.0 - 1)).0;
-        (first.0..=last.0).any(|stripe| self.is_failed(StripeIndex(stripe)))
+        (first.0..=last.0).map(StripeIndex)
+    }
+
+    /// The blocks of the volume in a stripe.
+    pub(super) fn blocks(&self, stripe: StripeIndex) -> impl Iterator<Item = Lba> + use<> {
+        let blocks = self.shape().stripe_blocks().0;
+        (stripe.0 * blocks..(stripe.0 + 1) * blocks).map(Lba)
     }
 
     /// True if `stripe` would survive the loss of all units that `is_more` names, beside what it misses already and

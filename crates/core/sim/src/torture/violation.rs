@@ -58,13 +58,19 @@ pub enum Violation {
         /// The block.
         lba: Lba,
     },
-    /// A block of a member was given up although few enough members were missing.
-    #[error("member {member}: block {lba} was given up although the level survives what is missing")]
+    /// Acknowledged data was given up, and the next flush succeeded.
+    #[error("{tag:?} succeeded, but data was given up before it that no flush has failed for")]
+    LossNotTold {
+        /// The flush.
+        tag: HostTag,
+    },
+    /// A block became an error that could be read or made up.
+    #[error("block {block} of member {member} was made an error, but it can be read or made up")]
     NeedlessBadBlock {
         /// The member.
         member: MemberIndex,
-        /// The block of its data area.
-        lba: MemberLba,
+        /// Block of its data area.
+        block: u64,
     },
     /// A member was taken out of the array that had done nothing to deserve it.
     #[error("member {member} was failed, but it answers and has failed no write")]
@@ -193,10 +199,11 @@ impl Violation {
             | Self::NotMended { .. } => "redundancy",
             Self::NeedlessFailure { .. }
             | Self::NeedlessLoss { .. }
+            | Self::NeedlessBadBlock { .. }
+            | Self::LossNotTold { .. }
             | Self::NeedlessMemberFailure { .. }
             | Self::UnfitMember { .. }
             | Self::NotRebuilt { .. }
-            | Self::NeedlessBadBlock { .. }
             | Self::Refused { .. }
             | Self::Misassembled { .. }
             | Self::NotClean => "losses",

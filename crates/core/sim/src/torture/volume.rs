@@ -18,6 +18,9 @@
 //!  after a cut the block holds any one write above its floor (both, if kept memory survived) until a read tells which
 //! ```
 //!
+//! A block that the array can't give back any more, because a row was written that had lost more than redundancy brings
+//! back, is *gone*: errors are right until a write to it has succeeded and is promised to be kept.
+//!
 //! Left out: that two reads which both overlap one write see it in order; mirrors without a cache do not promise that.
 
 use raidlab_units::{BlockCount, Lba};
@@ -32,7 +35,7 @@ pub(crate) struct Stamp(pub(crate) u64);
 
 impl Stamp {
     /// Later than all that happens.
-    const NEVER: Self = Self(u64::MAX);
+    pub(super) const NEVER: Self = Self(u64::MAX);
 }
 
 /// Stands for whichever write a block was left with by a power cut.
@@ -100,6 +103,10 @@ struct Block {
     /// By [`Promise`].
     floors: [Floor; 2],
     survivors: Survivors,
+    /// Requests that begin before this may be told that it is lost.
+    gone_until: Stamp,
+    /// When a write succeeded since it was lost; never if none did, or none that would survive.
+    rewritten: Stamp,
     /// Stands in the list of blocks whose newest data no acknowledgement has promised to keep.
     is_listed: bool,
 }
@@ -128,6 +135,8 @@ impl VolumeHistory {
             defined_since: Stamp(0),
             floors: [Floor::NONE, Floor::NONE],
             survivors,
+            gone_until: Stamp(0),
+            rewritten: Stamp::NEVER,
             is_listed: false,
         };
         Self { blocks: vec![block; volume_blocks.0 as usize], unpromised: Vec::new() }
@@ -150,6 +159,7 @@ impl VolumeHistory {
         let started = ended.started;
         if succeeded {
             block.defined_since = block.defined_since.min(now);
+            block.rewritten = block.rewritten.min(now);
             supersede(&mut block.versions, now, |version| version.ended < started);
         } else {
             block.defined_since = Stamp::NEVER;
@@ -167,17 +177,23 @@ impl VolumeHistory {
         let beside = block.versions.iter().filter(|it| it.write < write && it.ended >= started);
         let also = beside.map(|version| version.write).collect();
         block.floors[promise as usize].narrow(Floor { from: write, also });
+        block.gone_until = block.gone_until.min(block.rewritten);
     }
 
     /// Notes that a flush begun at `started`, when `newest` was the newest write, promises to keep what `lba` held then.
     pub(crate) fn promise_flush(&mut self, lba: Lba, started: Stamp, newest: WriteNumber, promise: Promise) {
         let block = &mut self.blocks[lba.0 as usize];
         let mut possible = block.versions.iter().filter(|version| version.superseded > started);
-        if possible.clone().any(|version| version.write == SURVIVOR) {
+        // What was lost, or not told to be stored, is not promised either.
+        let undefined = block.defined_since > started;
+        if undefined || possible.clone().any(|version| version.write == SURVIVOR) {
             return;
         }
         let also = possible.by_ref().map(|it| it.write).filter(|write| *write <= newest).collect();
         block.floors[promise as usize].narrow(Floor { from: WriteNumber(newest.0 + 1), also });
+        if block.rewritten < started {
+            block.gone_until = block.gone_until.min(block.rewritten);
+        }
     }
 
     /// Notes that all that is acknowledged is on the members, with no write in flight.
@@ -195,6 +211,7 @@ impl VolumeHistory {
                 floor.narrow(kept);
             }
             block.floors[Promise::InKeptMemory as usize] = floor.clone();
+            block.rewritten = Stamp::NEVER;
             block.survivors = Survivors { floor, newest, is_on_members: !is_kept };
             block.versions.clear();
             block.versions.push(Version {
@@ -228,6 +245,17 @@ impl VolumeHistory {
     /// Notes that the array said it lost `lba`.
     pub(crate) fn lose(&mut self, lba: Lba) {
         self.blocks[lba.0 as usize].defined_since = Stamp::NEVER;
+    }
+
+    /// Notes that nothing brings `lba` back: the array may say so until a write to it is promised to be kept.
+    pub(crate) fn give_up(&mut self, lba: Lba) {
+        let block = &mut self.blocks[lba.0 as usize];
+        (block.gone_until, block.rewritten) = (Stamp::NEVER, Stamp::NEVER);
+    }
+
+    /// True if a request begun at `started` may be told that `lba` is lost.
+    pub(crate) fn may_be_gone(&self, lba: Lba, started: Stamp) -> bool {
+        self.blocks[lba.0 as usize].gone_until > started
     }
 
     /// True if a request begun at `started` may find anything at all in `lba`: a write to it had failed, or it was

@@ -1,5 +1,6 @@
 //! The world itself: the controller, its memories and devices, the clock that is made up, and the steps of a run.
 
+use super::checkers::losses::Losses;
 use super::checkers::protocol::Claims;
 use super::checkers::redundancy::fill;
 use super::flights::{FinishOrder, Flights};
@@ -48,8 +49,7 @@ pub struct TortureWorld {
     pub(super) now: Nanos,
     pub(super) stamp: Stamp,
     pub(super) last_progress: Stamp,
-    /// When unreadable blocks were last written, and so became readable, where a stripe may have failed with them.
-    pub(super) healed: Stamp,
+    pub(super) losses: Losses,
     pub(super) writes: u64,
     pub(super) mode: TortureMode,
     /// The array was stopped cleanly.
@@ -66,6 +66,9 @@ pub struct TortureWorld {
     pub(super) report: TortureReport,
     pub(super) trace: Trace,
     pub(super) digests: Vec<u32>,
+    /// A defect that every controller of the run is given.
+    #[cfg(feature = "mutants")]
+    pub(super) mutant: Option<raidlab_controller::Mutant>,
 }
 
 impl TortureWorld {
@@ -114,7 +117,7 @@ impl TortureWorld {
             now: Nanos::ZERO,
             stamp: Stamp(1),
             last_progress: Stamp(1),
-            healed: Stamp(0),
+            losses: Losses::default(),
             writes: 0,
             mode: TortureMode::Bounded,
             is_stopped: false,
@@ -125,7 +128,15 @@ impl TortureWorld {
             report: TortureReport::default(),
             trace: Trace::new(seed),
             digests: Vec::new(),
+            #[cfg(feature = "mutants")]
+            mutant: None,
         })
+    }
+
+    #[cfg(feature = "mutants")]
+    pub(super) fn set_mutant(&mut self, mutant: Option<raidlab_controller::Mutant>) {
+        self.mutant = mutant;
+        self.controller.set_mutant(mutant);
     }
 
     /// The controller, for its getters.
@@ -193,8 +204,10 @@ impl TortureWorld {
         self.await_idle()?;
         self.look_at_states();
         self.check_membership()?;
+        self.check_bad_blocks().map_err(|violation| self.failure(violation))?;
         let block_bytes = self.config.block_size.bytes() as usize;
-        let checked = self.stripes().check_redundancy(block_bytes, &self.volume);
+        let bad = self.bad_blocks();
+        let checked = self.stripes().check_redundancy(block_bytes, &self.volume, &bad);
         self.report.stripes_unchecked += checked.map_err(|violation| self.failure(violation))?;
         Ok(())
     }
@@ -212,11 +225,11 @@ impl TortureWorld {
             let was_in_sync = is_in_sync(self.states[device]);
             self.proven[device] = is_in_sync(state) && (is_kept || (was_in_sync && self.proven[device]));
             if state != self.states[device] && self.mode == TortureMode::Beyond {
-                // Requests under way may have met what was missing until now.
-                self.healed = self.stamp;
+                self.losses.note_change(self.stamp);
             }
             self.states[device] = state;
         }
+        self.look_at_doubts();
     }
 
     pub(super) fn tick(&mut self, event: TraceEvent) {

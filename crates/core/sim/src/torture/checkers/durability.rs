@@ -31,6 +31,9 @@ impl TortureWorld {
         let blocks = (lba.0..lba.0 + blocks.0).map(Lba);
         match (op, self.promise(host)) {
             (HostOp::Read, _) => self.check_read(host),
+            (HostOp::Flush, _) if host.must_fail => {
+                Err(Violation::LossNotTold { tag: host.request.tag }.into())
+            }
             (_, None) => Ok(()),
             (HostOp::Write { .. }, Some(promise)) => {
                 self.look_at_states();

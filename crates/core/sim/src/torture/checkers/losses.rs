@@ -1,17 +1,61 @@
 //! Losses: what fails or is lost fails only because of what is missing, and is reported.
 //!
-//! Verified: a request fails, acknowledged data is given up, or a member is failed only where the faults justify it (more
-//! units of a stripe gone or unreadable than the level survives; the member gone, or a write to it failed); a member
-//! that does not hold what it should is out of the array when all is quiet. Not verified: that the stripe that a failed
-//! flush is about is one that was written; requests that were under way while a block became readable again.
+//! A request may fail, acknowledged data may be given up, and a block may become an error, where in one of its stripes
+//!
+//! | reason | until |
+//! |---|---|
+//! | more is gone or unreadable than the level survives | that is over |
+//! | a row was written while that was so: parity can't make up the rest of it any more (`volume.rs`: gone) | it is rewritten |
+//! | redundancy is in doubt after a crash, by a policy that leaves the write hole open, and something is missing | it agrees |
+//! | a device is lost: nothing is written that the devices would have to know | the next start |
+//!
+//! Verified: that, and that a flush fails exactly when data was given up before it; a member is failed only where the
+//! faults justify it (it is gone, or a write to it failed); a member that does not hold what it should is out of the array
+//! when all is quiet; in a bounded run, each bad block is one that can't be read, or was in a stripe in doubt. Not
+//! verified: which block of a stripe it was; bad blocks of a run beyond redundancy, once they are listed.
 
 use crate::torture::host::HostInFlight;
 use crate::torture::members::Presence;
 use crate::torture::plan::TortureMode;
 use crate::torture::violation::{Failure, Violation};
+use crate::torture::volume::Stamp;
 use crate::torture::world::{TortureWorld, is_in_sync};
-use raidlab_controller::{DeviceState, HostError, HostOp, HostRequest, Notice, Sweep};
-use raidlab_units::{Lba, MemberIndex};
+use raidlab_controller::{DeviceState, HostError, HostOp, HostRequest, MemberIo, Notice, Sweep};
+use raidlab_format::{RegionIndex, RegionMap};
+use raidlab_raid::StripUnit;
+use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
+use std::collections::BTreeSet;
+
+/// What was lost, and where it may be.
+#[derive(Debug, Default)]
+pub(in crate::torture) struct Losses {
+    /// Losses that no flush has failed for.
+    untold: u64,
+    /// The next flush must fail.
+    pub(in crate::torture) must_be_told: bool,
+    /// For each stripe, if any: requests that begin until then may find its redundancy in doubt.
+    in_doubt_until: Vec<Stamp>,
+    /// For each stripe: requests that begin before this may have met it failed, in a row that was then written.
+    failed_until: Vec<Stamp>,
+    /// Some stripe is in doubt now.
+    any_doubt: bool,
+    /// When a device was last given another state.
+    changed: Stamp,
+}
+
+impl Losses {
+    /// Takes note of it that a device has another state: requests under way may have met what was missing until now.
+    pub(in crate::torture) fn note_change(&mut self, now: Stamp) {
+        self.changed = now;
+    }
+
+    /// Takes note of a flush that failed; false if it had no reason.
+    fn tell(&mut self) -> bool {
+        let is_due = self.untold > 0;
+        self.untold = self.untold.saturating_sub(1);
+        is_due
+    }
+}
 
 impl TortureWorld {
     /// Checks that a request had reason to fail.
@@ -22,17 +66,29 @@ impl TortureWorld {
     ) -> Result<(), Box<Violation>> {
         self.look_at_states();
         let HostRequest { tag, op, lba, blocks } = host.request;
-        let stripes = self.stripes();
-        let is_failed = match op {
-            HostOp::Flush => stripes.indices().any(|stripe| stripes.is_failed(stripe)),
-            _ => stripes.is_range_failed(lba, blocks),
+        let is_justified = match op {
+            HostOp::Flush => self.losses.tell(),
+            _ => self.may_fail(lba, blocks, host.started),
         };
         let is_refused = op != HostOp::Read && self.has_lost();
-        if is_failed || is_refused || self.healed >= host.started {
+        if is_justified || is_refused {
             Ok(())
         } else {
             Err(Violation::NeedlessFailure { tag, error }.into())
         }
+    }
+
+    /// Whether a request begun at `started` may find that some of the range is lost, or can't be stored.
+    fn may_fail(&self, lba: Lba, blocks: BlockCount, started: Stamp) -> bool {
+        let stripes = self.stripes();
+        let mut range = stripes.of_range(lba, blocks);
+        self.losses.changed >= started
+            || range.any(|stripe| {
+                stripes.is_failed(stripe)
+                    || self.losses.failed_until.get(stripe.0 as usize).is_some_and(|until| *until > started)
+                    || self.is_doubtful(stripe, started)
+                    || stripes.blocks(stripe).any(|lba| self.volume.may_be_gone(lba, started))
+            })
     }
 
     /// True if a device is lost beyond what the level survives: then the state on the devices stays as it is, and no write
@@ -41,29 +97,148 @@ impl TortureWorld {
         self.states.iter().any(|state| matches!(state, DeviceState::Lost { .. }))
     }
 
+    // Doubt.
+
+    /// Notes in which stripes redundancy is in doubt after a start.
+    pub(in crate::torture) fn note_doubts(&mut self, unsynced: &RegionMap) {
+        self.losses = Losses::default();
+        if self.layout.shape().parities == 0 {
+            return;
+        }
+        let mut in_doubt_until = vec![Stamp(0); self.layout.stripe_count().0 as usize];
+        let mut next = unsynced.next_marked(RegionIndex(0));
+        while let Some(region) = next {
+            for stripe in unsynced.stripes_of(region).start.0..unsynced.stripes_of(region).end.0 {
+                in_doubt_until[stripe as usize] = Stamp::NEVER;
+                self.losses.any_doubt = true;
+            }
+            next = unsynced.next_marked(RegionIndex(region.0 + 1));
+        }
+        self.losses.in_doubt_until = in_doubt_until;
+    }
+
+    /// Takes note of it when redundancy agrees everywhere.
+    pub(in crate::torture) fn look_at_doubts(&mut self) {
+        if self.losses.any_doubt && self.controller.unsynced_granules() == 0 {
+            self.losses.any_doubt = false;
+            let now = self.stamp;
+            self.losses.in_doubt_until.iter_mut().for_each(|until| *until = (*until).min(now));
+        }
+    }
+
+    /// True if redundancy may have been in doubt for a request begun at `started`, and is needed.
+    fn is_doubtful(&self, stripe: StripeIndex, started: Stamp) -> bool {
+        let stripes = self.stripes();
+        self.losses.in_doubt_until.get(stripe.0 as usize).is_some_and(|until| *until >= started)
+            && stripes.units().any(|unit| stripes.is_unavailable(stripe, unit))
+    }
+
+    // What is gone.
+
+    /// Notes what nothing brings back when a write changes rows that have lost more than the level survives.
+    pub(in crate::torture) fn note_lost_rows(&mut self, io: &MemberIo) {
+        if self.devices.iter().all(|device| !device.is_out() && device.data.is_readable()) {
+            return;
+        }
+        self.look_at_states();
+        for block in io.lba.0..io.lba.0 + io.blocks.0 {
+            let Some((stripe, _, row)) = self.unit_at(io.member, MemberLba(block)) else { continue };
+            let stripes = self.stripes();
+            if !stripes.is_row_failed(stripe, row) {
+                continue;
+            }
+            let awaits_device = stripes.awaits_device(stripe);
+            let missing = if awaits_device { Vec::new() } else { stripes.missing_blocks(stripe, row) };
+            missing.into_iter().for_each(|lba| self.volume.give_up(lba));
+            self.losses.failed_until.resize(self.layout.stripe_count().0 as usize, Stamp(0));
+            self.losses.failed_until[stripe.0 as usize] = self.stamp;
+        }
+    }
+
+    /// The strip and its row at a block of a device's data area.
+    fn unit_at(&self, device: MemberIndex, block: MemberLba) -> Option<(StripeIndex, StripUnit, u64)> {
+        let (DeviceState::InSync { role } | DeviceState::Rebuilding { role, .. }) =
+            self.states[device.index()]
+        else {
+            return None;
+        };
+        let (stripe, unit, row) = self.layout.identify(role, block)?;
+        Some((stripe, unit, row.0))
+    }
+
+    /// Checks that blocks had reason to become errors, and notes what is gone with them.
+    fn take_lost_blocks(
+        &mut self,
+        member: MemberIndex,
+        lba: MemberLba,
+        blocks: BlockCount,
+    ) -> Result<(), Violation> {
+        for block in lba.0..lba.0 + blocks.0 {
+            let Some((stripe, unit, row)) = self.unit_at(member, MemberLba(block)) else { continue };
+            let stripes = self.stripes();
+            let is_gone = stripes.blocks(stripe).any(|lba| self.volume.may_be_gone(lba, self.stamp));
+            if !stripes.is_row_failed(stripe, row) && !self.is_doubtful(stripe, self.stamp) && !is_gone {
+                return Err(Violation::NeedlessBadBlock { member, block });
+            }
+            if let StripUnit::Data { strip, .. } = unit {
+                let lba = stripes.lba(stripe, strip, row);
+                self.volume.give_up(lba);
+            }
+        }
+        Ok(())
+    }
+
+    /// The blocks that the controller calls bad.
+    pub(in crate::torture) fn bad_blocks(&self) -> BTreeSet<(MemberIndex, u64)> {
+        let each = |(member, lba, blocks): (MemberIndex, MemberLba, BlockCount)| {
+            (lba.0..lba.0 + blocks.0).map(move |block| (member, block))
+        };
+        self.controller.bad_blocks().flat_map(each).collect()
+    }
+
+    /// Checks that blocks that are errors could not be read; parity may also have been given up with its stripe.
+    pub(in crate::torture) fn check_bad_blocks(&self) -> Result<(), Violation> {
+        let stripes = self.stripes();
+        for (member, block) in self.bad_blocks() {
+            let is_spoiled = self.devices[member.index()].data.is_spoiled(block, 1);
+            let is_gone = || {
+                self.unit_at(member, MemberLba(block)).is_some_and(|(stripe, _, _)| {
+                    stripes.blocks(stripe).any(|lba| self.volume.may_be_gone(lba, self.stamp))
+                })
+            };
+            if self.mode == TortureMode::Bounded && !is_spoiled && !is_gone() {
+                return Err(Violation::NeedlessBadBlock { member, block });
+            }
+        }
+        Ok(())
+    }
+
+    // Notices.
+
     /// Checks a notice, and notes what the array says it lost.
     pub(in crate::torture) fn take_notice(&mut self, notice: Notice) -> Result<(), Failure> {
         self.look_at_states();
         match notice {
             Notice::WriteLost { lba, blocks } => {
-                if !self.stripes().is_range_failed(lba, blocks) && !self.has_lost() {
+                if !self.may_fail(lba, blocks, self.stamp) && !self.has_lost() {
                     return Err(self.failure(Violation::NeedlessLoss { lba }));
                 }
                 (lba.0..lba.0 + blocks.0).for_each(|lba| self.volume.lose(Lba(lba)));
+                self.losses.untold += 1;
+                self.losses.must_be_told |= !self.hosts.any_flush();
+            }
+            Notice::BlocksLost { member, lba, blocks } => {
+                let taken = self.take_lost_blocks(member, lba, blocks);
+                taken.map_err(|violation| self.failure(violation))?;
+                // What stands there is not to be believed until it is written.
+                let data = &mut self.devices[member.index()].data;
+                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(block));
             }
             Notice::MemberFailed { member } => {
                 let device = usize::from(member.0);
                 if !self.excluded[device] && !self.devices[device].is_out() {
                     return Err(self.failure(Violation::NeedlessMemberFailure { member }));
                 }
-            }
-            Notice::BlocksLost { member, lba, blocks } => {
-                if self.mode == TortureMode::Bounded {
-                    return Err(self.failure(Violation::NeedlessBadBlock { member, lba }));
-                }
-                // What stands there is not to be believed until it is written.
-                let data = &mut self.devices[member.index()].data;
-                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(block));
             }
             Notice::MemberAdded { member } => self.excluded[member.index()] = false,
             Notice::Serving => self.last_progress = self.stamp,

@@ -4,7 +4,8 @@
 //! worlds use: `sum of (2^p)^i D_i` by Horner's rule, eight bytes of GF(256) at a time.
 //!
 //! Verified: each strip, on each device that should hold it, against what the volume holds. Not verified: stripes that have
-//! failed or hold a block without a settled value (they are counted), and strips that no fit device holds.
+//! failed or hold a block without a settled value (they are counted), strips that no fit device holds, and what the
+//! controller calls bad blocks (`losses.rs` looks at those).
 
 use crate::torture::checkers::provenance::fill_pattern;
 use crate::torture::members::Device;
@@ -12,7 +13,8 @@ use crate::torture::stripes::Stripes;
 use crate::torture::violation::Violation;
 use crate::torture::volume::{VolumeHistory, WriteNumber};
 use raidlab_raid::{Layout, StripUnit};
-use raidlab_units::{Lba, StripeIndex};
+use raidlab_units::{Lba, MemberIndex, StripeIndex};
+use std::collections::BTreeSet;
 
 /// One block of each data strip of a stripe, and what follows from them.
 struct Rows {
@@ -85,16 +87,17 @@ pub(in crate::torture) fn fill(layout: &dyn Layout, block_bytes: usize, areas: &
 }
 
 impl Stripes<'_> {
-    /// Checks every strip on every device that holds one. Returns the number of stripes that were left out.
+    /// Checks every strip on every device that holds one, but for its `bad` blocks. Returns the number of stripes that were left out.
     pub(in crate::torture) fn check_redundancy(
         &self,
         block_bytes: usize,
         volume: &VolumeHistory,
+        bad: &BTreeSet<(MemberIndex, u64)>,
     ) -> Result<u64, Box<Violation>> {
         let mut skipped = 0;
         let mut rows = Rows::new(self.shape().data_strips, block_bytes);
         for stripe in self.indices() {
-            if self.is_failed(stripe) || !self.check_stripe(stripe, volume, &mut rows)? {
+            if self.is_failed(stripe) || !self.check_stripe(stripe, volume, bad, &mut rows)? {
                 skipped += 1;
             }
         }
@@ -106,6 +109,7 @@ impl Stripes<'_> {
         &self,
         stripe: StripeIndex,
         volume: &VolumeHistory,
+        bad: &BTreeSet<(MemberIndex, u64)>,
         rows: &mut Rows,
     ) -> Result<bool, Box<Violation>> {
         for block in 0..self.shape().strip_blocks.0 {
@@ -118,7 +122,10 @@ impl Stripes<'_> {
                 let place = self.layout.place(stripe, unit);
                 let Some((member, Device { data, .. })) = self.fit_holder(place) else { continue };
                 let at = place.start.0 + block;
-                if !data.is_spoiled(at, 1) && data.block(at) != rows.content(unit) {
+                if !data.is_spoiled(at, 1)
+                    && !bad.contains(&(member, at))
+                    && data.block(at) != rows.content(unit)
+                {
                     return Err(Violation::RedundancyDisagrees { stripe, unit, member, block }.into());
                 }
             }
