@@ -383,6 +383,11 @@ impl Controller {
         self.members.kept_states()
     }
 
+    /// True when the devices that are left keep the latest state: who is in sync, what is bad.
+    pub const fn is_state_kept(&self) -> bool {
+        self.state.is_kept()
+    }
+
     /// What has been done so far.
     pub const fn counters(&self) -> Counters {
         self.counters

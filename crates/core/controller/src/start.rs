@@ -251,7 +251,7 @@ impl Controller {
         for device in absent {
             controller.notify(Notice::MemberFailed { member: device });
         }
-        controller.send_state();
+        controller.send_found_state();
         controller.change_state();
         controller.pump();
         Ok(controller)

@@ -83,7 +83,7 @@ impl TorturePlan {
             seed,
             ops,
             mode,
-            config: draw_array(level, &mut stream(1))?,
+            config: draw_array(level, &mut stream(1), &mut stream(4))?,
             workload: draw_workload(&mut stream(2)),
             faults: draw_faults(ops, &mut stream(3)),
             #[cfg(feature = "mutants")]
