@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 
-.PHONY: demo test tools build format lint unit explore torture doc smoke bench
+.PHONY: demo test tools build format lint unit explore torture mutants doc smoke bench
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
 demo: build
@@ -28,6 +28,7 @@ format:
 
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p raidlab-sim --features mutants --examples --locked -- -D warnings
 
 # One seed, so that a run can be repeated; `make explore` draws new cases.
 unit:
@@ -43,6 +44,10 @@ MINUTES ?= 60
 torture: build
 	./target/release/raidlab torture --seed 1 --minutes $(MINUTES) --mode bounded
 	./target/release/raidlab torture --seed 1 --minutes $(MINUTES) --mode beyond
+
+## Gives the controller deliberate defects, one at a time, each of which the torture net must find; takes some minutes.
+mutants:
+	$(CARGO) run --release --locked -p raidlab-sim --features mutants --example mutants
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked

@@ -24,6 +24,7 @@ struct Row {
     level: &'static str,
     write_policy: WritePolicy,
     metadata: MetadataPolicy,
+    integrity: bool,
     op: HostOp,
     pattern: Pattern,
 }
@@ -36,7 +37,7 @@ enum Pattern {
 
 const WRITE: HostOp = HostOp::Write { fua: false };
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 15] = [
     Row::new("RAID 0 read", "0", WritePolicy::WriteThrough, HostOp::Read, Pattern::Random),
     Row::new("RAID 0 read", "0", WritePolicy::WriteThrough, HostOp::Read, Pattern::Sequential),
     Row::new("RAID 5 read", "5", WritePolicy::WriteThrough, HostOp::Read, Pattern::Random),
@@ -53,6 +54,12 @@ const ROWS: [Row; 10] = [
         metadata: MetadataPolicy::Log,
         ..Row::new("RAID 5 write, log", "5", WritePolicy::WriteThrough, WRITE, Pattern::Random)
     },
+    Row::new("RAID 0 read, tags", "0", WritePolicy::WriteThrough, HostOp::Read, Pattern::Random).with_tags(),
+    Row::new("RAID 5 cached write, tags", "5", WritePolicy::WriteBack, WRITE, Pattern::Sequential)
+        .with_tags(),
+    Row::new("RAID 5 cached write, tags", "5", WritePolicy::WriteBack, WRITE, Pattern::Random).with_tags(),
+    Row::new("RAID 5 write, tags", "5", WritePolicy::WriteThrough, WRITE, Pattern::Random).with_tags(),
+    Row::new("RAID 10 write, tags", "10", WritePolicy::WriteThrough, WRITE, Pattern::Random).with_tags(),
 ];
 
 impl Row {
@@ -63,13 +70,18 @@ impl Row {
         op: HostOp,
         pattern: Pattern,
     ) -> Self {
-        Self { name, level, write_policy, metadata: MetadataPolicy::None, op, pattern }
+        Self { name, level, write_policy, metadata: MetadataPolicy::None, integrity: false, op, pattern }
+    }
+
+    const fn with_tags(self) -> Self {
+        Self { integrity: true, ..self }
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("{:22} {:10} {:>8} {:>12} {:>12}", "4 KiB", "places", "ns each", "member I/Os", "per host I/O");
-    for row in &ROWS {
+    println!("{:25} {:10} {:>8} {:>12} {:>12}", "4 KiB", "places", "ns each", "member I/Os", "per host I/O");
+    let only: Option<usize> = std::env::args().nth(1).map(|text| text.parse()).transpose()?;
+    for (_, row) in ROWS.iter().enumerate().filter(|(index, _)| only.is_none_or(|only| only == *index)) {
         let mut world = World::new(row)?;
         world.run(row, REQUESTS / 4);
         let mut spans = Vec::new();
@@ -85,7 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Pattern::Sequential => "sequential",
             Pattern::Random => "random",
         };
-        println!("{:22} {places:10} {:8.0} {ios:25.2}", row.name, spans[ROUNDS / 2]);
+        println!("{:25} {places:10} {:8.0} {ios:25.2}", row.name, spans[ROUNDS / 2]);
     }
     Ok(())
 }
@@ -119,7 +131,11 @@ impl World {
                 ..CacheConfig::default()
             },
             staging_size: ByteCount::from_mib(64),
-            resilience: Resilience { metadata: row.metadata, ..Resilience::default() },
+            resilience: Resilience {
+                metadata: row.metadata,
+                integrity: row.integrity,
+                ..Resilience::default()
+            },
         };
         let controller = Controller::new(&config)?;
         let timers = [Nanos::FAR_FUTURE; Controller::TIMERS as usize];

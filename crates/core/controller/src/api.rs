@@ -313,7 +313,16 @@ pub enum Notice {
     Restored {
         /// The device.
         member: MemberIndex,
-        /// First block in its data area.
+        /// First block of its strips, tags left out.
+        lba: MemberLba,
+        /// How many.
+        blocks: BlockCount,
+    },
+    /// Blocks did not agree with their tags. They are read from redundancy and restored, if there is any.
+    Mismatch {
+        /// The device.
+        member: MemberIndex,
+        /// First block of its strips, tags left out.
         lba: MemberLba,
         /// How many.
         blocks: BlockCount,
@@ -322,13 +331,16 @@ pub enum Notice {
     BlocksLost {
         /// The device.
         member: MemberIndex,
-        /// First block in its data area.
+        /// First block of its strips, tags left out.
         lba: MemberLba,
         /// How many.
         blocks: BlockCount,
     },
     /// After a start: what the log and the kept memory held is on the members, and the host is served.
     Serving,
+    /// The array was not stopped cleanly, and the memory that kept its cache is not there: what was acknowledged from it
+    /// and not yet destaged is lost.
+    KeptMemoryLost,
     /// After a stop: the devices know that they agree, and may be taken away.
     Stopped,
     /// Acknowledged data in the cache could not be stored and is lost to this run. Where the cache's directory is kept

@@ -40,7 +40,9 @@ impl Controller {
         // Without a parity that is stored, or without a second copy, there is nothing to read for.
         let redundancy = if parities == 0 { 0 } else { data_strips };
         let others = op.views[redundancy..].iter().filter(|view| view.stored).count();
-        let any = if parities == 0 { others > 1 } else { others > 0 };
+        // Reading is enough to make tags agree where they may not.
+        let makes_tags = self.tags.is_on() && self.visits[op.target.request].purpose.syncs();
+        let any = makes_tags || if parities == 0 { others > 1 } else { others > 0 };
         for (unit, view) in op.views.iter().enumerate().filter(|_| any) {
             let mut uses = UnitUse::IDLE;
             if view.readable {

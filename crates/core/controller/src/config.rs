@@ -5,11 +5,13 @@ use crate::intent::Intent;
 use crate::log::Log;
 use crate::own::OwnMemory;
 use crate::start::new_state;
+use crate::tags::Tags;
 use raidlab_format::{
-    AreaLayout, ArrayState, ArrayUuid, Geometry, LogPlace, MetadataPolicy, RegionMap, header_len,
+    AreaLayout, ArrayState, ArrayUuid, Geometry, LogPlace, MetadataPolicy, RegionMap, header_len, tag_blocks,
+    untagged_blocks,
 };
 use raidlab_raid::{Layout, LayoutError, LayoutSpec, LevelVariant, StripeShape, build_layout};
-use raidlab_units::{BlockSize, ByteCount, NanoSpan};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 
 /// When a host write is acknowledged.
@@ -297,7 +299,10 @@ impl ArrayConfig {
             unit: ByteCount(block.bytes()),
             what: "the block size",
         })?;
-        let member_blocks = raidlab_units::BlockCount(self.member_size.0 / block.bytes());
+        let mut member_blocks = BlockCount(self.member_size.0 / block.bytes());
+        if self.resilience.integrity {
+            member_blocks = untagged_blocks(member_blocks, strip_blocks, tag_blocks(strip_blocks, block));
+        }
         let spec = LayoutSpec { level: self.level, members: self.members, strip_blocks, member_blocks };
         Ok(build_layout(&spec)?)
     }
@@ -309,7 +314,8 @@ impl ArrayConfig {
         let shape = layout.shape();
         // A check reads all units and computes parity beside what it read; copies are compared where they were read to.
         let compared_units = match shape {
-            StripeShape { parities: 0, copies: 1, .. } => 0,
+            // After a crash its tags are made anew.
+            StripeShape { parities: 0, copies: 1, .. } => u64::from(self.resilience.integrity),
             StripeShape { parities: 0, copies, .. } => u64::from(copies),
             StripeShape { parities, data_strips, .. } => u64::from(data_strips) + 2 * u64::from(parities),
         };
@@ -325,6 +331,7 @@ impl ArrayConfig {
             own: OwnMemory::new(
                 self.resilience.metadata != MetadataPolicy::None,
                 self.header_bytes_max(&*layout),
+                Tags::memory_bytes(self),
             ),
             intent: self.intent(&*layout)?,
             state: (self.resilience.metadata != MetadataPolicy::None)
@@ -371,7 +378,7 @@ impl ArrayConfig {
         let shape = layout.shape();
         let bitmap = || Intent::Bitmap(Box::new(Bitmap::new(&RegionMap::new(layout.stripe_count()), 1)));
         Ok(match self.resilience.metadata {
-            _ if shape.parities == 0 && shape.copies == 1 => Intent::Nothing,
+            _ if shape.parities == 0 && shape.copies == 1 && !self.resilience.integrity => Intent::Nothing,
             MetadataPolicy::None => Intent::Nothing,
             MetadataPolicy::Resync => Intent::Flag,
             MetadataPolicy::Bitmap => bitmap(),

@@ -25,6 +25,7 @@ use crate::stop::Stop;
 use crate::stripe_op::StripeOp;
 use crate::sweep::{SWEEP_TIMER, SweepRefused, Sweeps};
 use crate::table::Slab;
+use crate::tags::Tags;
 use crate::unsynced::Unsynced;
 use crate::visit::Visit;
 use raidlab_format::{AreaLayout, KEPT_RING_AT};
@@ -35,7 +36,7 @@ use std::collections::VecDeque;
 /// What a controller has done since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Member reads asked for.
+    /// Member reads asked for, those of tags among them; so are writes.
     pub member_reads: u64,
     /// Member writes asked for.
     pub member_writes: u64,
@@ -49,6 +50,8 @@ pub struct Counters {
     pub parity_bytes: u64,
     /// Writes to metadata areas.
     pub metadata_writes: u64,
+    /// Blocks that were read and did not agree with their tags.
+    pub mismatched_blocks: u64,
 }
 
 /// An array controller. See the crate's head for how a world drives it.
@@ -68,6 +71,7 @@ pub struct Controller {
     pub(crate) start: Start,
     pub(crate) stop: Stop,
     pub(crate) own: OwnMemory,
+    pub(crate) tags: Tags,
     pub(crate) area: AreaLayout,
     pub(crate) cache: Cache,
     pub(crate) granules: Granules,
@@ -124,6 +128,7 @@ impl Controller {
             intent: checked.intent,
             start: Start::default(),
             stop: Stop::default(),
+            tags: Tags::new(config, checked.own.tags_at),
             own: checked.own,
             area: config.metadata_area(),
             members: Members::new(initial_states(&*layout, config), layout.member_count()),
@@ -303,6 +308,11 @@ impl Controller {
         &self.own.bytes
     }
 
+    /// The same, for what member reads bring into it.
+    pub fn own_memory_mut(&mut self) -> &mut [u8] {
+        &mut self.own.bytes
+    }
+
     /// Tells the operator.
     pub(crate) fn notify(&mut self, notice: Notice) {
         self.actions.push_back(Action::Notice(notice));
@@ -323,8 +333,9 @@ impl Controller {
             let went_on = self.pump_state();
             let moved_on = self.pump_start();
             self.pump_stop();
+            let checked = self.tags.is_on() && self.pump_tags();
             let swept = self.sweeps.attention && self.start.is_serving();
-            if !(went_on || moved_on || swept) {
+            if !(went_on || moved_on || checked || swept) {
                 return;
             }
         }
@@ -372,6 +383,11 @@ impl Controller {
         self.members.kept_states()
     }
 
+    /// True when the devices that are left keep the latest state: who is in sync, what is bad.
+    pub const fn is_state_kept(&self) -> bool {
+        self.state.is_kept()
+    }
+
     /// What has been done so far.
     pub const fn counters(&self) -> Counters {
         self.counters
@@ -388,6 +404,7 @@ impl Controller {
             && self.sweeps_rest()
             && self.ios.in_use() == 0
             && self.tasks.in_use() == 0
+            && self.tags.checks.in_use() == 0
             && self.granules.is_empty()
             && self.actions.is_empty()
             && self.start.is_idle()

@@ -13,7 +13,7 @@ use crate::cache::{SlotState, runs_of_ones};
 use crate::config::FlushOrder;
 use crate::controller::Controller;
 use crate::request::{Request, Rows};
-use crate::stripe_op::{OpKind, Piece, StripeOp};
+use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, Lba, Nanos};
 use std::collections::VecDeque;
@@ -191,13 +191,15 @@ impl Controller {
     }
 
     /// Takes in that an operation has written its slots, or could not.
-    pub(crate) fn end_destage(&mut self, op: &mut StripeOp, result: Result<(), HostError>) {
+    pub(crate) fn end_destage(&mut self, id: u32, result: Result<(), HostError>) {
+        let op = &self.ops[id];
         if op.slots.is_empty() {
             return;
         }
         self.destage.active_writes -= op.writes;
         self.destage.unforced_count -= u32::from(!op.fua);
-        for slot in op.slots.drain(..) {
+        for index in 0..self.ops[id].slots.len() {
+            let slot = self.ops[id].slots[index];
             if result.is_err() {
                 self.lose_slot(slot);
             }

@@ -79,7 +79,7 @@ impl Controller {
     }
 
     fn start_fill(&mut self, whole: &Fragment, class: IoClass) -> Option<u32> {
-        if self.needs_resync(self.granule_key(whole)) {
+        if !self.unsynced.is_empty() && self.needs_resync(self.granule_key(whole)) {
             return None;
         }
         let (_, place) = self.best_copy(whole, CopySet::NONE)?;

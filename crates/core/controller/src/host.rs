@@ -172,9 +172,11 @@ impl Controller {
     /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks; and what can't be read
     /// that way is tried once more, because one that failed first may have been restored while others were tried.
     pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
-        let key = self.granule_key(&fragment);
-        if self.needs_resync(key) {
-            return self.sync_before(key, WaitKind::Read, fragment);
+        if !self.unsynced.is_empty() {
+            let key = self.granule_key(&fragment);
+            if self.needs_resync(key) {
+                return self.sync_before(key, WaitKind::Read, fragment);
+            }
         }
         match self.best_copy(&fragment, tried) {
             Some((copy, place)) => {
@@ -310,7 +312,7 @@ impl Controller {
         let mut gathering: Option<(u64, u32)> = None;
         while let Some(fragment) = walk.next(&*self.layout) {
             self.requests[tag as usize].pending += 1;
-            if self.parities() == 0 && self.copies() == 1 {
+            if self.parities() == 0 && self.copies() == 1 && !self.tags.is_on() {
                 self.write_plain(fragment, fua);
                 continue;
             }

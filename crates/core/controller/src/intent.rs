@@ -7,8 +7,8 @@
 //!                                            ─► Log: record on parities + 1 devices ─► go ─► applied ─► retired
 //! ```
 //! An operation that must wait keeps its granule and its staging. Levels without redundancy write nothing down, and a
-//! stripe of which no parity is left has nothing that could disagree: it is written without a record, unless an older one
-//! of the stripe may be written again over it.
+//! stripe of which no parity is left has nothing that could disagree; but where blocks have tags, these could, so
+//! that both do as the others. The stripe does, too, while an older record of it may be written again.
 //!
 //! Source of the two methods: Linux md's write-intent bitmap (drivers/md/md-bitmap.c) and its journal (raid5-cache.c);
 //! the log here is replicated on the members instead of standing on a device of its own.
@@ -46,13 +46,13 @@ impl Controller {
             // Nothing would be acknowledged, and what it relies on would be forgotten.
             return self.give_window_up(id);
         }
-        let unprotected = self.parities() > 0 && !self.writes_parity(id);
-        if matches!(self.intent, Intent::Nothing)
-            || (unprotected && !self.may_be_replayed(self.ops[id].stripe))
-        {
+        // Where blocks have tags, these could disagree with the data.
+        let is_bare = self.parities() > 0 && !self.writes_parity(id);
+        let unprotected = is_bare && !self.tags.is_on() && !self.may_be_replayed(self.ops[id].stripe);
+        if matches!(self.intent, Intent::Nothing) || unprotected {
             return self.start_writes(id);
         }
-        if unprotected && !self.state.is_kept() {
+        if is_bare && !self.state.is_kept() {
             // Its record is only right where its parity is known not to be.
             return self.wait_for_state(StateWaiter::Admission(id));
         }

@@ -6,10 +6,12 @@ use crate::api::{
 };
 use crate::config::MemberCache;
 use crate::controller::Controller;
+use crate::integrity::Part;
 use crate::mutant::Mutant;
 use crate::own::{self, own_buffer};
 use crate::request::{CopySet, Fragment, Rows};
 use crate::stripe_op::UnitUse;
+use crate::table::NIL;
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
@@ -60,9 +62,13 @@ pub(crate) enum IoOwner {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IoState {
     pub(crate) owner: IoOwner,
-    member: MemberIndex,
-    lba: MemberLba,
-    rows: u32,
+    pub(crate) member: MemberIndex,
+    /// Where it begins, tags left out.
+    pub(crate) lba: MemberLba,
+    pub(crate) rows: u32,
+    /// The check that it is part of, or [`NIL`], and what part.
+    pub(crate) check: u32,
+    pub(crate) part: Part,
 }
 
 /// Who waits for a memory task.
@@ -84,6 +90,8 @@ pub(crate) enum TaskOwner {
     KeptLabel,
     /// Digests by which an operation compares.
     Digest { op: u32 },
+    /// Checksums of blocks that are read or written with their tags.
+    Tags { check: u32 },
 }
 
 /// One contiguous copy.
@@ -130,21 +138,35 @@ impl Controller {
         class: IoClass,
         owner: IoOwner,
     ) {
-        match op {
-            MemberOp::Read => self.counters.member_reads += 1,
-            MemberOp::Write { .. } => self.counters.member_writes += 1,
-            MemberOp::Flush => self.counters.member_flushes += 1,
+        if self.tags.is_on() && op != MemberOp::Flush {
+            return self.begin_check((member, lba, rows), op, class, owner);
         }
+        self.count_member_io(op);
         let blocks = BlockCount(u64::from(rows));
         let id = MemberIoId(0);
         self.begin_member_io(MemberIo { id, member, op, area: Area::Data, lba, blocks, class }, owner);
     }
 
-    /// Asks for a member I/O, whose id is given here.
+    pub(crate) fn count_member_io(&mut self, op: MemberOp) {
+        match op {
+            MemberOp::Read => self.counters.member_reads += 1,
+            MemberOp::Write { .. } => self.counters.member_writes += 1,
+            MemberOp::Flush => self.counters.member_flushes += 1,
+        }
+    }
+
+    /// Asks for a member I/O of blocks without tags, whose id is given here.
     pub(crate) fn begin_member_io(&mut self, io: MemberIo, owner: IoOwner) {
+        let MemberIo { member, lba, blocks, .. } = io;
+        let rows = blocks.0 as u32;
+        self.issue_member_io(io, IoState { owner, member, lba, rows, check: NIL, part: Part::Data });
+    }
+
+    /// Asks for a member I/O, whose id is given here.
+    pub(crate) fn issue_member_io(&mut self, io: MemberIo, state: IoState) {
         let id = self.ios.take();
-        self.ios[id] = IoState { owner, member: io.member, lba: io.lba, rows: io.blocks.0 as u32 };
-        self.members.begin_io(io.member, io.lba, io.blocks);
+        self.ios[id] = state;
+        self.members.begin_io(state.member, state.lba, BlockCount(u64::from(state.rows)));
         self.actions.push_back(Action::Member(MemberIo { id: MemberIoId(id), ..io }));
     }
 
@@ -193,14 +215,30 @@ impl Controller {
 
     /// Routes the end of a member I/O to who waits for it.
     pub(crate) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
-        let IoState { owner, member, lba, rows } = core::mem::take(&mut self.ios[id]);
+        let IoState { owner, member, lba, rows, check, part } = core::mem::take(&mut self.ios[id]);
         assert!(owner != IoOwner::Nobody, "member I/O {id} is not under way");
         self.ios.give(id);
         self.members.end_io(member);
-        match result {
-            Err(MemberError::Gone) => self.fail_member(member),
-            Err(MemberError::Medium) => self.medium_error(owner, member, lba, rows),
-            Ok(()) => {}
+        if check != NIL {
+            return self.check_io_done(check, part, result);
+        }
+        if result == Err(MemberError::Medium) {
+            self.medium_error(owner, member, lba, rows);
+        }
+        self.member_io_ended(owner, member, lba, rows, result);
+    }
+
+    /// Tells who waits for a member I/O, or for one with tags, of its end. A medium error has been seen to.
+    pub(crate) fn member_io_ended(
+        &mut self,
+        owner: IoOwner,
+        member: MemberIndex,
+        lba: MemberLba,
+        rows: u32,
+        result: Result<(), MemberError>,
+    ) {
+        if result == Err(MemberError::Gone) {
+            self.fail_member(member);
         }
         match owner {
             IoOwner::Nobody => unreachable!("checked above"),
@@ -337,6 +375,7 @@ impl Controller {
             TaskOwner::KeepRecord { sequence } => self.record_live(sequence),
             TaskOwner::KeptLabel => self.label_written(),
             TaskOwner::Digest { op } => self.op_digested(op, digests),
+            TaskOwner::Tags { check } => self.check_digested(check, digests),
         }
         self.tasks[id] = task;
         self.tasks.give(id);
@@ -345,10 +384,21 @@ impl Controller {
     /// Lists where the bytes of a member I/O lie, in member block order. Clears `out` first; valid until the I/O ends.
     pub fn member_io_segments(&self, id: MemberIoId, out: &mut Vec<Segment>) {
         out.clear();
-        let io = &self.ios[id.0];
-        let bytes = u64::from(io.rows) * self.block_bytes();
-        match io.owner {
-            IoOwner::Nobody => panic!("member I/O {} is not under way", id.0),
+        let IoState { owner, rows, check, part, .. } = self.ios[id.0];
+        assert!(owner != IoOwner::Nobody, "member I/O {} is not under way", id.0);
+        if part != Part::Tags {
+            self.owner_segments(owner, rows, out);
+        }
+        if part != Part::Data {
+            out.push(self.tag_segment(check));
+        }
+    }
+
+    /// Adds where the bytes of `rows` blocks lie that are read or written for `owner`.
+    pub(crate) fn owner_segments(&self, owner: IoOwner, rows: u32, out: &mut Vec<Segment>) {
+        let bytes = u64::from(rows) * self.block_bytes();
+        match owner {
+            IoOwner::Nobody => unreachable!("what is under way has an owner"),
             IoOwner::HostFlush { .. }
             | IoOwner::BoundaryFlush { .. }
             | IoOwner::BitmapFlush

@@ -25,6 +25,7 @@ mod destage;
 mod fill;
 mod granule;
 mod host;
+mod integrity;
 mod intent;
 mod io;
 mod kept;
@@ -45,6 +46,7 @@ mod stop;
 mod stripe_op;
 mod sweep;
 mod table;
+mod tags;
 mod unsynced;
 mod visit;
 

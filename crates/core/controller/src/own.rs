@@ -1,9 +1,10 @@
 //! The controller's own memory: images of what it writes to metadata areas. No byte of the host is in it.
 //!
 //! ```text
-//! | state image 16 KiB | bitmap image 4 KiB | label of kept memory | header place 0 | header place 1 | ...
+//! | state image 16 KiB | bitmap image 4 KiB | label of kept memory | header places | tag places |
 //! ```
-//! An image does not change while it is being written.
+//! An image does not change while it is being written. `tags.rs` says what tag places are; an array that keeps
+//! nothing else has only them.
 
 use crate::api::{BufferRef, BufferSpace};
 use raidlab_format::{BITMAP_BYTES, KEPT_RING_AT, STATE_BYTES};
@@ -23,19 +24,24 @@ const HEADER_PLACES: u32 = 32;
 #[derive(Debug, Default)]
 pub(crate) struct OwnMemory {
     pub(crate) bytes: Vec<u8>,
+    /// Where tags begin.
+    pub(crate) tags_at: usize,
     header_bytes: usize,
     free_headers: Vec<u32>,
 }
 
 impl OwnMemory {
-    /// Memory for an array that keeps metadata, or none; headers of records take up to `header_bytes`, 0 without a log.
-    pub(crate) fn new(keeps_metadata: bool, header_bytes: usize) -> Self {
+    /// Memory for an array that keeps metadata, or none, with `tag_bytes` for tags; headers of records take up
+    /// to `header_bytes`, 0 without a log.
+    pub(crate) fn new(keeps_metadata: bool, header_bytes: usize, tag_bytes: usize) -> Self {
         if !keeps_metadata {
-            return Self::default();
+            return Self { bytes: vec![0; tag_bytes], ..Self::default() };
         }
         let places = if header_bytes == 0 { 0 } else { HEADER_PLACES };
+        let tags_at = HEADERS_AT + header_bytes * places as usize;
         Self {
-            bytes: vec![0; HEADERS_AT + header_bytes * places as usize],
+            bytes: vec![0; tags_at + tag_bytes],
+            tags_at,
             header_bytes,
             free_headers: (0..places).rev().collect(),
         }

@@ -37,6 +37,14 @@ pub(crate) struct ReadError {
     pub(crate) rows: Rows,
 }
 
+/// A row of a unit, and the unit's granule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnitRow {
+    pub(crate) key: u64,
+    pub(crate) unit: u16,
+    pub(crate) row: u32,
+}
+
 /// Read errors that wait to be restored or are being restored.
 #[derive(Debug, Default)]
 pub(crate) struct Restores {
@@ -102,17 +110,27 @@ impl Controller {
             }
             _ => return,
         }
+        self.restore_later(device, lba, rows);
+    }
+
+    /// Puts rows of a device in line to be restored, where there is redundancy to do it from.
+    pub(crate) fn restore_later(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
         let Some(role) = self.members.role(device).filter(|_| self.is_redundant()) else { return };
-        let found = self.layout.identify(role, lba);
-        let (stripe, unit, block) = found.expect("only what the layout uses is read");
+        let UnitRow { key, unit, row } = self.unit_at(role, lba).expect("only what the layout uses is read");
+        let rows = Rows { first: row, count: rows };
+        self.restores.put(ReadError { device, key, unit, rows });
+    }
+
+    /// What the layout puts at `lba` of a role.
+    pub(crate) fn unit_at(&self, role: MemberIndex, lba: MemberLba) -> Option<UnitRow> {
+        let (stripe, unit, block) = self.layout.identify(role, lba)?;
         let (strip, unit) = match unit {
             StripUnit::Data { strip, .. } if self.parities() > 0 => (strip, strip),
             StripUnit::Data { strip, copy } => (strip, copy),
             StripUnit::Parity(parity) => (0, self.data_strips() as u16 + parity),
         };
         let key = self.granule_key(&Fragment { stripe, strip, ..Fragment::default() });
-        let rows = Rows { first: block.0 as u32, count: rows };
-        self.restores.put(ReadError { device, key, unit, rows });
+        Some(UnitRow { key, unit, row: block.0 as u32 })
     }
 
     /// Begins to restore what waits, as far as it may.

@@ -23,7 +23,7 @@ use crate::api::{
     Segment,
 };
 use crate::bitmap::Bitmap;
-use crate::config::{ArrayConfig, ConfigError, MemberCache};
+use crate::config::{ArrayConfig, ConfigError, MemberCache, WritePolicy};
 use crate::controller::Controller;
 use crate::intent::Intent;
 use crate::io::IoOwner;
@@ -33,8 +33,8 @@ use crate::members::DeviceState;
 use crate::own;
 use crate::request::Rows;
 use raidlab_format::{
-    ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry, Label,
-    LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
+    ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry,
+    KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
 };
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -212,6 +212,9 @@ impl Controller {
         for range in &assembly.state.bad_ranges {
             controller.bad.add(range.device, range.first, u64::from(range.count));
         }
+        let was_dirty = assembly.state.dirty;
+        let keeps_writes =
+            controller.keeps_directory() && config.cache.write_policy != WritePolicy::WriteThrough;
         // With these bytes the devices already agree, or are made to; see below.
         assembly.state.encode(&mut controller.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
         let mut state = assembly.state;
@@ -242,10 +245,13 @@ impl Controller {
             ..Start::default()
         };
         controller.sweeps.held = true;
+        if was_dirty && keeps_writes && assembly.kept != KeptVerdict::Used {
+            controller.notify(Notice::KeptMemoryLost);
+        }
         for device in absent {
             controller.notify(Notice::MemberFailed { member: device });
         }
-        controller.send_state();
+        controller.send_found_state();
         controller.change_state();
         controller.pump();
         Ok(controller)

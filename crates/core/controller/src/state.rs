@@ -36,7 +36,10 @@ pub(crate) enum StateWaiter {
     Part(u32),
 }
 
-/// Generations of the array's state.
+/// The array's state as the devices should have it, and how far they have it.
+///
+/// Changes and generations are counted apart. One generation brings all changes up to it, and generations have no gaps:
+/// the slot of the next one is never that of the present one.
 #[derive(Debug)]
 pub(crate) struct StateKeeper {
     /// What the devices should hold; none where the array keeps nothing.
@@ -44,13 +47,13 @@ pub(crate) struct StateKeeper {
     /// Changes asked for so far. Generations are counted apart, because one may hold several changes: none is left out,
     /// so that each goes to the slot of the one before the last.
     wanted: u64,
-    /// Changes that every answering device knows.
+    /// Changes up to this are on every device that answers.
     kept: u64,
     /// Whether the kept one says that the array is in use.
     kept_dirty: bool,
     /// Whether the one that was sent last does.
     sent_dirty: bool,
-    /// A generation is being written that holds the changes so far, by so many writes.
+    /// A generation with the changes up to this is being written, by so many writes.
     writing: Option<u64>,
     pending: u32,
     waiting: VecDeque<(u64, StateWaiter)>,
@@ -139,6 +142,7 @@ impl Controller {
     }
 
     fn write_state(&mut self, membership_changed: bool) {
+        let changes = self.state.wanted;
         let log_place = self.state.record.as_ref().expect("asked only where there is one").log_place;
         let log_tail = self.log_is_named(log_place);
         let record = self.state.record.as_mut().expect("asked only where there is one");
@@ -155,16 +159,20 @@ impl Controller {
             count: blocks.0 as u32,
         }));
         record.encode(&mut self.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
-        self.send_state();
+        self.send_state(changes);
     }
 
-    /// Writes the state's image, which is of the record's generation, to all devices that answer.
-    pub(crate) fn send_state(&mut self) {
+    /// Writes the state that a start has found once more: its image is in place.
+    pub(crate) fn send_found_state(&mut self) {
+        self.send_state(self.state.kept);
+    }
+
+    /// Writes the state's image, which has the changes up to `changes`, to all devices that answer.
+    fn send_state(&mut self, changes: u64) {
         let record = self.state.record.as_ref().expect("asked only where there is one");
-        let generation = record.generation;
         self.state.sent_dirty = record.dirty;
-        let slot = self.area.state_slot(generation).offset_bytes / self.block_bytes();
-        self.state.writing = Some(self.state.wanted);
+        let slot = self.area.state_slot(record.generation).offset_bytes / self.block_bytes();
+        self.state.writing = Some(changes);
         self.state.pending = 1;
         let blocks = BlockCount(STATE_BYTES as u64 / self.block_bytes());
         let mut devices = core::mem::take(&mut self.member_scratch);
@@ -199,8 +207,8 @@ impl Controller {
     /// Lets go on who has waited long enough, or in vain.
     fn pump_state_waiters(&mut self) -> bool {
         let mut went_on = false;
-        while let Some(&(generation, waiter)) = self.state.waiting.front() {
-            let kept = generation <= self.state.kept;
+        while let Some(&(changes, waiter)) = self.state.waiting.front() {
+            let kept = changes <= self.state.kept;
             if !kept && (!self.state_is_frozen() || self.state.writing.is_some()) {
                 return went_on;
             }

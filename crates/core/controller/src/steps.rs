@@ -47,7 +47,7 @@ impl Controller {
                 }
             }
             // Its rows are read with [`Controller::digest_rows`].
-            TaskOwner::Digest { .. } => {}
+            TaskOwner::Digest { .. } | TaskOwner::Tags { .. } => {}
             TaskOwner::Parity { op } => match (self.ops[op].kind, self.ops[op].plan) {
                 (OpKind::Recover | OpKind::Restore, _) => self.recover_target(op, out),
                 (OpKind::Probe, _) | (OpKind::Write, Plan::Store | Plan::Abandon) => {}

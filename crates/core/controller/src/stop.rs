@@ -50,7 +50,9 @@ impl Controller {
                 Stop::Draining if !self.is_drained() => return,
                 Stop::Draining => self.flush_to_stop(),
                 Stop::Flushing(pending) if pending > 0 => return,
-                Stop::Flushing(_) if !self.state.is_kept() && !self.state_is_frozen() => return,
+                Stop::Flushing(_) | Stop::Keeping if !self.state.is_kept() && !self.state_is_frozen() => {
+                    return;
+                }
                 Stop::Flushing(_) => {
                     self.clear_bitmap();
                     self.stop = Stop::Clearing;
@@ -70,7 +72,6 @@ impl Controller {
                     self.stop = Stop::Keeping;
                     self.pump_state();
                 }
-                Stop::Keeping if !self.state.is_kept() && !self.state_is_frozen() => return,
                 Stop::Keeping => {
                     self.stop = Stop::Stopped;
                     self.cancel_drain();

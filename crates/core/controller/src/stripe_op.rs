@@ -63,6 +63,8 @@ pub(crate) struct UnitUse {
     pub(crate) read: Rows,
     /// Staging place that holds the unit, or [`NIL`].
     pub(crate) staging: u32,
+    /// Place of its tags, kept from when it was read to when it is written, or [`NIL`].
+    pub(crate) tags: u32,
     /// Needs a staging place.
     pub(crate) staged: bool,
     /// Is an erasure: recovered, not read.
@@ -74,8 +76,15 @@ pub(crate) struct UnitUse {
 }
 
 impl UnitUse {
-    pub(crate) const IDLE: Self =
-        Self { read: Rows::NONE, staging: NIL, staged: false, erased: false, write: Rows::NONE, from: 0 };
+    pub(crate) const IDLE: Self = Self {
+        read: Rows::NONE,
+        staging: NIL,
+        tags: NIL,
+        staged: false,
+        erased: false,
+        write: Rows::NONE,
+        from: 0,
+    };
 }
 
 /// One operation on one granule.
@@ -259,6 +268,9 @@ impl Controller {
         let Self { ops, staging_free, .. } = self;
         for unit in ops[id].units.iter_mut().filter(|unit| unit.staging != NIL) {
             staging_free.push(core::mem::replace(&mut unit.staging, NIL));
+        }
+        if self.tags.is_on() {
+            self.release_tags(id);
         }
     }
 
@@ -444,31 +456,29 @@ impl Controller {
 
     pub(crate) fn finish_op(&mut self, id: u32, succeeded: bool) {
         self.release_staging(id);
-        let mut op = core::mem::take(&mut self.ops[id]);
-        match op.kind {
-            OpKind::Recover if succeeded => self.end_part(op.target.request, Ok(())),
+        let StripeOp { kind, key, target, failed_at, .. } = self.ops[id];
+        match kind {
+            OpKind::Recover if succeeded => self.end_part(target.request, Ok(())),
             // Bad blocks seldom lie in the same rows of two units.
-            OpKind::Recover if op.target.rows.count > 1 => self.read_row_by_row(op.target),
-            OpKind::Recover => self.read_from_members(op.target, CopySet::LAST_ROUND),
+            OpKind::Recover if target.rows.count > 1 => self.read_row_by_row(target),
+            OpKind::Recover => self.read_from_members(target, CopySet::LAST_ROUND),
             OpKind::Write => {
-                let result = op.failed_at.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }));
-                for request in op.told.drain(..) {
+                let result = failed_at.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }));
+                for index in 0..self.ops[id].told.len() {
+                    let request = self.ops[id].told[index];
                     self.end_part(request, result);
                 }
-                self.end_destage(&mut op, result);
+                self.end_destage(id, result);
             }
             OpKind::Restore | OpKind::Probe | OpKind::Compare => {
-                let visit = op.target.request;
-                core::mem::swap(&mut self.visits[visit].unreadable, &mut op.unreadable);
-                self.ops[id] = op;
+                let visit = target.request;
+                core::mem::swap(&mut self.visits[visit].unreadable, &mut self.ops[id].unreadable);
                 self.ops.give(id);
                 // The granule stays locked until the visit ends.
                 self.visit_step_done(visit, succeeded);
                 return self.pump_staging();
             }
         }
-        let key = op.key;
-        self.ops[id] = op;
         self.ops.give(id);
         self.unlock(key);
         self.pump_staging();

@@ -23,9 +23,8 @@ use crate::controller::Controller;
 use crate::io::IoOwner;
 use crate::members::DeviceState;
 use crate::mutant::Mutant;
-use crate::request::Fragment;
+use crate::restore::UnitRow;
 use crate::visit::{Purpose, Visit, VisitEnd};
-use raidlab_raid::StripUnit;
 use raidlab_units::{MemberIndex, MemberLba, NanoSpan, Nanos};
 use std::collections::VecDeque;
 
@@ -229,7 +228,7 @@ impl Controller {
             let DeviceState::Rebuilding { boundary, .. } = self.members.state(target) else {
                 unreachable!("a target is being rebuilt")
             };
-            let strips = self.config.member_size.0 / self.config.strip_size.0;
+            let strips = self.config.member_size.0 / (self.tags.pitch() * self.block_bytes());
             let first = boundary.0 / u64::from(self.strip_rows());
             self.begin_sweep_of(Sweep::Rebuild { target }, first, strips);
         } else if let Some(parked) = self.sweeps.parked.take() {
@@ -325,16 +324,12 @@ impl Controller {
     fn rebuild_visit(&self, target: MemberIndex, next: u64, end: u64) -> (u64, Option<Visit>) {
         let Some(role) = self.members.role(target) else { return (end, None) };
         let place_of = |strip: u64| {
-            let found = self.layout.identify(role, MemberLba(strip * u64::from(self.strip_rows())))?;
+            let found = self.unit_at(role, MemberLba(strip * u64::from(self.strip_rows())))?;
             Some((strip, found))
         };
-        let Some((at, (stripe, unit, _))) = (next..end).find_map(place_of) else { return (end, None) };
-        let (strip, unit) = match unit {
-            StripUnit::Data { strip, .. } if self.parities() > 0 => (strip, strip),
-            StripUnit::Data { strip, copy } => (strip, copy),
-            StripUnit::Parity(parity) => (0, self.data_strips() as u16 + parity),
+        let Some((at, UnitRow { key, unit, .. })) = (next..end).find_map(place_of) else {
+            return (end, None);
         };
-        let key = self.granule_key(&Fragment { stripe, strip, ..Fragment::default() });
         (at, Some(Visit::of_rebuild(key, unit, target)))
     }
 

@@ -9,6 +9,9 @@
 //! an error. A write there leaves parity alone, or computes it from all data; when it did so for all rows the granule is
 //! in sync.
 //!
+//! Where blocks have tags, these may disagree with the data, too, even without redundancy. A resync reads
+//! everything that is there, and what is read in an unsynced granule is believed and given new tags.
+//!
 //! Invariant: the set takes memory only while some granule is in it.
 
 use crate::controller::Controller;
@@ -95,7 +98,7 @@ impl Controller {
     pub fn mark_unsynced(&mut self, granules: Range<u64>) {
         let count = self.granule_count();
         assert!(granules.end <= count, "granules {granules:?} are not all among {count}");
-        if self.is_redundant() && !self.is_mutant(Mutant::ResyncSkipped) {
+        if self.is_redundant() || self.tags.is_on() {
             self.unsynced.mark(granules, count);
             self.sweeps.resync_due = true;
             self.sweeps.attention = true;
@@ -105,7 +108,7 @@ impl Controller {
     /// True when the granule is to be resynced before anything else, and can be.
     #[inline]
     pub(crate) fn needs_resync(&self, key: u64) -> bool {
-        self.unsynced.contains(key) && self.has_all_data(key)
+        self.unsynced.contains(key) && self.has_all_data(key) && !self.is_mutant(Mutant::ResyncSkipped)
     }
 
     /// True when each data strip of the granule stands on some device.

@@ -1,5 +1,5 @@
 //! The controller allocates nothing per I/O once it has reached its working size, whatever the level, the write policy and
-//! what it keeps on its devices.
+//! what it keeps on its devices, tags among it.
 
 use raidlab_controller::{
     Action, ArrayConfig, CacheConfig, CacheMemory, Controller, HostOp, HostRequest, HostTag, MetadataPolicy,
@@ -16,7 +16,7 @@ struct World {
 }
 
 impl World {
-    fn new(level: &str, write_policy: WritePolicy, metadata: MetadataPolicy) -> Self {
+    fn new(level: &str, write_policy: WritePolicy, resilience: Resilience) -> Self {
         let config = ArrayConfig {
             level: level.parse().expect(level),
             members: 8,
@@ -31,7 +31,7 @@ impl World {
                 ..CacheConfig::default()
             },
             staging_size: ByteCount::from_mib(4),
-            resilience: Resilience { metadata, ..Resilience::default() },
+            resilience,
         };
         let controller = Controller::new(&config).expect("a possible array");
         let timers = [Nanos::FAR_FUTURE; Controller::TIMERS as usize];
@@ -78,14 +78,16 @@ impl World {
 fn nothing_is_allocated_per_io() {
     for level in ["0", "1", "10", "5", "6", "50:2-spans"] {
         for write_policy in [WritePolicy::WriteThrough, WritePolicy::WriteBack] {
-            for metadata in [MetadataPolicy::None, MetadataPolicy::Bitmap, MetadataPolicy::Log] {
-                let mut world = World::new(level, write_policy, metadata);
+            let policies = [MetadataPolicy::None, MetadataPolicy::Bitmap, MetadataPolicy::Log];
+            for (metadata, integrity) in policies.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+                let resilience = Resilience { metadata, integrity, ..Resilience::default() };
+                let mut world = World::new(level, write_policy, resilience);
                 world.run(20_000);
                 let counted = allocation_counter::measure(|| world.run(20_000));
                 // A container that reaches a new size now and then is no cost per I/O.
                 assert!(
                     counted.count_total < 20,
-                    "{level} {write_policy:?} {metadata:?}: {} allocations in 20000 requests",
+                    "{level} {write_policy:?} {metadata:?} {integrity}: {} allocations in 20000 requests",
                     counted.count_total
                 );
             }

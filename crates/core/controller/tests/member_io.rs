@@ -131,6 +131,63 @@ fn member_ios_per_host_request() {
     }
 }
 
+/// What tags add, all members present: a read reads the tag row beside the data, or with it where it follows at
+/// once; a write reads the tag rows that it leaves in part as they are, and writes tags by themselves. Tags that
+/// were read with old data or parity are not read again.
+#[test]
+fn member_ios_with_integrity() {
+    type Row = (&'static str, u16, HostOp, u64, u64, u32, u32);
+    const WRITE: HostOp = HostOp::Write { fua: false };
+    const READ: HostOp = HostOp::Read;
+    let full = |strips: u64| strips * STRIP_BLOCKS;
+    let rows: &[Row] = &[
+        ("0", 6, READ, 0, 2, 2, 0),
+        ("0", 6, READ, 14, 2, 1, 0),
+        ("0", 6, READ, 0, full(1), 1, 0),
+        ("0", 6, READ, 14, 4, 1 + 2, 0),
+        ("0", 6, WRITE, 0, 2, 1, 2),
+        ("0", 6, WRITE, 0, full(6), 0, 12),
+        ("1", 2, READ, 0, 2, 2, 0),
+        ("1", 2, WRITE, 0, 2, 2, 4),
+        ("10", 6, WRITE, 0, full(3), 0, 12),
+        ("5", 6, READ, 0, 2, 2, 0),
+        ("5", 6, WRITE, 0, 2, 4, 4),
+        // The hull of the parity is the whole strip; it ends where its tags begin.
+        ("5", 6, WRITE, 14, 4, 2 + 1 + 1, 6),
+        ("5", 6, WRITE, 0, full(5), 0, 12),
+        ("5", 6, WRITE, 0, full(4), 1, 10),
+        // A reconstructing write reads the tags of what it writes when it writes it.
+        ("5", 3, WRITE, 0, 2, 2 + 2, 4),
+        ("6", 8, WRITE, 0, 2, 6, 6),
+        ("6", 6, WRITE, 0, full(4), 0, 12),
+    ];
+    for &(level, members, op, lba, blocks, reads, writes) in rows {
+        let mut config = config(level, members, WritePolicy::WriteThrough);
+        config.resilience.integrity = true;
+        let mut world = InstantWorld::new(&config);
+        let counted = world.run(op, lba, blocks);
+        assert_eq!(counted, (reads, writes), "RAID {level} x{members}: {op:?} {lba}+{blocks}");
+        assert!(world.controller.is_idle(), "RAID {level} x{members} is left busy");
+    }
+}
+
+/// Blocks that lie apart in a strip are written one by one, and the tag row is read once for all.
+#[test]
+fn a_tag_row_is_read_once_for_all_that_is_written_to_its_strip() {
+    for (level, reads, writes) in [("0", 1, 2 * 2), ("10", 2, 4 * 2)] {
+        let mut config = config(level, 6, WritePolicy::WriteBack);
+        config.resilience.integrity = true;
+        config.cache.block_size = ByteCount::from_kib(4);
+        let mut world = InstantWorld::new(&config);
+        for lba in [1, 5] {
+            assert_eq!(world.run(HostOp::Write { fua: false }, lba, 1), (0, 0));
+        }
+        world.controller.handle_destage_all(Nanos::ZERO);
+        world.settle(Nanos::ZERO);
+        assert_eq!((world.reads, world.writes), (reads, writes), "RAID {level}");
+    }
+}
+
 #[test]
 fn cached_writes_are_gathered_into_full_stripes() {
     for (level, stripe_strips, member_writes) in [("5", 5, 6), ("6", 4, 6), ("10", 3, 6), ("0", 6, 6)] {

@@ -10,7 +10,7 @@
 use crate::area::LOG_BYTES_MAX;
 use crate::error::Problem;
 use crate::identity::ArrayUuid;
-use crate::integrity::tag_blocks;
+use crate::integrity::{tag_blocks, untagged_blocks};
 use crate::state::DEVICES_MAX;
 use raidlab_raid::{Layout, LayoutSpec, LevelVariant, build_layout};
 use raidlab_units::{BlockCount, BlockSize, ByteCount};
@@ -98,14 +98,8 @@ impl Geometry {
     pub fn layout_spec(&self) -> LayoutSpec {
         let strip_blocks = self.strip_blocks();
         let tags = if self.integrity { tag_blocks(strip_blocks, self.block_size) } else { BlockCount::ZERO };
-        let pitch = strip_blocks + tags;
-        let strips = self.member_blocks().0.checked_div(pitch.0).unwrap_or(0);
-        LayoutSpec {
-            level: self.level,
-            members: self.members,
-            strip_blocks,
-            member_blocks: BlockCount(strips * strip_blocks.0),
-        }
+        let member_blocks = untagged_blocks(self.member_blocks(), strip_blocks, tags);
+        LayoutSpec { level: self.level, members: self.members, strip_blocks, member_blocks }
     }
 
     /// Returns the layout and checks all that it depends on.

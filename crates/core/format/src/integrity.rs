@@ -1,22 +1,34 @@
 //! Integrity tags: what each block's address and bytes should give.
 //!
 //! ```text
-//! tag, 8 bytes:  | CRC32C(address u64, then the block's bytes) u32 | low 32 bits of the address u32 |
+//! tag, 8 bytes:  | CRC32C of the block u32 | reference u32 |
+//! reference:     low 32 bits of (block of the member, tags left out + role * 0x9e3779b1)
 //! strip:         | block 0 | block 1 | ... | block n-1 || tag blocks: tag 0, tag 1, ... tag n-1, zeros |
 //! ```
-//! The address is in the checksum so that a write that went to another place does not pass for the right one
-//! there. T10 protection information does the same with a guard and a reference tag (SBC-4, section 4.21).
+//! The reference tells a block that was written to a wrong place together with its tag from the one that
+//! belongs there: on another role, or elsewhere on the same. T10 protection information does the same with a
+//! guard and a reference tag (SBC-4, section 4.21). The checksum is of the block alone, so that whoever has
+//! computed it for something else need not read the block again.
+//!
+//! A tag of zeros belongs to a block of zeros: that is what a device that was never written holds. So the
+//! first write of a block is found lost like any other, whether the data or the tag is.
 
-use raidlab_units::{BlockCount, BlockSize};
+use raidlab_units::{BlockCount, BlockSize, MemberIndex, MemberLba};
 
 /// Length of a tag.
 pub const TAG_BYTES: usize = 8;
 
-/// Returns the tag of a block at `address` (the caller's choice, the same for writing and reading), in the
-/// order in which `to_le_bytes` writes it.
-pub fn tag(address: u64, bytes: &[u8]) -> u64 {
-    let checksum = crc32c::crc32c_append(crc32c::crc32c(&address.to_le_bytes()), bytes);
-    u64::from(checksum) | address << 32
+/// The tag of blocks whose tag is not known: it agrees with nothing but a block that happens to have it.
+pub const NO_TAG: u64 = u64::MAX;
+
+/// Spreads roles over references: 2^32 divided by the golden ratio (Knuth, TAOCP 6.4), which is odd.
+const ROLE_STEP: u32 = 0x9e37_79b1;
+
+/// Returns the tag of a block with `checksum`, `block` counted without tags on the device that plays `role`,
+/// in the order in which `to_le_bytes` writes it.
+pub const fn tag(checksum: u32, role: MemberIndex, block: MemberLba) -> u64 {
+    let reference = (block.0 as u32).wrapping_add((role.0 as u32).wrapping_mul(ROLE_STEP));
+    checksum as u64 | (reference as u64) << 32
 }
 
 /// Blocks that the tags of a strip of `strip_blocks` take.
@@ -24,7 +36,19 @@ pub const fn tag_blocks(strip_blocks: BlockCount, block_size: BlockSize) -> Bloc
     BlockCount(strip_blocks.0.div_ceil(block_size.bytes() / TAG_BYTES as u64))
 }
 
-/// The CRC32C of a row of a log record's payload.
+/// Blocks of a member's whole strips, when each has `tag_blocks` behind it that don't count.
+pub const fn untagged_blocks(
+    member_blocks: BlockCount,
+    strip_blocks: BlockCount,
+    tag_blocks: BlockCount,
+) -> BlockCount {
+    match member_blocks.0.checked_div(strip_blocks.0 + tag_blocks.0) {
+        Some(strips) => BlockCount(strips * strip_blocks.0),
+        None => BlockCount(0),
+    }
+}
+
+/// The checksum of a block: of a log record's payload, or in a tag.
 pub fn row_checksum(row: &[u8]) -> u32 {
     crc32c::crc32c(row)
 }
@@ -42,15 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_holds_the_address_and_depends_on_it() {
-        let block = [7; 512];
-        let mut both = 5_u64.to_le_bytes().to_vec();
-        both.extend(block);
-        assert_eq!(tag(5, &block), u64::from(row_checksum(&both)) | 5 << 32);
-        assert_eq!(tag(0x1_2345_6789, &block) >> 32, 0x2345_6789);
-        // The low half of the address is equal here, so only the checksum tells them apart.
-        assert_ne!(tag(5, &block), tag(5 | 1 << 32, &block));
-        assert_ne!(tag(5, &block), tag(5, &[8; 512]));
+    fn a_tag_depends_on_checksum_role_and_block() {
+        let of = |checksum, role, block| tag(checksum, MemberIndex(role), MemberLba(block));
+        assert_eq!(of(5, 0, 7), 7 << 32 | 5);
+        assert_eq!(of(5, 1, 7).to_le_bytes(), [5, 0, 0, 0, 0xb8, 0x79, 0x37, 0x9e]);
+        assert_eq!(of(5, 0, 7), of(5, 0, 7 + (1 << 32)), "the low 32 bits count");
+        for role in 1..256 {
+            assert_ne!(of(5, 0, 7), of(5, role, 7), "role {role} at the same place");
+        }
     }
 
     #[test]
@@ -63,6 +86,15 @@ mod tests {
             (513, BlockSize::B4096, 2),
         ] {
             assert_eq!(tag_blocks(BlockCount(strip_blocks), block), BlockCount(expected), "{strip_blocks}");
+        }
+    }
+
+    #[test]
+    fn only_whole_strips_with_their_tags_count() {
+        for (member, strip, tags, expected) in [(32, 4, 0, 32), (32, 4, 1, 24), (35, 4, 1, 28), (9, 0, 0, 0)]
+        {
+            let found = untagged_blocks(BlockCount(member), BlockCount(strip), BlockCount(tags));
+            assert_eq!(found, BlockCount(expected), "{member} blocks in strips of {strip} + {tags}");
         }
     }
 }

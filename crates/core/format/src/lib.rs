@@ -39,7 +39,7 @@ pub use bitmap::{FoundMap, REGIONS_MAX, RegionIndex, RegionMap, SECTOR_BYTES, SE
 pub use error::{DecodeError, Part, Problem};
 pub use geometry::{Geometry, MetadataPolicy};
 pub use identity::{ArrayUuid, DeviceUuid};
-pub use integrity::{TAG_BYTES, row_checksum, tag, tag_blocks};
+pub use integrity::{NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks, untagged_blocks};
 pub use kept::{KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptImage, KeptLabel};
 pub use label::Label;
 pub use log::{FoundRecord, LogHeader, LogRecord, LogRun, header_len, scan_log};

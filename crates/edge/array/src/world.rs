@@ -396,5 +396,6 @@ fn since(now: Counters, before: Counters) -> Counters {
         copy_bytes: now.copy_bytes - before.copy_bytes,
         parity_bytes: now.parity_bytes - before.parity_bytes,
         metadata_writes: now.metadata_writes - before.metadata_writes,
+        mismatched_blocks: now.mismatched_blocks - before.mismatched_blocks,
     }
 }

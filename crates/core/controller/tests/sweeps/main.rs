@@ -2,6 +2,7 @@
 //! they give up where redundancy is not enough.
 
 mod faults;
+mod integrity;
 mod rebuild;
 mod resync;
 mod world;

@@ -1,7 +1,8 @@
-//! A small world with real bytes: devices with bad blocks that come and go, actions finished one by one in any order, and a
-//! reference of what the host wrote.
+//! A small world with real bytes: devices with bad blocks that come and go, writes that are lost or go to a wrong
+//! place, actions finished one by one in any order, and a reference of what the host wrote.
 //!
-//! Verified by [`World::check_devices`]: every block of every device that the controller relies on holds what it should.
+//! Verified by [`World::check_devices`]: every block of every device that the controller relies on holds what it
+//! should, and so does its tag.
 //! Not verified: who may touch which bytes at the same time; the byte-checking world of `raidlab-sim` does that.
 
 use raidlab_controller::{
@@ -9,6 +10,7 @@ use raidlab_controller::{
     HostError, HostOp, HostRequest, HostTag, MemberCache, MemberError, MemberIo, MemberIoId, MemberOp,
     MemoryKind, MemoryStep, MemorySteps, MemoryTask, Notice, Resilience, WritePolicy,
 };
+use raidlab_format::{NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks};
 use raidlab_raid::{Layout, StripUnit, gf};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, MemberLba, NanoSpan, Nanos};
 use std::collections::BTreeSet;
@@ -43,6 +45,26 @@ pub(crate) fn config(level: &str, members: u16, rows: u64) -> ArrayConfig {
     }
 }
 
+/// The same array with tags behind each strip.
+pub(crate) fn with_integrity(mut config: ArrayConfig) -> ArrayConfig {
+    let strip_blocks = BlockCount(config.strip_size.0 / BLOCK as u64);
+    let tag_rows = tag_blocks(strip_blocks, config.block_size).0;
+    let strips = config.member_size.0 / config.strip_size.0;
+    config.member_size.0 += strips * tag_rows * BLOCK as u64;
+    config.resilience.integrity = true;
+    config
+}
+
+/// A write that does not do what it says, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WriteFault {
+    pub(crate) device: u16,
+    /// The block of the device that is not written.
+    pub(crate) block: u64,
+    /// Where it is written instead, if anywhere.
+    pub(crate) to: Option<u64>,
+}
+
 pub(crate) struct Device {
     pub(crate) bytes: Vec<u8>,
     /// Can't be read until they are written.
@@ -71,6 +93,13 @@ pub(crate) struct World {
     pub(crate) counted: Counted,
     /// Requests that failed, and writes that were lost after they were acknowledged.
     pub(crate) failed: u32,
+    pub(crate) write_faults: Vec<WriteFault>,
+    /// Reads may overlap writes, so that nobody knows what they should find.
+    pub(crate) reads_race: bool,
+    /// Tag blocks have been unreadable, so that some tags may be unknown.
+    pub(crate) tags_lost: bool,
+    strip: u64,
+    tag_rows: u64,
     layout: Box<dyn Layout>,
     /// Under way on a device when it was lost.
     doomed: Vec<MemberIoId>,
@@ -110,6 +139,15 @@ impl World {
             reference: vec![Some(0); volume],
             counted: Counted::default(),
             failed: 0,
+            write_faults: Vec::new(),
+            reads_race: false,
+            tags_lost: false,
+            strip: config.strip_size.0 / BLOCK as u64,
+            tag_rows: if config.resilience.integrity {
+                tag_blocks(BlockCount(config.strip_size.0 / BLOCK as u64), config.block_size).0
+            } else {
+                0
+            },
             hosts: Vec::new(),
             requests: Vec::new(),
             timers: [None; 4],
@@ -119,6 +157,7 @@ impl World {
         for (role, start, unit) in world.all_blocks() {
             let content = world.content(unit).expect("all of the volume is known");
             world.block_mut(role, start).copy_from_slice(&content);
+            world.set_tag(role, start, tag(row_checksum(&content), role, MemberLba(start)));
         }
         world
     }
@@ -143,7 +182,7 @@ impl World {
 
     fn lba(&self, stripe: u64, strip: u16, row: u64) -> usize {
         let strips = stripe * u64::from(self.layout.shape().data_strips) + u64::from(strip);
-        (strips * STRIP + row) as usize
+        (strips * self.strip + row) as usize
     }
 
     /// What a block should hold, if that is known.
@@ -166,8 +205,53 @@ impl World {
         Some(sum)
     }
 
-    fn block_mut(&mut self, device: MemberIndex, block: u64) -> &mut [u8] {
-        let start = block as usize * BLOCK;
+    /// Where on a device the block stands that the layout calls `block`.
+    pub(crate) fn physical(&self, block: u64) -> u64 {
+        block + block / self.strip * self.tag_rows
+    }
+
+    /// False for a block of tags.
+    pub(crate) fn is_data(&self, physical: u64) -> bool {
+        physical % (self.strip + self.tag_rows) < self.strip
+    }
+
+    /// Where on a device the tag block of it stands, and where in that its tag.
+    pub(crate) fn tag_place(&self, block: u64) -> (u64, usize) {
+        let behind = self.physical(block - block % self.strip) + self.strip;
+        let byte = (block % self.strip) as usize * TAG_BYTES;
+        (behind + (byte / BLOCK) as u64, byte % BLOCK)
+    }
+
+    fn tag_bytes(&mut self, device: MemberIndex, block: u64) -> &mut [u8] {
+        let (tag_block, byte) = self.tag_place(block);
+        let start = tag_block as usize * BLOCK + byte;
+        &mut self.devices[device.index()].bytes[start..start + TAG_BYTES]
+    }
+
+    /// Sets the tag of a block, where there are tags.
+    pub(crate) fn set_tag(&mut self, device: MemberIndex, block: u64, tag: u64) {
+        if self.tag_rows > 0 {
+            self.tag_bytes(device, block).copy_from_slice(&tag.to_le_bytes());
+        }
+    }
+
+    fn check_tag(&self, device: MemberIndex, (role, block): (MemberIndex, u64), content: &[u8]) {
+        if self.tag_rows == 0 {
+            return;
+        }
+        let (tag_block, byte) = self.tag_place(block);
+        let start = tag_block as usize * BLOCK + byte;
+        let held = &self.devices[device.index()].bytes[start..start + TAG_BYTES];
+        let held = u64::from_le_bytes(held.try_into().expect("eight bytes"));
+        let is_right = held == tag(row_checksum(content), role, MemberLba(block));
+        assert!(
+            is_right || (self.tags_lost && held == NO_TAG),
+            "{role} on device {device} has tag {held:#x} for block {block}"
+        );
+    }
+
+    pub(crate) fn block_mut(&mut self, device: MemberIndex, block: u64) -> &mut [u8] {
+        let start = self.physical(block) as usize * BLOCK;
         &mut self.devices[device.index()].bytes[start..start + BLOCK]
     }
 
@@ -202,9 +286,10 @@ impl World {
                 .any(|(bad, lba, blocks)| bad == device && (lba.0..lba.0 + blocks.0).contains(&block));
             let Some(content) = self.content(unit) else { continue };
             if block < end && !is_bad && !self.is_suspect(unit) {
-                let start = block as usize * BLOCK;
+                let start = self.physical(block) as usize * BLOCK;
                 let held = &self.devices[device.index()].bytes[start..start + BLOCK];
                 assert!(held == content, "{role} on device {device} holds block {block}, {unit:?}, wrong");
+                self.check_tag(device, (role, block), &content);
                 compared += 1;
             }
         }
@@ -227,8 +312,9 @@ impl World {
 
     // Actions.
 
-    fn memory_mut(&mut self, space: BufferSpace) -> &mut Vec<u8> {
+    fn memory_mut(&mut self, space: BufferSpace) -> &mut [u8] {
         match space {
+            BufferSpace::Own => self.controller.own_memory_mut(),
             BufferSpace::Host(HostTag(tag)) => &mut self.hosts[tag as usize],
             BufferSpace::Cache => &mut self.memories[0],
             BufferSpace::Staging => &mut self.memories[1],
@@ -279,7 +365,7 @@ impl World {
             let held = &self.hosts[tag.0 as usize][start..start + BLOCK];
             match (request.op, result) {
                 (HostOp::Read, Ok(())) => {
-                    if let Some(write) = self.reference[lba as usize] {
+                    if let Some(write) = self.reference[lba as usize].filter(|_| !self.reads_race) {
                         let right = held == pattern(lba, write);
                         assert!(right, "block {lba} is read wrong: write {} for {write}", number_of(held));
                     }
@@ -320,13 +406,25 @@ impl World {
                 self.bytes(segment.buffer, segment.bytes).copy_from_slice(&read);
             } else {
                 let written = self.bytes(segment.buffer, segment.bytes).to_vec();
-                self.devices[io.member.index()].bytes[range].copy_from_slice(&written);
+                for (index, block) in written.chunks_exact(BLOCK).enumerate() {
+                    self.write_block(io.member, (range.start / BLOCK + index) as u64, block);
+                }
             }
         }
         if matches!(io.op, MemberOp::Write { .. }) {
             self.devices[io.member.index()].unreadable.retain(|block| !blocks.contains(block));
         }
         Ok(())
+    }
+
+    fn write_block(&mut self, device: MemberIndex, block: u64, bytes: &[u8]) {
+        let hits = |fault: &WriteFault| (fault.device, fault.block) == (device.0, block);
+        let fault = self.write_faults.iter().position(hits).map(|index| self.write_faults.swap_remove(index));
+        let target = fault.map_or(Some(block), |fault| fault.to);
+        if let Some(target) = target {
+            let start = target as usize * BLOCK;
+            self.devices[device.index()].bytes[start..start + BLOCK].copy_from_slice(bytes);
+        }
     }
 
     fn work(&mut self, task: &MemoryTask) {
@@ -343,7 +441,7 @@ impl World {
         let mut digests = Vec::new();
         for segment in rows {
             let bytes = self.bytes(segment.buffer, segment.bytes);
-            digests.extend(bytes.chunks_exact(BLOCK).map(digest));
+            digests.extend(bytes.chunks_exact(BLOCK).map(row_checksum));
         }
         self.controller.handle_digests(self.now, task.id, &digests);
     }
@@ -515,9 +613,4 @@ pub(crate) fn pattern(lba: u64, write: u64) -> Vec<u8> {
 
 fn number_of(block: &[u8]) -> u64 {
     u64::from_le_bytes(block[..8].try_into().expect("eight bytes"))
-}
-
-/// FNV-1a: any digest will do, as long as it tells blocks apart.
-fn digest(block: &[u8]) -> u32 {
-    block.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

@@ -8,6 +8,8 @@
 //! log        records; dirty and no valid    the marked regions         -
 //!            log: all unsynced
 //! ```
+//! With integrity the third column is as the second: a strip and its tags may disagree as two copies may.
+//!
 //! `needs_resync` means all, whatever the policy. A log on the devices is valid unless both copies of a
 //! record may be on devices that are absent; a log in kept memory is valid when the kept memory is this
 //! array's.
@@ -140,7 +142,7 @@ impl Found<'_, '_> {
             bitmap_sequence: None,
         };
         let shape = self.layout.shape();
-        if shape.parities == 0 && shape.copies == 1 {
+        if shape.parities == 0 && shape.copies == 1 && !self.state.geometry.integrity {
             return Ok(intent);
         }
         match self.policy() {

@@ -128,7 +128,7 @@ fn check_unsynced(drawn: &Drawn, assembly: &Assembly) {
     let none = BTreeSet::new();
     let no_log = state.log_place == LogPlace::Members && state.geometry.log_bytes.0 == 0;
     let expected = match state.geometry.metadata {
-        _ if shape.parities == 0 && shape.copies == 1 => &none,
+        _ if shape.parities == 0 && shape.copies == 1 && !state.geometry.integrity => &none,
         _ if state.needs_resync => &all,
         MetadataPolicy::Bitmap => &drawn.marked_regions,
         MetadataPolicy::Log if shape.parities == 0 => &drawn.marked_regions,

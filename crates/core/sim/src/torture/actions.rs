@@ -111,7 +111,7 @@ impl TortureWorld {
     }
 
     fn carry_out(&mut self, io: &MemberIo, flight: &Flight) -> Result<(), MemberError> {
-        if self.devices[usize::from(io.member.0)].presence == Presence::Gone {
+        if self.devices[usize::from(io.member.0)].presence == Presence::Gone || flight.is_cut_off {
             return Err(MemberError::Gone);
         }
         if matches!(io.op, MemberOp::Write { .. }) && io.area == Area::Data {

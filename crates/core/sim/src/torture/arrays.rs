@@ -64,6 +64,7 @@ fn fit_log(config: &mut ArrayConfig, factor: u64) {
 pub(super) fn draw_array(
     level: Option<LevelVariant>,
     random: &mut Rng,
+    resilience: &mut Rng,
 ) -> Result<ArrayConfig, LevelNotTried> {
     let parse = |name: &str| name.parse::<LevelVariant>().expect("the table holds levels");
     let wanted: Vec<_> = LEVELS
@@ -76,9 +77,22 @@ pub(super) fn draw_array(
         _ => {
             let (level, members) = pick(random, &wanted);
             let mut array = tiny_array(level, members, random);
+            draw_rebuilds(&mut array, resilience);
             fit_log(&mut array, pick(random, &[1, 2, 8]));
             Ok(array)
         }
+    }
+}
+
+/// Draws spares and how sweeps go. Now and then a member is so long that the boundary of a rebuild is written down before its
+/// end.
+fn draw_rebuilds(array: &mut ArrayConfig, random: &mut Rng) {
+    array.resilience.spares = pick(random, &[0, 0, 1, 2]);
+    array.resilience.sweep_iodepth = pick(random, &[1, 2, 4, 16]);
+    let rate = pick(random, &[None, None, Some(1_000_000), Some(20_000_000)]);
+    array.resilience.sweep_bytes_per_sec = rate.map(ByteCount);
+    if random.below(64) == 0 {
+        array.member_size = ByteCount(array.strip_size.0 * (70 + random.below(80)));
     }
 }
 

@@ -10,8 +10,12 @@
 //! | pulled | a member is gone and the controller is told | the same |
 //! | died | a member is gone and the next I/O to it says so | the same |
 //! | battery | the battery fails, or is good again | |
-//! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices |
-//! | stop | the array is stopped cleanly and started again | the same |
+//! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices, or a block that can't be read meets a write hole |
+//! | stop | the array is stopped cleanly and started again | the array keeps nothing on its devices |
+//! | returned | a device that is gone or missing is there again, as it was or blank, and the controller is told | |
+//! | failed by hand | the operator fails a healthy device | as for pulled |
+//! | check, repair, sweep stop | the operator asks for it | |
+//! | corruption | of an array at rest some parity, or copies but the first, change silently; a check must count them, a repair mend them | beyond the bounds always: what else disagrees there can't be told |
 //! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
 
 use super::flights::FinishOrder;
@@ -20,7 +24,7 @@ use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::Failure;
 use super::world::TortureWorld;
-use raidlab_controller::BatteryState;
+use raidlab_controller::{BatteryState, Sweep};
 use raidlab_units::{MemberIndex, StripeIndex};
 use raidlab_workload::Rng;
 
@@ -43,11 +47,23 @@ pub enum Fault {
     PowerCut,
     /// The array is stopped cleanly and started again.
     Stop,
+    /// A device that was gone is there again.
+    Returned,
+    /// The operator fails a healthy device.
+    FailedByHand,
+    /// The operator asks for a check.
+    Check,
+    /// The operator asks for a repair.
+    Repair,
+    /// The operator stops a check or repair.
+    SweepStop,
+    /// Redundancy is corrupted silently, found and mended.
+    Corruption,
 }
 
 impl Fault {
     /// How many kinds there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 14;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -58,6 +74,12 @@ impl Fault {
         Self::Order,
         Self::PowerCut,
         Self::Stop,
+        Self::Returned,
+        Self::FailedByHand,
+        Self::Check,
+        Self::Repair,
+        Self::SweepStop,
+        Self::Corruption,
     ];
 
     /// Its name in output.
@@ -71,6 +93,12 @@ impl Fault {
             Self::Order => "order",
             Self::PowerCut => "power-cut",
             Self::Stop => "stop",
+            Self::Returned => "returned",
+            Self::FailedByHand => "failed-by-hand",
+            Self::Check => "check",
+            Self::Repair => "repair",
+            Self::SweepStop => "sweep-stop",
+            Self::Corruption => "corruption",
         }
     }
 }
@@ -94,9 +122,14 @@ impl TortureWorld {
         let fault = event.fault;
         let hit = match fault {
             Fault::LatentError => self.spoil_block(&mut pick),
-            Fault::WriteError | Fault::Pulled | Fault::Died => self.pick_victim(&mut pick),
-            Fault::Battery | Fault::Order => Some(0),
-            Fault::PowerCut | Fault::Stop => self.can_restart().then_some(0),
+            Fault::WriteError | Fault::Pulled | Fault::Died | Fault::FailedByHand => {
+                self.pick_victim(&mut pick)
+            }
+            Fault::Battery | Fault::Order | Fault::Check | Fault::Repair | Fault::SweepStop => Some(0),
+            Fault::Corruption => self.has_redundancy_to_corrupt().then_some(0),
+            Fault::PowerCut => self.may_crash().then_some(0),
+            Fault::Stop => self.can_restart().then_some(0),
+            Fault::Returned => self.pick_absent(&mut pick),
         };
         let Some(hit) = hit else { return Ok(()) };
         self.report.faults[fault as usize] += 1;
@@ -123,6 +156,12 @@ impl TortureWorld {
             }
             Fault::PowerCut => self.power_cut(&mut pick),
             Fault::Stop => self.stop_and_start(&mut pick),
+            Fault::Returned => self.bring_back(member, &mut pick),
+            Fault::FailedByHand => self.fail_by_hand(member),
+            Fault::Check => self.ask_for_sweep(Sweep::Check),
+            Fault::Repair => self.ask_for_sweep(Sweep::Repair),
+            Fault::SweepStop => self.stop_sweep(),
+            Fault::Corruption => self.corrupt_and_mend(&mut pick),
         }
     }
 

@@ -26,6 +26,8 @@ pub(super) struct Flight {
     pub(super) accesses: Vec<Access>,
     /// For a flush: how far the writes to each area of the device had come when it was asked for.
     pub(super) mark: [u64; 2],
+    /// The device went and came back meanwhile: this ends in an error.
+    pub(super) is_cut_off: bool,
 }
 
 /// In which order actions in flight finish.
@@ -84,6 +86,11 @@ impl Flights {
         self.order.iter().map(|&entry| &self.entries[entry as usize])
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Flight> {
+        let Self { entries, order, .. } = self;
+        entries.iter_mut().enumerate().filter(|(entry, _)| order.contains(&(*entry as u32))).map(|it| it.1)
+    }
+
     /// Marks the name of `work` as in use. Returns false if it is.
     pub(super) fn take_name(&mut self, work: &Work) -> bool {
         self.name(work).is_some_and(|in_use| !core::mem::replace(in_use, true))
@@ -112,6 +119,7 @@ impl Flights {
         flight.segments.clear();
         flight.accesses.clear();
         flight.steps.steps.clear();
+        flight.is_cut_off = false;
         (entry, flight)
     }
 

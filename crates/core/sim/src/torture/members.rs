@@ -112,6 +112,28 @@ impl AreaBytes {
         &mut self.bytes[range]
     }
 
+    /// Puts another device's bytes in place of all that is here. Every block can be read.
+    pub(super) fn replace(&mut self, fill: impl FnOnce(&mut [u8])) {
+        self.unreadable.clear();
+        fill(&mut self.bytes);
+    }
+
+    /// Changes a block silently, durably.
+    pub(super) fn corrupt(&mut self, block: u64, random: &mut Rng) {
+        let range = self.range(block, 1);
+        self.bytes[range.start + random.below(range.len() as u64) as usize] ^= 1 + random.below(255) as u8;
+        if let Some(cache) = &mut self.cache {
+            cache.settle(block);
+        }
+    }
+
+    /// Makes what a block holds durable, as a device does when it likes.
+    pub(super) fn settle(&mut self, block: u64) {
+        if let Some(cache) = &mut self.cache {
+            cache.settle(block);
+        }
+    }
+
     /// Makes a block unreadable.
     pub(super) fn spoil(&mut self, block: u64) {
         self.unreadable.insert(block);
@@ -128,6 +150,17 @@ impl AreaBytes {
     /// True if one of the blocks can't be read.
     pub(super) fn is_spoiled(&self, first: u64, blocks: u64) -> bool {
         self.unreadable.range(first..first + blocks).next().is_some()
+    }
+
+    /// True if one of the blocks can't be read, or a power cut could make it so.
+    pub(super) fn may_be_spoiled(&self, first: u64, blocks: u64) -> bool {
+        let mut dropped = self.cache.iter().flat_map(VolatileWrites::unreadable_before);
+        self.is_spoiled(first, blocks) || dropped.any(|block| (first..first + blocks).contains(&block))
+    }
+
+    /// True if any block can't be read, or a power cut could make it so.
+    pub(super) fn is_any_spoiled(&self) -> bool {
+        self.may_be_spoiled(0, (self.bytes.len() / self.block_bytes) as u64)
     }
 
     /// How far the writes have come; a flush asked for now makes all of them durable when it completes.
@@ -181,6 +214,8 @@ struct VolatileWrites {
     blocks: Vec<u64>,
     /// Whether the block could not be read before.
     unreadable: Vec<bool>,
+    /// The end of the entries that found one unreadable.
+    unreadable_end: u64,
     old: Vec<u8>,
     block_bytes: usize,
     /// For each block the end of the entries that a write with forced unit access has settled.
@@ -196,6 +231,7 @@ impl VolatileWrites {
             next: 0,
             blocks: Vec::new(),
             unreadable: Vec::new(),
+            unreadable_end: 0,
             old: Vec::new(),
             block_bytes,
             settled: vec![0; blocks],
@@ -215,6 +251,9 @@ impl VolatileWrites {
         self.unreadable[place] = was_unreadable;
         self.old[place * self.block_bytes..][..self.block_bytes].copy_from_slice(old);
         self.next += 1;
+        if was_unreadable {
+            self.unreadable_end = self.next;
+        }
         self.newest[block as usize] = self.next;
     }
 
@@ -233,6 +272,14 @@ impl VolatileWrites {
 
     fn settle(&mut self, block: u64) {
         self.settled[block as usize] = self.next;
+    }
+
+    /// Blocks that live entries have found unreadable.
+    fn unreadable_before(&self) -> impl Iterator<Item = u64> {
+        let live = self.first..self.next.min(self.unreadable_end);
+        let found = live.map(|entry| (entry, self.block_of(entry)));
+        let is_live = |it: &(u64, u64)| self.was_unreadable(it.0) && it.0 >= self.settled[it.1 as usize];
+        found.filter(is_live).map(|it| it.1)
     }
 
     fn older(&self, block: u64) -> impl Iterator<Item = &[u8]> {

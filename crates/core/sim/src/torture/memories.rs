@@ -203,7 +203,8 @@ pub(super) fn garbage(len: u64, random: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-fn make_garbage(bytes: &mut [u8], random: &mut Rng) {
+/// Puts random bytes in place of all.
+pub(super) fn make_garbage(bytes: &mut [u8], random: &mut Rng) {
     for word in bytes.chunks_mut(8) {
         word.copy_from_slice(&random.next_u64().to_le_bytes()[..word.len()]);
     }

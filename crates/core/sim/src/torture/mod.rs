@@ -27,6 +27,7 @@ mod flights;
 mod host;
 mod members;
 mod memories;
+mod operator;
 mod plan;
 mod power;
 mod report;

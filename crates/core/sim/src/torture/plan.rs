@@ -62,6 +62,9 @@ pub struct TorturePlan {
     pub workload: Workload,
     /// What goes wrong, in order.
     pub faults: Vec<FaultEvent>,
+    /// A defect that the controller is given.
+    #[cfg(feature = "mutants")]
+    pub mutant: Option<raidlab_controller::Mutant>,
 }
 
 impl TorturePlan {
@@ -80,9 +83,11 @@ impl TorturePlan {
             seed,
             ops,
             mode,
-            config: draw_array(level, &mut stream(1))?,
+            config: draw_array(level, &mut stream(1), &mut stream(4))?,
             workload: draw_workload(&mut stream(2)),
             faults: draw_faults(ops, &mut stream(3)),
+            #[cfg(feature = "mutants")]
+            mutant: None,
         })
     }
 

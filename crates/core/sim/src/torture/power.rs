@@ -81,7 +81,7 @@ impl TortureWorld {
         loop {
             self.lose_power(pick);
             self.start_again(pick)?;
-            if self.is_refused || !pick.chance_pct(30) {
+            if self.is_refused || !pick.chance_pct(30) || !self.may_crash() {
                 return Ok(());
             }
             for _ in 0..pick.below(60) {
@@ -126,6 +126,7 @@ impl TortureWorld {
         while !self.flights.is_empty() {
             let (entry, flight) = self.flights.take(pick.below(self.flights.len() as u64) as usize);
             match flight.work {
+                Work::Member(_) if flight.is_cut_off => {}
                 Work::Member(io) => self.tear_write(&io, &flight.segments, pick),
                 Work::Memory(_) => {
                     let block_bytes = self.config.block_size.bytes();
@@ -242,6 +243,8 @@ impl TortureWorld {
     /// Puts a controller that has just been started to work.
     pub(super) fn take_controller(&mut self, controller: Controller) -> Result<(), Failure> {
         self.controller = controller;
+        #[cfg(feature = "mutants")]
+        self.controller.set_mutant(self.mutant);
         self.look_at_states();
         let own_bytes = self.controller.own_memory().len() as u64;
         self.claims.set_memory(BufferSpace::Own, own_bytes);
@@ -279,6 +282,15 @@ impl TortureWorld {
         self.config.resilience.metadata != MetadataPolicy::Log
             || self.mode == TortureMode::Beyond
             || (matches!(doubt, Doubt::KeptLog(_)) && battery_failed)
+    }
+
+    /// Whether the mode allows an end without a clean stop: where parity has a write hole, what can't be read then is lost.
+    pub(super) fn may_crash(&self) -> bool {
+        let stripes = self.stripes();
+        let has_hole = stripes.shape().parities > 0 && self.config.resilience.metadata != MetadataPolicy::Log;
+        let is_spoiled = |device: &Device| device.presence != Presence::Gone && device.data.is_any_spoiled();
+        let allowed = self.mode == TortureMode::Beyond || !has_hole || !self.devices.iter().any(is_spoiled);
+        self.can_restart() && allowed
     }
 
     /// Whether this array can be started again after a power cut, as far as its settings promise.

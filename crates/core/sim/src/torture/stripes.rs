@@ -10,8 +10,10 @@ use raidlab_units::{BlockCount, Lba, MemberIndex, StripeIndex};
 pub(super) struct Stripes<'a> {
     pub(super) layout: &'a dyn Layout,
     pub(super) devices: &'a [Device],
-    /// What each device is to the controller.
+    /// What each device is to the controller, as it may be written down.
     pub(super) states: &'a [DeviceState],
+    /// Whether each device is in sync even if power fails now.
+    pub(super) proven: &'a [bool],
 }
 
 impl Stripes<'_> {
@@ -123,7 +125,8 @@ impl Stripes<'_> {
     }
 
     /// True if `stripe` would survive the loss of all units that `is_more` names, beside what it misses already and
-    /// what is bound to be lost.
+    /// what is bound to be lost. A device that is rebuilt counts as missing until the devices keep that it is in sync: a
+    /// power cut takes its boundary back.
     pub(super) fn survives(
         &self,
         stripe: StripeIndex,
@@ -131,9 +134,15 @@ impl Stripes<'_> {
     ) -> bool {
         let shape = self.shape();
         let is_missing = |unit| {
-            let holder = self.holder(self.layout.place(stripe, unit));
-            let is_doomed = |it: MemberIndex| self.devices[usize::from(it.0)].presence == Presence::Doomed;
-            self.is_unavailable(stripe, unit) || holder.is_some_and(is_doomed) || is_more(unit, holder)
+            let place = self.layout.place(stripe, unit);
+            let holder = self.holder(place);
+            let is_doubtful = |it: MemberIndex| {
+                let device = &self.devices[it.index()];
+                !self.proven[it.index()]
+                    || device.presence == Presence::Doomed
+                    || device.data.may_be_spoiled(place.start.0, shape.strip_blocks.0)
+            };
+            self.is_unavailable(stripe, unit) || holder.is_some_and(is_doubtful) || is_more(unit, holder)
         };
         if shape.parities > 0 {
             let missing = self.units().filter(|unit| is_missing(*unit)).count();

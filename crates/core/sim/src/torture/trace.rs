@@ -141,8 +141,10 @@ fn notice_words(notice: Notice) -> [u64; 2] {
         Notice::SweepEnded { counts, .. } => [35, counts.granules << 32 ^ counts.rewritten_rows],
         Notice::Restored { member, lba, blocks } => [36 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
         Notice::BlocksLost { member, lba, blocks } => [37 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
+        Notice::Mismatch { member, lba, blocks } => [41 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
         Notice::Serving => [38, 0],
         Notice::Stopped => [40, 0],
+        Notice::KeptMemoryLost => [41, 0],
         Notice::WriteLost { lba, blocks } => [39, lba.0 << 24 ^ blocks.0],
     }
 }

@@ -5,9 +5,9 @@ use super::checkers::provenance::BlockFault;
 use super::power::Refusal;
 use super::trace::TraceEvent;
 use core::fmt;
-use raidlab_controller::{Action, HostCompletion, HostError, HostTag};
+use raidlab_controller::{Action, HostCompletion, HostError, HostTag, Sweep, SweepCounts, SweepRefused};
 use raidlab_raid::StripUnit;
-use raidlab_units::{Lba, MemberIndex, StripeIndex};
+use raidlab_units::{Lba, MemberIndex, MemberLba, StripeIndex};
 
 /// A rule that was broken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,6 +83,38 @@ pub enum Violation {
     UnfitMember {
         /// The member.
         member: MemberIndex,
+    },
+    /// All is quiet, a role is vacant, and a device that could play it does not.
+    #[error("device {member} could take the place of a missing member, and is not rebuilt")]
+    NotRebuilt {
+        /// The device.
+        member: MemberIndex,
+    },
+    /// A check or repair was refused without reason.
+    #[error("{sweep:?} was refused: {refused}")]
+    SweepRefused {
+        /// What was asked for.
+        sweep: Sweep,
+        /// What was said.
+        refused: SweepRefused,
+    },
+    /// A check or repair did not count the rows that disagreed.
+    #[error("{sweep:?} counted {counts:?}, and {expected} rows disagreed")]
+    Miscounted {
+        /// The sweep.
+        sweep: Sweep,
+        /// What it counted.
+        counts: SweepCounts,
+        /// Rows of parity or copies that disagreed.
+        expected: u64,
+    },
+    /// A repair left what was corrupted.
+    #[error("a repair left block {lba} of member {member} corrupted, or a check changed it")]
+    NotMended {
+        /// The member.
+        member: MemberIndex,
+        /// The block of its data area.
+        lba: MemberLba,
     },
     /// The array was not started although all that its settings need is there.
     #[error("the array was not started although all that its settings need is there: {refusal}")]
@@ -161,13 +193,17 @@ impl Violation {
         match self {
             Self::WrongRead { fault: BlockFault::Garbage { .. }, .. } => "provenance",
             Self::WrongRead { .. } | Self::NotOnMember { .. } => "durability",
-            Self::RedundancyDisagrees { .. } => "redundancy",
+            Self::RedundancyDisagrees { .. }
+            | Self::SweepRefused { .. }
+            | Self::Miscounted { .. }
+            | Self::NotMended { .. } => "redundancy",
             Self::NeedlessFailure { .. }
             | Self::NeedlessLoss { .. }
             | Self::NeedlessBadBlock { .. }
             | Self::LossNotTold { .. }
             | Self::NeedlessMemberFailure { .. }
             | Self::UnfitMember { .. }
+            | Self::NotRebuilt { .. }
             | Self::Refused { .. }
             | Self::Misassembled { .. }
             | Self::NotClean => "losses",

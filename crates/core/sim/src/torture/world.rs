@@ -7,6 +7,7 @@ use super::flights::{FinishOrder, Flights};
 use super::host::Hosts;
 use super::members::{AreaBytes, Device, Presence};
 use super::memories::{Memories, garbage};
+use super::operator::Audit;
 use super::plan::TortureMode;
 use super::report::TortureReport;
 use super::stripes::Stripes;
@@ -31,8 +32,10 @@ pub struct TortureWorld {
     pub(super) volume_blocks: BlockCount,
     pub(super) memories: Memories,
     pub(super) devices: Vec<Device>,
-    /// What each device is to the controller, when last looked at.
+    /// What each device is to the controller, as it may be written down, when last looked at.
     pub(super) states: Vec<DeviceState>,
+    /// Whether each device is in sync even if power fails now: the devices keep a state that says so.
+    pub(super) proven: Vec<bool>,
     pub(super) flights: Flights,
     pub(super) claims: Claims,
     pub(super) hosts: Hosts,
@@ -53,13 +56,19 @@ pub struct TortureWorld {
     pub(super) is_stopped: bool,
     /// The array could not be started again.
     pub(super) is_refused: bool,
-    /// Devices that the latest start found too old to be used, or not at all.
+    /// Devices that may be failed although they answer: the latest start found them too old to be used, or not at all, or
+    /// they went and came back, or the operator failed them.
     pub(super) excluded: Vec<bool>,
     /// Redundancy is being recomputed after a crash.
     pub(super) is_resyncing: bool,
+    /// The check or repair that runs.
+    pub(super) audit: Audit,
     pub(super) report: TortureReport,
     pub(super) trace: Trace,
     pub(super) digests: Vec<u32>,
+    /// A defect that every controller of the run is given.
+    #[cfg(feature = "mutants")]
+    pub(super) mutant: Option<raidlab_controller::Mutant>,
 }
 
 impl TortureWorld {
@@ -90,7 +99,8 @@ impl TortureWorld {
             volume: VolumeHistory::new(controller.volume_blocks()),
             config: config.clone(),
             volume_blocks: controller.volume_blocks(),
-            states: controller.device_states().collect(),
+            states: controller.kept_device_states().collect(),
+            proven: controller.kept_device_states().map(is_in_sync).collect(),
             controller,
             layout,
             memories,
@@ -112,12 +122,21 @@ impl TortureWorld {
             mode: TortureMode::Bounded,
             is_stopped: false,
             is_refused: false,
-            excluded: Vec::new(),
+            excluded: vec![false; usize::from(config.members + config.resilience.spares)],
             is_resyncing: false,
+            audit: Audit::default(),
             report: TortureReport::default(),
             trace: Trace::new(seed),
             digests: Vec::new(),
+            #[cfg(feature = "mutants")]
+            mutant: None,
         })
+    }
+
+    #[cfg(feature = "mutants")]
+    pub(super) fn set_mutant(&mut self, mutant: Option<raidlab_controller::Mutant>) {
+        self.mutant = mutant;
+        self.controller.set_mutant(mutant);
     }
 
     /// The controller, for its getters.
@@ -195,13 +214,21 @@ impl TortureWorld {
 
     /// Where the volume's strips are. [`TortureWorld::look_at_states`] comes first, where states may have changed.
     pub(super) fn stripes(&self) -> Stripes<'_> {
-        Stripes { layout: &*self.layout, devices: &self.devices, states: &self.states }
+        let Self { layout, devices, states, proven, .. } = self;
+        Stripes { layout: &**layout, devices, states, proven }
     }
 
     /// Takes note of what the devices are to the controller.
     pub(super) fn look_at_states(&mut self) {
-        self.states.clear();
-        self.states.extend(self.controller.device_states());
+        let is_kept = self.controller.is_state_kept();
+        for (device, state) in self.controller.kept_device_states().enumerate() {
+            let was_in_sync = is_in_sync(self.states[device]);
+            self.proven[device] = is_in_sync(state) && (is_kept || (was_in_sync && self.proven[device]));
+            if state != self.states[device] && self.mode == TortureMode::Beyond {
+                self.losses.note_change(self.stamp);
+            }
+            self.states[device] = state;
+        }
         self.look_at_doubts();
     }
 
@@ -223,6 +250,10 @@ impl TortureWorld {
             trace: self.trace.latest(),
         }
     }
+}
+
+pub(super) const fn is_in_sync(state: DeviceState) -> bool {
+    matches!(state, DeviceState::InSync { .. })
 }
 
 /// A new array: its controller, and the metadata areas of its devices, empty where it keeps none.

@@ -20,7 +20,7 @@ use crate::torture::members::Presence;
 use crate::torture::plan::TortureMode;
 use crate::torture::violation::{Failure, Violation};
 use crate::torture::volume::Stamp;
-use crate::torture::world::TortureWorld;
+use crate::torture::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{DeviceState, HostError, HostOp, HostRequest, MemberIo, Notice, Sweep};
 use raidlab_format::{RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
@@ -40,9 +40,16 @@ pub(in crate::torture) struct Losses {
     failed_until: Vec<Stamp>,
     /// Some stripe is in doubt now.
     any_doubt: bool,
+    /// When a device was last given another state.
+    changed: Stamp,
 }
 
 impl Losses {
+    /// Takes note of it that a device has another state: requests under way may have met what was missing until now.
+    pub(in crate::torture) fn note_change(&mut self, now: Stamp) {
+        self.changed = now;
+    }
+
     /// Takes note of a flush that failed; false if it had no reason.
     fn tell(&mut self) -> bool {
         let is_due = self.untold > 0;
@@ -77,7 +84,8 @@ impl TortureWorld {
         let stripes = self.stripes();
         let mut range = stripes.of_range(lba, blocks);
         let mut each = (lba.0..lba.0 + blocks.0).map(Lba);
-        each.any(|lba| self.volume.is_undefined(lba, started))
+        self.losses.changed >= started
+            || each.any(|lba| self.volume.is_undefined(lba, started))
             || range.any(|stripe| {
                 stripes.is_failed(stripe)
                     || self.losses.failed_until.get(stripe.0 as usize).is_some_and(|until| *until > started)
@@ -225,28 +233,42 @@ impl TortureWorld {
             Notice::BlocksLost { member, lba, blocks } => {
                 let taken = self.take_lost_blocks(member, lba, blocks);
                 taken.map_err(|violation| self.failure(violation))?;
+                // What stands there is not to be believed until it is written.
+                let data = &mut self.devices[member.index()].data;
+                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(block));
             }
             Notice::MemberFailed { member } => {
                 let device = usize::from(member.0);
-                let is_excluded = self.excluded.get(device).is_some_and(|is_excluded| *is_excluded);
-                if !is_excluded && !self.devices[device].is_out() {
+                if !self.excluded[device] && !self.devices[device].is_out() {
                     return Err(self.failure(Violation::NeedlessMemberFailure { member }));
                 }
             }
+            Notice::MemberAdded { member } => self.excluded[member.index()] = false,
             Notice::Serving => self.last_progress = self.stamp,
             Notice::Stopped => self.is_stopped = true,
             Notice::SweepEnded { sweep: Sweep::Resync, .. } => self.is_resyncing = false,
+            Notice::SweepEnded { sweep: sweep @ (Sweep::Check | Sweep::Repair), counts } => {
+                self.take_counts(sweep, counts)?;
+            }
             _ => {}
         }
         Ok(())
     }
 
-    /// Checks, when all is quiet, that no member is trusted that failed a write.
+    /// Checks, when all is quiet, that no member is trusted that failed a write, and that no spare waits while a role is
+    /// vacant.
     pub(in crate::torture) fn check_membership(&self) -> Result<(), Failure> {
+        let in_sync = self.states.iter().filter(|state| is_in_sync(**state)).count();
+        let is_complete = in_sync == usize::from(self.config.members);
         for (device, state) in self.states.iter().enumerate() {
+            let member = MemberIndex(device as u16);
+            let is_waiting = matches!(state, DeviceState::Spare | DeviceState::Rebuilding { .. });
+            if is_waiting && !is_complete && !self.has_lost() {
+                return Err(self.failure(Violation::NotRebuilt { member }));
+            }
             let is_unfit = self.devices[device].presence == Presence::Unfit;
             if is_unfit && matches!(state, DeviceState::InSync { .. } | DeviceState::Rebuilding { .. }) {
-                return Err(self.failure(Violation::UnfitMember { member: MemberIndex(device as u16) }));
+                return Err(self.failure(Violation::UnfitMember { member }));
             }
         }
         Ok(())

@@ -1,0 +1,191 @@
+//! What the operator does to an array while it runs: brings devices back, fails them, asks for checks and repairs.
+//!
+//! Verified: a check or repair is refused only for the reasons that there are; within the bounds it counts the rows that
+//! were corrupted, and none where nothing was; a repair puts back what stood there. Only redundancy is corrupted, on an array
+//! at rest, and it is mended before the host goes on: no read may meet it, for nothing would tell that it is wrong. Not
+//! verified: counts of sweeps over an array that is not resynced yet, or beyond the bounds.
+
+use super::checkers::liveness::PATIENCE_STEPS;
+use super::flights::Work;
+use super::members::Presence;
+use super::plan::TortureMode;
+use super::violation::{Failure, Violation};
+use super::world::TortureWorld;
+use raidlab_controller::{DeviceState, HostOp, Sweep, SweepCounts, SweepRefused};
+use raidlab_format::LABEL_BYTES;
+use raidlab_raid::StripUnit;
+use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
+use raidlab_workload::Rng;
+
+/// What is known of the latest check or repair.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Audit {
+    /// Rows that disagree, as far as the world knows.
+    corrupted: u64,
+    /// It was to be stopped, or began while something else could disagree.
+    is_vague: bool,
+    /// It has ended.
+    has_ended: bool,
+}
+
+/// A block of redundancy that was corrupted.
+struct Corrupted {
+    member: MemberIndex,
+    block: u64,
+    original: Vec<u8>,
+}
+
+impl TortureWorld {
+    /// A device that is gone, or that the array goes on without.
+    pub(super) fn pick_absent(&self, pick: &mut Rng) -> Option<u64> {
+        let is_absent = |device: &usize| {
+            self.devices[*device].presence == Presence::Gone || self.states[*device] == DeviceState::Missing
+        };
+        let absent: Vec<usize> = (0..self.devices.len()).filter(is_absent).collect();
+        (!absent.is_empty()).then(|| absent[pick.below(absent.len() as u64) as usize] as u64)
+    }
+
+    /// Brings a device back: as it was when power was taken from it, or another at its place, with garbage on it and
+    /// nothing but the label that says whose place it takes.
+    pub(super) fn bring_back(&mut self, member: MemberIndex, pick: &mut Rng) -> Result<(), Failure> {
+        let device = &mut self.devices[member.index()];
+        device.data.lose_power(pick);
+        device.metadata.lose_power(pick);
+        if pick.chance_pct(50) {
+            device.data.replace(|bytes| super::memories::make_garbage(bytes, pick));
+            let label_bytes = LABEL_BYTES.min(device.metadata.bytes().len());
+            device.metadata.replace(|bytes| bytes[label_bytes..].fill(0));
+        }
+        device.presence = Presence::Here;
+        // What was on its way to it when it went never arrives.
+        for flight in self.flights.iter_mut() {
+            flight.is_cut_off |= matches!(flight.work, Work::Member(io) if io.member == member);
+        }
+        self.excluded[member.index()] = true;
+        self.controller.handle_device_added(self.now, member);
+        self.pump()
+    }
+
+    /// Fails a device that answers.
+    pub(super) fn fail_by_hand(&mut self, member: MemberIndex) -> Result<(), Failure> {
+        self.excluded[member.index()] = true;
+        self.controller.handle_member_loss(self.now, member);
+        self.pump()
+    }
+
+    /// Asks for a check or a repair.
+    pub(super) fn ask_for_sweep(&mut self, sweep: Sweep) -> Result<(), Failure> {
+        let is_busy = self.controller.sweep_progress().is_some();
+        let shape = self.layout.shape();
+        match self.controller.handle_sweep(self.now, sweep) {
+            Ok(()) => {
+                let is_vague = self.is_resyncing || self.mode == TortureMode::Beyond;
+                self.audit = Audit { is_vague, has_ended: false, ..self.audit };
+                self.pump()
+            }
+            Err(refused) => {
+                let is_right = match refused {
+                    SweepRefused::Busy { .. } => is_busy,
+                    SweepRefused::NoRedundancy => shape.parities == 0 && shape.copies == 1,
+                    SweepRefused::MembersLost => self.has_lost(),
+                    SweepRefused::NotOnDemand => false,
+                };
+                if is_right { Ok(()) } else { Err(self.failure(Violation::SweepRefused { sweep, refused })) }
+            }
+        }
+    }
+
+    /// Stops a check or a repair.
+    pub(super) fn stop_sweep(&mut self) -> Result<(), Failure> {
+        self.audit.is_vague = true;
+        self.controller.handle_sweep_stop(self.now);
+        self.pump()
+    }
+
+    /// Takes in what a check or repair counted.
+    pub(super) fn take_counts(&mut self, sweep: Sweep, counts: SweepCounts) -> Result<(), Failure> {
+        self.audit.has_ended = true;
+        let Audit { corrupted: expected, is_vague, .. } = self.audit;
+        if !is_vague && (counts.mismatched_rows, counts.unreadable_rows) != (expected, 0) {
+            return Err(self.failure(Violation::Miscounted { sweep, counts, expected }));
+        }
+        Ok(())
+    }
+
+    /// Whether the mode and the level have something that may be corrupted.
+    pub(super) fn has_redundancy_to_corrupt(&self) -> bool {
+        let shape = self.layout.shape();
+        self.mode == TortureMode::Bounded
+            && (shape.parities > 0 || shape.copies > 1)
+            && !self.config.resilience.integrity
+    }
+
+    /// Lets the array come to rest, corrupts some of its redundancy, and has that found and mended.
+    pub(super) fn corrupt_and_mend(&mut self, pick: &mut Rng) -> Result<(), Failure> {
+        self.await_host()?;
+        self.submit(HostOp::Flush, Lba(0), BlockCount(0))?;
+        self.await_host()?;
+        self.await_idle()?;
+        self.look_at_states();
+        let is_sound = |(device, state): (&super::members::Device, &DeviceState)| {
+            device.presence == Presence::Here || *state == DeviceState::Missing
+        };
+        if self.is_resyncing || !self.devices.iter().zip(&self.states).all(is_sound) {
+            return Ok(());
+        }
+        let corrupted = self.corrupt(1 + pick.below(4), pick);
+        for sweep in [Sweep::Check, Sweep::Repair] {
+            self.audit.corrupted = corrupted.len() as u64;
+            self.sweep_through(sweep)?;
+            self.audit.corrupted = 0;
+            self.check_mended(&corrupted, sweep == Sweep::Repair)?;
+        }
+        Ok(())
+    }
+
+    /// Corrupts up to `count` blocks of stripes that lack nothing.
+    fn corrupt(&mut self, count: u64, pick: &mut Rng) -> Vec<Corrupted> {
+        let mut corrupted: Vec<Corrupted> = Vec::new();
+        for _ in 0..count {
+            let stripes = self.stripes();
+            let stripe = StripeIndex(pick.below(self.layout.stripe_count().0));
+            let is_redundancy = |unit: &StripUnit| !matches!(unit, StripUnit::Data { copy: 0, .. });
+            let units: Vec<StripUnit> = stripes.units().filter(is_redundancy).collect();
+            let unit = units[pick.below(units.len() as u64) as usize];
+            let place = self.layout.place(stripe, unit);
+            let block = place.start.0 + pick.below(stripes.shape().strip_blocks.0);
+            let is_whole = !stripes.units().any(|unit| stripes.is_unavailable(stripe, unit));
+            let Some((member, device)) = stripes.fit_holder(place).filter(|_| is_whole) else { continue };
+            if corrupted.iter().all(|it| (it.member, it.block) != (member, block)) {
+                corrupted.push(Corrupted { member, block, original: device.data.block(block).to_vec() });
+                self.devices[member.index()].data.corrupt(block, pick);
+            }
+        }
+        corrupted
+    }
+
+    /// Carries out a check or repair to its end.
+    fn sweep_through(&mut self, sweep: Sweep) -> Result<(), Failure> {
+        self.ask_for_sweep(sweep)?;
+        let began = self.stamp.0;
+        while !self.audit.has_ended {
+            if !self.step()? || self.stamp.0 - began > PATIENCE_STEPS {
+                return Err(self.failure(Violation::NeverIdle));
+            }
+        }
+        self.await_idle()
+    }
+
+    /// Checks that what was corrupted is mended, or not yet touched.
+    fn check_mended(&mut self, corrupted: &[Corrupted], is_mended: bool) -> Result<(), Failure> {
+        for Corrupted { member, block, original } in corrupted {
+            let data = &mut self.devices[member.index()].data;
+            if (data.block(*block) == original) != is_mended {
+                let lba = MemberLba(*block);
+                return Err(self.failure(Violation::NotMended { member: *member, lba }));
+            }
+            data.settle(*block);
+        }
+        Ok(())
+    }
+}
