@@ -91,7 +91,7 @@ struct Current {
     record: Replay,
     /// Which of its copies is read.
     copy: usize,
-    /// For each run, the staging place that holds it.
+    /// For each run, the staging place that holds it: one for each unit.
     places: Vec<u32>,
     pending: u32,
     failed: bool,
@@ -360,8 +360,16 @@ impl Controller {
     }
 
     fn begin_replay(&mut self, record: Replay) {
-        let places =
-            record.runs.iter().map(|_| self.staging_free.pop().expect("a stripe fits in staging")).collect();
+        let mut places: Vec<u32> = Vec::with_capacity(record.runs.len());
+        for (index, run) in record.runs.iter().enumerate() {
+            // Runs of one unit stand beside each other in its place.
+            let shared = record.runs[..index].iter().position(|other| other.unit == run.unit);
+            let place = match shared {
+                Some(other) => places[other],
+                None => self.staging_free.pop().expect("a stripe fits in staging"),
+            };
+            places.push(place);
+        }
         self.start.current = Some(Current { record, copy: 0, places, pending: 0, failed: false });
         self.read_record();
     }
@@ -452,7 +460,9 @@ impl Controller {
     }
 
     fn end_replay(&mut self) {
-        let current = self.start.current.take().expect("a record is being replayed");
+        let mut current = self.start.current.take().expect("a record is being replayed");
+        current.places.sort_unstable();
+        current.places.dedup();
         self.staging_free.extend(current.places);
     }
 

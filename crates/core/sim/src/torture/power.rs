@@ -258,16 +258,18 @@ impl TortureWorld {
     /// Notes that the array was not started, if there is reason for that.
     fn take_refusal(&mut self, refusal: Refusal) -> Result<(), Failure> {
         self.report.refused += 1;
-        let is_gone = |device: &Device| device.presence == Presence::Gone;
-        let everyone = !self.devices.iter().any(is_gone);
+        // One that came back may be another device at its place.
+        let is_away =
+            |(device, is_excluded): (&Device, &bool)| device.presence == Presence::Gone || *is_excluded;
+        let any_away = self.devices.iter().zip(&self.excluded).any(is_away);
         let is_missing =
             |state: &DeviceState| matches!(state, DeviceState::Missing | DeviceState::Rebuilding { .. });
-        let is_degraded = !everyone || self.states.iter().any(is_missing);
+        let is_degraded = any_away || self.states.iter().any(is_missing);
         let is_justified = match &refusal {
             Refusal::Assemble(AssembleError::DirtyDegraded { doubt, .. }) => {
                 is_degraded && self.may_doubt(doubt)
             }
-            _ => self.mode == TortureMode::Beyond && !everyone,
+            _ => self.mode == TortureMode::Beyond && any_away,
         };
         if is_justified {
             return Ok(());
