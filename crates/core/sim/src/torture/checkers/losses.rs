@@ -122,6 +122,15 @@ impl TortureWorld {
         self.losses.in_doubt_until = in_doubt_until;
     }
 
+    /// Notes that some stripe is in doubt whose record went with a device during the start; beyond the bounds that may be.
+    fn note_lost_records(&mut self) {
+        let any_unsynced = self.controller.unsynced_granules() > 0 && self.layout.shape().parities > 0;
+        if any_unsynced && !self.losses.any_doubt && self.mode == TortureMode::Beyond {
+            self.losses.in_doubt_until = vec![Stamp::NEVER; self.layout.stripe_count().0 as usize];
+            self.losses.any_doubt = true;
+        }
+    }
+
     /// Takes note of it when redundancy agrees everywhere.
     pub(in crate::torture) fn look_at_doubts(&mut self) {
         if self.losses.any_doubt && self.controller.unsynced_granules() == 0 {
@@ -131,11 +140,15 @@ impl TortureWorld {
         }
     }
 
+    /// True if redundancy may have been in doubt for a request begun at `started`.
+    fn was_in_doubt(&self, stripe: StripeIndex, started: Stamp) -> bool {
+        self.losses.in_doubt_until.get(stripe.0 as usize).is_some_and(|until| *until >= started)
+    }
+
     /// True if redundancy may have been in doubt for a request begun at `started`, and is needed.
     fn is_doubtful(&self, stripe: StripeIndex, started: Stamp) -> bool {
         let stripes = self.stripes();
-        self.losses.in_doubt_until.get(stripe.0 as usize).is_some_and(|until| *until >= started)
-            && stripes.units().any(|unit| stripes.is_unavailable(stripe, unit))
+        self.was_in_doubt(stripe, started) && stripes.units().any(|unit| stripes.is_unavailable(stripe, unit))
     }
 
     // What is gone.
@@ -185,7 +198,8 @@ impl TortureWorld {
             // The boundary may have passed what is lost of a target.
             let is_target = self.losses.target == Some(member);
             let is_failed = stripes.is_row_failed(stripe, row)
-                || (is_target && stripes.is_row_failed_without(stripe, row, unit));
+                || (is_target && stripes.is_row_failed_without(stripe, row, unit))
+                || (is_target && self.was_in_doubt(stripe, self.stamp));
             if !is_failed && !self.is_doubtful(stripe, self.stamp) && !is_gone {
                 return Err(Violation::NeedlessBadBlock { member, block });
             }
@@ -251,7 +265,10 @@ impl TortureWorld {
             }
             Notice::MemberAdded { member } => self.excluded[member.index()] = false,
             Notice::SweepStarted { sweep: Sweep::Rebuild { target } } => self.losses.target = Some(target),
-            Notice::Serving => self.last_progress = self.stamp,
+            Notice::Serving => {
+                self.last_progress = self.stamp;
+                self.note_lost_records();
+            }
             Notice::Stopped => self.is_stopped = true,
             Notice::SweepEnded { sweep: Sweep::Resync, .. } => self.is_resyncing = false,
             Notice::SweepEnded { sweep: sweep @ (Sweep::Check | Sweep::Repair), counts } => {
