@@ -40,6 +40,8 @@ pub(in crate::torture) struct Losses {
     failed_until: Vec<Stamp>,
     /// Some stripe is in doubt now.
     any_doubt: bool,
+    /// The latest start had records to write again, which may have gone with a device before they were.
+    may_lack_records: bool,
     /// The target of the latest rebuild.
     target: Option<MemberIndex>,
     /// When a device was last given another state.
@@ -105,8 +107,8 @@ impl TortureWorld {
     // Doubt.
 
     /// Notes in which stripes redundancy is in doubt after a start.
-    pub(in crate::torture) fn note_doubts(&mut self, unsynced: &RegionMap) {
-        self.losses = Losses::default();
+    pub(in crate::torture) fn note_doubts(&mut self, unsynced: &RegionMap, records: usize) {
+        self.losses = Losses { may_lack_records: records > 0, ..Losses::default() };
         if self.layout.shape().parities == 0 {
             return;
         }
@@ -120,15 +122,6 @@ impl TortureWorld {
             next = unsynced.next_marked(RegionIndex(region.0 + 1));
         }
         self.losses.in_doubt_until = in_doubt_until;
-    }
-
-    /// Notes that some stripe is in doubt whose record went with a device during the start; beyond the bounds that may be.
-    fn note_lost_records(&mut self) {
-        let any_unsynced = self.controller.unsynced_granules() > 0 && self.layout.shape().parities > 0;
-        if any_unsynced && !self.losses.any_doubt && self.mode == TortureMode::Beyond {
-            self.losses.in_doubt_until = vec![Stamp::NEVER; self.layout.stripe_count().0 as usize];
-            self.losses.any_doubt = true;
-        }
     }
 
     /// Takes note of it when redundancy agrees everywhere.
@@ -199,7 +192,8 @@ impl TortureWorld {
             let is_target = self.losses.target == Some(member);
             let is_failed = stripes.is_row_failed(stripe, row)
                 || (is_target && stripes.is_row_failed_without(stripe, row, unit))
-                || (is_target && self.was_in_doubt(stripe, self.stamp));
+                || (is_target && self.was_in_doubt(stripe, self.stamp))
+                || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond);
             if !is_failed && !self.is_doubtful(stripe, self.stamp) && !is_gone {
                 return Err(Violation::NeedlessBadBlock { member, block });
             }
@@ -265,10 +259,7 @@ impl TortureWorld {
             }
             Notice::MemberAdded { member } => self.excluded[member.index()] = false,
             Notice::SweepStarted { sweep: Sweep::Rebuild { target } } => self.losses.target = Some(target),
-            Notice::Serving => {
-                self.last_progress = self.stamp;
-                self.note_lost_records();
-            }
+            Notice::Serving => self.last_progress = self.stamp,
             Notice::Stopped => self.is_stopped = true,
             Notice::SweepEnded { sweep: Sweep::Resync, .. } => self.is_resyncing = false,
             Notice::SweepEnded { sweep: sweep @ (Sweep::Check | Sweep::Repair), counts } => {
