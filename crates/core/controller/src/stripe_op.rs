@@ -450,7 +450,10 @@ impl Controller {
 
     /// Ends an operation that has written in place; `kept` unless the devices will never know what it relied on.
     pub(crate) fn finish_written(&mut self, id: u32, kept: bool) {
-        let stored = kept && self.ops[id].failed_at.is_none();
+        if !kept {
+            self.note_failed(id);
+        }
+        let stored = self.ops[id].failed_at.is_none();
         self.finish_op(id, stored);
     }
 

@@ -242,9 +242,11 @@ impl VolumeHistory {
         self.unpromised = list;
     }
 
-    /// Notes that the array said it lost `lba`.
+    /// Notes that the array said it lost what it had of `lba` in its cache. What it promised of that is void.
     pub(crate) fn lose(&mut self, lba: Lba) {
-        self.blocks[lba.0 as usize].defined_since = Stamp::NEVER;
+        let block = &mut self.blocks[lba.0 as usize];
+        block.defined_since = Stamp::NEVER;
+        block.floors[Promise::InKeptMemory as usize] = block.floors[Promise::OnMembers as usize].clone();
     }
 
     /// Notes that nothing brings `lba` back: the array may say so until a write to it is promised to be kept.
