@@ -77,16 +77,17 @@ pub(super) fn draw_array(
         _ => {
             let (level, members) = pick(random, &wanted);
             let mut array = tiny_array(level, members, random);
-            draw_rebuilds(&mut array, resilience);
+            draw_resilience(&mut array, resilience);
             fit_log(&mut array, pick(random, &[1, 2, 8]));
             Ok(array)
         }
     }
 }
 
-/// Draws spares and how sweeps go. Now and then a member is so long that the boundary of a rebuild is written down before its
+/// Draws mirrored caches, spares, and how sweeps go. Now and then a member is so long that the boundary of a rebuild is written down before its
 /// end.
-fn draw_rebuilds(array: &mut ArrayConfig, random: &mut Rng) {
+fn draw_resilience(array: &mut ArrayConfig, random: &mut Rng) {
+    array.cache.mirror = random.below(4) == 0;
     array.resilience.spares = pick(random, &[0, 0, 1, 2]);
     array.resilience.sweep_iodepth = pick(random, &[1, 2, 4, 16]);
     let rate = pick(random, &[None, None, Some(1_000_000), Some(20_000_000)]);

@@ -16,6 +16,8 @@
 //! | failed by hand | the operator fails a healthy device | as for pulled |
 //! | check, repair, sweep stop | the operator asks for it | |
 //! | corruption | of an array at rest some parity, or copies but the first, change silently; a check must count them, a repair mend them | beyond the bounds always: what else disagrees there can't be told |
+//! | peer | the second controller goes, or comes back with blank memory | the cache is not mirrored; what was restored at a start is still only here |
+//! | controller failover | the controller is gone, the second one takes over: see `failover.rs` | as for a power cut; the second has not got all that is dirty |
 //! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
 
 use super::flights::FinishOrder;
@@ -59,11 +61,15 @@ pub enum Fault {
     SweepStop,
     /// Redundancy is corrupted silently, found and mended.
     Corruption,
+    /// The second controller goes, or comes back.
+    Peer,
+    /// The controller is gone, and the second one takes over.
+    Failover,
 }
 
 impl Fault {
     /// How many kinds there are.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 16;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -80,6 +86,8 @@ impl Fault {
         Self::Repair,
         Self::SweepStop,
         Self::Corruption,
+        Self::Peer,
+        Self::Failover,
     ];
 
     /// Its name in output.
@@ -99,6 +107,8 @@ impl Fault {
             Self::Repair => "repair",
             Self::SweepStop => "sweep-stop",
             Self::Corruption => "corruption",
+            Self::Peer => "peer",
+            Self::Failover => "controller-failover",
         }
     }
 }
@@ -127,6 +137,8 @@ impl TortureWorld {
             }
             Fault::Battery | Fault::Order | Fault::Check | Fault::Repair | Fault::SweepStop => Some(0),
             Fault::Corruption => self.has_redundancy_to_corrupt().then_some(0),
+            Fault::Peer => self.may_change_peer().then_some(0),
+            Fault::Failover => self.may_fail_over().then_some(0),
             Fault::PowerCut => self.may_crash().then_some(0),
             Fault::Stop => self.can_restart().then_some(0),
             Fault::Returned => self.pick_absent(&mut pick),
@@ -162,6 +174,8 @@ impl TortureWorld {
             Fault::Repair => self.ask_for_sweep(Sweep::Repair),
             Fault::SweepStop => self.stop_sweep(),
             Fault::Corruption => self.corrupt_and_mend(&mut pick),
+            Fault::Peer => self.change_peer(&mut pick),
+            Fault::Failover => self.fail_over(&mut pick),
         }
     }
 

@@ -22,6 +22,7 @@ mod actions;
 mod arrays;
 mod checkers;
 mod driver;
+mod failover;
 mod faults;
 mod flights;
 mod host;

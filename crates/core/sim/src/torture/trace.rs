@@ -29,6 +29,10 @@ pub enum TraceEvent {
     Battery(BatteryState),
     /// Power failed.
     PowerCut,
+    /// The second controller came.
+    PeerCame,
+    /// The second controller took over.
+    TakenOver,
     /// A fault of the plan was injected: its place in the plan, what it is, and the member (or other number) that it hit.
     Fault(usize, super::faults::Fault, u64),
 }
@@ -106,6 +110,8 @@ fn words(event: &TraceEvent) -> [u64; 2] {
         TraceEvent::MemoryDone(id) => [3, u64::from(id.0)],
         TraceEvent::TimerDue(id, at) => [4 | u64::from(id.0) << 8, at.0],
         TraceEvent::PowerCut => [7, 0],
+        TraceEvent::PeerCame => [8, 0],
+        TraceEvent::TakenOver => [9, 0],
         TraceEvent::Battery(state) => [5, state as u64],
         TraceEvent::Fault(index, fault, hit) => [6 | (fault as u64) << 8 | (index as u64) << 16, hit],
     }

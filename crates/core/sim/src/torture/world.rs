@@ -52,6 +52,8 @@ pub struct TortureWorld {
     pub(super) losses: Losses,
     pub(super) writes: u64,
     pub(super) mode: TortureMode,
+    /// The second controller is to come as soon as it may.
+    pub(super) is_peer_due: bool,
     /// The array was stopped cleanly.
     pub(super) is_stopped: bool,
     /// The array could not be started again.
@@ -82,13 +84,17 @@ impl TortureWorld {
         let layout = config.layout()?;
         let mut random = Rng::new(seed);
         let needs = controller.memory_needs();
-        let memories = Memories::new(&needs, &mut random);
+        let memories = Memories::new(&needs, config.cache.mirror, &mut random);
         let block_bytes = config.block_size.bytes();
         let shape = layout.shape();
         let mut claims = Claims::new(block_bytes, shape.copies > 1 || shape.parities > 0);
         claims.set_memory(BufferSpace::Cache, needs.cache_bytes.0);
         claims.set_memory(BufferSpace::Staging, needs.staging_bytes.0);
         claims.set_memory(BufferSpace::KeptLog, needs.kept_log_bytes.0);
+        if config.cache.mirror {
+            claims.set_memory(BufferSpace::PeerCache, needs.cache_bytes.0);
+            claims.set_memory(BufferSpace::PeerKeptLog, needs.kept_log_bytes.0);
+        }
         claims.set_memory(BufferSpace::Own, controller.own_memory().len() as u64);
         let devices = new_devices(config, &*layout, metadata, &mut random);
         for device in &devices {
@@ -120,6 +126,7 @@ impl TortureWorld {
             losses: Losses::default(),
             writes: 0,
             mode: TortureMode::Bounded,
+            is_peer_due: false,
             is_stopped: false,
             is_refused: false,
             excluded: vec![false; usize::from(config.members + config.resilience.spares)],
@@ -161,6 +168,9 @@ impl TortureWorld {
     pub fn step(&mut self) -> Result<bool, Failure> {
         self.now = Nanos(self.now.0 + self.random.below(50_000));
         self.check_progress()?;
+        if self.is_peer_due && self.may_peer_come() {
+            self.bring_peer()?;
+        }
         let due = self.next_timer().filter(|(_, at)| *at <= self.now);
         if let Some((timer, at)) = due.filter(|_| self.flights.is_empty() || self.random.chance_pct(50)) {
             return self.fire(timer, at).map(|()| true);
