@@ -7,8 +7,9 @@ use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, IoPolicy, MemberCache,
     MetadataPolicy, ReadPolicy, Resilience, WritePolicy,
 };
+use raidlab_format::tag_blocks;
 use raidlab_raid::LevelVariant;
-use raidlab_units::{BlockSize, ByteCount, NanoSpan};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan};
 use raidlab_workload::Rng;
 
 /// Levels, and the numbers of members to try each with.
@@ -64,6 +65,7 @@ fn fit_log(config: &mut ArrayConfig, factor: u64) {
 pub(super) fn draw_array(
     level: Option<LevelVariant>,
     random: &mut Rng,
+    tags: &mut Rng,
 ) -> Result<ArrayConfig, LevelNotTried> {
     let parse = |name: &str| name.parse::<LevelVariant>().expect("the table holds levels");
     let wanted: Vec<_> = LEVELS
@@ -76,9 +78,21 @@ pub(super) fn draw_array(
         _ => {
             let (level, members) = pick(random, &wanted);
             let mut array = tiny_array(level, members, random);
+            draw_tags(&mut array, tags);
             fit_log(&mut array, pick(random, &[1, 2, 8]));
             Ok(array)
         }
+    }
+}
+
+/// Gives a share of the arrays tags, and room for them.
+fn draw_tags(array: &mut ArrayConfig, random: &mut Rng) {
+    if random.below(3) == 0 {
+        let strip_blocks = BlockCount(array.strip_size.0 / array.block_size.bytes());
+        let strips = array.member_size.0 / array.strip_size.0;
+        array.resilience.integrity = true;
+        let tags = tag_blocks(strip_blocks, array.block_size);
+        array.member_size.0 += strips * tags.0 * array.block_size.bytes();
     }
 }
 

@@ -12,6 +12,7 @@
 //! | battery | the battery fails, or is good again | |
 //! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices |
 //! | stop | the array is stopped cleanly and started again | the same |
+//! | silent corruption, lost write, wrong-place write | a device lies: see `lies.rs` | as for a latent error; or blocks have no tags |
 //! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
 
 use super::flights::FinishOrder;
@@ -43,11 +44,22 @@ pub enum Fault {
     PowerCut,
     /// The array is stopped cleanly and started again.
     Stop,
+    /// Bytes of a block change.
+    SilentCorruption,
+    /// A write is acknowledged and not done.
+    LostWrite,
+    /// A write goes to another place.
+    WrongPlaceWrite,
 }
 
 impl Fault {
+    /// True if only arrays whose blocks have tags survive it.
+    pub(super) const fn is_lie(self) -> bool {
+        matches!(self, Self::SilentCorruption | Self::LostWrite | Self::WrongPlaceWrite)
+    }
+
     /// How many kinds there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 11;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -58,6 +70,9 @@ impl Fault {
         Self::Order,
         Self::PowerCut,
         Self::Stop,
+        Self::SilentCorruption,
+        Self::LostWrite,
+        Self::WrongPlaceWrite,
     ];
 
     /// Its name in output.
@@ -71,6 +86,9 @@ impl Fault {
             Self::Order => "order",
             Self::PowerCut => "power-cut",
             Self::Stop => "stop",
+            Self::SilentCorruption => "silent-corruption",
+            Self::LostWrite => "lost-write",
+            Self::WrongPlaceWrite => "wrong-place-write",
         }
     }
 }
@@ -94,16 +112,22 @@ impl TortureWorld {
         let fault = event.fault;
         let hit = match fault {
             Fault::LatentError => self.spoil_block(&mut pick),
+            Fault::SilentCorruption => self.corrupt_block(&mut pick),
+            Fault::LostWrite | Fault::WrongPlaceWrite => self.arm(fault, &mut pick),
             Fault::WriteError | Fault::Pulled | Fault::Died => self.pick_victim(&mut pick),
             Fault::Battery | Fault::Order => Some(0),
             Fault::PowerCut | Fault::Stop => self.can_restart().then_some(0),
         };
         let Some(hit) = hit else { return Ok(()) };
-        self.report.faults[fault as usize] += 1;
+        // What a device will do about a write is counted when it does it.
+        let is_armed = matches!(fault, Fault::LostWrite | Fault::WrongPlaceWrite);
+        self.report.faults[fault as usize] += u64::from(!is_armed);
         self.tick(TraceEvent::Fault(index, fault, hit));
         let member = MemberIndex(hit as u16);
         match fault {
-            Fault::LatentError => Ok(()),
+            Fault::LatentError | Fault::SilentCorruption | Fault::LostWrite | Fault::WrongPlaceWrite => {
+                Ok(())
+            }
             Fault::WriteError => {
                 self.devices[member.index()].presence = Presence::Doomed;
                 Ok(())
@@ -151,12 +175,15 @@ impl TortureWorld {
         let nth = pick.below(stripes.units().count() as u64) as usize;
         let unit = stripes.units().nth(nth)?;
         let place = self.layout.place(stripe, unit);
-        let block = place.start.0 + pick.below(stripes.shape().strip_blocks.0);
-        let (victim, _) = stripes.fit_holder(place)?;
+        let (victim, device) = stripes.fit_holder(place)?;
+        let tags = device.data.tags;
+        let strip_places = if tags.is_on() { tags.pitch() } else { stripes.shape().strip_blocks.0 };
+        let block = tags.place(place.start.0) + pick.below(strip_places);
         let survives = || !self.is_resyncing && stripes.survives(stripe, |other, _| other == unit);
         let allowed = self.mode == TortureMode::Beyond || survives();
         allowed.then(|| {
             self.devices[victim.index()].data.spoil(block);
+            self.note_unreadable(victim, block, 1);
             u64::from(victim.0)
         })
     }

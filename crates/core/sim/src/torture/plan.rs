@@ -79,13 +79,14 @@ impl TorturePlan {
         level: Option<LevelVariant>,
     ) -> Result<Self, LevelNotTried> {
         let stream = |part| Rng::new(derived_seed(seed, part));
+        let config = draw_array(level, &mut stream(1), &mut stream(5))?;
         Ok(Self {
             seed,
             ops,
             mode,
-            config: draw_array(level, &mut stream(1))?,
+            faults: draw_faults(ops, config.resilience.integrity, &mut stream(3)),
+            config,
             workload: draw_workload(&mut stream(2)),
-            faults: draw_faults(ops, &mut stream(3)),
             #[cfg(feature = "mutants")]
             mutant: None,
         })
@@ -108,10 +109,10 @@ fn draw_workload(random: &mut Rng) -> Workload {
     }
 }
 
-fn draw_faults(ops: u64, random: &mut Rng) -> Vec<FaultEvent> {
+fn draw_faults(ops: u64, integrity: bool, random: &mut Rng) -> Vec<FaultEvent> {
     let in_use = random.next_u64();
-    let kinds: Vec<Fault> =
-        Fault::ALL.into_iter().filter(|fault| in_use >> (2 * *fault as u32) & 3 != 0).collect();
+    let is_tried = |fault: &Fault| in_use >> (2 * *fault as u32) & 3 != 0 && (integrity || !fault.is_lie());
+    let kinds: Vec<Fault> = Fault::ALL.into_iter().filter(is_tried).collect();
     let mut faults = Vec::new();
     let gap_max = pick(random, &[50, 200, 1_000, 5_000]);
     if kinds.is_empty() || random.below(8) == 0 {

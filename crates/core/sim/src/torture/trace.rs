@@ -7,7 +7,7 @@ use raidlab_controller::{
     Action, BatteryState, HostOp, HostRequest, MemberError, MemberIoId, MemberOp, MemoryTaskId, Notice,
     TimerId,
 };
-use raidlab_units::Nanos;
+use raidlab_units::{MemberIndex, Nanos};
 
 /// Latest events kept.
 const EVENTS: usize = 200;
@@ -31,6 +31,8 @@ pub enum TraceEvent {
     PowerCut,
     /// A fault of the plan was injected: its place in the plan, what it is, and the member (or other number) that it hit.
     Fault(usize, super::faults::Fault, u64),
+    /// Something else than should be was put at a place of a device's data area, tags counted.
+    Lie(MemberIndex, u64),
 }
 
 /// The digest, and the latest events with the event counts at which they came.
@@ -106,6 +108,7 @@ fn words(event: &TraceEvent) -> [u64; 2] {
         TraceEvent::MemoryDone(id) => [3, u64::from(id.0)],
         TraceEvent::TimerDue(id, at) => [4 | u64::from(id.0) << 8, at.0],
         TraceEvent::PowerCut => [7, 0],
+        TraceEvent::Lie(member, place) => [8 | u64::from(member.0) << 8, place],
         TraceEvent::Battery(state) => [5, state as u64],
         TraceEvent::Fault(index, fault, hit) => [6 | (fault as u64) << 8 | (index as u64) << 16, hit],
     }

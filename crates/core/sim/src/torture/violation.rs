@@ -7,7 +7,7 @@ use super::trace::TraceEvent;
 use core::fmt;
 use raidlab_controller::{Action, HostCompletion, HostError, HostTag};
 use raidlab_raid::StripUnit;
-use raidlab_units::{Lba, MemberIndex, StripeIndex};
+use raidlab_units::{Lba, MemberIndex, MemberLba, StripeIndex};
 
 /// A rule that was broken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +43,26 @@ pub enum Violation {
         member: MemberIndex,
         /// Block within the strip.
         block: u64,
+    },
+    /// After everything was compared, a block on a member does not have the tag that it should have.
+    #[error("the tag of block {block} of member {member} disagrees: {unit:?} of stripe {stripe}")]
+    TagDisagrees {
+        /// Which stripe.
+        stripe: StripeIndex,
+        /// Which strip of it.
+        unit: StripUnit,
+        /// The member that holds it.
+        member: MemberIndex,
+        /// The block of the member, tags left out.
+        block: u64,
+    },
+    /// Blocks are said to disagree with their tags on a device that does not lie.
+    #[error("member {member} is said to disagree with its tags at block {lba}, but nothing lies there")]
+    NeedlessMismatch {
+        /// The member.
+        member: MemberIndex,
+        /// First block, tags left out.
+        lba: MemberLba,
     },
     /// A request failed although few enough members were missing.
     #[error("{tag:?} failed although the level survives what is missing: {error}")]
@@ -161,7 +181,9 @@ impl Violation {
         match self {
             Self::WrongRead { fault: BlockFault::Garbage { .. }, .. } => "provenance",
             Self::WrongRead { .. } | Self::NotOnMember { .. } => "durability",
-            Self::RedundancyDisagrees { .. } => "redundancy",
+            Self::RedundancyDisagrees { .. } | Self::TagDisagrees { .. } | Self::NeedlessMismatch { .. } => {
+                "redundancy"
+            }
             Self::NeedlessFailure { .. }
             | Self::NeedlessLoss { .. }
             | Self::NeedlessBadBlock { .. }
