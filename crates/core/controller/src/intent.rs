@@ -45,8 +45,10 @@ impl Controller {
             // Nothing would be acknowledged, and what it relies on would be forgotten.
             return self.give_window_up(id);
         }
-        // Where blocks have tags, these could disagree with the data.
-        let unprotected = self.parities() > 0 && !self.ops[id].plan.computes_parity() && !self.tags.is_on();
+        // Where blocks have tags, these could disagree with the data; and where there is a log, an older record of the same
+        // rows that it still holds would be written again over what went past it.
+        let goes_past = !self.tags.is_on() && !matches!(self.intent, Intent::Log(_));
+        let unprotected = self.parities() > 0 && !self.ops[id].plan.computes_parity() && goes_past;
         if matches!(self.intent, Intent::Nothing) || unprotected {
             return self.start_writes(id);
         }
