@@ -6,7 +6,7 @@ use super::checkers::redundancy::fill;
 use super::flights::{FinishOrder, Flights};
 use super::host::Hosts;
 use super::members::{AreaBytes, Device, Presence};
-use super::memories::{Memories, garbage};
+use super::memories::{Memories, Peer, garbage};
 use super::operator::Audit;
 use super::plan::TortureMode;
 use super::report::TortureReport;
@@ -52,8 +52,6 @@ pub struct TortureWorld {
     pub(super) losses: Losses,
     pub(super) writes: u64,
     pub(super) mode: TortureMode,
-    /// The second controller is to come as soon as it may.
-    pub(super) is_peer_due: bool,
     /// The array was stopped cleanly.
     pub(super) is_stopped: bool,
     /// The array could not be started again.
@@ -126,7 +124,6 @@ impl TortureWorld {
             losses: Losses::default(),
             writes: 0,
             mode: TortureMode::Bounded,
-            is_peer_due: false,
             is_stopped: false,
             is_refused: false,
             excluded: vec![false; usize::from(config.members + config.resilience.spares)],
@@ -168,7 +165,7 @@ impl TortureWorld {
     pub fn step(&mut self) -> Result<bool, Failure> {
         self.now = Nanos(self.now.0 + self.random.below(50_000));
         self.check_progress()?;
-        if self.is_peer_due && self.may_peer_come() {
+        if self.memories.peer_place() == Peer::Due && self.may_peer_come() {
             self.bring_peer()?;
         }
         let due = self.next_timer().filter(|(_, at)| *at <= self.now);
