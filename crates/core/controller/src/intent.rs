@@ -8,7 +8,7 @@
 //! ```
 //! An operation that must wait keeps its granule and its staging. Levels without redundancy write nothing down, and a
 //! stripe of which no parity is left has nothing that could disagree; but where blocks have tags, these could, so
-//! that both do as the others.
+//! that both do as the others. The stripe does, too, while an older record of it may be written again.
 //!
 //! Source of the two methods: Linux md's write-intent bitmap (drivers/md/md-bitmap.c) and its journal (raid5-cache.c);
 //! the log here is replicated on the members instead of standing on a device of its own.
@@ -18,6 +18,7 @@ use crate::controller::Controller;
 use crate::log::Log;
 use crate::plan::Plan;
 use crate::state::StateWaiter;
+use crate::table::NIL;
 
 /// What is written down, by the level and the configured policy.
 #[derive(Debug)]
@@ -45,12 +46,15 @@ impl Controller {
             // Nothing would be acknowledged, and what it relies on would be forgotten.
             return self.give_window_up(id);
         }
-        // Where blocks have tags, these could disagree with the data; and where there is a log, an older record of the same
-        // rows that it still holds would be written again over what went past it.
-        let goes_past = !self.tags.is_on() && !matches!(self.intent, Intent::Log(_));
-        let unprotected = self.parities() > 0 && !self.ops[id].plan.computes_parity() && goes_past;
+        // Where blocks have tags, these could disagree with the data.
+        let is_bare = self.parities() > 0 && !self.writes_parity(id);
+        let unprotected = is_bare && !self.tags.is_on() && !self.may_be_replayed(self.ops[id].stripe);
         if matches!(self.intent, Intent::Nothing) || unprotected {
             return self.start_writes(id);
+        }
+        if is_bare && !self.state.is_kept() {
+            // Its record is only right where its parity is known not to be.
+            return self.wait_for_state(StateWaiter::Admission(id));
         }
         if !self.mark_dirty() {
             return self.wait_for_state(StateWaiter::Admission(id));
@@ -60,6 +64,15 @@ impl Controller {
             Intent::Bitmap(_) => self.admit_by_bitmap(id),
             Intent::Log(_) => self.admit_by_log(id),
         }
+    }
+
+    /// True if an operation writes parity that some device takes.
+    fn writes_parity(&self, id: u32) -> bool {
+        let op = &self.ops[id];
+        let is_written = |unit: usize| {
+            op.units[unit].staging != NIL && self.members.holds(self.granule_place(op.key, unit as u16))
+        };
+        op.plan.computes_parity() && (self.data_strips()..op.units.len()).any(is_written)
     }
 
     /// Takes in that an operation's writes in place have ended; `stored` unless what was written can't be read back.

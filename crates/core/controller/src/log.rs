@@ -31,7 +31,7 @@ use crate::protection::PeerState;
 use crate::request::Rows;
 use crate::table::NIL;
 use raidlab_format::{KEPT_RING_AT, LogHeader, LogPlace, LogRun, header_len};
-use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
 use std::collections::VecDeque;
 
 /// How far a record is.
@@ -56,6 +56,8 @@ struct Record {
     blocks: u64,
     /// Its header's place in own memory.
     header: u32,
+    /// The tail that it names.
+    named_tail: u64,
     /// Devices that it was sent to.
     replicas: [Option<MemberIndex>; REPLICAS_MAX],
     pending: u8,
@@ -79,6 +81,10 @@ pub(crate) struct Log {
     /// The tail that records name. A device that is missing may lack what was retired since it left, and is taken for
     /// one in sync until the devices know better; so this stays behind while they do not.
     named_tail: u64,
+    /// The tail of the state that is being written, or was written last.
+    next_tail: u64,
+    /// Sequence and stripe of the records that no tail on the devices excludes yet, oldest first.
+    replayable: VecDeque<(u64, StripeIndex)>,
     /// Operations in line for room.
     waiting: VecDeque<u32>,
     /// No record may be begun.
@@ -101,6 +107,8 @@ impl Log {
             records: VecDeque::new(),
             first_sequence: next_sequence,
             named_tail: next_sequence,
+            next_tail: next_sequence,
+            replayable: VecDeque::new(),
             waiting: VecDeque::new(),
             draining: false,
             applied: 0,
@@ -133,6 +141,13 @@ impl Log {
         while self.records.front().is_some_and(|record| record.phase == Phase::Retired) {
             self.records.pop_front();
             self.first_sequence += 1;
+        }
+    }
+
+    /// Takes in that the devices have a state or record which names this tail.
+    fn tail_is_kept(&mut self, tail: u64) {
+        while self.replayable.front().is_some_and(|&(sequence, _)| sequence < tail) {
+            self.replayable.pop_front();
         }
     }
 
@@ -174,7 +189,8 @@ impl Controller {
     pub(crate) fn log_is_named(&mut self, place: LogPlace) -> Option<u64> {
         let Intent::Log(log) = &mut self.intent else { return None };
         log.next_place = place;
-        Some(log.tail())
+        log.next_tail = log.tail();
+        Some(log.next_tail)
     }
 
     /// Where the log's records should go now.
@@ -212,6 +228,7 @@ impl Controller {
     pub(crate) fn start_log_again(&mut self) {
         let Intent::Log(log) = &mut self.intent else { return };
         log.place = log.next_place;
+        log.tail_is_kept(log.next_tail);
         log.draining = false;
         self.retire_records();
     }
@@ -222,6 +239,12 @@ impl Controller {
         if let (Intent::Log(log), Some(record)) = (&mut self.intent, &mut self.state.record) {
             (log.place, log.next_place, record.log_place) = (wanted, wanted, wanted);
         }
+    }
+
+    /// True if a crash might let an older record of the stripe be written again.
+    pub(crate) fn may_be_replayed(&self, stripe: StripeIndex) -> bool {
+        let Intent::Log(log) = &self.intent else { return false };
+        log.replayable.iter().any(|&(_, of)| of == stripe)
     }
 
     /// True when the next state says another place of the log than the present one.
@@ -316,8 +339,10 @@ impl Controller {
         let blocks = header_blocks + u64::from(rows);
         let Some(at_block) = self.log().room_for(blocks) else { return false };
         let Some(header) = self.own.take_header() else { return false };
+        let stripe = self.ops[id].stripe;
         let log = self.log();
         let sequence = log.first_sequence + log.records.len() as u64;
+        log.replayable.push_back((sequence, stripe));
         log.records.push_back(Record {
             op: id,
             phase: Phase::Digesting,
@@ -325,6 +350,7 @@ impl Controller {
             header_blocks,
             blocks,
             header,
+            named_tail: log.named_tail,
             replicas: [None; REPLICAS_MAX],
             pending: 0,
             found_by_peer: false,
@@ -405,7 +431,8 @@ impl Controller {
         let out = self.own.header_mut(place, length);
         header.encode_into(&runs, checksums, self.config.block_size, out);
         self.log().runs = runs;
-        self.log().record(sequence).phase = Phase::Writing;
+        let record = self.log().record(sequence);
+        (record.phase, record.named_tail) = (Phase::Writing, named_tail);
         match self.log().place {
             LogPlace::Members => self.replicate(sequence),
             LogPlace::KeptMemory => self.keep_record(sequence),
@@ -503,7 +530,8 @@ impl Controller {
     pub(crate) fn record_live(&mut self, sequence: u64) {
         let record = self.log().record(sequence);
         record.phase = Phase::Live;
-        let (op, header) = (record.op, record.header);
+        let (op, header, tail) = (record.op, record.header, record.named_tail);
+        self.log().tail_is_kept(tail);
         self.log().forget_retired();
         self.own.give_header(header);
         self.start_writes(op);

@@ -44,7 +44,8 @@ pub(crate) enum StateWaiter {
 pub(crate) struct StateKeeper {
     /// What the devices should hold; none where the array keeps nothing.
     pub(crate) record: Option<Box<ArrayState>>,
-    /// Changes asked for.
+    /// Changes asked for so far. Generations are counted apart, because one may hold several changes: none is left out,
+    /// so that each goes to the slot of the one before the last.
     wanted: u64,
     /// Changes up to this are on every device that answers.
     kept: u64,

@@ -1,6 +1,7 @@
 //! The world's memories: what moves between them and the members, and the work on them.
 
 use super::power::Torn;
+use core::ops::Range;
 use raidlab_controller::{
     BufferRef, BufferSpace, HostTag, Keep, MemoryNeeds, MemoryStep, MemorySteps, Segment,
 };
@@ -176,39 +177,56 @@ impl Memories {
     pub(super) fn execute(&mut self, own: &[u8], task: &MemorySteps) {
         let mut results = core::mem::take(&mut self.results);
         for step in &task.steps {
-            self.execute_step(own, task, step, &mut results);
+            self.execute_part(own, task, step, 0..step.bytes, &mut results);
         }
         self.results = results;
     }
 
-    /// Carries out as much of a memory task as a power cut leaves.
-    pub(super) fn execute_torn(&mut self, own: &[u8], task: &MemorySteps, torn: Torn, random: &mut Rng) {
+    /// Carries out as much of a memory task as a power cut leaves, block by block.
+    pub(super) fn execute_torn(
+        &mut self,
+        own: &[u8],
+        task: &MemorySteps,
+        block_bytes: u64,
+        random: &mut Rng,
+    ) {
         let mut results = core::mem::take(&mut self.results);
-        for (index, step) in task.steps.iter().enumerate() {
-            if torn.holds(index as u64, random) {
-                self.execute_step(own, task, step, &mut results);
+        let blocks = task.steps.iter().map(|step| step.bytes.div_ceil(block_bytes)).sum();
+        let torn = Torn::draw(blocks, random);
+        let mut index = 0;
+        for step in &task.steps {
+            for first in (0..step.bytes).step_by(block_bytes as usize) {
+                if torn.holds(index, random) {
+                    let end = step.bytes.min(first + block_bytes);
+                    self.execute_part(own, task, step, first..end, &mut results);
+                }
+                index += 1;
             }
         }
         self.results = results;
     }
 
-    fn execute_step(
+    /// Carries out the part of a step that makes these bytes of its results.
+    fn execute_part(
         &mut self,
         own: &[u8],
         task: &MemorySteps,
         step: &MemoryStep,
+        part: Range<u64>,
         results: &mut [Vec<u8>; 2],
     ) {
+        let bytes = part.end - part.start;
+        let within = |place: &BufferRef| BufferRef { offset: place.offset + part.start, ..*place };
         let count = usize::from(step.destination_count);
         let sources = &task.sources[step.first_source as usize..][..step.source_count as usize];
         let coefficients = &task.coefficients[step.first_coefficient as usize..][..count * sources.len()];
         for (result, destination) in results.iter_mut().zip(&step.destinations[..count]) {
             result.clear();
-            result.extend_from_slice(self.bytes(own, *destination, step.bytes));
+            result.extend_from_slice(self.bytes(own, within(destination), bytes));
         }
         let mut slices: [&[u8]; SOURCES_MAX] = [&[]; SOURCES_MAX];
         for (slice, source) in slices.iter_mut().zip(sources) {
-            *slice = self.bytes(own, *source, step.bytes);
+            *slice = self.bytes(own, within(source), bytes);
         }
         let slices = &slices[..sources.len()];
         let [first, second] = results;
@@ -223,7 +241,7 @@ impl Memories {
             if is_peers && self.peer_place != Peer::Here {
                 continue;
             }
-            self.bytes_mut(*destination, step.bytes).copy_from_slice(result);
+            self.bytes_mut(within(destination), bytes).copy_from_slice(result);
         }
     }
 }

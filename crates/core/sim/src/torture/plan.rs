@@ -120,7 +120,8 @@ fn draw_faults(ops: u64, random: &mut Rng) -> Vec<FaultEvent> {
     let mut after_ops = random.below(gap_max);
     while after_ops < ops {
         faults.push(FaultEvent { after_ops, fault: pick(random, &kinds), pick: random.next_u64() });
-        after_ops += 1 + random.below(gap_max);
+        // Now and then on the heels of the one before, while that is still being dealt with.
+        after_ops += if random.below(4) == 0 { random.below(3) } else { 1 + random.below(gap_max) };
     }
     faults
 }

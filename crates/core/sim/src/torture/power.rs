@@ -3,14 +3,13 @@
 //! ```text
 //!  writes in flight      none, all, a front part or any of the blocks reach the device
 //!  volatile writes       kept or dropped, whole or block by block (members.rs)
-//!  memory tasks          none, all or the first of the steps are done
+//!  memory tasks          none, all, a front part or any of their blocks are done
 //!  cache, kept log,      kept if the battery is good, else garbage (now and then kept all the same)
 //!   directory
 //!  everything else       garbage
 //! ```
 //! The devices come back in any order; one that was gone may come back with its old bytes, one that was there may be gone.
-//! No device is left out of a start into which another comes back: the absent ones may then be the newer ones, and the
-//! start is rightly refused, which ends the run.
+//! A start that is refused with reason is tried once more with every device there. The run ends where that is refused, too.
 
 use super::checkers::liveness::PATIENCE_STEPS;
 use super::flights::Work;
@@ -25,7 +24,7 @@ use raidlab_controller::{
     BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberCache, MemberIo, MemberOp,
     MetadataPolicy, PeerState, StartError,
 };
-use raidlab_format::{AssembleError, Assembly, StartOptions, assemble};
+use raidlab_format::{AssembleError, Assembly, Doubt, StartOptions, assemble};
 use raidlab_units::MemberIndex;
 use raidlab_workload::Rng;
 
@@ -59,6 +58,12 @@ impl Torn {
         }
     }
 }
+
+/// What a start knows: why redundancy is in doubt, if it is, and how many records are to be replayed.
+pub(super) type Known = (Option<Doubt>, usize);
+
+/// Events in which the log of an array leaves kept memory whose battery has failed.
+const LOG_MOVES_STEPS: u64 = 2_000;
 
 /// Why an array was not started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -137,9 +142,9 @@ impl TortureWorld {
                 Work::Member(_) if flight.is_cut_off => {}
                 Work::Member(io) => self.tear_write(&io, &flight.segments, is_durable, pick),
                 Work::Memory(_) => {
-                    let steps = flight.steps.steps.len() as u64;
-                    let torn = Torn::draw(steps, pick);
-                    self.memories.execute_torn(self.controller.own_memory(), &flight.steps, torn, pick);
+                    let block_bytes = self.config.block_size.bytes();
+                    let own = self.controller.own_memory();
+                    self.memories.execute_torn(own, &flight.steps, block_bytes, pick);
                 }
                 Work::Idle => unreachable!("an idle entry is not in flight"),
             }
@@ -190,15 +195,17 @@ impl TortureWorld {
 
     /// Starts the array. Returns whether redundancy is in doubt and how many records are to be replayed; nothing if the
     /// start was refused.
-    pub(super) fn start_again(
-        &mut self,
-        pick: &mut Rng,
-    ) -> Result<Option<(Option<raidlab_format::Doubt>, usize)>, Failure> {
+    pub(super) fn start_again(&mut self, pick: &mut Rng) -> Result<Option<Known>, Failure> {
         let mut order: Vec<usize> = (0..self.devices.len()).collect();
         for last in (1..order.len()).rev() {
             order.swap(last, pick.below(last as u64 + 1) as usize);
         }
-        let started = self.assemble(&order).and_then(|assembly| {
+        self.start_with(&order)
+    }
+
+    /// Starts the array from its devices in this order.
+    fn start_with(&mut self, order: &[usize]) -> Result<Option<Known>, Failure> {
+        let started = self.assemble(order).and_then(|assembly| {
             let known = (assembly.doubt.clone(), assembly.records.len());
             let present = assembly.present.clone();
             let unsynced = assembly.unsynced.clone();
@@ -219,7 +226,15 @@ impl TortureWorld {
                 self.take_controller(controller)?;
                 Ok(Some(known))
             }
-            Err(refusal) => self.take_refusal(refusal).map(|()| None),
+            Err(refusal) => {
+                self.take_refusal(refusal)?;
+                if self.devices.iter().all(|device| device.presence == Presence::Here) {
+                    self.is_refused = true;
+                    return Ok(None);
+                }
+                self.devices.iter_mut().for_each(|device| device.presence = Presence::Here);
+                self.start_with(&order)
+            }
         }
     }
 
@@ -261,21 +276,35 @@ impl TortureWorld {
         self.pump()
     }
 
-    /// Notes that the array can't be started, if there is reason for that. The run ends with it.
+    /// Notes that the array was not started, if there is reason for that.
     fn take_refusal(&mut self, refusal: Refusal) -> Result<(), Failure> {
-        self.is_refused = true;
         self.report.refused += 1;
-        let is_degraded = self.states.iter().any(|state| !matches!(state, DeviceState::InSync { .. }))
-            || self.devices.iter().any(|device| device.presence == Presence::Gone);
-        let has_hole = self.config.resilience.metadata != MetadataPolicy::Log;
-        let justified = match &refusal {
-            Refusal::Assemble(AssembleError::DirtyDegraded { .. }) => is_degraded && has_hole,
-            _ => false,
+        // One that came back may be another device at its place.
+        let is_away =
+            |(device, is_excluded): (&Device, &bool)| device.presence == Presence::Gone || *is_excluded;
+        let any_away = self.devices.iter().zip(&self.excluded).any(is_away);
+        let is_missing =
+            |state: &DeviceState| matches!(state, DeviceState::Missing | DeviceState::Rebuilding { .. });
+        let is_degraded = any_away || self.states.iter().any(is_missing);
+        let is_justified = match &refusal {
+            Refusal::Assemble(AssembleError::DirtyDegraded { doubt, .. }) => {
+                is_degraded && self.may_doubt(doubt)
+            }
+            _ => self.mode == TortureMode::Beyond && any_away,
         };
-        if justified || self.mode == TortureMode::Beyond {
+        if is_justified {
             return Ok(());
         }
         Err(self.failure(Violation::Refused { refusal }))
+    }
+
+    /// Whether the settings leave it open that redundancy is in doubt, or more went wrong than they are good for.
+    fn may_doubt(&self, doubt: &Doubt) -> bool {
+        let battery_failed =
+            self.battery != BatteryState::Good && self.stamp.0 - self.battery_changed.0 < LOG_MOVES_STEPS;
+        self.config.resilience.metadata != MetadataPolicy::Log
+            || self.mode == TortureMode::Beyond
+            || (matches!(doubt, Doubt::KeptLog(_)) && battery_failed)
     }
 
     /// Whether the mode allows an end without a clean stop: where parity has a write hole, what can't be read then is lost.

@@ -7,6 +7,7 @@
 //! | more is gone or unreadable than the level survives | that is over |
 //! | a row was written while that was so: parity can't make up the rest of it any more (`volume.rs`: gone) | it is rewritten |
 //! | redundancy is in doubt after a crash, by a policy that leaves the write hole open, and something is missing | it agrees |
+//! | a write to the very block failed | one succeeds |
 //! | a device is lost: nothing is written that the devices would have to know | the next start |
 //!
 //! Verified: that, and that a flush fails exactly when data was given up before it; a member is failed only where the
@@ -82,7 +83,9 @@ impl TortureWorld {
     fn may_fail(&self, lba: Lba, blocks: BlockCount, started: Stamp) -> bool {
         let stripes = self.stripes();
         let mut range = stripes.of_range(lba, blocks);
+        let mut each = (lba.0..lba.0 + blocks.0).map(Lba);
         self.losses.changed >= started
+            || each.any(|lba| self.volume.is_undefined(lba, started))
             || range.any(|stripe| {
                 stripes.is_failed(stripe)
                     || self.losses.failed_until.get(stripe.0 as usize).is_some_and(|until| *until > started)
