@@ -10,6 +10,7 @@
 //! All that was acknowledged must be there afterwards, whether or not it would have survived a power cut (`volume.rs`). The
 //! first controller comes back later, with blank memory, as the second one.
 
+use super::memories::Peer;
 use super::trace::TraceEvent;
 use super::violation::Failure;
 use super::volume::WriteNumber;
@@ -25,16 +26,15 @@ impl TortureWorld {
 
     /// Whether the second controller may come or go.
     pub(super) fn may_change_peer(&self) -> bool {
-        self.config.cache.mirror && (self.memories.is_peer_here() || self.may_peer_come())
+        self.config.cache.mirror && (self.memories.peer_place() == Peer::Here || self.may_peer_come())
     }
 
     /// Lets the second controller come, or go.
     pub(super) fn change_peer(&mut self, pick: &mut Rng) -> Result<(), Failure> {
-        if !self.memories.is_peer_here() {
+        if self.memories.peer_place() != Peer::Here {
             return self.bring_peer();
         }
-        self.memories.set_peer(false, pick);
-        self.is_peer_due = false;
+        self.memories.set_peer(Peer::Gone, pick);
         self.battery_changed = self.stamp;
         self.controller.handle_peer(self.now, PeerState::Gone);
         self.pump()
@@ -42,8 +42,7 @@ impl TortureWorld {
 
     /// Lets the second controller come, with blank memory.
     pub(super) fn bring_peer(&mut self) -> Result<(), Failure> {
-        self.memories.set_peer(true, &mut self.random);
-        self.is_peer_due = false;
+        self.memories.set_peer(Peer::Here, &mut self.random);
         self.battery_changed = self.stamp;
         self.tick(TraceEvent::PeerCame);
         self.controller.handle_peer(self.now, PeerState::Present);
@@ -52,7 +51,7 @@ impl TortureWorld {
 
     /// Whether the second controller could take over now.
     pub(super) fn may_fail_over(&self) -> bool {
-        let is_ready = self.memories.is_peer_here() && self.controller.is_serving();
+        let is_ready = self.memories.peer_place() == Peer::Here && self.controller.is_serving();
         self.config.cache.mirror && is_ready && self.controller.is_mirroring() && self.may_crash()
     }
 

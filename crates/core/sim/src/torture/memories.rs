@@ -12,6 +12,17 @@ use raidlab_workload::Rng;
 /// Most sources of one step: the members of the largest array tried, and what is being written to them.
 const SOURCES_MAX: usize = 64;
 
+/// Where the second controller is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// There: it takes what is sent to it.
+    Here,
+    /// Gone, and to come as soon as it may. What is sent to it is dropped.
+    Due,
+    /// Gone. What is sent to it is dropped.
+    Gone,
+}
+
 /// Cache, staging memory, kept memory and host buffers. The controller's own memory stays with it and comes as `own`.
 #[derive(Debug)]
 pub(super) struct Memories {
@@ -22,8 +33,7 @@ pub(super) struct Memories {
     directory: Vec<u8>,
     /// The second controller's copies, in the same order; empty where nothing is mirrored.
     peer: [Vec<u8>; 3],
-    /// While the second controller is gone what is sent to it is dropped.
-    is_peer_here: bool,
+    peer_place: Peer,
     /// Buffer of each host tag.
     host: Vec<Vec<u8>>,
     /// Results are built here, so that sources and destinations in one memory need no splitting.
@@ -38,7 +48,7 @@ impl Memories {
         let peer = peer.map(|bytes| garbage(if is_mirrored { bytes } else { 0 }, random));
         Self {
             peer,
-            is_peer_here: is_mirrored,
+            peer_place: if is_mirrored { Peer::Here } else { Peer::Gone },
             cache: garbage(needs.cache_bytes.0, random),
             staging: garbage(needs.staging_bytes.0, random),
             kept_log: garbage(needs.kept_log_bytes.0, random),
@@ -61,20 +71,20 @@ impl Memories {
     pub(super) fn keep(&mut self, keep: &Keep) {
         let start = keep.slot as usize * KEPT_ENTRY_BYTES;
         self.directory[start..start + KEPT_ENTRY_BYTES].copy_from_slice(&keep.entry);
-        if keep.mirrored && self.is_peer_here {
+        if keep.mirrored && self.peer_place == Peer::Here {
             self.peer[2][start..start + KEPT_ENTRY_BYTES].copy_from_slice(&keep.entry);
         }
     }
 
     /// Lets the second controller come with nothing in its memory, or go.
-    pub(super) fn set_peer(&mut self, is_here: bool, random: &mut Rng) {
+    pub(super) fn set_peer(&mut self, place: Peer, random: &mut Rng) {
         self.peer.iter_mut().for_each(|memory| make_garbage(memory, random));
-        self.is_peer_here = is_here;
+        self.peer_place = place;
     }
 
-    /// True while the second controller takes copies.
-    pub(super) const fn is_peer_here(&self) -> bool {
-        self.is_peer_here
+    /// Where the second controller is.
+    pub(super) const fn peer_place(&self) -> Peer {
+        self.peer_place
     }
 
     /// Puts the second controller's memory in place of this one's, which is gone.
@@ -84,7 +94,7 @@ impl Memories {
         core::mem::swap(&mut self.cache, cache);
         core::mem::swap(&mut self.kept_log, kept_log);
         core::mem::swap(&mut self.directory, directory);
-        self.set_peer(false, random);
+        self.set_peer(Peer::Gone, random);
     }
 
     /// What is found in kept memory at a start; nothing where there is none.
@@ -233,7 +243,7 @@ impl Memories {
         }
         for (result, destination) in results.iter().zip(&step.destinations[..count]) {
             let is_peers = matches!(destination.space, BufferSpace::PeerCache | BufferSpace::PeerKeptLog);
-            if is_peers && !self.is_peer_here {
+            if is_peers && self.peer_place != Peer::Here {
                 continue;
             }
             self.bytes_mut(within(destination), bytes).copy_from_slice(result);

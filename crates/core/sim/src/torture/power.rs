@@ -14,6 +14,7 @@
 use super::checkers::liveness::PATIENCE_STEPS;
 use super::flights::Work;
 use super::members::{Device, Presence};
+use super::memories::Peer;
 use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::{Failure, Violation};
@@ -266,8 +267,7 @@ impl TortureWorld {
         self.controller.set_mutant(self.mutant);
         if self.config.cache.mirror {
             // It comes when what was restored is on the members.
-            self.is_peer_due = true;
-            self.memories.set_peer(false, &mut self.random);
+            self.memories.set_peer(Peer::Due, &mut self.random);
             self.controller.handle_peer(self.now, PeerState::Gone);
         }
         self.look_at_states();

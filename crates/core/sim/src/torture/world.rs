@@ -7,7 +7,7 @@ use super::flights::{FinishOrder, Flights};
 use super::host::Hosts;
 use super::lies::Armed;
 use super::members::{AreaBytes, Device, Presence};
-use super::memories::{Memories, garbage};
+use super::memories::{Memories, Peer, garbage};
 use super::operator::Audit;
 use super::plan::TortureMode;
 use super::report::TortureReport;
@@ -56,8 +56,6 @@ pub struct TortureWorld {
     pub(super) armed: Vec<Armed>,
     pub(super) writes: u64,
     pub(super) mode: TortureMode,
-    /// The second controller is to come as soon as it may.
-    pub(super) is_peer_due: bool,
     /// The array was stopped cleanly.
     pub(super) is_stopped: bool,
     /// The array could not be started again.
@@ -132,7 +130,6 @@ impl TortureWorld {
             armed: Vec::new(),
             writes: 0,
             mode: TortureMode::Bounded,
-            is_peer_due: false,
             is_stopped: false,
             is_refused: false,
             excluded: vec![false; usize::from(config.members + config.resilience.spares)],
@@ -174,7 +171,7 @@ impl TortureWorld {
     pub fn step(&mut self) -> Result<bool, Failure> {
         self.now = Nanos(self.now.0 + self.random.below(50_000));
         self.check_progress()?;
-        if self.is_peer_due && self.may_peer_come() {
+        if self.memories.peer_place() == Peer::Due && self.may_peer_come() {
             self.bring_peer()?;
         }
         let due = self.next_timer().filter(|(_, at)| *at <= self.now);
