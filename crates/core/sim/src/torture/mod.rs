@@ -15,7 +15,7 @@
 //! ```
 //! What each checker verifies, and what it does not, stands in its head. Left out: timing, which the other world is for.
 //!
-//! After TigerBeetle's simulator (`src/vopr.zig`, `src/testing`): one seed for everything, faults no worse than what must
+//! After `TigerBeetle`'s simulator (`src/vopr.zig`, `src/testing`): one seed for everything, faults no worse than what must
 //! be survived, checkers apart from the system, and a digest that shows that a run is the same run.
 
 mod actions;

@@ -237,7 +237,7 @@ impl TortureWorld {
                     return Ok(None);
                 }
                 self.devices.iter_mut().for_each(|device| device.presence = Presence::Here);
-                self.start_with(&order)
+                self.start_with(order)
             }
         }
     }

@@ -124,9 +124,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let shrunk = failed.map(|(plan, failure)| shrink(&plan, &failure));
     let _ = std::panic::take_hook();
     let sum = campaign.sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match output.is_json() {
-        true => print_json(&as_json(args, &sum, seconds, shrunk.as_ref()))?,
-        false => print(&as_text(args, &sum, seconds, shrunk.as_ref()))?,
+    if output.is_json() {
+        print_json(&as_json(args, &sum, seconds, shrunk.as_ref()))?;
+    } else {
+        print(&as_text(args, &sum, seconds, shrunk.as_ref()))?;
     }
     Ok(match (shrunk, cancelled.load(Ordering::Relaxed)) {
         (Some(_), _) => Exit::RunFailed,

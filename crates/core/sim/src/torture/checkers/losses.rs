@@ -155,7 +155,9 @@ impl TortureWorld {
             }
             let awaits_device = stripes.awaits_device(stripe);
             let missing = if awaits_device { Vec::new() } else { stripes.missing_blocks(stripe, row) };
-            missing.into_iter().for_each(|lba| self.volume.give_up(lba));
+            for lba in missing {
+                self.volume.give_up(lba);
+            }
             self.losses.failed_until.resize(self.layout.stripe_count().0 as usize, Stamp(0));
             self.losses.failed_until[stripe.0 as usize] = self.stamp;
         }
@@ -178,7 +180,7 @@ impl TortureWorld {
         member: MemberIndex,
         lba: MemberLba,
         blocks: BlockCount,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), Box<Violation>> {
         for block in lba.0..lba.0 + blocks.0 {
             let Some((stripe, unit, row)) = self.unit_at(member, MemberLba(block)) else { continue };
             let stripes = self.stripes();
@@ -188,7 +190,7 @@ impl TortureWorld {
             let is_failed = stripes.is_row_failed(stripe, row)
                 || (is_target && stripes.is_row_failed_without(stripe, row, unit));
             if !is_failed && !self.is_doubtful(stripe, self.stamp) && !is_gone {
-                return Err(Violation::NeedlessBadBlock { member, block });
+                return Err(Violation::NeedlessBadBlock { member, block }.into());
             }
             if let StripUnit::Data { strip, .. } = unit {
                 let lba = stripes.lba(stripe, strip, row);
@@ -207,7 +209,7 @@ impl TortureWorld {
     }
 
     /// Checks that blocks that are errors could not be read; parity may also have been given up with its stripe.
-    pub(in crate::torture) fn check_bad_blocks(&self) -> Result<(), Violation> {
+    pub(in crate::torture) fn check_bad_blocks(&self) -> Result<(), Box<Violation>> {
         let stripes = self.stripes();
         for (member, block) in self.bad_blocks() {
             let is_spoiled = self.devices[member.index()].data.is_spoiled(block, 1);
@@ -217,7 +219,7 @@ impl TortureWorld {
                 })
             };
             if self.mode == TortureMode::Bounded && !is_spoiled && !is_gone() {
-                return Err(Violation::NeedlessBadBlock { member, block });
+                return Err(Violation::NeedlessBadBlock { member, block }.into());
             }
         }
         Ok(())
