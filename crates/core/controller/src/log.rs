@@ -258,7 +258,10 @@ impl Controller {
     /// True when a second controller that takes over finds every record that is not retired.
     pub(crate) fn log_is_mirrored(&self) -> bool {
         let Intent::Log(log) = &self.intent else { return true };
-        let is_found = |record: &Record| record.phase == Phase::Retired || record.found_by_peer;
+        // Before a record is sent nothing has been written in place.
+        let is_found = |record: &Record| {
+            matches!(record.phase, Phase::Digesting | Phase::Retired) || record.found_by_peer
+        };
         log.place == LogPlace::Members || log.records.iter().all(is_found)
     }
 

@@ -91,7 +91,7 @@ struct Current {
     record: Replay,
     /// Which of its copies is read.
     copy: usize,
-    /// For each run, the staging place that holds it: one for each unit.
+    /// For each run, the staging place that holds its strip.
     places: Vec<u32>,
     pending: u32,
     failed: bool,
@@ -360,15 +360,12 @@ impl Controller {
     }
 
     fn begin_replay(&mut self, record: Replay) {
-        let mut places: Vec<u32> = Vec::with_capacity(record.runs.len());
+        let mut places = Vec::with_capacity(record.runs.len());
         for (index, run) in record.runs.iter().enumerate() {
-            // Runs of one unit stand beside each other in its place.
-            let shared = record.runs[..index].iter().position(|other| other.unit == run.unit);
-            let place = match shared {
-                Some(other) => places[other],
-                None => self.staging_free.pop().expect("a stripe fits in staging"),
-            };
-            places.push(place);
+            // Runs of one strip have no row in common, and there may be more runs than places.
+            let earlier = record.runs[..index].iter().position(|earlier| earlier.unit == run.unit);
+            let new_place = || self.staging_free.pop().expect("a stripe fits in staging");
+            places.push(earlier.map_or_else(new_place, |earlier| places[earlier]));
         }
         self.start.current = Some(Current { record, copy: 0, places, pending: 0, failed: false });
         self.read_record();
@@ -460,10 +457,10 @@ impl Controller {
     }
 
     fn end_replay(&mut self) {
-        let mut current = self.start.current.take().expect("a record is being replayed");
-        current.places.sort_unstable();
-        current.places.dedup();
-        self.staging_free.extend(current.places);
+        let mut places = self.start.current.take().expect("a record is being replayed").places;
+        places.sort_unstable();
+        places.dedup();
+        self.staging_free.extend(places);
     }
 
     /// Lists where the rows of a run lie: in its staging place, or in kept memory.

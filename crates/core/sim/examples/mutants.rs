@@ -27,12 +27,11 @@ fn main() -> ExitCode {
         if wanted.as_ref().is_some_and(|wanted| *wanted != name) {
             continue;
         }
-        match hunt(mutant) {
-            Some((seed, ops, found)) => println!("{name:24} {seed:>6} {ops:>9}  {found}"),
-            None => {
-                survivors += 1;
-                println!("{name:24} {:>6} {:>9}  NOT FOUND", "-", SEEDS * OPS);
-            }
+        if let Some((seed, ops, found)) = hunt(mutant) {
+            println!("{name:24} {seed:>6} {ops:>9}  {found}");
+        } else {
+            survivors += 1;
+            println!("{name:24} {:>6} {:>9}  NOT FOUND", "-", SEEDS * OPS);
         }
     }
     if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -57,6 +56,9 @@ fn hunt(mutant: Mutant) -> Option<(u64, u64, String)> {
             TorturePlan::draw(seed, OPS, TortureMode::Bounded, None).expect("no level is asked for");
         if seed % 2 == 0 {
             storm(&mut plan);
+        }
+        if mutant == Mutant::TagNotCompared {
+            plan = plan.with_tags();
         }
         plan.mutant = Some(mutant);
         ops += OPS;

@@ -20,7 +20,7 @@ fn main() {
                 Ok(report) => sum.add(&report),
                 Err(failure) if seeds == 1 => println!("{failure}{plan:?}"),
                 Err(failure) => {
-                    println!("seed {seed}: {}: {}", failure.violation.checker(), failure.violation)
+                    println!("seed {seed}: {}: {}", failure.violation.checker(), failure.violation);
                 }
             }
         }

@@ -15,9 +15,20 @@ fn sweep(seeds: core::ops::Range<u64>, ops: u64, mode: TortureMode) -> TortureRe
     sum
 }
 
+fn sweep_with_tags(seeds: core::ops::Range<u64>, ops: u64) -> TortureReport {
+    let mut sum = TortureReport::default();
+    for seed in seeds {
+        let plan = TorturePlan::draw(seed, ops, TortureMode::Bounded, None).expect("any level").with_tags();
+        sum.add(&plan.run().unwrap_or_else(|failure| panic!("{failure}{plan:?}")));
+    }
+    sum
+}
+
 #[test]
 fn an_array_survives_what_its_level_survives() {
-    let sum = sweep(0..150, 1_000, TortureMode::Bounded);
+    let mut sum = sweep(0..150, 1_000, TortureMode::Bounded);
+    // Devices lie on arrays with tags only.
+    sum.add(&sweep_with_tags(0..50, 1_000));
     assert_eq!((sum.data_lost_errors, sum.array_failed_errors), (0, 0));
     assert!(sum.faults.iter().all(|count| *count > 0), "every kind of fault was met: {sum:?}");
 }

@@ -7,8 +7,9 @@ use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, IoPolicy, MemberCache,
     MetadataPolicy, ReadPolicy, Resilience, WritePolicy,
 };
+use raidlab_format::tag_blocks;
 use raidlab_raid::LevelVariant;
-use raidlab_units::{BlockSize, ByteCount, NanoSpan};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan};
 use raidlab_workload::Rng;
 
 /// Levels, and the numbers of members to try each with.
@@ -77,22 +78,36 @@ pub(super) fn draw_array(
         _ => {
             let (level, members) = pick(random, &wanted);
             let mut array = tiny_array(level, members, random);
-            draw_rebuilds(&mut array, resilience);
+            draw_resilience(&mut array, resilience);
             fit_log(&mut array, pick(random, &[1, 2, 8]));
             Ok(array)
         }
     }
 }
 
-/// Draws spares and how sweeps go. Now and then a member is so long that the boundary of a rebuild is written down before its
-/// end.
-fn draw_rebuilds(array: &mut ArrayConfig, random: &mut Rng) {
+/// Draws mirrored caches, spares, and how sweeps go. Now and then a member is so long that the boundary of a rebuild is
+/// written down before its end.
+fn draw_resilience(array: &mut ArrayConfig, random: &mut Rng) {
+    array.cache.mirror = random.below(4) == 0;
     array.resilience.spares = pick(random, &[0, 0, 1, 2]);
     array.resilience.sweep_iodepth = pick(random, &[1, 2, 4, 16]);
     let rate = pick(random, &[None, None, Some(1_000_000), Some(20_000_000)]);
     array.resilience.sweep_bytes_per_sec = rate.map(ByteCount);
     if random.below(64) == 0 {
         array.member_size = ByteCount(array.strip_size.0 * (70 + random.below(80)));
+    }
+}
+
+/// Gives the blocks of an array tags, and room for them.
+pub(super) fn give_tags(array: &mut ArrayConfig) {
+    let strip_blocks = BlockCount(array.strip_size.0 / array.block_size.bytes());
+    let strips = array.member_size.0 / array.strip_size.0;
+    array.resilience.integrity = true;
+    (array.resilience.spares, array.cache.mirror) = (0, false);
+    let tags = tag_blocks(strip_blocks, array.block_size);
+    array.member_size.0 += strips * tags.0 * array.block_size.bytes();
+    if array.resilience.log_size.0 > 0 {
+        fit_log(array, 2);
     }
 }
 

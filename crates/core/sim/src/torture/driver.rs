@@ -101,7 +101,6 @@ impl TortureWorld {
             _ => 1 + random.below(blocks_max),
         };
         let (start, length) = match pattern {
-            Pattern::Anywhere => (random.below(volume), length),
             Pattern::Crowded { from, blocks } => ((*from + random.below(*blocks)) % volume, length),
             Pattern::Sequential { next } => {
                 let start = *next % volume;
@@ -110,7 +109,7 @@ impl TortureWorld {
             }
             // Whole ones now and then only: they are long.
             Pattern::WholeStripes if random.below(4) == 0 => (random.below(volume / stripe) * stripe, stripe),
-            Pattern::WholeStripes => (random.below(volume), length),
+            Pattern::Anywhere | Pattern::WholeStripes => (random.below(volume), length),
         };
         (Lba(start), BlockCount(length.min(volume - start)))
     }

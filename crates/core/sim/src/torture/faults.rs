@@ -16,6 +16,9 @@
 //! | failed by hand | the operator fails a healthy device | as for pulled |
 //! | check, repair, sweep stop | the operator asks for it | |
 //! | corruption | of an array at rest some parity, or copies but the first, change silently; a check must count them, a repair mend them | beyond the bounds always: what else disagrees there can't be told |
+//! | peer | the second controller goes, or comes back with blank memory | the cache is not mirrored; what was restored at a start is still only here |
+//! | controller failover | the controller is gone, the second one takes over: see `failover.rs` | as for a power cut; the second has not got all that is dirty |
+//! | silent corruption, lost write, wrong-place write | a device lies: see `lies.rs` | as for a latent error; or blocks have no tags |
 //! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
 
 use super::flights::FinishOrder;
@@ -59,11 +62,42 @@ pub enum Fault {
     SweepStop,
     /// Redundancy is corrupted silently, found and mended.
     Corruption,
+    /// The second controller goes, or comes back.
+    Peer,
+    /// The controller is gone, and the second one takes over.
+    Failover,
+    /// Bytes of a block change.
+    SilentCorruption,
+    /// A write is acknowledged and not done.
+    LostWrite,
+    /// A write goes to another place.
+    WrongPlaceWrite,
 }
 
 impl Fault {
+    /// True if only arrays whose blocks have tags survive it.
+    pub(super) const fn is_lie(self) -> bool {
+        matches!(self, Self::SilentCorruption | Self::LostWrite | Self::WrongPlaceWrite)
+    }
+
+    /// True if arrays whose blocks have tags are tried with it. Left out is what the bookkeeping of lies does not follow yet:
+    /// devices that come back, sweeps of the operator, and the second controller.
+    pub(super) const fn is_tried_with_tags(self) -> bool {
+        !matches!(
+            self,
+            Self::Returned
+                | Self::FailedByHand
+                | Self::Check
+                | Self::Repair
+                | Self::SweepStop
+                | Self::Corruption
+                | Self::Peer
+                | Self::Failover
+        )
+    }
+
     /// How many kinds there are.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 19;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -80,6 +114,11 @@ impl Fault {
         Self::Repair,
         Self::SweepStop,
         Self::Corruption,
+        Self::Peer,
+        Self::Failover,
+        Self::SilentCorruption,
+        Self::LostWrite,
+        Self::WrongPlaceWrite,
     ];
 
     /// Its name in output.
@@ -99,6 +138,11 @@ impl Fault {
             Self::Repair => "repair",
             Self::SweepStop => "sweep-stop",
             Self::Corruption => "corruption",
+            Self::Peer => "peer",
+            Self::Failover => "controller-failover",
+            Self::SilentCorruption => "silent-corruption",
+            Self::LostWrite => "lost-write",
+            Self::WrongPlaceWrite => "wrong-place-write",
         }
     }
 }
@@ -127,16 +171,24 @@ impl TortureWorld {
             }
             Fault::Battery | Fault::Order | Fault::Check | Fault::Repair | Fault::SweepStop => Some(0),
             Fault::Corruption => self.has_redundancy_to_corrupt().then_some(0),
+            Fault::Peer => self.may_change_peer().then_some(0),
+            Fault::Failover => self.may_fail_over().then_some(0),
             Fault::PowerCut => self.may_crash().then_some(0),
             Fault::Stop => self.can_restart().then_some(0),
             Fault::Returned => self.pick_absent(&mut pick),
+            Fault::SilentCorruption => self.corrupt_block(&mut pick),
+            Fault::LostWrite | Fault::WrongPlaceWrite => self.arm(fault, &mut pick),
         };
         let Some(hit) = hit else { return Ok(()) };
-        self.report.faults[fault as usize] += 1;
+        // What a device will do about a write is counted when it does it.
+        let is_armed = matches!(fault, Fault::LostWrite | Fault::WrongPlaceWrite);
+        self.report.faults[fault as usize] += u64::from(!is_armed);
         self.tick(TraceEvent::Fault(index, fault, hit));
         let member = MemberIndex(hit as u16);
         match fault {
-            Fault::LatentError => Ok(()),
+            Fault::LatentError | Fault::SilentCorruption | Fault::LostWrite | Fault::WrongPlaceWrite => {
+                Ok(())
+            }
             Fault::WriteError => {
                 self.devices[member.index()].presence = Presence::Doomed;
                 Ok(())
@@ -162,6 +214,8 @@ impl TortureWorld {
             Fault::Repair => self.ask_for_sweep(Sweep::Repair),
             Fault::SweepStop => self.stop_sweep(),
             Fault::Corruption => self.corrupt_and_mend(&mut pick),
+            Fault::Peer => self.change_peer(&mut pick),
+            Fault::Failover => self.fail_over(&mut pick),
         }
     }
 
@@ -194,12 +248,15 @@ impl TortureWorld {
         let nth = pick.below(stripes.units().count() as u64) as usize;
         let unit = stripes.units().nth(nth)?;
         let place = self.layout.place(stripe, unit);
-        let block = place.start.0 + pick.below(stripes.shape().strip_blocks.0);
-        let (victim, _) = stripes.fit_holder(place)?;
+        let (victim, device) = stripes.fit_holder(place)?;
+        let tags = device.data.tags;
+        let strip_places = if tags.is_on() { tags.pitch() } else { stripes.shape().strip_blocks.0 };
+        let block = tags.place(place.start.0) + pick.below(strip_places);
         let survives = || !self.is_resyncing && stripes.survives(stripe, |other, _| other == unit);
         let allowed = self.mode == TortureMode::Beyond || survives();
         allowed.then(|| {
             self.devices[victim.index()].data.spoil(block);
+            self.note_unreadable(victim, block, 1);
             u64::from(victim.0)
         })
     }

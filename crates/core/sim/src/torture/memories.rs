@@ -12,6 +12,17 @@ use raidlab_workload::Rng;
 /// Most sources of one step: the members of the largest array tried, and what is being written to them.
 const SOURCES_MAX: usize = 64;
 
+/// Where the second controller is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// There: it takes what is sent to it.
+    Here,
+    /// Gone, and to come as soon as it may. What is sent to it is dropped.
+    Due,
+    /// Gone. What is sent to it is dropped.
+    Gone,
+}
+
 /// Cache, staging memory, kept memory and host buffers. The controller's own memory stays with it and comes as `own`.
 #[derive(Debug)]
 pub(super) struct Memories {
@@ -20,6 +31,9 @@ pub(super) struct Memories {
     kept_log: Vec<u8>,
     /// The directory of the cache.
     directory: Vec<u8>,
+    /// The second controller's copies, in the same order; empty where nothing is mirrored.
+    peer: [Vec<u8>; 3],
+    peer_place: Peer,
     /// Buffer of each host tag.
     host: Vec<Vec<u8>>,
     /// Results are built here, so that sources and destinations in one memory need no splitting.
@@ -28,12 +42,17 @@ pub(super) struct Memories {
 
 impl Memories {
     /// Memories full of garbage.
-    pub(super) fn new(needs: &MemoryNeeds, random: &mut Rng) -> Self {
+    pub(super) fn new(needs: &MemoryNeeds, is_mirrored: bool, random: &mut Rng) -> Self {
+        let directory_bytes = u64::from(needs.directory_entries) * KEPT_ENTRY_BYTES as u64;
+        let peer = [needs.cache_bytes.0, needs.kept_log_bytes.0, directory_bytes];
+        let peer = peer.map(|bytes| garbage(if is_mirrored { bytes } else { 0 }, random));
         Self {
+            peer,
+            peer_place: if is_mirrored { Peer::Here } else { Peer::Gone },
             cache: garbage(needs.cache_bytes.0, random),
             staging: garbage(needs.staging_bytes.0, random),
             kept_log: garbage(needs.kept_log_bytes.0, random),
-            directory: garbage(u64::from(needs.directory_entries) * KEPT_ENTRY_BYTES as u64, random),
+            directory: garbage(directory_bytes, random),
             host: Vec::new(),
             results: [Vec::new(), Vec::new()],
         }
@@ -52,6 +71,30 @@ impl Memories {
     pub(super) fn keep(&mut self, keep: &Keep) {
         let start = keep.slot as usize * KEPT_ENTRY_BYTES;
         self.directory[start..start + KEPT_ENTRY_BYTES].copy_from_slice(&keep.entry);
+        if keep.mirrored && self.peer_place == Peer::Here {
+            self.peer[2][start..start + KEPT_ENTRY_BYTES].copy_from_slice(&keep.entry);
+        }
+    }
+
+    /// Lets the second controller come with nothing in its memory, or go.
+    pub(super) fn set_peer(&mut self, place: Peer, random: &mut Rng) {
+        self.peer.iter_mut().for_each(|memory| make_garbage(memory, random));
+        self.peer_place = place;
+    }
+
+    /// Where the second controller is.
+    pub(super) const fn peer_place(&self) -> Peer {
+        self.peer_place
+    }
+
+    /// Puts the second controller's memory in place of this one's, which is gone.
+    pub(super) fn fail_over(&mut self, random: &mut Rng) {
+        make_garbage(&mut self.staging, random);
+        let [cache, kept_log, directory] = &mut self.peer;
+        core::mem::swap(&mut self.cache, cache);
+        core::mem::swap(&mut self.kept_log, kept_log);
+        core::mem::swap(&mut self.directory, directory);
+        self.set_peer(Peer::Gone, random);
     }
 
     /// What is found in kept memory at a start; nothing where there is none.
@@ -77,7 +120,8 @@ impl Memories {
             BufferSpace::KeptLog => &self.kept_log,
             BufferSpace::Own => own,
             BufferSpace::Host(HostTag(tag)) => &self.host[tag as usize],
-            other => unreachable!("claims outside {other:?}, which has no length, are refused"),
+            BufferSpace::PeerCache => &self.peer[0],
+            BufferSpace::PeerKeptLog => &self.peer[1],
         }
     }
 
@@ -87,7 +131,9 @@ impl Memories {
             BufferSpace::Staging => &mut self.staging,
             BufferSpace::KeptLog => &mut self.kept_log,
             BufferSpace::Host(HostTag(tag)) => &mut self.host[tag as usize],
-            other => unreachable!("claims outside {other:?}, which has no length, are refused"),
+            BufferSpace::PeerCache => &mut self.peer[0],
+            BufferSpace::PeerKeptLog => &mut self.peer[1],
+            BufferSpace::Own => unreachable!("nothing is written to the controller's own memory"),
         }
     }
 
@@ -101,10 +147,15 @@ impl Memories {
     }
 
     /// Copies `from`, a range of a member, into the segments.
-    pub(super) fn scatter(&mut self, mut from: &[u8], segments: &[Segment]) {
+    pub(super) fn scatter(&mut self, own: &mut [u8], mut from: &[u8], segments: &[Segment]) {
         for segment in segments {
             let (piece, rest) = from.split_at(segment.bytes as usize);
-            self.bytes_mut(segment.buffer, segment.bytes).copy_from_slice(piece);
+            let BufferRef { space, offset } = segment.buffer;
+            if space == BufferSpace::Own {
+                own[offset as usize..(offset + segment.bytes) as usize].copy_from_slice(piece);
+            } else {
+                self.bytes_mut(segment.buffer, segment.bytes).copy_from_slice(piece);
+            }
             from = rest;
         }
     }
@@ -191,6 +242,10 @@ impl Memories {
             kernel::combine(destinations, slices, coefficients, step.accumulate);
         }
         for (result, destination) in results.iter().zip(&step.destinations[..count]) {
+            let is_peers = matches!(destination.space, BufferSpace::PeerCache | BufferSpace::PeerKeptLog);
+            if is_peers && self.peer_place != Peer::Here {
+                continue;
+            }
             self.bytes_mut(within(destination), bytes).copy_from_slice(result);
         }
     }

@@ -15,16 +15,18 @@
 //! ```
 //! What each checker verifies, and what it does not, stands in its head. Left out: timing, which the other world is for.
 //!
-//! After TigerBeetle's simulator (`src/vopr.zig`, `src/testing`): one seed for everything, faults no worse than what must
+//! After `TigerBeetle`'s simulator (`src/vopr.zig`, `src/testing`): one seed for everything, faults no worse than what must
 //! be survived, checkers apart from the system, and a digest that shows that a run is the same run.
 
 mod actions;
 mod arrays;
 mod checkers;
 mod driver;
+mod failover;
 mod faults;
 mod flights;
 mod host;
+mod lies;
 mod members;
 mod memories;
 mod operator;
@@ -33,6 +35,7 @@ mod power;
 mod report;
 mod shrink;
 mod stripes;
+mod tags;
 mod trace;
 mod violation;
 mod volume;

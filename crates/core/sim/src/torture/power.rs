@@ -14,6 +14,7 @@
 use super::checkers::liveness::PATIENCE_STEPS;
 use super::flights::Work;
 use super::members::{Device, Presence};
+use super::memories::Peer;
 use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::{Failure, Violation};
@@ -21,7 +22,7 @@ use super::volume::WriteNumber;
 use super::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{
     BatteryState, BufferSpace, CacheMemory, Controller, MemberCache, MemberIo, MemberOp, MetadataPolicy,
-    StartError,
+    PeerState, StartError,
 };
 use raidlab_format::{AssembleError, Assembly, Doubt, StartOptions, assemble};
 use raidlab_units::MemberIndex;
@@ -59,7 +60,7 @@ impl Torn {
 }
 
 /// What a start knows: why redundancy is in doubt, if it is, and how many records are to be replayed.
-type Known = (Option<Doubt>, usize);
+pub(super) type Known = (Option<Doubt>, usize);
 
 /// Events in which the log of an array leaves kept memory whose battery has failed.
 const LOG_MOVES_STEPS: u64 = 2_000;
@@ -79,7 +80,9 @@ impl TortureWorld {
     /// Cuts power and starts the array again; now and then power fails again during the start.
     pub(super) fn power_cut(&mut self, pick: &mut Rng) -> Result<(), Failure> {
         loop {
+            self.undo_lies();
             self.lose_power(pick);
+            self.shuffle_devices(pick);
             self.start_again(pick)?;
             if self.is_refused || !pick.chance_pct(30) || !self.may_crash() {
                 return Ok(());
@@ -109,7 +112,11 @@ impl TortureWorld {
         if !was_lost || self.config.member_cache == MemberCache::Off {
             self.volume.promise_all(WriteNumber(self.writes), self.stamp);
         }
+        if was_lost || was_unsynced {
+            self.undo_lies();
+        }
         self.lose_power(pick);
+        self.shuffle_devices(pick);
         let assembly = self.start_again(pick)?;
         let is_clean = assembly.is_none_or(|(doubt, records)| doubt.is_none() && records == 0);
         if is_clean || was_lost || was_unsynced { Ok(()) } else { Err(self.failure(Violation::NotClean)) }
@@ -122,12 +129,22 @@ impl TortureWorld {
             device.data.lose_power(pick);
             device.metadata.lose_power(pick);
         }
+        self.end_flights(pick, true);
+        let is_kept =
+            self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
+        self.memories.lose_power(is_kept || pick.below(4) == 0, pick);
+        self.volume.cut(WriteNumber(self.writes), self.stamp, is_kept);
+        self.last_progress = self.stamp;
+    }
+
+    /// Ends all that is in flight as it was when the controller was gone: done, not done, or torn.
+    pub(super) fn end_flights(&mut self, pick: &mut Rng, is_durable: bool) {
         // Claims keep what is in flight apart, so the order does not matter but among writes to one place.
         while !self.flights.is_empty() {
             let (entry, flight) = self.flights.take(pick.below(self.flights.len() as u64) as usize);
             match flight.work {
                 Work::Member(_) if flight.is_cut_off => {}
-                Work::Member(io) => self.tear_write(&io, &flight.segments, pick),
+                Work::Member(io) => self.tear_write(&io, &flight.segments, is_durable, pick),
                 Work::Memory(_) => {
                     let block_bytes = self.config.block_size.bytes();
                     let own = self.controller.own_memory();
@@ -140,16 +157,19 @@ impl TortureWorld {
         self.claims.clear();
         self.hosts.clear();
         self.timers.fill(None);
-        let is_kept =
-            self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
-        self.memories.lose_power(is_kept || pick.below(4) == 0, pick);
-        self.volume.cut(WriteNumber(self.writes), self.stamp, is_kept);
-        self.last_progress = self.stamp;
     }
 
-    fn tear_write(&mut self, io: &MemberIo, segments: &[raidlab_controller::Segment], pick: &mut Rng) {
+    /// Writes as much as arrives; into the device's volatile cache, unless power is gone.
+    fn tear_write(
+        &mut self,
+        io: &MemberIo,
+        segments: &[raidlab_controller::Segment],
+        is_durable: bool,
+        pick: &mut Rng,
+    ) {
         let device = &mut self.devices[usize::from(io.member.0)];
-        if !matches!(io.op, MemberOp::Write { .. }) || device.presence == Presence::Gone {
+        let MemberOp::Write { fua } = io.op else { return };
+        if device.presence == Presence::Gone {
             return;
         }
         let block_bytes = self.config.block_size.bytes();
@@ -158,7 +178,8 @@ impl TortureWorld {
         let torn = Torn::draw(io.blocks.0, pick);
         for (block, bytes) in bytes.chunks_exact(block_bytes as usize).enumerate() {
             if torn.holds(block as u64, pick) {
-                device.area_mut(io.area).write(io.lba.0 + block as u64, 1, true).copy_from_slice(bytes);
+                let area = device.area_mut(io.area);
+                area.write(io.lba.0 + block as u64, 1, fua || is_durable).copy_from_slice(bytes);
             }
         }
     }
@@ -178,8 +199,7 @@ impl TortureWorld {
 
     /// Starts the array. Returns whether redundancy is in doubt and how many records are to be replayed; nothing if the
     /// start was refused.
-    fn start_again(&mut self, pick: &mut Rng) -> Result<Option<Known>, Failure> {
-        self.shuffle_devices(pick);
+    pub(super) fn start_again(&mut self, pick: &mut Rng) -> Result<Option<Known>, Failure> {
         let mut order: Vec<usize> = (0..self.devices.len()).collect();
         for last in (1..order.len()).rev() {
             order.swap(last, pick.below(last as u64 + 1) as usize);
@@ -217,7 +237,7 @@ impl TortureWorld {
                     return Ok(None);
                 }
                 self.devices.iter_mut().for_each(|device| device.presence = Presence::Here);
-                self.start_with(&order)
+                self.start_with(order)
             }
         }
     }
@@ -245,6 +265,11 @@ impl TortureWorld {
         self.controller = controller;
         #[cfg(feature = "mutants")]
         self.controller.set_mutant(self.mutant);
+        if self.config.cache.mirror {
+            // It comes when what was restored is on the members.
+            self.memories.set_peer(Peer::Due, &mut self.random);
+            self.controller.handle_peer(self.now, PeerState::Gone);
+        }
         self.look_at_states();
         let own_bytes = self.controller.own_memory().len() as u64;
         self.claims.set_memory(BufferSpace::Own, own_bytes);

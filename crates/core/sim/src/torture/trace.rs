@@ -7,7 +7,7 @@ use raidlab_controller::{
     Action, BatteryState, HostOp, HostRequest, MemberError, MemberIoId, MemberOp, MemoryTaskId, Notice,
     TimerId,
 };
-use raidlab_units::Nanos;
+use raidlab_units::{MemberIndex, Nanos};
 
 /// Latest events kept.
 const EVENTS: usize = 200;
@@ -29,8 +29,14 @@ pub enum TraceEvent {
     Battery(BatteryState),
     /// Power failed.
     PowerCut,
+    /// The second controller came.
+    PeerCame,
+    /// The second controller took over.
+    TakenOver,
     /// A fault of the plan was injected: its place in the plan, what it is, and the member (or other number) that it hit.
     Fault(usize, super::faults::Fault, u64),
+    /// Something else than should be was put at a place of a device's data area, tags counted.
+    Lie(MemberIndex, u64),
 }
 
 /// The digest, and the latest events with the event counts at which they came.
@@ -92,7 +98,7 @@ fn words(event: &TraceEvent) -> [u64; 2] {
                 HostOp::Write { fua } => 1 + u64::from(fua),
                 HostOp::Flush => 3,
             };
-            [1 | op << 8 | u64::from(tag.0) << 16, lba.0 << 24 ^ blocks.0]
+            [0x01 | op << 8 | u64::from(tag.0) << 16, lba.0 << 24 ^ blocks.0]
         }
         TraceEvent::Action(action) => action_words(&action),
         TraceEvent::MemberDone(id, result) => {
@@ -101,13 +107,16 @@ fn words(event: &TraceEvent) -> [u64; 2] {
                 Err(MemberError::Medium) => 1,
                 Err(MemberError::Gone) => 2,
             };
-            [2 | result << 8, u64::from(id.0)]
+            [0x02 | result << 8, u64::from(id.0)]
         }
         TraceEvent::MemoryDone(id) => [3, u64::from(id.0)],
-        TraceEvent::TimerDue(id, at) => [4 | u64::from(id.0) << 8, at.0],
+        TraceEvent::TimerDue(id, at) => [0x04 | u64::from(id.0) << 8, at.0],
         TraceEvent::PowerCut => [7, 0],
+        TraceEvent::PeerCame => [8, 0],
+        TraceEvent::TakenOver => [9, 0],
+        TraceEvent::Lie(member, place) => [0x0a | u64::from(member.0) << 8, place],
         TraceEvent::Battery(state) => [5, state as u64],
-        TraceEvent::Fault(index, fault, hit) => [6 | (fault as u64) << 8 | (index as u64) << 16, hit],
+        TraceEvent::Fault(index, fault, hit) => [0x06 | (fault as u64) << 8 | (index as u64) << 16, hit],
     }
 }
 
@@ -122,12 +131,12 @@ fn action_words(action: &Action) -> [u64; 2] {
             let kind = 16 | op << 8 | (io.area as u64) << 12 | u64::from(io.member.0) << 16;
             [kind | u64::from(io.id.0) << 32, io.lba.0 << 24 ^ io.blocks.0]
         }
-        Action::Memory(task) => [17 | (task.kind as u64) << 8 | u64::from(task.id.0) << 32, task.bytes_in],
-        Action::Complete(done) => [18 | u64::from(done.result.is_err()) << 8, u64::from(done.tag.0)],
-        Action::Timer { id, at } => [19 | u64::from(id.0) << 8, at.0],
+        Action::Memory(task) => [0x11 | (task.kind as u64) << 8 | u64::from(task.id.0) << 32, task.bytes_in],
+        Action::Complete(done) => [0x12 | u64::from(done.result.is_err()) << 8, u64::from(done.tag.0)],
+        Action::Timer { id, at } => [0x13 | u64::from(id.0) << 8, at.0],
         Action::Keep(keep) => {
             let word = |at: usize| u64::from_le_bytes(keep.entry[at..at + 8].try_into().expect("32 bytes"));
-            [20 | u64::from(keep.slot) << 8, word(0) ^ word(8) ^ word(16).rotate_left(1) ^ word(24)]
+            [0x14 | u64::from(keep.slot) << 8, word(0) ^ word(8) ^ word(16).rotate_left(1) ^ word(24)]
         }
         Action::Notice(notice) => notice_words(notice),
     }
@@ -139,9 +148,11 @@ fn notice_words(notice: Notice) -> [u64; 2] {
         Notice::MemberAdded { member } => [33, u64::from(member.0)],
         Notice::SweepStarted { .. } => [34, 0],
         Notice::SweepEnded { counts, .. } => [35, counts.granules << 32 ^ counts.rewritten_rows],
-        Notice::Restored { member, lba, blocks } => [36 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
-        Notice::BlocksLost { member, lba, blocks } => [37 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
-        Notice::Mismatch { member, lba, blocks } => [41 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
+        Notice::Restored { member, lba, blocks } => [0x24 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
+        Notice::BlocksLost { member, lba, blocks } => {
+            [0x25 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0]
+        }
+        Notice::Mismatch { member, lba, blocks } => [0x29 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
         Notice::Serving => [38, 0],
         Notice::Stopped => [40, 0],
         Notice::KeptMemoryLost => [41, 0],

@@ -83,6 +83,8 @@ struct Survivors {
     newest: WriteNumber,
     /// Whether it is on the members: kept memory was lost, or there was none.
     is_on_members: bool,
+    /// Whether it would survive another power cut; not so after a failover, which leaves it in members' volatile caches.
+    is_durable: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +131,8 @@ impl VolumeHistory {
     pub(crate) fn new(volume_blocks: BlockCount) -> Self {
         let first =
             Version { write: WriteNumber(0), started: Stamp(0), ended: Stamp(0), superseded: Stamp::NEVER };
-        let survivors = Survivors { floor: Floor::NONE, newest: WriteNumber(0), is_on_members: true };
+        let survivors =
+            Survivors { floor: Floor::NONE, newest: WriteNumber(0), is_on_members: true, is_durable: true };
         let block = Block {
             versions: vec![first],
             defined_since: Stamp(0),
@@ -212,7 +215,29 @@ impl VolumeHistory {
             }
             block.floors[Promise::InKeptMemory as usize] = floor.clone();
             block.rewritten = Stamp::NEVER;
-            block.survivors = Survivors { floor, newest, is_on_members: !is_kept };
+            block.survivors = Survivors { floor, newest, is_on_members: !is_kept, is_durable: true };
+            block.versions.clear();
+            block.versions.push(Version {
+                write: SURVIVOR,
+                started: now,
+                ended: now,
+                superseded: Stamp::NEVER,
+            });
+        }
+    }
+
+    /// Notes at `now` that the second controller takes over, when `newest` was the newest write. All that was acknowledged is
+    /// there, and nothing is in flight any more; what would survive a power cut has not changed.
+    pub(crate) fn fail_over(&mut self, newest: WriteNumber, now: Stamp) {
+        for block in &mut self.blocks {
+            let mut possible = block.versions.iter().filter(|version| version.superseded > now);
+            let floor = if possible.clone().any(|version| version.write == SURVIVOR) {
+                block.survivors.floor.clone()
+            } else {
+                let also = possible.by_ref().map(|version| version.write).collect();
+                Floor { from: WriteNumber(newest.0 + 1), also }
+            };
+            block.survivors = Survivors { floor, newest, is_on_members: false, is_durable: false };
             block.versions.clear();
             block.versions.push(Version {
                 write: SURVIVOR,
@@ -318,12 +343,12 @@ impl VolumeHistory {
             && let Some(survivor) = block.versions.iter_mut().find(|version| version.write == SURVIVOR)
         {
             survivor.write = held;
-            let Survivors { newest, is_on_members, .. } = block.survivors;
+            let Survivors { newest, is_on_members, is_durable, .. } = block.survivors;
             let told = Floor { from: WriteNumber(newest.0 + 1), also: vec![held] };
             if is_on_members && for_good {
                 block.floors[Promise::OnMembers as usize].narrow(told.clone());
             }
-            if for_good {
+            if is_durable && for_good {
                 block.floors[Promise::InKeptMemory as usize].narrow(told);
             }
         }

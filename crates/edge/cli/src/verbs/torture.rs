@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Seeds to run at once [default: as many as there are processors]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZero<usize>>,
+    /// Give the arrays' blocks tags, and let devices lie: change bytes, lose writes, write to a wrong place
+    #[arg(long)]
+    tags: bool,
     /// Only arrays of this level
     #[arg(long)]
     level: Option<LevelVariant>,
@@ -121,9 +124,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let shrunk = failed.map(|(plan, failure)| shrink(&plan, &failure));
     let _ = std::panic::take_hook();
     let sum = campaign.sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match output.is_json() {
-        true => print_json(&as_json(args, &sum, seconds, shrunk.as_ref()))?,
-        false => print(&as_text(args, &sum, seconds, shrunk.as_ref()))?,
+    if output.is_json() {
+        print_json(&as_json(args, &sum, seconds, shrunk.as_ref()))?;
+    } else {
+        print(&as_text(args, &sum, seconds, shrunk.as_ref()))?;
     }
     Ok(match (shrunk, cancelled.load(Ordering::Relaxed)) {
         (Some(_), _) => Exit::RunFailed,
@@ -134,6 +138,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 
 fn plan(args: &Args, seed: u64) -> Result<TorturePlan, Failure> {
     let mut plan = TorturePlan::draw(seed, args.ops, args.mode.into(), args.level).map_err(Failure::input)?;
+    if args.tags {
+        plan = plan.with_tags();
+    }
     if let Some(places) = &args.faults {
         plan.keep_faults(&places.0);
     }
@@ -195,6 +202,9 @@ fn replay_command(args: &Args, shrunk: &Shrunk) -> String {
     let Shrunk { plan, faults, .. } = shrunk;
     let mut command =
         format!("raidlab torture --seed {} --ops {} --mode {}", plan.seed, plan.ops, plan.mode.name());
+    if args.tags {
+        command.push_str(" --tags");
+    }
     if let Some(level) = args.level {
         let _ = write!(command, " --level {level}");
     }

@@ -20,7 +20,7 @@ use crate::torture::host::HostInFlight;
 use crate::torture::violation::Violation;
 use crate::torture::volume::{Promise, Stale, Stamp, WriteNumber};
 use crate::torture::world::TortureWorld;
-use raidlab_controller::{BatteryState, CacheMemory, HostOp, HostRequest, MemberCache};
+use raidlab_controller::{BatteryState, CacheMemory, HostOp, HostRequest, MemberCache, WritePolicy};
 use raidlab_raid::StripUnit;
 use raidlab_units::Lba;
 
@@ -60,6 +60,11 @@ impl TortureWorld {
         let is_kept =
             self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
         let write_through = !self.controller().writes_back();
+        // What went into a mirrored cache before its mirror was gone is kept until it is destaged.
+        let may_hold_dirty =
+            self.config.cache.mirror && self.config.cache.write_policy == WritePolicy::WriteBack;
+        let is_flushed_to_kept = is_kept && may_hold_dirty && host.request.op == HostOp::Flush;
+        let write_through = write_through && !is_flushed_to_kept;
         let member_cache = self.config.member_cache == MemberCache::On;
         let on_members = match host.request.op {
             HostOp::Read => false,

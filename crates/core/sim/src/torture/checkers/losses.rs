@@ -152,7 +152,8 @@ impl TortureWorld {
             return;
         }
         self.look_at_states();
-        for block in io.lba.0..io.lba.0 + io.blocks.0 {
+        let tags = self.devices[io.member.index()].data.tags;
+        for block in (io.lba.0..io.lba.0 + io.blocks.0).filter_map(|place| tags.block(place)) {
             let Some((stripe, _, row)) = self.unit_at(io.member, MemberLba(block)) else { continue };
             let stripes = self.stripes();
             if !stripes.is_row_failed(stripe, row) {
@@ -160,7 +161,9 @@ impl TortureWorld {
             }
             let awaits_device = stripes.awaits_device(stripe);
             let missing = if awaits_device { Vec::new() } else { stripes.missing_blocks(stripe, row) };
-            missing.into_iter().for_each(|lba| self.volume.give_up(lba));
+            for lba in missing {
+                self.volume.give_up(lba);
+            }
             self.losses.failed_until.resize(self.layout.stripe_count().0 as usize, Stamp(0));
             self.losses.failed_until[stripe.0 as usize] = self.stamp;
         }
@@ -183,7 +186,7 @@ impl TortureWorld {
         member: MemberIndex,
         lba: MemberLba,
         blocks: BlockCount,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), Box<Violation>> {
         for block in lba.0..lba.0 + blocks.0 {
             let Some((stripe, unit, row)) = self.unit_at(member, MemberLba(block)) else { continue };
             let stripes = self.stripes();
@@ -195,7 +198,7 @@ impl TortureWorld {
                 || (is_target && self.was_in_doubt(stripe, self.stamp))
                 || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond);
             if !is_failed && !self.is_doubtful(stripe, self.stamp) && !is_gone {
-                return Err(Violation::NeedlessBadBlock { member, block });
+                return Err(Violation::NeedlessBadBlock { member, block }.into());
             }
             if let StripUnit::Data { strip, .. } = unit {
                 let lba = stripes.lba(stripe, strip, row);
@@ -214,7 +217,7 @@ impl TortureWorld {
     }
 
     /// Checks that blocks that are errors could not be read; parity may also have been given up with its stripe.
-    pub(in crate::torture) fn check_bad_blocks(&self) -> Result<(), Violation> {
+    pub(in crate::torture) fn check_bad_blocks(&self) -> Result<(), Box<Violation>> {
         let stripes = self.stripes();
         for (member, block) in self.bad_blocks() {
             let is_spoiled = self.devices[member.index()].data.is_spoiled(block, 1);
@@ -224,7 +227,7 @@ impl TortureWorld {
                 })
             };
             if self.mode == TortureMode::Bounded && !is_spoiled && !is_gone() {
-                return Err(Violation::NeedlessBadBlock { member, block });
+                return Err(Violation::NeedlessBadBlock { member, block }.into());
             }
         }
         Ok(())
@@ -258,6 +261,7 @@ impl TortureWorld {
                 }
             }
             Notice::MemberAdded { member } => self.excluded[member.index()] = false,
+            Notice::Mismatch { member, lba, .. } => self.check_mismatch(member, lba)?,
             Notice::SweepStarted { sweep: Sweep::Rebuild { target } } => self.losses.target = Some(target),
             Notice::Serving => self.last_progress = self.stamp,
             Notice::Stopped => self.is_stopped = true,
