@@ -200,6 +200,10 @@ impl TortureWorld {
     /// Starts the array. Returns whether redundancy is in doubt and how many records are to be replayed; nothing if the
     /// start was refused.
     pub(super) fn start_again(&mut self, pick: &mut Rng) -> Result<Option<Known>, Failure> {
+        // A start knows nothing of writes that failed, and writes the state once more.
+        for device in self.devices.iter_mut().filter(|device| device.presence == Presence::Unfit) {
+            device.presence = Presence::Here;
+        }
         let mut order: Vec<usize> = (0..self.devices.len()).collect();
         for last in (1..order.len()).rev() {
             order.swap(last, pick.below(last as u64 + 1) as usize);
