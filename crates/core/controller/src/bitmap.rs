@@ -316,7 +316,8 @@ impl Controller {
         bitmap.kept.clone_from(&bitmap.sent);
         bitmap.kept.keep_only(&bitmap.wanted);
         for _ in 0..self.bitmap().waiting.len() {
-            let id = self.bitmap().waiting.pop_front().expect("counted before");
+            // Where no device is left, the next image ends at once and lets all go on.
+            let Some(id) = self.bitmap().waiting.pop_front() else { break };
             self.admit_by_bitmap(id);
         }
         self.pump_bitmap();
