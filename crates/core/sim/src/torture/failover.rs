@@ -15,7 +15,7 @@ use super::trace::TraceEvent;
 use super::violation::Failure;
 use super::volume::WriteNumber;
 use super::world::TortureWorld;
-use raidlab_controller::PeerState;
+use raidlab_controller::{MemberCache, PeerState};
 use raidlab_workload::Rng;
 
 impl TortureWorld {
@@ -59,9 +59,15 @@ impl TortureWorld {
     pub(super) fn fail_over(&mut self, pick: &mut Rng) -> Result<(), Failure> {
         self.report.restarts += 1;
         self.tick(TraceEvent::TakenOver);
+        self.look_at_states();
         self.end_flights(pick, false);
         self.memories.fail_over(pick);
-        self.volume.fail_over(WriteNumber(self.writes), self.stamp);
+        if self.config.member_cache == MemberCache::On && self.has_lost() {
+            // What a lost device had in its cache may be gone, as after a power cut.
+            self.volume.cut(WriteNumber(self.writes), self.stamp, true);
+        } else {
+            self.volume.fail_over(WriteNumber(self.writes), self.stamp);
+        }
         self.last_progress = self.stamp;
         self.start_again(pick).map(|_| ())
     }

@@ -86,6 +86,11 @@ impl Stripes<'_> {
         self.is_too_much(|unit| unit == lost || self.is_row_unavailable(stripe, unit, row))
     }
 
+    /// The blocks of the volume in one row.
+    pub(super) fn row_blocks(&self, stripe: StripeIndex, row: u64) -> impl Iterator<Item = Lba> + use<'_> {
+        (0..self.shape().data_strips).map(move |strip| self.lba(stripe, strip, row))
+    }
+
     /// The blocks of one row that no device has.
     pub(super) fn missing_blocks(&self, stripe: StripeIndex, row: u64) -> Vec<Lba> {
         let shape = self.shape();

@@ -156,7 +156,9 @@ impl TortureWorld {
         for block in (io.lba.0..io.lba.0 + io.blocks.0).filter_map(|place| tags.block(place)) {
             let Some((stripe, _, row)) = self.unit_at(io.member, MemberLba(block)) else { continue };
             let stripes = self.stripes();
-            if !stripes.is_row_failed(stripe, row) {
+            // Where a block of the row is gone, its parity was given up.
+            let is_gone = stripes.row_blocks(stripe, row).any(|lba| self.volume.may_be_gone(lba, self.stamp));
+            if !stripes.is_row_failed(stripe, row) && !is_gone {
                 continue;
             }
             let awaits_device = stripes.awaits_device(stripe);
