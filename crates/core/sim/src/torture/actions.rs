@@ -116,6 +116,9 @@ impl TortureWorld {
         }
         if matches!(io.op, MemberOp::Write { .. }) && io.area == Area::Data {
             self.note_lost_rows(io);
+            if !self.armed.is_empty() && self.lie_about(io, flight) {
+                return Ok(());
+            }
         }
         let device = &mut self.devices[usize::from(io.member.0)];
         let is_doomed = device.presence == Presence::Doomed;
@@ -123,7 +126,7 @@ impl TortureWorld {
             MemberOp::Read => {
                 let area = device.area_mut(io.area);
                 let bytes = area.read(io.lba.0, io.blocks.0).ok_or(MemberError::Medium)?;
-                self.memories.scatter(bytes, &flight.segments);
+                self.memories.scatter(self.controller.own_memory_mut(), bytes, &flight.segments);
             }
             MemberOp::Write { .. } if is_doomed => {
                 // It stops somewhere on the way. What it was to write can't be read, however far it came.
@@ -138,6 +141,8 @@ impl TortureWorld {
                 }
                 if is_data {
                     (0..io.blocks.0).for_each(|block| area.spoil(io.lba.0 + block));
+                    self.look_at_states();
+                    self.note_unreadable(io.member, io.lba.0, io.blocks.0);
                 }
                 return Err(MemberError::Medium);
             }

@@ -7,8 +7,9 @@ use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, IoPolicy, MemberCache,
     MetadataPolicy, ReadPolicy, Resilience, WritePolicy,
 };
+use raidlab_format::tag_blocks;
 use raidlab_raid::LevelVariant;
-use raidlab_units::{BlockSize, ByteCount, NanoSpan};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan};
 use raidlab_workload::Rng;
 
 /// Levels, and the numbers of members to try each with.
@@ -94,6 +95,19 @@ fn draw_resilience(array: &mut ArrayConfig, random: &mut Rng) {
     array.resilience.sweep_bytes_per_sec = rate.map(ByteCount);
     if random.below(64) == 0 {
         array.member_size = ByteCount(array.strip_size.0 * (70 + random.below(80)));
+    }
+}
+
+/// Gives the blocks of an array tags, and room for them.
+pub(super) fn give_tags(array: &mut ArrayConfig) {
+    let strip_blocks = BlockCount(array.strip_size.0 / array.block_size.bytes());
+    let strips = array.member_size.0 / array.strip_size.0;
+    array.resilience.integrity = true;
+    (array.resilience.spares, array.cache.mirror) = (0, false);
+    let tags = tag_blocks(strip_blocks, array.block_size);
+    array.member_size.0 += strips * tags.0 * array.block_size.bytes();
+    if array.resilience.log_size.0 > 0 {
+        fit_log(array, 2);
     }
 }
 

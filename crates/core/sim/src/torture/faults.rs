@@ -18,6 +18,7 @@
 //! | corruption | of an array at rest some parity, or copies but the first, change silently; a check must count them, a repair mend them | beyond the bounds always: what else disagrees there can't be told |
 //! | peer | the second controller goes, or comes back with blank memory | the cache is not mirrored; what was restored at a start is still only here |
 //! | controller failover | the controller is gone, the second one takes over: see `failover.rs` | as for a power cut; the second has not got all that is dirty |
+//! | silent corruption, lost write, wrong-place write | a device lies: see `lies.rs` | as for a latent error; or blocks have no tags |
 //! | order | another order in which actions finish: any, oldest or newest first, one member or memory last | |
 
 use super::flights::FinishOrder;
@@ -65,11 +66,38 @@ pub enum Fault {
     Peer,
     /// The controller is gone, and the second one takes over.
     Failover,
+    /// Bytes of a block change.
+    SilentCorruption,
+    /// A write is acknowledged and not done.
+    LostWrite,
+    /// A write goes to another place.
+    WrongPlaceWrite,
 }
 
 impl Fault {
+    /// True if only arrays whose blocks have tags survive it.
+    pub(super) const fn is_lie(self) -> bool {
+        matches!(self, Self::SilentCorruption | Self::LostWrite | Self::WrongPlaceWrite)
+    }
+
+    /// True if arrays whose blocks have tags are tried with it. Left out is what the bookkeeping of lies does not follow yet:
+    /// devices that come back, sweeps of the operator, and the second controller.
+    pub(super) const fn is_tried_with_tags(self) -> bool {
+        !matches!(
+            self,
+            Self::Returned
+                | Self::FailedByHand
+                | Self::Check
+                | Self::Repair
+                | Self::SweepStop
+                | Self::Corruption
+                | Self::Peer
+                | Self::Failover
+        )
+    }
+
     /// How many kinds there are.
-    pub const COUNT: usize = 16;
+    pub const COUNT: usize = 19;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -88,6 +116,9 @@ impl Fault {
         Self::Corruption,
         Self::Peer,
         Self::Failover,
+        Self::SilentCorruption,
+        Self::LostWrite,
+        Self::WrongPlaceWrite,
     ];
 
     /// Its name in output.
@@ -109,6 +140,9 @@ impl Fault {
             Self::Corruption => "corruption",
             Self::Peer => "peer",
             Self::Failover => "controller-failover",
+            Self::SilentCorruption => "silent-corruption",
+            Self::LostWrite => "lost-write",
+            Self::WrongPlaceWrite => "wrong-place-write",
         }
     }
 }
@@ -142,13 +176,19 @@ impl TortureWorld {
             Fault::PowerCut => self.may_crash().then_some(0),
             Fault::Stop => self.can_restart().then_some(0),
             Fault::Returned => self.pick_absent(&mut pick),
+            Fault::SilentCorruption => self.corrupt_block(&mut pick),
+            Fault::LostWrite | Fault::WrongPlaceWrite => self.arm(fault, &mut pick),
         };
         let Some(hit) = hit else { return Ok(()) };
-        self.report.faults[fault as usize] += 1;
+        // What a device will do about a write is counted when it does it.
+        let is_armed = matches!(fault, Fault::LostWrite | Fault::WrongPlaceWrite);
+        self.report.faults[fault as usize] += u64::from(!is_armed);
         self.tick(TraceEvent::Fault(index, fault, hit));
         let member = MemberIndex(hit as u16);
         match fault {
-            Fault::LatentError => Ok(()),
+            Fault::LatentError | Fault::SilentCorruption | Fault::LostWrite | Fault::WrongPlaceWrite => {
+                Ok(())
+            }
             Fault::WriteError => {
                 self.devices[member.index()].presence = Presence::Doomed;
                 Ok(())
@@ -204,12 +244,15 @@ impl TortureWorld {
         let nth = pick.below(stripes.units().count() as u64) as usize;
         let unit = stripes.units().nth(nth)?;
         let place = self.layout.place(stripe, unit);
-        let block = place.start.0 + pick.below(stripes.shape().strip_blocks.0);
-        let (victim, _) = stripes.fit_holder(place)?;
+        let (victim, device) = stripes.fit_holder(place)?;
+        let tags = device.data.tags;
+        let strip_places = if tags.is_on() { tags.pitch() } else { stripes.shape().strip_blocks.0 };
+        let block = tags.place(place.start.0) + pick.below(strip_places);
         let survives = || !self.is_resyncing && stripes.survives(stripe, |other, _| other == unit);
         let allowed = self.mode == TortureMode::Beyond || survives();
         allowed.then(|| {
             self.devices[victim.index()].data.spoil(block);
+            self.note_unreadable(victim, block, 1);
             u64::from(victim.0)
         })
     }

@@ -11,6 +11,7 @@
 //! A device also destages on its own: when the entries have filled their room, the oldest become durable.
 
 use super::power::Torn;
+use super::tags::{Lies, TagMap};
 use raidlab_controller::{Area, MemberCache};
 use raidlab_units::BlockSize;
 use raidlab_workload::Rng;
@@ -63,6 +64,9 @@ pub(super) struct AreaBytes {
     unreadable: BTreeSet<u64>,
     /// Volatile writes, where the device's cache is on.
     cache: Option<VolatileWrites>,
+    /// Where tags stand among the blocks.
+    pub(super) tags: TagMap,
+    pub(super) lies: Lies,
 }
 
 impl AreaBytes {
@@ -70,7 +74,13 @@ impl AreaBytes {
         let block_bytes = block_size.bytes() as usize;
         let blocks = bytes.len() / block_bytes;
         let cache = (cache == MemberCache::On).then(|| VolatileWrites::new(blocks, block_bytes));
-        Self { bytes, block_bytes, unreadable: BTreeSet::new(), cache }
+        let (tags, lies) = (TagMap::none(block_bytes), Lies::default());
+        Self { bytes, block_bytes, unreadable: BTreeSet::new(), cache, tags, lies }
+    }
+
+    /// The same area with tags among its blocks.
+    pub(super) fn with_tags(self, tags: TagMap) -> Self {
+        Self { tags, ..self }
     }
 
     /// All its bytes, as a read would find them now.
@@ -90,9 +100,23 @@ impl AreaBytes {
         (!is_unreadable).then(|| &self.bytes[self.range(first, blocks)])
     }
 
-    /// One block, readable or not.
+    /// What stands at a place, readable or not.
+    pub(super) fn at(&self, place: u64) -> &[u8] {
+        &self.bytes[self.range(place, 1)]
+    }
+
+    /// One block, tags left out, readable or not.
     pub(super) fn block(&self, block: u64) -> &[u8] {
-        &self.bytes[self.range(block, 1)]
+        self.at(self.tags.place(block))
+    }
+
+    /// Replaces what stands at a place, durably and unseen.
+    pub(super) fn put(&mut self, place: u64, content: &[u8]) {
+        let range = self.range(place, 1);
+        self.bytes[range].copy_from_slice(content);
+        if let Some(cache) = &mut self.cache {
+            cache.settle(place);
+        }
     }
 
     /// Sets up blocks to be written, of which the caller fills the bytes that are returned.
@@ -103,8 +127,13 @@ impl AreaBytes {
                 let start = block as usize * self.block_bytes;
                 let old = &self.bytes[start..start + self.block_bytes];
                 let was_unreadable = self.unreadable.contains(&block);
-                if fua { cache.settle(block) } else { cache.push(block, old, was_unreadable) }
+                // What lied never comes back.
+                let is_settled = fua || self.lies.names(self.tags.strip(block));
+                if is_settled { cache.settle(block) } else { cache.push(block, old, was_unreadable) }
             }
+        }
+        if !self.lies.is_empty() {
+            (first..first + blocks).for_each(|place| self.lies.heal(place));
         }
         if !self.unreadable.is_empty() {
             self.unreadable.retain(|block| !(first..first + blocks).contains(block));
@@ -142,14 +171,22 @@ impl AreaBytes {
         }
     }
 
-    /// True if all blocks can be read.
+    /// True if all blocks can be read and none lies.
     pub(super) fn is_readable(&self) -> bool {
-        self.unreadable.is_empty()
+        self.unreadable.is_empty() && self.lies.is_empty()
     }
 
-    /// True if one of the blocks can't be read.
+    /// True if a block, tags left out, can't be read, or its tags can't.
+    pub(super) fn is_unreadable(&self, block: u64) -> bool {
+        let is_tag_unreadable =
+            || self.tags.is_on() && self.unreadable.contains(&self.tags.tag_place(block).0);
+        self.unreadable.contains(&self.tags.place(block)) || is_tag_unreadable()
+    }
+
+    /// True if one of the blocks, tags left out, can't be read, or lies.
     pub(super) fn is_spoiled(&self, first: u64, blocks: u64) -> bool {
-        self.unreadable.range(first..first + blocks).next().is_some()
+        !self.is_readable()
+            && (first..first + blocks).any(|block| self.is_unreadable(block) || self.lies(block))
     }
 
     /// True if one of the blocks can't be read, or a power cut could make it so.
@@ -199,9 +236,10 @@ impl AreaBytes {
         cache.first = cache.next;
     }
 
-    /// What `block` could hold after a power cut, besides what it holds now.
+    /// What `block`, tags left out, could hold after a power cut, besides what it holds now.
     pub(super) fn older(&self, block: u64) -> impl Iterator<Item = &[u8]> {
-        self.cache.iter().flat_map(move |cache| cache.older(block))
+        let place = self.tags.place(block);
+        self.cache.iter().flat_map(move |cache| cache.older(place))
     }
 }
 

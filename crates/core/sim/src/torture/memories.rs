@@ -147,10 +147,15 @@ impl Memories {
     }
 
     /// Copies `from`, a range of a member, into the segments.
-    pub(super) fn scatter(&mut self, mut from: &[u8], segments: &[Segment]) {
+    pub(super) fn scatter(&mut self, own: &mut [u8], mut from: &[u8], segments: &[Segment]) {
         for segment in segments {
             let (piece, rest) = from.split_at(segment.bytes as usize);
-            self.bytes_mut(segment.buffer, segment.bytes).copy_from_slice(piece);
+            let BufferRef { space, offset } = segment.buffer;
+            if space == BufferSpace::Own {
+                own[offset as usize..(offset + segment.bytes) as usize].copy_from_slice(piece);
+            } else {
+                self.bytes_mut(segment.buffer, segment.bytes).copy_from_slice(piece);
+            }
             from = rest;
         }
     }

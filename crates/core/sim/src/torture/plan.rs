@@ -6,7 +6,7 @@
 //! Faults come in swarms (A. Groce et al., "Swarm testing", 2012): every plan leaves most kinds out and has some in plenty,
 //! because faults that mask each other are then also met apart.
 
-use super::arrays::{LevelNotTried, draw_array, pick};
+use super::arrays::{LevelNotTried, draw_array, give_tags, pick};
 use super::faults::{Fault, FaultEvent};
 use raidlab_controller::ArrayConfig;
 use raidlab_raid::LevelVariant;
@@ -79,16 +79,27 @@ impl TorturePlan {
         level: Option<LevelVariant>,
     ) -> Result<Self, LevelNotTried> {
         let stream = |part| Rng::new(derived_seed(seed, part));
+        let config = draw_array(level, &mut stream(1), &mut stream(4))?;
         Ok(Self {
             seed,
             ops,
             mode,
-            config: draw_array(level, &mut stream(1), &mut stream(4))?,
+            config,
             workload: draw_workload(&mut stream(2)),
-            faults: draw_faults(ops, &mut stream(3)),
+            faults: draw_faults(ops, |fault| !fault.is_lie(), &mut stream(3)),
             #[cfg(feature = "mutants")]
             mutant: None,
         })
+    }
+
+    /// The plan with tags on the array's blocks, and devices that lie. Spares, mirrored caches, and faults that the
+    /// bookkeeping of lies does not follow are left out.
+    #[must_use]
+    pub fn with_tags(mut self) -> Self {
+        give_tags(&mut self.config);
+        let mut random = Rng::new(derived_seed(self.seed, 5));
+        self.faults = draw_faults(self.ops, Fault::is_tried_with_tags, &mut random);
+        self
     }
 
     /// Leaves out all faults but those at the given places.
@@ -108,10 +119,10 @@ fn draw_workload(random: &mut Rng) -> Workload {
     }
 }
 
-fn draw_faults(ops: u64, random: &mut Rng) -> Vec<FaultEvent> {
+fn draw_faults(ops: u64, fits: impl Fn(Fault) -> bool, random: &mut Rng) -> Vec<FaultEvent> {
     let in_use = random.next_u64();
-    let kinds: Vec<Fault> =
-        Fault::ALL.into_iter().filter(|fault| in_use >> (2 * *fault as u32) & 3 != 0).collect();
+    let is_tried = |fault: &Fault| in_use >> (2 * *fault as u32) & 3 != 0 && fits(*fault);
+    let kinds: Vec<Fault> = Fault::ALL.into_iter().filter(is_tried).collect();
     let mut faults = Vec::new();
     let gap_max = pick(random, &[50, 200, 1_000, 5_000]);
     if kinds.is_empty() || random.below(8) == 0 {

@@ -80,6 +80,7 @@ impl TortureWorld {
     /// Cuts power and starts the array again; now and then power fails again during the start.
     pub(super) fn power_cut(&mut self, pick: &mut Rng) -> Result<(), Failure> {
         loop {
+            self.undo_lies();
             self.lose_power(pick);
             self.shuffle_devices(pick);
             self.start_again(pick)?;
@@ -110,6 +111,9 @@ impl TortureWorld {
         // A device that is lost was not told to keep what it has in its cache.
         if !was_lost || self.config.member_cache == MemberCache::Off {
             self.volume.promise_all(WriteNumber(self.writes), self.stamp);
+        }
+        if was_lost || was_unsynced {
+            self.undo_lies();
         }
         self.lose_power(pick);
         self.shuffle_devices(pick);

@@ -7,7 +7,7 @@ use raidlab_controller::{
     Action, BatteryState, HostOp, HostRequest, MemberError, MemberIoId, MemberOp, MemoryTaskId, Notice,
     TimerId,
 };
-use raidlab_units::Nanos;
+use raidlab_units::{MemberIndex, Nanos};
 
 /// Latest events kept.
 const EVENTS: usize = 200;
@@ -35,6 +35,8 @@ pub enum TraceEvent {
     TakenOver,
     /// A fault of the plan was injected: its place in the plan, what it is, and the member (or other number) that it hit.
     Fault(usize, super::faults::Fault, u64),
+    /// Something else than should be was put at a place of a device's data area, tags counted.
+    Lie(MemberIndex, u64),
 }
 
 /// The digest, and the latest events with the event counts at which they came.
@@ -112,6 +114,7 @@ fn words(event: &TraceEvent) -> [u64; 2] {
         TraceEvent::PowerCut => [7, 0],
         TraceEvent::PeerCame => [8, 0],
         TraceEvent::TakenOver => [9, 0],
+        TraceEvent::Lie(member, place) => [10 | u64::from(member.0) << 8, place],
         TraceEvent::Battery(state) => [5, state as u64],
         TraceEvent::Fault(index, fault, hit) => [6 | (fault as u64) << 8 | (index as u64) << 16, hit],
     }

@@ -44,6 +44,26 @@ pub enum Violation {
         /// Block within the strip.
         block: u64,
     },
+    /// After everything was compared, a block on a member does not have the tag that it should have.
+    #[error("the tag of block {block} of member {member} disagrees: {unit:?} of stripe {stripe}")]
+    TagDisagrees {
+        /// Which stripe.
+        stripe: StripeIndex,
+        /// Which strip of it.
+        unit: StripUnit,
+        /// The member that holds it.
+        member: MemberIndex,
+        /// The block of the member, tags left out.
+        block: u64,
+    },
+    /// Blocks are said to disagree with their tags on a device that does not lie.
+    #[error("member {member} is said to disagree with its tags at block {lba}, but nothing lies there")]
+    NeedlessMismatch {
+        /// The member.
+        member: MemberIndex,
+        /// First block, tags left out.
+        lba: MemberLba,
+    },
     /// A request failed although few enough members were missing.
     #[error("{tag:?} failed although the level survives what is missing: {error}")]
     NeedlessFailure {
@@ -194,6 +214,8 @@ impl Violation {
             Self::WrongRead { fault: BlockFault::Garbage { .. }, .. } => "provenance",
             Self::WrongRead { .. } | Self::NotOnMember { .. } => "durability",
             Self::RedundancyDisagrees { .. }
+            | Self::TagDisagrees { .. }
+            | Self::NeedlessMismatch { .. }
             | Self::SweepRefused { .. }
             | Self::Miscounted { .. }
             | Self::NotMended { .. } => "redundancy",

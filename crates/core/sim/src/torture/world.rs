@@ -5,12 +5,14 @@ use super::checkers::protocol::Claims;
 use super::checkers::redundancy::fill;
 use super::flights::{FinishOrder, Flights};
 use super::host::Hosts;
+use super::lies::Armed;
 use super::members::{AreaBytes, Device, Presence};
 use super::memories::{Memories, Peer, garbage};
 use super::operator::Audit;
 use super::plan::TortureMode;
 use super::report::TortureReport;
 use super::stripes::Stripes;
+use super::tags::TagMap;
 use super::trace::{Trace, TraceEvent};
 use super::violation::{Failure, Violation};
 use super::volume::{Stamp, VolumeHistory};
@@ -50,6 +52,8 @@ pub struct TortureWorld {
     pub(super) stamp: Stamp,
     pub(super) last_progress: Stamp,
     pub(super) losses: Losses,
+    /// Devices that will lie about a write.
+    pub(super) armed: Vec<Armed>,
     pub(super) writes: u64,
     pub(super) mode: TortureMode,
     /// The array was stopped cleanly.
@@ -85,7 +89,8 @@ impl TortureWorld {
         let memories = Memories::new(&needs, config.cache.mirror, &mut random);
         let block_bytes = config.block_size.bytes();
         let shape = layout.shape();
-        let mut claims = Claims::new(block_bytes, shape.copies > 1 || shape.parities > 0);
+        let mut claims =
+            Claims::new(block_bytes, shape.copies > 1 || shape.parities > 0 || config.resilience.integrity);
         claims.set_memory(BufferSpace::Cache, needs.cache_bytes.0);
         claims.set_memory(BufferSpace::Staging, needs.staging_bytes.0);
         claims.set_memory(BufferSpace::KeptLog, needs.kept_log_bytes.0);
@@ -122,6 +127,7 @@ impl TortureWorld {
             stamp: Stamp(1),
             last_progress: Stamp(1),
             losses: Losses::default(),
+            armed: Vec::new(),
             writes: 0,
             mode: TortureMode::Bounded,
             is_stopped: false,
@@ -148,7 +154,7 @@ impl TortureWorld {
         &self.controller
     }
 
-    /// Data area of a member, as a read would find it now.
+    /// Data area of a member, tags and all, as a read would find it now.
     pub fn member_bytes(&self, member: MemberIndex) -> &[u8] {
         self.devices[usize::from(member.0)].data.bytes()
     }
@@ -209,8 +215,11 @@ impl TortureWorld {
             self.await_host()?;
         }
         self.await_idle()?;
+        self.find_lies()?;
         self.look_at_states();
+        self.forget_healed(None);
         self.check_membership()?;
+        self.check_tags().map_err(|violation| self.failure(violation))?;
         self.check_bad_blocks().map_err(|violation| self.failure(violation))?;
         let block_bytes = self.config.block_size.bytes() as usize;
         let bad = self.bad_blocks();
@@ -292,9 +301,13 @@ fn new_devices(
     random: &mut Rng,
 ) -> Vec<Device> {
     let mut areas: Vec<_> = metadata.iter().map(|_| garbage(config.member_size.0, random)).collect();
-    fill(layout, config.block_size.bytes() as usize, &mut areas);
+    let tags = TagMap::new(config);
+    fill(layout, config.block_size.bytes() as usize, tags, &mut areas);
     let area = |bytes| AreaBytes::new(bytes, config.block_size, config.member_cache);
-    let device =
-        |(data, metadata)| Device { data: area(data), metadata: area(metadata), presence: Presence::Here };
+    let device = |(data, metadata)| Device {
+        data: area(data).with_tags(tags),
+        metadata: area(metadata),
+        presence: Presence::Here,
+    };
     areas.into_iter().zip(metadata).map(device).collect()
 }

@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Seeds to run at once [default: as many as there are processors]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZero<usize>>,
+    /// Give the arrays' blocks tags, and let devices lie: change bytes, lose writes, write to a wrong place
+    #[arg(long)]
+    tags: bool,
     /// Only arrays of this level
     #[arg(long)]
     level: Option<LevelVariant>,
@@ -134,6 +137,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 
 fn plan(args: &Args, seed: u64) -> Result<TorturePlan, Failure> {
     let mut plan = TorturePlan::draw(seed, args.ops, args.mode.into(), args.level).map_err(Failure::input)?;
+    if args.tags {
+        plan = plan.with_tags();
+    }
     if let Some(places) = &args.faults {
         plan.keep_faults(&places.0);
     }
@@ -195,6 +201,9 @@ fn replay_command(args: &Args, shrunk: &Shrunk) -> String {
     let Shrunk { plan, faults, .. } = shrunk;
     let mut command =
         format!("raidlab torture --seed {} --ops {} --mode {}", plan.seed, plan.ops, plan.mode.name());
+    if args.tags {
+        command.push_str(" --tags");
+    }
     if let Some(level) = args.level {
         let _ = write!(command, " --level {level}");
     }

@@ -144,7 +144,8 @@ impl TortureWorld {
             return;
         }
         self.look_at_states();
-        for block in io.lba.0..io.lba.0 + io.blocks.0 {
+        let tags = self.devices[io.member.index()].data.tags;
+        for block in (io.lba.0..io.lba.0 + io.blocks.0).filter_map(|place| tags.block(place)) {
             let Some((stripe, _, row)) = self.unit_at(io.member, MemberLba(block)) else { continue };
             let stripes = self.stripes();
             if !stripes.is_row_failed(stripe, row) {
@@ -244,6 +245,7 @@ impl TortureWorld {
                 }
             }
             Notice::MemberAdded { member } => self.excluded[member.index()] = false,
+            Notice::Mismatch { member, lba, .. } => self.check_mismatch(member, lba)?,
             Notice::Serving => self.last_progress = self.stamp,
             Notice::Stopped => self.is_stopped = true,
             Notice::SweepEnded { sweep: Sweep::Resync, .. } => self.is_resyncing = false,

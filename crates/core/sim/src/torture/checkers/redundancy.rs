@@ -10,6 +10,7 @@
 use crate::torture::checkers::provenance::fill_pattern;
 use crate::torture::members::Device;
 use crate::torture::stripes::Stripes;
+use crate::torture::tags::TagMap;
 use crate::torture::violation::Violation;
 use crate::torture::volume::{VolumeHistory, WriteNumber};
 use raidlab_raid::{Layout, StripUnit};
@@ -65,7 +66,7 @@ const fn doubled(word: u64) -> u64 {
 }
 
 /// Fills all members as an array whose volume holds write 0 everywhere. `data_of` gives the bytes of a device's data area.
-pub(in crate::torture) fn fill(layout: &dyn Layout, block_bytes: usize, areas: &mut [Vec<u8>]) {
+pub(in crate::torture) fn fill(layout: &dyn Layout, block_bytes: usize, tags: TagMap, areas: &mut [Vec<u8>]) {
     let shape = layout.shape();
     let mut rows = Rows::new(shape.data_strips, block_bytes);
     for stripe in (0..layout.stripe_count().0).map(StripeIndex) {
@@ -78,9 +79,8 @@ pub(in crate::torture) fn fill(layout: &dyn Layout, block_bytes: usize, areas: &
             let data = (0..shape.data_strips).flat_map(copies);
             for unit in data.chain((0..shape.parities).map(StripUnit::Parity)) {
                 let place = layout.place(stripe, unit);
-                let start = (place.start.0 + block) as usize * block_bytes;
-                let target = &mut areas[usize::from(place.member.0)][start..start + block_bytes];
-                target.copy_from_slice(rows.content(unit));
+                let area = &mut areas[usize::from(place.member.0)];
+                tags.put(area, place.member, place.start.0 + block, rows.content(unit));
             }
         }
     }

@@ -1,0 +1,266 @@
+//! Lies of devices: blocks that are not what was acknowledged, on arrays whose blocks have tags.
+//!
+//! | fault | what happens |
+//! |---|---|
+//! | silent corruption | some bytes of a block, of data or of tags, change |
+//! | lost write | a write of data or of tags is acknowledged, and the old bytes stay |
+//! | wrong-place write | the same, and the new bytes go to another place of the device, in data or tags |
+//!
+//! A strip that lies counts as one that can't be read until it has been seen to agree again, and faults stay within what the
+//! level survives as they do with latent errors; for the last two that is looked at when the write is about to be done.
+//! Never data and tags of one strip lie: both could be old ones that agree, which nobody can tell.
+//!
+//! After a crash what is in doubt is believed. So no device lies while something is in doubt, and when power is cut, what lies
+//! is put right before, but where records bring back all that is in doubt (a log, of an array that has lost no more than
+//! it survives).
+//!
+//! Verified: in a bounded run a difference is told only in a strip that lies, or one whose tags could not be read; and at
+//! the end, after a check, all tags agree, so that every lie was found and healed. Not verified: that each is told, as one
+//! may be overwritten before it is read. Lies that remain in stripes which lack a unit are left out: a check passes over
+//! them.
+
+use super::faults::Fault;
+use super::flights::{Flight, Work};
+use super::plan::TortureMode;
+use super::trace::TraceEvent;
+use super::violation::{Failure, Violation};
+use super::world::TortureWorld;
+use raidlab_controller::{Area, DeviceState, MemberIo, MemberOp, MetadataPolicy, Sweep};
+use raidlab_raid::StripUnit;
+use raidlab_units::{MemberIndex, MemberLba, StripeIndex};
+use raidlab_workload::Rng;
+
+/// A device that will lie about a write.
+#[derive(Clone, Debug)]
+pub(super) struct Armed {
+    member: MemberIndex,
+    is_misplaced: bool,
+    pick: Rng,
+}
+
+impl TortureWorld {
+    /// Changes some bytes of a block, if that may be. Returns its device.
+    pub(super) fn corrupt_block(&mut self, pick: &mut Rng) -> Option<u64> {
+        let stripes = self.stripes();
+        let stripe = StripeIndex(pick.below(self.layout.stripe_count().0));
+        let nth = pick.below(stripes.units().count() as u64) as usize;
+        let place = self.layout.place(stripe, stripes.units().nth(nth)?);
+        let (member, _) = stripes.fit_holder(place)?;
+        let block = place.start.0 + pick.below(stripes.shape().strip_blocks.0);
+        let is_in_tags = pick.below(4) == 0;
+        let tags = self.devices[member.index()].data.tags;
+        let (tag_place, byte) = tags.tag_place(block);
+        let (at, byte) = if is_in_tags {
+            (tag_place, byte + pick.below(8) as usize)
+        } else {
+            (tags.place(block), pick.below(self.config.block_size.bytes()) as usize)
+        };
+        self.forget_healed(None);
+        if !self.may_lie(member, &[at]) {
+            return None;
+        }
+        let mut content = self.devices[member.index()].data.at(at).to_vec();
+        content[byte] ^= 1 + pick.below(255) as u8;
+        self.lie(member, at, &content);
+        Some(u64::from(member.0))
+    }
+
+    /// Lets a device lie about one of its next writes.
+    pub(super) fn arm(&mut self, fault: Fault, pick: &mut Rng) -> Option<u64> {
+        if !self.config.resilience.integrity {
+            return None;
+        }
+        let member = MemberIndex(pick.below(self.devices.len() as u64) as u16);
+        let is_misplaced = fault == Fault::WrongPlaceWrite;
+        self.armed.push(Armed { member, is_misplaced, pick: Rng::new(pick.next_u64()) });
+        Some(u64::from(member.0))
+    }
+
+    /// Lets a write to an armed device go wrong, if that may be. Returns true if it did, and the write is done with.
+    pub(super) fn lie_about(&mut self, io: &MemberIo, flight: &Flight) -> bool {
+        let is_ready = io.area == Area::Data && matches!(io.op, MemberOp::Write { .. });
+        let Some(index) = self.armed.iter().position(|it| it.member == io.member && is_ready) else {
+            return false;
+        };
+        self.look_at_states();
+        self.forget_healed(Some(io));
+        let is_misplaced = self.armed[index].is_misplaced;
+        let target = if is_misplaced { self.other_place(index, io) } else { Some(io.lba.0) };
+        let allowed = target.is_some_and(|target| self.may_lie(io.member, &[io.lba.0, target]));
+        let Some(target) = target.filter(|_| allowed) else { return false };
+        self.armed.remove(index);
+        let fault = if is_misplaced { Fault::WrongPlaceWrite } else { Fault::LostWrite };
+        self.report.faults[fault as usize] += 1;
+        let block_bytes = self.config.block_size.bytes() as usize;
+        let mut bytes = vec![0; io.blocks.0 as usize * block_bytes];
+        self.memories.gather(self.controller.own_memory(), &mut bytes, &flight.segments);
+        for (at, content) in (0..).zip(bytes.chunks_exact(block_bytes)) {
+            let data = &mut self.devices[io.member.index()].data;
+            let old = data.at(io.lba.0 + at).to_vec();
+            data.put(io.lba.0 + at, content);
+            self.lie(io.member, io.lba.0 + at, &old);
+        }
+        for (at, content) in (0..).zip(bytes.chunks_exact(block_bytes)).filter(|_| is_misplaced) {
+            self.lie(io.member, target + at, content);
+        }
+        true
+    }
+
+    /// Where a misplaced write goes: within one strip or its tags.
+    fn other_place(&mut self, index: usize, io: &MemberIo) -> Option<u64> {
+        let tags = self.devices[io.member.index()].data.tags;
+        let Armed { pick, .. } = &mut self.armed[index];
+        let tag_blocks = tags.pitch() - tags.strip_blocks();
+        let strips = self.config.member_size.0 / (tags.pitch() * self.config.block_size.bytes());
+        let strip = pick.below(strips) * tags.pitch();
+        if pick.below(4) == 0 && io.blocks.0 <= tag_blocks {
+            return Some(strip + tags.strip_blocks() + pick.below(tag_blocks - io.blocks.0 + 1));
+        }
+        let room = tags.strip_blocks() - io.blocks.0.min(tags.strip_blocks());
+        let target = strip + pick.below(room + 1);
+        // Not onto itself, not even in part.
+        (target.abs_diff(io.lba.0) >= io.blocks.0).then_some(target)
+    }
+
+    /// Whether the mode allows that these places of a device lie, and with them their strips.
+    fn may_lie(&self, member: MemberIndex, places: &[u64]) -> bool {
+        let data = &self.devices[member.index()].data;
+        let is_quiet = self.controller.is_serving()
+            && !self.is_resyncing
+            && self.controller.unsynced_granules() == 0
+            && !self.devices[member.index()].is_out();
+        let units: Vec<_> = places.iter().map(|at| self.unit_of(member, *at)).collect();
+        let (Some(units), true) =
+            (units.into_iter().collect::<Option<Vec<_>>>(), data.tags.is_on() && is_quiet)
+        else {
+            return false;
+        };
+        let kinds = places.iter().map(|at| (data.tags.strip(*at), data.tags.is_tag(*at)));
+        let is_mixed = kinds.clone().any(|one| kinds.clone().any(|two| one.0 == two.0 && one.1 != two.1));
+        let is_taken = |at: &u64| {
+            let strip = data.tags.strip(*at);
+            data.lies.names(strip) || data.read(strip * data.tags.pitch(), data.tags.pitch()).is_none()
+        };
+        let survives = |&(stripe, _): &(StripeIndex, StripUnit)| {
+            self.stripes().survives(stripe, |unit, _| units.contains(&(stripe, unit)))
+        };
+        let is_bounded = self.mode == TortureMode::Beyond || units.iter().all(survives);
+        !is_mixed && !places.iter().any(is_taken) && is_bounded
+    }
+
+    /// The role that a device plays.
+    fn role_of(&self, member: MemberIndex) -> Option<MemberIndex> {
+        match self.states[member.index()] {
+            DeviceState::InSync { role } | DeviceState::Rebuilding { role, .. } => Some(role),
+            DeviceState::Spare | DeviceState::Missing | DeviceState::Lost { .. } => None,
+        }
+    }
+
+    /// The unit to which a place of a data area belongs, or to whose tags.
+    fn unit_of(&self, member: MemberIndex, place: u64) -> Option<(StripeIndex, StripUnit)> {
+        let tags = self.devices[member.index()].data.tags;
+        let block = MemberLba(tags.strip(place) * tags.strip_blocks());
+        let (stripe, unit, _) = self.layout.identify(self.role_of(member)?, block)?;
+        Some((stripe, unit))
+    }
+
+    /// Puts `content` at a place where something else should stand, which is there now.
+    fn lie(&mut self, member: MemberIndex, place: u64, content: &[u8]) {
+        let Some(role) = self.role_of(member) else { return };
+        self.note(TraceEvent::Lie(member, place));
+        let data = &mut self.devices[member.index()].data;
+        let (strip, is_in_tags) = (data.tags.strip(place), data.tags.is_tag(place));
+        data.lies.add(strip, role, is_in_tags);
+        if !is_in_tags {
+            let truth = data.at(place).to_vec();
+            data.lies.add_truth(place, truth);
+        }
+        data.put(place, content);
+    }
+
+    /// Notes that places can't be read: where tags are among them, those that are not known after that agree with nothing.
+    pub(super) fn note_unreadable(&mut self, member: MemberIndex, first: u64, places: u64) {
+        let Some(role) = self.role_of(member) else { return };
+        let data = &mut self.devices[member.index()].data;
+        for place in (first..first + places).filter(|place| data.tags.is_tag(*place)) {
+            data.lies.add(data.tags.strip(place), role, true);
+        }
+    }
+
+    /// Forgets strips that agree again, and that nothing is on its way to; `arriving` is what is no longer in flight.
+    pub(super) fn forget_healed(&mut self, arriving: Option<&MemberIo>) {
+        for index in 0..self.devices.len() {
+            let member = MemberIndex(index as u16);
+            for (strip, role) in self.devices[index].data.lies.strips() {
+                let data = &self.devices[index].data;
+                let is_written = |io: &MemberIo| {
+                    io.member == member
+                        && io.area == Area::Data
+                        && matches!(io.op, MemberOp::Write { .. })
+                        && data.tags.strip(io.lba.0) == strip
+                };
+                let on_its_way = |flight: &Flight| matches!(&flight.work, Work::Member(io) if is_written(io));
+                let is_awaited = arriving.is_some_and(is_written) || self.flights.iter().any(on_its_way);
+                let is_other = self.role_of(member) != Some(role);
+                if is_other || (data.is_sound(strip, role) && !is_awaited) {
+                    self.devices[index].data.lies.forget(strip);
+                }
+            }
+        }
+    }
+
+    /// Puts the truth in the place of lies before power is cut, where what is in doubt after that would be believed.
+    pub(super) fn undo_lies(&mut self) {
+        let brings_back = self.config.resilience.metadata == MetadataPolicy::Log
+            && self.layout.shape().parities > 0
+            && self.mode == TortureMode::Bounded;
+        if !brings_back {
+            self.devices.iter_mut().for_each(|device| device.data.undo_lies());
+        }
+    }
+
+    /// Checks that blocks had reason to disagree with their tags.
+    pub(super) fn check_mismatch(&self, member: MemberIndex, lba: MemberLba) -> Result<(), Failure> {
+        let data = &self.devices[member.index()].data;
+        if self.mode == TortureMode::Beyond || data.lies.names(lba.0 / data.tags.strip_blocks()) {
+            return Ok(());
+        }
+        Err(self.failure(Violation::NeedlessMismatch { member, lba }))
+    }
+
+    /// Has everything compared that no read has come across.
+    pub(super) fn find_lies(&mut self) -> Result<(), Failure> {
+        self.armed.clear();
+        if self.config.resilience.integrity && self.controller.handle_sweep(self.now, Sweep::Check).is_ok() {
+            self.pump()?;
+            self.await_idle()?;
+        }
+        Ok(())
+    }
+
+    /// Checks, when all is quiet and compared, that tags agree.
+    pub(super) fn check_tags(&self) -> Result<(), Box<Violation>> {
+        if !self.config.resilience.integrity || self.controller.unsynced_granules() > 0 {
+            return Ok(());
+        }
+        let stripes = self.stripes();
+        let bad = self.bad_blocks();
+        for (stripe, unit) in
+            stripes.indices().flat_map(|stripe| stripes.units().map(move |unit| (stripe, unit)))
+        {
+            let place = self.layout.place(stripe, unit);
+            let Some((member, device)) = stripes.fit_holder(place) else { continue };
+            let data = &device.data;
+            let lacks =
+                stripes.units().any(|unit| stripes.fit_holder(self.layout.place(stripe, unit)).is_none());
+            for block in place.start.0..place.start.0 + stripes.shape().strip_blocks.0 {
+                let is_known = data.lies(block) && (lacks || self.mode == TortureMode::Beyond);
+                let is_unreadable = data.is_unreadable(block) || bad.contains(&(member, block));
+                if !data.agrees(place.member, block) && !is_known && !is_unreadable {
+                    return Err(Violation::TagDisagrees { stripe, unit, member, block }.into());
+                }
+            }
+        }
+        Ok(())
+    }
+}
