@@ -42,8 +42,10 @@ impl Controller {
                 return self.wait_for_state(StateWaiter::Admission(id));
             }
         }
-        if self.state_is_frozen() && !self.state.is_kept() {
-            // Nothing would be acknowledged, and what it relies on would be forgotten.
+        let is_forgotten = self.state_is_frozen() && !self.state.is_kept();
+        if is_forgotten || self.touches_lost(self.ops[id].key) {
+            // Nothing would be acknowledged. What it relies on would be forgotten, or the device that is lost would come
+            // back with redundancy of what was there before.
             return self.give_window_up(id);
         }
         // Where blocks have tags, these could disagree with the data.

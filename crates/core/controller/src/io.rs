@@ -246,7 +246,11 @@ impl Controller {
             IoOwner::HostWrite { fragment } => {
                 self.rows_written(member, lba, rows, result);
                 let lba = self.fragment_lba(&fragment);
-                self.end_part(fragment.request, result.map_err(|_| HostError::ArrayFailed { lba }));
+                match result {
+                    // A bad block that it has healed is one until the devices know.
+                    Ok(()) => self.end_part_when_kept(fragment.request),
+                    Err(_) => self.end_part(fragment.request, Err(HostError::ArrayFailed { lba })),
+                }
             }
             IoOwner::HostFlush { request } => {
                 self.fail_on_flush_error(member, result);

@@ -19,10 +19,10 @@ use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::{Failure, Violation};
 use super::volume::WriteNumber;
-use super::world::TortureWorld;
+use super::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{
-    BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberCache, MemberIo, MemberOp,
-    MetadataPolicy, PeerState, StartError,
+    BatteryState, BufferSpace, CacheMemory, Controller, MemberCache, MemberIo, MemberOp, MetadataPolicy,
+    PeerState, StartError,
 };
 use raidlab_format::{AssembleError, Assembly, Doubt, StartOptions, assemble};
 use raidlab_units::MemberIndex;
@@ -287,9 +287,8 @@ impl TortureWorld {
         let is_away =
             |(device, is_excluded): (&Device, &bool)| device.presence == Presence::Gone || *is_excluded;
         let any_away = self.devices.iter().zip(&self.excluded).any(is_away);
-        let is_missing =
-            |state: &DeviceState| matches!(state, DeviceState::Missing | DeviceState::Rebuilding { .. });
-        let is_degraded = any_away || self.states.iter().any(is_missing);
+        let in_sync = self.states.iter().filter(|state| is_in_sync(**state)).count();
+        let is_degraded = any_away || in_sync < usize::from(self.config.members);
         let is_justified = match &refusal {
             Refusal::Assemble(AssembleError::DirtyDegraded { doubt, .. }) => {
                 is_degraded && self.may_doubt(doubt)

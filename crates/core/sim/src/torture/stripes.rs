@@ -81,6 +81,11 @@ impl Stripes<'_> {
         self.is_too_much(|unit| self.is_row_unavailable(stripe, unit, row))
     }
 
+    /// True if the level does not survive what one row of `stripe` misses, with `lost` among it.
+    pub(super) fn is_row_failed_without(&self, stripe: StripeIndex, row: u64, lost: StripUnit) -> bool {
+        self.is_too_much(|unit| unit == lost || self.is_row_unavailable(stripe, unit, row))
+    }
+
     /// The blocks of one row that no device has.
     pub(super) fn missing_blocks(&self, stripe: StripeIndex, row: u64) -> Vec<Lba> {
         let shape = self.shape();

@@ -328,8 +328,9 @@ impl VolumeHistory {
         Err(Stale { possible: writes })
     }
 
-    /// Notes that a read begun at `started` returned `held`: with no write in flight meanwhile, that settles it.
-    pub(crate) fn settle(&mut self, lba: Lba, held: WriteNumber, started: Stamp) {
+    /// Notes that a read begun at `started` returned `held`: with no write in flight meanwhile, that settles it; `for_good`
+    /// unless a device is gone for now that may bring something else.
+    pub(crate) fn settle(&mut self, lba: Lba, held: WriteNumber, started: Stamp, for_good: bool) {
         let block = &mut self.blocks[lba.0 as usize];
         let undefined = block.defined_since > started;
         let quiet = block.versions.iter().all(|version| version.ended < started);
@@ -342,10 +343,10 @@ impl VolumeHistory {
             survivor.write = held;
             let Survivors { newest, is_on_members, is_durable, .. } = block.survivors;
             let told = Floor { from: WriteNumber(newest.0 + 1), also: vec![held] };
-            if is_on_members {
+            if is_on_members && for_good {
                 block.floors[Promise::OnMembers as usize].narrow(told.clone());
             }
-            if is_durable {
+            if is_durable && for_good {
                 block.floors[Promise::InKeptMemory as usize].narrow(told);
             }
         }
@@ -404,7 +405,7 @@ mod tests {
         history.end_write(LBA, ONE, Stamp(4), true);
         assert_eq!(history.settled(LBA), None);
         assert!(history.check(LBA, ONE, Stamp(5)).is_ok());
-        history.settle(LBA, TWO, Stamp(5));
+        history.settle(LBA, TWO, Stamp(5), true);
         assert!(history.check(LBA, ONE, Stamp(6)).is_err());
     }
 
@@ -427,7 +428,7 @@ mod tests {
         assert!(lost.check(LBA, ONE, Stamp(10)).is_ok());
         assert!(lost.check(LBA, TWO, Stamp(10)).is_ok());
         assert_eq!(lost.settled(LBA), None);
-        lost.settle(LBA, ONE, Stamp(10));
+        lost.settle(LBA, ONE, Stamp(10), true);
         assert!(lost.check(LBA, TWO, Stamp(11)).is_err());
         lost.cut(TWO, Stamp(12), false);
         assert!(lost.check(LBA, TWO, Stamp(13)).is_err(), "what was read stays");

@@ -99,7 +99,11 @@ impl TortureWorld {
 
     fn check_read(&mut self, host: &HostInFlight) -> Result<(), Box<Violation>> {
         let block_bytes = self.config.block_size.bytes() as usize;
-        let HostRequest { tag, lba, .. } = host.request;
+        let HostRequest { tag, lba, blocks, .. } = host.request;
+        self.look_at_states();
+        let stripes = self.stripes();
+        let for_good =
+            !self.has_lost() || !stripes.of_range(lba, blocks).any(|stripe| stripes.awaits_device(stripe));
         let buffer = self.memories.host_mut(tag);
         for (index, content) in buffer.chunks_exact(block_bytes).enumerate() {
             let lba = Lba(lba.0 + index as u64);
@@ -111,7 +115,7 @@ impl TortureWorld {
                 Ok(held)
             });
             let held = checked.map_err(|fault| Box::new(Violation::WrongRead { lba, fault }))?;
-            self.volume.settle(lba, held, host.started);
+            self.volume.settle(lba, held, host.started, for_good);
             self.trace.mix(held.0);
         }
         Ok(())

@@ -40,6 +40,8 @@ pub(in crate::torture) struct Losses {
     failed_until: Vec<Stamp>,
     /// Some stripe is in doubt now.
     any_doubt: bool,
+    /// The target of the latest rebuild.
+    target: Option<MemberIndex>,
     /// When a device was last given another state.
     changed: Stamp,
 }
@@ -181,7 +183,11 @@ impl TortureWorld {
             let Some((stripe, unit, row)) = self.unit_at(member, MemberLba(block)) else { continue };
             let stripes = self.stripes();
             let is_gone = stripes.blocks(stripe).any(|lba| self.volume.may_be_gone(lba, self.stamp));
-            if !stripes.is_row_failed(stripe, row) && !self.is_doubtful(stripe, self.stamp) && !is_gone {
+            // The boundary may have passed what is lost of a target.
+            let is_target = self.losses.target == Some(member);
+            let is_failed = stripes.is_row_failed(stripe, row)
+                || (is_target && stripes.is_row_failed_without(stripe, row, unit));
+            if !is_failed && !self.is_doubtful(stripe, self.stamp) && !is_gone {
                 return Err(Violation::NeedlessBadBlock { member, block });
             }
             if let StripUnit::Data { strip, .. } = unit {
@@ -246,6 +252,7 @@ impl TortureWorld {
             }
             Notice::MemberAdded { member } => self.excluded[member.index()] = false,
             Notice::Mismatch { member, lba, .. } => self.check_mismatch(member, lba)?,
+            Notice::SweepStarted { sweep: Sweep::Rebuild { target } } => self.losses.target = Some(target),
             Notice::Serving => self.last_progress = self.stamp,
             Notice::Stopped => self.is_stopped = true,
             Notice::SweepEnded { sweep: Sweep::Resync, .. } => self.is_resyncing = false,
