@@ -1,7 +1,7 @@
 //! The controller's net: plans of many seeds on tiny arrays with real bytes, over levels, policies, sizes, orders of
 //! completion and faults; and the list of seeds that once failed. A failure prints the seed and the way there.
 
-use raidlab_sim::{TortureMode, TorturePlan, TortureReport};
+use raidlab_sim::{Fault, TortureMode, TorturePlan, TortureReport};
 
 /// Runs one plan; panics with the plan and the trace if a rule is broken.
 fn run(seed: u64, ops: u64, mode: TortureMode) -> TortureReport {
@@ -19,13 +19,14 @@ fn sweep(seeds: core::ops::Range<u64>, ops: u64, mode: TortureMode) -> TortureRe
 fn an_array_survives_what_its_level_survives() {
     let sum = sweep(0..150, 1_000, TortureMode::Bounded);
     assert_eq!((sum.data_lost_errors, sum.array_failed_errors), (0, 0));
-    assert!(sum.faults.iter().all(|count| *count > 0), "every kind of fault was met: {sum:?}");
+    let mut drawn = Fault::ALL.iter().zip(sum.faults).filter(|(fault, _)| !fault.is_lie());
+    assert!(drawn.all(|(_, count)| count > 0), "every kind of fault was met: {sum:?}");
 }
 
 /// More is lost than the level survives: what is still there must be right, and what is not must be refused, not made up.
 #[test]
 fn a_failed_array_refuses_and_never_lies() {
-    let sum = sweep(1_100..1_200, 1_000, TortureMode::Beyond);
+    let sum = sweep(1_000..1_100, 1_000, TortureMode::Beyond);
     assert!(sum.data_lost_errors > 0, "{sum:?}");
     assert!(sum.array_failed_errors > 0, "{sum:?}");
 }
