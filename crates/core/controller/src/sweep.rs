@@ -171,6 +171,10 @@ impl Controller {
             return;
         }
         if core::mem::take(&mut self.sweeps.attention) {
+            // A target that has left and answers again begins anew.
+            if self.sweeps.current.as_ref().is_some_and(|running| !self.has_target(running.sweep)) {
+                self.break_off();
+            }
             self.take_spares();
         }
         self.start_restores();

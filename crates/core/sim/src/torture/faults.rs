@@ -229,7 +229,11 @@ impl TortureWorld {
     pub(super) fn may_lose(&self, victim: MemberIndex) -> bool {
         let is_here = self.devices[victim.index()].presence == Presence::Here;
         let allowed = match self.mode {
-            TortureMode::Bounded => !self.is_resyncing && self.stripes().survives_loss_of(victim),
+            TortureMode::Bounded => {
+                // A record may be on the victim only until the start has written it in place.
+                let is_replaying = !self.controller.is_serving();
+                !is_replaying && !self.is_resyncing && self.stripes().survives_loss_of(victim)
+            }
             TortureMode::Beyond => {
                 self.devices.iter().filter(|device| device.presence == Presence::Here).count() > 1
             }

@@ -224,7 +224,7 @@ impl TortureWorld {
                     }
                 }
                 self.is_resyncing = known.0.is_some();
-                self.note_doubts(&unsynced);
+                self.note_doubts(&unsynced, known.1);
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));
                 self.take_controller(controller)?;

@@ -40,6 +40,8 @@ pub(in crate::torture) struct Losses {
     failed_until: Vec<Stamp>,
     /// Some stripe is in doubt now.
     any_doubt: bool,
+    /// The latest start had records to write again, which may have gone with a device before they were.
+    may_lack_records: bool,
     /// The target of the latest rebuild.
     target: Option<MemberIndex>,
     /// When a device was last given another state.
@@ -105,8 +107,8 @@ impl TortureWorld {
     // Doubt.
 
     /// Notes in which stripes redundancy is in doubt after a start.
-    pub(in crate::torture) fn note_doubts(&mut self, unsynced: &RegionMap) {
-        self.losses = Losses::default();
+    pub(in crate::torture) fn note_doubts(&mut self, unsynced: &RegionMap, records: usize) {
+        self.losses = Losses { may_lack_records: records > 0, ..Losses::default() };
         if self.layout.shape().parities == 0 {
             return;
         }
@@ -131,11 +133,15 @@ impl TortureWorld {
         }
     }
 
+    /// True if redundancy may have been in doubt for a request begun at `started`.
+    fn was_in_doubt(&self, stripe: StripeIndex, started: Stamp) -> bool {
+        self.losses.in_doubt_until.get(stripe.0 as usize).is_some_and(|until| *until >= started)
+    }
+
     /// True if redundancy may have been in doubt for a request begun at `started`, and is needed.
     fn is_doubtful(&self, stripe: StripeIndex, started: Stamp) -> bool {
         let stripes = self.stripes();
-        self.losses.in_doubt_until.get(stripe.0 as usize).is_some_and(|until| *until >= started)
-            && stripes.units().any(|unit| stripes.is_unavailable(stripe, unit))
+        self.was_in_doubt(stripe, started) && stripes.units().any(|unit| stripes.is_unavailable(stripe, unit))
     }
 
     // What is gone.
@@ -188,7 +194,9 @@ impl TortureWorld {
             // The boundary may have passed what is lost of a target.
             let is_target = self.losses.target == Some(member);
             let is_failed = stripes.is_row_failed(stripe, row)
-                || (is_target && stripes.is_row_failed_without(stripe, row, unit));
+                || (is_target && stripes.is_row_failed_without(stripe, row, unit))
+                || (is_target && self.was_in_doubt(stripe, self.stamp))
+                || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond);
             if !is_failed && !self.is_doubtful(stripe, self.stamp) && !is_gone {
                 return Err(Violation::NeedlessBadBlock { member, block }.into());
             }
