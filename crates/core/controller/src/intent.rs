@@ -50,13 +50,13 @@ impl Controller {
         }
         // Where blocks have tags, these could disagree with the data.
         let is_bare = self.parities() > 0 && !self.writes_parity(id);
+        if is_bare && !self.state.is_kept() {
+            // After a crash parity would count as good, and a record as whole, unless the devices know what is missing.
+            return self.wait_for_state(StateWaiter::Admission(id));
+        }
         let unprotected = is_bare && !self.tags.is_on() && !self.may_be_replayed(self.ops[id].stripe);
         if matches!(self.intent, Intent::Nothing) || unprotected {
             return self.start_writes(id);
-        }
-        if is_bare && !self.state.is_kept() {
-            // Its record is only right where its parity is known not to be.
-            return self.wait_for_state(StateWaiter::Admission(id));
         }
         if !self.mark_dirty() {
             return self.wait_for_state(StateWaiter::Admission(id));

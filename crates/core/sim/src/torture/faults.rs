@@ -76,7 +76,7 @@ pub enum Fault {
 
 impl Fault {
     /// True if only arrays whose blocks have tags survive it.
-    pub(super) const fn is_lie(self) -> bool {
+    pub const fn is_lie(self) -> bool {
         matches!(self, Self::SilentCorruption | Self::LostWrite | Self::WrongPlaceWrite)
     }
 
