@@ -19,7 +19,7 @@ use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::{Failure, Violation};
 use super::volume::WriteNumber;
-use super::world::{TortureWorld, is_in_sync};
+use super::world::TortureWorld;
 use raidlab_controller::{
     BatteryState, BufferSpace, CacheMemory, Controller, MemberCache, MemberIo, MemberOp, MetadataPolicy,
     PeerState, StartError,
@@ -291,7 +291,7 @@ impl TortureWorld {
         let is_away =
             |(device, is_excluded): (&Device, &bool)| device.presence == Presence::Gone || *is_excluded;
         let any_away = self.devices.iter().zip(&self.excluded).any(is_away);
-        let in_sync = self.states.iter().filter(|state| is_in_sync(**state)).count();
+        let in_sync = self.proven.iter().filter(|is_proven| **is_proven).count();
         let is_degraded = any_away || in_sync < usize::from(self.config.members);
         let is_justified = match &refusal {
             Refusal::Assemble(AssembleError::DirtyDegraded { doubt, .. }) => {
