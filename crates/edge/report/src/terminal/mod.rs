@@ -6,11 +6,13 @@
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
 mod array;
+mod examine;
 mod grid;
 mod runs;
 mod study;
 
 pub use array::array_status;
+pub use examine::examined;
 pub use runs::{run, runs};
 pub use study::study;
 

@@ -1,7 +1,10 @@
 //! `raidlab array`: arrays that hold data. One module makes and looks at devices, one serves, one talks to an array that
 //! is served.
 
+mod assemble;
+mod create;
 mod operate;
+mod serve;
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -15,6 +18,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
+    /// Make an array out of devices, or out of files that are made for it
+    Create(create::Args),
+    /// Say what devices are and whether they may be served; changes nothing
+    Assemble(assemble::Args),
+    /// Start an array from its devices and serve it over NBD until it is told to stop
+    Serve(serve::Args),
     /// Say how arrays are that are being served
     Status(operate::StatusArgs),
     /// Take a device out of an array, as if it had been pulled
@@ -34,6 +43,9 @@ enum Verb {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     match &args.verb {
+        Verb::Create(args) => create::run(args, output),
+        Verb::Assemble(args) => assemble::run(args, output),
+        Verb::Serve(args) => serve::run(args, output),
         Verb::Status(args) => operate::status(args, output),
         Verb::Fail(args) => operate::fail(args, output),
         Verb::Replace(args) => operate::replace(args, output),

@@ -1,0 +1,198 @@
+//! `raidlab array serve`: starts an array from its devices and serves it over NBD until it is told to stop.
+
+use super::assemble::Risks;
+use crate::failure::{Exit, Failure};
+use crate::inputs::{io_policy, on_or_off, read_policy, write_policy};
+use crate::interrupt::cancel_flag;
+use crate::output::{Output, print, print_json};
+use raidlab_array::{ArrayError, ArrayWorld, RunSettings, operator_line};
+use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
+use raidlab_export::{NbdListener, NbdOptions, NbdServer};
+use raidlab_lab::{SOFTWARE_CACHE, STAGING_SIZE};
+use raidlab_report::terminal::examined;
+use raidlab_serve::{ControlServer, MetricsServer, control_socket, notify_ready, notify_stopping};
+use raidlab_units::ByteCount;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// Arguments of `raidlab array serve`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Devices of the array, in any order
+    #[arg(value_name = "DEVICE", required = true)]
+    devices: Vec<PathBuf>,
+    #[command(flatten)]
+    exports: ExportArgs,
+    #[command(flatten)]
+    cache: CacheArgs,
+    #[command(flatten)]
+    risks: Risks,
+    /// Control socket [default: named after the array, in this user's run folder]
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// Serve Prometheus metrics on this loopback address, such as 127.0.0.1:9178
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Most bytes of each member per second that rebuilds, resyncs, checks and repairs walk over [default: no bound]
+    #[arg(long, value_name = "SIZE")]
+    sweep_rate: Option<ByteCount>,
+    /// Stripes that they have under way at once
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    sweep_iodepth: u32,
+}
+
+/// How the volume is reached.
+#[derive(Debug, clap::Args)]
+struct ExportArgs {
+    /// Serve NBD on this Unix socket
+    #[arg(long, value_name = "PATH", required_unless_present = "listen")]
+    socket: Option<PathBuf>,
+    /// Serve NBD on this TCP address; needs --insecure
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "insecure")]
+    listen: Option<SocketAddr>,
+    /// Let whoever reaches the TCP address read and write the volume, unencrypted
+    #[arg(long, requires = "listen")]
+    insecure: bool,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+    /// Clients at once
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    connections: u32,
+}
+
+/// The cache and what is promised when writes are acknowledged.
+#[derive(Debug, clap::Args)]
+struct CacheArgs {
+    /// When writes are acknowledged: write-through, write-back, write-back-bad-battery [default: write-through, and
+    /// write-back with --kept-memory]
+    #[arg(long, value_parser = write_policy, value_name = "POLICY")]
+    write_policy: Option<WritePolicy>,
+    /// Memory of the cache
+    #[arg(long, default_value_t = SOFTWARE_CACHE.size, value_name = "SIZE")]
+    cache_size: ByteCount,
+    /// Keep the cache in this file, so that what was acknowledged from it survives the end of this process; it survives a
+    /// power loss only where the file's memory does
+    #[arg(long, value_name = "FILE")]
+    kept_memory: Option<PathBuf>,
+    /// Read-ahead: no-read-ahead, read-ahead, adaptive [default: adaptive]
+    #[arg(long, value_parser = read_policy, value_name = "POLICY")]
+    read_policy: Option<ReadPolicy>,
+    /// Whether reads stay in the cache: direct, cached [default: direct]
+    #[arg(long, value_parser = io_policy, value_name = "POLICY")]
+    io_policy: Option<IoPolicy>,
+    /// Whether writes may rest in the members' own caches until a flush; off makes each write durable by itself
+    #[arg(long, value_parser = on_or_off, default_value = "on", value_name = "on|off")]
+    disk_cache: bool,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    let started = ArrayWorld::start(&args.devices, &args.settings(), args.risks.options());
+    let mut world = match started.world {
+        Ok(world) => world,
+        Err(error) => {
+            eprint!("{}", examined(&started.report, output.terminal()));
+            return Err(Failure::run(error));
+        }
+    };
+    let cancel = cancel_flag();
+    let (operator, queue) = operator_line().map_err(Failure::run)?;
+    world.attach_operator(queue);
+    let listener = args.exports.listen()?;
+    let address = listener.address().to_owned();
+    let options = NbdOptions {
+        name: world.name().to_owned(),
+        description: format!("raidlab array {}", world.name()),
+        read_only: args.exports.read_only,
+        connections_max: args.exports.connections,
+        ..NbdOptions::default()
+    };
+    let mut server =
+        NbdServer::new(vec![listener], &options, world.volume_bytes(), world.block_size()).map_err(Failure::run)?;
+    let path = args.control.clone().unwrap_or_else(|| control_socket(world.name()));
+    let control = ControlServer::start(&path, operator.clone()).map_err(Failure::run)?;
+    let metrics = args.metrics.map(|address| MetricsServer::start(address, operator)).transpose();
+    let metrics = metrics.map_err(Failure::input)?;
+    match world.await_serving(&cancel) {
+        Ok(()) => {}
+        Err(ArrayError::Cancelled) => return Ok(Exit::Interrupted),
+        Err(error) => return Err(Failure::run(error)),
+    }
+    announce(&world, &address, &control, metrics.as_ref(), output)?;
+    serve(&mut world, &mut server, &cancel)
+}
+
+fn announce(
+    world: &ArrayWorld,
+    address: &str,
+    control: &ControlServer,
+    metrics: Option<&MetricsServer>,
+    output: &Output,
+) -> Result<(), Failure> {
+    let (name, size) = (world.name(), world.volume_bytes());
+    let metrics = metrics.map(|metrics| metrics.address().to_string());
+    if output.is_json() {
+        print_json(&json!({
+            "schema": 1,
+            "name": name,
+            "volume_bytes": size.get(),
+            "nbd": address,
+            "control": control.path(),
+            "metrics": metrics,
+        }))?;
+    } else {
+        let metrics = metrics.map_or(String::new(), |address| format!(", metrics at http://{address}/metrics"));
+        print(&format!("array {name}: {size} served on {address}, control socket {}{metrics}", control.path().display()))?;
+    }
+    notify_ready(&format!("{name}: {size} served on {address}"));
+    Ok(())
+}
+
+/// Serves until an operator or a signal ends it, then stops the array cleanly. A second signal ends the process at once;
+/// the array is then as after a crash, and loses nothing that was promised.
+fn serve(world: &mut ArrayWorld, server: &mut NbdServer, cancel: &AtomicBool) -> Result<Exit, Failure> {
+    match world.serve(server, cancel) {
+        Ok(()) | Err(ArrayError::Cancelled) => {}
+        Err(error) => return Err(Failure::run(error)),
+    }
+    notify_stopping();
+    // What stops it was heard; a clean stop is not to be cut short by it.
+    world.stop(&AtomicBool::new(false)).map_err(Failure::run)?;
+    Ok(Exit::Done)
+}
+
+impl ExportArgs {
+    fn listen(&self) -> Result<NbdListener, Failure> {
+        match (&self.socket, self.listen) {
+            (Some(path), _) => NbdListener::unix(path).map_err(Failure::run),
+            (None, Some(address)) => NbdListener::tcp_insecure(address).map_err(Failure::run),
+            (None, None) => unreachable!("clap requires --socket or --listen"),
+        }
+    }
+}
+
+impl Args {
+    fn settings(&self) -> RunSettings {
+        let cache = &self.cache;
+        let is_kept = cache.kept_memory.is_some();
+        let default_policy = if is_kept { WritePolicy::WriteBack } else { WritePolicy::WriteThrough };
+        RunSettings {
+            cache: CacheConfig {
+                size: cache.cache_size,
+                memory: if is_kept { CacheMemory::BatteryBacked } else { CacheMemory::Volatile },
+                write_policy: cache.write_policy.unwrap_or(default_policy),
+                read_policy: cache.read_policy.unwrap_or(SOFTWARE_CACHE.read_policy),
+                io_policy: cache.io_policy.unwrap_or(SOFTWARE_CACHE.io_policy),
+                ..SOFTWARE_CACHE
+            },
+            member_cache: if cache.disk_cache { MemberCache::On } else { MemberCache::Off },
+            staging_size: STAGING_SIZE,
+            sweep_iodepth: self.sweep_iodepth,
+            sweep_bytes_per_sec: self.sweep_rate,
+            kept_memory: cache.kept_memory.clone(),
+        }
+    }
+}
