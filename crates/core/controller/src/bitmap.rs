@@ -76,17 +76,19 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    /// A bitmap whose devices have the bits of `marked`, all of which are unsynced.
+    /// A bitmap of which the regions in `marked` are unsynced. That all devices have their bits is not known: a crash may
+    /// have left a bit on some, or the state alone may say that all is unsynced. So they are sent before a write relies on
+    /// one.
     pub(crate) fn new(marked: &RegionMap, next_sequence: u64) -> Self {
         let clear = RegionMap::new(marked.stripes());
         Self {
             wanted: marked.clone(),
-            kept: marked.clone(),
-            sent: marked.clone(),
+            kept: clear.clone(),
+            sent: clear.clone(),
             touched: clear.clone(),
             held: marked.clone(),
             in_flight: vec![0; usize::from(clear.regions())],
-            changed: false,
+            changed: !marked.is_clear(),
             newcomer: Newcomer::None,
             sequence: next_sequence,
             writing: false,

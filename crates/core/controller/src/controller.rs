@@ -64,6 +64,8 @@ pub struct Controller {
     cache_block_rows: u32,
     pub(crate) battery: BatteryState,
     pub(crate) peer: PeerState,
+    /// Labels on their way to kept memory. The second controller may lack its own until there are none.
+    pub(crate) labels_pending: u32,
     pub(crate) now: Nanos,
     pub(crate) members: Members,
     pub(crate) state: StateKeeper,
@@ -146,6 +148,7 @@ impl Controller {
             cache_block_rows: checked.cache_block_rows,
             battery: BatteryState::Good,
             peer: PeerState::Present,
+            labels_pending: 0,
             now: Nanos::ZERO,
             ops: Slab::new(),
             ios: Slab::new(),

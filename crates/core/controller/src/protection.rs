@@ -80,9 +80,10 @@ impl Controller {
         self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good
     }
 
-    /// True while a mirrored cache's second controller has all that is dirty, so that it can take over.
+    /// True while a mirrored cache's second controller has all that is dirty, and the label that says whose it is, so that
+    /// it can take over.
     pub fn is_mirroring(&self) -> bool {
-        self.cache.is_mirrored() && self.log_is_mirrored()
+        self.cache.is_mirrored() && self.log_is_mirrored() && self.labels_pending == 0
     }
 
     /// True while writes are acknowledged from the cache.

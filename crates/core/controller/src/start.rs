@@ -32,6 +32,7 @@ use crate::log::Log;
 use crate::members::DeviceState;
 use crate::own;
 use crate::request::Rows;
+use crate::stop::Stop;
 use raidlab_format::{
     ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry,
     KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
@@ -344,6 +345,7 @@ impl Controller {
 
     /// Takes in that the label of kept memory is written.
     pub(crate) fn label_written(&mut self) {
+        self.labels_pending -= 1;
         if self.start.phase == Phase::Labelling {
             self.begin_serving();
         }
@@ -353,7 +355,8 @@ impl Controller {
         self.start.phase = Phase::Serving;
         self.notify(Notice::Serving);
         self.check_log_place();
-        (self.sweeps.held, self.sweeps.attention) = (false, true);
+        // A stop that was asked for meanwhile has no sweep begin: what it clears must not change under it.
+        (self.sweeps.held, self.sweeps.attention) = (self.stop != Stop::NotAsked, true);
         while let Some(request) = self.start.waiting.pop_front() {
             self.begin_request(request);
         }
