@@ -6,7 +6,8 @@
 //!   clear ─────────────► wanted ───────────────────────────► kept ───────────────────────────────────────► clear
 //! ```
 //! One image is on its way at a time; bits that change meanwhile go with the next one. A bit that is being cleared does
-//! not count as kept from the moment the image is made, so that a write to its region marks it again.
+//! not count as kept from the moment the image is made, so that a write to its region marks it again; one that comes
+//! before that moment keeps it marked.
 //!
 //! A region stays marked while it has unsynced stripes, and for good when a write in it could not be stored on all devices
 //! that should hold it.
@@ -134,7 +135,12 @@ impl Controller {
         let bitmap = self.bitmap();
         let region = bitmap.wanted.region_of(stripe);
         bitmap.touched.mark(region);
-        if bitmap.kept.is_marked(region) || unmarked {
+        let is_kept = bitmap.kept.is_marked(region);
+        if is_kept {
+            // The next image may have been about to clear it, and waits for the one under way.
+            bitmap.wanted.mark(region);
+        }
+        if is_kept || unmarked {
             bitmap.in_flight[usize::from(region.0)] += 1;
             self.ops[id].noted = true;
             return self.start_writes(id);

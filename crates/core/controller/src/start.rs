@@ -34,7 +34,7 @@ use crate::own;
 use crate::request::Rows;
 use crate::stop::Stop;
 use raidlab_format::{
-    ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry,
+    ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry,
     KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
 };
 use raidlab_raid::UnitPlace;
@@ -210,7 +210,10 @@ impl Controller {
         controller.check_kept(&mut assembly.kept_entries)?;
         check_geometry(&assembly.state.geometry, &config.geometry(assembly.state.geometry.array_uuid))?;
         let absent = controller.take_devices(&assembly)?;
-        for range in &assembly.state.bad_ranges {
+        // Those of a device that is absent go with it.
+        let is_there = |range: &&BadRange| controller.members.role(range.device).is_some();
+        let ranges: Vec<_> = assembly.state.bad_ranges.iter().filter(is_there).collect();
+        for range in ranges {
             controller.bad.add(range.device, range.first, u64::from(range.count));
         }
         let was_dirty = assembly.state.dirty;

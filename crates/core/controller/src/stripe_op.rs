@@ -403,7 +403,7 @@ impl Controller {
     ) {
         if self.members.holds(place) {
             self.ops[id].pending += 1;
-            let fua = self.ops[id].fua;
+            let fua = self.ops[id].fua || self.must_last(id);
             self.member_write(place, rows, class, fua, owner);
         }
     }
