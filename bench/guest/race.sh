@@ -49,10 +49,10 @@ raidlab_stop() {
 md_start() {
     local level=$1
     shift
-    local chunk=(--chunk="$CHUNK_KIB")
-    [[ $level != 1 ]] || chunk=()
-    mdadm --quiet --create /dev/md0 --run --assume-clean --bitmap="${MD_BITMAP:-none}" --level="$level" \
-        "${chunk[@]}" --raid-devices=$# "$@"
+    local options=()
+    [[ $level == 1 ]] || options+=(--chunk="$CHUNK_KIB")
+    [[ $level == 0 ]] || options+=(--assume-clean --bitmap=none)
+    mdadm --quiet --create /dev/md0 --run --level="$level" "${options[@]}" --raid-devices=$# "$@"
 }
 
 md_stop() { mdadm --quiet --stop /dev/md0; }
