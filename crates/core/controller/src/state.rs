@@ -79,6 +79,16 @@ impl StateKeeper {
     pub(crate) const fn is_kept(&self) -> bool {
         self.record.is_none() || self.kept >= self.wanted
     }
+
+    /// The change that was asked for last.
+    pub(crate) const fn latest_change(&self) -> u64 {
+        self.wanted
+    }
+
+    /// True when the devices know of a change.
+    pub(crate) const fn keeps(&self, change: u64) -> bool {
+        self.kept >= change
+    }
 }
 
 impl Controller {
@@ -95,6 +105,12 @@ impl Controller {
     /// True when no further generation will be written.
     pub(crate) const fn state_is_frozen(&self) -> bool {
         self.members.any_lost()
+    }
+
+    /// True while the devices do not know all there is to know, and may come to know more: a generation that is on its way
+    /// when a device is lost still arrives.
+    pub(crate) const fn state_is_pending(&self) -> bool {
+        !self.state.is_kept() && (!self.state_is_frozen() || self.state.writing.is_some())
     }
 
     /// True when a device is lost that may yet lose what it has acknowledged, because its cache is on.
@@ -209,7 +225,7 @@ impl Controller {
         let mut went_on = false;
         while let Some(&(changes, waiter)) = self.state.waiting.front() {
             let kept = changes <= self.state.kept;
-            if !kept && (!self.state_is_frozen() || self.state.writing.is_some()) {
+            if !kept && self.state_is_pending() {
                 return went_on;
             }
             went_on = true;

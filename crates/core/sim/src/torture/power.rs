@@ -287,10 +287,9 @@ impl TortureWorld {
     /// Notes that the array was not started, if there is reason for that.
     fn take_refusal(&mut self, refusal: Refusal) -> Result<(), Failure> {
         self.report.refused += 1;
+        let any_gone = self.devices.iter().any(|device| device.presence == Presence::Gone);
         // One that came back may be another device at its place.
-        let is_away =
-            |(device, is_excluded): (&Device, &bool)| device.presence == Presence::Gone || *is_excluded;
-        let any_away = self.devices.iter().zip(&self.excluded).any(is_away);
+        let any_away = any_gone || self.excluded.iter().chain(&self.unlisted).any(|is_so| *is_so);
         let in_sync = self.proven.iter().filter(|is_proven| **is_proven).count();
         let is_degraded = any_away || in_sync < usize::from(self.config.members);
         let is_justified = match &refusal {
