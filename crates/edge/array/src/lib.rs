@@ -24,6 +24,7 @@ mod mark;
 mod member_io;
 mod members;
 mod memory;
+mod operator;
 mod ring;
 mod world;
 mod zero_fill;
@@ -33,4 +34,8 @@ pub use host::{DriverHost, HostPort, HostPortNeeds, HostStep, ScriptHost, Script
 pub use mark::DATA_OFFSET_BYTES;
 pub use members::{CreateOptions, Existing, Members};
 pub use memory::HostBuffers;
+pub use operator::{
+    Answer, ArrayStatus, ArrayStopped, Asked, CacheStatus, Command, CommandQueue, Condition, CounterStatus,
+    DeviceCondition, DeviceStatus, EventStatus, OPERATOR_SCHEMA, Operator, SweepStatus, operator_line,
+};
 pub use world::{ArrayOutcome, ArrayWorld};
