@@ -11,7 +11,7 @@
 //!
 //! Kept memory lives one life from start to start: state and memory name it, and a copy that was left behind somewhere can
 //! not be taken for the present one. The old life ends when all that it held is on the members; it goes on when a device
-//! was lost meanwhile.
+//! was lost meanwhile. Memory that is not of the old life then has none, and counts as kept by no battery.
 //!
 //! A record that can't be read from any of its copies leaves its stripe unsynced. Rows that the state found calls bad blocks
 //! are not written: what a record has for them is older than that, parity of what was there before, or was never
@@ -119,6 +119,8 @@ pub(crate) struct Start {
     current: Option<Current>,
     flush_pending: u32,
     entries: Vec<(u32, KeptEntry)>,
+    /// Kept memory names no life that the devices know, or another: the next start would not use it.
+    lacks_life: bool,
     /// Records that only kept memory has may have to be written again by the next start: a device was lost before the
     /// devices knew otherwise.
     needs_kept_log: bool,
@@ -138,6 +140,12 @@ impl Start {
     #[inline]
     pub(crate) fn is_serving(&self) -> bool {
         self.phase == Phase::Serving
+    }
+
+    /// True while a power loss would take with it what is in kept memory.
+    #[inline]
+    pub(crate) fn lacks_life(&self) -> bool {
+        self.lacks_life
     }
 
     /// True if the next start may need the records in kept memory that this one has found there.
@@ -267,6 +275,7 @@ impl Controller {
         let is_kept = |record: &Replay| record.copies.iter().any(|copy| copy.source == LogSource::Kept);
         controller.start = Start {
             phase: Phase::Replaying,
+            lacks_life: controller.keeps_directory() && assembly.kept != KeptVerdict::Used,
             needs_kept_log: assembly.records.iter().any(is_kept),
             records: assembly.records.into(),
             entries: assembly.kept_entries,
@@ -373,6 +382,7 @@ impl Controller {
     /// Takes in that the label of kept memory is written.
     pub(crate) fn label_written(&mut self) {
         if self.start.phase == Phase::Labelling {
+            self.start.lacks_life = false;
             self.begin_serving();
         }
     }

@@ -124,6 +124,8 @@ impl TortureWorld {
 
     fn lose_power(&mut self, pick: &mut Rng) {
         self.report.restarts += 1;
+        self.look_at_states();
+        let is_found_again = self.keeps_memory();
         self.tick(TraceEvent::PowerCut);
         for device in &mut self.devices {
             device.data.lose_power(pick);
@@ -133,7 +135,7 @@ impl TortureWorld {
         let is_kept =
             self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
         self.memories.lose_power(is_kept || pick.below(4) == 0, pick);
-        self.volume.cut(WriteNumber(self.writes), self.stamp, is_kept);
+        self.volume.cut(WriteNumber(self.writes), self.stamp, is_found_again);
         self.last_progress = self.stamp;
     }
 
