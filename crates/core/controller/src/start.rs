@@ -366,7 +366,7 @@ impl Controller {
                     self.start.life_ends_with = self.state.latest_change();
                     self.start.phase = Phase::EndingLife;
                 }
-                Phase::EndingLife if !self.state.keeps(self.start.life_ends_with) => {
+                Phase::EndingLife if !self.state.has_reached(self.start.life_ends_with) => {
                     // A device is lost: kept memory names what it should hold, and the devices can't name a new life.
                     self.state.record.as_mut().expect("as above").kept_epoch -= 1;
                     self.begin_serving();
