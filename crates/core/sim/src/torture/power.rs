@@ -217,12 +217,13 @@ impl TortureWorld {
     fn start_with(&mut self, order: &[usize]) -> Result<Option<Known>, Failure> {
         let started = self.assemble(order).and_then(|assembly| {
             let known = (assembly.doubt.clone(), assembly.records.len());
+            let records: Vec<_> = assembly.records.iter().map(|record| record.stripe).collect();
             let present = assembly.present.clone();
             let unsynced = assembly.unsynced.clone();
-            Ok((known, present, unsynced, Controller::start(&self.config, assembly)?))
+            Ok((known, present, unsynced, records, Controller::start(&self.config, assembly)?))
         });
         match started {
-            Ok((known, present, unsynced, controller)) => {
+            Ok((known, present, unsynced, records, controller)) => {
                 for (device, candidate) in present.iter().enumerate() {
                     if candidate.is_some_and(|candidate| order[candidate] != device) {
                         let member = MemberIndex(device as u16);
@@ -230,7 +231,7 @@ impl TortureWorld {
                     }
                 }
                 self.is_resyncing = known.0.is_some();
-                self.note_doubts(&unsynced, known.1);
+                self.note_doubts(&unsynced, &records);
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));
                 self.take_controller(controller)?;
