@@ -135,12 +135,11 @@ impl Controller {
         let bitmap = self.bitmap();
         let region = bitmap.wanted.region_of(stripe);
         bitmap.touched.mark(region);
-        let is_kept = bitmap.kept.is_marked(region);
-        if is_kept {
-            // The next image may have been about to clear it, and waits for the one under way.
-            bitmap.wanted.mark(region);
-        }
-        if is_kept || unmarked {
+        if bitmap.kept.is_marked(region) || unmarked {
+            if !unmarked {
+                // The next image may be about to clear it: one is under way, and it has not been made.
+                bitmap.changed |= bitmap.wanted.mark(region);
+            }
             bitmap.in_flight[usize::from(region.0)] += 1;
             self.ops[id].noted = true;
             return self.start_writes(id);

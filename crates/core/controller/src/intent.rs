@@ -7,15 +7,13 @@
 //!                                            ─► Log: record on parities + 1 devices ─► go ─► applied ─► retired
 //! ```
 //! An operation that must wait keeps its granule and its staging. Levels without redundancy write nothing down, and a
-//! stripe of which no parity is left has nothing that could disagree, as long as what is written there is durable; but
-//! where blocks have tags, these could, so that both do as the others. The stripe does, too, while an older record of it
-//! may be written again.
+//! stripe of which no parity is left has nothing that could disagree; but where blocks have tags, these could, so
+//! that both do as the others. The stripe does, too, while an older record of it may be written again.
 //!
 //! Source of the two methods: Linux md's write-intent bitmap (drivers/md/md-bitmap.c) and its journal (raid5-cache.c);
 //! the log here is replicated on the members instead of standing on a device of its own.
 
 use crate::bitmap::Bitmap;
-use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::log::Log;
 use crate::plan::Plan;
@@ -68,16 +66,6 @@ impl Controller {
             Intent::Bitmap(_) => self.admit_by_bitmap(id),
             Intent::Log(_) => self.admit_by_log(id),
         }
-    }
-
-    /// True if what an operation writes must survive a power loss by itself, because nothing was written down for it: parity
-    /// that is made of it later would outlive what a member's cache then loses, and nothing would say that they disagree.
-    pub(crate) fn must_last(&self, id: u32) -> bool {
-        let op = &self.ops[id];
-        self.config.member_cache == MemberCache::On
-            && matches!(self.intent, Intent::Bitmap(_) | Intent::Log(_))
-            && !op.noted
-            && op.record.is_none()
     }
 
     /// True if an operation writes parity that some device takes.
