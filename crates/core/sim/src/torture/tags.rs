@@ -152,8 +152,16 @@ impl Lies {
         self.strips.iter().map(|(strip, lie)| (*strip, lie.role)).collect()
     }
 
-    pub(super) fn forget(&mut self, strip: u64) {
+    /// Forgets a strip, whose places are `places`.
+    pub(super) fn forget(&mut self, strip: u64, places: core::ops::Range<u64>) {
         self.strips.remove(&strip);
+        self.truths.retain(|place, _| !places.contains(place));
+    }
+
+    /// Forgets all: another device is at this place.
+    pub(super) fn clear(&mut self) {
+        self.strips.clear();
+        self.truths.clear();
     }
 }
 
@@ -175,6 +183,12 @@ impl AreaBytes {
         let mut blocks = strip * self.tags.strip_blocks..(strip + 1) * self.tags.strip_blocks;
         self.read(places.start, places.end - places.start).is_some()
             && blocks.all(|block| self.agrees(role, block))
+    }
+
+    /// Forgets that a strip lies.
+    pub(super) fn forget_lies(&mut self, strip: u64) {
+        let pitch = self.tags.pitch();
+        self.lies.forget(strip, strip * pitch..(strip + 1) * pitch);
     }
 
     /// Puts the truth in the place of all lies, for good.
