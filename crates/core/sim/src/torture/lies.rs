@@ -203,8 +203,10 @@ impl TortureWorld {
                 };
                 let on_its_way = |flight: &Flight| matches!(&flight.work, Work::Member(io) if is_written(io));
                 let is_awaited = arriving.is_some_and(is_written) || self.flights.iter().any(on_its_way);
-                // Until the devices know, a power cut gives it back the role that it had.
-                let is_other = self.role_of(member) != Some(role) && self.controller.is_state_kept();
+                // A device that is lost comes back in its role, as one does after a power cut until the devices know.
+                let is_lost = matches!(self.states[index], DeviceState::Lost { .. });
+                let is_other =
+                    !is_lost && self.role_of(member) != Some(role) && self.controller.is_state_kept();
                 if is_other || (data.is_sound(strip, role) && !is_awaited) {
                     self.devices[index].data.forget_lies(strip);
                 }

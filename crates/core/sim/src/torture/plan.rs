@@ -68,8 +68,8 @@ pub struct TorturePlan {
 }
 
 impl TorturePlan {
-    /// Draws the plan of a seed, on an array of `level` if it is given. Within the bounds one array in
-    /// five has tags on its blocks, and devices that lie.
+    /// Draws the plan of a seed, on an array of `level` if it is given. One array in five has
+    /// tags on its blocks, and devices that lie.
     ///
     /// # Errors
     /// [`LevelNotTried`] if `level` is none of those tried.
@@ -79,7 +79,7 @@ impl TorturePlan {
         mode: TortureMode,
         level: Option<LevelVariant>,
     ) -> Result<Self, LevelNotTried> {
-        let has_tags = mode == TortureMode::Bounded && Rng::new(derived_seed(seed, 5)).below(5) == 0;
+        let has_tags = Rng::new(derived_seed(seed, 5)).below(5) == 0;
         Self::draw_with(has_tags, seed, ops, mode, level)
     }
 

@@ -191,7 +191,7 @@ impl AreaBytes {
         self.lies.forget(strip, strip * pitch..(strip + 1) * pitch);
     }
 
-    /// Puts the truth in the place of all lies, for good.
+    /// Puts the truth in the place of all lies, for good. Tags that can't be read stay so.
     pub(super) fn undo_lies(&mut self) {
         for (place, truth) in core::mem::take(&mut self.lies.truths) {
             self.put(place, &truth);
@@ -206,7 +206,17 @@ impl AreaBytes {
                     self.put(place, &content);
                 }
             }
+            if self.is_any_tag_unreadable(strip) {
+                self.lies.strips.insert(strip, lie);
+            }
         }
+    }
+
+    /// True if some of a strip's tags can't be read.
+    fn is_any_tag_unreadable(&self, strip: u64) -> bool {
+        let end = (strip + 1) * self.tags.pitch();
+        let tag_places = end - (self.tags.pitch() - self.tags.strip_blocks());
+        self.read(tag_places, end - tag_places).is_none()
     }
 }
 
@@ -248,5 +258,10 @@ mod tests {
             assert!(area.is_sound(0, role) && !area.is_spoiled(block, 1));
         }
         assert_eq!(area.bytes()[..100 * 512], bytes[..100 * 512]);
+        assert!(!area.lies.names(0));
+        area.spoil(MAP.tag_place(block).0);
+        area.lies.add(0, role, true);
+        area.undo_lies();
+        assert!(area.lies.names(0), "tags that can't be read are not put right");
     }
 }

@@ -254,7 +254,7 @@ impl TortureWorld {
                 taken.map_err(|violation| self.failure(violation))?;
                 // What stands there is not to be believed until it is written.
                 let data = &mut self.devices[member.index()].data;
-                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(block));
+                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(data.tags.place(block)));
             }
             Notice::MemberFailed { member } => {
                 let device = usize::from(member.0);
