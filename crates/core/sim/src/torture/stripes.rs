@@ -91,6 +91,20 @@ impl Stripes<'_> {
         self.is_too_much(|unit| unit == lost || self.is_row_unavailable(stripe, unit, row))
     }
 
+    /// True if the level does not survive what one row of `stripe` misses, with what is called bad but for `unit`, and with
+    /// that unit, too, where it is `lost`.
+    pub(super) fn is_row_given_up(&self, stripe: StripeIndex, row: u64, unit: StripUnit, lost: bool) -> bool {
+        let is_called_bad = |other: StripUnit| {
+            let place = self.layout.place(stripe, other);
+            let start = place.start + BlockCount(row);
+            self.holder(place).is_some_and(|holder| self.is_called_bad(holder, start, BlockCount(1)))
+        };
+        self.is_too_much(|other| {
+            let is_known = if other == unit { lost } else { is_called_bad(other) };
+            is_known || self.is_row_unavailable(stripe, other, row)
+        })
+    }
+
     /// The blocks of the volume in one row.
     pub(super) fn row_blocks(&self, stripe: StripeIndex, row: u64) -> impl Iterator<Item = Lba> + use<'_> {
         (0..self.shape().data_strips).map(move |strip| self.lba(stripe, strip, row))
