@@ -134,6 +134,10 @@ impl Controller {
         let region = bitmap.wanted.region_of(stripe);
         bitmap.touched.mark(region);
         if bitmap.kept.is_marked(region) || unmarked {
+            if !unmarked {
+                // The next image may be about to clear it: one is under way, and it has not been made.
+                bitmap.changed |= bitmap.wanted.mark(region);
+            }
             bitmap.in_flight[usize::from(region.0)] += 1;
             self.ops[id].noted = true;
             return self.start_writes(id);

@@ -61,7 +61,7 @@ impl TortureWorld {
         for flight in self.flights.iter_mut() {
             flight.is_cut_off |= matches!(flight.work, Work::Member(io) if io.member == member);
         }
-        self.excluded[member.index()] = true;
+        (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);
         self.controller.handle_device_added(self.now, member);
         self.pump()
     }

@@ -65,6 +65,8 @@ pub struct TortureWorld {
     /// Devices that may be failed although they answer: the latest start found them too old to be used, or not at all, or
     /// they went and came back, or the operator failed them.
     pub(super) excluded: Vec<bool>,
+    /// Devices that have come back, perhaps as others, of which the state on the devices does not know yet.
+    pub(super) unlisted: Vec<bool>,
     /// Redundancy is being recomputed after a crash.
     pub(super) is_resyncing: bool,
     /// The check or repair that runs.
@@ -136,6 +138,7 @@ impl TortureWorld {
             is_stopped: false,
             is_refused: false,
             excluded: vec![false; usize::from(config.members + config.resilience.spares)],
+            unlisted: vec![false; usize::from(config.members + config.resilience.spares)],
             is_resyncing: false,
             audit: Audit::default(),
             report: TortureReport::default(),
@@ -247,6 +250,8 @@ impl TortureWorld {
                 self.losses.note_change(self.stamp);
             }
             self.states[device] = state;
+            self.unlisted[device] &=
+                !is_kept || matches!(state, DeviceState::Missing | DeviceState::Lost { .. });
         }
         if is_kept {
             self.bad.clear();
