@@ -77,9 +77,8 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    /// A bitmap of which the regions in `marked` are unsynced. That all devices have their bits is not known: a crash may
-    /// have left a bit on some, or the state alone may say that all is unsynced. So they are sent before a write relies on
-    /// one.
+    /// A bitmap at a start; the regions of `marked` are unsynced. Not all devices need have their bits: a crash may have come
+    /// between, or the state says that everything is to be resynced. So all get an image.
     pub(crate) fn new(marked: &RegionMap, next_sequence: u64) -> Self {
         let clear = RegionMap::new(marked.stripes());
         Self {
@@ -89,7 +88,7 @@ impl Bitmap {
             touched: clear.clone(),
             held: marked.clone(),
             in_flight: vec![0; usize::from(clear.regions())],
-            changed: !marked.is_clear(),
+            changed: marked.marked_count() > 0,
             newcomer: Newcomer::None,
             sequence: next_sequence,
             writing: false,

@@ -289,6 +289,7 @@ impl Controller {
             controller.notify(Notice::MemberFailed { member: device });
         }
         controller.send_found_state();
+        controller.pump_bitmap();
         controller.change_state();
         controller.pump();
         Ok(controller)

@@ -77,15 +77,13 @@ fn storm(plan: &mut TorturePlan, gap_max: u64) {
 fn hunt(mutant: Mutant) -> Option<(u64, u64, String)> {
     let mut ops = 0;
     for seed in 1..=SEEDS {
-        let mut plan =
-            TorturePlan::draw(seed, OPS, TortureMode::Bounded, None).expect("no level is asked for");
+        let has_tags = mutant == Mutant::TagNotCompared;
+        let drawn = TorturePlan::draw_with(has_tags, seed, OPS, TortureMode::Bounded, None);
+        let mut plan = drawn.expect("no level is asked for");
         match seed % 4 {
             0 | 2 => storm(&mut plan, 16),
-            3 => hammer(&mut plan),
+            3 if !has_tags => hammer(&mut plan),
             _ => {}
-        }
-        if mutant == Mutant::TagNotCompared {
-            plan = plan.with_tags();
         }
         plan.mutant = Some(mutant);
         ops += OPS;
