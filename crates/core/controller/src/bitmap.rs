@@ -76,17 +76,18 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    /// A bitmap whose devices have the bits of `marked`, all of which are unsynced.
+    /// A bitmap whose devices are to have the bits of `marked`, all of which are unsynced.
     pub(crate) fn new(marked: &RegionMap, next_sequence: u64) -> Self {
         let clear = RegionMap::new(marked.stripes());
         Self {
             wanted: marked.clone(),
-            kept: marked.clone(),
+            // They may have been found on some only, or stand for what the state says.
+            kept: clear.clone(),
             sent: marked.clone(),
             touched: clear.clone(),
             held: marked.clone(),
             in_flight: vec![0; usize::from(clear.regions())],
-            changed: false,
+            changed: marked.marked_count() > 0,
             newcomer: Newcomer::None,
             sequence: next_sequence,
             writing: false,

@@ -391,6 +391,7 @@ impl Controller {
         self.start.phase = Phase::Serving;
         self.notify(Notice::Serving);
         self.check_log_place();
+        self.pump_bitmap();
         // A stop that was asked for meanwhile holds them.
         (self.sweeps.held, self.sweeps.attention) = (self.stop != Stop::NotAsked, true);
         while let Some(request) = self.start.waiting.pop_front() {
