@@ -76,14 +76,14 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    /// A bitmap whose devices are to have the bits of `marked`, all of which are unsynced.
+    /// A bitmap at a start; the regions of `marked` are unsynced. Not all devices need have their bits: a crash may have come
+    /// between, or the state says that everything is to be resynced. So all get an image.
     pub(crate) fn new(marked: &RegionMap, next_sequence: u64) -> Self {
         let clear = RegionMap::new(marked.stripes());
         Self {
             wanted: marked.clone(),
-            // They may have been found on some only, or stand for what the state says.
             kept: clear.clone(),
-            sent: marked.clone(),
+            sent: clear.clone(),
             touched: clear.clone(),
             held: marked.clone(),
             in_flight: vec![0; usize::from(clear.regions())],

@@ -289,6 +289,7 @@ impl Controller {
             controller.notify(Notice::MemberFailed { member: device });
         }
         controller.send_found_state();
+        controller.pump_bitmap();
         controller.change_state();
         controller.pump();
         Ok(controller)
@@ -391,7 +392,6 @@ impl Controller {
         self.start.phase = Phase::Serving;
         self.notify(Notice::Serving);
         self.check_log_place();
-        self.pump_bitmap();
         // A stop that was asked for meanwhile holds them.
         (self.sweeps.held, self.sweeps.attention) = (self.stop != Stop::NotAsked, true);
         while let Some(request) = self.start.waiting.pop_front() {
