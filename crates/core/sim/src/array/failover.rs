@@ -28,6 +28,8 @@ use raidlab_units::{ByteCount, Iops, NanoSpan, Nanos};
 pub(super) struct Failover {
     failure: ControllerFailure,
     detection: NanoSpan,
+    /// Its deadline slot.
+    slot: u32,
     /// When the controller fails.
     at: Nanos,
     has_failed: bool,
@@ -56,10 +58,11 @@ impl World<'_> {
         }
         let at = self.window[0] + failure.after;
         let slot = self.add_slot();
-        self.queue.set_deadline(slot, Some(at));
+        self.shared.queue.set_deadline(slot, Some(at));
         self.failover = Some(Failover {
             failure,
             detection: second.dual.failover_detection,
+            slot,
             at,
             has_failed: false,
             volumes: 0,
@@ -74,14 +77,14 @@ impl World<'_> {
 
     /// The controller fails, or the other one finds out.
     #[cold]
-    pub(super) fn failover_due(&mut self, now: Nanos, slot: u32) {
+    pub(super) fn failover_due(&mut self, now: Nanos) {
         let failover = self.failover.as_mut().expect("its slot is set only where a controller is to fail");
         if core::mem::replace(&mut failover.has_failed, true) {
             self.take_over(now);
         } else {
             let found_out = now + failover.detection;
-            self.hardware.peer_given_up_at = Some(found_out);
-            self.queue.set_deadline(slot, Some(found_out));
+            self.shared.hardware.peer_given_up_at = Some(found_out);
+            self.shared.queue.set_deadline(failover.slot, Some(found_out));
             self.fail();
         }
     }
@@ -93,7 +96,7 @@ impl World<'_> {
         failover.served_at = Some(failover.at);
         for volume in self.volumes.iter_mut().filter(|volume| volume.owner == failover.failure.controller) {
             let block = volume.controller.config().cache.block_size;
-            let (requests, lost_blocks) = volume.lose_controller(&mut self.queue);
+            let (requests, lost_blocks) = volume.lose_controller(&mut self.shared.queue);
             failover.requests_retried += requests;
             failover.lost_max += ByteCount(lost_blocks * block.0);
             failover.volumes += 1;
@@ -103,21 +106,21 @@ impl World<'_> {
     }
 
     fn take_over(&mut self, now: Nanos) {
-        self.hardware.peer_given_up_at = None;
+        self.shared.hardware.peer_given_up_at = None;
         for index in 0..self.volumes.len() as u16 {
             let config = &self.spec(index).config;
             let volume = &mut self.volumes[usize::from(index)];
             if volume.phase != Phase::Down {
                 volume.controller.handle_peer(now, PeerState::Gone);
-                self.service(index).pump();
+                volume.pump_seldom(&mut self.shared);
                 continue;
             }
             let controller = Controller::new(config).expect("it was a configuration when the run began");
             let restored = volume.take_controller(now, controller);
+            volume.pump_seldom(&mut self.shared);
             if let Some(failover) = &mut self.failover {
                 failover.cache_blocks_restored += u64::from(restored);
             }
-            self.service(index).pump();
             self.try_to_serve(now, index);
         }
     }
@@ -131,11 +134,10 @@ impl World<'_> {
         volume.phase = Phase::Serving;
         let waiting: Vec<_> =
             volume.driver.slots_in_flight().map(|slot| volume.host_ios[slot as usize]).collect();
-        let mut service = self.service(index);
         for io in waiting {
-            service.issue(now, io);
+            volume.issue(&mut self.shared, now, io);
         }
-        service.pump();
+        volume.pump_seldom(&mut self.shared);
         let host_requests = self.host_requests();
         if let Some(failover) = &mut self.failover {
             failover.waiting -= 1;

@@ -7,7 +7,7 @@ use crate::queue::EventQueue;
 use raidlab_controller::{Controller, Counters, Keep, MemberCache};
 use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
 use raidlab_hardware::{Drive, DriveOptions};
-use raidlab_units::{BlockSize, NanoSpan, Nanos};
+use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
 use raidlab_workload::{Driver, DriverIo, IoOp, Rng};
 
 /// Spindles are up to this much apart: many turns of any drive.
@@ -40,8 +40,10 @@ pub(super) struct Volume {
     pub(super) member_ios: MemberIos,
     /// Its first deadline slot: the members come first, then the driver, then the controller's timers.
     pub(super) first_slot: u32,
-    /// When the other controller has the latest entry of the directory.
+    /// When the other controller has the latest entry of the directory that was sent.
     pub(super) kept_at: Nanos,
+    /// Length of the entries that are not sent yet.
+    pub(super) unsent_kept: ByteCount,
     /// Host requests completed.
     pub(super) host_requests: u64,
     /// The other controller's copy of the directory; empty where nobody will start from it.
@@ -53,8 +55,8 @@ pub(super) struct Volume {
 }
 
 impl Volume {
-    /// Makes a volume whose controller is `controller`; its members turn as `random` has them. With `keeps_directory`
-    /// another controller can start from what is mirrored.
+    /// Makes a volume of a controller and a load, with its index and its first deadline slot; its members turn as `random`
+    /// has them.
     pub(super) fn new(
         spec: &SimulatedVolume,
         (controller, driver): (Controller, Driver),
@@ -86,6 +88,7 @@ impl Volume {
             member_ios: MemberIos::default(),
             first_slot,
             kept_at: Nanos::ZERO,
+            unsent_kept: ByteCount::ZERO,
             host_requests: 0,
             peer_directory: Vec::new(),
             earlier: Counters::default(),
@@ -120,8 +123,9 @@ impl Volume {
         self.peer_directory = vec![0; entries * KEPT_ENTRY_BYTES];
     }
 
-    /// Stores an entry in the other controller's copy of the directory.
+    /// Stores an entry in the other controller's copy of the directory; it is yet to be sent.
     pub(super) fn keep_at_peer(&mut self, keep: &Keep) {
+        self.unsent_kept += ByteCount(keep.entry.len() as u64);
         let start = keep.slot as usize * KEPT_ENTRY_BYTES;
         if let Some(entry) = self.peer_directory.get_mut(start..start + KEPT_ENTRY_BYTES) {
             entry.copy_from_slice(&keep.entry);

@@ -1,9 +1,8 @@
 //! The world of an enclosure: whose turn it is, and what is counted.
 
-use super::event::Event;
 use super::failover::Failover;
 use super::head::{Hardware, HardwareTimes};
-use super::service::Service;
+use super::service::Shared;
 use super::spec::{SimError, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome};
 use super::utilisation::{ControllerUtilisation, Utilisation};
 use super::volume::{Phase, Volume};
@@ -27,9 +26,8 @@ pub(super) struct Noted {
 #[derive(Debug)]
 pub(super) struct World<'a> {
     pub(super) enclosure: &'a SimulatedEnclosure,
-    pub(super) hardware: Hardware<'a>,
+    pub(super) shared: Shared<'a>,
     pub(super) volumes: Vec<Volume>,
-    pub(super) queue: EventQueue<Event>,
     /// Whose each deadline slot is.
     slot_volumes: Vec<u16>,
     /// Start and end of the measured window.
@@ -58,9 +56,11 @@ impl<'a> World<'a> {
         let start = Nanos::ZERO + load.ramp;
         let mut world = Self {
             enclosure,
-            hardware: Hardware::new(enclosure),
+            shared: Shared {
+                hardware: Hardware::new(enclosure),
+                queue: EventQueue::new(slot_volumes.len() as u32),
+            },
             volumes,
-            queue: EventQueue::new(slot_volumes.len() as u32),
             slot_volumes,
             window: [start, start + load.run],
             noted: Vec::with_capacity(2),
@@ -75,12 +75,6 @@ impl<'a> World<'a> {
         &self.enclosure.volumes[usize::from(volume)]
     }
 
-    #[inline]
-    pub(super) fn service(&mut self, volume: u16) -> Service<'_, 'a> {
-        let volume = &mut self.volumes[usize::from(volume)];
-        Service { volume, hardware: &mut self.hardware, queue: &mut self.queue }
-    }
-
     /// Adds a deadline slot that is no volume's.
     pub(super) fn add_slot(&mut self) -> u32 {
         self.slot_volumes.push(NO_VOLUME);
@@ -89,46 +83,38 @@ impl<'a> World<'a> {
 
     /// Runs until all drivers are done. `seed` is for the message only.
     pub(super) fn run(&mut self, seed: u64) -> Result<(), SimError> {
-        for volume in 0..self.volumes.len() as u16 {
-            let mut service = self.service(volume);
-            service.poll_driver(Nanos::ZERO);
-            service.pump();
+        for volume in &mut self.volumes {
+            volume.poll_driver(&mut self.shared, Nanos::ZERO);
+            volume.pump_seldom(&mut self.shared);
         }
-        while !self.is_finished() {
-            let Some((now, due)) = self.queue.pop() else {
-                return Err(SimError::Stalled { at: self.queue.now(), seed });
+        let mut running = self.volumes.iter().any(|volume| !volume.is_finished);
+        while running {
+            let Some((now, due)) = self.shared.queue.pop() else {
+                return Err(SimError::Stalled { at: self.shared.queue.now(), seed });
             };
             self.note_busy_times(now);
-            let volume = match due {
-                Due::Event(event) => {
-                    let mut service = self.service(event.volume);
-                    service.handle_event(now, event);
-                    service.pump();
-                    event.volume
-                }
-                Due::Deadline(slot) => {
-                    let volume = self.slot_volumes[slot as usize];
-                    if volume == NO_VOLUME {
-                        self.failover_due(now, slot);
-                        continue;
-                    }
-                    let mut service = self.service(volume);
-                    service.handle_deadline(now, slot);
-                    service.pump();
-                    volume
-                }
+            let index = match due {
+                Due::Event(event) => event.volume,
+                Due::Deadline(slot) => self.slot_volumes[slot as usize],
             };
-            if self.volumes[usize::from(volume)].phase == Phase::Restoring {
-                self.try_to_serve(now, volume);
+            if index == NO_VOLUME {
+                self.failover_due(now);
+                continue;
+            }
+            let volume = &mut self.volumes[usize::from(index)];
+            match due {
+                Due::Event(event) => volume.handle_event(&mut self.shared, now, event),
+                Due::Deadline(slot) => volume.handle_deadline(&mut self.shared, now, slot),
+            }
+            volume.pump(&mut self.shared);
+            if volume.phase == Phase::Restoring {
+                self.try_to_serve(now, index);
+            } else if volume.is_finished {
+                running = self.volumes.iter().any(|volume| !volume.is_finished);
             }
         }
         self.note_busy_times(Nanos::FAR_FUTURE);
         Ok(())
-    }
-
-    #[inline]
-    fn is_finished(&self) -> bool {
-        self.volumes.iter().all(|volume| volume.is_finished)
     }
 
     // What is counted.
@@ -140,8 +126,11 @@ impl<'a> World<'a> {
             let at = *edge;
             let members = self.volumes.iter().flat_map(|volume| &volume.members);
             let drives = members.map(|member| member.busy_until_now(at)).collect();
-            let noted =
-                Noted { drives, hardware: self.hardware.times(at), host_requests: self.host_requests() };
+            let noted = Noted {
+                drives,
+                hardware: self.shared.hardware.times(at),
+                host_requests: self.host_requests(),
+            };
             self.noted.push(noted);
         }
     }
@@ -168,8 +157,8 @@ impl<'a> World<'a> {
             counters,
             host_requests: self.host_requests(),
             issued,
-            events: self.queue.scheduled_count(),
-            virtual_time: self.queue.now() - Nanos::ZERO,
+            events: self.shared.queue.scheduled_count(),
+            virtual_time: self.shared.queue.now() - Nanos::ZERO,
             utilisation: self.utilisation(&controllers),
             controllers,
             failover: self.failover_outcome(),
@@ -183,8 +172,9 @@ impl<'a> World<'a> {
 
     fn controllers(&self) -> Vec<ControllerUtilisation> {
         let [start, end] = self.noted.as_slice() else { return Vec::new() };
-        let heads = start.hardware.heads.iter().zip(&end.hardware.heads).take(self.hardware.head_count);
-        let processors = f64::from(self.hardware.model.processors);
+        let heads =
+            start.hardware.heads.iter().zip(&end.hardware.heads).take(self.shared.hardware.head_count);
+        let processors = f64::from(self.shared.hardware.model.processors);
         let controller =
             |(from, to): (&super::head::HeadTimes, &super::head::HeadTimes)| ControllerUtilisation {
                 processors: self.share(from.processors, to.processors),
