@@ -4,12 +4,14 @@
 //! [`HostBuffers`], which the members' I/O and the parity kernels work on directly. A port never blocks.
 //! ```text
 //! poll_step ──Submit(request)──► controller ... handle_completion ◄── its end
+//!     └────────PortRing::push──► io_uring   ... handle_entry      ◄── its end      sockets, timers, what it likes
 //! ```
 //! Invariant: a tag is below [`HostPortNeeds::slots`] and names at most one request in flight; while it is, the
 //! buffer belongs to the array (asserted by [`HostBuffers`]).
 
 use crate::error::ArrayError;
 use crate::memory::HostBuffers;
+use crate::port_ring::{EntryEnd, PortRing};
 use raidlab_controller::{HostCompletion, HostError, HostOp, HostRequest, HostTag};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, NanoSpan, Nanos};
 use raidlab_workload::{Driver, DriverStep, IoOp, WindowProgress};
@@ -31,12 +33,21 @@ pub struct HostPortNeeds {
 pub enum HostStep {
     /// Do this request now; the bytes of a write are in its buffer.
     Submit(HostRequest),
-    /// Ask again at this time, or after the next completion.
+    /// Ask again at this time, or after the next completion of a request or an entry.
     WaitUntil(Nanos),
-    /// Ask again after the next completion.
+    /// Ask again after the next completion of a request or an entry.
     WaitForCompletion,
-    /// No more requests will come. Those in flight are still completed.
+    /// No more requests will come. Those in flight are still completed; entries in flight are cancelled.
     Finished,
+}
+
+/// What a port does when it is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopWish {
+    /// It is not asked for more.
+    EndNow,
+    /// It is asked until it says that it is finished.
+    GoOn,
 }
 
 /// Something that uses the volume.
@@ -44,11 +55,19 @@ pub trait HostPort {
     /// The buffers it needs, asked once before the first step.
     fn needs(&self) -> HostPortNeeds;
 
-    /// Returns what to do next. Asked again until it says to wait.
-    fn poll_step(&mut self, now: Nanos, buffers: &mut HostBuffers) -> HostStep;
+    /// Returns what to do next. Asked again until it says to wait. Entries of its own go to `ring`.
+    fn poll_step(&mut self, now: Nanos, buffers: &mut HostBuffers, ring: &mut PortRing<'_>) -> HostStep;
 
     /// Takes in the end of a request; the bytes of a read are in its buffer.
     fn handle_completion(&mut self, now: Nanos, completion: HostCompletion, buffers: &HostBuffers);
+
+    /// Takes in a completion of an entry of its own. A port that pushes none hears of none.
+    fn handle_entry(&mut self, _now: Nanos, _end: EntryEnd) {}
+
+    /// Takes in, once, that the array is to stop or the caller wants the port to end.
+    fn handle_stop(&mut self, _now: Nanos) -> StopWish {
+        StopWish::EndNow
+    }
 }
 
 /// A workload driver as host, in the same process. Writes carry random bytes that are made once.
@@ -126,7 +145,7 @@ impl HostPort for DriverHost<'_> {
         HostPortNeeds { slots: self.driver.iodepth(), slot_bytes }
     }
 
-    fn poll_step(&mut self, now: Nanos, buffers: &mut HostBuffers) -> HostStep {
+    fn poll_step(&mut self, now: Nanos, buffers: &mut HostBuffers, _ring: &mut PortRing<'_>) -> HostStep {
         if !self.filled {
             self.fill(buffers);
         }
@@ -219,7 +238,7 @@ impl HostPort for ScriptHost {
         HostPortNeeds { slots: self.running.len() as u32, slot_bytes: ByteCount(longest) }
     }
 
-    fn poll_step(&mut self, _now: Nanos, buffers: &mut HostBuffers) -> HostStep {
+    fn poll_step(&mut self, _now: Nanos, buffers: &mut HostBuffers, _ring: &mut PortRing<'_>) -> HostStep {
         let Some(op) = self.ops.get(self.next) else { return HostStep::Finished };
         let Some(free) = self.running.iter().position(Option::is_none) else {
             return HostStep::WaitForCompletion;

@@ -14,7 +14,7 @@
 //!
 //! Invariants: no allocation and no lock per I/O once the tables have grown to the depth in use; memory that the
 //! kernel may still touch is never unmapped; every member I/O is reported to the controller exactly once.
-//! `unsafe` is confined to `arena` (mapped memory) and `ring` (`io_uring`).
+//! `unsafe` is confined to `arena` (mapped memory), `ring` and `port_ring` (`io_uring`).
 #![deny(unsafe_code)]
 
 mod arena;
@@ -24,13 +24,20 @@ mod mark;
 mod member_io;
 mod members;
 mod memory;
+mod operator;
+mod port_ring;
 mod ring;
 mod world;
 mod zero_fill;
 
 pub use error::{ArrayError, MembersError, RingError};
-pub use host::{DriverHost, HostPort, HostPortNeeds, HostStep, ScriptHost, ScriptOp, ScriptResult};
+pub use host::{DriverHost, HostPort, HostPortNeeds, HostStep, ScriptHost, ScriptOp, ScriptResult, StopWish};
 pub use mark::DATA_OFFSET_BYTES;
 pub use members::{CreateOptions, Existing, Members};
 pub use memory::HostBuffers;
+pub use operator::{
+    Answer, ArrayStatus, ArrayStopped, Asked, CacheStatus, Command, CommandQueue, Condition, CounterStatus,
+    DeviceCondition, DeviceStatus, EventStatus, OPERATOR_SCHEMA, Operator, SweepStatus, operator_line,
+};
+pub use port_ring::{EntryEnd, EntryId, PortRing};
 pub use world::{ArrayOutcome, ArrayWorld};

@@ -5,26 +5,32 @@
 //! of them are. Pieces that touch are joined first.
 //!
 //! Invariant: a slot of `slots` is in use from [`MemberPort::issue`] until its I/O is handed out by
-//! [`MemberPort::reap`], and its list of pieces stays where it is for that time.
+//! [`MemberPort::take`], and its list of pieces stays where it is for that time.
 
-use crate::error::{ArrayError, RingError};
+use crate::error::RingError;
 use crate::mark::DATA_OFFSET_BYTES;
 use crate::members::Members;
 use crate::memory::Memory;
 use crate::ring::{Direction, Done, IoVec, PIECES_PER_ENTRY, Ring, Target};
 use raidlab_controller::{MemberError, MemberIo, MemberIoId, MemberOp, Segment};
-use raidlab_units::{BlockSize, MemberIndex, NanoSpan};
+use raidlab_units::{BlockSize, MemberIndex};
 use rustix::io::Errno;
 
 /// The members as the controller sees them: I/Os in, completions out.
 #[derive(Debug)]
 pub(crate) struct MemberPort {
-    // The ring comes first so that it is dropped first, while the lists of pieces still are where they were.
-    ring: Ring,
     slots: Vec<IoSlot>,
-    done: Vec<Done>,
     members: Members,
     block_size: BlockSize,
+}
+
+/// The end of a member I/O.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IoEnd {
+    /// Which.
+    pub(crate) id: MemberIoId,
+    /// How it ended.
+    pub(crate) result: Result<(), MemberError>,
 }
 
 /// How often an I/O is tried that the system interrupts or cuts short.
@@ -58,33 +64,20 @@ struct Transfer {
 }
 
 impl MemberPort {
-    /// Sets the ring up over `members`.
+    /// Registers `members` with the ring, each at its number.
     ///
     /// # Errors
-    /// [`ArrayError::Ring`] if there is no `io_uring`.
-    pub(crate) fn new(members: Members, block_size: BlockSize) -> Result<Self, ArrayError> {
-        let ring = Ring::new(&members.descriptors())?;
-        Ok(Self { ring, slots: Vec::new(), done: Vec::new(), members, block_size })
-    }
-
-    /// The ring, for registering buffers.
-    pub(crate) fn ring_mut(&mut self) -> &mut Ring {
-        &mut self.ring
+    /// [`RingError`] if the kernel refuses.
+    pub(crate) fn new(members: Members, block_size: BlockSize, ring: &mut Ring) -> Result<Self, RingError> {
+        for (place, file) in (0..).zip(members.descriptors()) {
+            ring.set_file(place, file)?;
+        }
+        Ok(Self { slots: Vec::new(), members, block_size })
     }
 
     /// The members.
     pub(crate) const fn members(&self) -> &Members {
         &self.members
-    }
-
-    /// Entries in flight.
-    pub(crate) const fn in_flight(&self) -> u32 {
-        self.ring.in_flight()
-    }
-
-    /// Entries that wait for the next [`MemberPort::wait`].
-    pub(crate) const fn unsubmitted(&self) -> u32 {
-        self.ring.unsubmitted()
     }
 
     /// Queues one member I/O. `segments` are its memory, in member block order.
@@ -96,6 +89,7 @@ impl MemberPort {
         io: &MemberIo,
         segments: &[Segment],
         memory: &Memory,
+        ring: &mut Ring,
     ) -> Result<(), RingError> {
         let index = io.id.0 as usize;
         if self.slots.len() <= index {
@@ -123,52 +117,36 @@ impl MemberPort {
                 _ => None,
             },
         });
-        slot.push(u64::from(io.id.0), &mut self.ring)
+        slot.push(io.id.0, ring)
     }
 
-    /// Submits what is queued and waits for a completion, `timeout` or a signal; without `timeout` it only submits.
-    ///
-    /// # Errors
-    /// [`RingError`] if the kernel refuses the submission.
-    pub(crate) fn wait(&mut self, timeout: Option<NanoSpan>) -> Result<(), RingError> {
-        self.ring.enter(timeout)
-    }
-
-    /// Appends the I/Os that ended to `out`.
+    /// Takes in a completion. Returns how the I/O ended, if it was its last.
     ///
     /// # Errors
     /// [`RingError`] if an interrupted I/O can't be queued again.
-    pub(crate) fn reap(
-        &mut self,
-        out: &mut Vec<(MemberIoId, Result<(), MemberError>)>,
-    ) -> Result<(), RingError> {
-        self.ring.reap(&mut self.done);
-        for done in self.done.drain(..) {
-            let slot = &mut self.slots[done.user as usize];
-            slot.entries -= 1;
-            match done.result {
-                Ok(bytes) => slot.bytes_left -= u64::from(bytes),
-                Err(Errno::INTR | Errno::AGAIN | Errno::NOMEM) => slot.interrupted = true,
-                Err(errno) => {
-                    let path = self.members.path(slot.member);
-                    tracing::warn!(member = %slot.member, path = %path.display(), %errno, "member I/O failed");
-                    slot.error = Some(worse(slot.error, classify(errno)));
-                }
-            }
-            if slot.entries > 0 {
-                continue;
-            }
-            match slot.outcome() {
-                Some(result) => out.push((MemberIoId(done.user as u32), result)),
-                None => slot.push(done.user, &mut self.ring)?,
+    pub(crate) fn take(&mut self, done: Done, ring: &mut Ring) -> Result<Option<IoEnd>, RingError> {
+        let slot = &mut self.slots[done.number as usize];
+        slot.entries -= 1;
+        match done.result {
+            Ok(bytes) => slot.bytes_left -= u64::from(bytes),
+            Err(Errno::INTR | Errno::AGAIN | Errno::NOMEM) => slot.interrupted = true,
+            Err(errno) => {
+                let path = self.members.path(slot.member);
+                tracing::warn!(member = %slot.member, path = %path.display(), %errno, "member I/O failed");
+                slot.error = Some(worse(slot.error, classify(errno)));
             }
         }
-        Ok(())
+        if slot.entries > 0 {
+            return Ok(None);
+        }
+        match slot.outcome() {
+            Some(result) => Ok(Some(IoEnd { id: MemberIoId(done.number), result })),
+            None => slot.push(done.number, ring).map(|()| None),
+        }
     }
 
-    /// Gives the members back; whatever is in flight ends first.
-    pub(crate) fn into_members(mut self) -> Members {
-        self.ring.quiesce();
+    /// Gives the members back; nothing may be in flight.
+    pub(crate) fn into_members(self) -> Members {
         self.members
     }
 }
@@ -187,23 +165,23 @@ fn gather(segments: &[Segment], memory: &Memory, pieces: &mut Vec<IoVec>) {
 
 impl IoSlot {
     /// Queues the I/O's entries.
-    fn push(&mut self, user: u64, ring: &mut Ring) -> Result<(), RingError> {
-        let file = u32::from(self.member.0);
+    fn push(&mut self, number: u32, ring: &mut Ring) -> Result<(), RingError> {
+        let file = self.member.0;
         self.attempts += 1;
         self.interrupted = false;
         self.error = None;
         self.entries = 1;
         self.bytes_left = self.transfer.map_or(0, |transfer| transfer.bytes);
         let Some(Transfer { direction, offset, buffer, .. }) = self.transfer else {
-            return ring.push_flush(user, file);
+            return ring.push_flush(number, file);
         };
         if let [piece] = self.pieces[..] {
-            return ring.push_transfer(user, file, direction, offset, Target::Single(piece, buffer));
+            return ring.push_transfer(number, file, direction, offset, Target::Single(piece, buffer));
         }
         let mut at = offset;
         self.entries = self.pieces.len().div_ceil(PIECES_PER_ENTRY) as u32;
         for pieces in self.pieces.chunks(PIECES_PER_ENTRY) {
-            ring.push_transfer(user, file, direction, at, Target::Pieces(pieces))?;
+            ring.push_transfer(number, file, direction, at, Target::Pieces(pieces))?;
             at += pieces.iter().map(|piece| piece.bytes as u64).sum::<u64>();
         }
         Ok(())

@@ -1,5 +1,8 @@
 //! One `io_uring`: set-up with graceful downgrade, registered files and buffers, submission and waiting.
 //!
+//! Entries belong to the members or to the host's port; each owner has numbers of its own.
+//! Registered files are a table with empty places, so that devices can come and go while the ring runs.
+//!
 //! The ring is used by the thread that made it and no other, which lets the kernel skip locks
 //! (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1); older kernels get what they have. An entry names its memory by
 //! address, so whoever pushes one keeps that memory until its completion; [`Ring::quiesce`] waits for all.
@@ -9,7 +12,7 @@
 
 use crate::error::RingError;
 use io_uring::squeue::Entry;
-use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use raidlab_units::NanoSpan;
 use rustix::io::Errno;
@@ -20,6 +23,8 @@ use std::os::fd::RawFd;
 const QUEUE_ENTRIES: u32 = 256;
 /// Room for completions; the kernel keeps more aside, at a price.
 const COMPLETION_ENTRIES: u32 = 4096;
+/// An empty place among the registered files.
+const NO_FILE: RawFd = -1;
 /// `RWF_DSYNC` of `pwritev2(2)`: the write is durable when it completes.
 const RWF_DSYNC: i32 = 2;
 /// Longest list of pieces in one entry (`IOV_MAX`).
@@ -58,13 +63,37 @@ pub(crate) enum Target<'a> {
     Pieces(&'a [IoVec]),
 }
 
-/// What the kernel said of one entry: the number it was pushed with, and bytes moved or an error.
+/// Whose entry it is. Each has numbers of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A member I/O.
+    Member,
+    /// An entry of the host's port.
+    Port,
+}
+
+const OWNERS: [Owner; 2] = [Owner::Member, Owner::Port];
+/// Bits of an entry's number; its owner stands above them.
+const NUMBER_BITS: u32 = 32;
+
+/// What the kernel said of one entry: its owner and the number it was pushed with, and bytes moved or an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
     /// As pushed.
-    pub(crate) user: u64,
+    pub(crate) owner: Owner,
+    /// As pushed.
+    pub(crate) number: u32,
     /// Bytes moved, or why not.
     pub(crate) result: Result<u32, Errno>,
+    /// Flags of the completion (`IORING_CQE_F_*`).
+    pub(crate) flags: u32,
+}
+
+impl Done {
+    /// Whether the same entry will have more completions.
+    pub(crate) fn is_followed(&self) -> bool {
+        io_uring::cqueue::more(self.flags)
+    }
 }
 
 /// One `io_uring` with its files.
@@ -81,16 +110,25 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Sets a ring up and registers `files`, which entries name by their place in the list.
+    /// Sets a ring up with room for `files` registered files, which entries name by their place; all are empty.
     ///
     /// # Errors
     /// [`RingError`] if this kernel or container gives no ring.
-    pub(crate) fn new(files: &[RawFd]) -> Result<Self, RingError> {
+    pub(crate) fn new(files: u16) -> Result<Self, RingError> {
         let ring = build().map_err(|source| RingError { doing: "set up io_uring", source })?;
-        ring.submitter()
-            .register_files(files)
-            .map_err(|source| RingError { doing: "register the member files with io_uring", source })?;
+        ring.submitter().register_files(&vec![NO_FILE; usize::from(files)]).map_err(files_refused)?;
         Ok(Self { inner: ring, in_flight: 0, unsubmitted: 0 })
+    }
+
+    /// Registers `file` at `place`, instead of what was there. What is in flight goes on with the file that it has.
+    ///
+    /// # Errors
+    /// [`RingError`] if the kernel refuses.
+    pub(crate) fn set_file(&mut self, place: u16, file: RawFd) -> Result<(), RingError> {
+        // Entries that were not submitted yet name their file by its place.
+        self.enter(None)?;
+        let set = self.inner.submitter().register_files_update(u32::from(place), &[file]);
+        set.map(drop).map_err(files_refused)
     }
 
     /// Makes a table of `count` registered buffers, all empty. Returns whether this kernel has such tables.
@@ -134,29 +172,48 @@ impl Ring {
     /// [`RingError`] if a full queue can't be submitted.
     pub(crate) fn push_transfer(
         &mut self,
-        user: u64,
-        file: u32,
+        number: u32,
+        file: u16,
         direction: Direction,
         offset: u64,
         target: Target<'_>,
     ) -> Result<(), RingError> {
-        self.push(&transfer_entry(file, direction, offset, target).user_data(user))
+        self.push(Owner::Member, number, transfer_entry(file, direction, offset, target))
     }
 
     /// Queues a flush of `file`'s data to stable storage.
     ///
     /// # Errors
     /// [`RingError`] if a full queue can't be submitted.
-    pub(crate) fn push_flush(&mut self, user: u64, file: u32) -> Result<(), RingError> {
-        let entry = opcode::Fsync::new(Fixed(file)).flags(FsyncFlags::DATASYNC).build();
-        self.push(&entry.user_data(user))
+    pub(crate) fn push_flush(&mut self, number: u32, file: u16) -> Result<(), RingError> {
+        let entry = opcode::Fsync::new(Fixed(file.into())).flags(FsyncFlags::DATASYNC).build();
+        self.push(Owner::Member, number, entry)
     }
 
-    fn push(&mut self, entry: &Entry) -> Result<(), RingError> {
+    /// Queues an entry of the port. Its memory stays as it is until its last completion.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn push_port(&mut self, number: u32, entry: Entry) -> Result<(), RingError> {
+        self.push(Owner::Port, number, entry)
+    }
+
+    /// Ends what is in flight under this name early, if that is possible. Its completion comes all the same.
+    pub(crate) fn cancel(&mut self, owner: Owner, number: u32) {
+        let which = CancelBuilder::user_data(user_data(owner, number));
+        match self.inner.submitter().register_sync_cancel(None, which) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(Errno::NOENT.raw_os_error()) => {}
+            Err(error) => tracing::debug!(%error, ?owner, number, "an entry could not be cancelled"),
+        }
+    }
+
+    fn push(&mut self, owner: Owner, number: u32, entry: Entry) -> Result<(), RingError> {
+        let entry = entry.user_data(user_data(owner, number));
         loop {
             // SAFETY: callers keep the memory that the entry names until its completion, and never drop it
             // before `quiesce`.
-            if unsafe { self.inner.submission().push(entry) }.is_ok() {
+            if unsafe { self.inner.submission().push(&entry) }.is_ok() {
                 self.in_flight += 1;
                 self.unsubmitted += 1;
                 return Ok(());
@@ -193,12 +250,17 @@ impl Ring {
 
     /// Appends all completions that are there to `out`.
     pub(crate) fn reap(&mut self, out: &mut Vec<Done>) {
-        let before = out.len();
-        out.extend(self.inner.completion().map(|entry| Done {
-            user: entry.user_data(),
-            result: u32::try_from(entry.result()).map_err(|_| Errno::from_raw_os_error(-entry.result())),
-        }));
-        self.in_flight -= (out.len() - before) as u32;
+        for entry in self.inner.completion() {
+            let user = entry.user_data();
+            let done = Done {
+                owner: OWNERS[(user >> NUMBER_BITS) as usize],
+                number: user as u32,
+                result: u32::try_from(entry.result()).map_err(|_| Errno::from_raw_os_error(-entry.result())),
+                flags: entry.flags(),
+            };
+            self.in_flight -= u32::from(!done.is_followed());
+            out.push(done);
+        }
     }
 
     /// Waits until nothing is in flight and forgets the completions.
@@ -223,6 +285,14 @@ impl Drop for Ring {
     }
 }
 
+const fn user_data(owner: Owner, number: u32) -> u64 {
+    (owner as u64) << NUMBER_BITS | number as u64
+}
+
+fn files_refused(source: io::Error) -> RingError {
+    RingError { doing: "register the member files with io_uring", source }
+}
+
 /// Builds the ring with the best flags that the kernel takes.
 fn build() -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
@@ -242,8 +312,8 @@ fn build() -> io::Result<IoUring> {
     plain.build(QUEUE_ENTRIES)
 }
 
-fn transfer_entry(file: u32, direction: Direction, offset: u64, target: Target<'_>) -> Entry {
-    let file = Fixed(file);
+fn transfer_entry(file: u16, direction: Direction, offset: u64, target: Target<'_>) -> Entry {
+    let file = Fixed(file.into());
     match (direction, target) {
         (Direction::Read, Target::Single(piece, Some(buffer))) => {
             opcode::ReadFixed::new(file, piece.base, piece.bytes as u32, buffer).offset(offset).build()

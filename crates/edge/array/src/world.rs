@@ -14,18 +14,20 @@
 //! "off" promises, whatever cache the device under the file has.
 
 use crate::error::{ArrayError, RingError};
-use crate::host::{DriverHost, HostPort, HostStep, ScriptHost, ScriptOp};
+use crate::host::{DriverHost, HostPort, HostStep, ScriptHost, ScriptOp, StopWish};
 use crate::member_io::MemberPort;
 use crate::members::Members;
 use crate::memory::Memory;
+use crate::port_ring::{PortEntries, PortRing};
+use crate::ring::{Done, Owner, Ring};
 use raidlab_controller::{
-    Action, ArrayConfig, Controller, Counters, HostCompletion, HostRequest, MemberCache, MemberError,
-    MemberIo, MemberIoId, MemberOp, MemoryKind, MemorySteps, MemoryTask, MetadataPolicy, Notice, Resilience,
-    Segment, TimerId,
+    Action, ArrayConfig, Controller, Counters, HostCompletion, HostRequest, MemberCache, MemberIo, MemberOp,
+    MemoryKind, MemorySteps, MemoryTask, MetadataPolicy, Notice, Resilience, Segment, TimerId,
 };
 use raidlab_raid::FailuresSurvived;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, NanoSpan, Nanos};
 use raidlab_workload::{Driver, Measurement, WindowProgress};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -55,7 +57,9 @@ pub struct ArrayOutcome {
 #[derive(Debug)]
 pub struct ArrayWorld {
     // Dropped first: it waits for all I/O on the memory below.
+    ring: Ring,
     members: MemberPort,
+    port_entries: PortEntries,
     memory: Memory,
     controller: Controller,
     block_size: BlockSize,
@@ -68,7 +72,7 @@ pub struct ArrayWorld {
     host_in_flight: u32,
     notices: Vec<Notice>,
     // Tables that serve every turn, so that none allocates.
-    ended: Vec<(MemberIoId, Result<(), MemberError>)>,
+    done: Vec<Done>,
     segments: Vec<Segment>,
     steps: MemorySteps,
     digests: Vec<u32>,
@@ -90,10 +94,14 @@ impl ArrayWorld {
     pub fn new(config: &ArrayConfig, members: Members) -> Result<Self, ArrayError> {
         let controller = Controller::new(config)?;
         check_members(config, &members)?;
-        let mut members = MemberPort::new(members, config.block_size)?;
-        let memory = Memory::new(&controller.memory_needs(), members.ring_mut())?;
+        let mut ring = Ring::new(config.members)?;
+        let members = MemberPort::new(members, config.block_size, &mut ring)?;
+        let memory = Memory::new(&controller.memory_needs(), &mut ring)?;
         Ok(Self {
+            ring,
             members,
+            port_entries: PortEntries::default(),
+            done: Vec::new(),
             memory,
             controller,
             block_size: config.block_size,
@@ -103,7 +111,6 @@ impl ArrayWorld {
             completions: Vec::new(),
             host_in_flight: 0,
             notices: Vec::new(),
-            ended: Vec::new(),
             segments: Vec::new(),
             steps: MemorySteps::default(),
             digests: Vec::new(),
@@ -152,16 +159,32 @@ impl ArrayWorld {
         cancel: &AtomicBool,
     ) -> Result<(), ArrayError> {
         let needs = port.needs();
-        self.memory.provide_host(needs.slots, needs.slot_bytes.get(), self.members.ring_mut())?;
+        self.memory.provide_host(needs.slots, needs.slot_bytes.get(), &mut self.ring)?;
+        // Whatever happens, the port's memory is its own again when this returns.
+        let served = catch_unwind(AssertUnwindSafe(|| self.serve_until_finished(port, cancel)));
+        self.port_entries.end_all(&mut self.ring, &mut self.done);
+        served.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    fn serve_until_finished<P: HostPort + ?Sized>(
+        &mut self,
+        port: &mut P,
+        cancel: &AtomicBool,
+    ) -> Result<(), ArrayError> {
+        let mut stop = None;
         loop {
             let cancelled = cancel.load(Ordering::Relaxed);
             self.take_in_members()?;
             let now = self.now();
             self.tell_host(port, now);
-            let wish = if cancelled { HostWish::Finished } else { self.ask_host(port, now) };
+            if cancelled && stop.is_none() {
+                stop = Some(port.handle_stop(now));
+            }
+            let ends_now = stop == Some(StopWish::EndNow);
+            let wish = if ends_now { HostWish::Finished } else { self.ask_host(port, now) };
             self.run_actions(now)?;
             if matches!(wish, HostWish::Finished) && self.host_in_flight == 0 {
-                return if cancelled { Err(ArrayError::Cancelled) } else { Ok(()) };
+                return if stop.is_some() { Err(ArrayError::Cancelled) } else { Ok(()) };
             }
             let ask_at = if let HostWish::AskAt(at) = wish { at } else { Nanos::FAR_FUTURE };
             self.wait(now, ask_at)?;
@@ -203,7 +226,8 @@ impl ArrayWorld {
     }
 
     /// Returns the members after everything in flight has ended. Dirty blocks that were not drained are lost.
-    pub fn into_members(self) -> Members {
+    pub fn into_members(mut self) -> Members {
+        self.ring.quiesce();
         self.members.into_members()
     }
 
@@ -249,9 +273,16 @@ impl ArrayWorld {
     /// Hands the controller the ends of member I/Os and the timers that are due, and does what follows.
     fn take_in_members(&mut self) -> Result<(), RingError> {
         let now = self.now();
-        self.members.reap(&mut self.ended)?;
-        for (id, result) in self.ended.drain(..) {
-            self.controller.handle_member_completion(now, id, result);
+        self.ring.reap(&mut self.done);
+        for done in self.done.drain(..) {
+            match done.owner {
+                Owner::Member => {
+                    if let Some(end) = self.members.take(done, &mut self.ring)? {
+                        self.controller.handle_member_completion(now, end.id, end.result);
+                    }
+                }
+                Owner::Port => self.port_entries.take(done),
+            }
         }
         for index in 0..self.timers.len() {
             if self.timers[index] <= now {
@@ -267,11 +298,15 @@ impl ArrayWorld {
             self.host_in_flight -= 1;
             port.handle_completion(now, completion, &self.memory.host);
         }
+        for end in self.port_entries.drain() {
+            port.handle_entry(now, end);
+        }
     }
 
     fn ask_host<P: HostPort + ?Sized>(&mut self, port: &mut P, now: Nanos) -> HostWish {
         loop {
-            match port.poll_step(now, &mut self.memory.host) {
+            let mut ring = PortRing { ring: &mut self.ring, entries: &mut self.port_entries };
+            match port.poll_step(now, &mut self.memory.host, &mut ring) {
                 HostStep::Submit(request) => self.begin_request(now, request),
                 HostStep::WaitUntil(at) => return HostWish::AskAt(at),
                 HostStep::WaitForCompletion => return HostWish::Nothing,
@@ -313,9 +348,9 @@ impl ArrayWorld {
             io.op = MemberOp::Write { fua: true };
         }
         self.controller.member_io_segments(io.id, &mut self.segments);
-        self.members.issue(&io, &self.segments, &self.memory)?;
-        if self.members.unsubmitted() >= ENTRIES_PER_BATCH {
-            self.members.wait(None)?;
+        self.members.issue(&io, &self.segments, &self.memory, &mut self.ring)?;
+        if self.ring.unsubmitted() >= ENTRIES_PER_BATCH {
+            self.ring.enter(None)?;
         }
         Ok(())
     }
@@ -341,13 +376,13 @@ impl ArrayWorld {
 
     /// Submits what is queued and waits for something to happen; not at all where the host has news to hear.
     fn wait(&mut self, now: Nanos, ask_at: Nanos) -> Result<(), RingError> {
-        if self.members.in_flight() == 0 && !self.completions.is_empty() {
+        let news = !self.completions.is_empty() || self.port_entries.has_news() || !self.done.is_empty();
+        if self.ring.in_flight() == 0 && news {
             return Ok(());
         }
         let wake_at = self.timers.iter().copied().fold(ask_at, Nanos::min);
         let span = wake_at.saturating_since(now).min(PATIENCE);
-        let news = !self.completions.is_empty();
-        self.members.wait(Some(if news { NanoSpan::ZERO } else { span }))
+        self.ring.enter(Some(if news { NanoSpan::ZERO } else { span }))
     }
 }
 

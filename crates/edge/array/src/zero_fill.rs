@@ -34,7 +34,10 @@ pub(crate) fn write_zeros(
     let bytes = ByteCount(WRITE_BYTES);
     let zeros = Arena::new(WRITE_BYTES).map_err(|source| MembersError::Memory { bytes, source })?;
     // The ring is dropped before the zeros, and waits for its writes then.
-    let mut ring = Ring::new(&members.descriptors())?;
+    let mut ring = Ring::new(members.count() as u16)?;
+    for (place, file) in (0..).zip(members.descriptors()) {
+        ring.set_file(place, file)?;
+    }
     let total: u64 = members.indexes().map(|member| members.data_bytes(member).get()).sum();
     let mut plan = Plan { members, next: members.indexes().map(|_| 0).collect(), turn: 0 };
     let mut writes = [Write { member: MemberIndex(0), bytes: 0 }; WRITES_IN_FLIGHT];
@@ -49,15 +52,15 @@ pub(crate) fn write_zeros(
             let Some((write, offset)) = plan.next_write() else { break };
             writes[place] = write;
             let piece = IoVec { base: zeros.address(0, write.bytes), bytes: write.bytes as usize };
-            let file = u32::from(write.member.0);
+            let file = write.member.0;
             let direction = Direction::Write { durable: false };
-            ring.push_transfer(place as u64, file, direction, offset, Target::Single(piece, None))?;
+            ring.push_transfer(place as u32, file, direction, offset, Target::Single(piece, None))?;
         }
         ring.enter(Some(PATIENCE))?;
         ring.reap(&mut done);
         for ended in done.drain(..) {
-            written += check(members, writes[ended.user as usize], ended)?;
-            free.push(ended.user as usize);
+            written += check(members, writes[ended.number as usize], ended)?;
+            free.push(ended.number as usize);
         }
         progress(ByteCount(written), ByteCount(total));
     }

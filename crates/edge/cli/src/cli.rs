@@ -1,6 +1,6 @@
 //! The command line: one table for parsing and help.
 
-use crate::verbs::{catalog, doctor, measure, reproduce, runs, simulate, study, torture, workloads};
+use crate::verbs::{array, catalog, doctor, measure, reproduce, runs, simulate, study, torture, workloads};
 use clap::{Parser, Subcommand};
 
 /// A laboratory for storage arrays: measure, simulate, run and reproduce on one controller
@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Reproduce(reproduce::Args),
     /// Check the controller under load and faults, byte for byte, in any number of random runs
     Torture(torture::Args),
+    /// Make, serve and look after arrays that hold data
+    Array(array::Args),
     /// List the workloads, or show one
     Workloads(workloads::Args),
     /// List the modelled hardware, or show one entry with the source of each figure

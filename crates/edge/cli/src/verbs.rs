@@ -1,5 +1,6 @@
 //! The verbs of the command line, a module each: its arguments, and what it does with them.
 
+pub(crate) mod array;
 pub(crate) mod catalog;
 pub(crate) mod doctor;
 pub(crate) mod measure;

@@ -5,10 +5,12 @@
 //! [`comparison`] what `reproduce` did. Without colour the text is plain ASCII apart from the names it is given, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
+mod array;
 mod grid;
 mod runs;
 mod study;
 
+pub use array::array_status;
 pub use runs::{run, runs};
 pub use study::study;
 

@@ -1,0 +1,393 @@
+//! What an operator asks of an array that is served, and what it is told: the words of the control socket, of
+//! `raidlab array status` and of the metrics.
+//!
+//! ```text
+//! control socket, signals ──Command──► CommandQueue ── event loop ──► controller, devices
+//!          ▲                              │ eventfd wakes the ring
+//!          └────────────Answer────────────┘
+//! ```
+//! Any number of threads may hold an [`Operator`]; the array's own thread holds the one [`CommandQueue`] and answers
+//! each command once. A command that waits for something slow (a stop) is answered when that is done.
+//!
+//! Left out: who may ask, which the socket decides.
+
+use raidlab_units::ByteCount;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+
+/// Version of the form of commands and answers.
+pub const OPERATOR_SCHEMA: u32 = 1;
+
+/// What an operator asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Command {
+    /// How the array is.
+    Status,
+    /// Take a device out of the array.
+    Fail {
+        /// Its number, or its path.
+        device: String,
+    },
+    /// Put another device in the place of one that is missing.
+    Replace {
+        /// Number or path of the missing device.
+        device: String,
+        /// The new one.
+        with: PathBuf,
+        /// Whether what the new one holds may be destroyed.
+        #[serde(default)]
+        destroy_data: bool,
+    },
+    /// Add a hot spare in a free slot.
+    AddSpare {
+        /// The new device.
+        path: PathBuf,
+        /// Whether what it holds may be destroyed.
+        #[serde(default)]
+        destroy_data: bool,
+    },
+    /// Bound the rate of sweeps.
+    SweepRate {
+        /// Most bytes that a sweep walks over on each member in a second; no bound if none.
+        bytes_per_sec: Option<ByteCount>,
+    },
+    /// Begin a check.
+    Check,
+    /// Begin a repair.
+    Repair,
+    /// End a check or repair where it is.
+    StopSweep,
+    /// Stop the array cleanly; answered when it is stopped.
+    Stop,
+}
+
+/// What an operator is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub enum Answer {
+    /// How the array is.
+    Status(Box<ArrayStatus>),
+    /// It is done, or has begun.
+    Done {
+        /// In words.
+        message: String,
+    },
+    /// It is not done.
+    Refused {
+        /// Why, and what would help.
+        reason: String,
+    },
+}
+
+/// How an array is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArrayStatus {
+    /// [`OPERATOR_SCHEMA`].
+    pub schema: u32,
+    /// Name of the array.
+    pub name: String,
+    /// Identity of the array.
+    pub array_uuid: String,
+    /// RAID level, as raidlab prints it.
+    pub level: String,
+    /// Condition of the whole.
+    pub condition: Condition,
+    /// Size of the volume.
+    pub volume_bytes: u64,
+    /// Length of a strip.
+    pub strip_bytes: u64,
+    /// Length of a block.
+    pub block_bytes: u64,
+    /// What is kept on the devices against crashes.
+    pub metadata: String,
+    /// Whether blocks have tags.
+    pub integrity: bool,
+    /// Generation of the state on the devices.
+    pub generation: u64,
+    /// Roles of the layout; devices from this number on are spares' slots.
+    pub members: u16,
+    /// Members that may still fail before data is lost, whichever they are.
+    pub failures_left: u16,
+    /// Devices, members first.
+    pub devices: Vec<DeviceStatus>,
+    /// The sweep that runs or rests.
+    pub sweep: Option<SweepStatus>,
+    /// The latest sweep that came to its end.
+    pub last_sweep: Option<SweepStatus>,
+    /// Stripes whose redundancy is not known to agree yet.
+    pub unsynced_stripes: u64,
+    /// The cache.
+    pub cache: CacheStatus,
+    /// Work since the start.
+    pub counters: CounterStatus,
+    /// What happened since the start, oldest first; only the latest are kept.
+    pub events: Vec<EventStatus>,
+    /// Time since the start in nanoseconds.
+    pub uptime_ns: u64,
+}
+
+/// Condition of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// Reading what a crash left; the host is not served yet.
+    Starting,
+    /// All members are in sync.
+    Optimal,
+    /// Members are missing, all data is there.
+    Degraded,
+    /// Members are missing, and one is being rebuilt.
+    Rebuilding,
+    /// More members are missing than the level survives.
+    Failed,
+    /// Being stopped.
+    Stopping,
+}
+
+/// How a device is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    /// Its number in the array.
+    pub device: u16,
+    /// Where it is; nothing for an empty slot.
+    pub path: Option<String>,
+    /// Which physical device it is.
+    pub device_uuid: Option<String>,
+    /// What it is to the array.
+    pub state: DeviceCondition,
+    /// The member of the layout that it plays.
+    pub role: Option<u16>,
+    /// While it is rebuilt: bytes of its strips that it holds, and what it is to hold.
+    pub rebuilt_bytes: Option<u64>,
+    /// Length of its strips.
+    pub data_bytes: u64,
+    /// Reads, writes and flushes that failed since the start.
+    pub errors: u64,
+    /// Blocks on its bad-block list.
+    pub bad_blocks: u64,
+}
+
+/// What a device is to the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceCondition {
+    /// Holds what its role should hold.
+    InSync,
+    /// Is being given it.
+    Rebuilding,
+    /// Waits to take the place of a missing member.
+    Spare,
+    /// Gone or failed, or a slot that nothing is in.
+    Missing,
+    /// Gone, and data with it, unless it comes back.
+    Lost,
+}
+
+/// A sweep over all stripes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepStatus {
+    /// `rebuild`, `resync`, `check` or `repair`.
+    pub sweep: String,
+    /// The device that is rebuilt.
+    pub target: Option<u16>,
+    /// Stripes done.
+    pub done_stripes: u64,
+    /// Stripes in all.
+    pub total_stripes: u64,
+    /// Bytes of each member walked over per second, of late.
+    pub bytes_per_sec: Option<f64>,
+    /// Time to the end at this rate.
+    pub left_ns: Option<u64>,
+    /// Rows of redundancy that disagreed.
+    pub mismatched_rows: u64,
+    /// Rows rewritten.
+    pub rewritten_rows: u64,
+    /// Rows that could not be read.
+    pub unreadable_rows: u64,
+}
+
+/// The cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CacheStatus {
+    /// Its memory.
+    pub size_bytes: u64,
+    /// Acknowledged and not on the members yet.
+    pub dirty_bytes: u64,
+    /// The policy asked for.
+    pub write_policy: String,
+    /// Whether writes are acknowledged from the cache now.
+    pub writes_back: bool,
+    /// The file that keeps it, if one does.
+    pub kept_memory: Option<String>,
+}
+
+/// Work since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterStatus {
+    /// Host reads that ended.
+    pub host_reads: u64,
+    /// Host writes that ended.
+    pub host_writes: u64,
+    /// Host flushes that ended.
+    pub host_flushes: u64,
+    /// Bytes that the host read.
+    pub host_read_bytes: u64,
+    /// Bytes that the host wrote.
+    pub host_write_bytes: u64,
+    /// Host requests that failed.
+    pub host_errors: u64,
+    /// Member reads.
+    pub member_reads: u64,
+    /// Member writes.
+    pub member_writes: u64,
+    /// Member flushes.
+    pub member_flushes: u64,
+    /// Bytes that host reads found in the cache.
+    pub cache_hit_bytes: u64,
+    /// Bytes of parity or recovered data computed.
+    pub parity_bytes: u64,
+    /// Writes of metadata.
+    pub metadata_writes: u64,
+    /// Blocks that did not agree with their tags.
+    pub mismatched_blocks: u64,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventStatus {
+    /// Time since the start in nanoseconds.
+    pub at_ns: u64,
+    /// In words.
+    pub text: String,
+}
+
+/// The array is not there any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the array has stopped")]
+pub struct ArrayStopped;
+
+/// A command on its way, with the place for its answer.
+#[derive(Debug)]
+pub struct Asked {
+    /// What is asked.
+    pub command: Command,
+    answer: mpsc::Sender<Answer>,
+}
+
+impl Asked {
+    /// Answers the command. Whoever asked may have gone away.
+    pub fn answer(self, answer: Answer) {
+        let _ = self.answer.send(answer);
+    }
+}
+
+/// Asks an array that is served on another thread.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    commands: mpsc::Sender<Asked>,
+    wake: Arc<OwnedFd>,
+}
+
+/// The array's end of the line.
+#[derive(Debug)]
+pub struct CommandQueue {
+    commands: mpsc::Receiver<Asked>,
+    wake: Arc<OwnedFd>,
+}
+
+/// Makes a line between operators and an array.
+///
+/// # Errors
+/// What the system said when it refused a descriptor.
+pub fn operator_line() -> io::Result<(Operator, CommandQueue)> {
+    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let (sender, receiver) = mpsc::channel();
+    let operator = Operator { commands: sender, wake: Arc::clone(&wake) };
+    Ok((operator, CommandQueue { commands: receiver, wake }))
+}
+
+impl Operator {
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// [`ArrayStopped`] when the array ended before it answered.
+    pub fn ask(&self, command: Command) -> Result<Answer, ArrayStopped> {
+        let (answer, answers) = mpsc::channel();
+        self.commands.send(Asked { command, answer }).map_err(|_| ArrayStopped)?;
+        self.wake();
+        answers.recv().map_err(|_| ArrayStopped)
+    }
+
+    /// Wakes the event loop. A counter that is full has woken it already.
+    fn wake(&self) {
+        match rustix::io::write(&*self.wake, &1_u64.to_ne_bytes()) {
+            Ok(_) | Err(Errno::AGAIN) => {}
+            Err(error) => tracing::error!(%error, "the array could not be woken"),
+        }
+    }
+}
+
+impl CommandQueue {
+    /// Readable when there may be commands; reading it empties it.
+    pub fn wake_descriptor(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// Takes the next command, if there is one.
+    pub fn poll_command(&self) -> Option<Asked> {
+        self.commands.try_recv().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_wakes_the_array_and_is_answered() {
+        let (operator, queue) = operator_line().expect("descriptors can be had");
+        let asked = std::thread::spawn(move || operator.ask(Command::Check));
+        let mut counter = [0; 8];
+        while rustix::io::read(queue.wake_descriptor(), &mut counter) == Err(Errno::AGAIN) {
+            std::thread::yield_now();
+        }
+        assert_eq!(u64::from_ne_bytes(counter), 1);
+        let got = queue.poll_command().expect("what woke the array is there");
+        assert_eq!(got.command, Command::Check);
+        let done = Answer::Done { message: "a check has begun".into() };
+        got.answer(done.clone());
+        assert_eq!(asked.join().expect("the thread ends"), Ok(done));
+    }
+
+    #[test]
+    fn an_array_that_ends_leaves_nobody_waiting() {
+        let (operator, queue) = operator_line().expect("descriptors can be had");
+        let waiting = operator.clone();
+        let asked = std::thread::spawn(move || waiting.ask(Command::Stop));
+        let got = loop {
+            if let Some(got) = queue.poll_command() {
+                break got;
+            }
+            std::thread::yield_now();
+        };
+        drop((got, queue));
+        assert_eq!(asked.join().expect("the thread ends"), Err(ArrayStopped));
+        assert_eq!(operator.ask(Command::Status), Err(ArrayStopped));
+    }
+
+    #[test]
+    fn commands_are_read_as_written_and_unknown_ones_are_not() {
+        let replace = Command::Replace { device: "3".into(), with: "/dev/sdz".into(), destroy_data: false };
+        let text = r#"{"command":"replace","device":"3","with":"/dev/sdz"}"#;
+        assert_eq!(serde_json::from_str::<Command>(text).expect("it is a command"), replace);
+        for bad in [r#"{"command":"explode"}"#, r#"{"command":"fail","device":"1","x":1}"#, "7", ""] {
+            assert!(serde_json::from_str::<Command>(bad).is_err(), "{bad}");
+        }
+    }
+}

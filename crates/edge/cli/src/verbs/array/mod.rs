@@ -1,0 +1,45 @@
+//! `raidlab array`: arrays that hold data. One module makes and looks at devices, one serves, one talks to an array that
+//! is served.
+
+mod operate;
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Arguments of `raidlab array`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Say how arrays are that are being served
+    Status(operate::StatusArgs),
+    /// Take a device out of an array, as if it had been pulled
+    Fail(operate::FailArgs),
+    /// Put a new device in the place of one that is missing; it is rebuilt at once
+    Replace(operate::ReplaceArgs),
+    /// Add a hot spare, which takes the place of the next member that fails
+    AddSpare(operate::AddSpareArgs),
+    /// Wait for a rebuild with its progress, or bound the rate of rebuilds
+    Rebuild(operate::RebuildArgs),
+    /// Compare redundancy with the data, and on demand rewrite what disagrees
+    Check(operate::CheckArgs),
+    /// Stop an array cleanly: all of its data is on its devices then
+    Stop(operate::NameArgs),
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    match &args.verb {
+        Verb::Status(args) => operate::status(args, output),
+        Verb::Fail(args) => operate::fail(args, output),
+        Verb::Replace(args) => operate::replace(args, output),
+        Verb::AddSpare(args) => operate::add_spare(args, output),
+        Verb::Rebuild(args) => operate::rebuild(args, output),
+        Verb::Check(args) => operate::check(args, output),
+        Verb::Stop(args) => operate::stop(args, output),
+    }
+}

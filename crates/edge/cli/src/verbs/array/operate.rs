@@ -1,0 +1,321 @@
+//! What is asked of an array that is being served, over its control socket.
+
+use crate::failure::{Exit, Failure};
+use crate::interrupt::cancel_flag;
+use crate::output::{Output, print, print_json};
+use crate::progress::Progress;
+use raidlab_array::{Answer, ArrayStatus, Command, SweepStatus};
+use raidlab_report::terminal::array_status;
+use raidlab_serve::{ControlClient, ServeError, control_socket, run_folder, served};
+use raidlab_units::ByteCount;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often progress is asked for.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+
+/// An array.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NameArgs {
+    /// Name of the array, or the path of its control socket
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// Arguments of `raidlab array status`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// Names of arrays, or paths of their control sockets [default: all that this user serves]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+/// Arguments of `raidlab array fail`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FailArgs {
+    #[command(flatten)]
+    array: NameArgs,
+    /// Number or path of the device
+    #[arg(value_name = "DEVICE")]
+    device: String,
+}
+
+/// Arguments of `raidlab array replace`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReplaceArgs {
+    #[command(flatten)]
+    array: NameArgs,
+    /// Number or path of the missing device
+    #[arg(value_name = "DEVICE")]
+    device: String,
+    /// The new device
+    #[arg(value_name = "PATH")]
+    with: PathBuf,
+    /// Name the new device once more to destroy what it holds
+    #[arg(long, value_name = "PATH")]
+    destroy_data: Option<PathBuf>,
+}
+
+/// Arguments of `raidlab array add-spare`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AddSpareArgs {
+    #[command(flatten)]
+    array: NameArgs,
+    /// The new device
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+    /// Name the new device once more to destroy what it holds
+    #[arg(long, value_name = "PATH")]
+    destroy_data: Option<PathBuf>,
+}
+
+/// Arguments of `raidlab array rebuild`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RebuildArgs {
+    #[command(flatten)]
+    array: NameArgs,
+    /// Most bytes of each member per second that a rebuild, resync, check or repair walks over; `none` for no bound
+    #[arg(long, value_name = "SIZE|none")]
+    rate: Option<Rate>,
+    /// Say so and come back at once, instead of waiting for the end
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// Arguments of `raidlab array check`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    array: NameArgs,
+    /// Rewrite the redundancy that disagrees
+    #[arg(long)]
+    repair: bool,
+    /// End the check or repair that runs
+    #[arg(long, conflicts_with_all = ["repair", "no_wait"])]
+    stop: bool,
+    /// Come back when it has begun, instead of waiting for the end
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// A bound of a rate, or none.
+#[derive(Clone, Copy, Debug)]
+struct Rate(Option<ByteCount>);
+
+impl std::str::FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        match text.parse::<ByteCount>() {
+            Ok(ByteCount::ZERO) => {
+                Err("a rate of nothing would never end: write 'none' for no bound".to_owned())
+            }
+            Ok(rate) => Ok(Self(Some(rate))),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// A line to an array that is served.
+struct Line {
+    client: ControlClient,
+}
+
+impl Line {
+    fn open(name: &str) -> Result<Self, Failure> {
+        Ok(Self { client: ControlClient::connect(&control_socket(name)).map_err(unreachable_array)? })
+    }
+
+    /// Asks for something to be done; gives what the array says to it.
+    fn ask(&mut self, command: &Command) -> Result<String, Failure> {
+        match self.client.ask(command).map_err(unreachable_array)? {
+            Answer::Done { message } => Ok(message),
+            Answer::Refused { reason } => Err(Failure::run(anyhow::Error::msg(reason))),
+            Answer::Status(_) => Err(Failure::run(anyhow::anyhow!("the array answered with its state"))),
+        }
+    }
+
+    fn status(&mut self) -> Result<ArrayStatus, Failure> {
+        match self.client.ask(&Command::Status).map_err(unreachable_array)? {
+            Answer::Status(status) => Ok(*status),
+            Answer::Refused { reason } => Err(Failure::run(anyhow::Error::msg(reason))),
+            Answer::Done { message } => {
+                Err(Failure::run(anyhow::anyhow!("the array gave no state but said: {message}")))
+            }
+        }
+    }
+}
+
+fn unreachable_array(error: ServeError) -> Failure {
+    let is_absent = matches!(error, ServeError::NotServed { .. });
+    let failure = Failure::run(error);
+    if is_absent {
+        failure.with_hint("'raidlab array status' lists the arrays that are served")
+    } else {
+        failure
+    }
+}
+
+/// Runs `status`.
+pub(crate) fn status(args: &StatusArgs, output: &Output) -> Result<Exit, Failure> {
+    let (sockets, are_named) = match args.names.as_slice() {
+        [] => (served(), false),
+        names => (names.iter().map(|name| control_socket(name)).collect(), true),
+    };
+    let mut states = Vec::new();
+    for socket in sockets {
+        let asked = ControlClient::connect(&socket);
+        match asked {
+            Ok(client) => states.push(Line { client }.status()?),
+            // What a killed array left behind is no array.
+            Err(ServeError::NotServed { .. }) if !are_named => {}
+            Err(error) => return Err(unreachable_array(error)),
+        }
+    }
+    if output.is_json() {
+        print_json(&json!({ "schema": 1, "arrays": states }))?;
+    } else if states.is_empty() {
+        print(&format!("no array is served (control sockets are in {})", run_folder().display()))?;
+    } else {
+        let pages: Vec<String> =
+            states.iter().map(|status| array_status(status, output.terminal())).collect();
+        print(&pages.join("\n"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Runs `fail`.
+pub(crate) fn fail(args: &FailArgs, output: &Output) -> Result<Exit, Failure> {
+    command(&args.array.name, &Command::Fail { device: args.device.clone() }, output)
+}
+
+/// Runs `replace`.
+pub(crate) fn replace(args: &ReplaceArgs, output: &Output) -> Result<Exit, Failure> {
+    let with = absolute(&args.with)?;
+    let destroy_data = may_destroy(&args.with, args.destroy_data.as_deref())?;
+    command(&args.array.name, &Command::Replace { device: args.device.clone(), with, destroy_data }, output)
+}
+
+/// Runs `add-spare`.
+pub(crate) fn add_spare(args: &AddSpareArgs, output: &Output) -> Result<Exit, Failure> {
+    let path = absolute(&args.path)?;
+    let destroy_data = may_destroy(&args.path, args.destroy_data.as_deref())?;
+    command(&args.array.name, &Command::AddSpare { path, destroy_data }, output)
+}
+
+/// Runs `stop`.
+pub(crate) fn stop(args: &NameArgs, output: &Output) -> Result<Exit, Failure> {
+    command(&args.name, &Command::Stop, output)
+}
+
+/// Runs `rebuild`.
+pub(crate) fn rebuild(args: &RebuildArgs, output: &Output) -> Result<Exit, Failure> {
+    let mut line = Line::open(&args.array.name)?;
+    if let Some(Rate(bytes_per_sec)) = args.rate {
+        let said = line.ask(&Command::SweepRate { bytes_per_sec })?;
+        if args.no_wait {
+            return tell(&said, output);
+        }
+    }
+    let status = line.status()?;
+    match &status.sweep {
+        Some(sweep) if sweep.sweep == "rebuild" && args.no_wait => {
+            tell(&format!("a rebuild of device {} runs", sweep.target.unwrap_or_default()), output)
+        }
+        Some(sweep) if sweep.sweep == "rebuild" => follow(&mut line, "rebuild", output),
+        _ if args.rate.is_some() => tell("the rate is set; no rebuild runs", output),
+        _ => Err(Failure::run(anyhow::anyhow!("no device of {} is being rebuilt", status.name)).with_hint(
+            "a rebuild begins by itself when a spare or a replacement is there: 'raidlab array add-spare' or 'replace'",
+        )),
+    }
+}
+
+/// Runs `check`.
+pub(crate) fn check(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
+    let mut line = Line::open(&args.array.name)?;
+    if args.stop {
+        let said = line.ask(&Command::StopSweep)?;
+        return tell(&said, output);
+    }
+    let (asked, sweep) = if args.repair { (Command::Repair, "repair") } else { (Command::Check, "check") };
+    let said = line.ask(&asked)?;
+    if args.no_wait { tell(&said, output) } else { follow(&mut line, sweep, output) }
+}
+
+/// Asks one thing and prints what the array says to it.
+fn command(name: &str, command: &Command, output: &Output) -> Result<Exit, Failure> {
+    let said = Line::open(name)?.ask(command)?;
+    tell(&said, output)
+}
+
+fn tell(said: &str, output: &Output) -> Result<Exit, Failure> {
+    if output.is_json() {
+        print_json(&json!({ "schema": 1, "message": said }))?;
+    } else {
+        print(said)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Shows how far a sweep is until it has ended, then what it found. Ctrl-C stops the watching, not the sweep.
+fn follow(line: &mut Line, sweep: &str, output: &Output) -> Result<Exit, Failure> {
+    let cancelled = cancel_flag();
+    let mut progress = Progress::start();
+    let ended = loop {
+        let status = line.status()?;
+        match status.sweep.filter(|running| running.sweep == sweep) {
+            Some(running) => progress.show(sweep, share(&running)),
+            None => break status.last_sweep.filter(|last| last.sweep == sweep),
+        }
+        if cancelled.load(Ordering::Relaxed) {
+            progress.end();
+            return Ok(Exit::Interrupted);
+        }
+        std::thread::sleep(ASK_EVERY);
+    };
+    progress.end();
+    let Some(ended) = ended else {
+        return Err(Failure::run(anyhow::anyhow!("the {sweep} was ended before it was through")));
+    };
+    if output.is_json() {
+        print_json(&json!({ "schema": 1, "sweep": ended }))?;
+    } else {
+        print(&format!(
+            "{} done: {} stripes, {} rows disagreed, {} rewritten, {} unreadable",
+            ended.sweep,
+            ended.done_stripes,
+            ended.mismatched_rows,
+            ended.rewritten_rows,
+            ended.unreadable_rows
+        ))?;
+    }
+    let left = ended.mismatched_rows - ended.rewritten_rows.min(ended.mismatched_rows);
+    Ok(if left + ended.unreadable_rows > 0 { Exit::RunFailed } else { Exit::Done })
+}
+
+fn share(sweep: &SweepStatus) -> f64 {
+    sweep.done_stripes as f64 / sweep.total_stripes.max(1) as f64
+}
+
+/// The path as the array's process finds it, whatever its working folder.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(Failure::input)
+}
+
+/// Whether what the device holds may be destroyed: only when it is named for that.
+fn may_destroy(path: &Path, named: Option<&Path>) -> Result<bool, Failure> {
+    match named {
+        None => Ok(false),
+        Some(named) if named == path => Ok(true),
+        Some(named) => Err(Failure::input(anyhow::anyhow!(
+            "--destroy-data names {}, but the new device is {}",
+            named.display(),
+            path.display()
+        ))),
+    }
+}

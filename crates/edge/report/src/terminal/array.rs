@@ -1,0 +1,141 @@
+//! An array that is served, as `/proc/mdstat` would tell it, but in words and with what an operator decides by.
+
+use super::grid::{Grid, GridCell};
+use super::{TerminalOptions, heading, printable, wrapped};
+use crate::figures::three_digits;
+use raidlab_array::{ArrayStatus, Condition, DeviceCondition, DeviceStatus, SweepStatus};
+use raidlab_units::{ByteCount, NanoSpan};
+
+/// Events that are shown, the latest.
+const EVENTS_SHOWN: usize = 8;
+
+/// Prints how an array is: a few lines about the whole, a table of its devices, its latest events.
+pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
+    let mut text = heading(&format!("{}: {}", status.name, summary(status)), options) + "\n";
+    text += &wrapped(&settings(status), options.width, 2);
+    text += &wrapped(&cache(status), options.width, 2);
+    if status.unsynced_stripes > 0 {
+        let line = format!("{} stripes are not known to agree yet", status.unsynced_stripes);
+        text += &wrapped(&line, options.width, 2);
+    }
+    for (when, sweep) in [("", &status.sweep), ("latest ", &status.last_sweep)] {
+        if let Some(sweep) = sweep {
+            text += &wrapped(&format!("{when}{}", sweep_line(sweep)), options.width, 2);
+        }
+    }
+    text += "\n";
+    text += &devices(status).render(options);
+    if !status.events.is_empty() {
+        text += "\n";
+    }
+    for event in &status.events[status.events.len().saturating_sub(EVENTS_SHOWN)..] {
+        let at = NanoSpan(event.at_ns).as_secs_f64();
+        text += &wrapped(&format!("at {at:.1} s: {}", event.text), options.width, 0);
+    }
+    text
+}
+
+/// The first line, behind the name.
+fn summary(status: &ArrayStatus) -> String {
+    let left = match (status.condition, status.failures_left) {
+        (Condition::Failed, _) => "data is missing".to_owned(),
+        (_, 0) => "no more members may fail".to_owned(),
+        (_, 1) => "1 member may fail".to_owned(),
+        (_, many) => format!("{many} members may fail"),
+    };
+    let size = ByteCount(status.volume_bytes);
+    let condition = condition(status.condition);
+    format!("{condition}, RAID {} of {} members, {size}, {left}", status.level, status.members)
+}
+
+const fn condition(condition: Condition) -> &'static str {
+    match condition {
+        Condition::Starting => "starting",
+        Condition::Optimal => "optimal",
+        Condition::Degraded => "DEGRADED",
+        Condition::Rebuilding => "rebuilding",
+        Condition::Failed => "FAILED",
+        Condition::Stopping => "stopping",
+    }
+}
+
+fn settings(status: &ArrayStatus) -> String {
+    let integrity = if status.integrity { "on" } else { "off" };
+    format!(
+        "strip {}, metadata {}, block integrity {integrity}, generation {}, {}",
+        ByteCount(status.strip_bytes),
+        status.metadata,
+        status.generation,
+        status.array_uuid
+    )
+}
+
+fn cache(status: &ArrayStatus) -> String {
+    let cache = &status.cache;
+    let now = match (cache.writes_back, cache.write_policy.as_str()) {
+        (true, _) | (false, "write-through") => "",
+        (false, _) => " (writes through now)",
+    };
+    let kept = match &cache.kept_memory {
+        Some(file) => format!("kept in {file}"),
+        None => "volatile".to_owned(),
+    };
+    let (size, dirty) = (ByteCount(cache.size_bytes), ByteCount(cache.dirty_bytes));
+    format!("{}{now}, cache {size}, {kept}, {dirty} dirty", cache.write_policy)
+}
+
+fn sweep_line(sweep: &SweepStatus) -> String {
+    let target = sweep.target.map_or(String::new(), |device| format!(" of device {device}"));
+    let share = 100.0 * sweep.done_stripes as f64 / sweep.total_stripes.max(1) as f64;
+    let mut line = format!("{}{target}: {share:.1} %", sweep.sweep);
+    if let Some(rate) = sweep.bytes_per_sec {
+        line += &format!(", {} MB/s of each member", three_digits(rate / 1e6));
+    }
+    if let Some(left) = sweep.left_ns {
+        line += &format!(", {:.0} s left", NanoSpan(left).as_secs_f64());
+    }
+    line + &format!(
+        ", {} rows disagreed, {} rewritten, {} unreadable",
+        sweep.mismatched_rows, sweep.rewritten_rows, sweep.unreadable_rows
+    )
+}
+
+fn devices(status: &ArrayStatus) -> Grid {
+    let header = ["Device", "State", "Path", "Role", "Held %", "Errors", "Bad blocks"];
+    Grid {
+        header: header.map(str::to_owned).to_vec(),
+        first_number: 3,
+        sections: vec![status.devices.iter().map(device_row).collect()],
+        gap: 2,
+        ..Grid::default()
+    }
+}
+
+fn device_row(device: &DeviceStatus) -> Vec<GridCell> {
+    let state = match device.state {
+        DeviceCondition::InSync => "in sync",
+        DeviceCondition::Rebuilding => "rebuilding",
+        DeviceCondition::Spare => "spare",
+        DeviceCondition::Missing if device.path.is_none() && device.role.is_none() => "empty",
+        DeviceCondition::Missing => "MISSING",
+        DeviceCondition::Lost => "LOST",
+    };
+    let held = match (device.state, device.rebuilt_bytes) {
+        (DeviceCondition::InSync, _) => "100".to_owned(),
+        (DeviceCondition::Rebuilding, Some(bytes)) => {
+            format!("{:.1}", 100.0 * bytes as f64 / device.data_bytes.max(1) as f64)
+        }
+        _ => "-".to_owned(),
+    };
+    let role = device.role.map_or("-".to_owned(), |role| role.to_string());
+    let path = device.path.as_deref().map_or("-".to_owned(), printable);
+    vec![
+        GridCell::plain(device.device.to_string()),
+        GridCell { text: state.to_owned(), bold: state.chars().all(char::is_uppercase) },
+        GridCell::plain(path),
+        GridCell::plain(role),
+        GridCell::plain(held),
+        GridCell::plain(device.errors.to_string()),
+        GridCell::plain(device.bad_blocks.to_string()),
+    ]
+}

@@ -1,0 +1,75 @@
+//! Why an array can't be reached, or can't be made reachable.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why an array can't be reached, or can't be made reachable.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Nothing answers on the control socket.
+    #[error("no array answers on {}: it is not being served, or is served elsewhere", path.display())]
+    NotServed {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Another array has the control socket.
+    #[error("{} is in use: an array of that name is being served already", path.display())]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something else than a socket stands where the control socket goes.
+    #[error("{} is no socket and is left alone: name another place for the control socket", path.display())]
+    NoSocket {
+        /// What is in the way.
+        path: PathBuf,
+    },
+    /// The folder of control sockets belongs to somebody else, or others may write in it.
+    #[error("{} is not safe for control sockets: it must belong to you, and nobody else may write there", path.display())]
+    UnsafeFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("can't {doing} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On which socket or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The other side of the control socket said something that is no answer.
+    #[error("what answers on {} is no array: {reason}", path.display())]
+    NotAnAnswer {
+        /// The socket.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Metrics can't be served.
+    #[error("metrics can't be served on {address}: {source}")]
+    Metrics {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Metrics are for this machine only.
+    #[error(
+        "metrics are served on loopback addresses only, and {address} is none: let a proxy with access control publish them"
+    )]
+    NotLoopback {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+}
+
+impl ServeError {
+    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { doing, path, source }
+    }
+}

@@ -1,0 +1,28 @@
+//! What stands around an array that is served: the socket that operators talk to, metrics over HTTP, and word to
+//! the service manager.
+//!
+//! ```text
+//! raidlab array status | fail | ... ──ControlClient──► control socket ─┐
+//! Prometheus ──GET /metrics──► loopback ──────────────────────────────┼─► Operator ──► the array's event loop
+//! SIGTERM ────────────────────────────────────────────────────────────┘
+//! ```
+//! All of it runs on threads of its own, and asks the array as anybody else would; none of it is in the data path.
+//!
+//! Left out: the export itself (`raidlab-array`), and what the answers look like on a terminal (`raidlab-report`).
+#![forbid(unsafe_code)]
+
+mod client;
+mod control;
+mod error;
+mod http;
+mod metrics;
+mod notify;
+mod place;
+
+pub use client::ControlClient;
+pub use control::ControlServer;
+pub use error::ServeError;
+pub use http::MetricsServer;
+pub use metrics::render;
+pub use notify::{notify_ready, notify_stopping};
+pub use place::{control_socket, run_folder, served};
