@@ -357,13 +357,13 @@ mod tests {
             ("count = 2".to_owned(), "'perc-h800' in pairs: give mirror-link"),
             (format!("{two}volumes = 3\nowners = ['A']"), "1 owners for 3 volumes"),
             (format!("{two}fail = 'B'"), "without fail-after"),
-            (format!("{two}owners = ['C']"), "a.toml:10: unknown value 'C'"),
-            (format!("{two}volums = 4"), "a.toml:10: unknown key 'volums', did you mean 'volumes'"),
+            (format!("{two}owners = ['C']"), "a.toml:11: unknown value 'C'"),
+            (format!("{two}volums = 4"), "a.toml:11: unknown key 'volums': the nearest known is 'volumes'"),
             (
                 "count = 2\nmirror-link = { rate = 'fast', per-transfer = '1us' }".to_owned(),
                 "'fast' is no rate",
             ),
-            (format!("{two}volumes = 60000"), "each of 60000 volumes gets"),
+            (format!("{two}volumes = 100\n[cache]\nsize = '64KiB'"), "each of 100 volumes gets 655 B"),
         ];
         for (text, expected) in rows {
             let error = resolve(&text).expect_err(&text);
