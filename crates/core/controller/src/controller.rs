@@ -341,7 +341,10 @@ impl Controller {
         loop {
             self.pump_sweeps();
             self.pump_stalled();
+            let dirty = self.cache.dirty_count();
             self.pump_destage();
+            // What could not be stored has made room at once.
+            let made_room = !self.stalled.is_empty() && self.cache.dirty_count() < dirty;
             self.pump_flushes();
             // Whoever waited for the state, and what a start brings back or lets in, may have made work for the others.
             let went_on = self.pump_state();
@@ -349,7 +352,7 @@ impl Controller {
             self.pump_stop();
             let checked = self.tags.is_on() && self.pump_tags();
             let swept = self.sweeps.attention && self.start.is_serving();
-            if !(went_on || moved_on || checked || swept) {
+            if !(made_room || went_on || moved_on || checked || swept) {
                 return;
             }
         }

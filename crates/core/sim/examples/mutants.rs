@@ -52,13 +52,11 @@ fn storm(plan: &mut TorturePlan) {
 fn hunt(mutant: Mutant) -> Option<(u64, u64, String)> {
     let mut ops = 0;
     for seed in 1..=SEEDS {
-        let mut plan =
-            TorturePlan::draw(seed, OPS, TortureMode::Bounded, None).expect("no level is asked for");
+        let has_tags = mutant == Mutant::TagNotCompared;
+        let drawn = TorturePlan::draw_with(has_tags, seed, OPS, TortureMode::Bounded, None);
+        let mut plan = drawn.expect("no level is asked for");
         if seed % 2 == 0 {
             storm(&mut plan);
-        }
-        if mutant == Mutant::TagNotCompared {
-            plan = plan.with_tags();
         }
         plan.mutant = Some(mutant);
         ops += OPS;

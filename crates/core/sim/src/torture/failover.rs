@@ -60,6 +60,7 @@ impl TortureWorld {
         self.report.restarts += 1;
         self.tick(TraceEvent::TakenOver);
         self.look_at_states();
+        self.undo_lies();
         self.end_flights(pick, false);
         self.memories.fail_over(pick);
         if self.config.member_cache == MemberCache::On && self.has_lost() {

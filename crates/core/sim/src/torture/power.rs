@@ -124,6 +124,8 @@ impl TortureWorld {
 
     fn lose_power(&mut self, pick: &mut Rng) {
         self.report.restarts += 1;
+        self.look_at_states();
+        let is_found_again = self.keeps_memory();
         self.tick(TraceEvent::PowerCut);
         for device in &mut self.devices {
             device.data.lose_power(pick);
@@ -133,7 +135,7 @@ impl TortureWorld {
         let is_kept =
             self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
         self.memories.lose_power(is_kept || pick.below(4) == 0, pick);
-        self.volume.cut(WriteNumber(self.writes), self.stamp, is_kept);
+        self.volume.cut(WriteNumber(self.writes), self.stamp, is_found_again);
         self.last_progress = self.stamp;
     }
 
@@ -215,12 +217,13 @@ impl TortureWorld {
     fn start_with(&mut self, order: &[usize]) -> Result<Option<Known>, Failure> {
         let started = self.assemble(order).and_then(|assembly| {
             let known = (assembly.doubt.clone(), assembly.records.len());
+            let records: Vec<_> = assembly.records.iter().map(|record| record.stripe).collect();
             let present = assembly.present.clone();
             let unsynced = assembly.unsynced.clone();
-            Ok((known, present, unsynced, Controller::start(&self.config, assembly)?))
+            Ok((known, present, unsynced, records, Controller::start(&self.config, assembly)?))
         });
         match started {
-            Ok((known, present, unsynced, controller)) => {
+            Ok((known, present, unsynced, records, controller)) => {
                 for (device, candidate) in present.iter().enumerate() {
                     if candidate.is_some_and(|candidate| order[candidate] != device) {
                         let member = MemberIndex(device as u16);
@@ -228,7 +231,7 @@ impl TortureWorld {
                     }
                 }
                 self.is_resyncing = known.0.is_some();
-                self.note_doubts(&unsynced, known.1);
+                self.note_doubts(&unsynced, &records);
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));
                 self.take_controller(controller)?;
@@ -287,10 +290,9 @@ impl TortureWorld {
     /// Notes that the array was not started, if there is reason for that.
     fn take_refusal(&mut self, refusal: Refusal) -> Result<(), Failure> {
         self.report.refused += 1;
+        let any_gone = self.devices.iter().any(|device| device.presence == Presence::Gone);
         // One that came back may be another device at its place.
-        let is_away =
-            |(device, is_excluded): (&Device, &bool)| device.presence == Presence::Gone || *is_excluded;
-        let any_away = self.devices.iter().zip(&self.excluded).any(is_away);
+        let any_away = any_gone || self.excluded.iter().chain(&self.unlisted).any(|is_so| *is_so);
         let in_sync = self.proven.iter().filter(|is_proven| **is_proven).count();
         let is_degraded = any_away || in_sync < usize::from(self.config.members);
         let is_justified = match &refusal {
