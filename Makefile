@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 
-.PHONY: demo test tools build format lint unit explore torture mutants doc smoke bench
+.PHONY: demo test tools build format lint unit explore torture mutants clients-self-test doc smoke bench bench-against-md
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
 demo: build
@@ -49,6 +49,11 @@ torture: build
 mutants:
 	$(CARGO) run --release --locked -p raidlab-sim --features mutants --example mutants
 
+## Proves that the scripts of tests/clients notice a server that lies (docs/clients.md); needs root, takes some minutes.
+clients-self-test:
+	bash tests/clients/setup.sh
+	bash tests/clients/self-test.sh
+
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
@@ -61,3 +66,7 @@ bench: build
 	bash bench/measure-against-fio.sh
 	bash bench/simulation-rate.sh
 	bash bench/parity-against-isal.sh
+
+## Races Linux md in a guest over throttled drives; downloads Debian's kernel once, takes some twenty minutes.
+bench-against-md: build
+	bash bench/array-against-md.sh

@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
-# Builds the coverage-guided campaign with the stable compiler and runs it; arguments go to libFuzzer.
+# Builds a coverage-guided campaign with the stable compiler and runs it; arguments go to libFuzzer.
 #
-#   fuzz/run.sh -max_total_time=1800        fuzzes for half an hour; what it learns stays in fuzz/target/corpus
-#   fuzz/run.sh fuzz/crash-...              repeats one input
+#   fuzz/run.sh format -max_total_time=1800     fuzzes the on-disk format for half an hour
+#   fuzz/run.sh nbd -max_total_time=1800        fuzzes the NBD protocol
+#   fuzz/run.sh nbd fuzz/crash-...              repeats one input
 #
-# Needs a C++ compiler for libFuzzer. The coverage flags are those of cargo-fuzz, which need no nightly compiler as long
-# as no sanitizer is asked for.
+# What is learnt stays in fuzz/target/corpus-*. Needs a C++ compiler for libFuzzer. The coverage flags are those of
+# cargo-fuzz, which need no nightly compiler as long as no sanitizer is asked for.
 set -euo pipefail
+what="${1:-}"
+if [[ "$what" != format && "$what" != nbd ]]; then
+    echo "usage: fuzz/run.sh format|nbd [libFuzzer arguments]" >&2
+    exit 2
+fi
+shift
 cd "$(dirname "$0")"
 export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
  -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
@@ -14,9 +21,10 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 RUSTFLAGS="${RUSTFLAGS//$'\n'/}"
 # A target of its own keeps the flags away from build scripts and macros.
 target="$(rustc -vV | sed -n 's/^host: //p')"
-cargo build --release --locked --target "$target"
-mkdir -p target/corpus
+cargo build --release --locked --target "$target" --bin "raidlab-fuzz-$what"
+corpus="target/corpus-$what"
+mkdir -p "$corpus"
 if [[ " $* " == *" crash-"* || " $* " == *"/crash-"* ]]; then
-    exec "target/$target/release/raidlab-fuzz" "$@"
+    exec "target/$target/release/raidlab-fuzz-$what" "$@"
 fi
-exec "target/$target/release/raidlab-fuzz" -max_len=512 -len_control=0 "$@" target/corpus
+exec "target/$target/release/raidlab-fuzz-$what" -max_len=512 -len_control=0 "$@" "$corpus"

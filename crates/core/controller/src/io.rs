@@ -45,17 +45,17 @@ pub(crate) enum IoOwner {
     /// A member flush before records are retired.
     LogFlush,
     /// A run of a record, read to be written again.
-    ReplayRead { run: u16 },
+    ReplayRead { run: u16, skipped: u32 },
     /// A run of a record, written again.
-    ReplayWrite { run: u16 },
+    ReplayWrite { run: u16, skipped: u32 },
     /// A member flush before the host is served.
     StartFlush,
     /// A member flush before the array is stopped.
     StopFlush,
     /// Rows of a unit that an operation in the background restores or makes agree.
     OpRewrite { op: u32, unit: u16 },
-    /// A flush of a device that is being rebuilt, which then holds its role up to the boundary for good.
-    BoundaryFlush { boundary: MemberLba },
+    /// A member flush before the boundary of the rebuild with this number is written down.
+    BoundaryFlush { sweep: u32 },
 }
 
 /// A member I/O under way.
@@ -278,9 +278,9 @@ impl Controller {
                 self.rows_written(member, lba, rows, result);
                 self.op_rewrite_done(op, unit, member, result);
             }
-            IoOwner::BoundaryFlush { boundary } => {
+            IoOwner::BoundaryFlush { sweep } => {
                 self.fail_on_flush_error(member, result);
-                self.boundary_flushed(member, boundary, result);
+                self.boundary_flushed(sweep, member, result);
             }
         }
         self.admit_again(member);
@@ -412,7 +412,9 @@ impl Controller {
             IoOwner::State => out.push(Segment { buffer: own_buffer(own::STATE_AT), bytes }),
             IoOwner::Bitmap => out.push(Segment { buffer: own_buffer(own::BITMAP_AT), bytes }),
             IoOwner::Record { sequence } => self.record_segments(sequence, out),
-            IoOwner::ReplayRead { run } | IoOwner::ReplayWrite { run } => out.push(self.replay_segment(run)),
+            IoOwner::ReplayRead { run, skipped } | IoOwner::ReplayWrite { run, skipped } => {
+                out.push(self.replay_segment(run, skipped, rows));
+            }
             IoOwner::HostRead { fragment, .. } | IoOwner::HostWrite { fragment } => {
                 out.push(Segment { buffer: fragment.host_buffer(), bytes });
             }

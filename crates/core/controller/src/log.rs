@@ -262,7 +262,8 @@ impl Controller {
         let is_found = |record: &Record| {
             matches!(record.phase, Phase::Digesting | Phase::Retired) || record.found_by_peer
         };
-        log.place == LogPlace::Members || log.records.iter().all(is_found)
+        let is_old_done = !self.start.needs_kept_log();
+        is_old_done && (log.place == LogPlace::Members || log.records.iter().all(is_found))
     }
 
     /// Asks for the log to go where it should, if it does not.
@@ -555,9 +556,9 @@ impl Controller {
         let applied = log.applied;
         let record = log.record(sequence);
         if !stored {
-            // It may be needed by a start with the devices that are lost now.
+            // It may be needed by a start with the devices that are lost now. Whoever waits for its room waits in vain.
             record.op = NIL;
-            return;
+            return self.pump_log();
         }
         record.phase = if volatile { Phase::Applied(applied) } else { Phase::Retired };
         log.applied += 1;

@@ -68,21 +68,28 @@ impl Controller {
             self.cache.set_mirrors(state == PeerState::Present);
             // What the other lacks goes to the members whatever the policy: there it needs no mirror.
             self.destage_all();
-            self.write_kept_label();
+            if !self.start.lacks_life() {
+                self.write_kept_label();
+            }
             self.check_log_place();
         }
         self.hold_to_protection(survived);
         self.pump();
     }
 
-    /// Whether power loss leaves the cache memory as it is.
+    /// Whether what is in the cache memory is found again after a power loss: power loss leaves it as it is, and memory and
+    /// devices name the same life of it (see `start.rs`).
     pub fn cache_survives_power_loss(&self) -> bool {
-        self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good
+        let is_battery_good =
+            self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
+        is_battery_good && !self.start.lacks_life()
     }
 
-    /// True while a mirrored cache's second controller has all that is dirty, so that it can take over.
+    /// True while a mirrored cache's second controller has all that is dirty, so that it can take over: what it has must be
+    /// of a life that the devices know, and have the label that says so.
     pub fn is_mirroring(&self) -> bool {
-        self.cache.is_mirrored() && self.log_is_mirrored()
+        let has_label = self.labels_pending == 0 && !self.start.lacks_life();
+        self.cache.is_mirrored() && self.log_is_mirrored() && has_label
     }
 
     /// True while writes are acknowledged from the cache.
@@ -92,7 +99,7 @@ impl Controller {
             WritePolicy::WriteThrough => false,
             WritePolicy::WriteBackBadBattery => true,
             WritePolicy::WriteBack => {
-                (cache.memory == CacheMemory::Volatile || self.battery == BatteryState::Good)
+                (cache.memory == CacheMemory::Volatile || self.cache_survives_power_loss())
                     && (!cache.mirror || self.is_mirroring())
             }
         }

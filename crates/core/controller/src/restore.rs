@@ -104,7 +104,9 @@ impl Controller {
             IoOwner::OpRead { op, unit } => {
                 let op = &self.ops[op];
                 let target = op.target.strip == unit && op.kind.is_background();
-                if op.kind == OpKind::Compare || target {
+                // Where a device is lost, two read errors of a stripe could call each other into line for ever.
+                let is_chain = op.kind == OpKind::Restore && self.touches_lost(op.key);
+                if op.kind == OpKind::Compare || target || is_chain {
                     return;
                 }
             }

@@ -11,9 +11,11 @@
 //!
 //! Kept memory lives one life from start to start: state and memory name it, and a copy that was left behind somewhere can
 //! not be taken for the present one. The old life ends when all that it held is on the members; it goes on when a device
-//! was lost meanwhile.
+//! was lost meanwhile. Memory that is not of the old life then has none, and counts as kept by no battery.
 //!
-//! A record that can't be read from any of its copies leaves its stripe unsynced.
+//! A record that can't be read from any of its copies leaves its stripe unsynced. Rows that the state found calls bad blocks
+//! are not written: what a record has for them is older than that, parity of what was there before, or was never
+//! acknowledged, because the list had not been changed yet.
 //!
 //! The state found is written once more at its own place, on every device, before the next generation is: where the crash
 //! had torn it, the next would overwrite the only state that is left there.
@@ -32,9 +34,10 @@ use crate::log::Log;
 use crate::members::DeviceState;
 use crate::own;
 use crate::request::Rows;
+use crate::stop::Stop;
 use raidlab_format::{
-    ArrayState, ArrayUuid, Assembly, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry,
-    KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
+    AreaLayout, ArrayName, ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, Geometry,
+    KEPT_RING_AT, KeptEntry, KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
 };
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -97,6 +100,17 @@ struct Current {
     failed: bool,
 }
 
+/// Rows of a run of a record that are written again together.
+struct ReplayPart {
+    run: u16,
+    /// Rows of the run before them.
+    skipped: u32,
+    place: UnitPlace,
+    rows: Rows,
+    /// Where they begin in the payload.
+    at_block: u64,
+}
+
 /// What a start is at.
 #[derive(Debug, Default)]
 pub(crate) struct Start {
@@ -105,6 +119,13 @@ pub(crate) struct Start {
     current: Option<Current>,
     flush_pending: u32,
     entries: Vec<(u32, KeptEntry)>,
+    /// Kept memory names no life that the devices know, or another: the next start would not use it.
+    lacks_life: bool,
+    /// Records that only kept memory has may have to be written again by the next start: a device was lost before the
+    /// devices knew otherwise.
+    needs_kept_log: bool,
+    /// The change of the state by which the devices name the next life of kept memory.
+    life_ends_with: u64,
     /// Requests that came before the host is served.
     waiting: VecDeque<HostRequest>,
 }
@@ -121,6 +142,17 @@ impl Start {
         self.phase == Phase::Serving
     }
 
+    /// True while a power loss would take with it what is in kept memory.
+    #[inline]
+    pub(crate) fn lacks_life(&self) -> bool {
+        self.lacks_life
+    }
+
+    /// True if the next start may need the records in kept memory that this one has found there.
+    pub(crate) fn needs_kept_log(&self) -> bool {
+        self.needs_kept_log
+    }
+
     /// True when nothing is left to do.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_serving() && self.waiting.is_empty()
@@ -132,26 +164,40 @@ impl Start {
     }
 }
 
-/// Returns the metadata area of each device of a new array, members first, then spares. The data areas must hold zeros or
-/// anything else on which redundancy agrees; otherwise `needs_resync` says that it is yet to be made to agree.
+/// An array that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewArray<'a> {
+    /// Its identity, drawn for it.
+    pub array_uuid: ArrayUuid,
+    /// What people call it.
+    pub name: ArrayName,
+    /// Identity of each device, members first, then spares; none for a spare's slot that is empty.
+    pub device_uuids: &'a [Option<DeviceUuid>],
+    /// The data areas hold something on which redundancy does not agree: not zeros throughout.
+    pub needs_resync: bool,
+}
+
+/// Returns the front of the metadata area, all before the log, of each device of a new array; nothing for empty slots. The
+/// logs are zeros. There must be an entry for each device, and none may be lacking for a member (asserted).
 ///
 /// # Errors
 /// [`ConfigError`] when the configuration is no array, or keeps no metadata.
-pub fn create_metadata(
-    config: &ArrayConfig,
-    array_uuid: ArrayUuid,
-    device_uuids: &[DeviceUuid],
-    needs_resync: bool,
-) -> Result<Vec<Vec<u8>>, ConfigError> {
+pub fn create_metadata(config: &ArrayConfig, new: &NewArray<'_>) -> Result<Vec<Vec<u8>>, ConfigError> {
+    let NewArray { array_uuid, name, device_uuids, needs_resync } = *new;
     let layout = config.check()?.layout;
     let mut state = new_state(config, layout.member_count(), array_uuid);
+    assert_eq!(device_uuids.len(), state.devices.len(), "every device has an entry");
     state.needs_resync = needs_resync;
     state.generation = 1;
     for (line, uuid) in state.devices.iter_mut().zip(device_uuids) {
-        line.device_uuid = *uuid;
+        line.device_uuid = uuid.unwrap_or_default();
+        if uuid.is_none() {
+            assert!(line.role.is_none(), "a member can't be lacking");
+            line.state = raidlab_format::DeviceState::Missing;
+        }
     }
     let area = config.metadata_area();
-    let mut image = vec![0; area.total_bytes as usize];
+    let mut image = vec![0; AreaLayout::FRONT_BYTES as usize];
     let slot = area.state_slot(state.generation);
     state.encode(&mut image[slot.offset_bytes as usize..slot.end_bytes() as usize]);
     if config.resilience.metadata != MetadataPolicy::None {
@@ -159,14 +205,14 @@ pub fn create_metadata(
         let slot = area.bitmap[0];
         map.encode(array_uuid, 0, &mut image[slot.offset_bytes as usize..slot.end_bytes() as usize]);
     }
-    let label = |device: usize| {
+    let front = |(device, uuid): (u16, &Option<DeviceUuid>)| {
+        let Some(device_uuid) = *uuid else { return Vec::new() };
         let mut bytes = image.clone();
-        let label =
-            Label { array_uuid, device_uuid: device_uuids[device], device: MemberIndex(device as u16) };
+        let label = Label { array_uuid, device_uuid, device: MemberIndex(device), name };
         label.encode(&mut bytes[..raidlab_format::LABEL_BYTES]);
         bytes
     };
-    Ok((0..state.devices.len()).map(label).collect())
+    Ok((0..).zip(device_uuids).map(front).collect())
 }
 
 /// The state of an array that was never started.
@@ -209,14 +255,16 @@ impl Controller {
         controller.check_kept(&mut assembly.kept_entries)?;
         check_geometry(&assembly.state.geometry, &config.geometry(assembly.state.geometry.array_uuid))?;
         let absent = controller.take_devices(&assembly)?;
-        for range in &assembly.state.bad_ranges {
+        // One that is absent comes back as a spare, of which nothing is known.
+        let holds_role = |range: &&BadRange| controller.members.role(range.device).is_some();
+        for range in assembly.state.bad_ranges.iter().filter(holds_role) {
             controller.bad.add(range.device, range.first, u64::from(range.count));
         }
         let was_dirty = assembly.state.dirty;
         let keeps_writes =
             controller.keeps_directory() && config.cache.write_policy != WritePolicy::WriteThrough;
         // With these bytes the devices already agree, or are made to; see below.
-        assembly.state.encode(&mut controller.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
+        assembly.state.encode(&mut controller.own.bytes_mut()[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
         let mut state = assembly.state;
         // Records of a log that was not looked at may have any number up to this jump.
         let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
@@ -238,8 +286,11 @@ impl Controller {
         if !assembly.write_hole_accepted {
             controller.mark_regions_unsynced(&assembly.unsynced);
         }
+        let is_kept = |record: &Replay| record.copies.iter().any(|copy| copy.source == LogSource::Kept);
         controller.start = Start {
             phase: Phase::Replaying,
+            lacks_life: controller.keeps_directory() && assembly.kept != KeptVerdict::Used,
+            needs_kept_log: assembly.records.iter().any(is_kept),
             records: assembly.records.into(),
             entries: assembly.kept_entries,
             ..Start::default()
@@ -252,6 +303,7 @@ impl Controller {
             controller.notify(Notice::MemberFailed { member: device });
         }
         controller.send_found_state();
+        controller.pump_bitmap();
         controller.change_state();
         controller.pump();
         Ok(controller)
@@ -273,9 +325,11 @@ impl Controller {
             };
             if assembly.present[index].is_some() {
                 self.members.set_state(device, state);
+                self.members.set_uuid(device, line.device_uuid);
                 continue;
             }
             self.members.set_state(device, DeviceState::Missing);
+            self.members.set_uuid(device, line.device_uuid);
             if line.state == raidlab_format::DeviceState::InSync {
                 absent.push(device);
             }
@@ -309,13 +363,12 @@ impl Controller {
                 },
                 Phase::Flushing if self.start.flush_pending > 0 => return,
                 Phase::Flushing => self.start.phase = Phase::KeepingState,
-                Phase::KeepingState | Phase::EndingLife
-                    if !self.state.is_kept() && !self.state_is_frozen() =>
-                {
+                Phase::KeepingState | Phase::EndingLife if self.state_is_pending() => {
                     self.pump_state();
                     return;
                 }
                 Phase::KeepingState => {
+                    self.start.needs_kept_log &= !self.state.is_kept();
                     let entries = core::mem::take(&mut self.start.entries);
                     self.restore_kept(entries.into_iter()).expect("checked when the start began");
                     self.start.phase = Phase::Destaging;
@@ -327,9 +380,10 @@ impl Controller {
                     let record = self.state.record.as_mut().expect("an array that starts keeps a state");
                     record.kept_epoch += 1;
                     self.change_state();
+                    self.start.life_ends_with = self.state.latest_change();
                     self.start.phase = Phase::EndingLife;
                 }
-                Phase::EndingLife if !self.state.is_kept() => {
+                Phase::EndingLife if !self.state.has_reached(self.start.life_ends_with) => {
                     // A device is lost: kept memory names what it should hold, and the devices can't name a new life.
                     self.state.record.as_mut().expect("as above").kept_epoch -= 1;
                     self.begin_serving();
@@ -344,7 +398,9 @@ impl Controller {
 
     /// Takes in that the label of kept memory is written.
     pub(crate) fn label_written(&mut self) {
+        self.labels_pending -= 1;
         if self.start.phase == Phase::Labelling {
+            self.start.lacks_life = false;
             self.begin_serving();
         }
     }
@@ -353,7 +409,8 @@ impl Controller {
         self.start.phase = Phase::Serving;
         self.notify(Notice::Serving);
         self.check_log_place();
-        (self.sweeps.held, self.sweeps.attention) = (false, true);
+        // A stop that was asked for meanwhile holds them.
+        (self.sweeps.held, self.sweeps.attention) = (self.stop != Stop::NotAsked, true);
         while let Some(request) = self.start.waiting.pop_front() {
             self.begin_request(request);
         }
@@ -375,31 +432,51 @@ impl Controller {
         self.start.current.as_mut().expect("a record is being replayed")
     }
 
-    /// The runs of the record that some device holds the place of, with where they begin in the payload.
-    fn replay_runs(&mut self) -> Vec<(u16, UnitPlace, Rows, u64)> {
+    /// The parts of the record's runs that are to be written again.
+    fn replay_parts(&self) -> Vec<ReplayPart> {
         let record = &self.start.current.as_ref().expect("a record is being replayed").record;
         let mut at_block = 0;
-        let mut runs = Vec::new();
+        let mut parts = Vec::new();
         for (index, run) in record.runs.iter().enumerate() {
             let place = self.unit_place(record.stripe, run.unit);
-            let rows = Rows { first: run.first_row, count: run.rows };
-            if self.members.holds(place) {
-                runs.push((index as u16, place, rows, at_block));
+            let mut skipped = 0;
+            while let Some(device) = self.members.holder(place).filter(|_| skipped < run.rows) {
+                let rows = Rows { first: run.first_row + skipped, count: run.rows - skipped };
+                let (was_bad, count) = self.found_stretch(device, place, rows);
+                if !was_bad {
+                    let rows = Rows { count, ..rows };
+                    parts.push(ReplayPart { run: index as u16, skipped, place, rows, at_block });
+                }
+                (skipped, at_block) = (skipped + count, at_block + u64::from(count));
             }
-            at_block += u64::from(run.rows);
+            at_block += u64::from(run.rows - skipped);
         }
-        runs
+        parts
+    }
+
+    /// Whether the first of `rows` was a bad block in the state that the start has found, and how many are the same.
+    fn found_stretch(&self, device: MemberIndex, place: UnitPlace, rows: Rows) -> (bool, u32) {
+        let found = &self.state.record.as_ref().expect("an array that starts keeps a state").bad_ranges;
+        let was_bad = |row: u32| {
+            let lba = (place.start + BlockCount(u64::from(row))).0;
+            let holds =
+                |range: &BadRange| (range.first.0..range.first.0 + u64::from(range.count)).contains(&lba);
+            found.iter().any(|range| range.device == device && holds(range))
+        };
+        let first = was_bad(rows.first);
+        let same = (rows.first..rows.end()).take_while(|&row| was_bad(row) == first).count();
+        (first, same as u32)
     }
 
     fn read_record(&mut self) {
-        let runs = self.replay_runs();
+        let parts = self.replay_parts();
         let current = self.current();
         let Some(&copy) = current.record.copies.get(current.copy) else { return self.give_up_record() };
         self.current().pending = 1;
         self.current().failed = false;
         if let LogSource::Device(device) = copy.source {
             let ring = self.area.log.offset_bytes / self.block_bytes();
-            for &(run, _, rows, at_block) in &runs {
+            for ReplayPart { run, skipped, rows, at_block, .. } in parts {
                 self.current().pending += 1;
                 let io = MemberIo {
                     id: MemberIoId(0),
@@ -410,7 +487,7 @@ impl Controller {
                     blocks: BlockCount(u64::from(rows.count)),
                     class: IoClass::Host,
                 };
-                self.begin_member_io(io, IoOwner::ReplayRead { run });
+                self.begin_member_io(io, IoOwner::ReplayRead { run, skipped });
             }
         }
         self.end_of_replay_read();
@@ -432,9 +509,9 @@ impl Controller {
             return self.read_record();
         }
         self.current().pending = 1;
-        for (run, place, rows, _) in self.replay_runs() {
+        for ReplayPart { run, skipped, place, rows, .. } in self.replay_parts() {
             self.current().pending += 1;
-            self.member_write(place, rows, IoClass::Host, false, IoOwner::ReplayWrite { run });
+            self.member_write(place, rows, IoClass::Host, false, IoOwner::ReplayWrite { run, skipped });
         }
         self.replay_write_done();
     }
@@ -463,11 +540,13 @@ impl Controller {
         self.staging_free.extend(places);
     }
 
-    /// Lists where the rows of a run lie: in its staging place, or in kept memory.
-    pub(crate) fn replay_segment(&self, run: u16) -> Segment {
+    /// Lists where so many rows of a run lie, behind those skipped: in its staging place, or in kept memory.
+    pub(crate) fn replay_segment(&self, run: u16, skipped: u32, rows: u32) -> Segment {
         let current = self.start.current.as_ref().expect("a record is being replayed");
         let Replay { runs, copies, .. } = &current.record;
-        let LogRunRows { before, rows, first_row } = LogRunRows::of(runs, run);
+        let index = usize::from(run);
+        let before: u64 = runs[..index].iter().map(|run| u64::from(run.rows)).sum();
+        let (before, first_row) = (before + u64::from(skipped), runs[index].first_row + skipped);
         let bytes = u64::from(rows) * self.block_bytes();
         let buffer = match copies[current.copy].source {
             LogSource::Kept => {
@@ -502,21 +581,6 @@ impl Controller {
     /// Takes in the end of a member flush of a start.
     pub(crate) fn start_flush_done(&mut self) {
         self.start.flush_pending -= 1;
-    }
-}
-
-struct LogRunRows {
-    /// Rows of the payload before the run.
-    before: u64,
-    rows: u32,
-    first_row: u32,
-}
-
-impl LogRunRows {
-    fn of(runs: &[raidlab_format::LogRun], run: u16) -> Self {
-        let index = usize::from(run);
-        let before = runs[..index].iter().map(|run| u64::from(run.rows)).sum();
-        Self { before, rows: runs[index].rows, first_row: runs[index].first_row }
     }
 }
 

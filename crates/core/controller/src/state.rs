@@ -47,8 +47,12 @@ pub(crate) struct StateKeeper {
     /// Changes asked for so far. Generations are counted apart, because one may hold several changes: none is left out,
     /// so that each goes to the slot of the one before the last.
     wanted: u64,
-    /// Changes up to this are on every device that answers.
+    /// Changes up to this are on every device that answers, and on those that are lost.
     kept: u64,
+    /// Changes up to this are on some device that answers: the next start finds them there.
+    reached: u64,
+    /// A device was lost that has not got the generation under way.
+    missed: bool,
     /// Whether the kept one says that the array is in use.
     kept_dirty: bool,
     /// Whether the one that was sent last does.
@@ -68,6 +72,8 @@ impl StateKeeper {
             record: record.map(Box::new),
             wanted: 0,
             kept: 0,
+            reached: 0,
+            missed: false,
             writing: None,
             pending: 0,
             waiting: VecDeque::new(),
@@ -78,6 +84,16 @@ impl StateKeeper {
     #[inline]
     pub(crate) const fn is_kept(&self) -> bool {
         self.record.is_none() || self.kept >= self.wanted
+    }
+
+    /// The change that was asked for last.
+    pub(crate) const fn latest_change(&self) -> u64 {
+        self.wanted
+    }
+
+    /// True when the next start will know of a change.
+    pub(crate) const fn has_reached(&self, change: u64) -> bool {
+        self.reached >= change
     }
 }
 
@@ -95,6 +111,12 @@ impl Controller {
     /// True when no further generation will be written.
     pub(crate) const fn state_is_frozen(&self) -> bool {
         self.members.any_lost()
+    }
+
+    /// True while the devices do not know all there is to know, and may come to know more: a generation that is on its way
+    /// when a device is lost still arrives.
+    pub(crate) const fn state_is_pending(&self) -> bool {
+        !self.state.is_kept() && (!self.state_is_frozen() || self.state.writing.is_some())
     }
 
     /// True when a device is lost that may yet lose what it has acknowledged, because its cache is on.
@@ -137,8 +159,10 @@ impl Controller {
     /// True when the devices differ from the record in more than how far a rebuild is.
     fn membership_changed(&self) -> bool {
         let record = self.state.record.as_ref().expect("asked only where there is one");
-        let mut now = record.devices.iter().zip(self.members.states());
-        now.any(|(line, state)| (line.state, line.role) != described(state))
+        let mut now = (0..).map(MemberIndex).zip(record.devices.iter().zip(self.members.states()));
+        now.any(|(device, (line, state))| {
+            (line.state, line.role) != described(state) || line.device_uuid != self.members.uuid(device)
+        })
     }
 
     fn write_state(&mut self, membership_changed: bool) {
@@ -149,8 +173,10 @@ impl Controller {
         record.generation += 1;
         record.epoch += u64::from(membership_changed);
         record.log_tail = log_tail.unwrap_or(record.log_tail);
-        for (line, state) in record.devices.iter_mut().zip(self.members.kept_states()) {
+        let devices = (0..).map(MemberIndex).zip(record.devices.iter_mut());
+        for ((device, line), state) in devices.zip(self.members.kept_states()) {
             describe(line, state);
+            line.device_uuid = self.members.uuid(device);
         }
         record.bad_ranges.clear();
         record.bad_ranges.extend(self.bad.iter().map(|(device, first, blocks)| BadRange {
@@ -158,7 +184,7 @@ impl Controller {
             first,
             count: blocks.0 as u32,
         }));
-        record.encode(&mut self.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
+        record.encode(&mut self.own.bytes_mut()[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
         self.send_state(changes);
     }
 
@@ -190,6 +216,7 @@ impl Controller {
     pub(crate) fn state_write_done(&mut self, device: MemberIndex, result: Result<(), MemberError>) {
         if result.is_err() {
             self.fail_member(device);
+            self.state.missed |= matches!(self.members.state(device), DeviceState::Lost { .. });
         }
         self.end_state_write();
     }
@@ -199,8 +226,15 @@ impl Controller {
         if self.state.pending > 0 {
             return;
         }
-        self.state.kept = self.state.writing.take().expect("a generation was being written");
-        self.state.kept_dirty = self.state.sent_dirty;
+        self.state.reached = self.state.writing.take().expect("a generation was being written");
+        if core::mem::take(&mut self.state.missed) {
+            // It comes back with a state that says less, and so may those whom this one calls missing: together they could
+            // be more than half. What relies on the change is not acknowledged.
+            self.state.kept_dirty &= self.state.sent_dirty;
+        } else {
+            self.state.kept = self.state.reached;
+            self.state.kept_dirty = self.state.sent_dirty;
+        }
         self.start_log_again();
     }
 
@@ -209,7 +243,7 @@ impl Controller {
         let mut went_on = false;
         while let Some(&(changes, waiter)) = self.state.waiting.front() {
             let kept = changes <= self.state.kept;
-            if !kept && (!self.state_is_frozen() || self.state.writing.is_some()) {
+            if !kept && self.state_is_pending() {
                 return went_on;
             }
             went_on = true;

@@ -15,6 +15,7 @@
 //! `compare.rs`.
 
 use crate::api::{HostError, IoClass, MemberError};
+use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::io::{IoOwner, TaskOwner};
 use crate::mutant::Mutant;
@@ -403,9 +404,19 @@ impl Controller {
     ) {
         if self.members.holds(place) {
             self.ops[id].pending += 1;
-            let fua = self.ops[id].fua;
+            let fua = self.ops[id].fua || self.leaves_parity_behind(id);
             self.member_write(place, rows, class, fua, owner);
         }
+    }
+
+    /// True if an operation writes past parity that is there, but does not agree. No record brings back what it writes, and
+    /// parity that is computed from it later must not find it gone.
+    fn leaves_parity_behind(&self, id: u32) -> bool {
+        let op = &self.ops[id];
+        let is_held = |unit: usize| self.members.holds(self.granule_place(op.key, unit as u16));
+        self.config.member_cache == MemberCache::On
+            && !op.plan.computes_parity()
+            && (self.data_strips()..self.unit_count()).any(is_held)
     }
 
     /// Counts the pieces from `first` on that lie next to each other in one strip, and their rows together.

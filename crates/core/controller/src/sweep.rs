@@ -12,7 +12,9 @@
 //! sweep runs while a device is lost; a rebuild that is broken off by that, or by the loss of its target, has ended.
 //!
 //! **The boundary** is written down (the state is changed) every [`KEPT_STRIPS`] strips and at the end. Where members have
-//! caches of their own it is written down, and the target called in sync, only after a flush of the target.
+//! caches of their own it is written down, and the target called in sync, only after a flush of all members: the target must
+//! have what it was given, and the others what that was made of. A write that found no parity to change left no record, so a
+//! power loss could take it back from under the parity that was then made of it.
 //!
 //! **The rate bound** counts what is walked over on each member: a strip of the target in a rebuild, else a granule's units
 //! shared out over all members.
@@ -86,7 +88,11 @@ struct Running {
     counts: SweepCounts,
     /// Strips below the boundary that was written down last.
     kept: u64,
-    flushing: bool,
+    /// Member flushes under way before the boundary is written down, how far it is then, and whether that of the target
+    /// has failed.
+    flushing: u32,
+    flushed_to: MemberLba,
+    flush_failed: bool,
     stopping: bool,
 }
 
@@ -129,7 +135,7 @@ impl Controller {
 
     /// True when nothing is under way here.
     pub(crate) fn sweeps_rest(&self) -> bool {
-        let rests = |running: &Running| self.sweeps.held && running.under_way == 0 && !running.flushing;
+        let rests = |running: &Running| self.sweeps.held && running.under_way == 0 && running.flushing == 0;
         self.restores.is_empty() && self.sweeps.current.as_ref().is_none_or(rests)
     }
 
@@ -148,6 +154,15 @@ impl Controller {
         }
         self.begin_sweep_of(sweep, 0, self.granule_count());
         Ok(())
+    }
+
+    /// Lets the next visit begin at once, under the bound that there is now.
+    pub(crate) fn lift_sweep_bound(&mut self) {
+        self.sweeps.free_at = self.now;
+        self.sweeps.attention = true;
+        if self.sweeps.timer_at.take().is_some() {
+            self.set_sweep_timer(self.now);
+        }
     }
 
     pub(crate) fn stop_sweep(&mut self) {
@@ -258,7 +273,9 @@ impl Controller {
             line: VecDeque::new(),
             counts: SweepCounts::default(),
             kept: next,
-            flushing: false,
+            flushing: 0,
+            flushed_to: MemberLba::ZERO,
+            flush_failed: false,
             stopping: false,
         });
         self.notify(Notice::SweepStarted { sweep });
@@ -405,44 +422,58 @@ impl Controller {
                 self.change_state();
             }
         } else if is_due {
-            self.flush_boundary(target, boundary);
+            self.flush_boundary(boundary);
         }
     }
 
-    fn flush_boundary(&mut self, target: MemberIndex, boundary: MemberLba) {
-        let Some(running) = &mut self.sweeps.current else { return };
-        if !core::mem::replace(&mut running.flushing, true) {
-            self.member_flush(target, IoOwner::BoundaryFlush { boundary });
+    fn flush_boundary(&mut self, boundary: MemberLba) {
+        let Some(running) = self.sweeps.current.as_mut().filter(|running| running.flushing == 0) else {
+            return;
+        };
+        let mut devices = core::mem::take(&mut self.member_scratch);
+        devices.clear();
+        devices.extend(self.members.answering());
+        (running.flushing, running.flushed_to) = (devices.len() as u32, boundary);
+        running.flush_failed = false;
+        let sweep = running.number;
+        for &device in &devices {
+            self.member_flush(device, IoOwner::BoundaryFlush { sweep });
         }
+        self.member_scratch = devices;
     }
 
-    /// Takes in that what a target holds below `boundary` would survive a power loss, or that the flush failed.
+    /// Takes in the end of one member flush of a rebuild. After the last, what the target holds below the boundary survives
+    /// a power loss, unless its own flush failed.
     pub(crate) fn boundary_flushed(
         &mut self,
-        target: MemberIndex,
-        boundary: MemberLba,
+        sweep: u32,
+        device: MemberIndex,
         result: Result<(), MemberError>,
     ) {
-        let strips = boundary.0 / u64::from(self.strip_rows());
-        let ours = |running: &&mut Running| running.sweep == Sweep::Rebuild { target };
+        let strip_rows = u64::from(self.strip_rows());
+        let ours = |running: &&mut Running| running.number == sweep;
         let Some(running) = self.sweeps.current.as_mut().filter(ours) else { return };
-        running.flushing = false;
-        if result.is_ok() {
-            running.kept = strips;
-            self.members.keep_boundary(target, boundary);
-            self.change_state();
+        let Sweep::Rebuild { target } = running.sweep else { unreachable!("only a rebuild has a boundary") };
+        running.flushing -= 1;
+        running.flush_failed |= device == target && result.is_err();
+        if running.flushing > 0 || running.flush_failed {
+            return;
         }
+        let boundary = running.flushed_to;
+        running.kept = boundary.0 / strip_rows;
+        self.members.keep_boundary(target, boundary);
+        self.change_state();
     }
 
     /// Calls the target in sync when all that it holds would survive a power loss. Returns false if that takes time.
     fn finish_rebuild(&mut self, target: MemberIndex) -> bool {
         let Some(&Running { end, kept, flushing, .. }) = self.sweeps.current.as_ref() else { return false };
         if self.config.member_cache == MemberCache::On && kept < end {
-            if !flushing && !self.sweeps.held {
+            if flushing == 0 && !self.sweeps.held {
                 // What the layout leaves unused behind the last strip is passed, too.
                 let boundary = MemberLba(end * u64::from(self.strip_rows()));
                 self.members.advance_boundary(target, boundary);
-                self.flush_boundary(target, boundary);
+                self.flush_boundary(boundary);
             }
             return false;
         }

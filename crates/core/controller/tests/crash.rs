@@ -6,11 +6,11 @@
 
 use raidlab_controller::{
     Action, Area, ArrayConfig, BufferRef, BufferSpace, CacheConfig, Controller, HostOp, HostRequest, HostTag,
-    MemberCache, MemberIo, MemberOp, MemoryKind, MemorySteps, MetadataPolicy, Notice, Resilience,
+    MemberCache, MemberIo, MemberOp, MemoryKind, MemorySteps, MetadataPolicy, NewArray, Notice, Resilience,
     WritePolicy, create_metadata,
 };
-use raidlab_format::{ArrayUuid, DeviceUuid, StartOptions, assemble};
-use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
+use raidlab_format::{ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
 
 const BLOCK: usize = 512;
 
@@ -64,8 +64,18 @@ struct Cut;
 
 impl World {
     fn create(config: &ArrayConfig) -> Self {
-        let uuids: Vec<_> = (0..config.members).map(|device| DeviceUuid([device as u8 + 1; 16])).collect();
-        let areas = create_metadata(config, ArrayUuid([9; 16]), &uuids, false).expect("a possible array");
+        Self::create_in(config, false)
+    }
+
+    fn create_in(config: &ArrayConfig, needs_resync: bool) -> Self {
+        let uuid = |device| Some(DeviceUuid([device as u8 + 1; 16]));
+        let uuids: Vec<_> = (0..config.members).map(uuid).collect();
+        let (array_uuid, name) = (ArrayUuid([9; 16]), ArrayName::default());
+        let new = NewArray { array_uuid, name, device_uuids: &uuids, needs_resync };
+        let mut areas = create_metadata(config, &new).expect("a possible array");
+        for area in &mut areas {
+            area.resize(config.metadata_bytes().0 as usize, 0);
+        }
         let data = vec![0; config.member_size.0 as usize];
         let devices =
             areas.into_iter().map(|metadata| Some(Device { data: data.clone(), metadata })).collect();
@@ -327,6 +337,24 @@ fn redundancy_agrees_after_a_resync() {
         for (level, members) in [("5", 4), ("6", 5), ("1", 2), ("10", 4), ("1e", 3), ("10:far", 4)] {
             cut_everywhere(&config(level, members, metadata), false);
         }
+    }
+}
+
+/// The state may say that all is to be resynced while no device has marked a region. When that is done, a write must not rely
+/// on marks that are nowhere.
+#[test]
+fn a_region_is_marked_on_the_devices_after_a_resync_of_everything() {
+    for config in
+        [config("5", 4, MetadataPolicy::Bitmap), with_integrity(config("1", 2, MetadataPolicy::Bitmap))]
+    {
+        let mut world = World::create_in(&config, true);
+        assert_eq!(world.controller.unsynced_granules(), 0, "the resync has ended");
+        writes(&mut world);
+        let areas: Vec<_> =
+            world.devices.iter().map(|device| device.as_ref().map(|device| &*device.metadata)).collect();
+        let found = assemble(&areas, None, StartOptions::default()).expect("an array");
+        assert!(!found.state.needs_resync);
+        assert!(found.unsynced.is_marked(found.unsynced.region_of(StripeIndex(0))), "{}", config.level);
     }
 }
 

@@ -3,12 +3,12 @@
 
 use raidlab_controller::{
     Action, Area, ArrayConfig, BufferSpace, CacheConfig, CacheMemory, Controller, HostOp, HostRequest,
-    HostTag, MemberCache, MemberError, MemberOp, MemorySteps, MetadataPolicy, Notice, Resilience,
+    HostTag, MemberCache, MemberError, MemberOp, MemorySteps, MetadataPolicy, NewArray, Notice, Resilience,
     WritePolicy, create_metadata,
 };
 use raidlab_format::{
-    ArrayUuid, DeviceUuid, KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KeptEntry, KeptImage, KeptLabel, StartOptions,
-    assemble,
+    ArrayName, ArrayUuid, DeviceUuid, KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KeptEntry, KeptImage, KeptLabel,
+    StartOptions, assemble,
 };
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, Nanos};
 
@@ -47,14 +47,18 @@ struct World {
     directory: Vec<u8>,
     /// A member whose data can't be written any more.
     gone: Option<MemberIndex>,
+    /// A member is pulled after so many writes of metadata.
+    pulled_after: Option<(u32, MemberIndex)>,
     notices: Vec<Notice>,
     acknowledged: u32,
 }
 
 impl World {
     fn new(entries: &[(u32, KeptEntry)]) -> Self {
-        let uuids = [DeviceUuid([1; 16]), DeviceUuid([2; 16])];
-        let metadata = create_metadata(&config(), ARRAY, &uuids, false).expect("a possible array");
+        let uuids = [1, 2].map(|device| Some(DeviceUuid([device; 16])));
+        let name = ArrayName::default();
+        let new = NewArray { array_uuid: ARRAY, name, device_uuids: &uuids, needs_resync: false };
+        let metadata = create_metadata(&config(), &new).expect("a possible array");
         let mut kept_log = vec![0; 4096];
         KeptLabel { array_uuid: ARRAY, kept_epoch: 0 }.encode(&mut kept_log[..KEPT_LABEL_BYTES]);
         let mut directory = vec![0; 4 * KEPT_ENTRY_BYTES];
@@ -63,7 +67,16 @@ impl World {
             directory[at..at + KEPT_ENTRY_BYTES].copy_from_slice(&entry.encode(*slot));
         }
         let (notices, acknowledged) = (Vec::new(), 0);
-        Self { controller: None, metadata, kept_log, directory, gone: None, notices, acknowledged }
+        Self {
+            controller: None,
+            metadata,
+            kept_log,
+            directory,
+            gone: None,
+            pulled_after: None,
+            notices,
+            acknowledged,
+        }
     }
 
     /// Starts from what the devices and kept memory hold; returns the blocks that kept memory names.
@@ -91,8 +104,9 @@ impl World {
         while let Some(action) = controller.poll_action() {
             match action {
                 Action::Member(io) => {
-                    let gone = self.gone == Some(io.member) && io.area == Area::Data;
-                    if let (Area::Metadata, MemberOp::Write { .. }) = (io.area, io.op) {
+                    let is_pulled = matches!(self.pulled_after, Some((0, pulled)) if pulled == io.member);
+                    let gone = is_pulled || (self.gone == Some(io.member) && io.area == Area::Data);
+                    if let (Area::Metadata, MemberOp::Write { .. }, false) = (io.area, io.op, gone) {
                         let mut segments = Vec::new();
                         controller.member_io_segments(io.id, &mut segments);
                         let mut at = io.lba.0 as usize * BLOCK;
@@ -105,6 +119,14 @@ impl World {
                     }
                     let result = if gone { Err(MemberError::Gone) } else { Ok(()) };
                     controller.handle_member_completion(Nanos::ZERO, io.id, result);
+                    if let Some((left @ 1.., pulled)) = &mut self.pulled_after
+                        && io.area == Area::Metadata
+                    {
+                        *left -= 1;
+                        if *left == 0 {
+                            controller.handle_member_loss(Nanos::ZERO, *pulled);
+                        }
+                    }
                 }
                 Action::Memory(task) => {
                     let mut steps = MemorySteps::default();
@@ -162,4 +184,27 @@ fn a_life_goes_on_when_a_device_is_lost_during_the_start() {
     named.sort_unstable();
     assert_eq!(named, [0, 1], "what the lost device should hold, and what was acknowledged since");
     assert_eq!(world.start(), [0; 0], "and now it is stored");
+}
+
+/// Whichever write of metadata a device is lost after: what is acknowledged then is found by the next start.
+#[test]
+fn a_device_may_be_lost_while_the_devices_are_told_of_the_next_life() {
+    let mut lives = Vec::new();
+    for writes in 1..=6 {
+        let mut world = World::new(&ENTRIES);
+        let old_life = world.kept_log.clone();
+        world.pulled_after = Some((writes, MemberIndex(1)));
+        assert_eq!(world.start(), [0, 1]);
+        assert!(world.notices.contains(&Notice::MemberFailed { member: MemberIndex(1) }), "{writes} writes");
+        lives.push(world.kept_log == old_life);
+        world.write(0);
+        assert_eq!(world.acknowledged, 1, "member 0 is there, and the cache is kept");
+        world.pulled_after = None;
+        assert!(world.start().contains(&0), "after {writes} writes");
+    }
+    assert!(
+        lives.is_sorted_by(|before, after| before >= after),
+        "the old one, and from some write on the new one"
+    );
+    assert!(lives[0] && !lives[5]);
 }

@@ -13,7 +13,7 @@
 
 use super::checkers::liveness::PATIENCE_STEPS;
 use super::flights::Work;
-use super::members::{Device, Presence};
+use super::members::Presence;
 use super::memories::Peer;
 use super::plan::TortureMode;
 use super::trace::TraceEvent;
@@ -21,8 +21,8 @@ use super::violation::{Failure, Violation};
 use super::volume::WriteNumber;
 use super::world::TortureWorld;
 use raidlab_controller::{
-    BatteryState, BufferSpace, CacheMemory, Controller, MemberCache, MemberIo, MemberOp, MetadataPolicy,
-    PeerState, StartError,
+    BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberCache, MemberIo, MemberOp,
+    MetadataPolicy, PeerState, StartError,
 };
 use raidlab_format::{AssembleError, Assembly, Doubt, StartOptions, assemble};
 use raidlab_units::MemberIndex;
@@ -124,6 +124,8 @@ impl TortureWorld {
 
     fn lose_power(&mut self, pick: &mut Rng) {
         self.report.restarts += 1;
+        self.look_at_states();
+        let is_found_again = self.keeps_memory();
         self.tick(TraceEvent::PowerCut);
         for device in &mut self.devices {
             device.data.lose_power(pick);
@@ -133,7 +135,7 @@ impl TortureWorld {
         let is_kept =
             self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
         self.memories.lose_power(is_kept || pick.below(4) == 0, pick);
-        self.volume.cut(WriteNumber(self.writes), self.stamp, is_kept);
+        self.volume.cut(WriteNumber(self.writes), self.stamp, is_found_again);
         self.last_progress = self.stamp;
     }
 
@@ -215,12 +217,13 @@ impl TortureWorld {
     fn start_with(&mut self, order: &[usize]) -> Result<Option<Known>, Failure> {
         let started = self.assemble(order).and_then(|assembly| {
             let known = (assembly.doubt.clone(), assembly.records.len());
+            let records: Vec<_> = assembly.records.iter().map(|record| record.stripe).collect();
             let present = assembly.present.clone();
             let unsynced = assembly.unsynced.clone();
-            Ok((known, present, unsynced, Controller::start(&self.config, assembly)?))
+            Ok((known, present, unsynced, records, Controller::start(&self.config, assembly)?))
         });
         match started {
-            Ok((known, present, unsynced, controller)) => {
+            Ok((known, present, unsynced, records, controller)) => {
                 for (device, candidate) in present.iter().enumerate() {
                     if candidate.is_some_and(|candidate| order[candidate] != device) {
                         let member = MemberIndex(device as u16);
@@ -228,7 +231,7 @@ impl TortureWorld {
                     }
                 }
                 self.is_resyncing = known.0.is_some();
-                self.note_doubts(&unsynced, known.1);
+                self.note_doubts(&unsynced, &records);
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));
                 self.take_controller(controller)?;
@@ -287,10 +290,9 @@ impl TortureWorld {
     /// Notes that the array was not started, if there is reason for that.
     fn take_refusal(&mut self, refusal: Refusal) -> Result<(), Failure> {
         self.report.refused += 1;
+        let any_gone = self.devices.iter().any(|device| device.presence == Presence::Gone);
         // One that came back may be another device at its place.
-        let is_away =
-            |(device, is_excluded): (&Device, &bool)| device.presence == Presence::Gone || *is_excluded;
-        let any_away = self.devices.iter().zip(&self.excluded).any(is_away);
+        let any_away = any_gone || self.excluded.iter().chain(&self.unlisted).any(|is_so| *is_so);
         let in_sync = self.proven.iter().filter(|is_proven| **is_proven).count();
         let is_degraded = any_away || in_sync < usize::from(self.config.members);
         let is_justified = match &refusal {
@@ -307,20 +309,32 @@ impl TortureWorld {
 
     /// Whether the settings leave it open that redundancy is in doubt, or more went wrong than they are good for.
     fn may_doubt(&self, doubt: &Doubt) -> bool {
-        let battery_failed =
-            self.battery != BatteryState::Good && self.stamp.0 - self.battery_changed.0 < LOG_MOVES_STEPS;
         self.config.resilience.metadata != MetadataPolicy::Log
             || self.mode == TortureMode::Beyond
-            || (matches!(doubt, Doubt::KeptLog(_)) && battery_failed)
+            || (matches!(doubt, Doubt::KeptLog(_)) && self.may_lose_log())
+    }
+
+    /// True while the log may be in kept memory whose battery has failed.
+    fn may_lose_log(&self) -> bool {
+        self.battery != BatteryState::Good && self.stamp.0 - self.battery_changed.0 < LOG_MOVES_STEPS
     }
 
     /// Whether the mode allows an end without a clean stop: where parity has a write hole, what can't be read then is lost.
     pub(super) fn may_crash(&self) -> bool {
-        let stripes = self.stripes();
-        let has_hole = stripes.shape().parities > 0 && self.config.resilience.metadata != MetadataPolicy::Log;
-        let is_spoiled = |device: &Device| device.presence != Presence::Gone && device.data.is_any_spoiled();
-        let allowed = self.mode == TortureMode::Beyond || !has_hole || !self.devices.iter().any(is_spoiled);
-        self.can_restart() && allowed
+        // A device that is gone comes back if the start needs it, unless the others know that it is missing.
+        let stays_away = |device: usize| {
+            let is_missing = self.states[device] == DeviceState::Missing && self.controller.is_state_kept();
+            self.devices[device].presence == Presence::Gone && is_missing
+        };
+        let is_spoiled = |device: usize| !stays_away(device) && self.devices[device].data.is_any_spoiled();
+        let is_any_spoiled = (0..self.devices.len()).any(is_spoiled);
+        self.can_restart() && (self.mode == TortureMode::Beyond || !self.has_write_hole() || !is_any_spoiled)
+    }
+
+    /// Whether an end without a clean stop may leave parity in doubt.
+    pub(super) fn has_write_hole(&self) -> bool {
+        let is_logged = self.config.resilience.metadata == MetadataPolicy::Log && !self.may_lose_log();
+        self.stripes().shape().parities > 0 && !is_logged
     }
 
     /// Whether this array can be started again after a power cut, as far as its settings promise.

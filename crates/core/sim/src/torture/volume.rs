@@ -19,7 +19,8 @@
 //! ```
 //!
 //! A block that the array can't give back any more, because a row was written that had lost more than redundancy brings
-//! back, is *gone*: errors are right until a write to it has succeeded and is promised to be kept.
+//! back, is *gone*: errors are right until a write to it has succeeded and is promised to be kept. Where only kept memory
+//! promised that, and the array then says that it lost the write, the block is gone as before.
 //!
 //! Left out: that two reads which both overlap one write see it in order; mirrors without a cache do not promise that.
 
@@ -107,6 +108,8 @@ struct Block {
     survivors: Survivors,
     /// Requests that begin before this may be told that it is lost.
     gone_until: Stamp,
+    /// No write since it was gone has been promised to be on the members.
+    is_gone_on_members: bool,
     /// When a write succeeded since it was lost; never if none did, or none that would survive.
     rewritten: Stamp,
     /// Stands in the list of blocks whose newest data no acknowledgement has promised to keep.
@@ -139,6 +142,7 @@ impl VolumeHistory {
             floors: [Floor::NONE, Floor::NONE],
             survivors,
             gone_until: Stamp(0),
+            is_gone_on_members: false,
             rewritten: Stamp::NEVER,
             is_listed: false,
         };
@@ -181,6 +185,7 @@ impl VolumeHistory {
         let also = beside.map(|version| version.write).collect();
         block.floors[promise as usize].narrow(Floor { from: write, also });
         block.gone_until = block.gone_until.min(block.rewritten);
+        block.is_gone_on_members &= promise != Promise::OnMembers;
     }
 
     /// Notes that a flush begun at `started`, when `newest` was the newest write, promises to keep what `lba` held then.
@@ -196,6 +201,7 @@ impl VolumeHistory {
         block.floors[promise as usize].narrow(Floor { from: WriteNumber(newest.0 + 1), also });
         if block.rewritten < started {
             block.gone_until = block.gone_until.min(block.rewritten);
+            block.is_gone_on_members &= promise != Promise::OnMembers;
         }
     }
 
@@ -272,12 +278,16 @@ impl VolumeHistory {
         let block = &mut self.blocks[lba.0 as usize];
         block.defined_since = Stamp::NEVER;
         block.floors[Promise::InKeptMemory as usize] = block.floors[Promise::OnMembers as usize].clone();
+        if block.is_gone_on_members {
+            self.give_up(lba);
+        }
     }
 
     /// Notes that nothing brings `lba` back: the array may say so until a write to it is promised to be kept.
     pub(crate) fn give_up(&mut self, lba: Lba) {
         let block = &mut self.blocks[lba.0 as usize];
         (block.gone_until, block.rewritten) = (Stamp::NEVER, Stamp::NEVER);
+        block.is_gone_on_members = true;
     }
 
     /// True if a request begun at `started` may be told that `lba` is lost.
@@ -449,6 +459,21 @@ mod tests {
         assert!(history.check(LBA, ONE, Stamp(10)).is_ok());
         assert!(history.check(LBA, TWO, Stamp(10)).is_ok());
         assert!(history.check(LBA, WriteNumber(3), Stamp(10)).is_err(), "never written");
+    }
+
+    #[test]
+    fn a_lost_write_leaves_a_block_gone_unless_the_members_had_one() {
+        for (promise, is_gone) in [(Promise::InKeptMemory, true), (Promise::OnMembers, false)] {
+            let mut history = history();
+            history.give_up(LBA);
+            history.begin_write(LBA, ONE, Stamp(1), Stamp(1));
+            history.end_write(LBA, ONE, Stamp(2), true);
+            history.promise_write(LBA, ONE, promise);
+            assert!(history.may_be_gone(LBA, Stamp(1)));
+            assert!(!history.may_be_gone(LBA, Stamp(3)));
+            history.lose(LBA);
+            assert_eq!(history.may_be_gone(LBA, Stamp(3)), is_gone, "{promise:?}");
+        }
     }
 
     #[test]

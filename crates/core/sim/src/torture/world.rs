@@ -11,16 +11,16 @@ use super::memories::{Memories, Peer, garbage};
 use super::operator::Audit;
 use super::plan::TortureMode;
 use super::report::TortureReport;
-use super::stripes::Stripes;
+use super::stripes::{BadRange, Stripes};
 use super::tags::TagMap;
 use super::trace::{Trace, TraceEvent};
 use super::violation::{Failure, Violation};
 use super::volume::{Stamp, VolumeHistory};
 use raidlab_controller::{
     ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, MetadataPolicy,
-    StartError, create_metadata,
+    NewArray, StartError, create_metadata,
 };
-use raidlab_format::{ArrayUuid, DeviceUuid, StartOptions, assemble};
+use raidlab_format::{ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
 use raidlab_raid::Layout;
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
 use raidlab_workload::{Rng, derived_seed};
@@ -38,6 +38,8 @@ pub struct TortureWorld {
     pub(super) states: Vec<DeviceState>,
     /// Whether each device is in sync even if power fails now: the devices keep a state that says so.
     pub(super) proven: Vec<bool>,
+    /// Blocks that the controller calls bad, or that the devices do until they know better.
+    pub(super) bad: Vec<BadRange>,
     pub(super) flights: Flights,
     pub(super) claims: Claims,
     pub(super) hosts: Hosts,
@@ -63,6 +65,8 @@ pub struct TortureWorld {
     /// Devices that may be failed although they answer: the latest start found them too old to be used, or not at all, or
     /// they went and came back, or the operator failed them.
     pub(super) excluded: Vec<bool>,
+    /// Devices that have come back, perhaps as others, of which the state on the devices does not know yet.
+    pub(super) unlisted: Vec<bool>,
     /// Redundancy is being recomputed after a crash.
     pub(super) is_resyncing: bool,
     /// The check or repair that runs.
@@ -110,6 +114,7 @@ impl TortureWorld {
             volume_blocks: controller.volume_blocks(),
             states: controller.kept_device_states().collect(),
             proven: controller.kept_device_states().map(is_in_sync).collect(),
+            bad: Vec::new(),
             controller,
             layout,
             memories,
@@ -133,6 +138,7 @@ impl TortureWorld {
             is_stopped: false,
             is_refused: false,
             excluded: vec![false; usize::from(config.members + config.resilience.spares)],
+            unlisted: vec![false; usize::from(config.members + config.resilience.spares)],
             is_resyncing: false,
             audit: Audit::default(),
             report: TortureReport::default(),
@@ -230,8 +236,8 @@ impl TortureWorld {
 
     /// Where the volume's strips are. [`TortureWorld::look_at_states`] comes first, where states may have changed.
     pub(super) fn stripes(&self) -> Stripes<'_> {
-        let Self { layout, devices, states, proven, .. } = self;
-        Stripes { layout: &**layout, devices, states, proven }
+        let Self { layout, devices, states, proven, bad, .. } = self;
+        Stripes { layout: &**layout, devices, states, proven, bad }
     }
 
     /// Takes note of what the devices are to the controller.
@@ -244,6 +250,16 @@ impl TortureWorld {
                 self.losses.note_change(self.stamp);
             }
             self.states[device] = state;
+            self.unlisted[device] &=
+                !is_kept || matches!(state, DeviceState::Missing | DeviceState::Lost { .. });
+        }
+        if is_kept {
+            self.bad.clear();
+        }
+        for range in self.controller.bad_blocks() {
+            if !self.bad.contains(&range) {
+                self.bad.push(range);
+            }
         }
         self.look_at_doubts();
     }
@@ -282,8 +298,14 @@ fn create(config: &ArrayConfig, seed: u64) -> Result<(Controller, Vec<Vec<u8>>),
         let half = |index| derived_seed(derived_seed(seed, part), index).to_le_bytes();
         core::array::from_fn(|at| half(at as u64 / 8)[at % 8])
     };
-    let uuids: Vec<_> = (0..devices).map(|device| DeviceUuid(uuid(1_000 + u64::from(device)))).collect();
-    let metadata = create_metadata(config, ArrayUuid(uuid(100)), &uuids, false)?;
+    let device_uuid = |device| Some(DeviceUuid(uuid(1_000 + u64::from(device))));
+    let uuids: Vec<_> = (0..devices).map(device_uuid).collect();
+    let (array_uuid, name) = (ArrayUuid(uuid(100)), ArrayName::default());
+    let new = NewArray { array_uuid, name, device_uuids: &uuids, needs_resync: false };
+    let mut metadata = create_metadata(config, &new)?;
+    for area in &mut metadata {
+        area.resize(config.metadata_bytes().0 as usize, 0);
+    }
     let areas: Vec<Option<&[u8]>> = metadata.iter().map(|area| Some(&area[..])).collect();
     let assembly = assemble(&areas, None, StartOptions::default()).expect("a new array is complete");
     match Controller::start(config, assembly) {

@@ -57,8 +57,7 @@ impl TortureWorld {
         if self.battery_changed >= host.started {
             return None;
         }
-        let is_kept =
-            self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
+        let is_kept = self.keeps_memory();
         let write_through = !self.controller().writes_back();
         // What went into a mirrored cache before its mirror was gone is kept until it is destaged.
         let may_hold_dirty =
@@ -81,6 +80,14 @@ impl TortureWorld {
             (false, true) => Some(Promise::InKeptMemory),
             _ => None,
         }
+    }
+
+    /// Whether what the cache memory holds is promised to be found after a power cut: the battery is good, and no device was
+    /// lost before the devices could name the memory's life.
+    pub(in crate::torture) fn keeps_memory(&self) -> bool {
+        let is_battery_good =
+            self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
+        is_battery_good && (!self.has_lost() || self.controller().cache_survives_power_loss())
     }
 
     fn check_flushed(&mut self, host: &HostInFlight, promise: Promise) -> Result<(), Box<Violation>> {

@@ -106,9 +106,10 @@ impl TortureWorld {
 
     // Doubt.
 
-    /// Notes in which stripes redundancy is in doubt after a start.
-    pub(in crate::torture) fn note_doubts(&mut self, unsynced: &RegionMap, records: usize) {
-        self.losses = Losses { may_lack_records: records > 0, ..Losses::default() };
+    /// Notes in which stripes redundancy is in doubt after a start: those that it finds unsynced, and, beyond the bounds, those
+    /// with `records` that may go with their device before they are written again.
+    pub(in crate::torture) fn note_doubts(&mut self, unsynced: &RegionMap, records: &[StripeIndex]) {
+        self.losses = Losses { may_lack_records: !records.is_empty(), ..Losses::default() };
         if self.layout.shape().parities == 0 {
             return;
         }
@@ -121,12 +122,17 @@ impl TortureWorld {
             }
             next = unsynced.next_marked(RegionIndex(region.0 + 1));
         }
+        for stripe in records.iter().filter(|_| self.mode == TortureMode::Beyond) {
+            in_doubt_until[stripe.0 as usize] = Stamp::NEVER;
+            self.losses.any_doubt = true;
+        }
         self.losses.in_doubt_until = in_doubt_until;
     }
 
     /// Takes note of it when redundancy agrees everywhere.
     pub(in crate::torture) fn look_at_doubts(&mut self) {
-        if self.losses.any_doubt && self.controller.unsynced_granules() == 0 {
+        let is_settled = self.controller.is_serving() && self.controller.unsynced_granules() == 0;
+        if self.losses.any_doubt && is_settled {
             self.losses.any_doubt = false;
             let now = self.stamp;
             self.losses.in_doubt_until.iter_mut().for_each(|until| *until = (*until).min(now));
@@ -197,6 +203,8 @@ impl TortureWorld {
             let is_target = self.losses.target == Some(member);
             let is_failed = stripes.is_row_failed(stripe, row)
                 || (is_target && stripes.is_row_failed_without(stripe, row, unit))
+                // A torn write may have made readable what the devices call bad.
+                || (self.mode == TortureMode::Beyond && stripes.is_row_given_up(stripe, row, unit, is_target))
                 || (is_target && self.was_in_doubt(stripe, self.stamp))
                 || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond);
             if !is_failed && !self.is_doubtful(stripe, self.stamp) && !is_gone {
@@ -254,7 +262,7 @@ impl TortureWorld {
                 taken.map_err(|violation| self.failure(violation))?;
                 // What stands there is not to be believed until it is written.
                 let data = &mut self.devices[member.index()].data;
-                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(block));
+                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(data.tags.place(block)));
             }
             Notice::MemberFailed { member } => {
                 let device = usize::from(member.0);

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Installs what the clients' scripts need, as root, from Debian's archive; does nothing where all is there.
+set -euo pipefail
+missing=()
+for pair in nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils fio:fio \
+    nbdkit:nbdkit mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs fusermount3:fuse3 losetup:mount psql:postgresql; do
+    PATH=$PATH:/sbin:/usr/sbin command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
+done
+# nbdfuse is a package of its own in later releases.
+[[ " ${missing[*]} " != *' libnbd-bin '* ]] || ! apt-cache show nbdfuse >/dev/null 2>&1 || missing+=(nbdfuse)
+/usr/bin/python3 -c 'import nbd' 2>/dev/null || missing+=(python3-libnbd)
+[[ -e /usr/lib/x86_64-linux-gnu/nbdkit/plugins/nbdkit-python-plugin.so ]] || missing+=(nbdkit-plugin-python)
+compgen -G '/usr/lib/postgresql/*/bin/pgbench' >/dev/null || missing+=(postgresql)
+((${#missing[@]})) || exit 0
+line="apt-get install -y -qq --no-install-recommends $(printf '%s\n' "${missing[@]}" | sort -u | tr '\n' ' ')"
+[[ $(id -u) == 0 ]] || { echo "error: programs are missing; as root: $line" >&2 && exit 1; }
+apt-get update -qq
+DEBIAN_FRONTEND=noninteractive $line >/dev/null
