@@ -8,7 +8,7 @@
 
 use io_uring::{opcode, types::Fd};
 use raidlab_array::{PortRing, RingError};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 
 /// `MSG_WAITALL`: a receive ends only when all of it is there.
@@ -87,6 +87,12 @@ pub(crate) fn accept(ring: &mut PortRing<'_>, user: u64, listener: BorrowedFd<'_
     let entry = opcode::Accept::new(Fd(listener.as_raw_fd()), null_mut(), null_mut());
     // SAFETY: no memory is named.
     unsafe { ring.push(user, entry.flags(SOCK_CLOEXEC).build()) }.map(drop)
+}
+
+/// Takes the descriptor that an accept ended with.
+pub(crate) fn accepted(descriptor: u32) -> OwnedFd {
+    // SAFETY: the kernel has just made this descriptor for an accept of ours, and told nobody else.
+    unsafe { OwnedFd::from_raw_fd(descriptor.cast_signed()) }
 }
 
 /// Receives what is there into `buffer`, or all of it if `whole`.

@@ -25,7 +25,6 @@ use raidlab_nbd::{
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
 use rustix::net::sockopt::set_tcp_nodelay;
 use std::collections::VecDeque;
-use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Time for a handshake.
 const HANDSHAKE_LIMIT: NanoSpan = NanoSpan::from_millis(10_000);
@@ -229,7 +228,7 @@ impl NbdServer {
         let door = &mut self.doors[door];
         door.accepting = false;
         let socket = match result {
-            Ok(descriptor) => own(descriptor),
+            Ok(descriptor) => entries::accepted(descriptor),
             Err(errno) => {
                 tracing::warn!(%errno, address = door.listener.address(), "a client can't be accepted");
                 door.again_at = now + LOOK_EVERY;
@@ -317,12 +316,6 @@ fn export(options: NbdOptions, block_size: BlockSize, volume: ByteCount) -> Resu
         block_sizes: BlockSizes::new(minimum, preferred, PAYLOAD_BYTES_DEFAULT)?,
         flags: always | changes,
     })
-}
-
-#[allow(unsafe_code)]
-fn own(descriptor: u32) -> OwnedFd {
-    // SAFETY: the kernel has just made this descriptor for an accept of ours, and told nobody else.
-    unsafe { OwnedFd::from_raw_fd(descriptor as i32) }
 }
 
 impl HostPort for NbdServer {

@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(share.take(0), None);
         let others: Vec<usize> =
             (1..4).map(|connection| std::iter::from_fn(|| share.take(connection)).count()).collect();
-        assert_eq!(others, [3, 2, 1]);
+        assert_eq!(others, [3, 2, 2]);
         for buffer in taken {
             share.give_back(0, buffer);
         }
