@@ -85,6 +85,41 @@ guest_copy_modules() {
     busybox depmod -b "$root" "$release"
 }
 
+# guest_make PACKAGE STAMP: makes vmlinuz and initrd in the cache.
+guest_make() {
+    # `work` is not local: the trap outlives this function.
+    local package=$1 stamp=$2 release program path
+    exec 9>"$guest_cache/lock"
+    flock 9
+    work=$(mktemp -d "$guest_cache/build.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    cd "$work" || return
+    echo "guest: making $package" >&2
+    if ! compgen -G "$guest_cache/${package}_*.deb" >/dev/null; then
+        apt-get download -qq "$package" 2>download.log ||
+            guest_fail "$package can't be downloaded (no network?): $(tail -n 1 download.log)"
+        mv ./*.deb "$guest_cache/"
+    fi
+    dpkg-deb -x "$(printf '%s\n' "$guest_cache/${package}"_*.deb | sort -V | tail -n 1)" kernel
+    release=$(basename kernel/boot/vmlinuz-*)
+    release=${release#vmlinuz-}
+    mkdir -p root/bin
+    cp "$(command -v busybox)" root/bin/busybox
+    install -m 755 "$guest_folder/init" root/init
+    guest_copy_modules root kernel "$release"
+    for program in $GUEST_PROGRAMS; do
+        path=$(command -v "$program") || guest_fail "$program, named in GUEST_PROGRAMS, is missing"
+        guest_copy_program root "$path" "/usr/bin/$program"
+    done
+    ! [[ -e root/usr/bin/bash ]] || ln -s /usr/bin/bash root/bin/bash
+    for path in /usr/lib/x86_64-linux-gnu/nbdkit/{plugins/nbdkit-{file,memory}-plugin.so,filters/nbdkit-delay-filter.so}; do
+        [[ ! -e $path ]] || guest_copy_program root "$path" "$path"
+    done
+    cp "kernel/boot/vmlinuz-$release" "$guest_cache/vmlinuz"
+    guest_pack root >"$guest_cache/initrd"
+    echo "$stamp" >"$guest_cache/stamp"
+}
+
 # Makes target/guest/{vmlinuz,initrd} if they are missing or out of date.
 guest_build() {
     guest_need || return
@@ -96,38 +131,9 @@ guest_build() {
     mkdir -p "$guest_cache"
     guest_cache=$(cd "$guest_cache" && pwd)
     [[ $(cat "$guest_cache/stamp" 2>/dev/null) != "$stamp" ]] || return 0
-    (
-        set -euo pipefail
-        exec 9>"$guest_cache/lock"
-        flock 9
-        work=$(mktemp -d "$guest_cache/build.XXXXXX")
-        trap 'rm -rf "$work"' EXIT
-        cd "$work"
-        echo "guest: making $package" >&2
-        if ! compgen -G "$guest_cache/${package}_*.deb" >/dev/null; then
-            apt-get download -qq "$package" 2>download.log ||
-                guest_fail "$package can't be downloaded (no network?): $(tail -n 1 download.log)"
-            mv ./*.deb "$guest_cache/"
-        fi
-        dpkg-deb -x "$(printf '%s\n' "$guest_cache/${package}"_*.deb | sort -V | tail -n 1)" kernel
-        release=$(basename kernel/boot/vmlinuz-*)
-        release=${release#vmlinuz-}
-        mkdir -p root/bin
-        cp "$(command -v busybox)" root/bin/busybox
-        install -m 755 "$guest_folder/init" root/init
-        guest_copy_modules root kernel "$release"
-        for program in $GUEST_PROGRAMS; do
-            path=$(command -v "$program") || guest_fail "$program, named in GUEST_PROGRAMS, is missing"
-            guest_copy_program root "$path" "/usr/bin/$program"
-        done
-        ! [[ -e root/usr/bin/bash ]] || ln -s /usr/bin/bash root/bin/bash
-        for path in /usr/lib/x86_64-linux-gnu/nbdkit/{plugins/nbdkit-{file,memory}-plugin.so,filters/nbdkit-delay-filter.so}; do
-            [[ ! -e $path ]] || guest_copy_program root "$path" "$path"
-        done
-        cp "kernel/boot/vmlinuz-$release" "$guest_cache/vmlinuz"
-        guest_pack root >"$guest_cache/initrd"
-        echo "$stamp" >"$guest_cache/stamp"
-    )
+    # A shell of its own, since `guest_build || ...` would take the meaning from its errexit.
+    GUEST_CACHE=$guest_cache GUEST_PROGRAMS=$GUEST_PROGRAMS bash -euo pipefail -c \
+        'source "$1" && shift && guest_make "$@"' make "$guest_folder/lib.sh" "$package" "$stamp"
 }
 
 # guest_job FOLDER: the job's files as a second archive; the script becomes /job/run.
@@ -171,11 +177,15 @@ guest_run() {
     [[ -f ${1:-} ]] || guest_fail "guest_run: no script '${1:-}'" || return 2
     guest_build || return
     local work status=0
-    work=$(mktemp -d "$guest_cache/run.XXXXXX")
+    # A folder that a killed run left is taken away by the next one.
+    for work in "$guest_cache"/run.*; do
+        kill -0 "${work##*.}" 2>/dev/null || rm -rf "$work"
+    done
+    work=$guest_cache/run.$BASHPID
     guest_job "$work" "$@"
     # A busy host is late with the timer's interrupt and with ticks: the kernel must neither give up nor doubt the clock.
     # The processor without the two features that software emulation makes slow: 16-byte exchange, five-level tables.
-    timeout --foreground "$seconds" qemu-system-x86_64 -accel tcg,thread=multi -cpu max,-cx16,-la57 -machine q35 \
+    setpriv --pdeathsig TERM timeout --foreground "$seconds" qemu-system-x86_64 -accel tcg,thread=multi -cpu max,-cx16,-la57 -machine q35 \
         -smp "$GUEST_PROCESSORS" -m "$GUEST_MEMORY" -nodefaults -no-user-config -display none -no-reboot -net none \
         -kernel "$guest_cache/vmlinuz" -initrd "$work/initrd" \
         -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off clocksource=tsc tsc=reliable no_timer_check random.trust_cpu=on" \

@@ -25,8 +25,8 @@ chown postgres "$work/run"
 export PGHOST=$work/run PGUSER=postgres PGDATABASE=postgres PGCONNECT_TIMEOUT=5
 on_exit "kill -KILL -- -\$server_id"
 detach_on_exit
-on_exit 'stop_database'
 on_exit 'stop_load'
+on_exit 'stop_database'
 loads=()
 
 as_postgres() { (cd / && runuser -u postgres -- "$@"); }

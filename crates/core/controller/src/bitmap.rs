@@ -6,7 +6,8 @@
 //!   clear ─────────────► wanted ───────────────────────────► kept ───────────────────────────────────────► clear
 //! ```
 //! One image is on its way at a time; bits that change meanwhile go with the next one. A bit that is being cleared does
-//! not count as kept from the moment the image is made, so that a write to its region marks it again.
+//! not count as kept from the moment the image is made, so that a write to its region marks it again; one that comes
+//! before that moment keeps it marked.
 //!
 //! A region stays marked while it has unsynced stripes, and for good when a write in it could not be stored on all devices
 //! that should hold it.
@@ -76,17 +77,18 @@ pub(crate) struct Bitmap {
 }
 
 impl Bitmap {
-    /// A bitmap whose devices have the bits of `marked`, all of which are unsynced.
+    /// A bitmap at a start; the regions of `marked` are unsynced. Not all devices need have their bits: a crash may have come
+    /// between, or the state says that everything is to be resynced. So all get an image.
     pub(crate) fn new(marked: &RegionMap, next_sequence: u64) -> Self {
         let clear = RegionMap::new(marked.stripes());
         Self {
             wanted: marked.clone(),
-            kept: marked.clone(),
-            sent: marked.clone(),
+            kept: clear.clone(),
+            sent: clear.clone(),
             touched: clear.clone(),
             held: marked.clone(),
             in_flight: vec![0; usize::from(clear.regions())],
-            changed: false,
+            changed: marked.marked_count() > 0,
             newcomer: Newcomer::None,
             sequence: next_sequence,
             writing: false,

@@ -54,6 +54,20 @@ pub struct Counters {
     pub mismatched_blocks: u64,
 }
 
+impl Counters {
+    /// Adds what another controller has done.
+    pub fn merge(&mut self, other: &Self) {
+        self.member_reads += other.member_reads;
+        self.member_writes += other.member_writes;
+        self.member_flushes += other.member_flushes;
+        self.cache_hit_blocks += other.cache_hit_blocks;
+        self.copy_bytes += other.copy_bytes;
+        self.parity_bytes += other.parity_bytes;
+        self.metadata_writes += other.metadata_writes;
+        self.mismatched_blocks += other.mismatched_blocks;
+    }
+}
+
 /// An array controller. See the crate's head for how a world drives it.
 #[derive(Debug)]
 pub struct Controller {
@@ -64,6 +78,8 @@ pub struct Controller {
     cache_block_rows: u32,
     pub(crate) battery: BatteryState,
     pub(crate) peer: PeerState,
+    /// Labels on their way to kept memory. The second controller may lack its own until there are none.
+    pub(crate) labels_pending: u32,
     pub(crate) now: Nanos,
     pub(crate) members: Members,
     pub(crate) state: StateKeeper,
@@ -146,6 +162,7 @@ impl Controller {
             cache_block_rows: checked.cache_block_rows,
             battery: BatteryState::Good,
             peer: PeerState::Present,
+            labels_pending: 0,
             now: Nanos::ZERO,
             ops: Slab::new(),
             ios: Slab::new(),

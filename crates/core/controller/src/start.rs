@@ -289,6 +289,7 @@ impl Controller {
             controller.notify(Notice::MemberFailed { member: device });
         }
         controller.send_found_state();
+        controller.pump_bitmap();
         controller.change_state();
         controller.pump();
         Ok(controller)
@@ -381,6 +382,7 @@ impl Controller {
 
     /// Takes in that the label of kept memory is written.
     pub(crate) fn label_written(&mut self) {
+        self.labels_pending -= 1;
         if self.start.phase == Phase::Labelling {
             self.start.lacks_life = false;
             self.begin_serving();

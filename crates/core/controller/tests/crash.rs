@@ -10,7 +10,7 @@ use raidlab_controller::{
     WritePolicy, create_metadata,
 };
 use raidlab_format::{ArrayUuid, DeviceUuid, StartOptions, assemble};
-use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
 
 const BLOCK: usize = 512;
 
@@ -64,8 +64,13 @@ struct Cut;
 
 impl World {
     fn create(config: &ArrayConfig) -> Self {
+        Self::create_in(config, false)
+    }
+
+    fn create_in(config: &ArrayConfig, needs_resync: bool) -> Self {
         let uuids: Vec<_> = (0..config.members).map(|device| DeviceUuid([device as u8 + 1; 16])).collect();
-        let areas = create_metadata(config, ArrayUuid([9; 16]), &uuids, false).expect("a possible array");
+        let areas = create_metadata(config, ArrayUuid([9; 16]), &uuids, needs_resync);
+        let areas = areas.expect("a possible array");
         let data = vec![0; config.member_size.0 as usize];
         let devices =
             areas.into_iter().map(|metadata| Some(Device { data: data.clone(), metadata })).collect();
@@ -327,6 +332,24 @@ fn redundancy_agrees_after_a_resync() {
         for (level, members) in [("5", 4), ("6", 5), ("1", 2), ("10", 4), ("1e", 3), ("10:far", 4)] {
             cut_everywhere(&config(level, members, metadata), false);
         }
+    }
+}
+
+/// The state may say that all is to be resynced while no device has marked a region. When that is done, a write must not rely
+/// on marks that are nowhere.
+#[test]
+fn a_region_is_marked_on_the_devices_after_a_resync_of_everything() {
+    for config in
+        [config("5", 4, MetadataPolicy::Bitmap), with_integrity(config("1", 2, MetadataPolicy::Bitmap))]
+    {
+        let mut world = World::create_in(&config, true);
+        assert_eq!(world.controller.unsynced_granules(), 0, "the resync has ended");
+        writes(&mut world);
+        let areas: Vec<_> =
+            world.devices.iter().map(|device| device.as_ref().map(|device| &*device.metadata)).collect();
+        let found = assemble(&areas, None, StartOptions::default()).expect("an array");
+        assert!(!found.state.needs_resync);
+        assert!(found.unsynced.is_marked(found.unsynced.region_of(StripeIndex(0))), "{}", config.level);
     }
 }
 

@@ -103,7 +103,6 @@ pub(super) fn give_tags(array: &mut ArrayConfig) {
     let strip_blocks = BlockCount(array.strip_size.0 / array.block_size.bytes());
     let strips = array.member_size.0 / array.strip_size.0;
     array.resilience.integrity = true;
-    (array.resilience.spares, array.cache.mirror) = (0, false);
     let tags = tag_blocks(strip_blocks, array.block_size);
     array.member_size.0 += strips * tags.0 * array.block_size.bytes();
     if array.resilience.log_size.0 > 0 {

@@ -80,22 +80,6 @@ impl Fault {
         matches!(self, Self::SilentCorruption | Self::LostWrite | Self::WrongPlaceWrite)
     }
 
-    /// True if arrays whose blocks have tags are tried with it. Left out is what the bookkeeping of lies does not follow yet:
-    /// devices that come back, sweeps of the operator, and the second controller.
-    pub(super) const fn is_tried_with_tags(self) -> bool {
-        !matches!(
-            self,
-            Self::Returned
-                | Self::FailedByHand
-                | Self::Check
-                | Self::Repair
-                | Self::SweepStop
-                | Self::Corruption
-                | Self::Peer
-                | Self::Failover
-        )
-    }
-
     /// How many kinds there are.
     pub const COUNT: usize = 19;
     /// Every kind, in the order of [`super::TortureReport::faults`].

@@ -10,9 +10,9 @@
 //! level survives as they do with latent errors; for the last two that is looked at when the write is about to be done.
 //! Never data and tags of one strip lie: both could be old ones that agree, which nobody can tell.
 //!
-//! After a crash what is in doubt is believed. So no device lies while something is in doubt, and when power is cut, what lies
-//! is put right before, but where records bring back all that is in doubt (a log, of an array that has lost no more than
-//! it survives).
+//! After a crash what is in doubt is believed. So no device lies while something is in doubt, and when power is cut or the
+//! second controller takes over, what lies is put right before, but where records bring back all that is in doubt (a
+//! log that no battery keeps, or a good one, of an array that has lost no more than it survives).
 //!
 //! Verified: in a bounded run a difference is told only in a strip that lies, or one whose tags could not be read; and at
 //! the end, after a check, all tags agree, so that every lie was found and healed. Not verified: that each is told, as one
@@ -25,7 +25,9 @@ use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::{Failure, Violation};
 use super::world::TortureWorld;
-use raidlab_controller::{Area, DeviceState, MemberIo, MemberOp, MetadataPolicy, Sweep};
+use raidlab_controller::{
+    Area, BatteryState, CacheMemory, DeviceState, MemberIo, MemberOp, MetadataPolicy, Sweep,
+};
 use raidlab_raid::StripUnit;
 use raidlab_units::{MemberIndex, MemberLba, StripeIndex};
 use raidlab_workload::Rng;
@@ -201,9 +203,12 @@ impl TortureWorld {
                 };
                 let on_its_way = |flight: &Flight| matches!(&flight.work, Work::Member(io) if is_written(io));
                 let is_awaited = arriving.is_some_and(is_written) || self.flights.iter().any(on_its_way);
-                let is_other = self.role_of(member) != Some(role);
+                // A device that is lost comes back in its role, as one does after a power cut until the devices know.
+                let is_lost = matches!(self.states[index], DeviceState::Lost { .. });
+                let is_other =
+                    !is_lost && self.role_of(member) != Some(role) && self.controller.is_state_kept();
                 if is_other || (data.is_sound(strip, role) && !is_awaited) {
-                    self.devices[index].data.lies.forget(strip);
+                    self.devices[index].data.forget_lies(strip);
                 }
             }
         }
@@ -211,7 +216,11 @@ impl TortureWorld {
 
     /// Puts the truth in the place of lies before power is cut, where what is in doubt after that would be believed.
     pub(super) fn undo_lies(&mut self) {
+        // A log in memory that the battery may not keep may be lost.
+        let keeps_log =
+            self.config.cache.memory == CacheMemory::Volatile || self.battery == BatteryState::Good;
         let brings_back = self.config.resilience.metadata == MetadataPolicy::Log
+            && keeps_log
             && self.layout.shape().parities > 0
             && self.mode == TortureMode::Bounded;
         if !brings_back {
@@ -231,8 +240,9 @@ impl TortureWorld {
     /// Has everything compared that no read has come across.
     pub(super) fn find_lies(&mut self) -> Result<(), Failure> {
         self.armed.clear();
-        if self.config.resilience.integrity && self.controller.handle_sweep(self.now, Sweep::Check).is_ok() {
-            self.pump()?;
+        let is_possible = self.is_redundant() && !self.has_lost();
+        if self.config.resilience.integrity && is_possible {
+            self.ask_for_sweep(Sweep::Check)?;
             self.await_idle()?;
         }
         Ok(())

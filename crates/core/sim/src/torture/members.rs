@@ -144,6 +144,7 @@ impl AreaBytes {
     /// Puts another device's bytes in place of all that is here. Every block can be read.
     pub(super) fn replace(&mut self, fill: impl FnOnce(&mut [u8])) {
         self.unreadable.clear();
+        self.lies.clear();
         fill(&mut self.bytes);
     }
 
@@ -193,6 +194,14 @@ impl AreaBytes {
     pub(super) fn may_be_spoiled(&self, first: u64, blocks: u64) -> bool {
         let mut dropped = self.cache.iter().flat_map(VolatileWrites::unreadable_before);
         self.is_spoiled(first, blocks) || dropped.any(|block| (first..first + blocks).contains(&block))
+    }
+
+    /// True if one of the blocks is in a strip that lies, or will when what is on its way there has arrived.
+    pub(super) fn may_lie(&self, first: u64, blocks: u64) -> bool {
+        let strip_blocks = self.tags.strip_blocks();
+        !self.lies.is_empty()
+            && (first / strip_blocks..=(first + blocks - 1) / strip_blocks)
+                .any(|strip| self.lies.names(strip))
     }
 
     /// True if any block can't be read, or a power cut could make it so.

@@ -3,7 +3,7 @@
 //! Verified: a check or repair is refused only for the reasons that there are; within the bounds it counts the rows that
 //! were corrupted, and none where nothing was; a repair puts back what stood there. Only redundancy is corrupted, on an array
 //! at rest, and it is mended before the host goes on: no read may meet it, for nothing would tell that it is wrong. Not
-//! verified: counts of sweeps over an array that is not resynced yet, or beyond the bounds.
+//! verified: counts of sweeps over an array that is not resynced yet, or has bad blocks, or beyond the bounds.
 
 use super::checkers::liveness::PATIENCE_STEPS;
 use super::flights::Work;
@@ -76,17 +76,18 @@ impl TortureWorld {
     /// Asks for a check or a repair.
     pub(super) fn ask_for_sweep(&mut self, sweep: Sweep) -> Result<(), Failure> {
         let is_busy = self.controller.sweep_progress().is_some();
-        let shape = self.layout.shape();
         match self.controller.handle_sweep(self.now, sweep) {
             Ok(()) => {
-                let is_vague = self.is_resyncing || self.mode == TortureMode::Beyond;
+                // What was lost to the write hole is counted, too.
+                let has_bad = self.controller.bad_blocks().next().is_some();
+                let is_vague = self.is_resyncing || has_bad || self.mode == TortureMode::Beyond;
                 self.audit = Audit { is_vague, has_ended: false, ..self.audit };
                 self.pump()
             }
             Err(refused) => {
                 let is_right = match refused {
                     SweepRefused::Busy { .. } => is_busy,
-                    SweepRefused::NoRedundancy => shape.parities == 0 && shape.copies == 1,
+                    SweepRefused::NoRedundancy => !self.is_redundant(),
                     SweepRefused::MembersLost => self.has_lost(),
                     SweepRefused::NotOnDemand => false,
                 };
@@ -112,12 +113,15 @@ impl TortureWorld {
         Ok(())
     }
 
+    /// True if the level has redundancy.
+    pub(super) fn is_redundant(&self) -> bool {
+        let shape = self.layout.shape();
+        shape.parities > 0 || shape.copies > 1
+    }
+
     /// Whether the mode and the level have something that may be corrupted.
     pub(super) fn has_redundancy_to_corrupt(&self) -> bool {
-        let shape = self.layout.shape();
-        self.mode == TortureMode::Bounded
-            && (shape.parities > 0 || shape.copies > 1)
-            && !self.config.resilience.integrity
+        self.mode == TortureMode::Bounded && self.is_redundant() && !self.config.resilience.integrity
     }
 
     /// Lets the array come to rest, corrupts some of its redundancy, and has that found and mended.

@@ -68,7 +68,8 @@ pub struct TorturePlan {
 }
 
 impl TorturePlan {
-    /// Draws the plan of a seed, on an array of `level` if it is given.
+    /// Draws the plan of a seed, on an array of `level` if it is given. One array in five has
+    /// tags on its blocks, and devices that lie.
     ///
     /// # Errors
     /// [`LevelNotTried`] if `level` is none of those tried.
@@ -78,28 +79,36 @@ impl TorturePlan {
         mode: TortureMode,
         level: Option<LevelVariant>,
     ) -> Result<Self, LevelNotTried> {
+        let has_tags = Rng::new(derived_seed(seed, 5)).below(5) == 0;
+        Self::draw_with(has_tags, seed, ops, mode, level)
+    }
+
+    /// Draws the plan of a seed, with or without tags. All but the tags and the lies is the same in both.
+    ///
+    /// # Errors
+    /// As for [`TorturePlan::draw`].
+    pub fn draw_with(
+        has_tags: bool,
+        seed: u64,
+        ops: u64,
+        mode: TortureMode,
+        level: Option<LevelVariant>,
+    ) -> Result<Self, LevelNotTried> {
         let stream = |part| Rng::new(derived_seed(seed, part));
-        let config = draw_array(level, &mut stream(1), &mut stream(4))?;
+        let mut config = draw_array(level, &mut stream(1), &mut stream(4))?;
+        if has_tags {
+            give_tags(&mut config);
+        }
         Ok(Self {
             seed,
             ops,
             mode,
             config,
             workload: draw_workload(&mut stream(2)),
-            faults: draw_faults(ops, |fault| !fault.is_lie(), &mut stream(3)),
+            faults: draw_faults(ops, |fault| has_tags || !fault.is_lie(), &mut stream(3)),
             #[cfg(feature = "mutants")]
             mutant: None,
         })
-    }
-
-    /// The plan with tags on the array's blocks, and devices that lie. Spares, mirrored caches, and faults that the
-    /// bookkeeping of lies does not follow are left out.
-    #[must_use]
-    pub fn with_tags(mut self) -> Self {
-        give_tags(&mut self.config);
-        let mut random = Rng::new(derived_seed(self.seed, 5));
-        self.faults = draw_faults(self.ops, Fault::is_tried_with_tags, &mut random);
-        self
     }
 
     /// Leaves out all faults but those at the given places.

@@ -3,7 +3,10 @@
 use super::members::{Device, Presence};
 use raidlab_controller::DeviceState;
 use raidlab_raid::{Layout, StripUnit, StripeShape, UnitPlace};
-use raidlab_units::{BlockCount, Lba, MemberIndex, StripeIndex};
+use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
+
+/// Blocks of a device's data area, tags left out.
+pub(super) type BadRange = (MemberIndex, MemberLba, BlockCount);
 
 /// The strips and blocks of a volume.
 #[derive(Clone, Copy)]
@@ -14,6 +17,8 @@ pub(super) struct Stripes<'a> {
     pub(super) states: &'a [DeviceState],
     /// Whether each device is in sync even if power fails now.
     pub(super) proven: &'a [bool],
+    /// Blocks that the controller calls bad, or that the devices do.
+    pub(super) bad: &'a [BadRange],
 }
 
 impl Stripes<'_> {
@@ -86,6 +91,20 @@ impl Stripes<'_> {
         self.is_too_much(|unit| unit == lost || self.is_row_unavailable(stripe, unit, row))
     }
 
+    /// True if the level does not survive what one row of `stripe` misses, with what is called bad but for `unit`, and with
+    /// that unit, too, where it is `lost`.
+    pub(super) fn is_row_given_up(&self, stripe: StripeIndex, row: u64, unit: StripUnit, lost: bool) -> bool {
+        let is_called_bad = |other: StripUnit| {
+            let place = self.layout.place(stripe, other);
+            let start = place.start + BlockCount(row);
+            self.holder(place).is_some_and(|holder| self.is_called_bad(holder, start, BlockCount(1)))
+        };
+        self.is_too_much(|other| {
+            let is_known = if other == unit { lost } else { is_called_bad(other) };
+            is_known || self.is_row_unavailable(stripe, other, row)
+        })
+    }
+
     /// The blocks of the volume in one row.
     pub(super) fn row_blocks(&self, stripe: StripeIndex, row: u64) -> impl Iterator<Item = Lba> + use<'_> {
         (0..self.shape().data_strips).map(move |strip| self.lba(stripe, strip, row))
@@ -151,6 +170,8 @@ impl Stripes<'_> {
                 !self.proven[it.index()]
                     || device.presence == Presence::Doomed
                     || device.data.may_be_spoiled(place.start.0, shape.strip_blocks.0)
+                    || device.data.may_lie(place.start.0, shape.strip_blocks.0)
+                    || self.is_called_bad(it, place.start, shape.strip_blocks)
             };
             self.is_unavailable(stripe, unit) || holder.is_some_and(is_doubtful) || is_more(unit, holder)
         };
@@ -160,6 +181,13 @@ impl Stripes<'_> {
         }
         (0..shape.data_strips)
             .all(|strip| (0..shape.copies).any(|copy| !is_missing(StripUnit::Data { strip, copy })))
+    }
+
+    /// True if some of a strip is called bad, though it may be readable since a write to it was cut off.
+    fn is_called_bad(&self, member: MemberIndex, start: MemberLba, blocks: BlockCount) -> bool {
+        let overlaps =
+            |range: &BadRange| range.0 == member && range.1 < start + blocks && start < range.1 + range.2;
+        self.bad.iter().any(overlaps)
     }
 
     /// True if the volume would survive the loss of a device.

@@ -152,8 +152,16 @@ impl Lies {
         self.strips.iter().map(|(strip, lie)| (*strip, lie.role)).collect()
     }
 
-    pub(super) fn forget(&mut self, strip: u64) {
+    /// Forgets a strip, whose places are `places`.
+    pub(super) fn forget(&mut self, strip: u64, places: core::ops::Range<u64>) {
         self.strips.remove(&strip);
+        self.truths.retain(|place, _| !places.contains(place));
+    }
+
+    /// Forgets all: another device is at this place.
+    pub(super) fn clear(&mut self) {
+        self.strips.clear();
+        self.truths.clear();
     }
 }
 
@@ -177,7 +185,13 @@ impl AreaBytes {
             && blocks.all(|block| self.agrees(role, block))
     }
 
-    /// Puts the truth in the place of all lies, for good.
+    /// Forgets that a strip lies.
+    pub(super) fn forget_lies(&mut self, strip: u64) {
+        let pitch = self.tags.pitch();
+        self.lies.forget(strip, strip * pitch..(strip + 1) * pitch);
+    }
+
+    /// Puts the truth in the place of all lies, for good. Tags that can't be read stay so.
     pub(super) fn undo_lies(&mut self) {
         for (place, truth) in core::mem::take(&mut self.lies.truths) {
             self.put(place, &truth);
@@ -192,7 +206,17 @@ impl AreaBytes {
                     self.put(place, &content);
                 }
             }
+            if self.is_any_tag_unreadable(strip) {
+                self.lies.strips.insert(strip, lie);
+            }
         }
+    }
+
+    /// True if some of a strip's tags can't be read.
+    fn is_any_tag_unreadable(&self, strip: u64) -> bool {
+        let end = (strip + 1) * self.tags.pitch();
+        let tag_places = end - (self.tags.pitch() - self.tags.strip_blocks());
+        self.read(tag_places, end - tag_places).is_none()
     }
 }
 
@@ -234,5 +258,10 @@ mod tests {
             assert!(area.is_sound(0, role) && !area.is_spoiled(block, 1));
         }
         assert_eq!(area.bytes()[..100 * 512], bytes[..100 * 512]);
+        assert!(!area.lies.names(0));
+        area.spoil(MAP.tag_place(block).0);
+        area.lies.add(0, role, true);
+        area.undo_lies();
+        assert!(area.lies.names(0), "tags that can't be read are not put right");
     }
 }

@@ -11,7 +11,7 @@ use super::memories::{Memories, Peer, garbage};
 use super::operator::Audit;
 use super::plan::TortureMode;
 use super::report::TortureReport;
-use super::stripes::Stripes;
+use super::stripes::{BadRange, Stripes};
 use super::tags::TagMap;
 use super::trace::{Trace, TraceEvent};
 use super::violation::{Failure, Violation};
@@ -38,6 +38,8 @@ pub struct TortureWorld {
     pub(super) states: Vec<DeviceState>,
     /// Whether each device is in sync even if power fails now: the devices keep a state that says so.
     pub(super) proven: Vec<bool>,
+    /// Blocks that the controller calls bad, or that the devices do until they know better.
+    pub(super) bad: Vec<BadRange>,
     pub(super) flights: Flights,
     pub(super) claims: Claims,
     pub(super) hosts: Hosts,
@@ -112,6 +114,7 @@ impl TortureWorld {
             volume_blocks: controller.volume_blocks(),
             states: controller.kept_device_states().collect(),
             proven: controller.kept_device_states().map(is_in_sync).collect(),
+            bad: Vec::new(),
             controller,
             layout,
             memories,
@@ -233,8 +236,8 @@ impl TortureWorld {
 
     /// Where the volume's strips are. [`TortureWorld::look_at_states`] comes first, where states may have changed.
     pub(super) fn stripes(&self) -> Stripes<'_> {
-        let Self { layout, devices, states, proven, .. } = self;
-        Stripes { layout: &**layout, devices, states, proven }
+        let Self { layout, devices, states, proven, bad, .. } = self;
+        Stripes { layout: &**layout, devices, states, proven, bad }
     }
 
     /// Takes note of what the devices are to the controller.
@@ -249,6 +252,14 @@ impl TortureWorld {
             self.states[device] = state;
             self.unlisted[device] &=
                 !is_kept || matches!(state, DeviceState::Missing | DeviceState::Lost { .. });
+        }
+        if is_kept {
+            self.bad.clear();
+        }
+        for range in self.controller.bad_blocks() {
+            if !self.bad.contains(&range) {
+                self.bad.push(range);
+            }
         }
         self.look_at_doubts();
     }

@@ -41,9 +41,10 @@ pub(crate) struct Args {
     /// Seeds to run at once [default: as many as there are processors]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZero<usize>>,
-    /// Give the arrays' blocks tags, and let devices lie: change bytes, lose writes, write to a wrong place
-    #[arg(long)]
-    tags: bool,
+    /// Which arrays' blocks have tags, and devices that lie: change bytes, lose writes, write to a wrong place
+    /// [default: what each seed draws, one in five]
+    #[arg(long, value_enum)]
+    tags: Option<Tags>,
     /// Only arrays of this level
     #[arg(long)]
     level: Option<LevelVariant>,
@@ -59,6 +60,15 @@ enum Mode {
     Bounded,
     /// More goes wrong than the level survives: requests may fail, but nothing may be wrong
     Beyond,
+}
+
+/// Arrays with tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Tags {
+    /// All arrays have tags
+    All,
+    /// No array has tags
+    None,
 }
 
 /// Places in a plan's list of faults.
@@ -137,10 +147,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 }
 
 fn plan(args: &Args, seed: u64) -> Result<TorturePlan, Failure> {
-    let mut plan = TorturePlan::draw(seed, args.ops, args.mode.into(), args.level).map_err(Failure::input)?;
-    if args.tags {
-        plan = plan.with_tags();
-    }
+    let Args { ops, mode, level, tags, .. } = *args;
+    let drawn = match tags {
+        Some(tags) => TorturePlan::draw_with(tags == Tags::All, seed, ops, mode.into(), level),
+        None => TorturePlan::draw(seed, ops, mode.into(), level),
+    };
+    let mut plan = drawn.map_err(Failure::input)?;
     if let Some(places) = &args.faults {
         plan.keep_faults(&places.0);
     }
@@ -202,8 +214,8 @@ fn replay_command(args: &Args, shrunk: &Shrunk) -> String {
     let Shrunk { plan, faults, .. } = shrunk;
     let mut command =
         format!("raidlab torture --seed {} --ops {} --mode {}", plan.seed, plan.ops, plan.mode.name());
-    if args.tags {
-        command.push_str(" --tags");
+    if let Some(tags) = args.tags {
+        command.push_str(if tags == Tags::All { " --tags all" } else { " --tags none" });
     }
     if let Some(level) = args.level {
         let _ = write!(command, " --level {level}");

@@ -203,6 +203,8 @@ impl TortureWorld {
             let is_target = self.losses.target == Some(member);
             let is_failed = stripes.is_row_failed(stripe, row)
                 || (is_target && stripes.is_row_failed_without(stripe, row, unit))
+                // A torn write may have made readable what the devices call bad.
+                || (self.mode == TortureMode::Beyond && stripes.is_row_given_up(stripe, row, unit, is_target))
                 || (is_target && self.was_in_doubt(stripe, self.stamp))
                 || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond);
             if !is_failed && !self.is_doubtful(stripe, self.stamp) && !is_gone {
@@ -260,7 +262,7 @@ impl TortureWorld {
                 taken.map_err(|violation| self.failure(violation))?;
                 // What stands there is not to be believed until it is written.
                 let data = &mut self.devices[member.index()].data;
-                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(block));
+                (lba.0..lba.0 + blocks.0).for_each(|block| data.spoil(data.tags.place(block)));
             }
             Notice::MemberFailed { member } => {
                 let device = usize::from(member.0);
