@@ -279,7 +279,7 @@ impl Controller {
         let block_bytes = self.config.block_size.bytes();
         let record = self.state.record.as_ref().expect("an array with a bitmap keeps a state");
         let image = own::BITMAP_AT..own::BITMAP_AT + BITMAP_BYTES;
-        bitmap.wanted.encode(record.geometry.array_uuid, bitmap.sequence, &mut self.own.bytes[image]);
+        bitmap.wanted.encode(record.geometry.array_uuid, bitmap.sequence, &mut self.own.bytes_mut()[image]);
         let slot = self.area.bitmap[(bitmap.sequence % 2) as usize].offset_bytes / block_bytes;
         bitmap.sequence += 1;
         if bitmap.newcomer == Newcomer::Waits {

@@ -1,6 +1,6 @@
 //! One `io_uring`: set-up with graceful downgrade, registered files and buffers, submission and waiting.
 //!
-//! Entries belong to the members or to the host's port; each owner has numbers of its own.
+//! Entries belong to the members, to the host's port or to the operator's line; each owner has numbers of its own.
 //! Registered files are a table with empty places, so that devices can come and go while the ring runs.
 //!
 //! The ring is used by the thread that made it and no other, which lets the kernel skip locks
@@ -71,6 +71,8 @@ pub(crate) enum Owner {
     Member,
     /// An entry of the host's port.
     Port,
+    /// Waiting for the line of an operator.
+    Line,
 }
 
 /// How often a wait without a nearer end is over. One timer in the ring does for all waits: a timer of its own for each
@@ -82,7 +84,7 @@ const TICK_USER: u64 = (OWNERS.len() as u64) << NUMBER_BITS;
 /// `IORING_ENTER_GETEVENTS`: completions that the kernel holds back are made to appear.
 const ENTER_GETEVENTS: u32 = 1;
 
-const OWNERS: [Owner; 2] = [Owner::Member, Owner::Port];
+const OWNERS: [Owner; 3] = [Owner::Member, Owner::Port, Owner::Line];
 /// Bits of an entry's number; its owner stands above them.
 const NUMBER_BITS: u32 = 32;
 
@@ -200,6 +202,16 @@ impl Ring {
     pub(crate) fn push_flush(&mut self, number: u32, file: u16) -> Result<(), RingError> {
         let entry = opcode::Fsync::new(Fixed(file.into())).flags(FsyncFlags::DATASYNC).build();
         self.push(Owner::Member, number, entry)
+    }
+
+    /// Waits for `descriptor`, which stays open, to be readable: once.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn push_line(&mut self, number: u32, descriptor: RawFd) -> Result<(), RingError> {
+        let readable = rustix::event::PollFlags::IN.bits();
+        let entry = opcode::PollAdd::new(io_uring::types::Fd(descriptor), readable.into()).build();
+        self.push(Owner::Line, number, entry)
     }
 
     /// Queues an entry of the port. Its memory stays as it is until its last completion.

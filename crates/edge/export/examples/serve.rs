@@ -5,7 +5,7 @@
 //! ```
 //! FOLDER must exist and hold no members. `bench/nbd-against-nbdkit.sh` uses it.
 
-use raidlab_array::{ArrayError, ArrayWorld, CreateOptions, Existing, Members};
+use raidlab_array::{ArrayError, ArrayWorld, CreateOptions, RunSettings, StartOptions, create};
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience, WritePolicy};
 use raidlab_export::{NbdListener, NbdOptions, NbdServer};
 use raidlab_units::{BlockSize, ByteCount};
@@ -37,10 +37,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         staging_size: ByteCount::from_mib(16),
         resilience: Resilience::default(),
     };
-    let options = CreateOptions { member_bytes: config.member_size, existing: Existing::Refuse };
-    let paths = Members::paths_in(Path::new(folder), config.members);
-    let members = Members::create(&paths, &options, &STOP, &mut |_, _| {})?;
-    let mut world = ArrayWorld::new(&config, members)?;
+    let files = |place| Path::new(folder).join(format!("member-{place}"));
+    let members: Vec<_> = (0..config.members).map(files).collect();
+    let options = CreateOptions { members: members.clone(), ..CreateOptions::default() };
+    create(&config, &options, &STOP, &mut |_, _| {})?;
+    let mut world = ArrayWorld::start(&members, &RunSettings::of(&config), StartOptions::default()).world?;
     let listener = NbdListener::unix(Path::new(socket))?;
     let (block_size, volume) = (config.block_size, world.volume_bytes());
     let mut server = NbdServer::new(NbdOptions::default(), block_size, volume, vec![listener])?;
@@ -51,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     eprintln!("serving {volume} at {socket}");
     match world.serve(&mut server, &STOP) {
-        Ok(()) | Err(ArrayError::Cancelled) => Ok(()),
+        Ok(()) | Err(ArrayError::Cancelled) => Ok(world.stop(&AtomicBool::new(false))?),
         Err(error) => Err(error.into()),
     }
 }

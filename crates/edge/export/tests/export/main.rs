@@ -6,7 +6,7 @@
 mod client;
 
 use client::{Client, Socket, Trouble};
-use raidlab_array::{ArrayError, ArrayWorld, CreateOptions, Existing, Members};
+use raidlab_array::{ArrayError, ArrayWorld, CreateOptions, RunSettings, StartOptions, create};
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience, WritePolicy};
 use raidlab_export::{ExportError, NbdListener, NbdOptions, NbdServer};
 use raidlab_nbd::{Errno, Op, ServerFault};
@@ -64,7 +64,7 @@ impl Place<'_> {
 }
 
 /// Serves an array of 16 MiB while `test` runs.
-fn with_server(options: NbdOptions, test: impl FnOnce(&Place<'_>)) {
+fn with_server(nbd: NbdOptions, test: impl FnOnce(&Place<'_>)) {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("nbd.sock");
     let stop = AtomicBool::new(false);
@@ -72,18 +72,21 @@ fn with_server(options: NbdOptions, test: impl FnOnce(&Place<'_>)) {
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| {
             let config = config();
-            let create = CreateOptions { member_bytes: config.member_size, existing: Existing::Refuse };
-            let paths = Members::paths_in(folder.path(), config.members);
-            let members = Members::create(&paths, &create, &AtomicBool::new(false), &mut |_, _| {});
-            let mut world = ArrayWorld::new(&config, members.expect("members")).expect("an array");
+            let files = |place| folder.path().join(format!("member-{place}"));
+            let members: Vec<_> = (0..config.members).map(files).collect();
+            let options = CreateOptions { members: members.clone(), ..CreateOptions::default() };
+            create(&config, &options, &AtomicBool::new(false), &mut |_, _| {}).expect("an array can be made");
+            let started = ArrayWorld::start(&members, &RunSettings::of(&config), StartOptions::default());
+            let mut world = started.world.expect("the array starts");
             let unix = NbdListener::unix(&socket).expect("a socket");
             let tcp = NbdListener::tcp_insecure("127.0.0.1:0".parse().expect("an address")).expect("a port");
             tell.send(tcp.address().to_owned()).expect("the test waits");
             let (block, volume) = (config.block_size, world.volume_bytes());
-            let mut server = NbdServer::new(options, block, volume, vec![unix, tcp]).expect("a server");
+            let mut server = NbdServer::new(nbd, block, volume, vec![unix, tcp]).expect("a server");
             let served = world.serve(&mut server, &stop);
             assert!(matches!(served, Err(ArrayError::Cancelled)), "{served:?}");
             assert_eq!(server.connections(), 0, "a stop closes all connections");
+            world.stop(&AtomicBool::new(false)).expect("the array stops");
         });
         let tcp = told.recv().expect("the server starts");
         let place = Place { socket: &socket, tcp: &tcp, stop: &stop };
