@@ -49,11 +49,13 @@ fn found(array: &ArrayFound, options: TerminalOptions) -> String {
         2,
     );
     if let Some(doubt) = &array.doubt {
-        let line = format!("redundancy is in doubt: {doubt}; {} regions are to be resynced", array.unsynced_regions);
+        let line =
+            format!("redundancy is in doubt: {doubt}; {} regions are to be resynced", array.unsynced_regions);
         text += &wrapped(&line, options.width, 2);
     }
     if array.records > 0 {
-        text += &wrapped(&format!("{} intent records are to be written again", array.records), options.width, 2);
+        text +=
+            &wrapped(&format!("{} intent records are to be written again", array.records), options.width, 2);
     }
     for absent in &array.absent {
         let role = absent.role.map_or(String::new(), |role| format!(", role {role}"));

@@ -148,7 +148,9 @@ impl Args {
             4096 => BlockSize::B4096,
             _ => {
                 let size = self.block_size;
-                return Err(Failure::input(anyhow::anyhow!("a block of {size} is not possible: use 512 or 4KiB")));
+                return Err(Failure::input(anyhow::anyhow!(
+                    "a block of {size} is not possible: use 512 or 4KiB"
+                )));
             }
         };
         Ok(ArrayConfig {

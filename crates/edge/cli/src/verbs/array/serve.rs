@@ -17,6 +17,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+/// Buffers for payloads of 256 KiB, all clients together.
+const BUFFERS_MIN: u32 = 256;
+/// Buffers for each client where there may be many.
+const BUFFERS_PER_CLIENT: u32 = 4;
+
 /// Arguments of `raidlab array serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -59,7 +64,7 @@ struct ExportArgs {
     #[arg(long)]
     read_only: bool,
     /// Clients at once
-    #[arg(long, default_value_t = 64, value_name = "N")]
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     connections: u32,
 }
 
@@ -108,10 +113,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         description: format!("raidlab array {}", world.name()),
         read_only: args.exports.read_only,
         connections_max: args.exports.connections,
+        buffers: BUFFERS_MIN
+            .max(BUFFERS_PER_CLIENT * args.exports.connections.saturating_add(BUFFERS_PER_CLIENT)),
         ..NbdOptions::default()
     };
-    let mut server =
-        NbdServer::new(vec![listener], &options, world.volume_bytes(), world.block_size()).map_err(Failure::run)?;
+    let mut server = NbdServer::new(options, world.block_size(), world.volume_bytes(), vec![listener])
+        .map_err(Failure::input)?;
     let path = args.control.clone().unwrap_or_else(|| control_socket(world.name()));
     let control = ControlServer::start(&path, operator.clone()).map_err(Failure::run)?;
     let metrics = args.metrics.map(|address| MetricsServer::start(address, operator)).transpose();
@@ -144,8 +151,12 @@ fn announce(
             "metrics": metrics,
         }))?;
     } else {
-        let metrics = metrics.map_or(String::new(), |address| format!(", metrics at http://{address}/metrics"));
-        print(&format!("array {name}: {size} served on {address}, control socket {}{metrics}", control.path().display()))?;
+        let metrics =
+            metrics.map_or(String::new(), |address| format!(", metrics at http://{address}/metrics"));
+        print(&format!(
+            "array {name}: {size} served on {address}, control socket {}{metrics}",
+            control.path().display()
+        ))?;
     }
     notify_ready(&format!("{name}: {size} served on {address}"));
     Ok(())
