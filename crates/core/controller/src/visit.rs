@@ -345,7 +345,8 @@ impl Controller {
     /// Restores the next unit that keeps the run from being compared, or passes the run over if all were tried.
     fn restore_for_comparison(&mut self, id: u32) {
         let Visit { key, compare: RowWalk { run, .. }, restored_to, .. } = self.visits[id];
-        if run.first >= restored_to {
+        // A run that was ended by a bad block is longer after that has been restored.
+        if run.end() > restored_to {
             self.visits[id].restored.clear();
             self.visits[id].restored_to = run.end();
         }
