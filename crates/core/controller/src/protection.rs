@@ -86,9 +86,10 @@ impl Controller {
     }
 
     /// True while a mirrored cache's second controller has all that is dirty, so that it can take over: what it has must be
-    /// of a life that the devices know.
+    /// of a life that the devices know, and say so.
     pub fn is_mirroring(&self) -> bool {
-        self.cache.is_mirrored() && self.log_is_mirrored() && !self.start.lacks_life()
+        let names_life = !self.start.lacks_life() && self.start.is_labelled();
+        self.cache.is_mirrored() && self.log_is_mirrored() && names_life
     }
 
     /// True while writes are acknowledged from the cache.

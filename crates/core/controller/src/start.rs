@@ -121,6 +121,8 @@ pub(crate) struct Start {
     entries: Vec<(u32, KeptEntry)>,
     /// Kept memory names no life that the devices know, or another: the next start would not use it.
     lacks_life: bool,
+    /// Labels of kept memory that are on their way into it, or into the second controller's.
+    labels_under_way: u32,
     /// Records that only kept memory has may have to be written again by the next start: a device was lost before the
     /// devices knew otherwise.
     needs_kept_log: bool,
@@ -140,6 +142,16 @@ impl Start {
     #[inline]
     pub(crate) fn is_serving(&self) -> bool {
         self.phase == Phase::Serving
+    }
+
+    /// Takes note of a label of kept memory that is being written.
+    pub(crate) fn begin_label(&mut self) {
+        self.labels_under_way += 1;
+    }
+
+    /// True when all kept memory has the label that it was given last.
+    pub(crate) const fn is_labelled(&self) -> bool {
+        self.labels_under_way == 0
     }
 
     /// True while a power loss would take with it what is in kept memory.
@@ -382,6 +394,7 @@ impl Controller {
 
     /// Takes in that the label of kept memory is written.
     pub(crate) fn label_written(&mut self) {
+        self.start.labels_under_way -= 1;
         if self.start.phase == Phase::Labelling {
             self.start.lacks_life = false;
             self.begin_serving();

@@ -126,6 +126,12 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
+    /// The rows that it is looking at and those that it has still to come to.
+    pub(crate) fn rows_ahead(&self) -> Rows {
+        let Self { restore, compare, .. } = self;
+        restore.run.hull(restore.rest).hull(compare.run.hull(compare.rest))
+    }
+
     /// A visit that restores what a read could not get.
     pub(crate) fn of_read_error(error: &ReadError) -> Self {
         let restore = RowWalk::over(error.rows);
