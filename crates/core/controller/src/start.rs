@@ -36,8 +36,8 @@ use crate::own;
 use crate::request::Rows;
 use crate::stop::Stop;
 use raidlab_format::{
-    ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, Geometry, KEPT_RING_AT, KeptEntry,
-    KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
+    AreaLayout, ArrayName, ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, Geometry,
+    KEPT_RING_AT, KeptEntry, KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
 };
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -121,8 +121,6 @@ pub(crate) struct Start {
     entries: Vec<(u32, KeptEntry)>,
     /// Kept memory names no life that the devices know, or another: the next start would not use it.
     lacks_life: bool,
-    /// Labels of kept memory that are on their way into it, or into the second controller's.
-    labels_under_way: u32,
     /// Records that only kept memory has may have to be written again by the next start: a device was lost before the
     /// devices knew otherwise.
     needs_kept_log: bool,
@@ -142,16 +140,6 @@ impl Start {
     #[inline]
     pub(crate) fn is_serving(&self) -> bool {
         self.phase == Phase::Serving
-    }
-
-    /// Takes note of a label of kept memory that is being written.
-    pub(crate) fn begin_label(&mut self) {
-        self.labels_under_way += 1;
-    }
-
-    /// True when all kept memory has the label that it was given last.
-    pub(crate) const fn is_labelled(&self) -> bool {
-        self.labels_under_way == 0
     }
 
     /// True while a power loss would take with it what is in kept memory.
@@ -176,26 +164,40 @@ impl Start {
     }
 }
 
-/// Returns the metadata area of each device of a new array, members first, then spares. The data areas must hold zeros or
-/// anything else on which redundancy agrees; otherwise `needs_resync` says that it is yet to be made to agree.
+/// An array that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewArray<'a> {
+    /// Its identity, drawn for it.
+    pub array_uuid: ArrayUuid,
+    /// What people call it.
+    pub name: ArrayName,
+    /// Identity of each device, members first, then spares; none for a spare's slot that is empty.
+    pub device_uuids: &'a [Option<DeviceUuid>],
+    /// The data areas hold something on which redundancy does not agree: not zeros throughout.
+    pub needs_resync: bool,
+}
+
+/// Returns the front of the metadata area, all before the log, of each device of a new array; nothing for empty slots. The
+/// logs are zeros. There must be an entry for each device, and none may be lacking for a member (asserted).
 ///
 /// # Errors
 /// [`ConfigError`] when the configuration is no array, or keeps no metadata.
-pub fn create_metadata(
-    config: &ArrayConfig,
-    array_uuid: ArrayUuid,
-    device_uuids: &[DeviceUuid],
-    needs_resync: bool,
-) -> Result<Vec<Vec<u8>>, ConfigError> {
+pub fn create_metadata(config: &ArrayConfig, new: &NewArray<'_>) -> Result<Vec<Vec<u8>>, ConfigError> {
+    let NewArray { array_uuid, name, device_uuids, needs_resync } = *new;
     let layout = config.check()?.layout;
     let mut state = new_state(config, layout.member_count(), array_uuid);
+    assert_eq!(device_uuids.len(), state.devices.len(), "every device has an entry");
     state.needs_resync = needs_resync;
     state.generation = 1;
     for (line, uuid) in state.devices.iter_mut().zip(device_uuids) {
-        line.device_uuid = *uuid;
+        line.device_uuid = uuid.unwrap_or_default();
+        if uuid.is_none() {
+            assert!(line.role.is_none(), "a member can't be lacking");
+            line.state = raidlab_format::DeviceState::Missing;
+        }
     }
     let area = config.metadata_area();
-    let mut image = vec![0; area.total_bytes as usize];
+    let mut image = vec![0; AreaLayout::FRONT_BYTES as usize];
     let slot = area.state_slot(state.generation);
     state.encode(&mut image[slot.offset_bytes as usize..slot.end_bytes() as usize]);
     if config.resilience.metadata != MetadataPolicy::None {
@@ -203,14 +205,14 @@ pub fn create_metadata(
         let slot = area.bitmap[0];
         map.encode(array_uuid, 0, &mut image[slot.offset_bytes as usize..slot.end_bytes() as usize]);
     }
-    let label = |device: usize| {
+    let front = |(device, uuid): (u16, &Option<DeviceUuid>)| {
+        let Some(device_uuid) = *uuid else { return Vec::new() };
         let mut bytes = image.clone();
-        let label =
-            Label { array_uuid, device_uuid: device_uuids[device], device: MemberIndex(device as u16) };
+        let label = Label { array_uuid, device_uuid, device: MemberIndex(device), name };
         label.encode(&mut bytes[..raidlab_format::LABEL_BYTES]);
         bytes
     };
-    Ok((0..state.devices.len()).map(label).collect())
+    Ok((0..).zip(device_uuids).map(front).collect())
 }
 
 /// The state of an array that was never started.
@@ -262,7 +264,7 @@ impl Controller {
         let keeps_writes =
             controller.keeps_directory() && config.cache.write_policy != WritePolicy::WriteThrough;
         // With these bytes the devices already agree, or are made to; see below.
-        assembly.state.encode(&mut controller.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
+        assembly.state.encode(&mut controller.own.bytes_mut()[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
         let mut state = assembly.state;
         // Records of a log that was not looked at may have any number up to this jump.
         let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
@@ -323,9 +325,11 @@ impl Controller {
             };
             if assembly.present[index].is_some() {
                 self.members.set_state(device, state);
+                self.members.set_uuid(device, line.device_uuid);
                 continue;
             }
             self.members.set_state(device, DeviceState::Missing);
+            self.members.set_uuid(device, line.device_uuid);
             if line.state == raidlab_format::DeviceState::InSync {
                 absent.push(device);
             }
@@ -394,7 +398,7 @@ impl Controller {
 
     /// Takes in that the label of kept memory is written.
     pub(crate) fn label_written(&mut self) {
-        self.start.labels_under_way -= 1;
+        self.labels_pending -= 1;
         if self.start.phase == Phase::Labelling {
             self.start.lacks_life = false;
             self.begin_serving();
