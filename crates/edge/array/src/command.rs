@@ -229,14 +229,14 @@ impl ArrayWorld {
     fn fail_by_name(&mut self, name: &str) -> Result<String, String> {
         let member = self.find_device(name)?;
         if matches!(self.state_of(member), DeviceState::Missing | DeviceState::Lost { .. }) {
-            return Err(format!("device {member} is not in the array"));
+            return Err(format!("device {} is not in the array", member.0));
         }
         if self.controller.needs_device(member) {
-            return Err(format!("device {member} can't be taken out: data would be lost with it"));
+            return Err(format!("device {} can't be taken out: data would be lost with it", member.0));
         }
         let now = self.now();
         self.controller.handle_member_loss(now, member);
-        Ok(format!("device {member} is taken out of the array"))
+        Ok(format!("device {} is taken out of the array", member.0))
     }
 
     /// Takes a device out of the array, as if it had been pulled.
@@ -253,14 +253,15 @@ impl ArrayWorld {
         let member = self.find_device(name)?;
         self.check_joins()?;
         if self.is_expected(member) {
-            return Err(format!("a device for place {member} is being made ready already"));
+            return Err(format!("a device for place {} is being made ready already", member.0));
         }
         match self.state_of(member) {
             DeviceState::Missing => Ok(member),
             DeviceState::Lost { .. } => Err(format!(
-                "device {member} holds data that nothing else has: bring it back and start the array again"
+                "device {} holds data that nothing else has: bring it back and start the array again",
+                member.0
             )),
-            _ => Err(format!("device {member} is in the array: fail it first")),
+            _ => Err(format!("device {} is in the array: fail it first", member.0)),
         }
     }
 
@@ -333,12 +334,12 @@ impl ArrayWorld {
     fn admit(&mut self, member: MemberIndex, newcomer: Newcomer) -> Result<Answer, RingError> {
         let Newcomer { device, device_uuid } = newcomer;
         if self.state_of(member) != DeviceState::Missing {
-            let reason = format!("place {member} is not empty any more");
+            let reason = format!("place {} is not empty any more", member.0);
             return Ok(Answer::Refused { reason });
         }
         let placement = Placement::new(&self.desk.geometry, device.bytes());
         let placement = placement.expect("a device that is too short is not made ready");
-        let message = format!("{} is device {member} of the array now", device.path().display());
+        let message = format!("{} is device {} of the array now", device.path().display(), member.0);
         self.members.attach(member, device, placement, &mut self.ring)?;
         let now = self.now();
         self.controller.handle_device_added(now, member, device_uuid);

@@ -44,15 +44,21 @@ impl Tally {
         self.host.host_errors += u64::from(!is_ok);
     }
 
-    /// Takes in a notice, with the progress of the sweep that runs.
-    pub(crate) fn note(&mut self, now: Nanos, notice: &Notice, progress: Option<SweepProgress>) {
+    /// Takes in a notice, with the progress of the sweep that runs and the number of granules that one goes over.
+    pub(crate) fn note(
+        &mut self,
+        now: Nanos,
+        notice: &Notice,
+        progress: Option<SweepProgress>,
+        granules: u64,
+    ) {
         match notice {
             Notice::SweepStarted { .. } => {
                 self.sweep_began = Some((now, progress.map_or(0, |progress| progress.done)));
             }
             Notice::SweepEnded { sweep, counts } => {
                 self.sweep_began = None;
-                self.last_sweep = Some(sweep_status(*sweep, *counts, (0, 0)));
+                self.last_sweep = Some(sweep_status(*sweep, *counts, (counts.granules, granules)));
             }
             _ => {}
         }
@@ -73,8 +79,8 @@ impl Tally {
 /// A notice in words.
 fn words(notice: &Notice) -> String {
     match *notice {
-        Notice::MemberFailed { member } => format!("device {member} has left the array"),
-        Notice::MemberAdded { member } => format!("device {member} has joined the array"),
+        Notice::MemberFailed { member: MemberIndex(member) } => format!("device {member} has left the array"),
+        Notice::MemberAdded { member: MemberIndex(member) } => format!("device {member} has joined the array"),
         Notice::SweepStarted { sweep } => format!("{} has begun", sweep_words(sweep)),
         Notice::SweepEnded { sweep, counts } => format!(
             "{} has ended: {} rows disagreed, {} were rewritten, {} could not be read",
@@ -83,13 +89,13 @@ fn words(notice: &Notice) -> String {
             counts.rewritten_rows,
             counts.unreadable_rows
         ),
-        Notice::Restored { member, lba, blocks } => {
+        Notice::Restored { member: MemberIndex(member), lba, blocks } => {
             format!("{blocks} blocks from {lba} on device {member} were restored")
         }
-        Notice::Mismatch { member, lba, blocks } => {
+        Notice::Mismatch { member: MemberIndex(member), lba, blocks } => {
             format!("{blocks} blocks from {lba} on device {member} did not agree with their tags")
         }
-        Notice::BlocksLost { member, lba, blocks } => {
+        Notice::BlocksLost { member: MemberIndex(member), lba, blocks } => {
             format!("{blocks} blocks from {lba} on device {member} are lost until they are written again")
         }
         Notice::Serving => "the array is served".to_owned(),
@@ -107,7 +113,7 @@ fn words(notice: &Notice) -> String {
 
 fn sweep_words(sweep: Sweep) -> String {
     match sweep {
-        Sweep::Rebuild { target } => format!("the rebuild of device {target}"),
+        Sweep::Rebuild { target: MemberIndex(target) } => format!("the rebuild of device {target}"),
         other => format!("the {}", sweep_name(other)),
     }
 }

@@ -418,7 +418,7 @@ impl ArrayWorld {
         }
         self.notices.push_back(notice);
         let progress = self.controller.sweep_progress();
-        self.tally.note(now, &notice, progress);
+        self.tally.note(now, &notice, progress, self.controller.granule_count());
     }
 
     fn issue(&mut self, mut io: MemberIo) -> Result<(), RingError> {
