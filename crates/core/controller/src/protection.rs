@@ -86,9 +86,10 @@ impl Controller {
     }
 
     /// True while a mirrored cache's second controller has all that is dirty, so that it can take over: what it has must be
-    /// of a life that the devices know.
+    /// of a life that the devices know, and the label that names this life must have arrived.
     pub fn is_mirroring(&self) -> bool {
-        self.cache.is_mirrored() && self.log_is_mirrored() && !self.start.lacks_life()
+        let is_named = !self.start.lacks_life() && !self.start.is_labelling();
+        self.cache.is_mirrored() && self.log_is_mirrored() && is_named
     }
 
     /// True while writes are acknowledged from the cache.

@@ -126,6 +126,8 @@ pub(crate) struct Start {
     needs_kept_log: bool,
     /// The change of the state by which the devices name the next life of kept memory.
     life_ends_with: u64,
+    /// Labels of kept memory on their way.
+    labels_pending: u32,
     /// Requests that came before the host is served.
     waiting: VecDeque<HostRequest>,
 }
@@ -146,6 +148,16 @@ impl Start {
     #[inline]
     pub(crate) fn lacks_life(&self) -> bool {
         self.lacks_life
+    }
+
+    /// True while a label of kept memory is on its way: a second controller may have none yet.
+    pub(crate) fn is_labelling(&self) -> bool {
+        self.labels_pending > 0
+    }
+
+    /// Notes that a label of kept memory is on its way.
+    pub(crate) fn begin_label(&mut self) {
+        self.labels_pending += 1;
     }
 
     /// True if the next start may need the records in kept memory that this one has found there.
@@ -382,6 +394,7 @@ impl Controller {
 
     /// Takes in that the label of kept memory is written.
     pub(crate) fn label_written(&mut self) {
+        self.start.labels_pending -= 1;
         if self.start.phase == Phase::Labelling {
             self.start.lacks_life = false;
             self.begin_serving();
