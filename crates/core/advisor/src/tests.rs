@@ -42,6 +42,7 @@ fn run((level, write_policy, iodepth, iops, lat_ms, member_ios): Row) -> RunResu
     RunResult {
         world: World::Array,
         target: format!("RAID {level}"),
+        enclosure: None,
         array: Some(ArrayFacts {
             level: level.into(),
             members: 6,

@@ -173,6 +173,17 @@ pub struct MemoryTask {
     pub bytes_out: u64,
 }
 
+impl MemoryTask {
+    /// Bytes that go to the second controller's memory, too: a copy writes those twice.
+    #[inline]
+    pub const fn mirrored_bytes(&self) -> u64 {
+        match self.kind {
+            MemoryKind::Copy => self.bytes_out - self.bytes_in,
+            MemoryKind::Parity | MemoryKind::Digest => 0,
+        }
+    }
+}
+
 /// A place in memory: a space and the byte in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferRef {

@@ -6,7 +6,8 @@
 //!   clear ─────────────► wanted ───────────────────────────► kept ───────────────────────────────────────► clear
 //! ```
 //! One image is on its way at a time; bits that change meanwhile go with the next one. A bit that is being cleared does
-//! not count as kept from the moment the image is made, so that a write to its region marks it again.
+//! not count as kept from the moment the image is made, so that a write to its region marks it again; one that comes
+//! before that moment keeps it marked.
 //!
 //! A region stays marked while it has unsynced stripes, and for good when a write in it could not be stored on all devices
 //! that should hold it.
@@ -278,7 +279,7 @@ impl Controller {
         let block_bytes = self.config.block_size.bytes();
         let record = self.state.record.as_ref().expect("an array with a bitmap keeps a state");
         let image = own::BITMAP_AT..own::BITMAP_AT + BITMAP_BYTES;
-        bitmap.wanted.encode(record.geometry.array_uuid, bitmap.sequence, &mut self.own.bytes[image]);
+        bitmap.wanted.encode(record.geometry.array_uuid, bitmap.sequence, &mut self.own.bytes_mut()[image]);
         let slot = self.area.bitmap[(bitmap.sequence % 2) as usize].offset_bytes / block_bytes;
         bitmap.sequence += 1;
         if bitmap.newcomer == Newcomer::Waits {

@@ -352,7 +352,7 @@ impl ArrayConfig {
     }
 
     /// What the devices hold about what the array is made of.
-    pub(crate) fn geometry(&self, array_uuid: ArrayUuid) -> Geometry {
+    pub fn geometry(&self, array_uuid: ArrayUuid) -> Geometry {
         Geometry {
             array_uuid,
             level: self.level,

@@ -28,7 +28,7 @@ use crate::table::Slab;
 use crate::tags::Tags;
 use crate::unsynced::Unsynced;
 use crate::visit::Visit;
-use raidlab_format::{AreaLayout, KEPT_RING_AT};
+use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, KEPT_RING_AT};
 use raidlab_raid::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos, StripeIndex};
 use std::collections::VecDeque;
@@ -54,6 +54,20 @@ pub struct Counters {
     pub mismatched_blocks: u64,
 }
 
+impl Counters {
+    /// Adds what another controller has done.
+    pub fn merge(&mut self, other: &Self) {
+        self.member_reads += other.member_reads;
+        self.member_writes += other.member_writes;
+        self.member_flushes += other.member_flushes;
+        self.cache_hit_blocks += other.cache_hit_blocks;
+        self.copy_bytes += other.copy_bytes;
+        self.parity_bytes += other.parity_bytes;
+        self.metadata_writes += other.metadata_writes;
+        self.mismatched_blocks += other.mismatched_blocks;
+    }
+}
+
 /// An array controller. See the crate's head for how a world drives it.
 #[derive(Debug)]
 pub struct Controller {
@@ -64,6 +78,8 @@ pub struct Controller {
     cache_block_rows: u32,
     pub(crate) battery: BatteryState,
     pub(crate) peer: PeerState,
+    /// Labels on their way to kept memory. The second controller may lack its own until there are none.
+    pub(crate) labels_pending: u32,
     pub(crate) now: Nanos,
     pub(crate) members: Members,
     pub(crate) state: StateKeeper,
@@ -146,6 +162,7 @@ impl Controller {
             cache_block_rows: checked.cache_block_rows,
             battery: BatteryState::Good,
             peer: PeerState::Present,
+            labels_pending: 0,
             now: Nanos::ZERO,
             ops: Slab::new(),
             ios: Slab::new(),
@@ -241,12 +258,22 @@ impl Controller {
         self.pump();
     }
 
-    /// Takes in that a device answers again, or that another was put in its place. Nothing on it is trusted: it becomes a
-    /// spare, when what was under way on it has ended, and takes the place of a missing member if there is one. A device
-    /// that is lost stays so until the array starts again.
-    pub fn handle_device_added(&mut self, now: Nanos, device: MemberIndex) {
+    /// Takes in that a device answers at the place of one that has left: the same again, or another. Its world has given it
+    /// a label with this identity, drawn for it, over a metadata area of zeros (see "A device that joins" in
+    /// `docs/on-disk-format.md`). Nothing on it is trusted: it becomes a spare, when what was under way there has ended, and
+    /// takes the place of a missing member if there is one. It counts once the state names it. A device that is lost is not
+    /// labelled again, and stays lost until the array starts again.
+    pub fn handle_device_added(&mut self, now: Nanos, device: MemberIndex, device_uuid: DeviceUuid) {
         self.advance(now);
-        self.add_device(device);
+        self.add_device(device, device_uuid);
+        self.pump();
+    }
+
+    /// Bounds the rate of sweeps from here on: bytes walked over on each member in a second; no bound if none.
+    pub fn handle_sweep_rate(&mut self, now: Nanos, bytes_per_sec: Option<ByteCount>) {
+        self.advance(now);
+        self.config.resilience.sweep_bytes_per_sec = bytes_per_sec;
+        self.lift_sweep_bound();
         self.pump();
     }
 
@@ -305,12 +332,12 @@ impl Controller {
     /// The memory behind [`crate::BufferSpace::Own`]. What a member I/O or a task names in it does not change until that
     /// ends.
     pub fn own_memory(&self) -> &[u8] {
-        &self.own.bytes
+        self.own.bytes()
     }
 
     /// The same, for what member reads bring into it.
     pub fn own_memory_mut(&mut self) -> &mut [u8] {
-        &mut self.own.bytes
+        self.own.bytes_mut()
     }
 
     /// Tells the operator.
@@ -378,6 +405,29 @@ impl Controller {
     /// What each device is to the array, members first, then spares.
     pub fn device_states(&self) -> impl Iterator<Item = DeviceState> + '_ {
         self.members.states()
+    }
+
+    /// The state that the devices keep, or are to keep next; none where nothing is kept.
+    pub fn array_state(&self) -> Option<&ArrayState> {
+        self.state.record.as_deref()
+    }
+
+    /// Which physical device a device is.
+    pub fn device_uuid(&self, device: MemberIndex) -> DeviceUuid {
+        self.members.uuid(device)
+    }
+
+    /// How many more members may fail, whichever they are, before data is lost.
+    pub fn failures_left(&self) -> u16 {
+        self.members.failures_left(&*self.layout)
+    }
+
+    /// True if some stripe could not be read any more without this device.
+    pub fn needs_device(&self, device: MemberIndex) -> bool {
+        let role = self.members.role(device);
+        role.is_some_and(|role| {
+            self.members.in_sync(role) == Some(device) && self.members.is_last_hope(role, &*self.layout)
+        })
     }
 
     /// The states as they may be written down: a device that is being rebuilt holds its role up to where it would survive a

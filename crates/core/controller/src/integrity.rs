@@ -199,7 +199,7 @@ impl Controller {
             }
         } else if self.tags.rows_of(tag_rows) == rows {
             if !self.tags.holds(place, tag_rows) {
-                self.tags.fill_unknown(&mut self.own.bytes, place, tag_rows);
+                self.tags.fill_unknown(self.own.bytes_mut(), place, tag_rows);
             }
             self.digest_for_check(id);
         } else if self.tags.holds(place, tag_rows) {
@@ -280,7 +280,7 @@ impl Controller {
                 return self.check_again(id);
             }
         }
-        self.tags.fill_unknown(&mut self.own.bytes, place, tag_rows);
+        self.tags.fill_unknown(self.own.bytes_mut(), place, tag_rows);
         let Check { owner, device, strip_start, .. } = self.tags.checks[id];
         // What is written in the background is what a restore writes: it sees to all rows by itself.
         if !self.tags.checks[id].is_read() && !matches!(owner, IoOwner::OpRewrite { .. }) {
@@ -339,7 +339,7 @@ impl Controller {
         let check = &self.tags.checks[id];
         let Some(&digest) = digests.get((row - check.rows.first) as usize) else { return false };
         let address = (check.role, check.at(row));
-        !self.tags.agrees(&self.own.bytes, check.place, address, digest)
+        !self.tags.agrees(self.own.bytes(), check.place, address, digest)
             && !self.is_mutant(Mutant::TagNotCompared)
     }
 
@@ -372,7 +372,7 @@ impl Controller {
     fn set_tags(&mut self, id: u32, digests: &[u32]) {
         let check = &self.tags.checks[id];
         for (row, &digest) in (check.rows.first..).zip(digests) {
-            self.tags.set(&mut self.own.bytes, check.place, (check.role, check.at(row)), digest);
+            self.tags.set(self.own.bytes_mut(), check.place, (check.role, check.at(row)), digest);
         }
     }
 

@@ -128,9 +128,9 @@ impl Controller {
     /// Writes the label of kept memory, to the second controller's, too.
     pub(crate) fn write_kept_label(&mut self) {
         let Some(record) = &self.state.record else { return };
-        self.start.begin_label();
         let label = KeptLabel { array_uuid: record.geometry.array_uuid, kept_epoch: record.kept_epoch };
-        label.encode(&mut self.own.bytes[own::KEPT_LABEL_AT..own::KEPT_LABEL_AT + KEPT_LABEL_BYTES]);
+        label.encode(&mut self.own.bytes_mut()[own::KEPT_LABEL_AT..own::KEPT_LABEL_AT + KEPT_LABEL_BYTES]);
+        self.labels_pending += 1;
         let task = self.new_copies(TaskOwner::KeptLabel);
         let to = BufferRef { space: BufferSpace::KeptLog, offset: 0 };
         let from = own_buffer(own::KEPT_LABEL_AT);

@@ -62,5 +62,5 @@ pub use members::DeviceState;
 pub use mutant::Mutant;
 pub use protection::{BatteryState, PeerState};
 pub use raidlab_format::MetadataPolicy;
-pub use start::{StartError, create_metadata};
+pub use start::{NewArray, StartError, create_metadata};
 pub use sweep::{SweepProgress, SweepRefused};

@@ -5,6 +5,7 @@
 //!
 //! Invariant: a role is played by at most one device, and `players` agrees with the devices' states.
 
+use raidlab_format::DeviceUuid;
 use raidlab_raid::{Layout, StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
 
@@ -40,8 +41,10 @@ struct Device {
     state: DeviceState,
     /// While it is rebuilt: below this it holds its role even after a power loss.
     kept_boundary: MemberLba,
-    /// Answers again, and becomes a spare when what was under way on it has ended.
-    answers_again: bool,
+    /// Which physical device it is.
+    uuid: DeviceUuid,
+    /// Another, or the same again, answers at its place, and becomes a spare when what was under way has ended.
+    newcomer: Option<DeviceUuid>,
     in_flight: u32,
     /// Where its latest I/O ended.
     position: MemberLba,
@@ -75,7 +78,8 @@ impl Device {
             DeviceState::Rebuilding { boundary, .. } => boundary,
             _ => MemberLba::ZERO,
         };
-        Self { state, kept_boundary, answers_again: false, in_flight: 0, position: MemberLba::ZERO }
+        let uuid = DeviceUuid([0; 16]);
+        Self { state, kept_boundary, uuid, newcomer: None, in_flight: 0, position: MemberLba::ZERO }
     }
 }
 
@@ -123,9 +127,19 @@ impl Members {
 
     /// Gives a device another state.
     pub(crate) fn set_state(&mut self, device: MemberIndex, state: DeviceState) {
-        let Device { in_flight, position, answers_again, .. } = self.devices[device.index()];
-        self.devices[device.index()] = Device { answers_again, in_flight, position, ..Device::new(state) };
+        let Device { in_flight, position, newcomer, uuid, .. } = self.devices[device.index()];
+        self.devices[device.index()] = Device { uuid, newcomer, in_flight, position, ..Device::new(state) };
         self.count();
+    }
+
+    /// Which physical device it is.
+    pub(crate) fn uuid(&self, device: MemberIndex) -> DeviceUuid {
+        self.devices[device.index()].uuid
+    }
+
+    /// Says which physical device it is.
+    pub(crate) fn set_uuid(&mut self, device: MemberIndex, uuid: DeviceUuid) {
+        self.devices[device.index()].uuid = uuid;
     }
 
     /// The role that a device plays, in whole or in part.
@@ -170,15 +184,18 @@ impl Members {
         self.devices.iter().map(Self::kept_state)
     }
 
-    /// Notes that a device answers again.
-    pub(crate) fn note_answer(&mut self, device: MemberIndex) {
-        self.devices[device.index()].answers_again = true;
+    /// Notes that a device answers at the place of one that has left.
+    pub(crate) fn note_newcomer(&mut self, device: MemberIndex, uuid: DeviceUuid) {
+        self.devices[device.index()].newcomer = Some(uuid);
     }
 
-    /// True, once, when a device answers again and nothing from before is under way on it.
-    pub(crate) fn take_answer(&mut self, device: MemberIndex) -> bool {
+    /// True, once, when a device answers at the place of one that has left and nothing from before is under way there. The
+    /// place is the newcomer's from then on.
+    pub(crate) fn take_newcomer(&mut self, device: MemberIndex) -> bool {
         let device = &mut self.devices[device.index()];
-        device.in_flight == 0 && core::mem::take(&mut device.answers_again)
+        let Some(uuid) = device.newcomer.take_if(|_| device.in_flight == 0) else { return false };
+        device.uuid = uuid;
+        true
     }
 
     /// The device that holds what the layout puts at `place`, if one does.
@@ -213,6 +230,21 @@ impl Members {
         layout.loses_data(&|role| self.in_sync(role).is_none())
     }
 
+    /// How many more roles may go, whichever they are, before some stripe can't be read.
+    pub(crate) fn failures_left(&self, layout: &dyn Layout) -> u16 {
+        let gone = |role| self.in_sync(role).is_none();
+        let roles = || (0..self.players.len() as u16).map(MemberIndex).filter(|role| !gone(*role));
+        let is_fatal = |first, second| layout.loses_data(&|it| it == first || it == second || gone(it));
+        if self.loses_data(layout) || roles().any(|role| is_fatal(role, role)) {
+            return 0;
+        }
+        if roles().any(|first| roles().any(|second| first < second && is_fatal(first, second))) {
+            return 1;
+        }
+        // Beyond two only mirrors of many copies go, whose roles are all alike.
+        layout.failures_survived().always.saturating_sub(self.incomplete_count)
+    }
+
     /// A role that no device plays.
     pub(crate) fn vacant_role(&self) -> Option<MemberIndex> {
         let lost = |role: usize| {
@@ -236,7 +268,7 @@ impl Members {
     }
 
     /// True when without `role` some stripe can't be read any more.
-    fn is_last_hope(&self, role: MemberIndex, layout: &dyn Layout) -> bool {
+    pub(crate) fn is_last_hope(&self, role: MemberIndex, layout: &dyn Layout) -> bool {
         layout.loses_data(&|it| it == role || self.in_sync(it).is_none())
     }
 

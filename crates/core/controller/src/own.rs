@@ -5,9 +5,15 @@
 //! ```
 //! An image does not change while it is being written. `tags.rs` says what tag places are; an array that keeps
 //! nothing else has only them.
+//!
+//! Worlds read and write it past any cache, so it begins on a multiple of [`ALIGNMENT_BYTES`], as do all places in it that
+//! I/O names, and stays where it is.
 
 use crate::api::{BufferRef, BufferSpace};
 use raidlab_format::{BITMAP_BYTES, KEPT_RING_AT, STATE_BYTES};
+
+/// What it begins on a multiple of.
+pub(crate) const ALIGNMENT_BYTES: usize = 4096;
 
 /// Where the image of the state begins.
 pub(crate) const STATE_AT: usize = 0;
@@ -23,7 +29,10 @@ const HEADER_PLACES: u32 = 32;
 /// The controller's own memory.
 #[derive(Debug, Default)]
 pub(crate) struct OwnMemory {
-    pub(crate) bytes: Vec<u8>,
+    /// Its bytes, with some before them so that they begin on a whole unit. It never grows.
+    memory: Vec<u8>,
+    /// Bytes before it.
+    before: usize,
     /// Where tags begin.
     pub(crate) tags_at: usize,
     header_bytes: usize,
@@ -35,16 +44,32 @@ impl OwnMemory {
     /// to `header_bytes`, 0 without a log.
     pub(crate) fn new(keeps_metadata: bool, header_bytes: usize, tag_bytes: usize) -> Self {
         if !keeps_metadata {
-            return Self { bytes: vec![0; tag_bytes], ..Self::default() };
+            return Self::of_bytes(tag_bytes);
         }
         let places = if header_bytes == 0 { 0 } else { HEADER_PLACES };
         let tags_at = HEADERS_AT + header_bytes * places as usize;
-        Self {
-            bytes: vec![0; tags_at + tag_bytes],
-            tags_at,
-            header_bytes,
-            free_headers: (0..places).rev().collect(),
-        }
+        let free_headers = (0..places).rev().collect();
+        Self { tags_at, header_bytes, free_headers, ..Self::of_bytes(tags_at + tag_bytes) }
+    }
+
+    fn of_bytes(bytes: usize) -> Self {
+        let memory = vec![0; if bytes == 0 { 0 } else { bytes + ALIGNMENT_BYTES }];
+        let before = if bytes == 0 { 0 } else { memory.as_ptr().align_offset(ALIGNMENT_BYTES) };
+        let mut own = Self { memory, before, ..Self::default() };
+        own.memory.truncate(before + bytes);
+        own
+    }
+
+    /// All of it.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[self.before..]
+    }
+
+    /// All of it, for writing.
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.before..]
     }
 
     /// Takes a place for a header, if one is free.
@@ -66,7 +91,7 @@ impl OwnMemory {
     pub(crate) fn header_mut(&mut self, place: u32, length: usize) -> &mut [u8] {
         assert!(length <= self.header_bytes, "a header is no longer than its place");
         let start = HEADERS_AT + place as usize * self.header_bytes;
-        &mut self.bytes[start..start + length]
+        &mut self.bytes_mut()[start..start + length]
     }
 
     /// Where a header's place begins.

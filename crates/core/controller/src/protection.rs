@@ -86,10 +86,10 @@ impl Controller {
     }
 
     /// True while a mirrored cache's second controller has all that is dirty, so that it can take over: what it has must be
-    /// of a life that the devices know, and the label that names this life must have arrived.
+    /// of a life that the devices know, and have the label that says so.
     pub fn is_mirroring(&self) -> bool {
-        let is_named = !self.start.lacks_life() && !self.start.is_labelling();
-        self.cache.is_mirrored() && self.log_is_mirrored() && is_named
+        let has_label = self.labels_pending == 0 && !self.start.lacks_life();
+        self.cache.is_mirrored() && self.log_is_mirrored() && has_label
     }
 
     /// True while writes are acknowledged from the cache.

@@ -1,7 +1,7 @@
 //! Members that go and devices that come: who leaves the array, who takes the vacant place.
 //!
 //! ```text
-//! in sync ──► missing ──► (answers again) ──► spare ──► rebuilding, boundary 0 ──► in sync
+//! in sync ──► missing ──► (one answers there) ──► spare ──► rebuilding, boundary 0 ──► in sync
 //!     └─────► lost, where that is more than the level survives: stays so until the array starts again
 //! ```
 //! A spare takes a vacant role with the next event; rebuilds then run one after the other, see `sweep.rs`. The bad
@@ -11,6 +11,7 @@ use crate::api::Notice;
 use crate::controller::Controller;
 use crate::members::{DeviceState, Loss};
 use crate::mutant::Mutant;
+use raidlab_format::DeviceUuid;
 use raidlab_units::{MemberIndex, MemberLba};
 
 impl Controller {
@@ -28,23 +29,25 @@ impl Controller {
         self.notify(Notice::MemberFailed { member });
     }
 
-    /// Takes in that a device answers again, or another at its place.
-    pub(crate) fn add_device(&mut self, device: MemberIndex) {
+    /// Takes in that a device with a new label answers at this place.
+    pub(crate) fn add_device(&mut self, device: MemberIndex, uuid: DeviceUuid) {
         match self.members.state(device) {
-            DeviceState::Spare | DeviceState::Lost { .. } => return,
+            DeviceState::Lost { .. } => return,
             // It was gone and nobody said so: what it missed can't be told.
-            DeviceState::InSync { .. } | DeviceState::Rebuilding { .. } => self.fail_member(device),
+            DeviceState::InSync { .. } | DeviceState::Rebuilding { .. } | DeviceState::Spare => {
+                self.fail_member(device);
+            }
             DeviceState::Missing => {}
         }
         if self.members.state(device) == DeviceState::Missing {
-            self.members.note_answer(device);
+            self.members.note_newcomer(device, uuid);
             self.admit_again(device);
         }
     }
 
-    /// Makes a device that answers again a spare, once nothing from before is under way on it.
+    /// Makes a device that has come to the place of one that left a spare, once nothing from before is under way on it.
     pub(crate) fn admit_again(&mut self, device: MemberIndex) {
-        if self.members.take_answer(device) {
+        if self.members.take_newcomer(device) {
             let trusted = self.members.vacant_role().filter(|_| self.is_mutant(Mutant::StaleMemberTrusted));
             let state = trusted.map_or(DeviceState::Spare, |role| DeviceState::InSync { role });
             self.members.set_state(device, state);

@@ -29,8 +29,8 @@ use crate::own;
 use crate::replay::Current;
 use crate::stop::Stop;
 use raidlab_format::{
-    ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, Geometry, KeptEntry, KeptVerdict,
-    Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
+    AreaLayout, ArrayName, ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, Geometry,
+    KeptEntry, KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
 };
 use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
@@ -95,8 +95,6 @@ pub(crate) struct Start {
     needs_kept_log: bool,
     /// The change of the state by which the devices name the next life of kept memory.
     life_ends_with: u64,
-    /// Labels of kept memory on their way.
-    labels_pending: u32,
     /// Requests that came before the host is served.
     waiting: VecDeque<HostRequest>,
 }
@@ -119,16 +117,6 @@ impl Start {
         self.lacks_life
     }
 
-    /// True while a label of kept memory is on its way: a second controller may have none yet.
-    pub(crate) fn is_labelling(&self) -> bool {
-        self.labels_pending > 0
-    }
-
-    /// Notes that a label of kept memory is on its way.
-    pub(crate) fn begin_label(&mut self) {
-        self.labels_pending += 1;
-    }
-
     /// True if the next start may need the records in kept memory that this one has found there.
     pub(crate) fn needs_kept_log(&self) -> bool {
         self.needs_kept_log
@@ -145,26 +133,40 @@ impl Start {
     }
 }
 
-/// Returns the metadata area of each device of a new array, members first, then spares. The data areas must hold zeros or
-/// anything else on which redundancy agrees; otherwise `needs_resync` says that it is yet to be made to agree.
+/// An array that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewArray<'a> {
+    /// Its identity, drawn for it.
+    pub array_uuid: ArrayUuid,
+    /// What people call it.
+    pub name: ArrayName,
+    /// Identity of each device, members first, then spares; none for a spare's slot that is empty.
+    pub device_uuids: &'a [Option<DeviceUuid>],
+    /// The data areas hold something on which redundancy does not agree: not zeros throughout.
+    pub needs_resync: bool,
+}
+
+/// Returns the front of the metadata area, all before the log, of each device of a new array; nothing for empty slots. The
+/// logs are zeros. There must be an entry for each device, and none may be lacking for a member (asserted).
 ///
 /// # Errors
 /// [`ConfigError`] when the configuration is no array, or keeps no metadata.
-pub fn create_metadata(
-    config: &ArrayConfig,
-    array_uuid: ArrayUuid,
-    device_uuids: &[DeviceUuid],
-    needs_resync: bool,
-) -> Result<Vec<Vec<u8>>, ConfigError> {
+pub fn create_metadata(config: &ArrayConfig, new: &NewArray<'_>) -> Result<Vec<Vec<u8>>, ConfigError> {
+    let NewArray { array_uuid, name, device_uuids, needs_resync } = *new;
     let layout = config.check()?.layout;
     let mut state = new_state(config, layout.member_count(), array_uuid);
+    assert_eq!(device_uuids.len(), state.devices.len(), "every device has an entry");
     state.needs_resync = needs_resync;
     state.generation = 1;
     for (line, uuid) in state.devices.iter_mut().zip(device_uuids) {
-        line.device_uuid = *uuid;
+        line.device_uuid = uuid.unwrap_or_default();
+        if uuid.is_none() {
+            assert!(line.role.is_none(), "a member can't be lacking");
+            line.state = raidlab_format::DeviceState::Missing;
+        }
     }
     let area = config.metadata_area();
-    let mut image = vec![0; area.total_bytes as usize];
+    let mut image = vec![0; AreaLayout::FRONT_BYTES as usize];
     let slot = area.state_slot(state.generation);
     state.encode(&mut image[slot.offset_bytes as usize..slot.end_bytes() as usize]);
     if config.resilience.metadata != MetadataPolicy::None {
@@ -172,14 +174,14 @@ pub fn create_metadata(
         let slot = area.bitmap[0];
         map.encode(array_uuid, 0, &mut image[slot.offset_bytes as usize..slot.end_bytes() as usize]);
     }
-    let label = |device: usize| {
+    let front = |(device, uuid): (u16, &Option<DeviceUuid>)| {
+        let Some(device_uuid) = *uuid else { return Vec::new() };
         let mut bytes = image.clone();
-        let label =
-            Label { array_uuid, device_uuid: device_uuids[device], device: MemberIndex(device as u16) };
+        let label = Label { array_uuid, device_uuid, device: MemberIndex(device), name };
         label.encode(&mut bytes[..raidlab_format::LABEL_BYTES]);
         bytes
     };
-    Ok((0..state.devices.len()).map(label).collect())
+    Ok((0..).zip(device_uuids).map(front).collect())
 }
 
 /// The state of an array that was never started.
@@ -231,7 +233,7 @@ impl Controller {
         let keeps_writes =
             controller.keeps_directory() && config.cache.write_policy != WritePolicy::WriteThrough;
         // With these bytes the devices already agree, or are made to; see below.
-        assembly.state.encode(&mut controller.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
+        assembly.state.encode(&mut controller.own.bytes_mut()[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
         let mut state = assembly.state;
         // Records of a log that was not looked at may have any number up to this jump.
         let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
@@ -292,9 +294,11 @@ impl Controller {
             };
             if assembly.present[index].is_some() {
                 self.members.set_state(device, state);
+                self.members.set_uuid(device, line.device_uuid);
                 continue;
             }
             self.members.set_state(device, DeviceState::Missing);
+            self.members.set_uuid(device, line.device_uuid);
             if line.state == raidlab_format::DeviceState::InSync {
                 absent.push(device);
             }
@@ -363,7 +367,7 @@ impl Controller {
 
     /// Takes in that the label of kept memory is written.
     pub(crate) fn label_written(&mut self) {
-        self.start.labels_pending -= 1;
+        self.labels_pending -= 1;
         if self.start.phase == Phase::Labelling {
             self.start.lacks_life = false;
             self.begin_serving();

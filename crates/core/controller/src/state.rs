@@ -159,8 +159,10 @@ impl Controller {
     /// True when the devices differ from the record in more than how far a rebuild is.
     fn membership_changed(&self) -> bool {
         let record = self.state.record.as_ref().expect("asked only where there is one");
-        let mut now = record.devices.iter().zip(self.members.states());
-        now.any(|(line, state)| (line.state, line.role) != described(state))
+        let mut now = (0..).map(MemberIndex).zip(record.devices.iter().zip(self.members.states()));
+        now.any(|(device, (line, state))| {
+            (line.state, line.role) != described(state) || line.device_uuid != self.members.uuid(device)
+        })
     }
 
     fn write_state(&mut self, membership_changed: bool) {
@@ -171,8 +173,10 @@ impl Controller {
         record.generation += 1;
         record.epoch += u64::from(membership_changed);
         record.log_tail = log_tail.unwrap_or(record.log_tail);
-        for (line, state) in record.devices.iter_mut().zip(self.members.kept_states()) {
+        let devices = (0..).map(MemberIndex).zip(record.devices.iter_mut());
+        for ((device, line), state) in devices.zip(self.members.kept_states()) {
             describe(line, state);
+            line.device_uuid = self.members.uuid(device);
         }
         record.bad_ranges.clear();
         record.bad_ranges.extend(self.bad.iter().map(|(device, first, blocks)| BadRange {
@@ -180,7 +184,7 @@ impl Controller {
             first,
             count: blocks.0 as u32,
         }));
-        record.encode(&mut self.own.bytes[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
+        record.encode(&mut self.own.bytes_mut()[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
         self.send_state(changes);
     }
 

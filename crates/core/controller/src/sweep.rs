@@ -156,6 +156,15 @@ impl Controller {
         Ok(())
     }
 
+    /// Lets the next visit begin at once, under the bound that there is now.
+    pub(crate) fn lift_sweep_bound(&mut self) {
+        self.sweeps.free_at = self.now;
+        self.sweeps.attention = true;
+        if self.sweeps.timer_at.take().is_some() {
+            self.set_sweep_timer(self.now);
+        }
+    }
+
     pub(crate) fn stop_sweep(&mut self) {
         let on_demand = |running: &Running| matches!(running.sweep, Sweep::Check | Sweep::Repair);
         if let Some(running) = self.sweeps.current.as_mut().filter(|running| on_demand(running)) {

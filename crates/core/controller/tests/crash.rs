@@ -6,10 +6,10 @@
 
 use raidlab_controller::{
     Action, Area, ArrayConfig, BufferRef, BufferSpace, CacheConfig, Controller, HostOp, HostRequest, HostTag,
-    MemberCache, MemberIo, MemberOp, MemoryKind, MemorySteps, MetadataPolicy, Notice, Resilience,
+    MemberCache, MemberIo, MemberOp, MemoryKind, MemorySteps, MetadataPolicy, NewArray, Notice, Resilience,
     WritePolicy, create_metadata,
 };
-use raidlab_format::{ArrayUuid, DeviceUuid, StartOptions, assemble};
+use raidlab_format::{ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
 
 const BLOCK: usize = 512;
@@ -68,9 +68,14 @@ impl World {
     }
 
     fn create_in(config: &ArrayConfig, needs_resync: bool) -> Self {
-        let uuids: Vec<_> = (0..config.members).map(|device| DeviceUuid([device as u8 + 1; 16])).collect();
-        let areas = create_metadata(config, ArrayUuid([9; 16]), &uuids, needs_resync);
-        let areas = areas.expect("a possible array");
+        let uuid = |device| Some(DeviceUuid([device as u8 + 1; 16]));
+        let uuids: Vec<_> = (0..config.members).map(uuid).collect();
+        let (array_uuid, name) = (ArrayUuid([9; 16]), ArrayName::default());
+        let new = NewArray { array_uuid, name, device_uuids: &uuids, needs_resync };
+        let mut areas = create_metadata(config, &new).expect("a possible array");
+        for area in &mut areas {
+            area.resize(config.metadata_bytes().0 as usize, 0);
+        }
         let data = vec![0; config.member_size.0 as usize];
         let devices =
             areas.into_iter().map(|metadata| Some(Device { data: data.clone(), metadata })).collect();

@@ -3,12 +3,12 @@
 
 use raidlab_controller::{
     Action, Area, ArrayConfig, BufferSpace, CacheConfig, CacheMemory, Controller, HostOp, HostRequest,
-    HostTag, MemberCache, MemberError, MemberOp, MemorySteps, MetadataPolicy, Notice, Resilience,
+    HostTag, MemberCache, MemberError, MemberOp, MemorySteps, MetadataPolicy, NewArray, Notice, Resilience,
     WritePolicy, create_metadata,
 };
 use raidlab_format::{
-    ArrayUuid, DeviceUuid, KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KeptEntry, KeptImage, KeptLabel, StartOptions,
-    assemble,
+    ArrayName, ArrayUuid, DeviceUuid, KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KeptEntry, KeptImage, KeptLabel,
+    StartOptions, assemble,
 };
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, Nanos};
 
@@ -55,8 +55,10 @@ struct World {
 
 impl World {
     fn new(entries: &[(u32, KeptEntry)]) -> Self {
-        let uuids = [DeviceUuid([1; 16]), DeviceUuid([2; 16])];
-        let metadata = create_metadata(&config(), ARRAY, &uuids, false).expect("a possible array");
+        let uuids = [1, 2].map(|device| Some(DeviceUuid([device; 16])));
+        let name = ArrayName::default();
+        let new = NewArray { array_uuid: ARRAY, name, device_uuids: &uuids, needs_resync: false };
+        let metadata = create_metadata(&config(), &new).expect("a possible array");
         let mut kept_log = vec![0; 4096];
         KeptLabel { array_uuid: ARRAY, kept_epoch: 0 }.encode(&mut kept_log[..KEPT_LABEL_BYTES]);
         let mut directory = vec![0; 4 * KEPT_ENTRY_BYTES];

@@ -7,7 +7,7 @@
 //! Everything begins on a multiple of 4096 bytes, so that it is whole blocks at any block size. All before
 //! the log stands at the same place in every array: it can be read before the array's geometry is known.
 //!
-//! Left out: where on the device the area is, which the world decides.
+//! Where on the device the area is, and its copy: see [`crate::Placement`].
 
 use raidlab_units::{BlockSize, ByteCount};
 
@@ -68,6 +68,8 @@ pub struct AreaLayout {
 impl AreaLayout {
     /// Length in bytes of all that stands before the log, the same in every array.
     pub const FRONT_BYTES: u64 = LOG_AT;
+    /// Length in bytes of label and states, of which a device has a second copy at its end.
+    pub const TAIL_BYTES: u64 = BITMAP_AT;
 
     /// Returns the layout for a log of `log` bytes or a little more: it is rounded up to [`AREA_UNIT_BYTES`],
     /// which is a multiple of every block size.

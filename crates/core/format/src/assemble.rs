@@ -30,6 +30,7 @@ mod intent;
 mod replay;
 mod roster;
 
+pub(crate) use candidate::newer_version;
 pub use error::AssembleError;
 pub use intent::{Doubt, KeptVerdict};
 pub use replay::{LogSource, LogTrouble, PayloadPlace, Replay};
@@ -38,6 +39,7 @@ pub use roster::{Foreign, Stale, StaleReason, Unusable, UnusableReason};
 use crate::bitmap::RegionMap;
 use crate::identity::ArrayUuid;
 use crate::kept::{KeptEntry, KeptImage};
+use crate::label::ArrayName;
 use crate::state::ArrayState;
 use candidate::Candidate;
 use intent::{Found, Intent};
@@ -58,6 +60,8 @@ pub struct StartOptions {
 /// What a set of devices is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembly {
+    /// What people call the array.
+    pub name: ArrayName,
     /// The newest state, as it stands on the devices.
     pub state: ArrayState,
     /// For each device of the array, the candidate that is it, or `None` when it is not there or must not be
@@ -120,9 +124,13 @@ pub fn assemble(
     let write_hole_accepted = check_hole(&found, &intent, options.accept_write_hole)?;
     let mut kept_entries: Vec<_> = image.iter().flat_map(KeptImage::entries).collect();
     kept_entries.sort_by_key(|(slot, entry)| (entry.sequence, *slot));
+    let named =
+        roster.present.iter().flatten().find_map(|candidate| candidates[*candidate].label.as_ref().ok());
+    let name = named.map_or_else(ArrayName::default, |label| label.name);
     let after = |sequence: Option<u64>| sequence.map_or(0, |sequence| sequence + 1);
     let Roster { present, stale, foreign, blank, unusable, .. } = roster;
     Ok(Assembly {
+        name,
         present,
         stale,
         foreign,

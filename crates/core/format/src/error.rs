@@ -17,6 +17,8 @@ pub enum Part {
     LogHeader,
     /// [`crate::KeptLabel`].
     KeptLabel,
+    /// [`crate::KeptFileHeader`].
+    KeptFile,
 }
 
 impl Part {
@@ -28,6 +30,7 @@ impl Part {
             Self::BitmapSector => b"RAIDMAP\n",
             Self::LogHeader => b"RAIDLOG\n",
             Self::KeptLabel => b"RAIDKEP\n",
+            Self::KeptFile => b"RAIDMEM\n",
         }
     }
 }
@@ -40,6 +43,7 @@ impl fmt::Display for Part {
             Self::BitmapSector => "the bitmap sector",
             Self::LogHeader => "the log header",
             Self::KeptLabel => "the label of the kept memory",
+            Self::KeptFile => "the header of the file of kept memory",
         })
     }
 }
@@ -131,6 +135,9 @@ pub enum Problem {
         /// What would have been right.
         allowed: &'static str,
     },
+    /// The name is not UTF-8, or has control characters.
+    #[error("the array's name is no text")]
+    Name,
     /// The level's text is not UTF-8.
     #[error("the level's text is not UTF-8")]
     LevelText,

@@ -25,8 +25,10 @@ mod geometry;
 mod identity;
 mod integrity;
 mod kept;
+mod kept_file;
 mod label;
 mod log;
+mod placement;
 mod seal;
 mod state;
 
@@ -41,7 +43,12 @@ pub use geometry::{Geometry, MetadataPolicy};
 pub use identity::{ArrayUuid, DeviceUuid};
 pub use integrity::{NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks, untagged_blocks};
 pub use kept::{KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptImage, KeptLabel};
-pub use label::Label;
+pub use kept_file::{
+    KEPT_FILE_HEADER_BYTES, KeptFileHeader, REDO_BLOCK_AT, REDO_LINE_AT, REDO_LINE_WORDS, REDO_PLACE_AT,
+    entry_words, read_redo_line, redo_line,
+};
+pub use label::{ArrayName, BadName, Label};
 pub use log::{FoundRecord, LogHeader, LogRecord, LogRun, header_len, scan_log};
+pub use placement::{DeviceTooShort, Mended, Placement, mend_front};
 pub use seal::COUNTERS_END;
 pub use state::{ArrayState, BAD_RANGES_MAX, BadRange, DEVICES_MAX, DeviceRecord, DeviceState, LogPlace};

@@ -58,6 +58,7 @@ fn a_whole_clean_array_is_taken_as_it_is() {
             let array = raid(level, members, 1, policy);
             let assembly = start_all(&array).expect(level);
             let expected = Assembly {
+                name: ArrayName::new(NAME).expect("a name"),
                 state: array.state.clone(),
                 present: (0..array.areas.len()).map(Some).collect(),
                 stale: vec![],

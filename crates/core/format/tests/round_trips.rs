@@ -140,9 +140,13 @@ fn assert_every_flip_is_found(mut bytes: Vec<u8>, is_valid: impl Fn(&[u8]) -> bo
 
 proptest! {
     #[test]
-    fn labels_return(array in any::<[u8; 16]>(), own in any::<[u8; 16]>(), device in 0..DEVICES_MAX as u16) {
+    fn labels_return(
+        array in any::<[u8; 16]>(), own in any::<[u8; 16]>(), device in 0..DEVICES_MAX as u16, name in "\\PC{0,21}"
+    ) {
         let (array_uuid, device_uuid) = (ArrayUuid(array), DeviceUuid(own));
-        let label = Label { array_uuid, device_uuid, device: MemberIndex(device) };
+        // 21 characters may take more than 64 bytes.
+        let name = ArrayName::new(&name).unwrap_or_default();
+        let label = Label { array_uuid, device_uuid, device: MemberIndex(device), name };
         let mut bytes = vec![0xdd; LABEL_BYTES];
         label.encode(&mut bytes);
         prop_assert_eq!(Label::decode(&bytes), Ok(label));
@@ -205,7 +209,8 @@ proptest! {
 fn every_flipped_bit_of_a_label_is_found() {
     let mut bytes = vec![0; LABEL_BYTES];
     let (array_uuid, device_uuid) = (support::array_uuid(1), support::device_uuid(2));
-    Label { array_uuid, device_uuid, device: MemberIndex(3) }.encode(&mut bytes);
+    let name = ArrayName::new("a name").expect("a name");
+    Label { array_uuid, device_uuid, device: MemberIndex(3), name }.encode(&mut bytes);
     assert_every_flip_is_found(bytes, |bytes| Label::decode(bytes).is_ok());
 }
 

@@ -8,6 +8,7 @@
 //! ```text
 //!  host ==host_link==> [ processors x n, memory ] ==member_link==> members
 //! ```
+//! Where an enclosure has two of them, [`DualModel`] says what is between the two.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
 use crate::link::LinkModel;
@@ -78,6 +79,17 @@ pub struct CacheDefaults {
     pub battery_backed: bool,
 }
 
+/// What is between two controllers of one enclosure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DualModel {
+    /// The link over which each sends the other what it mirrors, in either direction, one message at a time.
+    pub mirror_link: LinkModel,
+    /// Whether both reach the members over the same link (loops that both are on), or over one link each.
+    pub member_link_shared: bool,
+    /// From when one stops answering to when the other has found that out and takes its volumes over.
+    pub failover_detection: NanoSpan,
+}
+
 /// A RAID controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControllerModel {
@@ -107,6 +119,8 @@ pub struct ControllerModel {
     pub strip_size: ByteCount,
     /// Whether the members' own volatile write caches are on as delivered.
     pub member_write_cache: bool,
+    /// What is between it and a second one, where the enclosure has place for two.
+    pub dual: Option<DualModel>,
     /// Every figure with its source.
     pub sources: Vec<FigureSource>,
 }
@@ -166,6 +180,18 @@ impl MemoryCost {
     }
 }
 
+impl DualModel {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let dual = Self {
+            mirror_link: LinkModel::read(section.section("mirror_link")?)?,
+            member_link_shared: section.flag("member_link_shared")?,
+            failover_detection: section.figure("failover_detection")?,
+        };
+        section.finish()?;
+        Ok(dual)
+    }
+}
+
 impl CacheDefaults {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         let cache = Self {
@@ -211,6 +237,7 @@ impl ControllerModel {
             member_queue_depth: root.figure("member_queue_depth")?,
             strip_size: root.figure("strip_size")?,
             member_write_cache: root.flag("member_write_cache")?,
+            dual: root.optional_section("dual")?.map(DualModel::read).transpose()?,
             sources: root.figures(),
         };
         if model.processors == 0 {

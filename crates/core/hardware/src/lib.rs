@@ -23,7 +23,9 @@ mod link;
 mod ssd;
 
 pub use catalog::{Catalog, CatalogError, FigureSource};
-pub use controller::{CacheDefaults, CommandCost, ControllerModel, HostOpKind, MemoryCost, MemoryWork};
+pub use controller::{
+    CacheDefaults, CommandCost, ControllerModel, DualModel, HostOpKind, MemoryCost, MemoryWork,
+};
 pub use drive::{
     Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, FormFactor, Sector,
     SectorCount,

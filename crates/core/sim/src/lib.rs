@@ -4,7 +4,8 @@
 //! The array controller is a pure state machine that has to be driven by a world. This crate has two:
 //!
 //! - [`simulate`] runs a workload against a [`SimulatedArray`], the controller over hardware models, in virtual time
-//!   with lengths only, and tells what was measured and which resource was the bottleneck;
+//!   with lengths only, and tells what was measured and which resource was the bottleneck; [`simulate_enclosure`] does so
+//!   for several volumes behind one or two controllers, of which one may fail;
 //! - [`TortureWorld`] runs the same controller over devices in memory with real bytes, finishes its actions in any
 //!   order that a seed picks, injects the faults of a [`TorturePlan`], and checks every answer against a reference.
 //!
@@ -16,8 +17,9 @@ mod queue;
 mod torture;
 
 pub use array::{
-    Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, Utilisation,
-    simulate,
+    Bottleneck, ControllerFailure, ControllerName, ControllerUtilisation, FailoverOutcome, LoadRegion,
+    SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad,
+    SimulationOutcome, Utilisation, simulate, simulate_enclosure,
 };
 pub use queue::{Due, EventQueue};
 pub use torture::{

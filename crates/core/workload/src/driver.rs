@@ -352,6 +352,11 @@ impl Driver {
         self.slots.len() as u32
     }
 
+    /// The slots of the requests in flight, for a world that has to ask for them again.
+    pub fn slots_in_flight(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.slots).filter(|(_, slot)| slot.in_flight).map(|(number, _)| number)
+    }
+
     /// Part of the target in use, from its start.
     pub fn region(&self) -> ByteCount {
         self.region

@@ -24,8 +24,8 @@ pub use driver::{
 pub use histogram::LatencyHistogram;
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use result::{
-    ArrayFacts, CURVE_PCT, CostFacts, LatencyPoint, Measurement, Metric, OpStats, OpSummary, RunResult,
-    Summaries, World,
+    ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, EnclosureFacts, FailoverFacts, LatencyPoint,
+    Measurement, Metric, OpStats, OpSummary, RunResult, Summaries, World,
 };
 pub use rng::{Rng, derived_seed};
 pub use spec::{AccessLine, AccessSpec, SpecError};

@@ -227,6 +227,57 @@ pub struct CostFacts {
     pub wall_ns: u64,
 }
 
+/// What is known of the controllers and volumes that a run was on, where there are several of either.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EnclosureFacts {
+    /// Each controller, A first.
+    pub controllers: Vec<ControllerFacts>,
+    /// Share of the window in which the link between two of them was busy, from 0 to 1.
+    pub mirror_link_busy: f64,
+    /// What the failure of a controller cost, if one failed.
+    pub failover: Option<FailoverFacts>,
+}
+
+/// One controller of several, and how busy it was: shares of the window, from 0 to 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ControllerFacts {
+    /// `A` or `B`.
+    pub name: String,
+    /// Volumes that it owned when the run began.
+    pub volumes: u16,
+    /// Its processors.
+    pub processors_busy: f64,
+    /// Its link to the host.
+    pub host_link_busy: f64,
+    /// Its link to the members, or that of both.
+    pub member_link_busy: f64,
+}
+
+/// What the failure of a controller cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FailoverFacts {
+    /// Which failed.
+    pub controller: String,
+    /// When, from the start of the measured window.
+    pub after_ns: u64,
+    /// How long the other one took to find out.
+    pub detection_ns: u64,
+    /// Volumes that it had to take over.
+    pub volumes: u16,
+    /// From the failure until the last of them was served again; none if the run ended before.
+    pub pause_ns: Option<u64>,
+    /// Requests that were made again.
+    pub requests_retried: u64,
+    /// Dirty cache blocks that the other one had a copy of, and wrote to the members.
+    pub cache_blocks_restored: u64,
+    /// Acknowledged data that nobody had a copy of: at most so much is lost.
+    pub lost_bytes_max: u64,
+    /// Requests of all volumes per second in the window before the failure; none if it began with it.
+    pub iops_before: Option<f64>,
+    /// The same after the pause; none if the window was over.
+    pub iops_after: Option<f64>,
+}
+
 /// One run: what it was and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
@@ -236,6 +287,9 @@ pub struct RunResult {
     pub target: String,
     /// The array, if it was one.
     pub array: Option<ArrayFacts>,
+    /// Its controllers and volumes, where there are several of either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enclosure: Option<EnclosureFacts>,
     /// Name of the workload.
     pub workload: String,
     /// How the workload is judged.
@@ -344,6 +398,7 @@ mod tests {
             world: World::Simulated,
             target: "six drives".into(),
             array: None,
+            enclosure: None,
             workload: "made-up".into(),
             metric,
             iodepth: 4,

@@ -1,27 +1,33 @@
-//! Anonymous mapped memory that the kernel and the parity kernels work on.
+//! Mapped memory that the kernel and the parity kernels work on.
 //!
-//! An [`Arena`] is one private anonymous mapping, page aligned, huge pages advised, every page touched at the
-//! start so that no run pays for page faults. Slices of it are made for the moment of one copy or combination
+//! An [`Arena`] is one mapping, page aligned, every page touched at the start so that no run pays for page faults: anonymous
+//! with huge pages advised, or a part of a file, shared, which is what kept memory is made of. The controller's own memory
+//! takes part as one, too. Slices of it are made for the moment of one copy or combination
 //! only; between those the kernel may read and write it by address.
 //!
 //! Invariants: a slice never leaves the mapping; destinations of one step overlap neither its sources nor each
 //! other (asserted, as safe Rust demands it of slices).
 #![allow(unsafe_code)]
 
+use raidlab_controller::Controller;
 use raidlab_raid::kernel;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Alignment of every arena and of every host buffer, in bytes.
 pub(crate) const ALIGNMENT_BYTES: usize = 4096;
 
-/// One anonymous mapping.
+/// One mapping.
 #[derive(Debug)]
 pub(crate) struct Arena {
     base: NonNull<u8>,
     bytes: usize,
+    /// The mapping is this value's own.
+    is_own: bool,
 }
 
 impl Arena {
@@ -35,16 +41,54 @@ impl Arena {
             .and_then(|bytes| bytes.checked_next_multiple_of(ALIGNMENT_BYTES))
             .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
         if bytes == 0 {
-            return Ok(Self { base: NonNull::dangling(), bytes });
+            return Ok(Self { base: NonNull::dangling(), bytes, is_own: false });
         }
         // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no memory in use.
         let address = unsafe {
             mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
         };
         let base = NonNull::new(address.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        let arena = Self { base, bytes };
+        let arena = Self { base, bytes, is_own: true };
         arena.touch()?;
         Ok(arena)
+    }
+
+    /// Maps `bytes` of a file from `offset` on, both whole pages, so that what is stored there is in the file. The file must
+    /// be so long, and stay so: whoever cuts it ends this process.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(crate) fn of_file(file: &File, offset: u64, bytes: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        if bytes == 0 {
+            return Ok(Self { base: NonNull::dangling(), bytes, is_own: false });
+        }
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use; the file is locked, so
+        // that no other array stores there.
+        let address = unsafe { mmap(null_mut(), bytes, protection, MapFlags::SHARED, file, offset)? };
+        let base = NonNull::new(address.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let arena = Self { base, bytes, is_own: true };
+        arena.touch()?;
+        Ok(arena)
+    }
+
+    /// The own memory of `controller`, which must be dropped later than the arena.
+    pub(crate) fn of_controller(controller: &mut Controller) -> Self {
+        // It is allocated once and never grows, so it stays where it is, wherever the controller goes.
+        let own = controller.own_memory_mut();
+        let base = NonNull::new(own.as_mut_ptr()).unwrap_or(NonNull::dangling());
+        Self { base, bytes: own.len(), is_own: false }
+    }
+
+    /// Stores a word of 8 bytes, little-endian, at `offset`, a multiple of 8, after all stores before it and before all after it.
+    #[allow(clippy::cast_ptr_alignment, reason = "arenas begin on a page, and the offset is asserted")]
+    pub(crate) fn store_word(&self, offset: u64, word: u64) {
+        assert!(offset.is_multiple_of(8), "words stand on multiples of their length");
+        let place = self.address(offset, 8).cast::<u64>();
+        // SAFETY: `address` asserted that the word lies within the mapping; arenas begin on a page, so it is aligned; what
+        // is stored this way is reached in no other way while it is.
+        unsafe { AtomicU64::from_ptr(place) }.store(word.to_le(), Ordering::SeqCst);
     }
 
     /// Asks for huge pages and has every page present. A kernel without either advice faults pages in later.
@@ -102,7 +146,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        if self.bytes == 0 {
+        if !self.is_own {
             return;
         }
         // SAFETY: the mapping is this value's own; the world waits for all I/O before it drops its arenas.

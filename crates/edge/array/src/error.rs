@@ -1,101 +1,48 @@
-//! Why members can't be made or opened, and why an array can't run.
+//! Why devices can't be used, why an array can't be made, and why it can't run.
 
-use raidlab_controller::{ConfigError, HostError};
+use raidlab_controller::{ConfigError, HostError, StartError};
+use raidlab_format::{ArrayUuid, AssembleError, DecodeError};
+use raidlab_load::safety::SafetyError;
 use raidlab_units::ByteCount;
 use std::io;
 use std::path::PathBuf;
 
-/// Why member files can't be made, opened or removed.
+/// Why a device can't be opened, made, read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum MembersError {
-    /// An array has at least one member.
-    #[error("no member files were named: an array needs at least one")]
-    NoMembers,
-    /// The same path was given for two members.
-    #[error("{} is named twice: every member needs a file of its own", path.display())]
-    NamedTwice {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The data area is empty, or not whole pages.
-    #[error("a member of {bytes} can't be: its size must be a positive multiple of 4 KiB")]
-    BadSize {
-        /// Size asked for.
-        bytes: ByteCount,
-    },
-    /// A file is in the way.
+pub enum DeviceError {
+    /// A file is in the way of one that is to be made.
     #[error("{} exists already: remove it, or name another place", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// A file is in the way that is no scratch member, so it is never replaced.
-    #[error("{} exists and is no raidlab scratch member, so it is not replaced: name another place", path.display())]
-    Foreign {
-        /// The file.
+    /// Neither a regular file nor a block device.
+    #[error("{} is neither a file nor a block device", path.display())]
+    NotStorage {
+        /// What it is not.
         path: PathBuf,
     },
-    /// Another array, of this process or another, uses the file.
-    #[error("{} is in use: stop the run or array that uses it, or name another place", path.display())]
+    /// Another array, or something else, uses it.
+    #[error("{} is in use: stop the array, or release what is mounted or built on it", path.display())]
     InUse {
-        /// The file.
+        /// The device.
         path: PathBuf,
     },
-    /// The file lacks the mark that creation leaves.
-    #[error("{} is no raidlab member: {reason}", path.display())]
-    NotAMember {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// The file belongs to another place of the array, or to another array.
+    /// The file system is too full.
     #[error(
-        "{} is member {found_index} of {found_count} of set {found_set:016x}, but member {index} of {count} of set \
-         {set:016x} is wanted here: name all members of one array, in their order",
-        path.display()
-    )]
-    WrongPlace {
-        /// The file.
-        path: PathBuf,
-        /// Index in its mark.
-        found_index: u16,
-        /// Member count in its mark.
-        found_count: u16,
-        /// Set in its mark.
-        found_set: u64,
-        /// Index by its place in the list.
-        index: u16,
-        /// Length of the list.
-        count: u16,
-        /// Set of the first member.
-        set: u64,
-    },
-    /// The file is shorter or longer than its mark says.
-    #[error("{} is {found} long, but its mark says {expected}: it was cut or overwritten", path.display())]
-    WrongLength {
-        /// The file.
-        path: PathBuf,
-        /// Its length.
-        found: ByteCount,
-        /// What the mark says.
-        expected: ByteCount,
-    },
-    /// The filesystem is too full.
-    #[error(
-        "no space for {} and the members beside it: {needed} are needed, {available} are available: free some space \
-         or make the members smaller", path.display()
+        "no space for {} and what is to be made beside it: {needed} are needed, {available} are available: free some \
+         space or make them smaller", path.display()
     )]
     NoSpace {
-        /// The first member that does not fit.
+        /// The first that does not fit.
         path: PathBuf,
-        /// What that member and those after it on the same filesystem need.
+        /// What it and those before it on the same file system need.
         needed: ByteCount,
-        /// What the filesystem has left.
+        /// What the file system has left.
         available: ByteCount,
     },
-    /// The filesystem has no direct I/O, without which the page cache would be measured.
-    #[error("the filesystem of {} has no direct I/O (O_DIRECT): name a place on another one", path.display())]
+    /// The file system has no direct I/O, without which nothing is known to be on the device.
+    #[error("the file system of {} has no direct I/O (O_DIRECT): name a place on another one", path.display())]
     NoDirectIo {
         /// The file.
         path: PathBuf,
@@ -105,15 +52,12 @@ pub enum MembersError {
     Io {
         /// What was tried.
         doing: &'static str,
-        /// On which file or folder.
+        /// On which device or folder.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// `io_uring` can't be used.
-    #[error(transparent)]
-    Ring(#[from] RingError),
-    /// No memory for the buffer of zeros.
+    /// No memory for a buffer.
     #[error("no memory for a buffer of {bytes}: {source}")]
     Memory {
         /// Size asked for.
@@ -121,8 +65,80 @@ pub enum MembersError {
         /// What the system said.
         source: io::Error,
     },
-    /// The caller asked to stop; the files made so far are removed.
-    #[error("stopped before all members were made; the files made so far are removed")]
+}
+
+/// Why an array can't be made, or a device can't join one.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The configuration is no array.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// It may not be overwritten.
+    #[error(transparent)]
+    Safety(#[from] SafetyError),
+    /// The same device was named for two places.
+    #[error("{} is named twice, or under two names: every place needs a device of its own", path.display())]
+    NamedTwice {
+        /// The path that was named later.
+        path: PathBuf,
+    },
+    /// The configuration wants another number of members.
+    #[error("the array has {wanted} members, and {found} devices were named for them")]
+    MemberCount {
+        /// By the configuration.
+        wanted: u16,
+        /// Named.
+        found: usize,
+    },
+    /// More devices than an array can have.
+    #[error("{devices} devices with the spares' slots are too many: an array has 256 at most")]
+    TooManyDevices {
+        /// Members and slots for spares.
+        devices: usize,
+    },
+    /// A file is to be made and nobody said how long.
+    #[error("{} does not exist: give a size to have a file made there, or name another device", path.display())]
+    NoSize {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A device is too short for the array.
+    #[error("{} has {found}, and the array needs {needed}", path.display())]
+    TooShort {
+        /// The device.
+        path: PathBuf,
+        /// Length that would do.
+        needed: ByteCount,
+        /// Its length.
+        found: ByteCount,
+    },
+    /// The device can't do I/O as fine as the array's block.
+    #[error(
+        "{} takes direct I/O in units of {needed} only, but the array's block is {block}: \
+         use a block of 4 KiB", path.display()
+    )]
+    BlockTooSmall {
+        /// The device.
+        path: PathBuf,
+        /// The array's block.
+        block: ByteCount,
+        /// Smallest unit of the device.
+        needed: ByteCount,
+    },
+    /// No random numbers for identities.
+    #[error("the system gives no random numbers: {source}")]
+    NoRandom {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// `io_uring` can't be used.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// The caller asked to stop; the files made so far are removed, and nothing is labelled.
+    #[error("stopped before the array was made; the files made so far are removed")]
     Cancelled,
 }
 
@@ -139,48 +155,109 @@ pub struct RingError {
     pub source: io::Error,
 }
 
+/// Why a file of kept memory can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptMemoryError {
+    /// It is another kind of file, or damaged.
+    #[error("{} is no file of kept memory: {source}; name another place, or remove it", path.display())]
+    NotOne {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with its header.
+        source: DecodeError,
+    },
+    /// It was made for other settings.
+    #[error(
+        "{} was made for another {what} ({found}, now {wanted}): use the settings that it was made with until the array \
+         has been stopped cleanly, or name another file", path.display()
+    )]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// In the file.
+        found: u64,
+        /// By the settings.
+        wanted: u64,
+    },
+    /// Another array uses it.
+    #[error("{} is in use by another array", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("can't {doing} the kept memory {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
 /// Why an array can't be set up or run.
 #[derive(Debug, thiserror::Error)]
 pub enum ArrayError {
     /// The configuration is no array.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Member files carry a mark and their data area, and no metadata.
-    #[error("{what} is not possible on member files opened for one run: leave it out")]
-    NeedsMetadata {
-        /// What the configuration asks for.
-        what: &'static str,
-    },
-    /// The configuration wants another number of members.
-    #[error("the configuration wants {wanted} members, but {found} member files were given")]
-    MemberCount {
-        /// By the configuration.
-        wanted: u16,
-        /// Given.
-        found: usize,
-    },
-    /// A member is smaller than the configuration says.
-    #[error("{} has a data area of {found}, but the configuration wants {wanted}", path.display())]
-    MemberTooSmall {
-        /// The member.
-        path: PathBuf,
-        /// Its data area.
-        found: ByteCount,
-        /// By the configuration.
-        wanted: ByteCount,
-    },
-    /// The member's device can't do I/O as fine as the array's block.
+    /// A device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// What the devices hold can't be started.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// The controller won't start from it.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// An array that keeps nothing about itself runs only with all its members.
     #[error(
-        "{} takes direct I/O in units of {needed} only, but the array's block is {block}: \
-         use a block of 4 KiB", path.display()
+        "the array keeps no metadata (metadata none) and {absent} of its members are not there: bring them back"
     )]
+    NotWhole {
+        /// How many.
+        absent: usize,
+    },
+    /// A device's unit of direct I/O is larger than the array's block.
+    #[error("{} takes direct I/O in units of {needed} only, but the array's block is {block}", path.display())]
     BlockTooSmall {
-        /// The member.
+        /// The device.
         path: PathBuf,
         /// The array's block.
         block: ByteCount,
-        /// Smallest unit of the member.
+        /// Smallest unit of the device.
         needed: ByteCount,
+    },
+    /// A battery-backed cache without the file that stands for its memory.
+    #[error(
+        "a battery-backed cache needs a file of kept memory: name one on memory that survives what the battery is to \
+         protect against, or use a volatile cache"
+    )]
+    NoKeptMemory,
+    /// The file of kept memory is another array's.
+    #[error("the kept memory belongs to array {found}, which may need what it holds: name another file")]
+    KeptOfOther {
+        /// The other array.
+        found: ArrayUuid,
+    },
+    /// Kept memory for an array that can't be started from it.
+    #[error("an array that keeps no metadata (metadata none) can't use kept memory: use a volatile cache")]
+    KeepsNothing,
+    /// A mirrored cache.
+    #[error("a mirrored cache needs a second controller, which there is none of here: leave 'mirror' out")]
+    NoSecondController,
+    /// The file of kept memory can't be used.
+    #[error(transparent)]
+    Kept(#[from] KeptMemoryError),
+    /// The start failed on the way.
+    #[error("the array does not come up: {reason}")]
+    NotServing {
+        /// What happened.
+        reason: String,
     },
     /// No memory for the cache, staging or host buffers.
     #[error("no memory for {what} of {bytes}: {source}")]

@@ -18,26 +18,33 @@
 #![deny(unsafe_code)]
 
 mod arena;
+mod begin;
+mod command;
+mod create;
+mod device;
 mod error;
+mod examine;
 mod host;
-mod mark;
+mod kept_memory;
 mod member_io;
-mod members;
 mod memory;
 mod operator;
 mod port_ring;
 mod ring;
+mod status;
 mod world;
 mod zero_fill;
 
-pub use error::{ArrayError, MembersError, RingError};
+pub use begin::{RunSettings, Started};
+pub use create::{Contents, CreateOptions, Created, create};
+pub use error::{ArrayError, CreateError, DeviceError, KeptMemoryError, RingError};
+pub use examine::{AbsentDevice, ArrayFound, DeviceReport, DeviceVerdict, ExamineReport, examine};
 pub use host::{DriverHost, HostPort, HostPortNeeds, HostStep, ScriptHost, ScriptOp, ScriptResult, StopWish};
-pub use mark::DATA_OFFSET_BYTES;
-pub use members::{CreateOptions, Existing, Members};
 pub use memory::HostBuffers;
 pub use operator::{
     Answer, ArrayStatus, ArrayStopped, Asked, CacheStatus, Command, CommandQueue, Condition, CounterStatus,
     DeviceCondition, DeviceStatus, EventStatus, OPERATOR_SCHEMA, Operator, SweepStatus, operator_line,
 };
 pub use port_ring::{EntryEnd, EntryId, PortRing};
+pub use raidlab_format::StartOptions;
 pub use world::{ArrayOutcome, ArrayWorld};

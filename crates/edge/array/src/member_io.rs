@@ -2,26 +2,51 @@
 //!
 //! An I/O whose memory is one piece is one entry, on a registered buffer where there is one. An I/O of many pieces
 //! is one vectored entry, or several where the pieces exceed what one entry takes; then the I/O is done when all
-//! of them are. Pieces that touch are joined first.
+//! of them are. Pieces that touch are joined first. A write of the label or a state goes to the device's front and to its
+//! end, and is done when both are.
 //!
 //! Invariant: a slot of `slots` is in use from [`MemberPort::issue`] until its I/O is handed out by
 //! [`MemberPort::take`], and its list of pieces stays where it is for that time.
 
+use crate::device::Device;
 use crate::error::RingError;
-use crate::mark::DATA_OFFSET_BYTES;
-use crate::members::Members;
 use crate::memory::Memory;
 use crate::ring::{Direction, Done, IoVec, PIECES_PER_ENTRY, Ring, Target};
-use raidlab_controller::{MemberError, MemberIo, MemberIoId, MemberOp, Segment};
+use raidlab_controller::{Area, MemberError, MemberIo, MemberIoId, MemberOp, Segment};
+use raidlab_format::{AreaLayout, Placement};
 use raidlab_units::{BlockSize, MemberIndex};
 use rustix::io::Errno;
+use std::path::Path;
 
-/// The members as the controller sees them: I/Os in, completions out.
+/// The devices as the controller sees them: I/Os in, completions out.
 #[derive(Debug)]
 pub(crate) struct MemberPort {
     slots: Vec<IoSlot>,
-    members: Members,
+    places: Vec<Place>,
     block_size: BlockSize,
+}
+
+/// How often an I/O is tried that the system interrupts or cuts short.
+const ATTEMPTS: u32 = 4;
+/// A device that lets so many I/Os time out, one after the other, is gone.
+const TIMEOUTS_MAX: u32 = 3;
+
+/// A device of the array, or the place of one.
+#[derive(Debug, Default)]
+struct Place {
+    attached: Option<Attached>,
+    in_flight: u32,
+    errors: u64,
+    timeouts: u32,
+    /// The worst error that was told of.
+    told: Option<MemberError>,
+}
+
+/// A device at its place.
+#[derive(Debug)]
+struct Attached {
+    device: Device,
+    placement: Placement,
 }
 
 /// The end of a member I/O.
@@ -32,9 +57,6 @@ pub(crate) struct IoEnd {
     /// How it ended.
     pub(crate) result: Result<(), MemberError>,
 }
-
-/// How often an I/O is tried that the system interrupts or cuts short.
-const ATTEMPTS: u32 = 4;
 
 /// One member I/O in flight.
 #[derive(Debug, Default)]
@@ -56,28 +78,58 @@ struct IoSlot {
 #[derive(Clone, Copy, Debug)]
 struct Transfer {
     direction: Direction,
-    /// In the member's file.
+    /// On the device.
     offset: u64,
+    /// Where it is written once more: label and states have a second copy.
+    copy_offset: Option<u64>,
     bytes: u64,
     /// Registered buffer that holds the only piece.
     buffer: Option<u16>,
 }
 
 impl MemberPort {
-    /// Registers `members` with the ring, each at its number.
+    /// Makes places for `count` devices.
+    pub(crate) fn new(count: u16, block_size: BlockSize) -> Self {
+        let places = (0..count).map(|_| Place::default()).collect();
+        Self { slots: Vec::new(), places, block_size }
+    }
+
+    /// Puts a device in its place, instead of one that nothing is in flight on any more (asserted).
     ///
     /// # Errors
     /// [`RingError`] if the kernel refuses.
-    pub(crate) fn new(members: Members, block_size: BlockSize, ring: &mut Ring) -> Result<Self, RingError> {
-        for (place, file) in (0..).zip(members.descriptors()) {
-            ring.set_file(place, file)?;
-        }
-        Ok(Self { slots: Vec::new(), members, block_size })
+    pub(crate) fn attach(
+        &mut self,
+        member: MemberIndex,
+        device: Device,
+        placement: Placement,
+        ring: &mut Ring,
+    ) -> Result<(), RingError> {
+        let place = &mut self.places[member.index()];
+        assert!(place.in_flight == 0, "a device is replaced under its I/O");
+        ring.set_file(member.0, device.descriptor())?;
+        *place = Place { attached: Some(Attached { device, placement }), ..Place::default() };
+        Ok(())
     }
 
-    /// The members.
-    pub(crate) const fn members(&self) -> &Members {
-        &self.members
+    /// True if nothing is in flight on a device.
+    pub(crate) fn is_quiet(&self, member: MemberIndex) -> bool {
+        self.places[member.index()].in_flight == 0
+    }
+
+    /// Where a device is, if there is or was one.
+    pub(crate) fn path(&self, member: MemberIndex) -> Option<&Path> {
+        self.places[member.index()].attached.as_ref().map(|attached| attached.device.path())
+    }
+
+    /// I/Os that failed on a device since it came.
+    pub(crate) fn errors(&self, member: MemberIndex) -> u64 {
+        self.places[member.index()].errors
+    }
+
+    /// Places of devices.
+    pub(crate) fn members(&self) -> impl Iterator<Item = MemberIndex> + use<> {
+        (0..self.places.len() as u16).map(MemberIndex)
     }
 
     /// Queues one member I/O. `segments` are its memory, in member block order.
@@ -97,6 +149,9 @@ impl MemberPort {
         }
         let slot = &mut self.slots[index];
         assert!(slot.entries == 0, "member I/O {index} is in flight already");
+        let place = &mut self.places[io.member.index()];
+        let placement = place.attached.as_ref().expect("a device that is missing gets no I/O").placement;
+        place.in_flight += 1;
         slot.member = io.member;
         slot.attempts = 0;
         gather(segments, memory, &mut slot.pieces);
@@ -108,15 +163,20 @@ impl MemberPort {
             MemberOp::Write { fua } => Some(Direction::Write { durable: fua }),
             MemberOp::Flush => None,
         };
-        slot.transfer = direction.map(|direction| Transfer {
-            direction,
-            offset: DATA_OFFSET_BYTES + io.lba.0 * self.block_size.bytes(),
-            bytes,
-            buffer: match slot.pieces[..] {
-                [_] => memory.registered_buffer(segments[0].buffer, bytes),
-                _ => None,
-            },
-        });
+        let within = io.lba.0 * self.block_size.bytes();
+        let is_write = matches!(io.op, MemberOp::Write { .. });
+        let (offset, copy_offset) = match io.area {
+            Area::Data => (placement.data_at + within, None),
+            Area::Metadata => {
+                let is_copied = is_write && within < AreaLayout::TAIL_BYTES;
+                (within, is_copied.then_some(placement.tail_at + within))
+            }
+        };
+        let buffer = match slot.pieces[..] {
+            [_] => memory.registered_buffer(segments[0].buffer, bytes),
+            _ => None,
+        };
+        slot.transfer = direction.map(|direction| Transfer { direction, offset, copy_offset, bytes, buffer });
         slot.push(io.id.0, ring)
     }
 
@@ -126,28 +186,51 @@ impl MemberPort {
     /// [`RingError`] if an interrupted I/O can't be queued again.
     pub(crate) fn take(&mut self, done: Done, ring: &mut Ring) -> Result<Option<IoEnd>, RingError> {
         let slot = &mut self.slots[done.number as usize];
+        let place = &mut self.places[slot.member.index()];
         slot.entries -= 1;
         match done.result {
-            Ok(bytes) => slot.bytes_left -= u64::from(bytes),
-            Err(Errno::INTR | Errno::AGAIN | Errno::NOMEM) => slot.interrupted = true,
-            Err(errno) => {
-                let path = self.members.path(slot.member);
-                tracing::warn!(member = %slot.member, path = %path.display(), %errno, "member I/O failed");
-                slot.error = Some(worse(slot.error, classify(errno)));
+            Ok(bytes) => {
+                slot.bytes_left -= u64::from(bytes);
+                place.timeouts = 0;
             }
+            Err(Errno::INTR | Errno::AGAIN | Errno::NOMEM) => slot.interrupted = true,
+            Err(errno) => slot.error = Some(worse(slot.error, place.judge(errno))),
         }
         if slot.entries > 0 {
             return Ok(None);
         }
-        match slot.outcome() {
-            Some(result) => Ok(Some(IoEnd { id: MemberIoId(done.number), result })),
-            None => slot.push(done.number, ring).map(|()| None),
+        let Some(result) = slot.outcome() else { return slot.push(done.number, ring).map(|()| None) };
+        place.in_flight -= 1;
+        if let Err(error) = result {
+            place.errors += 1;
+            place.tell(slot.member, error, done.result.err());
         }
+        Ok(Some(IoEnd { id: MemberIoId(done.number), result }))
+    }
+}
+
+impl Place {
+    /// What an error of the system means for the array.
+    fn judge(&mut self, errno: Errno) -> MemberError {
+        if errno != Errno::TIMEDOUT {
+            return classify(errno);
+        }
+        self.timeouts += 1;
+        if self.timeouts < TIMEOUTS_MAX { MemberError::Medium } else { MemberError::Gone }
     }
 
-    /// Gives the members back; nothing may be in flight.
-    pub(crate) fn into_members(self) -> Members {
-        self.members
+    /// Says once that a device has such errors.
+    fn tell(&mut self, member: MemberIndex, error: MemberError, errno: Option<Errno>) {
+        let is_news = self.told.is_none_or(|told| worse(Some(told), error) != told);
+        let path = self.attached.as_ref().map(|attached| attached.device.path().display().to_string());
+        let (path, errno) =
+            (path.unwrap_or_default(), errno.map(|errno| errno.to_string()).unwrap_or_default());
+        if is_news {
+            tracing::warn!(%member, path, errno, "{error}: this is said once for each device");
+            self.told = Some(error);
+        } else {
+            tracing::debug!(%member, path, errno, "{error}");
+        }
     }
 }
 
@@ -171,18 +254,23 @@ impl IoSlot {
         self.interrupted = false;
         self.error = None;
         self.entries = 1;
-        self.bytes_left = self.transfer.map_or(0, |transfer| transfer.bytes);
-        let Some(Transfer { direction, offset, buffer, .. }) = self.transfer else {
+        self.bytes_left = 0;
+        let Some(Transfer { direction, offset, copy_offset, bytes, buffer }) = self.transfer else {
             return ring.push_flush(number, file);
         };
-        if let [piece] = self.pieces[..] {
-            return ring.push_transfer(number, file, direction, offset, Target::Single(piece, buffer));
-        }
-        let mut at = offset;
-        self.entries = self.pieces.len().div_ceil(PIECES_PER_ENTRY) as u32;
-        for pieces in self.pieces.chunks(PIECES_PER_ENTRY) {
-            ring.push_transfer(number, file, direction, at, Target::Pieces(pieces))?;
-            at += pieces.iter().map(|piece| piece.bytes as u64).sum::<u64>();
+        let copies = 1 + u32::from(copy_offset.is_some());
+        self.bytes_left = bytes * u64::from(copies);
+        self.entries = copies * self.pieces.len().div_ceil(PIECES_PER_ENTRY) as u32;
+        for start in [Some(offset), copy_offset].into_iter().flatten() {
+            if let [piece] = self.pieces[..] {
+                ring.push_transfer(number, file, direction, start, Target::Single(piece, buffer))?;
+                continue;
+            }
+            let mut at = start;
+            for pieces in self.pieces.chunks(PIECES_PER_ENTRY) {
+                ring.push_transfer(number, file, direction, at, Target::Pieces(pieces))?;
+                at += pieces.iter().map(|piece| piece.bytes as u64).sum::<u64>();
+            }
         }
         Ok(())
     }
@@ -209,7 +297,14 @@ impl IoSlot {
 /// Source: `block/blk-core.c` of Linux, the table `blk_errors`, says which error a device's answer becomes.
 fn classify(errno: Errno) -> MemberError {
     match errno {
-        Errno::NXIO | Errno::NODEV | Errno::BADF | Errno::NOLINK | Errno::STALE => MemberError::Gone,
+        Errno::NXIO
+        | Errno::NODEV
+        | Errno::BADF
+        | Errno::NOLINK
+        | Errno::STALE
+        | Errno::REMOTEIO
+        | Errno::SHUTDOWN
+        | Errno::NOMEDIUM => MemberError::Gone,
         _ => MemberError::Medium,
     }
 }
@@ -257,10 +352,15 @@ mod tests {
             (Errno::NXIO, MemberError::Gone),
             (Errno::NODEV, MemberError::Gone),
             (Errno::BADF, MemberError::Gone),
+            (Errno::REMOTEIO, MemberError::Gone),
+            (Errno::TIMEDOUT, MemberError::Medium),
         ];
         for (errno, expected) in rows {
             assert_eq!(classify(errno), expected, "{errno}");
         }
+        let mut place = Place::default();
+        let judged = [Errno::TIMEDOUT, Errno::TIMEDOUT, Errno::TIMEDOUT].map(|errno| place.judge(errno));
+        assert_eq!(judged, [MemberError::Medium, MemberError::Medium, MemberError::Gone]);
         assert_eq!(worse(Some(MemberError::Gone), MemberError::Medium), MemberError::Gone);
         assert_eq!(worse(Some(MemberError::Medium), MemberError::Gone), MemberError::Gone);
         assert_eq!(worse(None, MemberError::Medium), MemberError::Medium);

@@ -1,16 +1,20 @@
 //! The memories that the controller can name, and the work it asks to be done on them.
 //!
 //! ```text
-//! Cache    one arena, as long as the controller needs it
+//! Cache    one arena, as long as the controller needs it; of the file of kept memory, where there is one
 //! Staging  one arena, as long as the controller needs it
+//! KeptLog  of the file of kept memory
+//! Own      the controller's
 //! Host     one arena of slots, one for each request that may be in flight; the tag is the slot's number
 //! ```
 
 use crate::arena::{ALIGNMENT_BYTES, Arena, Piece, combine_pieces};
 use crate::error::ArrayError;
+use crate::kept_memory::KeptMemory;
 use crate::ring::{IoVec, REGISTERED_BYTES_MAX, Ring};
-use raidlab_controller::{BufferRef, BufferSpace, HostTag, MemoryNeeds, MemorySteps, Segment};
+use raidlab_controller::{BufferRef, BufferSpace, Controller, HostTag, Keep, MemorySteps, Segment};
 use raidlab_units::ByteCount;
+use std::path::Path;
 
 /// The host's side of the volume's memory: one buffer per request that may be in flight.
 #[derive(Debug)]
@@ -86,6 +90,8 @@ impl HostBuffers {
 pub(crate) struct Memory {
     cache: Arena,
     staging: Arena,
+    own: Arena,
+    kept: Option<KeptMemory>,
     pub(crate) host: HostBuffers,
     buffers: Registered,
     /// Destinations, then sources, of the step at hand.
@@ -98,28 +104,57 @@ struct Registered {
     cache: Option<u16>,
     staging: Option<u16>,
     host: Option<u16>,
+    own: Option<u16>,
+    kept_log: Option<u16>,
 }
 
 /// Registered buffers that each arena may take; what is longer than that many GiB stays unregistered.
 const BUFFERS_PER_ARENA: u16 = 64;
+/// Arenas that are registered.
+const ARENAS: u16 = 5;
 
 impl Memory {
-    /// Maps cache and staging as the controller needs them, and registers them with `ring` as far as the limits
-    /// of this process allow.
+    /// Maps what `controller` needs, the cache in `kept` if there is any, and registers all with `ring` as far as the limits
+    /// of this process allow. The controller must be dropped later.
     ///
     /// # Errors
     /// [`ArrayError::Memory`] if there is too little.
-    pub(crate) fn new(needs: &MemoryNeeds, ring: &mut Ring) -> Result<Self, ArrayError> {
-        let cache = map("the cache", needs.cache_bytes.get())?;
+    pub(crate) fn new(
+        controller: &mut Controller,
+        mut kept: Option<KeptMemory>,
+        ring: &mut Ring,
+    ) -> Result<Self, ArrayError> {
+        let needs = controller.memory_needs();
+        let cache = match kept.as_mut().and_then(KeptMemory::take_cache) {
+            Some(cache) => cache,
+            None => map("the cache", needs.cache_bytes.get())?,
+        };
         let staging = map("staging memory", needs.staging_bytes.get())?;
+        let own = Arena::of_controller(controller);
         let host = HostBuffers::new(0, 0)?;
         let mut buffers = Registered::default();
-        if ring.make_buffer_table(3 * BUFFERS_PER_ARENA) {
-            buffers.cache = register("the cache", &cache, ring, 0);
-            buffers.staging = register("staging memory", &staging, ring, BUFFERS_PER_ARENA);
+        if ring.make_buffer_table(ARENAS * BUFFERS_PER_ARENA) {
+            let numbers = |arena: u16| arena * BUFFERS_PER_ARENA;
+            buffers.cache = register("the cache", &cache, ring, numbers(0));
+            buffers.staging = register("staging memory", &staging, ring, numbers(1));
+            buffers.own = register("the controller's memory", &own, ring, numbers(2));
+            let log = kept.as_ref().map(KeptMemory::log);
+            buffers.kept_log = log.and_then(|log| register("the kept log", log, ring, numbers(3)));
             // The host's buffers get their place now and are registered when their size is known.
         }
-        Ok(Self { cache, staging, host, buffers, pieces: Vec::new() })
+        Ok(Self { cache, staging, own, kept, host, buffers, pieces: Vec::new() })
+    }
+
+    /// Stores an entry of the cache's directory, if it is kept.
+    pub(crate) fn keep(&self, keep: &Keep) {
+        if let Some(kept) = &self.kept {
+            kept.store(keep.slot, &keep.entry);
+        }
+    }
+
+    /// The file that keeps the cache, if one does.
+    pub(crate) fn kept_path(&self) -> Option<&Path> {
+        self.kept.as_ref().map(KeptMemory::path)
     }
 
     /// Makes sure of `slots` host buffers of at least `slot_bytes` each. No request may be in flight (asserted).
@@ -142,7 +177,7 @@ impl Memory {
         let host = HostBuffers::new(slots.max(self.host.slots()), slot_bytes.max(self.host.slot_bytes))?;
         // No request is in flight, so the kernel does no I/O on the old arena; it lets go of its pages when their
         // numbers go to the new one, or with the ring.
-        self.buffers.host = register("host buffers", &host.arena, ring, 2 * BUFFERS_PER_ARENA);
+        self.buffers.host = register("host buffers", &host.arena, ring, 4 * BUFFERS_PER_ARENA);
         self.host = host;
         Ok(())
     }
@@ -153,17 +188,35 @@ impl Memory {
         IoVec { base: self.address(place, bytes), bytes: bytes as usize }
     }
 
+    /// The arena that a place is in, and where in it. Its range must lie within its memory (asserted).
+    #[inline]
+    fn locate(&self, place: BufferRef, bytes: u64) -> (&Arena, u64) {
+        match place.space {
+            BufferSpace::Cache => (&self.cache, place.offset),
+            BufferSpace::Staging => (&self.staging, place.offset),
+            BufferSpace::Own => (&self.own, place.offset),
+            BufferSpace::KeptLog => {
+                (self.kept.as_ref().expect("a kept log lies in kept memory").log(), place.offset)
+            }
+            BufferSpace::Host(tag) => (&self.host.arena, self.host.offset_of(tag, place.offset, bytes)),
+            BufferSpace::PeerCache | BufferSpace::PeerKeptLog => {
+                unreachable!("an array with a second controller is refused")
+            }
+        }
+    }
+
     /// Returns the registered buffer that holds all of a place, if one does.
     #[inline]
     pub(crate) fn registered_buffer(&self, place: BufferRef, bytes: u64) -> Option<u16> {
-        let (first, offset) = match place.space {
-            BufferSpace::Cache => (self.buffers.cache?, place.offset),
-            BufferSpace::Staging => (self.buffers.staging?, place.offset),
-            BufferSpace::Host(tag) => {
-                (self.buffers.host?, u64::from(tag.0) * self.host.slot_bytes + place.offset)
-            }
-            other => unreachable!("an array that needs {other:?} is refused"),
+        let first = match place.space {
+            BufferSpace::Cache => self.buffers.cache?,
+            BufferSpace::Staging => self.buffers.staging?,
+            BufferSpace::Host(_) => self.buffers.host?,
+            BufferSpace::Own => self.buffers.own?,
+            BufferSpace::KeptLog => self.buffers.kept_log?,
+            BufferSpace::PeerCache | BufferSpace::PeerKeptLog => return None,
         };
+        let (_, offset) = self.locate(place, bytes);
         let buffer = offset / REGISTERED_BYTES_MAX;
         let last = (offset + bytes.max(1) - 1) / REGISTERED_BYTES_MAX;
         (buffer == last).then_some(first + buffer as u16)
@@ -174,6 +227,14 @@ impl Memory {
         let mut pieces = std::mem::take(&mut self.pieces);
         for step in &steps.steps {
             let sources = &steps.sources[step.first_source as usize..][..step.source_count as usize];
+            if let (Some(kept), BufferSpace::Cache, [source]) =
+                (&self.kept, step.destinations[0].space, sources)
+                && !step.accumulate
+                && steps.coefficients[step.first_coefficient as usize] == 1
+            {
+                self.copy_by_blocks(kept, *source, step.destinations[0], step.bytes);
+                continue;
+            }
             let destinations = &step.destinations[..usize::from(step.destination_count)];
             let entries = destinations.len() * sources.len();
             let coefficients = &steps.coefficients[step.first_coefficient as usize..][..entries];
@@ -184,17 +245,26 @@ impl Memory {
         self.pieces = pieces;
     }
 
+    /// Copies into the kept cache, so that each block holds the old bytes or the new after any instruction.
+    fn copy_by_blocks(&self, kept: &KeptMemory, source: BufferRef, destination: BufferRef, bytes: u64) {
+        let block = kept.block_bytes();
+        let redo = Piece { start: kept.redo_block() };
+        for at in (0..bytes).step_by(block as usize) {
+            let length = block.min(bytes - at);
+            let [from, to] = [source, destination]
+                .map(|place| self.piece(BufferRef { offset: place.offset + at, ..place }, length));
+            combine_pieces(length as usize, &[redo, from], 1, &[1], false);
+            kept.begin_block(destination.offset + at);
+            combine_pieces(length as usize, &[to, redo], 1, &[1], false);
+            kept.end_block();
+        }
+    }
+
     /// Replaces `out` by the CRC32C of each block of the segments, in order.
     pub(crate) fn digest_blocks(&self, segments: &[Segment], block_bytes: u64, out: &mut Vec<u32>) {
         out.clear();
         for segment in segments {
-            let BufferRef { space, offset } = segment.buffer;
-            let (arena, start) = match space {
-                BufferSpace::Cache => (&self.cache, offset),
-                BufferSpace::Staging => (&self.staging, offset),
-                BufferSpace::Host(tag) => (&self.host.arena, self.host.offset_of(tag, offset, segment.bytes)),
-                other => unreachable!("an array that needs {other:?} is refused"),
-            };
+            let (arena, start) = self.locate(segment.buffer, segment.bytes);
             let bytes = arena.slice(start..start + segment.bytes);
             out.extend(bytes.chunks_exact(block_bytes as usize).map(crc32c::crc32c));
         }
@@ -212,14 +282,8 @@ impl Memory {
 
     #[inline]
     fn address(&self, place: BufferRef, bytes: u64) -> *mut u8 {
-        match place.space {
-            BufferSpace::Cache => self.cache.address(place.offset, bytes),
-            BufferSpace::Staging => self.staging.address(place.offset, bytes),
-            BufferSpace::Host(tag) => {
-                self.host.arena.address(self.host.offset_of(tag, place.offset, bytes), bytes)
-            }
-            other => unreachable!("an array that needs {other:?} is refused"),
-        }
+        let (arena, offset) = self.locate(place, bytes);
+        arena.address(offset, bytes)
     }
 }
 

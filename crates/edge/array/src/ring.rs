@@ -1,6 +1,6 @@
 //! One `io_uring`: set-up with graceful downgrade, registered files and buffers, submission and waiting.
 //!
-//! Entries belong to the members or to the host's port; each owner has numbers of its own.
+//! Entries belong to the members, to the host's port or to the operator's line; each owner has numbers of its own.
 //! Registered files are a table with empty places, so that devices can come and go while the ring runs.
 //!
 //! The ring is used by the thread that made it and no other, which lets the kernel skip locks
@@ -18,6 +18,7 @@ use raidlab_units::NanoSpan;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 
 /// Room for entries between two submissions; a full queue is submitted early.
 const QUEUE_ENTRIES: u32 = 256;
@@ -70,9 +71,20 @@ pub(crate) enum Owner {
     Member,
     /// An entry of the host's port.
     Port,
+    /// Waiting for the line of an operator.
+    Line,
 }
 
-const OWNERS: [Owner; 2] = [Owner::Member, Owner::Port];
+/// How often a wait without a nearer end is over. One timer in the ring does for all waits: a timer of its own for each
+/// would cost more than all else where requests come one at a time.
+const TICK: NanoSpan = NanoSpan::from_millis(50);
+static TICK_SPAN: Timespec = Timespec::new().nsec(TICK.get() as u32);
+/// The name of the tick's entry.
+const TICK_USER: u64 = (OWNERS.len() as u64) << NUMBER_BITS;
+/// `IORING_ENTER_GETEVENTS`: completions that the kernel holds back are made to appear.
+const ENTER_GETEVENTS: u32 = 1;
+
+const OWNERS: [Owner; 3] = [Owner::Member, Owner::Port, Owner::Line];
 /// Bits of an entry's number; its owner stands above them.
 const NUMBER_BITS: u32 = 32;
 
@@ -101,6 +113,8 @@ pub(crate) struct Ring {
     inner: IoUring,
     in_flight: u32,
     unsubmitted: u32,
+    /// When the tick's entry in flight ends.
+    tick_at: Option<Instant>,
 }
 
 impl std::fmt::Debug for Ring {
@@ -117,7 +131,7 @@ impl Ring {
     pub(crate) fn new(files: u16) -> Result<Self, RingError> {
         let ring = build().map_err(|source| RingError { doing: "set up io_uring", source })?;
         ring.submitter().register_files(&vec![NO_FILE; usize::from(files)]).map_err(files_refused)?;
-        Ok(Self { inner: ring, in_flight: 0, unsubmitted: 0 })
+        Ok(Self { inner: ring, in_flight: 0, unsubmitted: 0, tick_at: None })
     }
 
     /// Registers `file` at `place`, instead of what was there. What is in flight goes on with the file that it has.
@@ -190,6 +204,16 @@ impl Ring {
         self.push(Owner::Member, number, entry)
     }
 
+    /// Waits for `descriptor`, which stays open, to be readable: once.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn push_line(&mut self, number: u32, descriptor: RawFd) -> Result<(), RingError> {
+        let readable = rustix::event::PollFlags::IN.bits();
+        let entry = opcode::PollAdd::new(io_uring::types::Fd(descriptor), readable.into()).build();
+        self.push(Owner::Line, number, entry)
+    }
+
     /// Queues an entry of the port. Its memory stays as it is until its last completion.
     ///
     /// # Errors
@@ -230,6 +254,8 @@ impl Ring {
     pub(crate) fn enter(&mut self, timeout: Option<NanoSpan>) -> Result<(), RingError> {
         let outcome = match timeout {
             None => self.inner.submit(),
+            Some(NanoSpan::ZERO) => self.look(),
+            Some(span) if self.ticks_within(span) => self.inner.submit_and_wait(1),
             Some(span) => {
                 let limit =
                     Timespec::new().sec(span.get() / 1_000_000_000).nsec((span.get() % 1_000_000_000) as u32);
@@ -248,10 +274,39 @@ impl Ring {
         }
     }
 
+    /// Submits what is queued and makes the completions appear that are there.
+    fn look(&mut self) -> io::Result<usize> {
+        let queued = self.inner.submission().len() as u32;
+        // SAFETY: no argument is named, and the entries are those that `push` has queued.
+        unsafe { self.inner.submitter().enter::<()>(queued, 0, ENTER_GETEVENTS, None) }
+    }
+
+    /// Returns whether the tick ends a wait of `span` in time, after queueing one if none is on its way.
+    fn ticks_within(&mut self, span: NanoSpan) -> bool {
+        let now = Instant::now();
+        if let Some(at) = self.tick_at {
+            return at.saturating_duration_since(now) <= Duration::from_nanos(span.get());
+        }
+        if span < TICK {
+            return false;
+        }
+        let entry = opcode::Timeout::new(&raw const TICK_SPAN).build().user_data(TICK_USER);
+        // SAFETY: the span is static.
+        let queued = unsafe { self.inner.submission().push(&entry) }.is_ok();
+        if queued {
+            self.tick_at = Some(now + Duration::from_nanos(TICK.get()));
+        }
+        queued
+    }
+
     /// Appends all completions that are there to `out`.
     pub(crate) fn reap(&mut self, out: &mut Vec<Done>) {
         for entry in self.inner.completion() {
             let user = entry.user_data();
+            if user == TICK_USER {
+                self.tick_at = None;
+                continue;
+            }
             let done = Done {
                 owner: OWNERS[(user >> NUMBER_BITS) as usize],
                 number: user as u32,

@@ -13,26 +13,32 @@
 //! With the members' caches configured off, every member write is durable on completion (`RWF_DSYNC`): that is what
 //! "off" promises, whatever cache the device under the file has.
 
+use crate::begin::Parts;
+use crate::command::Desk;
 use crate::error::{ArrayError, RingError};
 use crate::host::{DriverHost, HostPort, HostStep, ScriptHost, ScriptOp, StopWish};
 use crate::member_io::MemberPort;
-use crate::members::Members;
 use crate::memory::Memory;
 use crate::port_ring::{PortEntries, PortRing};
 use crate::ring::{Done, Owner, Ring};
+use crate::status::Tally;
 use raidlab_controller::{
-    Action, ArrayConfig, Controller, Counters, HostCompletion, HostRequest, MemberCache, MemberIo, MemberOp,
-    MemoryKind, MemorySteps, MemoryTask, MetadataPolicy, Notice, Resilience, Segment, TimerId,
+    Action, Controller, Counters, DeviceState, HostCompletion, HostRequest, MemberCache, MemberIo, MemberOp,
+    MemoryKind, MemorySteps, MemoryTask, Notice, Segment, TimerId,
 };
+use raidlab_format::ArrayName;
 use raidlab_raid::FailuresSurvived;
-use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, NanoSpan, Nanos};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, Nanos};
 use raidlab_workload::{Driver, Measurement, WindowProgress};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Longest wait before the request to stop is looked at.
 const PATIENCE: NanoSpan = NanoSpan::from_millis(50);
+/// Notices that are kept.
+const NOTICES_MAX: usize = 1024;
 /// Entries that are submitted at once at most, so that members start while parity is still being computed.
 const ENTRIES_PER_BATCH: u32 = 16;
 
@@ -53,24 +59,36 @@ pub struct ArrayOutcome {
     pub notices: Vec<Notice>,
 }
 
-/// A real array: a controller over real members. It stays on the thread that made it.
+/// A real array: a controller over real devices. It stays on the thread that made it.
+///
+/// Dropped without [`ArrayWorld::stop`] it is left as after a crash: what was acknowledged is kept as far as its settings
+/// promise, and the next start goes on from there.
 #[derive(Debug)]
 pub struct ArrayWorld {
     // Dropped first: it waits for all I/O on the memory below.
-    ring: Ring,
-    members: MemberPort,
+    pub(crate) ring: Ring,
+    pub(crate) members: MemberPort,
     port_entries: PortEntries,
-    memory: Memory,
-    controller: Controller,
+    pub(crate) memory: Memory,
+    // Dropped after the memory, of which its own is a part.
+    pub(crate) controller: Controller,
+    pub(crate) name: ArrayName,
     block_size: BlockSize,
     member_cache: MemberCache,
     started: Instant,
     /// When each timer is due, by its id.
     timers: Vec<Nanos>,
+    /// Requests by their tags, while they are in flight.
+    requests: Vec<Option<HostRequest>>,
     /// Completions that the host was not told yet.
     completions: Vec<HostCompletion>,
     host_in_flight: u32,
-    notices: Vec<Notice>,
+    pub(crate) tally: Tally,
+    notices: VecDeque<Notice>,
+    is_stopped: bool,
+    pub(crate) desk: Desk,
+    /// The last wait was left out.
+    left_out: bool,
     // Tables that serve every turn, so that none allocates.
     done: Vec<Done>,
     segments: Vec<Segment>,
@@ -86,35 +104,79 @@ enum HostWish {
 }
 
 impl ArrayWorld {
-    /// Puts a controller of `config` over `members`, whose data areas must be at least as long as it says. They must
-    /// be as [`Members::create`] or [`Members::clear`] left them, or as an array of the same configuration did.
-    ///
-    /// # Errors
-    /// [`ArrayError`]: no valid configuration, members that do not fit it, no memory, no `io_uring`.
-    pub fn new(config: &ArrayConfig, members: Members) -> Result<Self, ArrayError> {
-        let controller = Controller::new(config)?;
-        check_members(config, &members)?;
-        let mut ring = Ring::new(config.members)?;
-        let members = MemberPort::new(members, config.block_size, &mut ring)?;
-        let memory = Memory::new(&controller.memory_needs(), &mut ring)?;
-        Ok(Self {
+    /// Puts a world around a controller and its devices.
+    pub(crate) fn of_parts(parts: Parts) -> Self {
+        let Parts { ring, members, memory, controller, name, desk } = parts;
+        Self {
             ring,
             members,
             port_entries: PortEntries::default(),
-            done: Vec::new(),
             memory,
+            name,
+            block_size: controller.config().block_size,
+            member_cache: controller.config().member_cache,
             controller,
-            block_size: config.block_size,
-            member_cache: config.member_cache,
             started: Instant::now(),
             timers: Vec::new(),
+            requests: Vec::new(),
             completions: Vec::new(),
             host_in_flight: 0,
-            notices: Vec::new(),
+            tally: Tally::default(),
+            notices: VecDeque::new(),
+            is_stopped: false,
+            desk,
+            done: Vec::new(),
+            left_out: false,
             segments: Vec::new(),
             steps: MemorySteps::default(),
             digests: Vec::new(),
-        })
+        }
+    }
+
+    /// Waits until what a crash left is on the members and the host is served. A host may ask before; it is answered then.
+    ///
+    /// # Errors
+    /// [`ArrayError::NotServing`] when devices failed meanwhile and it will never be, [`ArrayError::Cancelled`], or a
+    /// failing ring.
+    pub fn await_serving(&mut self, cancel: &AtomicBool) -> Result<(), ArrayError> {
+        self.run_until(cancel, |world| world.controller.is_serving())
+    }
+
+    /// Stops the array cleanly: everything reaches the devices, and they know that they agree. Commands are answered
+    /// meanwhile, those to stop when it is done.
+    ///
+    /// # Errors
+    /// [`ArrayError::NotServing`] when devices failed meanwhile, [`ArrayError::Cancelled`], or a failing ring. The array is
+    /// then as after a crash.
+    pub fn stop(&mut self, cancel: &AtomicBool) -> Result<(), ArrayError> {
+        self.is_stopped = false;
+        self.desk.is_stopping = true;
+        let now = self.now();
+        self.controller.handle_stop(now);
+        self.run_actions(now)?;
+        let stopped = self.run_until(cancel, |world| world.is_stopped);
+        self.end_line(stopped.is_ok());
+        stopped
+    }
+
+    /// Turns the loop without a host until `is_there`.
+    fn run_until(&mut self, cancel: &AtomicBool, is_there: impl Fn(&Self) -> bool) -> Result<(), ArrayError> {
+        loop {
+            self.take_in_members()?;
+            self.hear_operator()?;
+            if is_there(self) {
+                return Ok(());
+            }
+            if cancel.load(Ordering::Relaxed) {
+                return Err(ArrayError::Cancelled);
+            }
+            let waits = self.timers.iter().any(|at| *at < Nanos::FAR_FUTURE);
+            if !waits && self.ring.in_flight() == self.desk.in_flight() {
+                let reason = "too many devices failed on the way; the log says which".to_owned();
+                return Err(ArrayError::NotServing { reason });
+            }
+            self.wait(self.now(), Nanos::FAR_FUTURE)?;
+        }
     }
 
     /// Drives a workload against the volume, then drains the cache. `progress` is called about ten times per second.
@@ -143,12 +205,13 @@ impl ArrayWorld {
             cpu: cpu_time() - cpu,
             wall,
             drain,
-            notices: std::mem::take(&mut self.notices),
+            notices: std::mem::take(&mut self.notices).into(),
         })
     }
 
-    /// Serves `port` until it is finished and nothing of it is in flight. What the controller does on its own, such
-    /// as destaging, may go on afterwards: [`ArrayWorld::drain`] waits for that.
+    /// Serves `port` until it is finished, or an operator wants the array to stop ([`ArrayWorld::is_to_stop`]), and nothing
+    /// of it is in flight. What the controller does on its own, such as destaging, may go on afterwards:
+    /// [`ArrayWorld::drain`] waits for that, [`ArrayWorld::stop`] ends it.
     ///
     /// # Errors
     /// [`ArrayError::Cancelled`] when `cancel` is set: nothing of the port is in flight then. Otherwise no memory for
@@ -173,18 +236,19 @@ impl ArrayWorld {
     ) -> Result<(), ArrayError> {
         let mut stop = None;
         loop {
-            let cancelled = cancel.load(Ordering::Relaxed);
             self.take_in_members()?;
+            self.hear_operator()?;
             let now = self.now();
             self.tell_host(port, now);
-            if cancelled && stop.is_none() {
+            let cancelled = cancel.load(Ordering::Relaxed);
+            if (cancelled || self.desk.is_stopping) && stop.is_none() {
                 stop = Some(port.handle_stop(now));
             }
             let ends_now = stop == Some(StopWish::EndNow);
             let wish = if ends_now { HostWish::Finished } else { self.ask_host(port, now) };
             self.run_actions(now)?;
             if matches!(wish, HostWish::Finished) && self.host_in_flight == 0 {
-                return if stop.is_some() { Err(ArrayError::Cancelled) } else { Ok(()) };
+                return if cancelled { Err(ArrayError::Cancelled) } else { Ok(()) };
             }
             let ask_at = if let HostWish::AskAt(at) = wish { at } else { Nanos::FAR_FUTURE };
             self.wait(now, ask_at)?;
@@ -215,25 +279,24 @@ impl ArrayWorld {
         Ok(self.now() - start)
     }
 
-    /// Takes a member out of the array, as if it had been pulled.
-    ///
-    /// # Errors
-    /// [`ArrayError::Ring`] if the I/O that follows from it can't be submitted.
-    pub fn fail_member(&mut self, member: MemberIndex) -> Result<(), ArrayError> {
-        let now = self.now();
-        self.controller.handle_member_loss(now, member);
-        Ok(self.run_actions(now)?)
+    /// Whether an operator wants the array to stop; [`ArrayWorld::stop`] does it.
+    pub const fn is_to_stop(&self) -> bool {
+        self.desk.is_stopping
     }
 
-    /// Returns the members after everything in flight has ended. Dirty blocks that were not drained are lost.
-    pub fn into_members(mut self) -> Members {
-        self.ring.quiesce();
-        self.members.into_members()
+    /// What people call the array.
+    pub fn name(&self) -> &str {
+        self.name.as_str()
     }
 
-    /// The members.
-    pub const fn members(&self) -> &Members {
-        self.members.members()
+    /// Length of a block.
+    pub const fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    /// What each device is to the array, members first, then spares.
+    pub fn device_states(&self) -> impl Iterator<Item = DeviceState> + '_ {
+        self.controller.device_states()
     }
 
     /// Size of the volume in blocks.
@@ -256,9 +319,9 @@ impl ArrayWorld {
         self.controller.counters()
     }
 
-    /// What happened to the array since it was made or since the last run.
-    pub fn notices(&self) -> &[Notice] {
-        &self.notices
+    /// What happened to the array since it was started or since the last run; only the latest are kept.
+    pub fn notices(&self) -> impl Iterator<Item = Notice> + '_ {
+        self.notices.iter().copied()
     }
 
     /// Whether member I/O works on registered buffers; where `RLIMIT_MEMLOCK` is too low it costs more per I/O.
@@ -266,7 +329,7 @@ impl ArrayWorld {
         self.memory.is_registered()
     }
 
-    fn now(&self) -> Nanos {
+    pub(crate) fn now(&self) -> Nanos {
         Nanos(self.started.elapsed().as_nanos() as u64)
     }
 
@@ -282,6 +345,7 @@ impl ArrayWorld {
                     }
                 }
                 Owner::Port => self.port_entries.take(done),
+                Owner::Line => self.desk.take(done.number),
             }
         }
         for index in 0..self.timers.len() {
@@ -318,29 +382,43 @@ impl ArrayWorld {
     fn begin_request(&mut self, now: Nanos, request: HostRequest) {
         self.memory.host.begin(request.tag, self.block_size.bytes_of(request.blocks).get());
         self.host_in_flight += 1;
+        let index = request.tag.0 as usize;
+        if self.requests.len() <= index {
+            self.requests.resize(index + 1, None);
+        }
+        self.requests[index] = Some(request);
         self.controller.handle_host_request(now, request);
     }
 
     /// Does all actions that the controller has.
-    fn run_actions(&mut self, now: Nanos) -> Result<(), RingError> {
+    pub(crate) fn run_actions(&mut self, now: Nanos) -> Result<(), RingError> {
         while let Some(action) = self.controller.poll_action() {
             match action {
                 Action::Member(io) => self.issue(io)?,
                 Action::Memory(task) => self.run_task(now, task),
                 Action::Complete(completion) => {
                     self.memory.host.end(completion.tag);
+                    let request = self.requests[completion.tag.0 as usize].take();
+                    let request = request.expect("only requests in flight are completed");
+                    self.tally.count(&request, completion.result.is_ok(), self.block_size);
                     self.completions.push(completion);
                 }
                 Action::Timer { id, at } => self.set_timer(id, at),
-                // The cache is memory of this process and gone with it; so would its directory be.
-                Action::Keep(_) => {}
-                Action::Notice(notice) => {
-                    tracing::warn!(?notice, "the array changed");
-                    self.notices.push(notice);
-                }
+                Action::Keep(keep) => self.memory.keep(&keep),
+                Action::Notice(notice) => self.note(now, notice),
             }
         }
         Ok(())
+    }
+
+    fn note(&mut self, now: Nanos, notice: Notice) {
+        self.is_stopped |= notice == Notice::Stopped;
+        if self.notices.len() == NOTICES_MAX {
+            self.notices.pop_front();
+        }
+        self.notices.push_back(notice);
+        let progress = self.controller.sweep_progress();
+        self.tally.note(now, &notice, progress);
     }
 
     fn issue(&mut self, mut io: MemberIo) -> Result<(), RingError> {
@@ -377,42 +455,15 @@ impl ArrayWorld {
     /// Submits what is queued and waits for something to happen; not at all where the host has news to hear.
     fn wait(&mut self, now: Nanos, ask_at: Nanos) -> Result<(), RingError> {
         let news = !self.completions.is_empty() || self.port_entries.has_news() || !self.done.is_empty();
-        if self.ring.in_flight() == 0 && news {
+        // Once in a row, so that completions that the kernel holds back do not wait for news to run out.
+        self.left_out = news && !self.left_out && self.ring.unsubmitted() == 0;
+        if news && (self.left_out || self.ring.in_flight() == 0) {
             return Ok(());
         }
         let wake_at = self.timers.iter().copied().fold(ask_at, Nanos::min);
         let span = wake_at.saturating_since(now).min(PATIENCE);
         self.ring.enter(Some(if news { NanoSpan::ZERO } else { span }))
     }
-}
-
-fn check_members(config: &ArrayConfig, members: &Members) -> Result<(), ArrayError> {
-    let Resilience { metadata, integrity, spares, .. } = config.resilience;
-    for (what, wanted) in [
-        ("metadata on members", metadata != MetadataPolicy::None),
-        ("block integrity", integrity),
-        ("hot spares", spares > 0),
-    ] {
-        if wanted {
-            return Err(ArrayError::NeedsMetadata { what });
-        }
-    }
-    if members.count() != usize::from(config.members) {
-        return Err(ArrayError::MemberCount { wanted: config.members, found: members.count() });
-    }
-    for member in members.indexes() {
-        let path = || members.path(member).to_owned();
-        let found = members.data_bytes(member);
-        if found < config.member_size {
-            return Err(ArrayError::MemberTooSmall { path: path(), found, wanted: config.member_size });
-        }
-        let needed = members.direct_io_unit(member);
-        let block = ByteCount(config.block_size.bytes());
-        if needed > block {
-            return Err(ArrayError::BlockTooSmall { path: path(), block, needed });
-        }
-    }
-    Ok(())
 }
 
 /// Processor time of this process so far, all its threads and the kernel's work for them.

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
+use raidlab_lab::Owner;
 use raidlab_workload::{Workload, builtin_workload};
 use std::path::Path;
 
@@ -78,6 +79,11 @@ pub(crate) fn read_policy(text: &str) -> Result<ReadPolicy, String> {
 /// Reads `direct` or `cached`.
 pub(crate) fn io_policy(text: &str) -> Result<IoPolicy, String> {
     one_of(text, &[("direct", IoPolicy::Direct), ("cached", IoPolicy::Cached)])
+}
+
+/// Reads `A` or `B`.
+pub(crate) fn owner(text: &str) -> Result<Owner, String> {
+    one_of(text, &[("A", Owner::A), ("B", Owner::B)])
 }
 
 /// Reads `on` or `off`.

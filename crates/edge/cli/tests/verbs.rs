@@ -72,6 +72,57 @@ fn simulate_takes_an_array_file() {
     bench.run(&args).assert(2, &["array.toml:3", "'membres'", "'members'"]);
 }
 
+const DUAL: &str = "schema = 1\nlevel = '5'\nmembers = 5\ndrive = 'st373455ss'\ncontroller = 'fastt600'\n\
+                    write-policy = 'write-back'\nregion = '1GB'\n[controllers]\ncount = 2\n\
+                    failover-detection = '1s'\nfail = 'B'\nfail-after = '50ms'\n";
+
+#[test]
+fn simulate_tells_of_each_controller_and_of_a_failover() {
+    let bench = Bench::new();
+    bench.write("dual.toml", DUAL);
+    let args = ["simulate", "--array", "dual.toml", "--workload", "fastt600-oltp", "--iodepth", "8"];
+    let args = [&args[..], &["--ramp", "0s", "--run", "8s"]].concat();
+    let ended = bench.run(&[&args[..], &["--json"]].concat());
+    ended.assert(0, &[]);
+    let run = &ended.json()["runs"][0];
+    assert_eq!(run["array"]["members"], 10, "five in each of two volumes");
+    let facts = &run["enclosure"];
+    let names: Vec<_> = facts["controllers"].as_array().expect("two").iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["A", "B"]);
+    let failover = &facts["failover"];
+    assert_eq!((&failover["controller"], &failover["lost_bytes_max"]), (&"B".into(), &0.into()));
+    assert_eq!(failover["detection_ns"], 1_000_000_000_u64);
+    assert!(failover["pause_ns"].as_u64() > failover["detection_ns"].as_u64(), "{failover}");
+    assert_eq!(failover["requests_retried"], 4, "half of those in flight");
+    let words = bench.run(&args);
+    words.assert(0, &[]);
+    for expected in ["controller A, 1 volumes", "controller B failed 50", "nothing acknowledged lost"] {
+        assert!(words.stdout.contains(expected), "{expected}: {}", words.stdout);
+    }
+    // Without a mirror the loss is told, and an option says when.
+    bench.write("dual.toml", &DUAL.replace("count = 2", "count = 2\nmirror = false"));
+    let words = bench.run(&[&args[..], &["--fail-after", "100ms"]].concat());
+    words.assert(0, &[]);
+    assert!(words.stdout.contains("of acknowledged data LOST"), "{}", words.stdout);
+    assert!(words.stdout.contains("controller A failed 100"), "{}", words.stdout);
+    bench.write("dual.toml", &DUAL.replace("count", "cuont"));
+    bench.run(&args).assert(2, &["dual.toml:9", "'cuont'", "'count'"]);
+}
+
+#[test]
+fn simulate_takes_controllers_by_options() {
+    let bench = Bench::new();
+    let two = ["--controllers", "2", "--volumes", "2", "--iodepth", "4", "--json"];
+    bench.run(&simulate(&two)).assert(2, &["'perc-h800' in pairs", "mirror-link"]);
+    let on_fastt600: Vec<_> =
+        simulate(&two).into_iter().map(|word| if word == "perc-h800" { "fastt600" } else { word }).collect();
+    let ended = bench.run(&on_fastt600);
+    ended.assert(0, &[]);
+    assert_eq!(ended.json()["runs"][0]["array"]["controller"], "two fastt600 with 2 volumes");
+    bench.run(&simulate(&["--fail-after", "1ms"])).assert(2, &["fail-after needs a second controller"]);
+    bench.run(&simulate(&["--fail", "B"])).assert(2, &["--fail-after"]);
+}
+
 #[test]
 fn bounds_decide_the_exit_code() {
     let bench = Bench::new();

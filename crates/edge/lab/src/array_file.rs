@@ -2,6 +2,7 @@
 
 use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge};
 use crate::cache::CacheSettings;
+use crate::controllers::{ControllerSettings, ControllersError};
 use raidlab_controller::{ConfigError, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError};
 use raidlab_raid::LevelVariant;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 const SCHEMA: u32 = 1;
 
 /// A modelled array in words; what is left out is as the controller is delivered.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ArrayFile {
     /// Version of the form of the file.
@@ -43,6 +44,8 @@ pub struct ArrayFile {
     /// What it does about faults.
     #[serde(default)]
     pub resilience: Resilience,
+    /// Controllers and volumes; one of each if not given.
+    pub controllers: Option<ControllerSettings>,
 }
 
 /// Why a description is no array.
@@ -78,6 +81,9 @@ pub enum ArrayFileError {
         /// What is against it.
         source: ConfigError,
     },
+    /// The controllers can't be.
+    #[error("[controllers]: {0}")]
+    Controllers(#[from] ControllersError),
     /// The region is larger than the volume.
     #[error("the region {0}")]
     Region(#[from] RegionTooLarge),
@@ -117,7 +123,10 @@ impl ArrayFile {
         };
         let impossible =
             |source| ArrayFileError::Impossible { level: self.level, members: self.members, source };
-        let array = ModelledArray::new(&models, &settings).map_err(impossible)?;
+        let mut array = ModelledArray::new(&models, &settings).map_err(impossible)?;
+        if let Some(controllers) = &self.controllers {
+            array = array.with_controllers(&models, controllers)?;
+        }
         let region = self.region.unwrap_or(array.usable);
         Ok((models, array.with_region(region)?))
     }

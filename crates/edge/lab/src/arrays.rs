@@ -5,6 +5,7 @@
 //! refuse is refused when it is described, not when it is run.
 
 use crate::cache::{CacheSettings, STAGING_SIZE, write_policy_name};
+use crate::controllers::ModelledControllers;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, MemberCache, ReadPolicy,
     Resilience, WritePolicy,
@@ -127,7 +128,8 @@ impl Parts {
     }
 }
 
-/// A modelled array: every setting that decides its timing, and the part of the volume in use.
+/// A modelled array: every setting that decides its timing, and the part of the volume in use. Where an enclosure has
+/// several volumes, each of them is such an array.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelledArray {
     /// The hardware.
@@ -138,6 +140,9 @@ pub struct ModelledArray {
     pub usable: ByteCount,
     /// Part of the volume in use, from its start.
     pub region: ByteCount,
+    /// Its controllers and volumes, if there are more than one of either, or there might be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controllers: Option<ModelledControllers>,
 }
 
 /// What people may say about a modelled array; the rest is as the controller is delivered.
@@ -184,7 +189,7 @@ impl ModelledArray {
             enclosure: models.enclosure.map(|enclosure| enclosure.id.clone()),
             drive: models.drive.id.clone(),
         };
-        Ok(Self { parts, config, usable, region: usable })
+        Ok(Self { parts, config, usable, region: usable, controllers: None })
     }
 
     /// The array with the first `region` of its volume in use.
@@ -200,7 +205,7 @@ impl ModelledArray {
 
     /// The array in a few words.
     pub fn label(&self) -> String {
-        format!("{} on {} behind {}", array_label(&self.config), self.parts.drive, self.parts.controller)
+        format!("{} on {} behind {}", array_label(&self.config), self.parts.drive, self.controller_label())
     }
 }
 

@@ -1,5 +1,6 @@
 //! A study in words: how it was done, on what, and what a reader must know before trusting the figures.
 
+use crate::arrays::ModelledArray;
 use crate::cache::write_policy_name;
 use crate::environment::Environment;
 use crate::load::LoadPlan;
@@ -125,14 +126,29 @@ fn simulate_paragraph(section: &SimulateSection) -> String {
     let shapes = shapes_clause(section.arrays.iter().map(|array| &array.config));
     let hardware = section.arrays.first().map_or(String::new(), |array| {
         format!(
-            ", on {} behind {}, requests in the first {}",
-            array.parts.drive, array.parts.controller, array.region
+            ", on {} behind {}, requests in the first {}{}",
+            array.parts.drive,
+            array.parts.controller,
+            array.region,
+            controllers_clause(array)
         )
     });
     format!(
         "Simulated arrays: {shapes}{hardware}, through the same controller code in virtual time; {}.",
         load_clause(&section.load)
     )
+}
+
+/// `` of each of 4 volumes on two controllers, mirrored``; nothing where one of each is all there is.
+fn controllers_clause(array: &ModelledArray) -> String {
+    let Some(controllers) = &array.controllers else { return String::new() };
+    let count = if controllers.second.is_some() { "two controllers" } else { "one controller" };
+    let mirrored = if array.config.cache.mirror { ", mirrored" } else { "" };
+    let failure = controllers.second.and_then(|second| second.failure);
+    let failure = failure.map_or_else(String::new, |(controller, after)| {
+        format!(", of which {controller} fails {after} into each window")
+    });
+    format!(" of each of {} volumes on {count}{mirrored}{failure}", array.volume_count())
 }
 
 /// `RAID 0, 5 over 6 members with strips of 64 KiB, write-through and write-back`.

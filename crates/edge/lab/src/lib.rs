@@ -13,6 +13,7 @@ mod array_file;
 mod arrays;
 mod bound;
 mod cache;
+mod controllers;
 pub mod describe;
 pub mod doctor;
 mod environment;
@@ -34,6 +35,9 @@ pub use arrays::{
 pub use bound::{Bound, BoundError};
 pub use cache::{
     CacheSettings, SOFTWARE_CACHE, STAGING_SIZE, io_policy_name, read_policy_name, write_policy_name,
+};
+pub use controllers::{
+    ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };
 pub use environment::{DeviceFacts, Environment, FilesystemFacts};
 pub use load::{Load, LoadPlan};

@@ -19,11 +19,10 @@ use crate::parallel::{Stop, all_processors, in_parallel};
 use crate::scratch::{ScratchError, ScratchFolder};
 use crate::store::{FinishedRun, Store, StoreError, StudyEnd, StudyRunHead, StudyRunId};
 use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
-use crate::worlds::array::{ArrayBench, RealArrayError, make_members, open_members};
+use crate::worlds::array::{ArrayBench, RealArrayError, make_array, remove_array};
 use crate::worlds::file::{FileBench, FileError};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use pace::Pace;
-use raidlab_array::{Members, MembersError};
 use raidlab_hardware::{Catalog, CatalogError};
 use raidlab_load::LayOut;
 use raidlab_units::{ByteCount, NanoSpan};
@@ -347,80 +346,52 @@ impl Runner<'_> {
         let Some(first) = section.arrays.first() else { return Ok(Flow::Continue) };
         let _scratch = ScratchFolder::make(&section.directory)?;
         let environment = self.look_around(&section.directory);
-        let label = format!("member files in {}", section.directory.display());
-        let (count, size) = (first.config.members, first.config.member_size);
-        let observer = &mut *self.recorder.observer;
-        let mut prepare =
-            |written, total| observer.observe(StudyEvent::Preparing { what: &label, written, total });
-        let made = make_members(&section.directory, count, size, self.cancel, &mut prepare);
-        let members = match made {
-            Err(MembersError::Cancelled) => return Ok(Flow::Cancelled),
-            made => made.map_err(|source| StudyError::Array {
-                label: label.clone(),
-                source: Box::new(source.into()),
-            })?,
-        };
-        let (flow, members) = self.array_levels(section, members, &environment);
+        let flow = self.array_levels(section, &environment);
         if !self.options.keep {
-            // An array that could not be set up has closed its members; they are opened again to be removed.
-            let members = members.map_or_else(|| open_members(&section.directory, count), Ok);
-            let removed = members.and_then(Members::remove);
-            removed.map_err(|source| StudyError::Array { label, source: Box::new(source.into()) }).or_else(
-                |error| {
-                    // The first error is the one to tell.
-                    if flow.is_err() { Ok(()) } else { Err(error) }
-                },
-            )?;
+            let removed = remove_array(&section.directory, first.config.members);
+            // The first error is the one to tell.
+            if let (Ok(_), Err(source)) = (&flow, removed) {
+                let label = format!("member files in {}", section.directory.display());
+                return Err(StudyError::Array { label, source: Box::new(source) });
+            }
         }
         flow
     }
 
-    /// Runs every array of the section over the same members, and gives them back where they still are.
+    /// Runs every array of the section over the same members.
     fn array_levels(
         &mut self,
         section: &ArraySection,
-        members: Members,
         environment: &Environment,
-    ) -> (Result<Flow, StudyError>, Option<Members>) {
-        let mut members = members;
-        let mut level = section.arrays.first().map(|array| array.config.level);
+    ) -> Result<Flow, StudyError> {
+        let mut level = None;
         for array in &section.arrays {
-            if level != Some(array.config.level) {
-                level = Some(array.config.level);
-                match self.clear(&mut members, &array.label()) {
-                    Ok(Flow::Continue) => {}
-                    stopped => return (stopped, Some(members)),
-                }
+            if level.replace(array.config.level) != Some(array.config.level)
+                && self.make_array(section, array)? == Flow::Cancelled
+            {
+                return Ok(Flow::Cancelled);
             }
             let region = section.region.unwrap_or(array.usable);
-            let mut bench = match ArrayBench::new(array, region, members) {
-                Ok(bench) => bench,
-                Err(source) => {
-                    return (
-                        Err(StudyError::Array { label: array.label(), source: Box::new(source.into()) }),
-                        None,
-                    );
-                }
-            };
-            let flow = self.array_loads(section, array, &mut bench, environment);
-            members = bench.into_members();
-            if !matches!(flow, Ok(Flow::Continue)) {
-                return (flow, Some(members));
+            let mut bench = ArrayBench::new(array, region, &section.directory).map_err(|source| {
+                StudyError::Array { label: array.label(), source: Box::new(source.into()) }
+            })?;
+            if self.array_loads(section, array, &mut bench, environment)? == Flow::Cancelled {
+                return Ok(Flow::Cancelled);
             }
         }
-        (Ok(Flow::Continue), Some(members))
+        Ok(Flow::Continue)
     }
 
-    /// Writes zeros over the members before another level uses them.
-    fn clear(&mut self, members: &mut Members, label: &str) -> Result<Flow, StudyError> {
-        let what = format!("clean members for {label}");
+    /// Makes the array of a level over the section's files.
+    fn make_array(&mut self, section: &ArraySection, array: &SoftwareArray) -> Result<Flow, StudyError> {
+        let what = format!("members for {} in {}", array.label(), section.directory.display());
         let observer = &mut *self.recorder.observer;
         let mut prepare =
             |written, total| observer.observe(StudyEvent::Preparing { what: &what, written, total });
-        match members.clear(self.cancel, &mut prepare) {
+        match make_array(array, &section.directory, self.cancel, &mut prepare) {
             Ok(()) => Ok(Flow::Continue),
-            Err(MembersError::Cancelled) => Ok(Flow::Cancelled),
-            Err(source) => Err(StudyError::Array { label: what, source: Box::new(source.into()) }),
+            Err(error) if error.is_cancelled() => Ok(Flow::Cancelled),
+            Err(source) => Err(StudyError::Array { label: what, source: Box::new(source) }),
         }
     }
 

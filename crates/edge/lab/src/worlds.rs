@@ -24,6 +24,7 @@ fn empty_result(world: World, target: String, load: &Load) -> RunResult {
         world,
         target,
         array: None,
+        enclosure: None,
         workload: load.workload.name().to_owned(),
         metric: load.workload.metric,
         iodepth: load.iodepth,

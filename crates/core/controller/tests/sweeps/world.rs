@@ -10,7 +10,7 @@ use raidlab_controller::{
     HostError, HostOp, HostRequest, HostTag, MemberCache, MemberError, MemberIo, MemberIoId, MemberOp,
     MemoryKind, MemoryStep, MemorySteps, MemoryTask, Notice, Resilience, WritePolicy,
 };
-use raidlab_format::{NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks};
+use raidlab_format::{DeviceUuid, NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks};
 use raidlab_raid::{Layout, StripUnit, gf};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, MemberLba, NanoSpan, Nanos};
 use std::collections::BTreeSet;
@@ -577,7 +577,8 @@ impl World {
         added.gone = false;
         added.unreadable.clear();
         added.unwritable.clear();
-        self.controller.handle_device_added(self.now, MemberIndex(device));
+        let uuid = DeviceUuid([device as u8; 16]);
+        self.controller.handle_device_added(self.now, MemberIndex(device), uuid);
         self.pump();
     }
 

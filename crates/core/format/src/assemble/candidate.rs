@@ -79,7 +79,7 @@ fn state_in_slot(area: &[u8], slot: usize, label: Option<&Label>) -> Result<Arra
 }
 
 /// The version in an error that says that it is a newer one.
-pub(super) fn newer_version(error: &DecodeError) -> Option<u16> {
+pub(crate) fn newer_version(error: &DecodeError) -> Option<u16> {
     match *error {
         DecodeError::UnknownVersion { found, known, .. } if found > known => Some(found),
         _ => None,

@@ -112,6 +112,7 @@ fn field_end(rng: &mut Rng<'_>, kind: Part, length: usize) -> usize {
         Part::BitmapSector => 64,
         Part::LogHeader => rng.pick(&[64, 72 + 3 * 12]),
         Part::KeptLabel => 40,
+        Part::KeptFile => 56,
     };
     end.min(length)
 }

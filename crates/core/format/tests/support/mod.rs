@@ -10,9 +10,9 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use raidlab_format::{
-    AreaLayout, ArrayState, ArrayUuid, BITMAP_BYTES, DeviceRecord, DeviceState, DeviceUuid, Geometry,
-    KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptImage, KeptLabel, LABEL_BYTES, Label,
-    LogHeader, LogPlace, LogRun, MetadataPolicy, RegionMap, STATE_BYTES, header_len, row_checksum,
+    AreaLayout, ArrayName, ArrayState, ArrayUuid, BITMAP_BYTES, DeviceRecord, DeviceState, DeviceUuid,
+    Geometry, KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KEPT_RING_AT, KeptEntry, KeptImage, KeptLabel, LABEL_BYTES,
+    Label, LogHeader, LogPlace, LogRun, MetadataPolicy, RegionMap, STATE_BYTES, header_len, row_checksum,
 };
 use raidlab_units::{BlockSize, ByteCount, MemberIndex, MemberLba, StripeIndex};
 use std::ops::Range;
@@ -20,6 +20,8 @@ use std::ops::Range;
 pub(crate) const LOG_BYTES: u64 = 32 << 10;
 /// The generation that a new test array has; the one before stands in the other slot.
 pub(crate) const GENERATION: u64 = 10;
+/// What people call it.
+pub(crate) const NAME: &str = "büro";
 /// The tail that a new test array has.
 pub(crate) const TAIL: u64 = 100;
 
@@ -142,7 +144,8 @@ impl TestArray {
 
     pub(crate) fn write_label(&mut self, area: usize, device: usize, device_uuid: DeviceUuid) {
         let array_uuid = self.state.geometry.array_uuid;
-        let label = Label { array_uuid, device_uuid, device: MemberIndex(device as u16) };
+        let name = ArrayName::new(NAME).expect("a name");
+        let label = Label { array_uuid, device_uuid, device: MemberIndex(device as u16), name };
         label.encode(&mut self.areas[area][..LABEL_BYTES]);
     }
 

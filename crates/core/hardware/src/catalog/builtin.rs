@@ -9,6 +9,7 @@ macro_rules! files {
 }
 
 files!(
+    "controllers/fastt600.toml",
     "controllers/perc-h800.toml",
     "drives/pliant-lb150.toml",
     "drives/st32000444ss.toml",

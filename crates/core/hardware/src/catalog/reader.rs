@@ -142,6 +142,18 @@ impl<'a> Section<'a> {
         })
     }
 
+    /// A table within this one that need not be there.
+    pub(crate) fn optional_section(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Option<Section<'a>>, CatalogError> {
+        if self.table.contains_key(key) {
+            return self.section(key).map(Some);
+        }
+        self.asked.push(key);
+        Ok(None)
+    }
+
     /// Refuses whatever was not asked for.
     pub(crate) fn finish(self) -> Result<(), CatalogError> {
         match self.table.keys().find(|key| !self.asked.contains(&&**key.get_ref())) {

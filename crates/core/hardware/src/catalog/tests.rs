@@ -123,7 +123,7 @@ fn lookups_name_the_nearest_entry() {
     let error = catalog.drive("st360057ss").expect_err("no such drive").to_string();
     assert!(error.contains("did you mean 'st3600057ss'?"), "{error}");
     let error = catalog.controller("zzz").expect_err("no such controller").to_string();
-    assert!(error.contains("it has: perc-h800") && !error.contains("did you mean"), "{error}");
+    assert!(error.contains("it has: fastt600, perc-h800") && !error.contains("did you mean"), "{error}");
 }
 
 #[test]
@@ -142,4 +142,24 @@ fn controller_costs_come_from_its_file() {
     // 8.8 GB/s of bytes read plus bytes written.
     let copy = h800.memory_cost(MemoryWork::Copy, ByteCount(4_400_000), ByteCount(4_400_000));
     assert_eq!(copy, h800.copy.per_task + NanoSpan::from_millis(1));
+}
+
+#[test]
+fn a_controller_that_comes_in_pairs_says_what_is_between_the_two() {
+    let catalog = Catalog::builtin();
+    let dual = |id| catalog.controller(id).expect("there").dual;
+    assert_eq!(dual("perc-h800"), None);
+    let fastt600 = dual("fastt600").expect("it comes in pairs");
+    assert!(fastt600.member_link_shared && fastt600.failover_detection == NanoSpan::from_secs(10));
+    let (name, text) = ("fastt600.toml", include_str!("../../../../../catalog/controllers/fastt600.toml"));
+    let rows = [
+        ("member_link_shared = true", "member_links_shared = true", "'dual.member_link_shared' is missing"),
+        ("failover_detection = {", "failover_time = {", "'dual.failover_detection' is missing"),
+        ("[dual.mirror_link]", "[dual.mirror]", "'dual.mirror_link' is missing"),
+    ];
+    for (from, to, expected) in rows {
+        let error =
+            Catalog::parse([(name, text.replacen(from, to, 1).as_str())]).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{from} -> {to}: {error}");
+    }
 }

@@ -1,11 +1,15 @@
 //! A member as the controller's hardware sees it: a line of commands, and a drive that takes a few at a time.
 
+use super::event::Life;
 use raidlab_controller::{Area, MemberIo, MemberIoId, MemberOp};
 use raidlab_hardware::{Drive, DriveOp, DriveRequest, Sector, SectorCount};
 use raidlab_units::{BlockCount, BlockSize, NanoSpan, Nanos};
 
 /// Bytes in a sector of a drive.
 const SECTOR_BYTES: u64 = 512;
+
+/// Low bits of a drive's command that are the number of the member I/O; the others are the volume's life.
+const ID_BITS: u32 = 24;
 
 /// No member I/O.
 const NONE: u32 = u32::MAX;
@@ -96,8 +100,8 @@ impl Member {
 
     /// Gives an admitted command to the drive.
     #[inline]
-    pub(super) fn start(&mut self, now: Nanos, io: &MemberIo, places: Places) {
-        self.drive.handle_request(now + self.ahead, drive_request(io, places));
+    pub(super) fn start(&mut self, now: Nanos, io: &MemberIo, places: Places, life: Life) {
+        self.drive.handle_request(now + self.ahead, drive_request(io, places, life));
     }
 
     /// Does what the drive has to do at `now`.
@@ -106,15 +110,26 @@ impl Member {
         self.drive.handle_deadline(now + self.ahead);
     }
 
-    /// Hands out the next finished command; its room is free again.
+    /// Hands out the next finished command, and in which life it was asked for; its room is free again.
     #[inline]
-    pub(super) fn poll_completion(&mut self, now: Nanos) -> Option<MemberIoId> {
+    pub(super) fn poll_completion(&mut self, now: Nanos) -> Option<(MemberIoId, Life)> {
         let done = self.drive.poll_completion()?;
+        self.free_room(now);
+        Some((MemberIoId(done.id & ((1 << ID_BITS) - 1)), Life((done.id >> ID_BITS) as u8)))
+    }
+
+    /// Takes in that an admitted command is over, or will never reach the drive.
+    #[inline]
+    pub(super) fn free_room(&mut self, now: Nanos) {
         self.at_drive -= 1;
         if self.at_drive == 0 {
             self.busy += now - self.busy_since;
         }
-        Some(MemberIoId(done.id))
+    }
+
+    /// Forgets the line: whoever asked is gone. What is at the drive or on the way to it goes on.
+    pub(super) fn drop_line(&mut self) {
+        self.first = NONE;
     }
 
     /// When the drive next has something to do.
@@ -139,7 +154,8 @@ pub(super) struct Places {
 
 /// The drive's command for a member I/O: its sectors are 512 bytes, the array's blocks a multiple of that.
 #[inline]
-fn drive_request(io: &MemberIo, places: Places) -> DriveRequest {
+fn drive_request(io: &MemberIo, places: Places, life: Life) -> DriveRequest {
+    debug_assert!(io.id.0 >> ID_BITS == 0, "more member I/Os in flight than a drive's command can name");
     let sectors_per_block = places.block_size.bytes() / SECTOR_BYTES;
     // The metadata area stands before the data.
     let before = match io.area {
@@ -147,7 +163,7 @@ fn drive_request(io: &MemberIo, places: Places) -> DriveRequest {
         Area::Metadata => 0,
     };
     DriveRequest {
-        id: io.id.0,
+        id: u32::from(life.0) << ID_BITS | io.id.0,
         op: match io.op {
             MemberOp::Read => DriveOp::Read,
             MemberOp::Write { fua } => DriveOp::Write { fua },

@@ -11,16 +11,28 @@
 //!                          processors ─► line of the member ─► member link ─► drive    (write)
 //!                                                         └──────────────► drive ─► member link   (read)
 //! ```
+//! Several volumes, each an array with a load of its own, share the resources of one controller, or of two (`head.rs`),
+//! one of which may fail (`failover.rs`).
+//!
 //! At most `member_queue_depth` commands are at a drive; the rest wait in the member's line, first in, first out.
 //! Lengths only: no byte is moved. Everything random comes from the seeds of the array and of the load.
 //!
 //! Left out: arbitration on the links below the granularity of one transfer, and interrupts of the host.
 
+mod event;
+mod failover;
+mod head;
 mod members;
 mod servers;
+mod service;
 mod spec;
 mod utilisation;
+mod volume;
 mod world;
 
-pub use spec::{LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate};
-pub use utilisation::{Bottleneck, Utilisation};
+pub use spec::{
+    ControllerFailure, ControllerName, FailoverOutcome, LoadRegion, SecondController, SimError,
+    SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome, simulate,
+    simulate_enclosure,
+};
+pub use utilisation::{Bottleneck, ControllerUtilisation, Utilisation};

@@ -17,6 +17,12 @@ impl BusyServer {
         self.server.serve(now, span)
     }
 
+    /// As [`Server::serve_when_ready`].
+    pub(super) fn serve_when_ready(&mut self, now: Nanos, ready: Nanos, span: NanoSpan) -> Nanos {
+        self.taken_on += span;
+        self.server.serve_when_ready(now, ready, span)
+    }
+
     /// Work done until `now`: what was taken on, without what lies ahead.
     pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {
         self.taken_on - self.server.busy_until().saturating_since(now)
@@ -43,6 +49,12 @@ impl ServerPool {
         }
         let first_free = self.servers.iter_mut().min_by_key(|server| server.server.busy_until());
         first_free.expect("a pool has at least one server").serve(now, span)
+    }
+
+    /// As [`Server::serve_when_ready`], by the server that is free first.
+    pub(super) fn serve_when_ready(&mut self, now: Nanos, ready: Nanos, span: NanoSpan) -> Nanos {
+        let first_free = self.servers.iter_mut().min_by_key(|server| server.server.busy_until());
+        first_free.expect("a pool has at least one server").serve_when_ready(now, ready, span)
     }
 
     /// Mean work done per server until `now`.

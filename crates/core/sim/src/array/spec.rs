@@ -1,11 +1,14 @@
 //! What to simulate, and what came of it.
 
-use super::utilisation::Utilisation;
+use super::utilisation::{ControllerUtilisation, Utilisation};
 use super::world::World;
-use raidlab_controller::{ArrayConfig, ConfigError, Controller, Counters};
-use raidlab_hardware::{ControllerModel, DriveModel};
-use raidlab_units::{ByteCount, NanoSpan, Nanos};
-use raidlab_workload::{AccessSpec, Driver, DriverConfig, DriverError, IssuedCounts, Measurement};
+use core::fmt;
+use raidlab_controller::{ArrayConfig, ConfigError, Controller, Counters, MetadataPolicy};
+use raidlab_hardware::{ControllerModel, DriveModel, DualModel};
+use raidlab_units::{ByteCount, Iops, NanoSpan, Nanos};
+use raidlab_workload::{
+    AccessSpec, Driver, DriverConfig, DriverError, IssuedCounts, Measurement, derived_seed,
+};
 
 /// An array of modelled hardware.
 #[derive(Clone, Debug)]
@@ -18,14 +21,84 @@ pub struct SimulatedArray {
     pub controller: ControllerModel,
 }
 
+/// Volumes of modelled hardware in one enclosure, behind one or two controllers.
+#[derive(Clone, Debug)]
+pub struct SimulatedEnclosure {
+    /// The hardware of each controller.
+    pub controller: ControllerModel,
+    /// What there is besides if there are two.
+    pub second: Option<SecondController>,
+    /// The volumes; at least one.
+    pub volumes: Vec<SimulatedVolume>,
+}
+
+/// A volume, which is an array of its own, and whose it is.
+#[derive(Clone, Debug)]
+pub struct SimulatedVolume {
+    /// Level, members and cache: the part of its controller's memory that is this volume's.
+    pub config: ArrayConfig,
+    /// Every member.
+    pub drive: DriveModel,
+    /// The controller that serves it, as long as that one works.
+    pub owner: ControllerName,
+}
+
+/// The two controllers of an enclosure; one alone is A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ControllerName {
+    /// The first.
+    A,
+    /// The second.
+    B,
+}
+
+/// What a second controller brings with it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SecondController {
+    /// What is between the two.
+    pub dual: DualModel,
+    /// Which of them fails, if one does.
+    pub failure: Option<ControllerFailure>,
+}
+
+/// A controller that stops for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControllerFailure {
+    /// Which.
+    pub controller: ControllerName,
+    /// When, from the start of the measured window.
+    pub after: NanoSpan,
+}
+
+impl ControllerName {
+    /// The other one.
+    #[inline]
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+}
+
+impl fmt::Display for ControllerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::A => "A",
+            Self::B => "B",
+        })
+    }
+}
+
 /// What to ask of the array.
 #[derive(Clone, Debug)]
 pub struct SimulationLoad {
     /// The workload.
     pub workload: AccessSpec,
-    /// Requests in flight.
+    /// Requests in flight, shared out evenly where there are several volumes.
     pub iodepth: u32,
-    /// The part of the volume in use, from its start.
+    /// The part of each volume in use, from its start.
     pub region: LoadRegion,
     /// Time before the measured window.
     pub ramp: NanoSpan,
@@ -61,8 +134,37 @@ pub struct SimulationOutcome {
     pub virtual_time: NanoSpan,
     /// How busy each resource was in the measured window.
     pub utilisation: Utilisation,
-    /// What the host sees of the array.
+    /// The same of each controller, A first.
+    pub controllers: Vec<ControllerUtilisation>,
+    /// What the failure of a controller cost, if one failed.
+    pub failover: Option<FailoverOutcome>,
+    /// What the host sees of the array, of all volumes together.
     pub volume: ByteCount,
+}
+
+/// What the failure of a controller cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FailoverOutcome {
+    /// Which failed.
+    pub controller: ControllerName,
+    /// When, from the start of the measured window.
+    pub after: NanoSpan,
+    /// How long the other one took to find out.
+    pub detection: NanoSpan,
+    /// Volumes that changed their controller.
+    pub volumes: u32,
+    /// From the failure until the last of them was served again; none if the run ended before.
+    pub pause: Option<NanoSpan>,
+    /// Requests that the failed controller had taken and not answered; their hosts asked for them again.
+    pub requests_retried: u64,
+    /// Dirty cache blocks that the other controller had and wrote to the members.
+    pub cache_blocks_restored: u64,
+    /// Acknowledged data in dirty cache blocks that only the failed controller had: at most so much is lost.
+    pub lost_max: ByteCount,
+    /// Requests of all volumes completed per second in the window before the failure; none if nothing of it was before.
+    pub before: Option<Iops>,
+    /// The same after the pause; none if nothing of the window was left.
+    pub after_pause: Option<Iops>,
 }
 
 /// Why there is no outcome.
@@ -106,6 +208,42 @@ pub enum SimError {
         /// Which figure.
         figure: &'static str,
     },
+    /// There is nothing to simulate.
+    #[error("an enclosure without volumes serves nobody: give at least one")]
+    NoVolumes,
+    /// Something needs a second controller, and there is one.
+    #[error("volume {volume} {what}, and there is only one controller: add a second")]
+    NoSecondController {
+        /// Number of the volume, from 0.
+        volume: usize,
+        /// What needs it.
+        what: &'static str,
+    },
+    /// Some volume would get no request.
+    #[error("{iodepth} requests in flight do not reach {volumes} volumes: give at least one for each")]
+    TooFewRequests {
+        /// Requests in flight.
+        iodepth: u32,
+        /// Volumes.
+        volumes: usize,
+    },
+    /// A controller is to fail when the run is over.
+    #[error("a controller can't fail {after} into a window of {run}: let it fail sooner, or run longer")]
+    FailureAfterRun {
+        /// When it is to fail.
+        after: NanoSpan,
+        /// Length of the window.
+        run: NanoSpan,
+    },
+    /// A volume that is to be taken over keeps metadata on its members.
+    #[error(
+        "a volume that keeps '{}' on its members can't be taken over in virtual time, where members hold no bytes to \
+         start from: use metadata 'none'", policy.name()
+    )]
+    FailoverWithMetadata {
+        /// What it keeps.
+        policy: MetadataPolicy,
+    },
     /// Requests wait and nothing will ever happen: a defect of raidlab.
     #[error(
         "at {at:?} with seed {seed}, host requests wait and nothing is in flight: please report this defect"
@@ -118,32 +256,84 @@ pub enum SimError {
     },
 }
 
-/// Runs `load` against `array` in virtual time.
+/// Runs `load` against `array` behind one controller in virtual time.
 ///
 /// # Errors
 /// [`SimError`] if the array, the load or both together make no sense.
 pub fn simulate(array: &SimulatedArray, load: &SimulationLoad) -> Result<SimulationOutcome, SimError> {
-    check(array)?;
-    let controller = Controller::new(&array.config)?;
-    let volume = array.config.block_size.bytes_of(controller.volume_blocks());
-    let region = region_in(load, volume)?;
-    let driver = Driver::new(&load.workload, &driver_config(array, load, region))?;
-    let mut world = World::new(array, controller, driver, load);
-    world.run(load.seed)?;
-    Ok(world.outcome(volume))
+    let volume = SimulatedVolume {
+        config: array.config.clone(),
+        drive: array.drive.clone(),
+        owner: ControllerName::A,
+    };
+    let enclosure =
+        SimulatedEnclosure { controller: array.controller.clone(), second: None, volumes: vec![volume] };
+    simulate_enclosure(&enclosure, load)
 }
 
-fn check(array: &SimulatedArray) -> Result<(), SimError> {
-    let (model, capacity) = (&array.controller, array.drive.capacity.bytes());
-    let member = array.config.member_size + array.config.metadata_bytes();
-    if member > capacity {
-        let drive = array.drive.id.clone();
-        return Err(SimError::MemberTooLarge { member, drive, capacity });
+/// Runs `load` against all volumes of `enclosure` at once in virtual time. What was measured is of all of them together.
+///
+/// # Errors
+/// [`SimError`] if the enclosure, the load or both together make no sense.
+pub fn simulate_enclosure(
+    enclosure: &SimulatedEnclosure,
+    load: &SimulationLoad,
+) -> Result<SimulationOutcome, SimError> {
+    check_controllers(enclosure, load)?;
+    let volumes = enclosure.volumes.len();
+    let mut machines = Vec::with_capacity(volumes);
+    let mut size = ByteCount::ZERO;
+    for (index, volume) in enclosure.volumes.iter().enumerate() {
+        check_volume(enclosure, index)?;
+        let controller = Controller::new(&volume.config)?;
+        let bytes = volume.config.block_size.bytes_of(controller.volume_blocks());
+        size += bytes;
+        let region = region_in(load, bytes)?;
+        let driver = Driver::new(&load.workload, &driver_config(volume, load, (index, volumes), region))?;
+        machines.push((controller, driver));
     }
+    let mut world = World::new(enclosure, machines, load);
+    world.run(load.seed)?;
+    Ok(world.outcome(size))
+}
+
+fn check_controllers(enclosure: &SimulatedEnclosure, load: &SimulationLoad) -> Result<(), SimError> {
+    let model = &enclosure.controller;
     let figures = [("processors", model.processors), ("member_queue_depth", model.member_queue_depth)];
-    match figures.iter().find(|(_, value)| *value == 0) {
-        Some((figure, _)) => Err(SimError::ControllerFigure { controller: model.id.clone(), figure }),
+    if let Some((figure, _)) = figures.iter().find(|(_, value)| *value == 0) {
+        return Err(SimError::ControllerFigure { controller: model.id.clone(), figure });
+    }
+    let volumes = enclosure.volumes.len();
+    if volumes == 0 {
+        return Err(SimError::NoVolumes);
+    }
+    if volumes > 1 && load.iodepth as usize / volumes == 0 {
+        return Err(SimError::TooFewRequests { iodepth: load.iodepth, volumes });
+    }
+    let failure = enclosure.second.and_then(|second| second.failure);
+    match failure.filter(|failure| failure.after >= load.run) {
+        Some(ControllerFailure { after, .. }) => Err(SimError::FailureAfterRun { after, run: load.run }),
         None => Ok(()),
+    }
+}
+
+fn check_volume(enclosure: &SimulatedEnclosure, index: usize) -> Result<(), SimError> {
+    let SimulatedVolume { config, drive, owner } = &enclosure.volumes[index];
+    let (member, capacity) = (config.member_size + config.metadata_bytes(), drive.capacity.bytes());
+    if member > capacity {
+        return Err(SimError::MemberTooLarge { member, drive: drive.id.clone(), capacity });
+    }
+    let lacks = |what| Err(SimError::NoSecondController { volume: index, what });
+    let policy = config.resilience.metadata;
+    match &enclosure.second {
+        None if *owner == ControllerName::B => lacks("belongs to controller B"),
+        None if config.cache.mirror => lacks("mirrors its cache"),
+        Some(SecondController { failure: Some(failure), .. })
+            if failure.controller == *owner && policy != MetadataPolicy::None =>
+        {
+            Err(SimError::FailoverWithMetadata { policy })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -158,12 +348,22 @@ fn region_in(load: &SimulationLoad, volume: ByteCount) -> Result<ByteCount, SimE
     }
 }
 
-fn driver_config(array: &SimulatedArray, load: &SimulationLoad, region: ByteCount) -> DriverConfig {
+/// The load on one volume: its share of the requests in flight, and requests of its own. The first volume's are the same
+/// whether there are others or not.
+fn driver_config(
+    volume: &SimulatedVolume,
+    load: &SimulationLoad,
+    (index, volumes): (usize, usize),
+    region: ByteCount,
+) -> DriverConfig {
+    /// Streams of random numbers below this have other uses.
+    const FIRST_STREAM: u64 = 1_000;
+    let (iodepth, index, volumes) = (load.iodepth, index as u32, volumes as u32);
     DriverConfig {
         region,
-        block_bytes: array.config.block_size.bytes() as u32,
-        iodepth: load.iodepth,
-        seed: load.seed,
+        block_bytes: volume.config.block_size.bytes() as u32,
+        iodepth: iodepth / volumes + u32::from(index < iodepth % volumes),
+        seed: if index == 0 { load.seed } else { derived_seed(load.seed, FIRST_STREAM + u64::from(index)) },
         ramp: load.ramp,
         run: load.run,
         max_requests: None,

@@ -6,7 +6,8 @@ use core::fmt;
 /// their time waiting for one another's answers.
 const SATURATED: f64 = 0.9;
 
-/// Share of the measured window in which each resource worked, 0 to 1.
+/// Share of the measured window in which each resource worked, 0 to 1. Where there are two controllers, each share is
+/// that of the busier one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Utilisation {
     /// Members with at least one command, mean over the members.
@@ -21,6 +22,21 @@ pub struct Utilisation {
     pub host_link: f64,
     /// The link to the members.
     pub member_link: f64,
+    /// The link between two controllers.
+    pub mirror_link: f64,
+}
+
+/// Share of the measured window in which the resources of one controller worked, 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ControllerUtilisation {
+    /// Its processors, mean over them: commands, copies and parity, and what they do for the other controller's mirror.
+    pub processors: f64,
+    /// Part of `processors` that went into parity.
+    pub parity: f64,
+    /// Its link to the host.
+    pub host_link: f64,
+    /// Its link to the members; of both together, where they share one.
+    pub member_link: f64,
 }
 
 /// What set the pace of a run.
@@ -34,6 +50,8 @@ pub enum Bottleneck {
     HostLink,
     /// The link to the members.
     MemberLink,
+    /// The link between two controllers.
+    MirrorLink,
     /// Nothing was saturated: more requests in flight would do more.
     Iodepth,
 }
@@ -46,6 +64,7 @@ impl Utilisation {
             (self.processors, Bottleneck::Processors),
             (self.host_link, Bottleneck::HostLink),
             (self.member_link, Bottleneck::MemberLink),
+            (self.mirror_link, Bottleneck::MirrorLink),
         ];
         let busiest = shares.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
         busiest.filter(|(share, _)| *share > SATURATED).map_or(Bottleneck::Iodepth, |(_, name)| name)
@@ -59,6 +78,7 @@ impl fmt::Display for Bottleneck {
             Self::Processors => "controller processors",
             Self::HostLink => "host link",
             Self::MemberLink => "member link",
+            Self::MirrorLink => "mirror link",
             Self::Iodepth => "requests in flight",
         })
     }
@@ -78,6 +98,7 @@ mod tests {
             (Utilisation { drives_mean: 0.97, host_link: 0.5, ..idle }, Bottleneck::Drives),
             (Utilisation { member_link: 0.95, ..idle }, Bottleneck::MemberLink),
             (Utilisation { host_link: 0.95, ..idle }, Bottleneck::HostLink),
+            (Utilisation { host_link: 0.95, mirror_link: 0.96, ..idle }, Bottleneck::MirrorLink),
         ];
         for (utilisation, expected) in rows {
             assert_eq!(utilisation.bottleneck(), expected, "{utilisation:?}");

@@ -1,417 +1,209 @@
-//! The world between the workload driver, the controller and the drives: who is told what, and when.
+//! The world of an enclosure: whose turn it is, and what is counted.
 
-use super::members::{Member, MemberIos, Places};
-use super::servers::{BusyServer, ServerPool};
-use super::spec::{SimError, SimulatedArray, SimulationLoad, SimulationOutcome};
-use super::utilisation::Utilisation;
+use super::failover::Failover;
+use super::head::{Hardware, HardwareTimes};
+use super::service::Shared;
+use super::spec::{SimError, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome};
+use super::utilisation::{ControllerUtilisation, Utilisation};
+use super::volume::{Phase, Volume};
 use crate::queue::{Due, EventQueue};
-use raidlab_controller::{Action, Controller, HostCompletion, HostOp, HostRequest, HostTag, MemberCache};
-use raidlab_controller::{MemberIo, MemberIoId, MemberOp, MemoryKind, MemoryTask, MemoryTaskId, TimerId};
-use raidlab_hardware::{ControllerModel, Drive, DriveOptions, HostOpKind, MemoryWork};
-use raidlab_units::{BlockSize, ByteCount, Lba, NanoSpan, Nanos};
-use raidlab_workload::{Driver, DriverIo, DriverStep, IoOp, Rng};
-use std::cmp::Ordering;
+use raidlab_controller::{Controller, Counters};
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
+use raidlab_workload::{Driver, IssuedCounts, Measurement, Rng, derived_seed};
 
-/// Spindles are up to this much apart: many turns of any drive.
-const SPINDLE_SPREAD: NanoSpan = NanoSpan::from_secs(1);
+/// The deadline slot of no volume: a controller fails, or that is found out.
+const NO_VOLUME: u16 = u16::MAX;
 
-/// The next step of a request or task, when a resource has finished with it.
-#[derive(Clone, Copy, Debug)]
-enum Event {
-    /// A host write's data has come over the host link.
-    HostDataIn(u32),
-    /// The processor has taken in a host command.
-    HostAccepted(u32),
-    /// A host read's data has gone over the host link; whether the read succeeded.
-    HostDataOut(u32, bool),
-    /// The processor has made a member command.
-    MemberCommand(MemberIoId),
-    /// A member write's data has come over the member link.
-    MemberDataIn(MemberIoId),
-    /// A member read's data has come over the member link.
-    MemberDataOut(MemberIoId),
-    /// The processor has done a memory task.
-    MemoryDone(MemoryTaskId),
-}
-
-/// Busy times of all resources at one instant.
-#[derive(Clone, Debug, Default)]
-struct BusyTimes {
+/// What had been done at an edge of the window.
+#[derive(Clone, Debug)]
+pub(super) struct Noted {
     drives: Vec<NanoSpan>,
-    processors: NanoSpan,
-    parity: NanoSpan,
-    host_link: NanoSpan,
-    member_link: NanoSpan,
+    hardware: HardwareTimes,
+    pub(super) host_requests: u64,
 }
 
 /// Everything that happens in one simulation.
 #[derive(Debug)]
 pub(super) struct World<'a> {
-    model: &'a ControllerModel,
-    block_size: BlockSize,
-    controller: Controller,
-    driver: Driver,
-    queue: EventQueue<Event>,
-    /// The driver's I/O in each slot; slots serve as host tags.
-    host_ios: Vec<DriverIo>,
-    members: Vec<Member>,
-    member_ios: MemberIos,
-    processors: ServerPool,
-    host_link: BusyServer,
-    member_link: BusyServer,
-    parity: NanoSpan,
-    host_requests: u64,
-    finished: bool,
-    /// The measured window: busy times are noted when the clock passes its start and its end.
-    window: [Nanos; 2],
-    noted: Vec<BusyTimes>,
+    pub(super) enclosure: &'a SimulatedEnclosure,
+    pub(super) shared: Shared<'a>,
+    pub(super) volumes: Vec<Volume>,
+    /// Whose each deadline slot is.
+    slot_volumes: Vec<u16>,
+    /// Start and end of the measured window.
+    pub(super) window: [Nanos; 2],
+    /// At these edges of the window.
+    pub(super) noted: Vec<Noted>,
+    /// The first edge that is not noted yet.
+    next_edge: Nanos,
+    pub(super) failover: Option<Failover>,
 }
 
 impl<'a> World<'a> {
+    /// Puts the volumes together with `machines`, the controller and the load of each.
     pub(super) fn new(
-        array: &'a SimulatedArray,
-        controller: Controller,
-        driver: Driver,
+        enclosure: &'a SimulatedEnclosure,
+        machines: Vec<(Controller, Driver)>,
         load: &SimulationLoad,
     ) -> Self {
-        let model = &array.controller;
-        let options = DriveOptions {
-            write_cache: Some(array.config.member_cache == MemberCache::On),
-            ..DriveOptions::default()
-        };
-        let mut random = Rng::new(raidlab_workload::derived_seed(load.seed, 1));
-        let member = |_| {
-            let ahead = NanoSpan(random.below(SPINDLE_SPREAD.0));
-            Member::new(Drive::new(&array.drive, options), ahead, model.member_queue_depth)
-        };
-        let members: Vec<_> =
-            (0..array.config.members + array.config.resilience.spares).map(member).collect();
-        let idle = DriverIo { slot: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0 };
+        let mut random = Rng::new(derived_seed(load.seed, 1));
+        let mut slot_volumes = Vec::new();
+        let mut volumes = Vec::with_capacity(machines.len());
+        let queue_depth = enclosure.controller.member_queue_depth;
+        for (index, (spec, machine)) in (0..).zip(enclosure.volumes.iter().zip(machines)) {
+            let place = (index, slot_volumes.len() as u32);
+            slot_volumes.resize(slot_volumes.len() + Volume::slot_count(spec) as usize, index);
+            volumes.push(Volume::new(spec, machine, place, queue_depth, &mut random));
+        }
         let start = Nanos::ZERO + load.ramp;
-        Self {
-            model,
-            block_size: array.config.block_size,
-            controller,
-            driver,
-            queue: EventQueue::new(members.len() as u32 + 1 + Controller::TIMERS),
-            host_ios: vec![idle; load.iodepth as usize],
-            members,
-            member_ios: MemberIos::default(),
-            processors: ServerPool::new(model.processors),
-            host_link: BusyServer::default(),
-            member_link: BusyServer::default(),
-            parity: NanoSpan::ZERO,
-            host_requests: 0,
-            finished: false,
+        let mut world = Self {
+            enclosure,
+            shared: Shared {
+                hardware: Hardware::new(enclosure),
+                queue: EventQueue::new(slot_volumes.len() as u32),
+            },
+            volumes,
+            slot_volumes,
             window: [start, start + load.run],
             noted: Vec::with_capacity(2),
-        }
+            next_edge: start,
+            failover: None,
+        };
+        world.arm_failover();
+        world
     }
 
-    /// Runs until the driver is done. `seed` is for the message only.
+    /// The specification of a volume.
+    pub(super) fn spec(&self, volume: u16) -> &'a SimulatedVolume {
+        &self.enclosure.volumes[usize::from(volume)]
+    }
+
+    /// Adds a deadline slot that is no volume's.
+    pub(super) fn add_slot(&mut self) -> u32 {
+        self.slot_volumes.push(NO_VOLUME);
+        self.slot_volumes.len() as u32 - 1
+    }
+
+    /// Runs until all drivers are done. `seed` is for the message only.
     pub(super) fn run(&mut self, seed: u64) -> Result<(), SimError> {
-        self.poll_driver(Nanos::ZERO);
-        loop {
-            self.pump();
-            if self.finished {
-                self.note_busy_times(Nanos::FAR_FUTURE);
-                return Ok(());
-            }
-            let Some((now, due)) = self.queue.pop() else {
-                return Err(SimError::Stalled { at: self.queue.now(), seed });
+        for volume in &mut self.volumes {
+            volume.poll_driver(&mut self.shared, Nanos::ZERO);
+            volume.pump_seldom(&mut self.shared);
+        }
+        let mut running = self.volumes.iter().any(|volume| !volume.is_finished);
+        while running {
+            let Some((now, due)) = self.shared.queue.pop() else {
+                return Err(SimError::Stalled { at: self.shared.queue.now(), seed });
             };
-            self.note_busy_times(now);
-            match due {
-                Due::Event(event) => self.handle_event(now, event),
-                Due::Deadline(slot) => self.handle_deadline(now, slot),
+            if now >= self.next_edge {
+                self.note_busy_times(now);
             }
-        }
-    }
-
-    #[inline]
-    fn handle_event(&mut self, now: Nanos, event: Event) {
-        match event {
-            Event::HostDataIn(slot) => self.take_in(now, slot),
-            Event::HostAccepted(slot) => self.request(now, slot),
-            Event::HostDataOut(slot, succeeded) => self.answer(now, slot, succeeded),
-            Event::MemberCommand(id) => self.enqueue(now, id),
-            Event::MemberDataIn(id) => self.start_drive(now, id),
-            Event::MemberDataOut(id) => self.controller.handle_member_completion(now, id, Ok(())),
-            Event::MemoryDone(id) => self.memory_done(now, id),
-        }
-    }
-
-    // Deadline slots: the members, then the driver, then the controller's timers.
-
-    fn driver_slot(&self) -> u32 {
-        self.members.len() as u32
-    }
-
-    #[inline]
-    fn handle_deadline(&mut self, now: Nanos, slot: u32) {
-        let driver = self.driver_slot();
-        match slot.cmp(&driver) {
-            Ordering::Less => {
-                self.members[slot as usize].handle_deadline(now);
-                self.settle_drive(now, slot);
-            }
-            Ordering::Equal => self.poll_driver(now),
-            Ordering::Greater => self.controller.handle_timer(now, TimerId(slot - driver - 1)),
-        }
-    }
-
-    // The host's side.
-
-    /// Issues what the driver wants issued.
-    #[inline]
-    fn poll_driver(&mut self, now: Nanos) {
-        let wake = loop {
-            match self.driver.poll_step(now) {
-                DriverStep::Issue(io) => self.issue(now, io),
-                DriverStep::WaitUntil(at) => break Some(at),
-                DriverStep::WaitForCompletion => break None,
-                DriverStep::Finished => {
-                    self.finished = true;
-                    break None;
-                }
-            }
-        };
-        self.queue.set_deadline(self.driver_slot(), wake);
-    }
-
-    #[inline]
-    fn issue(&mut self, now: Nanos, io: DriverIo) {
-        self.host_ios[io.slot as usize] = io;
-        if io.op == IoOp::Read {
-            return self.take_in(now, io.slot);
-        }
-        let span = self.model.host_link.transfer_time(ByteCount(u64::from(io.bytes)));
-        let end = self.host_link.serve(now, span);
-        if end == now { self.take_in(now, io.slot) } else { self.queue.push(end, Event::HostDataIn(io.slot)) }
-    }
-
-    #[inline]
-    fn take_in(&mut self, now: Nanos, slot: u32) {
-        let io = self.host_ios[slot as usize];
-        let kind = match io.op {
-            IoOp::Read => HostOpKind::Read,
-            IoOp::Write => HostOpKind::Write,
-        };
-        let span = self.model.host_command_cost(kind, ByteCount(u64::from(io.bytes)));
-        let end = self.processors.serve(now, span);
-        if end == now { self.request(now, slot) } else { self.queue.push(end, Event::HostAccepted(slot)) }
-    }
-
-    #[inline]
-    fn request(&mut self, now: Nanos, slot: u32) {
-        let io = self.host_ios[slot as usize];
-        let block_bytes = self.block_size.bytes();
-        debug_assert!(io.offset_bytes.is_multiple_of(block_bytes), "the driver keeps to blocks");
-        let blocks = self.block_size.blocks_in(ByteCount(u64::from(io.bytes)));
-        let request = HostRequest {
-            tag: HostTag(slot),
-            op: match io.op {
-                IoOp::Read => HostOp::Read,
-                IoOp::Write => HostOp::Write { fua: false },
-            },
-            lba: Lba(io.offset_bytes / block_bytes),
-            blocks: blocks.expect("the driver keeps to blocks"),
-        };
-        self.controller.handle_host_request(now, request);
-    }
-
-    #[inline]
-    fn complete(&mut self, now: Nanos, completion: HostCompletion) {
-        let slot = completion.tag.0;
-        let succeeded = completion.result.is_ok();
-        let io = self.host_ios[slot as usize];
-        if io.op == IoOp::Write || !succeeded {
-            return self.answer(now, slot, succeeded);
-        }
-        let span = self.model.host_link.transfer_time(ByteCount(u64::from(io.bytes)));
-        let end = self.host_link.serve(now, span);
-        if end == now {
-            self.answer(now, slot, succeeded);
-        } else {
-            self.queue.push(end, Event::HostDataOut(slot, succeeded));
-        }
-    }
-
-    #[inline]
-    fn answer(&mut self, now: Nanos, slot: u32, succeeded: bool) {
-        self.host_requests += 1;
-        self.driver.handle_completion(now, slot, succeeded);
-        self.poll_driver(now);
-    }
-
-    // The controller's actions.
-
-    #[inline]
-    fn pump(&mut self) {
-        let now = self.queue.now();
-        while let Some(action) = self.controller.poll_action() {
-            match action {
-                Action::Member(io) => self.command_member(now, io),
-                Action::Memory(task) => self.work_on_memory(now, task),
-                Action::Complete(completion) => self.complete(now, completion),
-                Action::Timer { id, at } => {
-                    let slot = self.driver_slot() + 1 + id.0;
-                    self.queue.set_deadline(slot, Some(at));
-                }
-                // Nothing is lost in this world, storing so few bytes takes no time that counts, and there is nothing
-                // that an operator should know.
-                Action::Keep(_) | Action::Notice(_) => {}
-            }
-        }
-    }
-
-    #[inline]
-    fn work_on_memory(&mut self, now: Nanos, task: MemoryTask) {
-        let work = match task.kind {
-            MemoryKind::Copy => MemoryWork::Copy,
-            // A checksum reads its input once, as parity does.
-            MemoryKind::Parity | MemoryKind::Digest => MemoryWork::Parity,
-        };
-        let span = self.model.memory_cost(work, ByteCount(task.bytes_in), ByteCount(task.bytes_out));
-        if work == MemoryWork::Parity {
-            self.parity += span;
-        }
-        let end = self.processors.serve(now, span);
-        if end == now {
-            self.memory_done(now, task.id);
-        } else {
-            self.queue.push(end, Event::MemoryDone(task.id));
-        }
-    }
-
-    #[inline]
-    fn memory_done(&mut self, now: Nanos, id: MemoryTaskId) {
-        self.controller.handle_memory_completion(now, id);
-    }
-
-    #[inline]
-    fn command_member(&mut self, now: Nanos, io: MemberIo) {
-        self.member_ios.insert(io);
-        let kind = match io.op {
-            MemberOp::Read => HostOpKind::Read,
-            MemberOp::Write { .. } => HostOpKind::Write,
-            MemberOp::Flush => HostOpKind::Flush,
-        };
-        let span = self.model.member_command_cost(kind, self.block_size.bytes_of(io.blocks));
-        let end = self.processors.serve(now, span);
-        if end == now { self.enqueue(now, io.id) } else { self.queue.push(end, Event::MemberCommand(io.id)) }
-    }
-
-    // The members' side.
-
-    #[inline]
-    fn enqueue(&mut self, now: Nanos, id: MemberIoId) {
-        let member = self.member_ios.get(id).member.0;
-        self.members[usize::from(member)].enqueue(&mut self.member_ios, id);
-        self.admit(now, member);
-    }
-
-    /// Sends waiting commands on their way while the drive has room.
-    #[inline]
-    fn admit(&mut self, now: Nanos, member: u16) {
-        while let Some(id) = self.members[usize::from(member)].admit(now, &self.member_ios) {
-            let io = self.member_ios.get(id);
-            if !matches!(io.op, MemberOp::Write { .. }) {
-                self.start_drive(now, id);
+            let index = match due {
+                Due::Event(event) => event.volume,
+                Due::Deadline(slot) => self.slot_volumes[slot as usize],
+            };
+            if index == NO_VOLUME {
+                self.failover_due(now);
                 continue;
             }
-            let span = self.model.member_link.transfer_time(self.block_size.bytes_of(io.blocks));
-            let end = self.member_link.serve(now, span);
-            if end == now { self.start_drive(now, id) } else { self.queue.push(end, Event::MemberDataIn(id)) }
+            let volume = &mut self.volumes[usize::from(index)];
+            match due {
+                Due::Event(event) => volume.handle_event(&mut self.shared, now, event),
+                Due::Deadline(slot) => volume.handle_deadline(&mut self.shared, now, slot),
+            }
+            volume.pump(&mut self.shared);
+            if volume.phase == Phase::Restoring {
+                self.try_to_serve(now, index);
+            } else if volume.is_finished {
+                running = self.volumes.iter().any(|volume| !volume.is_finished);
+            }
         }
-    }
-
-    #[inline]
-    fn start_drive(&mut self, now: Nanos, id: MemberIoId) {
-        let metadata_blocks = self.controller.metadata_blocks();
-        let places = Places { block_size: self.block_size, metadata_blocks };
-        let io = self.member_ios.get(id);
-        let member = io.member.0;
-        self.members[usize::from(member)].start(now, io, places);
-        self.settle_drive(now, u32::from(member));
-    }
-
-    /// Takes what the drive has finished, fills its room, and notes when it wants to be woken.
-    #[inline]
-    fn settle_drive(&mut self, now: Nanos, member: u32) {
-        let mut finished = false;
-        while let Some(id) = self.members[member as usize].poll_completion(now) {
-            finished = true;
-            self.finish_member(now, id);
-        }
-        let at = self.members[member as usize].poll_deadline();
-        self.queue.set_deadline(member, at);
-        if finished {
-            self.admit(now, member as u16);
-        }
-    }
-
-    #[inline]
-    fn finish_member(&mut self, now: Nanos, id: MemberIoId) {
-        let io = self.member_ios.get(id);
-        if io.op != MemberOp::Read {
-            return self.controller.handle_member_completion(now, id, Ok(()));
-        }
-        let span = self.model.member_link.transfer_time(self.block_size.bytes_of(io.blocks));
-        let end = self.member_link.serve(now, span);
-        if end == now {
-            self.controller.handle_member_completion(now, id, Ok(()));
-        } else {
-            self.queue.push(end, Event::MemberDataOut(id));
-        }
+        self.note_busy_times(Nanos::FAR_FUTURE);
+        Ok(())
     }
 
     // What is counted.
 
     /// Notes the busy times at the edges of the window that lie before `now`, the time of the next event.
-    #[inline]
+    #[cold]
     fn note_busy_times(&mut self, now: Nanos) {
         while let Some(edge) = self.window.get(self.noted.len()).filter(|edge| **edge <= now) {
             let at = *edge;
-            self.noted.push(self.busy_times(at));
+            let members = self.volumes.iter().flat_map(|volume| &volume.members);
+            let drives = members.map(|member| member.busy_until_now(at)).collect();
+            let noted = Noted {
+                drives,
+                hardware: self.shared.hardware.times(at),
+                host_requests: self.host_requests(),
+            };
+            self.noted.push(noted);
+            self.next_edge = self.window.get(self.noted.len()).copied().unwrap_or(Nanos::FAR_FUTURE);
         }
     }
 
-    fn busy_times(&self, at: Nanos) -> BusyTimes {
-        BusyTimes {
-            drives: self.members.iter().map(|member| member.busy_until_now(at)).collect(),
-            processors: self.processors.busy_until_now(at),
-            parity: self.parity,
-            host_link: self.host_link.busy_until_now(at),
-            member_link: self.member_link.busy_until_now(at),
-        }
+    /// Host requests completed so far.
+    pub(super) fn host_requests(&self) -> u64 {
+        self.volumes.iter().map(|volume| volume.host_requests).sum()
     }
 
     pub(super) fn outcome(&self, volume: ByteCount) -> SimulationOutcome {
+        let mut measurement = Measurement::default();
+        let (mut counters, mut issued) = (Counters::default(), IssuedCounts::default());
+        for volume in &self.volumes {
+            measurement.merge(&volume.driver.measurement());
+            counters.merge(&volume.counters());
+            let IssuedCounts { reads, writes, bytes } = volume.driver.issued();
+            issued.reads += reads;
+            issued.writes += writes;
+            issued.bytes += bytes;
+        }
+        let controllers = self.controllers();
         SimulationOutcome {
-            measurement: self.driver.measurement(),
-            counters: self.controller.counters(),
-            host_requests: self.host_requests,
-            issued: self.driver.issued(),
-            events: self.queue.scheduled_count(),
-            virtual_time: self.queue.now() - Nanos::ZERO,
-            utilisation: self.utilisation(),
+            measurement,
+            counters,
+            host_requests: self.host_requests(),
+            issued,
+            events: self.shared.queue.scheduled_count(),
+            virtual_time: self.shared.queue.now() - Nanos::ZERO,
+            utilisation: self.utilisation(&controllers),
+            controllers,
+            failover: self.failover_outcome(),
             volume,
         }
     }
 
-    fn utilisation(&self) -> Utilisation {
+    fn share(&self, from: NanoSpan, to: NanoSpan) -> f64 {
+        (to - from).as_secs_f64() / (self.window[1] - self.window[0]).as_secs_f64()
+    }
+
+    fn controllers(&self) -> Vec<ControllerUtilisation> {
+        let [start, end] = self.noted.as_slice() else { return Vec::new() };
+        let heads =
+            start.hardware.heads.iter().zip(&end.hardware.heads).take(self.shared.hardware.head_count);
+        let processors = f64::from(self.shared.hardware.model.processors);
+        let controller =
+            |(from, to): (&super::head::HeadTimes, &super::head::HeadTimes)| ControllerUtilisation {
+                processors: self.share(from.processors, to.processors),
+                parity: self.share(from.parity, to.parity) / processors,
+                host_link: self.share(from.host_link, to.host_link),
+                member_link: self.share(from.member_link, to.member_link),
+            };
+        heads.map(controller).collect()
+    }
+
+    fn utilisation(&self, controllers: &[ControllerUtilisation]) -> Utilisation {
         let [start, end] = self.noted.as_slice() else { return Utilisation::default() };
-        let window = (self.window[1] - self.window[0]).as_secs_f64();
-        let share = |from: NanoSpan, to: NanoSpan| (to - from).as_secs_f64() / window;
-        let drives = || start.drives.iter().zip(&end.drives).map(|(from, to)| share(*from, *to));
+        let drives = || start.drives.iter().zip(&end.drives).map(|(from, to)| self.share(*from, *to));
+        let most =
+            |figure: fn(&ControllerUtilisation) -> f64| controllers.iter().map(figure).fold(0.0, f64::max);
         Utilisation {
-            drives_mean: drives().sum::<f64>() / self.members.len() as f64,
+            drives_mean: drives().sum::<f64>() / start.drives.len() as f64,
             drives_max: drives().fold(0.0, f64::max),
-            processors: share(start.processors, end.processors),
-            parity: share(start.parity, end.parity) / f64::from(self.model.processors),
-            host_link: share(start.host_link, end.host_link),
-            member_link: share(start.member_link, end.member_link),
+            processors: most(|it| it.processors),
+            parity: most(|it| it.parity),
+            host_link: most(|it| it.host_link),
+            member_link: most(|it| it.member_link),
+            mirror_link: self.share(start.hardware.mirror_link, end.hardware.mirror_link),
         }
     }
 }

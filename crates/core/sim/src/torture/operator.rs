@@ -12,7 +12,7 @@ use super::plan::TortureMode;
 use super::violation::{Failure, Violation};
 use super::world::TortureWorld;
 use raidlab_controller::{DeviceState, HostOp, Sweep, SweepCounts, SweepRefused};
-use raidlab_format::LABEL_BYTES;
+use raidlab_format::{ArrayName, DeviceUuid, LABEL_BYTES, Label};
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
 use raidlab_workload::Rng;
@@ -45,8 +45,8 @@ impl TortureWorld {
         (!absent.is_empty()).then(|| absent[pick.below(absent.len() as u64) as usize] as u64)
     }
 
-    /// Brings a device back: as it was when power was taken from it, or another at its place, with garbage on it and
-    /// nothing but the label that says whose place it takes.
+    /// Brings a device back: with what it held when power was taken from it, or another at its place, with garbage. Either
+    /// is labelled again over a metadata area of zeros, unless its loss is one that the array waits to see undone.
     pub(super) fn bring_back(&mut self, member: MemberIndex, pick: &mut Rng) -> Result<(), Failure> {
         let device = &mut self.devices[member.index()];
         device.data.lose_power(pick);
@@ -57,13 +57,36 @@ impl TortureWorld {
             device.metadata.replace(|bytes| bytes[label_bytes..].fill(0));
         }
         device.presence = Presence::Here;
+        let device_uuid = self.label_again(member, pick);
         // What was on its way to it when it went never arrives.
         for flight in self.flights.iter_mut() {
             flight.is_cut_off |= matches!(flight.work, Work::Member(io) if io.member == member);
         }
         (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);
-        self.controller.handle_device_added(self.now, member);
+        self.controller.handle_device_added(self.now, member, device_uuid);
         self.pump()
+    }
+
+    /// Gives a device a new label and zeros behind it, as a world does with one that joins. Returns who it is.
+    fn label_again(&mut self, member: MemberIndex, pick: &mut Rng) -> DeviceUuid {
+        let is_lost = self
+            .controller
+            .device_states()
+            .nth(member.index())
+            .is_some_and(|state| matches!(state, DeviceState::Lost { .. }));
+        let state = self.controller.array_state().filter(|_| !is_lost);
+        let Some(array_uuid) = state.map(|state| state.geometry.array_uuid) else {
+            return self.controller.device_uuid(member);
+        };
+        let mut uuid = [0; 16];
+        super::memories::make_garbage(&mut uuid, pick);
+        let label =
+            Label { array_uuid, device_uuid: DeviceUuid(uuid), device: member, name: ArrayName::default() };
+        self.devices[member.index()].metadata.replace(|bytes| {
+            bytes.fill(0);
+            label.encode(&mut bytes[..LABEL_BYTES]);
+        });
+        label.device_uuid
     }
 
     /// Fails a device that answers.

@@ -13,7 +13,7 @@
 
 use super::checkers::liveness::PATIENCE_STEPS;
 use super::flights::Work;
-use super::members::{Device, Presence};
+use super::members::Presence;
 use super::memories::Peer;
 use super::plan::TortureMode;
 use super::trace::TraceEvent;
@@ -21,8 +21,8 @@ use super::violation::{Failure, Violation};
 use super::volume::WriteNumber;
 use super::world::TortureWorld;
 use raidlab_controller::{
-    BatteryState, BufferSpace, CacheMemory, Controller, MemberCache, MemberIo, MemberOp, MetadataPolicy,
-    PeerState, StartError,
+    BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberCache, MemberIo, MemberOp,
+    MetadataPolicy, PeerState, StartError,
 };
 use raidlab_format::{AssembleError, Assembly, Doubt, StartOptions, assemble};
 use raidlab_units::MemberIndex;
@@ -309,20 +309,32 @@ impl TortureWorld {
 
     /// Whether the settings leave it open that redundancy is in doubt, or more went wrong than they are good for.
     fn may_doubt(&self, doubt: &Doubt) -> bool {
-        let battery_failed =
-            self.battery != BatteryState::Good && self.stamp.0 - self.battery_changed.0 < LOG_MOVES_STEPS;
         self.config.resilience.metadata != MetadataPolicy::Log
             || self.mode == TortureMode::Beyond
-            || (matches!(doubt, Doubt::KeptLog(_)) && battery_failed)
+            || (matches!(doubt, Doubt::KeptLog(_)) && self.may_lose_log())
+    }
+
+    /// True while the log may be in kept memory whose battery has failed.
+    fn may_lose_log(&self) -> bool {
+        self.battery != BatteryState::Good && self.stamp.0 - self.battery_changed.0 < LOG_MOVES_STEPS
     }
 
     /// Whether the mode allows an end without a clean stop: where parity has a write hole, what can't be read then is lost.
     pub(super) fn may_crash(&self) -> bool {
-        let stripes = self.stripes();
-        let has_hole = stripes.shape().parities > 0 && self.config.resilience.metadata != MetadataPolicy::Log;
-        let is_spoiled = |device: &Device| device.presence != Presence::Gone && device.data.is_any_spoiled();
-        let allowed = self.mode == TortureMode::Beyond || !has_hole || !self.devices.iter().any(is_spoiled);
-        self.can_restart() && allowed
+        // A device that is gone comes back if the start needs it, unless the others know that it is missing.
+        let stays_away = |device: usize| {
+            let is_missing = self.states[device] == DeviceState::Missing && self.controller.is_state_kept();
+            self.devices[device].presence == Presence::Gone && is_missing
+        };
+        let is_spoiled = |device: usize| !stays_away(device) && self.devices[device].data.is_any_spoiled();
+        let is_any_spoiled = (0..self.devices.len()).any(is_spoiled);
+        self.can_restart() && (self.mode == TortureMode::Beyond || !self.has_write_hole() || !is_any_spoiled)
+    }
+
+    /// Whether an end without a clean stop may leave parity in doubt.
+    pub(super) fn has_write_hole(&self) -> bool {
+        let is_logged = self.config.resilience.metadata == MetadataPolicy::Log && !self.may_lose_log();
+        self.stripes().shape().parities > 0 && !is_logged
     }
 
     /// Whether this array can be started again after a power cut, as far as its settings promise.

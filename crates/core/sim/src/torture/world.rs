@@ -18,9 +18,9 @@ use super::violation::{Failure, Violation};
 use super::volume::{Stamp, VolumeHistory};
 use raidlab_controller::{
     ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, MetadataPolicy,
-    StartError, create_metadata,
+    NewArray, StartError, create_metadata,
 };
-use raidlab_format::{ArrayUuid, DeviceUuid, StartOptions, assemble};
+use raidlab_format::{ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
 use raidlab_raid::Layout;
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
 use raidlab_workload::{Rng, derived_seed};
@@ -298,8 +298,14 @@ fn create(config: &ArrayConfig, seed: u64) -> Result<(Controller, Vec<Vec<u8>>),
         let half = |index| derived_seed(derived_seed(seed, part), index).to_le_bytes();
         core::array::from_fn(|at| half(at as u64 / 8)[at % 8])
     };
-    let uuids: Vec<_> = (0..devices).map(|device| DeviceUuid(uuid(1_000 + u64::from(device)))).collect();
-    let metadata = create_metadata(config, ArrayUuid(uuid(100)), &uuids, false)?;
+    let device_uuid = |device| Some(DeviceUuid(uuid(1_000 + u64::from(device))));
+    let uuids: Vec<_> = (0..devices).map(device_uuid).collect();
+    let (array_uuid, name) = (ArrayUuid(uuid(100)), ArrayName::default());
+    let new = NewArray { array_uuid, name, device_uuids: &uuids, needs_resync: false };
+    let mut metadata = create_metadata(config, &new)?;
+    for area in &mut metadata {
+        area.resize(config.metadata_bytes().0 as usize, 0);
+    }
     let areas: Vec<Option<&[u8]>> = metadata.iter().map(|area| Some(&area[..])).collect();
     let assembly = assemble(&areas, None, StartOptions::default()).expect("a new array is complete");
     match Controller::start(config, assembly) {

@@ -6,15 +6,18 @@
 
 #![allow(unreachable_pub, reason = "a test's module is a crate of its own")]
 
-use raidlab_array::{CreateOptions, DATA_OFFSET_BYTES, Existing, Members, ScriptOp, ScriptResult};
-use raidlab_controller::{
-    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, Controller, Counters, HostOp, HostRequest,
-    HostTag, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, Resilience, WritePolicy,
+use raidlab_array::{
+    ArrayError, ArrayWorld, CreateError, CreateOptions, Created, RunSettings, ScriptOp, ScriptResult, create,
 };
+use raidlab_controller::{
+    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, Counters, HostOp,
+    HostRequest, HostTag, MemberCache, MemberIo, MemberOp, MemoryStep, MemorySteps, Resilience, WritePolicy,
+};
+use raidlab_format::{ArrayName, ArrayUuid, Placement, StartOptions};
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos, StripeIndex};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// Block of all test arrays.
@@ -44,11 +47,40 @@ pub fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConf
     }
 }
 
-/// Makes members for `config` in `folder`.
-pub fn members(folder: &Path, config: &ArrayConfig) -> Members {
-    let options = CreateOptions { member_bytes: config.member_size, existing: Existing::Refuse };
-    let paths = Members::paths_in(folder, config.members);
-    Members::create(&paths, &options, &AtomicBool::new(false), &mut |_, _| {}).expect("members can be made")
+/// Where the members and spares of the arrays of `folder` are.
+pub fn paths(folder: &Path, count: u16) -> Vec<PathBuf> {
+    (0..count).map(|index| folder.join(format!("member-{index}"))).collect()
+}
+
+/// How `config` is run, with kept memory in `folder` if it needs any.
+pub fn settings(folder: &Path, config: &ArrayConfig) -> RunSettings {
+    let is_kept = config.cache.memory == CacheMemory::BatteryBacked;
+    RunSettings { kept_memory: is_kept.then(|| folder.join("kept")), ..RunSettings::of(config) }
+}
+
+/// Makes an array of `config` out of files in `folder`.
+pub fn make(folder: &Path, config: &ArrayConfig) -> Created {
+    let options = CreateOptions {
+        name: ArrayName::new("test").expect("a name"),
+        members: paths(folder, config.members),
+        ..CreateOptions::default()
+    };
+    create(config, &options, &AtomicBool::new(false), &mut |_, _| {}).expect("an array can be made")
+}
+
+/// Smallest unit of direct I/O of files in `folder`.
+pub fn direct_io_unit(folder: &Path) -> u64 {
+    let config = ArrayConfig { block_size: BlockSize::B512, ..config("0", 1, WritePolicy::WriteThrough) };
+    let members = vec![folder.join("unit")];
+    let options = CreateOptions { members, ..CreateOptions::default() };
+    let made = create(&config, &options, &AtomicBool::new(false), &mut |_, _| {});
+    if let Err(CreateError::BlockTooSmall { needed, .. }) = made { needed.get() } else { 512 }
+}
+
+/// Starts the array in `folder`.
+pub fn start(folder: &Path, config: &ArrayConfig) -> Result<ArrayWorld, ArrayError> {
+    let paths = paths(folder, config.members);
+    ArrayWorld::start(&paths, &settings(folder, config), StartOptions::default()).world
 }
 
 /// Pseudo-random numbers from a seed (Knuth's multiplicative generator, MMIX constants, upper half).
@@ -219,11 +251,13 @@ pub fn multiply(mut a: u8, mut b: u8) -> u8 {
 
 /// Reads the data areas of the member files in `folder`.
 pub fn data_areas(folder: &Path, config: &ArrayConfig) -> Vec<Vec<u8>> {
-    let read = |path: &std::path::PathBuf| {
+    let read = |path: &PathBuf| {
         let bytes = std::fs::read(path).expect("a member can be read");
-        bytes[DATA_OFFSET_BYTES as usize..].to_vec()
+        let geometry = config.geometry(ArrayUuid::default());
+        let placement = Placement::new(&geometry, ByteCount(bytes.len() as u64)).expect("a whole member");
+        bytes[placement.data_at as usize..][..config.member_size.get() as usize].to_vec()
     };
-    Members::paths_in(folder, config.members).iter().map(read).collect()
+    paths(folder, config.members).iter().map(read).collect()
 }
 
 /// Asserts that all redundancy on the members is what the data calls for, and that the data is `volume`.

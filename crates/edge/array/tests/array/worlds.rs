@@ -18,7 +18,8 @@ const REQUESTS: u64 = 200;
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
 fn array(folder: &Path, config: &ArrayConfig) -> ArrayWorld {
-    ArrayWorld::new(config, common::members(folder, config)).expect("an array can be set up")
+    common::make(folder, config);
+    common::start(folder, config).expect("the array starts")
 }
 
 fn serve(world: &mut ArrayWorld, op: ScriptOp) -> Vec<u8> {

@@ -2,13 +2,17 @@
 
 use super::conclude_runs;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{Iodepths, io_policy, metadata_policy, on_or_off, read_policy, workloads, write_policy};
+use crate::inputs::{
+    Iodepths, io_policy, metadata_policy, on_or_off, owner, read_policy, workloads, write_policy,
+};
 use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::Catalog;
 use raidlab_lab::worlds::simulated::run_simulated;
-use raidlab_lab::{ArrayFile, ArrayFileError, Bound, CacheSettings, Load, LoadPlan};
+use raidlab_lab::{
+    ArrayFile, ArrayFileError, Bound, CacheSettings, ControllerSettings, Load, LoadPlan, Owner,
+};
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, NanoSpan};
 use std::path::PathBuf;
@@ -21,6 +25,12 @@ pub(crate) struct Args {
     array: Option<PathBuf>,
     #[command(flatten)]
     hardware: HardwareArgs,
+    /// The controller that fails: A or B [default: A, with --fail-after]
+    #[arg(long, value_parser = owner, value_name = "A|B", requires = "fail_after")]
+    fail: Option<Owner>,
+    /// When a controller fails, from the start of the measured window
+    #[arg(long, value_name = "TIME")]
+    fail_after: Option<NanoSpan>,
     /// Workloads: built-in names such as `database`, or workload files (.toml)
     #[arg(long, short, value_delimiter = ',', required = true, value_name = "NAME,...")]
     workload: Vec<String>,
@@ -80,6 +90,15 @@ struct HardwareArgs {
     /// What the controller keeps on the members against crashes: none, resync, bitmap, log [default: none]
     #[arg(long, value_parser = metadata_policy, value_name = "POLICY", conflicts_with = "array")]
     metadata: Option<MetadataPolicy>,
+    /// Controllers of the enclosure, 1 or 2, with a volume on each
+    #[arg(long, value_name = "N", conflicts_with = "array")]
+    controllers: Option<u8>,
+    /// Volumes, each with so many members, spread evenly over the controllers [default: one for each]
+    #[arg(long, value_name = "N", conflicts_with = "array")]
+    volumes: Option<u16>,
+    /// Whether two controllers mirror what is dirty in their caches: on, off [default: on]
+    #[arg(long, value_parser = on_or_off, value_name = "on|off", conflicts_with = "array")]
+    mirror: Option<bool>,
     /// Part of the volume in use, from its start [default: all]
     #[arg(long, value_name = "SIZE", conflicts_with = "array")]
     region: Option<ByteCount>,
@@ -87,10 +106,14 @@ struct HardwareArgs {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    let description = match &args.array {
+    let mut description = match &args.array {
         Some(path) => ArrayFile::read(path).map_err(Failure::input)?,
         None => args.hardware.describe(),
     };
+    if args.fail_after.is_some() {
+        let controllers = description.controllers.get_or_insert_with(|| ControllerSettings::of_count(1));
+        (controllers.fail, controllers.fail_after) = (args.fail, args.fail_after);
+    }
     let catalog = Catalog::builtin();
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
     let plan = LoadPlan {
@@ -143,6 +166,15 @@ impl HardwareArgs {
                 ..CacheSettings::default()
             },
             resilience: Resilience { metadata: self.metadata.unwrap_or_default(), ..Resilience::default() },
+            controllers: self.controllers(),
         }
+    }
+
+    /// What is said of controllers and volumes.
+    fn controllers(&self) -> Option<ControllerSettings> {
+        let Self { controllers, volumes, mirror, .. } = *self;
+        let is_given = controllers.is_some() || volumes.is_some() || mirror.is_some();
+        let count = controllers.unwrap_or(1);
+        is_given.then(|| ControllerSettings { volumes, mirror, ..ControllerSettings::of_count(count) })
     }
 }

@@ -19,6 +19,7 @@ pub(crate) fn example_result(workload: &str, iops: f64) -> RunResult {
         world: World::Simulated,
         target: "six drives".into(),
         array: None,
+        enclosure: None,
         workload: workload.into(),
         metric: Metric::Iops,
         iodepth: 8,

@@ -5,6 +5,7 @@
 //! name the line.
 
 use crate::cache::CacheSettings;
+use crate::controllers::ControllerSettings;
 use raidlab_controller::WritePolicy;
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
 use serde::Deserialize;
@@ -85,6 +86,7 @@ pub(super) struct SimulateFile {
     pub(super) disk_cache: Option<bool>,
     #[serde(default)]
     pub(super) cache: CacheSettings,
+    pub(super) controllers: Option<Spanned<ControllerSettings>>,
     pub(super) region: Option<Spanned<ByteCount>>,
     #[serde(default)]
     pub(super) load: LoadFile,

@@ -4,6 +4,7 @@ use super::file::{ArrayFile, LoadFile, MeasureFile, SimulateFile, StudyFile};
 use super::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};
 use crate::arrays::{ModelledArray, ModelledSettings, Parts, SoftwareArray, member_cache};
 use crate::cache::{SOFTWARE_CACHE, STAGING_SIZE};
+use crate::controllers::ControllersError;
 use crate::load::LoadPlan;
 use raidlab_controller::{ArrayConfig, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError};
@@ -110,8 +111,13 @@ fn simulate(
             cache: given.cache,
             resilience: Resilience::default(),
         };
-        let array = ModelledArray::new(&models, &settings)
+        let mut array = ModelledArray::new(&models, &settings)
             .map_err(|error| place.impossible(level, given.members, error.to_string()))?;
+        if let Some(controllers) = &given.controllers {
+            let wrong =
+                |error: ControllersError| place.value(controllers.span(), "controllers:", error.to_string());
+            array = array.with_controllers(&models, controllers.get_ref()).map_err(wrong)?;
+        }
         let (usable, region) = (array.usable, given.region.as_ref());
         let wanted = region.map_or(usable, |region| *region.get_ref());
         let span = region.map_or(level.span(), Spanned::span);

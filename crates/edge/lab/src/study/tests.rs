@@ -4,6 +4,7 @@ use super::*;
 use raidlab_workload::Metric;
 
 const FIRST_LOOK: &str = include_str!("../../../../../studies/first-look.toml");
+const DUAL: &str = include_str!("../../../../../studies/dual-controllers.toml");
 
 fn parse(text: &str) -> Result<Study, StudyFileError> {
     Study::parse("mine.toml", text, &Catalog::builtin())
@@ -117,4 +118,22 @@ fn a_large_drive_does_not_fit_a_small_place() {
 fn a_missing_file_is_named() {
     let error = Study::read(Path::new("no/such.toml"), &Catalog::builtin()).unwrap_err();
     assert!(error.to_string().starts_with("no/such.toml cannot be read"), "{error}");
+}
+
+#[test]
+fn the_study_of_dual_controllers_compares_three_enclosures() {
+    let study = parse(DUAL).unwrap();
+    assert_eq!(study.run_count(), 3 * 2 * 2 * 2);
+    let labels: Vec<_> =
+        study.simulations.iter().map(|section| section.arrays[0].controller_label()).collect();
+    assert_eq!(
+        labels,
+        ["fastt600 with 2 volumes", "two fastt600 with 2 volumes", "two fastt600 with 2 volumes, A fails"]
+    );
+    let text = crate::describe::method(&study).join("\n");
+    assert!(text.contains("of each of 2 volumes on two controllers, of which A fails 10.0 s into"), "{text}");
+    let wrong = DUAL.replacen("count = 2", "count = 4", 1);
+    let error = Study::parse("dual.toml", &wrong, &Catalog::builtin()).expect_err("there are no four");
+    assert!(error.to_string().starts_with("dual.toml:3"), "{error}");
+    assert!(error.to_string().contains("controllers: count = 4"), "{error}");
 }

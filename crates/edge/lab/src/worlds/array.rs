@@ -1,18 +1,27 @@
 //! Runs on real arrays over member files.
 //!
-//! One set of members serves all arrays of a section, one after another. Between levels the members are written
-//! with zeros again, because redundancy left by one layout does not fit another; between write policies of one level
-//! they are kept.
+//! The files of one section serve all its arrays, one after another. Between levels an array is made anew over them, all
+//! zeros, because redundancy left by one layout does not fit another; between write policies of one level it is kept.
+//!
+//! They are ordinary arrays under a name of their own, by which files that an earlier run left behind are known: those
+//! are replaced, any others are not touched.
 
 use super::{array_settings, empty_result, load_settings};
 use crate::arrays::{SoftwareArray, array_facts};
 use crate::load::Load;
-use raidlab_array::{ArrayError, ArrayOutcome, ArrayWorld, CreateOptions, Existing, Members, MembersError};
+use raidlab_array::{
+    ArrayError, ArrayOutcome, ArrayWorld, Contents, CreateError, CreateOptions, RunSettings, StartOptions,
+    create,
+};
 use raidlab_controller::ConfigError;
+use raidlab_format::ArrayName;
 use raidlab_units::ByteCount;
 use raidlab_workload::{Driver, DriverError, IssuedCounts, RunResult, WindowProgress, World};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+
+/// The name of arrays that are made for a study.
+const SCRATCH_NAME: &str = "raidlab study, scratch";
 
 /// Why a real array can't be run.
 #[derive(Debug, thiserror::Error)]
@@ -20,49 +29,76 @@ pub enum RealArrayError {
     /// The controller refuses the array.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The member files.
+    /// It can't be made.
     #[error(transparent)]
-    Members(#[from] MembersError),
-    /// The array over them.
+    Create(#[from] CreateError),
+    /// It can't be run.
     #[error(transparent)]
     Array(#[from] ArrayError),
     /// The load does not fit the volume.
     #[error(transparent)]
     Driver(#[from] DriverError),
+    /// A member file can't be taken away.
+    #[error("the member file {} can't be removed: {source}", path.display())]
+    Remove {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
 }
 
 impl RealArrayError {
     /// Whether the caller asked for it.
     pub const fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Members(MembersError::Cancelled) | Self::Array(ArrayError::Cancelled))
+        matches!(self, Self::Create(CreateError::Cancelled) | Self::Array(ArrayError::Cancelled))
     }
 }
 
-/// Makes `count` member files with data areas of `size` in `folder`. Scratch members that an earlier run left
-/// there are replaced; any other file in the way is an error.
+/// The member files of a section: `member-00.raidlab` and so on.
+fn member_paths(folder: &Path, count: u16) -> Vec<PathBuf> {
+    (0..count).map(|index| folder.join(format!("member-{index:02}.raidlab"))).collect()
+}
+
+/// Makes `array` over files in `folder`, all zeros. Files that a study left there are used again or replaced; any other
+/// file in the way is an error.
 ///
 /// # Errors
-/// [`MembersError`]: a file in the way, no space, no direct I/O, or `cancel`.
-pub fn make_members(
+/// [`RealArrayError`]: a file in the way, no space, no direct I/O, or `cancel`.
+pub fn make_array(
+    array: &SoftwareArray,
     folder: &Path,
-    count: u16,
-    size: ByteCount,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(ByteCount, ByteCount),
-) -> Result<Members, MembersError> {
-    let options = CreateOptions { member_bytes: size, existing: Existing::ReplaceScratch };
-    Members::create(&Members::paths_in(folder, count), &options, cancel, progress)
+) -> Result<(), RealArrayError> {
+    let options = CreateOptions {
+        name: ArrayName::new(SCRATCH_NAME).expect("it is short"),
+        members: member_paths(folder, array.config.members),
+        contents: Contents::Written,
+        replace_own: true,
+        ..CreateOptions::default()
+    };
+    create(&array.config, &options, cancel, progress)?;
+    Ok(())
 }
 
-/// Opens the members that [`make_members`] made.
+/// Removes the files that [`make_array`] made; those that are not there are none to remove.
 ///
 /// # Errors
-/// [`MembersError`]: a missing file, or one that is no whole member.
-pub fn open_members(folder: &Path, count: u16) -> Result<Members, MembersError> {
-    Members::open(&Members::paths_in(folder, count))
+/// [`RealArrayError::Remove`] for the first that can't be; the others are removed all the same.
+pub fn remove_array(folder: &Path, count: u16) -> Result<(), RealArrayError> {
+    let mut outcome = Ok(());
+    for path in member_paths(folder, count) {
+        match std::fs::remove_file(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(source) => outcome = outcome.and(Err(RealArrayError::Remove { path, source })),
+        }
+    }
+    outcome
 }
 
-/// An array over members that is ready for runs.
+/// An array that is ready for runs.
 #[derive(Debug)]
 pub struct ArrayBench<'a> {
     array: &'a SoftwareArray,
@@ -71,12 +107,15 @@ pub struct ArrayBench<'a> {
 }
 
 impl<'a> ArrayBench<'a> {
-    /// Puts `array` over `members`, with the first `region` of its volume in use.
+    /// Starts the array that [`make_array`] made in `folder` with the settings of `array`, with the first `region` of its
+    /// volume in use.
     ///
     /// # Errors
-    /// [`ArrayError`] when it does not fit them. The member files stay.
-    pub fn new(array: &'a SoftwareArray, region: ByteCount, members: Members) -> Result<Self, ArrayError> {
-        Ok(Self { array, world: ArrayWorld::new(&array.config, members)?, region })
+    /// [`ArrayError`] when it does not start. The member files stay.
+    pub fn new(array: &'a SoftwareArray, region: ByteCount, folder: &Path) -> Result<Self, ArrayError> {
+        let paths = member_paths(folder, array.config.members);
+        let started = ArrayWorld::start(&paths, &RunSettings::of(&array.config), StartOptions::default());
+        Ok(Self { array, world: started.world?, region })
     }
 
     /// Runs `load`, telling `progress` what share of ramp and window is over, then drains the cache so that nothing of this run is left for the next.
@@ -104,11 +143,6 @@ impl<'a> ArrayBench<'a> {
         result.settings.insert("buffers".into(), registered.into());
         result.settings.insert("drain after the run".into(), outcome.drain.to_string());
         Ok(result)
-    }
-
-    /// Returns the members for the next array.
-    pub fn into_members(self) -> Members {
-        self.world.into_members()
     }
 }
 

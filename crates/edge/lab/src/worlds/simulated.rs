@@ -2,10 +2,15 @@
 
 use super::{array_settings, empty_result, load_settings};
 use crate::arrays::{ModelledArray, Models, array_facts};
+use crate::controllers::{ModelledControllers, Owner};
 use crate::load::Load;
 use raidlab_controller::ConfigError;
-use raidlab_sim::{LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate};
-use raidlab_workload::{RunResult, World};
+use raidlab_sim::{
+    ControllerName, FailoverOutcome, LoadRegion, SimError, SimulatedEnclosure, SimulatedVolume,
+    SimulationLoad, SimulationOutcome, simulate_enclosure,
+};
+use raidlab_units::ByteCount;
+use raidlab_workload::{ArrayFacts, ControllerFacts, EnclosureFacts, FailoverFacts, RunResult, World};
 use std::time::Instant;
 
 /// Why a modelled array can't be run.
@@ -30,14 +35,10 @@ pub fn run_simulated(
     load: &Load,
 ) -> Result<RunResult, SimulatedError> {
     let started = Instant::now();
-    let facts = array_facts(&array.config, &array.parts.controller, &array.parts.drive)?;
-    let simulated = SimulatedArray {
-        config: array.config.clone(),
-        drive: models.drive.clone(),
-        controller: models.controller.clone(),
-    };
-    let outcome = simulate(
-        &simulated,
+    let facts = array_facts(&array.config, &array.controller_label(), &array.parts.drive)?;
+    let enclosure = enclosure(models, array);
+    let outcome = simulate_enclosure(
+        &enclosure,
         &SimulationLoad {
             workload: load.workload.spec.clone(),
             iodepth: load.iodepth,
@@ -49,7 +50,8 @@ pub fn run_simulated(
     )?;
     let mut result = empty_result(World::Simulated, array.label(), load);
     result.set_measurement(&outcome.measurement);
-    result.array = Some(facts);
+    result.array = Some(of_volumes(facts, array.volume_count()));
+    result.enclosure = array.controllers.is_some().then(|| enclosure_facts(&enclosure, &outcome));
     result.cost.member_reads = Some(outcome.counters.member_reads);
     result.cost.member_writes = Some(outcome.counters.member_writes);
     result.cost.host_reads = Some(outcome.issued.reads);
@@ -59,6 +61,64 @@ pub fn run_simulated(
     result.settings.extend(array_settings(&array.config));
     result.settings.extend(hardware_settings(array, &outcome));
     Ok(result)
+}
+
+/// The array once for each volume, each at its controller.
+fn enclosure(models: &Models<'_>, array: &ModelledArray) -> SimulatedEnclosure {
+    let volume = |owner| SimulatedVolume { config: array.config.clone(), drive: models.drive.clone(), owner };
+    let volumes = array.controllers.as_ref().map_or_else(
+        || vec![volume(ControllerName::A)],
+        |controllers| controllers.owners.iter().map(|owner| volume((*owner).into())).collect(),
+    );
+    let second = array.controllers.as_ref().and_then(|controllers| controllers.second);
+    SimulatedEnclosure {
+        controller: models.controller.clone(),
+        second: second.map(|second| second.simulated()),
+        volumes,
+    }
+}
+
+/// The facts of all volumes together, from those of one.
+fn of_volumes(facts: ArrayFacts, volumes: u16) -> ArrayFacts {
+    let times = |bytes: ByteCount| ByteCount(bytes.0 * u64::from(volumes));
+    ArrayFacts {
+        members: facts.members.saturating_mul(volumes),
+        usable_bytes: times(facts.usable_bytes),
+        raw_bytes: times(facts.raw_bytes),
+        failures_survived_at_best: facts.failures_survived_at_best.saturating_mul(volumes),
+        ..facts
+    }
+}
+
+fn enclosure_facts(enclosure: &SimulatedEnclosure, outcome: &SimulationOutcome) -> EnclosureFacts {
+    let controllers = [ControllerName::A, ControllerName::B].into_iter().zip(&outcome.controllers);
+    let controller = |(name, busy): (ControllerName, &raidlab_sim::ControllerUtilisation)| ControllerFacts {
+        name: name.to_string(),
+        volumes: enclosure.volumes.iter().filter(|volume| volume.owner == name).count() as u16,
+        processors_busy: busy.processors,
+        host_link_busy: busy.host_link,
+        member_link_busy: busy.member_link,
+    };
+    EnclosureFacts {
+        controllers: controllers.map(controller).collect(),
+        mirror_link_busy: outcome.utilisation.mirror_link,
+        failover: outcome.failover.as_ref().map(failover_facts),
+    }
+}
+
+fn failover_facts(failover: &FailoverOutcome) -> FailoverFacts {
+    FailoverFacts {
+        controller: failover.controller.to_string(),
+        after_ns: failover.after.0,
+        detection_ns: failover.detection.0,
+        volumes: failover.volumes as u16,
+        pause_ns: failover.pause.map(|pause| pause.0),
+        requests_retried: failover.requests_retried,
+        cache_blocks_restored: failover.cache_blocks_restored,
+        lost_bytes_max: failover.lost_max.0,
+        iops_before: failover.before.map(|rate| rate.0),
+        iops_after: failover.after_pause.map(|rate| rate.0),
+    }
 }
 
 /// What the hardware is and how busy it was.
@@ -76,5 +136,24 @@ fn hardware_settings(array: &ModelledArray, outcome: &SimulationOutcome) -> Vec<
     if let Some(enclosure) = &array.parts.enclosure {
         settings.push(("enclosure", enclosure.clone()));
     }
+    if let Some(controllers) = &array.controllers {
+        settings.extend(controller_settings(controllers, array.config.cache.mirror));
+    }
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Whose the volumes are, and what is between two controllers. Region and cache size are those of each volume.
+fn controller_settings(controllers: &ModelledControllers, mirror: bool) -> Vec<(&'static str, String)> {
+    let owners: Vec<String> = controllers.owners.iter().map(Owner::to_string).collect();
+    let mut settings = vec![("volume owners", owners.join(" "))];
+    if let Some(second) = &controllers.second {
+        let link = second.mirror_link;
+        settings.extend([
+            ("mirror", if mirror { "yes" } else { "no" }.to_owned()),
+            ("mirror link", format!("{}, {} per transfer", link.rate, link.per_transfer)),
+            ("member link", if second.member_link_shared { "shared" } else { "one each" }.to_owned()),
+            ("failover detection", second.failover_detection.to_string()),
+        ]);
+    }
+    settings
 }

@@ -79,7 +79,7 @@ use Place::{End, Start};
 
 /// Fixed bytes at a fixed place.
 const MAGICS: &[(&str, Place, &[u8])] = &[
-    ("raidlab", Start(0), b"raidlab"),
+    ("raidlab", Start(0), RAIDLAB_LABEL),
     ("xfs", Start(0), b"XFSB"),
     ("btrfs", Start(0x1_0040), b"_BHRfS_M"),
     // Swap space: at the end of the first page, for all page sizes.
@@ -123,7 +123,7 @@ const MAGICS: &[(&str, Place, &[u8])] = &[
 ];
 
 /// Signatures that need more than fixed bytes at a fixed place.
-const DETECTORS: &[fn(&DeviceImage) -> Option<Signature>] = &[ext, md_0_90, md_1, zfs, mbr];
+const DETECTORS: &[fn(&DeviceImage) -> Option<Signature>] = &[raidlab_tail, ext, md_0_90, md_1, zfs, mbr];
 
 /// Returns the signatures on a device, each kind once, the fixed ones first.
 pub fn find_signatures(image: &DeviceImage) -> Vec<Signature> {
@@ -144,6 +144,15 @@ pub fn find_signatures(image: &DeviceImage) -> Vec<Signature> {
     let is_boot_sector = found.iter().any(|known| matches!(known.kind, "gpt" | "fat" | "ntfs" | "exfat"));
     found.retain(|signature| signature.kind != "mbr" || !is_boot_sector);
     found
+}
+
+/// What the label of a raidlab array begins with.
+const RAIDLAB_LABEL: &[u8] = b"RAIDLBL\n";
+
+/// The second copy of a raidlab label, 36 KiB before the last whole 4 KiB end: docs/on-disk-format.md.
+fn raidlab_tail(image: &DeviceImage) -> Option<Signature> {
+    let offset_bytes = (image.bytes & !0xfff).checked_sub(36_864)?;
+    image.has(offset_bytes, RAIDLAB_LABEL).then_some(Signature { kind: "raidlab", offset_bytes })
 }
 
 /// The ext family: one magic, told apart by features. ext3 has a journal, ext4 any feature that ext3 lacks.
@@ -265,7 +274,9 @@ mod tests {
         let end_64k = (BYTES & !0xffff) - 0x1_0000;
         let end_8k = (BYTES / 512 - 16) / 8 * 8 * 512;
         let zfs_end = (BYTES & !0x3_ffff) - 0x4_0000;
-        let rows: [(&str, Marks<'_>, &[&str]); 20] = [
+        let raidlab_end = BYTES - 36_864;
+        let rows: [(&str, Marks<'_>, &[&str]); 21] = [
+            ("an array's device whose front was wiped", &[(raidlab_end, RAIDLAB_LABEL)], &["raidlab"]),
             ("nothing", &[], &[]),
             ("ext2", &[magic], &["ext2"]),
             ("ext3", &[magic, (0x45c, &[0x04])], &["ext3"]),

@@ -3,8 +3,9 @@
 use super::grid::{Grid, GridCell};
 use super::{TerminalOptions, heading, printable};
 use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
+use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
-use raidlab_workload::{OpSummary, RunResult, World};
+use raidlab_workload::{EnclosureFacts, FailoverFacts, OpSummary, RunResult, World};
 
 /// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
 pub fn run(run: &RunResult, options: TerminalOptions) -> String {
@@ -81,10 +82,58 @@ fn about(run: &RunResult) -> String {
             survives(facts, "-")
         );
     }
+    if let Some(enclosure) = &run.enclosure {
+        text += &enclosure_lines(enclosure);
+    }
     for (name, value) in &run.settings {
         text += &format!("  {}: {}\n", printable(name), printable(value));
     }
     text
+}
+
+/// A line for each controller, and what the failure of one cost.
+fn enclosure_lines(facts: &EnclosureFacts) -> String {
+    let pct = |share: f64| format!("{:.1} %", share * 100.0);
+    let line = |it: &raidlab_workload::ControllerFacts| {
+        format!(
+            "  controller {}, {} volumes: busy processors {}, host link {}, member link {}\n",
+            printable(&it.name),
+            it.volumes,
+            pct(it.processors_busy),
+            pct(it.host_link_busy),
+            pct(it.member_link_busy)
+        )
+    };
+    let mut text: String = facts.controllers.iter().map(line).collect();
+    if facts.controllers.len() > 1 {
+        text += &format!("  mirror link between them: busy {}\n", pct(facts.mirror_link_busy));
+    }
+    text + &facts.failover.as_ref().map_or_else(String::new, failover_lines)
+}
+
+fn failover_lines(facts: &FailoverFacts) -> String {
+    let rate =
+        |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |it| format!("{} IOPS", three_digits(it)));
+    let pause = facts.pause_ns.map_or_else(
+        || "not served again in this run".to_owned(),
+        |pause| format!("served again after {}", NanoSpan(pause)),
+    );
+    let lost = match facts.lost_bytes_max {
+        0 => "nothing acknowledged lost".to_owned(),
+        bytes => format!("up to {} of acknowledged data LOST", ByteCount(bytes)),
+    };
+    format!(
+        "  controller {} failed {} into the window: {} volumes {pause} ({} of it detection), {} requests retried, \
+         {} cache blocks restored from the mirror, {lost}\n  before the failure {}, after the pause {}\n",
+        printable(&facts.controller),
+        NanoSpan(facts.after_ns),
+        facts.volumes,
+        NanoSpan(facts.detection_ns),
+        facts.requests_retried,
+        facts.cache_blocks_restored,
+        rate(facts.iops_before),
+        rate(facts.iops_after)
+    )
 }
 
 /// One direction: rates, latencies, errors.

@@ -168,6 +168,7 @@ fn run(
         world,
         target: target.to_owned(),
         array,
+        enclosure: None,
         workload: workload.to_owned(),
         metric,
         iodepth,

@@ -1,0 +1,239 @@
+//! Battery-kept memory as a file: what stands before the memory itself, and how an entry of the directory is changed.
+//!
+//! ```text
+//! byte 0      2048        3072         4096         8192            directory_at   cache_at
+//!  | header    | redo line | redo place | redo block | label, ring   | directory    | cache |    from multiples of 4096
+//!
+//! header:     0 seal, 16 bytes: magic "RAIDMEM\n", version, 0, CRC32C of the 64 bytes
+//!            16 cache_bytes        u64     length of the cache
+//!            24 cache_block_bytes  u64     length of one of its blocks, the unit of the directory
+//!            32 block_bytes        u64     the array's block, the unit of an entry's bits
+//!            40 log_bytes          u64     length of label and ring
+//!            48 entries            u64     of the directory
+//!            56 zeros to 64
+//! redo line:  0 slot               u64
+//!             8 entry              32 bytes
+//!            40 CRC32C             u64     of the 40 bytes, with bit 32 set
+//! redo place: 0 u64                         0, or one more than the array block of the cache that the redo block is for
+//! ```
+//! The file is mapped, and whoever stores an entry may be gone between any two stores of 8 bytes. So an entry is written to
+//! the redo line first and then to its place: the line's checksum is put to 0, slot and entry are stored, then the
+//! checksum, then the entry itself. At a start a line whose checksum is right is stored again. It holds the entry that was
+//! stored last, so that changes nothing unless that one was on its way.
+//!
+//! A block of the cache that an entry names may be written over by a later write, and must then hold the one or the other:
+//! the new block is copied to the redo block, then the redo place is set, then it is copied to its own place, then the redo
+//! place is put to 0. At a start a redo block whose place is set is copied once more.
+//!
+//! Left out: that stores become durable in this order, which is the memory's to promise.
+
+use crate::error::{DecodeError, Part, Problem};
+use crate::kept::KEPT_ENTRY_BYTES;
+use crate::seal::{SEAL_BYTES, check_length, check_zeros, open_plain, put, seal, u64_at};
+use raidlab_units::{BlockSize, ByteCount};
+
+/// Length of the header.
+pub const KEPT_FILE_HEADER_BYTES: usize = 64;
+/// Where the redo line stands.
+pub const REDO_LINE_AT: u64 = 2048;
+/// Where the redo place stands.
+pub const REDO_PLACE_AT: u64 = 3072;
+/// Where the redo block stands.
+pub const REDO_BLOCK_AT: u64 = 4096;
+/// Words of 8 bytes in the redo line.
+pub const REDO_LINE_WORDS: usize = 6;
+
+const UNIT_BYTES: u64 = 4096;
+/// No memory is longer.
+const LENGTH_MAX: u64 = 1 << 48;
+const CACHE_BYTES_AT: usize = SEAL_BYTES;
+const CACHE_BLOCK_AT: usize = 24;
+const BLOCK_AT: usize = 32;
+const LOG_BYTES_AT: usize = 40;
+const ENTRIES_AT: usize = 48;
+const ZEROS_AT: usize = 56;
+/// Sets a checksum apart from no line at all.
+const LINE_WHOLE: u64 = 1 << 32;
+
+/// What a file of kept memory is made for. Another array, or other settings, need another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptFileHeader {
+    /// Length of the cache.
+    pub cache_bytes: ByteCount,
+    /// Length of one of its blocks.
+    pub cache_block_bytes: ByteCount,
+    /// Length of the array's block.
+    pub block_bytes: ByteCount,
+    /// Length of label and ring.
+    pub log_bytes: ByteCount,
+    /// Entries of the directory.
+    pub entries: u32,
+}
+
+impl KeptFileHeader {
+    /// Writes the header over `out`, which must be [`KEPT_FILE_HEADER_BYTES`] long (asserted).
+    pub fn encode(&self, out: &mut [u8]) {
+        assert_eq!(out.len(), KEPT_FILE_HEADER_BYTES, "a header of kept memory has its own length");
+        out.fill(0);
+        put(out, CACHE_BYTES_AT, self.cache_bytes.0.to_le_bytes());
+        put(out, CACHE_BLOCK_AT, self.cache_block_bytes.0.to_le_bytes());
+        put(out, BLOCK_AT, self.block_bytes.0.to_le_bytes());
+        put(out, LOG_BYTES_AT, self.log_bytes.0.to_le_bytes());
+        put(out, ENTRIES_AT, u64::from(self.entries).to_le_bytes());
+        seal(out, Part::KeptFile, 0);
+    }
+
+    /// Reads the header that `bytes` begins with.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when there is none, or it is damaged or of an unknown version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        check_length(bytes, Part::KeptFile, KEPT_FILE_HEADER_BYTES as u64)?;
+        let bytes = &bytes[..KEPT_FILE_HEADER_BYTES];
+        open_plain(bytes, Part::KeptFile)?;
+        check_zeros(bytes, Part::KeptFile, ZEROS_AT)?;
+        let value = u64_at(bytes, ENTRIES_AT);
+        let problem = Problem::Field { field: "entries", value, allowed: "below 2^32" };
+        let entries =
+            u32::try_from(value).map_err(|_| DecodeError::Impossible { part: Part::KeptFile, problem })?;
+        let length = |at, field| match u64_at(bytes, at) {
+            value if value > LENGTH_MAX => {
+                Err(DecodeError::field(Part::KeptFile, field, value, "256 TiB or less"))
+            }
+            value => Ok(ByteCount(value)),
+        };
+        let block_bytes = length(BLOCK_AT, "block_bytes")?;
+        if BlockSize::new(block_bytes.0).is_err() {
+            return Err(DecodeError::field(Part::KeptFile, "block_bytes", block_bytes.0, "512 or 4096"));
+        }
+        Ok(Self {
+            cache_bytes: length(CACHE_BYTES_AT, "cache_bytes")?,
+            cache_block_bytes: length(CACHE_BLOCK_AT, "cache_block_bytes")?,
+            block_bytes,
+            log_bytes: length(LOG_BYTES_AT, "log_bytes")?,
+            entries,
+        })
+    }
+
+    /// Where label and ring begin.
+    pub const fn log_at(&self) -> u64 {
+        REDO_BLOCK_AT + UNIT_BYTES
+    }
+
+    /// Where the directory begins.
+    pub const fn directory_at(&self) -> u64 {
+        (self.log_at() + self.log_bytes.0).next_multiple_of(UNIT_BYTES)
+    }
+
+    /// Length of the directory.
+    pub const fn directory_bytes(&self) -> u64 {
+        self.entries as u64 * KEPT_ENTRY_BYTES as u64
+    }
+
+    /// Where the cache begins.
+    pub const fn cache_at(&self) -> u64 {
+        (self.directory_at() + self.directory_bytes()).next_multiple_of(UNIT_BYTES)
+    }
+
+    /// Length of the file.
+    pub const fn total_bytes(&self) -> u64 {
+        (self.cache_at() + self.cache_bytes.0).next_multiple_of(UNIT_BYTES)
+    }
+}
+
+/// The redo line of an entry; its last word is the checksum.
+pub fn redo_line(slot: u32, entry: &[u8; KEPT_ENTRY_BYTES]) -> [u64; REDO_LINE_WORDS] {
+    let mut line = [u64::from(slot), 0, 0, 0, 0, 0];
+    line[1..5].copy_from_slice(&entry_words(entry));
+    line[5] = line_checksum(&line);
+    line
+}
+
+/// The words of an entry, as they lie in memory.
+pub fn entry_words(entry: &[u8; KEPT_ENTRY_BYTES]) -> [u64; 4] {
+    core::array::from_fn(|word| u64_at(entry, word * 8))
+}
+
+/// Reads a redo line: which slot, and its entry. Nothing where it was not written to its end.
+pub fn read_redo_line(line: &[u64; REDO_LINE_WORDS]) -> Option<(u32, [u8; KEPT_ENTRY_BYTES])> {
+    if line[5] != line_checksum(line) {
+        return None;
+    }
+    let mut entry = [0; KEPT_ENTRY_BYTES];
+    for (bytes, word) in entry.chunks_exact_mut(8).zip(&line[1..5]) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+    Some((u32::try_from(line[0]).ok()?, entry))
+}
+
+fn line_checksum(line: &[u64; REDO_LINE_WORDS]) -> u64 {
+    let sum = line[..5].iter().fold(0, |sum, word| crc32c::crc32c_append(sum, &word.to_le_bytes()));
+    LINE_WHOLE | u64::from(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kept::KeptEntry;
+
+    fn header() -> KeptFileHeader {
+        KeptFileHeader {
+            cache_bytes: ByteCount(40 * 8192),
+            cache_block_bytes: ByteCount(8192),
+            block_bytes: ByteCount(512),
+            log_bytes: ByteCount(4096 + 5000),
+            entries: 40,
+        }
+    }
+
+    #[test]
+    fn parts_follow_each_other_on_whole_units() {
+        let header = header();
+        let ends = [header.log_at() + 9096, header.directory_at() + 1280, header.cache_at() + 40 * 8192];
+        let starts = [header.directory_at(), header.cache_at(), header.total_bytes()];
+        for (end, start) in ends.into_iter().zip(starts) {
+            assert!(start.is_multiple_of(4096) && (end..end + 4096).contains(&start), "{end} {start}");
+        }
+    }
+
+    #[test]
+    fn a_header_is_read_as_written_and_every_flip_is_found() {
+        let mut bytes = [0xdd; KEPT_FILE_HEADER_BYTES];
+        header().encode(&mut bytes);
+        assert_eq!(KeptFileHeader::decode(&bytes), Ok(header()));
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(KeptFileHeader::decode(&bytes).is_err(), "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    /// Whoever stores an entry may be gone after any of the stores: the start finds the old entry or the new one.
+    #[test]
+    fn an_entry_is_old_or_new_after_any_store() {
+        let entry =
+            |sequence| KeptEntry { sequence, block: 3 * sequence, dirty: u64::MAX / sequence }.encode(7);
+        let (older, old, new) = (entry(1), entry(2), entry(3));
+        for before in [[0; REDO_LINE_WORDS], redo_line(7, &old), redo_line(6, &older)] {
+            for stores in 0..=12 {
+                let (mut line, mut place) = (before, entry_words(&old));
+                let target = redo_line(7, &new);
+                let steps = (0..12).take(stores);
+                for step in steps {
+                    match step {
+                        0 => line[5] = 0,
+                        1..6 => line[step - 1] = target[step - 1],
+                        6 => line[5] = target[5],
+                        7..11 => place[step - 7] = entry_words(&new)[step - 7],
+                        _ => {}
+                    }
+                }
+                if let Some((7, entry)) = read_redo_line(&line) {
+                    place = entry_words(&entry);
+                }
+                let expected = if stores < 7 { old } else { new };
+                assert_eq!(place, entry_words(&expected), "after {stores} stores");
+            }
+        }
+    }
+}

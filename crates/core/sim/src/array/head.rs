@@ -1,0 +1,142 @@
+//! The hardware that volumes share: one or two controllers, the links to the members, and the link between the two.
+//!
+//! ```text
+//!   hosts          hosts
+//!     ║ host link    ║
+//!  [ A: processors ]═══mirror link═══[ B: processors ]     each volume belongs to one of the two
+//!     ║ member link  ║                one member link each, or one for both (shared loops)
+//!     members
+//! ```
+//! Each resource is first come, first served. A copy for the other controller passes the owner's processor, the mirror
+//! link, which carries one message at a time in either direction, and the other's processor, one after the other; the
+//! last two take it in line at once, and it ends no sooner than each of them has had its time after the one before.
+//!
+//! Left out: what the hosts' paths do to requests that come in at the wrong controller; none do.
+
+use super::servers::{BusyServer, ServerPool};
+use super::spec::{ControllerName, SimulatedEnclosure};
+use raidlab_controller::{MemoryKind, MemoryTask};
+use raidlab_hardware::{ControllerModel, LinkModel, MemoryWork};
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
+
+/// One controller's own resources.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) processors: ServerPool,
+    pub(super) host_link: BusyServer,
+    /// Processor time that went into parity.
+    parity: NanoSpan,
+}
+
+/// Everything that volumes share.
+#[derive(Debug)]
+pub(super) struct Hardware<'a> {
+    pub(super) model: &'a ControllerModel,
+    heads: [Head; 2],
+    pub(super) head_count: usize,
+    /// The first one serves both controllers where `member_link_shared`.
+    member_links: [BusyServer; 2],
+    member_link_shared: bool,
+    mirror_model: Option<LinkModel>,
+    mirror_link: BusyServer,
+    /// While a controller is gone and the other does not know it yet: when it will.
+    pub(super) peer_given_up_at: Option<Nanos>,
+}
+
+/// Busy times at one instant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HardwareTimes {
+    pub(super) heads: [HeadTimes; 2],
+    pub(super) mirror_link: NanoSpan,
+}
+
+/// Busy times of one controller's resources at one instant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HeadTimes {
+    pub(super) processors: NanoSpan,
+    pub(super) parity: NanoSpan,
+    pub(super) host_link: NanoSpan,
+    pub(super) member_link: NanoSpan,
+}
+
+impl<'a> Hardware<'a> {
+    pub(super) fn new(enclosure: &'a SimulatedEnclosure) -> Self {
+        let model = &enclosure.controller;
+        let head = || Head {
+            processors: ServerPool::new(model.processors),
+            host_link: BusyServer::default(),
+            parity: NanoSpan::ZERO,
+        };
+        let second = enclosure.second.as_ref();
+        Self {
+            model,
+            heads: [head(), head()],
+            head_count: if second.is_some() { 2 } else { 1 },
+            member_links: [BusyServer::default(); 2],
+            member_link_shared: second.is_some_and(|second| second.dual.member_link_shared),
+            mirror_model: second.map(|second| second.dual.mirror_link),
+            mirror_link: BusyServer::default(),
+            peer_given_up_at: None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn head(&mut self, name: ControllerName) -> &mut Head {
+        &mut self.heads[name as usize]
+    }
+
+    #[inline]
+    pub(super) fn member_link(&mut self, owner: ControllerName) -> &mut BusyServer {
+        let index = if self.member_link_shared { 0 } else { owner as usize };
+        &mut self.member_links[index]
+    }
+
+    /// Does a memory task on the owner's processor; what of it goes to the other controller, too, adds its way there.
+    #[inline]
+    pub(super) fn serve_memory(&mut self, now: Nanos, owner: ControllerName, task: &MemoryTask) -> Nanos {
+        let work = match task.kind {
+            MemoryKind::Copy => MemoryWork::Copy,
+            // A checksum reads its input once, as parity does.
+            MemoryKind::Parity | MemoryKind::Digest => MemoryWork::Parity,
+        };
+        let span = self.model.memory_cost(work, ByteCount(task.bytes_in), ByteCount(task.bytes_out));
+        let head = &mut self.heads[owner as usize];
+        if work == MemoryWork::Parity {
+            head.parity += span;
+        }
+        let end = head.processors.serve(now, span);
+        match task.mirrored_bytes() {
+            0 => end,
+            bytes => self.serve_mirror(now, end, owner, ByteCount(bytes)),
+        }
+    }
+
+    /// Sends `bytes` that `owner` has ready at `ready` to the other controller; returns when they are in its memory. What
+    /// is sent to a controller that is gone ends when that is found out.
+    pub(super) fn serve_mirror(
+        &mut self,
+        now: Nanos,
+        ready: Nanos,
+        owner: ControllerName,
+        bytes: ByteCount,
+    ) -> Nanos {
+        if let Some(at) = self.peer_given_up_at {
+            return at.max(ready);
+        }
+        let link = self.mirror_model.expect("what is mirrored has a second controller; it was checked");
+        let arrived = self.mirror_link.serve_when_ready(now, ready, link.transfer_time(bytes));
+        let span = self.model.memory_cost(MemoryWork::Copy, ByteCount::ZERO, bytes);
+        self.head(owner.other()).processors.serve_when_ready(now, arrived, span)
+    }
+
+    pub(super) fn times(&self, at: Nanos) -> HardwareTimes {
+        let head = |index: usize| HeadTimes {
+            processors: self.heads[index].processors.busy_until_now(at),
+            parity: self.heads[index].parity,
+            host_link: self.heads[index].host_link.busy_until_now(at),
+            member_link: self.member_links[if self.member_link_shared { 0 } else { index }]
+                .busy_until_now(at),
+        };
+        HardwareTimes { heads: [head(0), head(1)], mirror_link: self.mirror_link.busy_until_now(at) }
+    }
+}

@@ -1,0 +1,304 @@
+//! One volume at work: what the hosts, the controller and the members do to each other, and which resource is asked for
+//! how long. Everything in here is per I/O.
+
+use super::event::{Event, Step};
+use super::head::Hardware;
+use super::members::Places;
+use super::volume::{Phase, Volume};
+use crate::queue::EventQueue;
+use raidlab_controller::{Action, HostCompletion, HostOp, HostRequest, HostTag};
+use raidlab_controller::{MemberIo, MemberIoId, MemberOp, MemoryTask, MemoryTaskId, TimerId};
+use raidlab_hardware::HostOpKind;
+use raidlab_units::{ByteCount, Lba, Nanos};
+use raidlab_workload::{DriverIo, DriverStep, IoOp};
+use std::cmp::Ordering;
+
+/// What volumes share: time and hardware.
+#[derive(Debug)]
+pub(super) struct Shared<'a> {
+    pub(super) hardware: Hardware<'a>,
+    pub(super) queue: EventQueue<Event>,
+}
+
+impl Volume {
+    #[inline]
+    pub(super) fn handle_event(&mut self, shared: &mut Shared<'_>, now: Nanos, event: Event) {
+        if event.life != self.life {
+            return self.drop_step(now, event);
+        }
+        match event.step {
+            Step::HostDataIn => self.take_in(shared, now, event.id),
+            Step::HostAccepted => self.request(now, event.id),
+            Step::HostAnswered { succeeded } => self.answer(shared, now, event.id, succeeded),
+            Step::MemberCommand => self.enqueue(shared, now, event.member_io()),
+            Step::MemberDataIn => self.start_drive(shared, now, event.member_io()),
+            Step::MemberDataOut => {
+                self.controller.handle_member_completion(now, event.member_io(), Ok(()));
+            }
+            Step::MemoryDone => self.memory_done(now, event.task()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn handle_deadline(&mut self, shared: &mut Shared<'_>, now: Nanos, slot: u32) {
+        let driver = self.driver_slot();
+        match slot.cmp(&driver) {
+            Ordering::Less => {
+                let member = slot - self.first_slot;
+                self.members[member as usize].handle_deadline(now);
+                self.settle_drive(shared, now, member);
+            }
+            Ordering::Equal => self.poll_driver(shared, now),
+            Ordering::Greater => self.controller.handle_timer(now, TimerId(slot - driver - 1)),
+        }
+    }
+
+    // The host's side.
+
+    /// Issues what the driver wants issued.
+    #[inline]
+    pub(super) fn poll_driver(&mut self, shared: &mut Shared<'_>, now: Nanos) {
+        let wake = loop {
+            match self.driver.poll_step(now) {
+                DriverStep::Issue(io) => {
+                    self.host_ios[io.slot as usize] = io;
+                    if self.phase == Phase::Serving {
+                        self.issue(shared, now, io);
+                    }
+                }
+                DriverStep::WaitUntil(at) => break Some(at),
+                DriverStep::WaitForCompletion => break None,
+                DriverStep::Finished => {
+                    self.is_finished = true;
+                    break None;
+                }
+            }
+        };
+        shared.queue.set_deadline(self.driver_slot(), wake);
+    }
+
+    /// Sends a request to the volume's controller.
+    #[inline]
+    pub(super) fn issue(&mut self, shared: &mut Shared<'_>, now: Nanos, io: DriverIo) {
+        if io.op == IoOp::Read {
+            return self.take_in(shared, now, io.slot);
+        }
+        let span = shared.hardware.model.host_link.transfer_time(ByteCount(u64::from(io.bytes)));
+        let end = shared.hardware.head(self.owner).host_link.serve(now, span);
+        if end == now {
+            self.take_in(shared, now, io.slot);
+        } else {
+            shared.queue.push(end, self.event(Step::HostDataIn, io.slot));
+        }
+    }
+
+    #[inline]
+    fn take_in(&mut self, shared: &mut Shared<'_>, now: Nanos, slot: u32) {
+        let io = self.host_ios[slot as usize];
+        let kind = match io.op {
+            IoOp::Read => HostOpKind::Read,
+            IoOp::Write => HostOpKind::Write,
+        };
+        let span = shared.hardware.model.host_command_cost(kind, ByteCount(u64::from(io.bytes)));
+        let end = shared.hardware.head(self.owner).processors.serve(now, span);
+        if end == now {
+            self.request(now, slot);
+        } else {
+            shared.queue.push(end, self.event(Step::HostAccepted, slot));
+        }
+    }
+
+    #[inline]
+    fn request(&mut self, now: Nanos, slot: u32) {
+        let io = self.host_ios[slot as usize];
+        let block_bytes = self.block_size.bytes();
+        debug_assert!(io.offset_bytes.is_multiple_of(block_bytes), "the driver keeps to blocks");
+        let blocks = self.block_size.blocks_in(ByteCount(u64::from(io.bytes)));
+        let request = HostRequest {
+            tag: HostTag(slot),
+            op: match io.op {
+                IoOp::Read => HostOp::Read,
+                IoOp::Write => HostOp::Write { fua: false },
+            },
+            lba: Lba(io.offset_bytes / block_bytes),
+            blocks: blocks.expect("the driver keeps to blocks"),
+        };
+        self.controller.handle_host_request(now, request);
+    }
+
+    #[inline]
+    fn complete(&mut self, shared: &mut Shared<'_>, now: Nanos, completion: HostCompletion) {
+        let slot = completion.tag.0;
+        let succeeded = completion.result.is_ok();
+        let io = self.host_ios[slot as usize];
+        let end = if io.op == IoOp::Write || !succeeded {
+            self.send_kept(shared, now);
+            self.kept_at.max(now)
+        } else {
+            let span = shared.hardware.model.host_link.transfer_time(ByteCount(u64::from(io.bytes)));
+            shared.hardware.head(self.owner).host_link.serve(now, span)
+        };
+        if end == now {
+            self.answer(shared, now, slot, succeeded);
+        } else {
+            shared.queue.push(end, self.event(Step::HostAnswered { succeeded }, slot));
+        }
+    }
+
+    #[inline]
+    fn answer(&mut self, shared: &mut Shared<'_>, now: Nanos, slot: u32, succeeded: bool) {
+        self.host_requests += 1;
+        self.driver.handle_completion(now, slot, succeeded);
+        self.poll_driver(shared, now);
+    }
+
+    // The controller's actions.
+
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "it is the inner loop of the world, in one place but for what is seldom"
+    )]
+    pub(super) fn pump(&mut self, shared: &mut Shared<'_>) {
+        let now = shared.queue.now();
+        while let Some(action) = self.controller.poll_action() {
+            match action {
+                Action::Member(io) => self.command_member(shared, now, io),
+                Action::Memory(task) => self.work_on_memory(shared, now, task),
+                Action::Complete(completion) => self.complete(shared, now, completion),
+                Action::Timer { id, at } => {
+                    let slot = self.driver_slot() + 1 + id.0;
+                    shared.queue.set_deadline(slot, Some(at));
+                }
+                Action::Keep(keep) if keep.mirrored => self.keep_at_peer(&keep),
+                // A controller loses nothing from its own memory in this world but with itself, storing so few bytes there
+                // takes no time that counts, and there is nothing that an operator should know.
+                Action::Keep(_) | Action::Notice(_) => {}
+            }
+        }
+        self.send_kept(shared, now);
+    }
+
+    /// [`Volume::pump`] where it is not worth to have it in place.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn pump_seldom(&mut self, shared: &mut Shared<'_>) {
+        self.pump(shared);
+    }
+
+    /// Sends the entries of the directory that are new, in one message, to the other controller. Writes are answered when
+    /// it is there.
+    #[inline]
+    fn send_kept(&mut self, shared: &mut Shared<'_>, now: Nanos) {
+        if self.unsent_kept != ByteCount::ZERO {
+            let bytes = core::mem::take(&mut self.unsent_kept);
+            let end = shared.hardware.serve_mirror(now, now, self.owner, bytes);
+            self.kept_at = self.kept_at.max(end);
+        }
+    }
+
+    #[inline]
+    fn work_on_memory(&mut self, shared: &mut Shared<'_>, now: Nanos, task: MemoryTask) {
+        let end = shared.hardware.serve_memory(now, self.owner, &task);
+        if end == now {
+            self.memory_done(now, task.id);
+        } else {
+            shared.queue.push(end, self.event(Step::MemoryDone, task.id.0));
+        }
+    }
+
+    #[inline]
+    fn memory_done(&mut self, now: Nanos, id: MemoryTaskId) {
+        self.controller.handle_memory_completion(now, id);
+    }
+
+    #[inline]
+    fn command_member(&mut self, shared: &mut Shared<'_>, now: Nanos, io: MemberIo) {
+        self.member_ios.insert(io);
+        let kind = match io.op {
+            MemberOp::Read => HostOpKind::Read,
+            MemberOp::Write { .. } => HostOpKind::Write,
+            MemberOp::Flush => HostOpKind::Flush,
+        };
+        let bytes = self.block_size.bytes_of(io.blocks);
+        let span = shared.hardware.model.member_command_cost(kind, bytes);
+        let end = shared.hardware.head(self.owner).processors.serve(now, span);
+        if end == now {
+            self.enqueue(shared, now, io.id);
+        } else {
+            shared.queue.push(end, self.event(Step::MemberCommand, io.id.0));
+        }
+    }
+
+    // The members' side.
+
+    #[inline]
+    fn enqueue(&mut self, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) {
+        let member = self.member_ios.get(id).member.0;
+        self.members[usize::from(member)].enqueue(&mut self.member_ios, id);
+        self.admit(shared, now, member);
+    }
+
+    /// Sends waiting commands on their way while the drive has room.
+    #[inline]
+    fn admit(&mut self, shared: &mut Shared<'_>, now: Nanos, member: u16) {
+        while let Some(id) = self.members[usize::from(member)].admit(now, &self.member_ios) {
+            let io = self.member_ios.get(id);
+            if !matches!(io.op, MemberOp::Write { .. }) {
+                self.start_drive(shared, now, id);
+                continue;
+            }
+            let bytes = self.block_size.bytes_of(io.blocks);
+            let span = shared.hardware.model.member_link.transfer_time(bytes);
+            let end = shared.hardware.member_link(self.owner).serve(now, span);
+            if end == now {
+                self.start_drive(shared, now, id);
+            } else {
+                shared.queue.push(end, self.event(Step::MemberDataIn, id.0));
+            }
+        }
+    }
+
+    #[inline]
+    fn start_drive(&mut self, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) {
+        let metadata_blocks = self.controller.metadata_blocks();
+        let places = Places { block_size: self.block_size, metadata_blocks };
+        let io = self.member_ios.get(id);
+        let member = io.member.0;
+        self.members[usize::from(member)].start(now, io, places, self.life);
+        self.settle_drive(shared, now, u32::from(member));
+    }
+
+    /// Takes what the drive has finished, fills its room, and notes when it wants to be woken.
+    #[inline]
+    fn settle_drive(&mut self, shared: &mut Shared<'_>, now: Nanos, member: u32) {
+        let mut finished = false;
+        while let Some((id, life)) = self.members[member as usize].poll_completion(now) {
+            finished = true;
+            if life == self.life {
+                self.finish_member(shared, now, id);
+            }
+        }
+        let at = self.members[member as usize].poll_deadline();
+        shared.queue.set_deadline(self.first_slot + member, at);
+        if finished {
+            self.admit(shared, now, member as u16);
+        }
+    }
+
+    #[inline]
+    fn finish_member(&mut self, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) {
+        let io = self.member_ios.get(id);
+        if io.op != MemberOp::Read {
+            return self.controller.handle_member_completion(now, id, Ok(()));
+        }
+        let bytes = self.block_size.bytes_of(io.blocks);
+        let span = shared.hardware.model.member_link.transfer_time(bytes);
+        let end = shared.hardware.member_link(self.owner).serve(now, span);
+        if end == now {
+            self.controller.handle_member_completion(now, id, Ok(()));
+        } else {
+            shared.queue.push(end, self.event(Step::MemberDataOut, id.0));
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! One volume: its array controller's logic, the load on it, and its members.
+
+use super::event::{Event, Life, Step};
+use super::members::{Member, MemberIos};
+use super::spec::{ControllerName, SimulatedVolume};
+use crate::queue::EventQueue;
+use raidlab_controller::{Controller, Counters, Keep, MemberCache};
+use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
+use raidlab_hardware::{Drive, DriveOptions};
+use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
+use raidlab_workload::{Driver, DriverIo, IoOp, Rng};
+
+/// Spindles are up to this much apart: many turns of any drive.
+const SPINDLE_SPREAD: NanoSpan = NanoSpan::from_secs(1);
+
+/// Whether the hosts are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Serving,
+    /// Its controller is gone and no other serves it yet. Requests wait at the hosts.
+    Down,
+    /// The other controller destages what the mirror held.
+    Restoring,
+}
+
+/// Everything that belongs to one volume.
+#[derive(Debug)]
+pub(super) struct Volume {
+    pub(super) index: u16,
+    pub(super) owner: ControllerName,
+    pub(super) life: Life,
+    pub(super) phase: Phase,
+    pub(super) is_finished: bool,
+    pub(super) block_size: BlockSize,
+    pub(super) controller: Controller,
+    pub(super) driver: Driver,
+    /// The driver's I/O in each slot; slots serve as host tags.
+    pub(super) host_ios: Vec<DriverIo>,
+    pub(super) members: Vec<Member>,
+    pub(super) member_ios: MemberIos,
+    /// Its first deadline slot: the members come first, then the driver, then the controller's timers.
+    pub(super) first_slot: u32,
+    /// When the other controller has the latest entry of the directory that was sent.
+    pub(super) kept_at: Nanos,
+    /// Length of the entries that are not sent yet.
+    pub(super) unsent_kept: ByteCount,
+    /// Host requests completed.
+    pub(super) host_requests: u64,
+    /// The other controller's copy of the directory; empty where nobody will start from it.
+    peer_directory: Vec<u8>,
+    /// What controllers before the present one counted.
+    earlier: Counters,
+    /// Member I/Os of the controller before.
+    abandoned: MemberIos,
+}
+
+impl Volume {
+    /// Makes a volume of a controller and a load, with its index and its first deadline slot; its members turn as `random`
+    /// has them.
+    pub(super) fn new(
+        spec: &SimulatedVolume,
+        (controller, driver): (Controller, Driver),
+        (index, first_slot): (u16, u32),
+        member_queue_depth: u32,
+        random: &mut Rng,
+    ) -> Self {
+        let options = DriveOptions {
+            write_cache: Some(spec.config.member_cache == MemberCache::On),
+            ..DriveOptions::default()
+        };
+        let member = |_| {
+            let ahead = NanoSpan(random.below(SPINDLE_SPREAD.0));
+            Member::new(Drive::new(&spec.drive, options), ahead, member_queue_depth)
+        };
+        let members = (0..spec.config.members + spec.config.resilience.spares).map(member).collect();
+        let idle = DriverIo { slot: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0 };
+        Self {
+            index,
+            owner: spec.owner,
+            life: Life::default(),
+            phase: Phase::Serving,
+            is_finished: false,
+            block_size: spec.config.block_size,
+            host_ios: vec![idle; driver.iodepth() as usize],
+            controller,
+            driver,
+            members,
+            member_ios: MemberIos::default(),
+            first_slot,
+            kept_at: Nanos::ZERO,
+            unsent_kept: ByteCount::ZERO,
+            host_requests: 0,
+            peer_directory: Vec::new(),
+            earlier: Counters::default(),
+            abandoned: MemberIos::default(),
+        }
+    }
+
+    /// Deadline slots that a volume over `spec`'s members needs.
+    pub(super) fn slot_count(spec: &SimulatedVolume) -> u32 {
+        u32::from(spec.config.members + spec.config.resilience.spares) + 1 + Controller::TIMERS
+    }
+
+    pub(super) fn driver_slot(&self) -> u32 {
+        self.first_slot + self.members.len() as u32
+    }
+
+    #[inline]
+    pub(super) fn event(&self, step: Step, id: u32) -> Event {
+        Event { step, life: self.life, volume: self.index, id }
+    }
+
+    /// What its controllers counted, all together.
+    pub(super) fn counters(&self) -> Counters {
+        let mut counters = self.earlier;
+        counters.merge(&self.controller.counters());
+        counters
+    }
+
+    /// Lets the other controller keep its copy of the directory for a start.
+    pub(super) fn keep_peer_directory(&mut self) {
+        let entries = self.controller.memory_needs().directory_entries as usize;
+        self.peer_directory = vec![0; entries * KEPT_ENTRY_BYTES];
+    }
+
+    /// Stores an entry in the other controller's copy of the directory; it is yet to be sent.
+    pub(super) fn keep_at_peer(&mut self, keep: &Keep) {
+        self.unsent_kept += ByteCount(keep.entry.len() as u64);
+        let start = keep.slot as usize * KEPT_ENTRY_BYTES;
+        if let Some(entry) = self.peer_directory.get_mut(start..start + KEPT_ENTRY_BYTES) {
+            entry.copy_from_slice(&keep.entry);
+        }
+    }
+
+    /// The controller is gone with all that it had under way. Returns how many requests of the hosts it had, and how many
+    /// dirty cache blocks are lost with it: those that the other controller lacks.
+    pub(super) fn lose_controller(&mut self, queue: &mut EventQueue<Event>) -> (u64, u64) {
+        let is_mirrored = self.controller.config().cache.mirror && self.controller.is_mirroring();
+        let lost = if is_mirrored { 0 } else { u64::from(self.controller.dirty_cache_blocks()) };
+        let first_timer = self.driver_slot() + 1;
+        (first_timer..first_timer + Controller::TIMERS).for_each(|timer| queue.set_deadline(timer, None));
+        self.members.iter_mut().for_each(Member::drop_line);
+        self.abandoned = core::mem::take(&mut self.member_ios);
+        self.life = Life(self.life.0 + 1);
+        self.phase = Phase::Down;
+        self.kept_at = Nanos::ZERO;
+        self.earlier = self.counters();
+        (self.driver.slots_in_flight().count() as u64, lost)
+    }
+
+    /// A step that was due for the controller before: all that is left of it is the room at the drive that it held.
+    #[cold]
+    pub(super) fn drop_step(&mut self, now: Nanos, event: Event) {
+        if matches!(event.step, Step::MemberDataIn) {
+            let member = self.abandoned.get(event.member_io()).member.0;
+            self.members[usize::from(member)].free_room(now);
+        }
+    }
+
+    /// Puts a new controller in place of the one that is gone, which begins with what the mirror holds, and lets it
+    /// destage that. Returns how many cache blocks it restores.
+    pub(super) fn take_controller(&mut self, now: Nanos, mut controller: Controller) -> u32 {
+        controller.handle_peer(now, raidlab_controller::PeerState::Gone);
+        let image = KeptImage { log: &[], directory: &self.peer_directory };
+        controller.restore_kept(image.entries()).expect("the directory is the same controller's as before");
+        controller.handle_destage_all(now);
+        let restored = controller.restored_pending();
+        self.controller = controller;
+        self.owner = self.owner.other();
+        self.phase = Phase::Restoring;
+        restored
+    }
+}

@@ -1,0 +1,210 @@
+//! Starts an array from its devices: opens them for use, finds out what they are, and puts a controller over them.
+//!
+//! ```text
+//! devices, kept memory ─► assemble ─► configuration: geometry of the devices, settings of the caller ─► controller ─► world
+//! ```
+//! An array whose metadata policy is `none` keeps nothing that could be started from: it runs with all its members or not
+//! at all, and is taken for consistent. Such arrays are made for measurements.
+
+use crate::command::Desk;
+use crate::device::Purpose;
+use crate::error::ArrayError;
+use crate::examine::{Candidate, Examination, ExamineReport};
+use crate::kept_memory::{self, KeptMemory};
+use crate::member_io::MemberPort;
+use crate::memory::Memory;
+use crate::ring::Ring;
+use crate::world::ArrayWorld;
+use raidlab_controller::{
+    ArrayConfig, CacheConfig, CacheMemory, Controller, MemberCache, MetadataPolicy, Resilience,
+};
+use raidlab_format::{ArrayName, Assembly, Geometry, KeptVerdict, Placement, StartOptions};
+use raidlab_units::{ByteCount, MemberIndex};
+use std::path::PathBuf;
+
+/// How an array is run, beside what its devices say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSettings {
+    /// The cache. What [`CacheMemory::BatteryBacked`] keeps is kept in the file below.
+    pub cache: CacheConfig,
+    /// Whether writes may rest in the devices' volatile caches until they are flushed; with [`MemberCache::Off`] every
+    /// write is durable when it completes.
+    pub member_cache: MemberCache,
+    /// Working memory for parity and recovery.
+    pub staging_size: ByteCount,
+    /// Stripes that a sweep has under way at once.
+    pub sweep_iodepth: u32,
+    /// Most bytes that a sweep walks over on each member in a second; no bound if none.
+    pub sweep_bytes_per_sec: Option<ByteCount>,
+    /// The file that is the battery-backed memory. Its head says what it survives.
+    pub kept_memory: Option<PathBuf>,
+}
+
+impl RunSettings {
+    /// The settings that `config` has.
+    pub fn of(config: &ArrayConfig) -> Self {
+        let Resilience { sweep_iodepth, sweep_bytes_per_sec, .. } = config.resilience;
+        Self {
+            cache: config.cache,
+            member_cache: config.member_cache,
+            staging_size: config.staging_size,
+            sweep_iodepth,
+            sweep_bytes_per_sec,
+            kept_memory: None,
+        }
+    }
+
+    /// The configuration of the array of `geometry` under these settings.
+    pub fn config(&self, geometry: &Geometry) -> ArrayConfig {
+        ArrayConfig {
+            level: geometry.level,
+            members: geometry.members,
+            strip_size: geometry.strip_bytes,
+            block_size: geometry.block_size,
+            member_size: geometry.member_bytes,
+            member_cache: self.member_cache,
+            cache: self.cache,
+            staging_size: self.staging_size,
+            resilience: Resilience {
+                spares: geometry.spares,
+                metadata: geometry.metadata,
+                log_size: geometry.log_bytes,
+                integrity: geometry.integrity,
+                sweep_iodepth: self.sweep_iodepth,
+                sweep_bytes_per_sec: self.sweep_bytes_per_sec,
+            },
+        }
+    }
+}
+
+/// What a world is made of.
+pub(crate) struct Parts {
+    pub(crate) ring: Ring,
+    pub(crate) members: MemberPort,
+    pub(crate) memory: Memory,
+    pub(crate) controller: Controller,
+    pub(crate) name: ArrayName,
+    pub(crate) desk: Desk,
+}
+
+/// An array that was started, or the reason why not, beside what was found on its devices.
+#[derive(Debug)]
+pub struct Started {
+    /// What the devices are.
+    pub report: ExamineReport,
+    /// The array.
+    pub world: Result<ArrayWorld, ArrayError>,
+}
+
+impl ArrayWorld {
+    /// Starts the array on the devices at `paths`, in any order. They are locked until it ends. Requests may be made at once
+    /// and are served from when [`ArrayWorld::await_serving`] would return.
+    ///
+    /// # Errors
+    /// In [`Started::world`]: [`ArrayError`] when the devices are no array that may be started, a device is in use, the
+    /// settings do not fit, or there is no memory or `io_uring`. What has been found is in the report all the same.
+    pub fn start(paths: &[PathBuf], settings: &RunSettings, options: StartOptions) -> Started {
+        let kept = match settings.kept_memory.as_deref().map(KeptMemory::open).transpose() {
+            Ok(kept) => kept.flatten(),
+            Err(error) => {
+                let report = Examination::of(paths, Purpose::Look, None, options).report();
+                return Started { report, world: Err(error.into()) };
+            }
+        };
+        let examination = Examination::of(paths, Purpose::Use, kept.as_ref(), options);
+        let report = examination.report();
+        Started { report, world: begin(examination, kept, settings) }
+    }
+}
+
+fn begin(
+    examination: Examination,
+    kept: Option<KeptMemory>,
+    settings: &RunSettings,
+) -> Result<ArrayWorld, ArrayError> {
+    let Examination { mut candidates, outcome } = examination;
+    let mut assembly = outcome?;
+    let (name, present) = (assembly.name, std::mem::take(&mut assembly.present));
+    let geometry = assembly.state.geometry.clone();
+    if let KeptVerdict::OtherArray { found } = assembly.kept {
+        return Err(ArrayError::KeptOfOther { found });
+    }
+    let config = settings.config(&geometry);
+    check_settings(&config, settings)?;
+    assembly.present.clone_from(&present);
+    let mut controller = make_controller(&config, assembly)?;
+    let kept = keep_memory(settings, &config, &controller, kept)?;
+    let mut ring = Ring::new(present.len() as u16)?;
+    let mut members = MemberPort::new(present.len() as u16, config.block_size);
+    for (device, candidate) in (0..).map(MemberIndex).zip(&present) {
+        if let Some(candidate) = candidate {
+            attach(&mut members, device, &mut candidates[*candidate], &geometry, &mut ring)?;
+        }
+    }
+    let memory = Memory::new(&mut controller, kept, &mut ring)?;
+    let desk = Desk::new(geometry)?;
+    Ok(ArrayWorld::of_parts(Parts { ring, members, memory, controller, name, desk }))
+}
+
+fn check_settings(config: &ArrayConfig, settings: &RunSettings) -> Result<(), ArrayError> {
+    if config.cache.mirror {
+        return Err(ArrayError::NoSecondController);
+    }
+    let is_kept = config.cache.memory == CacheMemory::BatteryBacked;
+    if is_kept && settings.kept_memory.is_none() {
+        return Err(ArrayError::NoKeptMemory);
+    }
+    if is_kept && config.resilience.metadata == MetadataPolicy::None {
+        return Err(ArrayError::KeepsNothing);
+    }
+    Ok(())
+}
+
+fn make_controller(config: &ArrayConfig, assembly: Assembly) -> Result<Controller, ArrayError> {
+    if config.resilience.metadata != MetadataPolicy::None {
+        return Ok(Controller::start(config, assembly)?);
+    }
+    match assembly.present.iter().filter(|present| present.is_none()).count() {
+        0 => Ok(Controller::new(config)?),
+        absent => Err(ArrayError::NotWhole { absent }),
+    }
+}
+
+/// The kept memory that the array uses: that found, if it fits, or a new one.
+fn keep_memory(
+    settings: &RunSettings,
+    config: &ArrayConfig,
+    controller: &Controller,
+    found: Option<KeptMemory>,
+) -> Result<Option<KeptMemory>, ArrayError> {
+    let Some(path) =
+        settings.kept_memory.as_deref().filter(|_| config.cache.memory == CacheMemory::BatteryBacked)
+    else {
+        return Ok(None);
+    };
+    let wanted = kept_memory::wanted(config, &controller.memory_needs());
+    match found {
+        Some(kept) => {
+            kept.check(&wanted)?;
+            Ok(Some(kept))
+        }
+        None => Ok(Some(KeptMemory::make(path, wanted)?)),
+    }
+}
+
+fn attach(
+    members: &mut MemberPort,
+    member: MemberIndex,
+    candidate: &mut Candidate,
+    geometry: &Geometry,
+    ring: &mut Ring,
+) -> Result<(), ArrayError> {
+    let device = candidate.device.take().expect("a device that is present was opened");
+    let (needed, block) = (device.direct_io_unit(), ByteCount(geometry.block_size.bytes()));
+    if needed > block {
+        return Err(ArrayError::BlockTooSmall { path: device.path().to_owned(), block, needed });
+    }
+    let placement =
+        Placement::new(geometry, device.bytes()).expect("a device that is too short is not present");
+    Ok(members.attach(member, device, placement, ring)?)
+}

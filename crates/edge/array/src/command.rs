@@ -1,0 +1,362 @@
+//! What an operator's commands do to an array that runs.
+//!
+//! ```text
+//! CommandQueue ─ eventfd ─► ring ─► hear_operator ─► at once: status, fail, rate, check, repair, end of a sweep
+//!                                       │                └─► answered when the array is stopped: stop
+//!                                       └─► replace, add-spare ─► a thread of its own opens, wipes and labels the device
+//!                                                                       │ eventfd
+//!              answered ◄── controller ◄── in its place, when nothing is in flight there ◄───┘
+//! ```
+//! A device that joins is labelled before the array hears of it, and counts once the state names it: see "A device that
+//! joins" in `docs/on-disk-format.md`. The thread keeps slow devices out of the event loop.
+
+use crate::create::{Newcomer, make_newcomer};
+use crate::error::{ArrayError, CreateError, RingError};
+use crate::operator::{Answer, Asked, Command, CommandQueue};
+use crate::ring::Ring;
+use crate::world::ArrayWorld;
+use raidlab_controller::{DeviceState, MetadataPolicy, Sweep};
+use raidlab_format::{Geometry, Placement};
+use raidlab_units::MemberIndex;
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+
+/// Number of the operator's line among the entries that wait for news.
+const LINE: u32 = 0;
+/// Number of the line of threads that make devices ready.
+const JOINS: u32 = 1;
+
+/// Where commands come in.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    geometry: Geometry,
+    queue: Option<CommandQueue>,
+    /// Entries that wait for news, and news that was not looked at yet.
+    waits: [bool; 2],
+    news: [bool; 2],
+    pub(crate) is_stopping: bool,
+    /// Those who wait for the stop.
+    stop_asked: Vec<Asked>,
+    ready_sender: mpsc::Sender<Ready>,
+    ready: mpsc::Receiver<Ready>,
+    wake: Arc<OwnedFd>,
+    /// Places that a thread makes a device ready for.
+    expected: Vec<MemberIndex>,
+    /// Devices that are ready and whose place still has I/O of the one before.
+    waiting: Vec<(MemberIndex, Newcomer, Asked)>,
+}
+
+/// A device that a thread has made ready, or the reason why not.
+#[derive(Debug)]
+struct Ready {
+    member: MemberIndex,
+    asked: Asked,
+    made: Result<Newcomer, CreateError>,
+}
+
+impl Desk {
+    /// A desk for the array of `geometry`.
+    ///
+    /// # Errors
+    /// [`RingError`] when the system gives no descriptor.
+    pub(crate) fn new(geometry: Geometry) -> Result<Self, RingError> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let wake =
+            wake.map_err(|errno| RingError { doing: "make an event descriptor", source: errno.into() })?;
+        let (ready_sender, ready) = mpsc::channel();
+        Ok(Self {
+            geometry,
+            queue: None,
+            waits: [false; 2],
+            news: [false; 2],
+            is_stopping: false,
+            stop_asked: Vec::new(),
+            ready_sender,
+            ready,
+            wake: Arc::new(wake),
+            expected: Vec::new(),
+            waiting: Vec::new(),
+        })
+    }
+
+    /// What the array is made of.
+    pub(crate) const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Entries in flight that wait for news.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.waits.iter().map(|waits| u32::from(*waits)).sum()
+    }
+
+    /// Takes in that there is news on a line.
+    pub(crate) fn take(&mut self, line: u32) {
+        (self.waits[line as usize], self.news[line as usize]) = (false, true);
+    }
+
+    /// Waits for news on the lines that there are.
+    fn listen(&mut self, ring: &mut Ring) -> Result<(), RingError> {
+        let lines = [self.queue.as_ref().map(CommandQueue::wake_descriptor), Some(self.wake.as_fd())];
+        for (number, line) in lines.into_iter().enumerate() {
+            // Nothing comes from threads that there are none of.
+            let is_needed = number as u32 == LINE || !self.expected.is_empty();
+            if let Some(line) = line.filter(|_| is_needed && !self.waits[number]) {
+                ring.push_line(number as u32, line.as_raw_fd())?;
+                self.waits[number] = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Empties an event descriptor.
+fn clear(descriptor: BorrowedFd<'_>) {
+    let mut counter = [0; 8];
+    // An empty one says so, which is as good.
+    let _ = rustix::io::read(descriptor, &mut counter);
+}
+
+impl ArrayWorld {
+    /// Lets operators ask through `queue` from here on.
+    pub fn attach_operator(&mut self, queue: CommandQueue) {
+        self.desk.queue = Some(queue);
+        // Whoever asked before is heard at once.
+        self.desk.news[LINE as usize] = true;
+    }
+
+    /// Takes in commands and devices that are ready, if there are any.
+    #[inline]
+    pub(crate) fn hear_operator(&mut self) -> Result<(), RingError> {
+        if self.desk.news == [false; 2] && self.desk.waiting.is_empty() {
+            return Ok(());
+        }
+        self.hear_news()
+    }
+
+    fn hear_news(&mut self) -> Result<(), RingError> {
+        if std::mem::take(&mut self.desk.news[LINE as usize]) {
+            if let Some(queue) = &self.desk.queue {
+                clear(queue.wake_descriptor());
+            }
+            while let Some(asked) = self.desk.queue.as_ref().and_then(CommandQueue::poll_command) {
+                self.obey(asked)?;
+            }
+        }
+        if std::mem::take(&mut self.desk.news[JOINS as usize]) {
+            clear(self.desk.wake.as_fd());
+            while let Ok(Ready { member, asked, made }) = self.desk.ready.try_recv() {
+                self.desk.expected.retain(|expected| *expected != member);
+                match made {
+                    Ok(newcomer) => self.desk.waiting.push((member, newcomer, asked)),
+                    Err(error) => asked.answer(Answer::Refused { reason: error.to_string() }),
+                }
+            }
+        }
+        self.admit_waiting()?;
+        self.desk.listen(&mut self.ring)
+    }
+
+    fn obey(&mut self, asked: Asked) -> Result<(), RingError> {
+        if self.desk.is_stopping && !matches!(asked.command, Command::Status | Command::Stop) {
+            asked.answer(Answer::Refused { reason: "the array is being stopped".to_owned() });
+            return Ok(());
+        }
+        let now = self.now();
+        let outcome = match asked.command.clone() {
+            Command::Status => {
+                asked.answer(Answer::Status(Box::new(self.status())));
+                return Ok(());
+            }
+            Command::Stop => {
+                self.desk.is_stopping = true;
+                self.desk.stop_asked.push(asked);
+                return Ok(());
+            }
+            Command::Replace { device, with, destroy_data } => match self.place_to_fill(&device) {
+                Ok(member) => return self.make_ready(member, with, destroy_data, asked),
+                Err(reason) => Err(reason),
+            },
+            Command::AddSpare { path, destroy_data } => match self.free_slot() {
+                Ok(member) => return self.make_ready(member, path, destroy_data, asked),
+                Err(reason) => Err(reason),
+            },
+            Command::Fail { device } => self.fail_by_name(&device),
+            Command::SweepRate { bytes_per_sec } => {
+                self.controller.handle_sweep_rate(now, bytes_per_sec);
+                Ok(match bytes_per_sec {
+                    Some(rate) => format!("sweeps walk over {rate} of each member in a second at most"),
+                    None => "sweeps run as fast as they can".to_owned(),
+                })
+            }
+            Command::Check => self.begin_sweep(Sweep::Check),
+            Command::Repair => self.begin_sweep(Sweep::Repair),
+            Command::StopSweep => {
+                self.controller.handle_sweep_stop(now);
+                Ok("a check or repair ends where it is".to_owned())
+            }
+        };
+        asked.answer(match outcome {
+            Ok(message) => Answer::Done { message },
+            Err(reason) => Answer::Refused { reason },
+        });
+        self.run_actions(now)
+    }
+
+    fn begin_sweep(&mut self, sweep: Sweep) -> Result<String, String> {
+        let now = self.now();
+        let begun = self.controller.handle_sweep(now, sweep);
+        begun.map(|()| "it has begun".to_owned()).map_err(|refused| refused.to_string())
+    }
+
+    fn state_of(&self, member: MemberIndex) -> DeviceState {
+        self.controller.device_states().nth(member.index()).expect("a device of the array")
+    }
+
+    /// The device that is meant by a number or a path.
+    fn find_device(&self, name: &str) -> Result<MemberIndex, String> {
+        let by_number = name.parse::<u16>().ok().map(MemberIndex);
+        let is_meant = |member: &MemberIndex| {
+            by_number == Some(*member)
+                || self.members.path(*member).is_some_and(|path| path.as_os_str().to_str() == Some(name))
+        };
+        let found = self.members.members().find(is_meant);
+        found.ok_or_else(|| format!("the array has no device '{name}': name it by its number or its path"))
+    }
+
+    fn fail_by_name(&mut self, name: &str) -> Result<String, String> {
+        let member = self.find_device(name)?;
+        if matches!(self.state_of(member), DeviceState::Missing | DeviceState::Lost { .. }) {
+            return Err(format!("device {member} is not in the array"));
+        }
+        if self.controller.needs_device(member) {
+            return Err(format!("device {member} can't be taken out: data would be lost with it"));
+        }
+        let now = self.now();
+        self.controller.handle_member_loss(now, member);
+        Ok(format!("device {member} is taken out of the array"))
+    }
+
+    /// Takes a device out of the array, as if it had been pulled.
+    ///
+    /// # Errors
+    /// [`ArrayError::Ring`] if the I/O that follows from it can't be submitted.
+    pub fn fail_member(&mut self, member: MemberIndex) -> Result<(), ArrayError> {
+        let now = self.now();
+        self.controller.handle_member_loss(now, member);
+        Ok(self.run_actions(now)?)
+    }
+
+    fn place_to_fill(&self, name: &str) -> Result<MemberIndex, String> {
+        let member = self.find_device(name)?;
+        self.check_joins()?;
+        if self.is_expected(member) {
+            return Err(format!("a device for place {member} is being made ready already"));
+        }
+        match self.state_of(member) {
+            DeviceState::Missing => Ok(member),
+            DeviceState::Lost { .. } => Err(format!(
+                "device {member} holds data that nothing else has: bring it back and start the array again"
+            )),
+            _ => Err(format!("device {member} is in the array: fail it first")),
+        }
+    }
+
+    /// An empty slot for a spare: one of the spares' own if there is one, else one that a member has left.
+    fn free_slot(&self) -> Result<MemberIndex, String> {
+        self.check_joins()?;
+        let is_free = |member: &MemberIndex| {
+            self.state_of(*member) == DeviceState::Missing && !self.is_expected(*member)
+        };
+        let is_spares = |member: &MemberIndex| member.0 >= self.controller.config().members;
+        let places = || self.members.members().filter(is_free);
+        let found = places().find(is_spares).or_else(|| places().next());
+        found.ok_or_else(|| {
+            "all slots are taken: fail a device first, or replace one that is missing".to_owned()
+        })
+    }
+
+    fn check_joins(&self) -> Result<(), String> {
+        if self.controller.config().resilience.metadata == MetadataPolicy::None {
+            return Err("the array keeps no metadata, so no device can join it".to_owned());
+        }
+        if self.controller.device_states().any(|state| matches!(state, DeviceState::Lost { .. })) {
+            return Err(
+                "more members are lost than the level survives: start the array again with them first"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    fn is_expected(&self, member: MemberIndex) -> bool {
+        self.desk.expected.contains(&member)
+            || self.desk.waiting.iter().any(|(waiting, ..)| *waiting == member)
+    }
+
+    /// Has a thread make a device ready.
+    fn make_ready(
+        &mut self,
+        member: MemberIndex,
+        path: PathBuf,
+        destroy_data: bool,
+        asked: Asked,
+    ) -> Result<(), RingError> {
+        let (geometry, name) = (self.desk.geometry.clone(), self.name);
+        let (sender, wake) = (self.desk.ready_sender.clone(), Arc::clone(&self.desk.wake));
+        self.desk.expected.push(member);
+        let work = move || {
+            let made = make_newcomer(&path, &geometry, name, member, destroy_data);
+            // An array that has ended meanwhile wants no device.
+            if sender.send(Ready { member, asked, made }).is_ok() {
+                let _ = rustix::io::write(&*wake, &1_u64.to_ne_bytes());
+            }
+        };
+        let thread = std::thread::Builder::new().name("raidlab-join".to_owned()).spawn(work);
+        thread.map(drop).map_err(|source: io::Error| RingError { doing: "start a thread", source })
+    }
+
+    /// Puts devices that are ready in their places, where nothing of the ones before is in flight.
+    fn admit_waiting(&mut self) -> Result<(), RingError> {
+        let mut waiting = std::mem::take(&mut self.desk.waiting);
+        while let Some(at) = waiting.iter().position(|(member, ..)| self.members.is_quiet(*member)) {
+            let (member, newcomer, asked) = waiting.swap_remove(at);
+            let answer = self.admit(member, newcomer)?;
+            asked.answer(answer);
+        }
+        self.desk.waiting = waiting;
+        Ok(())
+    }
+
+    fn admit(&mut self, member: MemberIndex, newcomer: Newcomer) -> Result<Answer, RingError> {
+        let Newcomer { device, device_uuid } = newcomer;
+        if self.state_of(member) != DeviceState::Missing {
+            let reason = format!("place {member} is not empty any more");
+            return Ok(Answer::Refused { reason });
+        }
+        let placement = Placement::new(&self.desk.geometry, device.bytes());
+        let placement = placement.expect("a device that is too short is not made ready");
+        let message = format!("{} is device {member} of the array now", device.path().display());
+        self.members.attach(member, device, placement, &mut self.ring)?;
+        let now = self.now();
+        self.controller.handle_device_added(now, member, device_uuid);
+        self.run_actions(now)?;
+        Ok(Answer::Done { message })
+    }
+
+    /// Answers those who wait for the stop, and hangs up.
+    pub(crate) fn end_line(&mut self, is_stopped: bool) {
+        for asked in self.desk.stop_asked.drain(..) {
+            asked.answer(if is_stopped {
+                Answer::Done { message: "the array is stopped".to_owned() }
+            } else {
+                Answer::Refused {
+                    reason: "the array could not be stopped cleanly; its log says why".to_owned(),
+                }
+            });
+        }
+        self.desk.queue = None;
+    }
+}

@@ -1,0 +1,419 @@
+//! Makes an array out of devices, and makes a device ready to join one.
+//!
+//! ```text
+//! open, judge ─► wipe metadata areas and second copies ─► zeros, if wanted ─► states, maps ─► labels
+//!                           sync                               sync              sync         sync
+//! ```
+//! The labels come last, so a creation that is broken off leaves devices that are blank, or, among the labels, an array
+//! that is whole on those that have theirs.
+//!
+//! Files that do not exist are made, allocated and zeros, on which any redundancy agrees. What existing devices hold in
+//! their data areas is not known: either they are made zeros, or the array is resynced when it starts.
+//!
+//! Left out: what may be overwritten, which [`raidlab_load::safety`] decides.
+
+use crate::device::{Device, Purpose, failed, folder_of, space_of};
+use crate::error::{CreateError, DeviceError};
+use crate::zero_fill::{self, Range};
+use raidlab_controller::{ArrayConfig, MetadataPolicy, NewArray, create_metadata};
+use raidlab_format::{
+    AreaLayout, ArrayName, ArrayUuid, DEVICES_MAX, DeviceUuid, Geometry, LABEL_BYTES, Label, Placement,
+};
+use raidlab_load::safety::{self, SafetyError};
+use raidlab_units::{ByteCount, MemberIndex};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Data areas that are as large as the devices allow are whole units of this, so that a device that is a little smaller
+/// can take another's place.
+const DATA_UNIT_BYTES: u64 = 1 << 20;
+/// Zeros are asked for in pieces of this, so that a stop is heard.
+const ZERO_PIECE_BYTES: u64 = 256 << 20;
+
+/// What is done about the data areas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Contents {
+    /// Files that are made are zeros. If anything else takes part, redundancy is computed when the array starts.
+    #[default]
+    AsFound,
+    /// All are made zeros, by the devices themselves where they can.
+    Zeroed,
+    /// All are written with zeros, block by block, so that later writes never allocate any: what measurements need.
+    Written,
+}
+
+/// How to make an array.
+#[derive(Clone, Debug, Default)]
+pub struct CreateOptions {
+    /// What people call it.
+    pub name: ArrayName,
+    /// The members, in the order of their roles.
+    pub members: Vec<PathBuf>,
+    /// Hot spares.
+    pub spares: Vec<PathBuf>,
+    /// Slots for spares in all; those without one are empty, and spares can be added there later. There are never fewer
+    /// than spares.
+    pub spare_slots: u16,
+    /// Length of files that are made where a path names nothing, unless the length of data areas says it.
+    pub file_bytes: Option<ByteCount>,
+    /// What is done about the data areas.
+    pub contents: Contents,
+    /// Names of what may be destroyed; see [`raidlab_load::safety`].
+    pub destroy_data: Vec<String>,
+    /// Files that belong to an array of the same name are replaced without being named. For arrays that are made for a
+    /// measurement and taken away again.
+    pub replace_own: bool,
+}
+
+impl CreateOptions {
+    /// Slots for spares, unless someone says otherwise.
+    pub const SPARE_SLOTS: u16 = 4;
+}
+
+/// An array that was made.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// Its configuration: with the slots for spares, and the length of data areas.
+    pub config: ArrayConfig,
+    /// Its identity.
+    pub array_uuid: ArrayUuid,
+    /// Redundancy is computed when it starts.
+    pub needs_resync: bool,
+}
+
+/// Makes an array of `config`. Data areas are as large as the smallest device allows where `member_size` is 0. `progress`
+/// gets the bytes made zeros so far and the bytes in all.
+///
+/// # Errors
+/// [`CreateError`]: no possible array, a device that may not be overwritten or is too short, the system's refusal, or
+/// `cancel`. Files that were made are removed again.
+pub fn create(
+    config: &ArrayConfig,
+    options: &CreateOptions,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(ByteCount, ByteCount),
+) -> Result<Created, CreateError> {
+    let mut config = config.clone();
+    let is_kept = config.resilience.metadata != MetadataPolicy::None;
+    let slots = if is_kept { options.spare_slots } else { 0 }.max(options.spares.len() as u16);
+    config.resilience.spares = slots;
+    if options.members.len() != usize::from(config.members) {
+        return Err(CreateError::MemberCount { wanted: config.members, found: options.members.len() });
+    }
+    let devices = options.members.len() + usize::from(slots);
+    if devices > DEVICES_MAX {
+        return Err(CreateError::TooManyDevices { devices });
+    }
+    let mut site = Site::default();
+    let made =
+        site.prepare(&mut config, options).and_then(|()| site.build(&config, options, cancel, progress));
+    if made.is_err() {
+        site.clear_away();
+    }
+    made
+}
+
+/// The devices of an array that is being made.
+#[derive(Default)]
+struct Site {
+    devices: Vec<Device>,
+    /// Those that were made.
+    made: Vec<PathBuf>,
+}
+
+impl Site {
+    fn prepare(&mut self, config: &mut ArrayConfig, options: &CreateOptions) -> Result<(), CreateError> {
+        let log = config.geometry(ArrayUuid::default()).log_bytes;
+        let paths: Vec<&PathBuf> = options.members.iter().chain(&options.spares).collect();
+        let is_sized = config.member_size > ByteCount::ZERO;
+        let file_bytes = if is_sized {
+            Some(Placement::needed_bytes(log, config.member_size))
+        } else {
+            options.file_bytes
+        };
+        check_space(&paths, file_bytes)?;
+        for path in paths {
+            let device = self.open_or_make(path, file_bytes, options)?;
+            if self.devices.iter().any(|other| other.is_same(&device)) {
+                return Err(CreateError::NamedTwice { path: path.clone() });
+            }
+            check_unit(&device, config)?;
+            self.devices.push(device);
+        }
+        if !is_sized {
+            let room = |device: &Device| Placement::data_bytes_max(log, device.bytes()).get();
+            let least = self.devices.iter().map(room).min().unwrap_or_default();
+            let rest = if least > DATA_UNIT_BYTES { least % DATA_UNIT_BYTES } else { 0 };
+            config.member_size = ByteCount(least - rest);
+        }
+        let needed = Placement::needed_bytes(log, config.member_size);
+        match self.devices.iter().find(|device| device.bytes() < needed) {
+            Some(short) => {
+                let (path, found) = (short.path().to_owned(), short.bytes());
+                Err(CreateError::TooShort { path, needed, found })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn open_or_make(
+        &mut self,
+        path: &Path,
+        file_bytes: Option<ByteCount>,
+        options: &CreateOptions,
+    ) -> Result<Device, CreateError> {
+        if options.replace_own
+            && let Some(own) = open_own(path, options.name)?
+        {
+            if Some(own.bytes()) == file_bytes {
+                return Ok(own);
+            }
+            std::fs::remove_file(path).map_err(|source| failed("remove", path, source))?;
+        }
+        if path.try_exists().unwrap_or(true) {
+            return open_to_destroy(path, &options.destroy_data);
+        }
+        let bytes = file_bytes.ok_or_else(|| CreateError::NoSize { path: path.to_owned() })?;
+        let device = Device::make(path, bytes)?;
+        self.made.push(path.to_owned());
+        Ok(device)
+    }
+
+    fn build(
+        &self,
+        config: &ArrayConfig,
+        options: &CreateOptions,
+        cancel: &AtomicBool,
+        progress: &mut dyn FnMut(ByteCount, ByteCount),
+    ) -> Result<Created, CreateError> {
+        let array_uuid = ArrayUuid(random_uuid()?);
+        let all_made = self.made.len() == self.devices.len();
+        let needs_resync = !all_made && options.contents == Contents::AsFound;
+        let empty = usize::from(config.members + config.resilience.spares) - self.devices.len();
+        let mut device_uuids = Vec::new();
+        for _ in &self.devices {
+            device_uuids.push(Some(DeviceUuid(random_uuid()?)));
+        }
+        device_uuids.extend(std::iter::repeat_n(None, empty));
+        let new = NewArray { array_uuid, name: options.name, device_uuids: &device_uuids, needs_resync };
+        let fronts = create_metadata(config, &new)?;
+        let geometry = config.geometry(array_uuid);
+        for device in &self.devices {
+            wipe(device, &geometry)?;
+        }
+        self.clear_data(&geometry, options.contents, cancel, progress)?;
+        for (device, front) in self.devices.iter().zip(&fronts) {
+            write_behind_label(device, front)?;
+        }
+        for (device, front) in self.devices.iter().zip(&fronts) {
+            write_label(device, &front[..LABEL_BYTES])?;
+        }
+        Ok(Created { config: config.clone(), array_uuid, needs_resync })
+    }
+
+    fn clear_data(
+        &self,
+        geometry: &Geometry,
+        contents: Contents,
+        cancel: &AtomicBool,
+        progress: &mut dyn FnMut(ByteCount, ByteCount),
+    ) -> Result<(), CreateError> {
+        let devices: Vec<&Device> = self.devices.iter().take(usize::from(geometry.members)).collect();
+        let Some(first) = devices.first() else { return Ok(()) };
+        let offset = place(first, geometry)?.data_at;
+        let bytes = geometry.member_bytes.get().next_multiple_of(raidlab_format::AREA_UNIT_BYTES);
+        match contents {
+            Contents::AsFound => return Ok(()),
+            Contents::Written => {
+                zero_fill::write_zeros(&devices, Range { offset, bytes }, cancel, progress)?;
+            }
+            Contents::Zeroed => {
+                let total = ByteCount(bytes * devices.len() as u64);
+                let mut done = 0;
+                for device in &devices {
+                    for at in (0..bytes).step_by(ZERO_PIECE_BYTES as usize) {
+                        if cancel.load(Ordering::Relaxed) {
+                            return Err(CreateError::Cancelled);
+                        }
+                        let piece = ZERO_PIECE_BYTES.min(bytes - at);
+                        device.zero(offset + at, piece)?;
+                        done += piece;
+                        progress(ByteCount(done), total);
+                    }
+                }
+            }
+        }
+        devices.iter().try_for_each(|device| device.sync()).map_err(CreateError::from)
+    }
+
+    fn clear_away(self) {
+        for path in self.made {
+            if let Err(error) = std::fs::remove_file(&path) {
+                tracing::warn!(path = %path.display(), %error, "an unfinished member is left behind");
+            }
+        }
+    }
+}
+
+/// A device that may join an array: it is open, empty and labelled.
+#[derive(Debug)]
+pub(crate) struct Newcomer {
+    /// The device.
+    pub(crate) device: Device,
+    /// The identity on its label.
+    pub(crate) device_uuid: DeviceUuid,
+}
+
+/// Makes the device at `path` ready to be `device` of the array called `name`; it is made as a file if there is nothing.
+///
+/// # Errors
+/// [`CreateError`]: it may not be overwritten, is too short, or the system refuses.
+pub(crate) fn make_newcomer(
+    path: &Path,
+    geometry: &Geometry,
+    name: ArrayName,
+    number: MemberIndex,
+    destroy_data: bool,
+) -> Result<Newcomer, CreateError> {
+    let needed = Placement::needed_bytes(geometry.log_bytes, geometry.member_bytes);
+    let is_new = !path.try_exists().unwrap_or(true);
+    let device = match (is_new, destroy_data) {
+        (true, _) => Device::make(path, needed)?,
+        (false, true) => open_whatever_it_holds(path)?,
+        (false, false) => open_to_destroy(path, &[])?,
+    };
+    let (needed_unit, block) = (device.direct_io_unit(), ByteCount(geometry.block_size.bytes()));
+    if needed_unit > block {
+        return Err(CreateError::BlockTooSmall { path: path.to_owned(), block, needed: needed_unit });
+    }
+    wipe(&device, geometry)?;
+    let device_uuid = DeviceUuid(random_uuid()?);
+    let mut label = vec![0; LABEL_BYTES];
+    Label { array_uuid: geometry.array_uuid, device_uuid, device: number, name }.encode(&mut label);
+    write_label(&device, &label)?;
+    Ok(Newcomer { device, device_uuid })
+}
+
+/// Opens a device that may be overwritten under one of the names given.
+fn open_to_destroy(path: &Path, names: &[String]) -> Result<Device, CreateError> {
+    // Judged before it is opened for writing, and held from then on.
+    let look = look(path)?;
+    let mut verdict = safety::permit_write(path, &look, None);
+    for name in names {
+        if verdict.is_ok() {
+            break;
+        }
+        let named = safety::permit_write(path, &look, Some(name));
+        // The reason that is given names nothing that was said of another device.
+        if named.is_ok() {
+            verdict = named;
+        }
+    }
+    verdict?;
+    open_same(path, &look)
+}
+
+/// Opens a device whose data may be destroyed, whatever it is, as long as nobody uses it.
+fn open_whatever_it_holds(path: &Path) -> Result<Device, CreateError> {
+    let look = look(path)?;
+    match safety::permit_write(path, &look, None) {
+        // What would have to be named for it was said with the command.
+        Ok(()) | Err(SafetyError::NotNamed { .. }) => open_same(path, &look),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens a device to look at what it holds, through the page cache.
+fn look(path: &Path) -> Result<File, CreateError> {
+    // It is known to be no pipe, which would wait for its other end, when this has gone well.
+    drop(Device::open(path, Purpose::Look)?);
+    Ok(File::open(path).map_err(|source| failed("open", path, source))?)
+}
+
+fn open_same(path: &Path, look: &File) -> Result<Device, CreateError> {
+    let device = Device::open(path, Purpose::Use)?;
+    if device.is_file(look) { Ok(device) } else { Err(DeviceError::InUse { path: path.to_owned() }.into()) }
+}
+
+fn check_unit(device: &Device, config: &ArrayConfig) -> Result<(), CreateError> {
+    let (needed, block) = (device.direct_io_unit(), ByteCount(config.block_size.bytes()));
+    if needed > block {
+        return Err(CreateError::BlockTooSmall { path: device.path().to_owned(), block, needed });
+    }
+    Ok(())
+}
+
+/// Checks that each file system has room for all files that are to be made there.
+fn check_space(paths: &[&PathBuf], file_bytes: Option<ByteCount>) -> Result<(), CreateError> {
+    let mut wanted: BTreeMap<u64, u64> = BTreeMap::new();
+    for path in paths.iter().filter(|path| !path.try_exists().unwrap_or(true)) {
+        let Some(each) = file_bytes else { return Err(CreateError::NoSize { path: (*path).clone() }) };
+        let folder = folder_of(path);
+        let (device, available) =
+            space_of(folder).map_err(|errno| failed("use the folder", folder, errno.into()))?;
+        let needed = wanted.entry(device).or_default();
+        *needed = needed.saturating_add(each.get());
+        if *needed > available {
+            let (needed, available) = (ByteCount(*needed), ByteCount(available));
+            return Err(DeviceError::NoSpace { path: (*path).clone(), needed, available }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Opens a file that belongs to an array called `name`, if it is one.
+fn open_own(path: &Path, name: ArrayName) -> Result<Option<Device>, CreateError> {
+    let is_file = std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file());
+    if !is_file {
+        return Ok(None);
+    }
+    let device = Device::open(path, Purpose::Use)?;
+    let front = device.read(0, LABEL_BYTES as u64)?;
+    Ok(Label::decode(&front).is_ok_and(|label| label.name == name).then_some(device))
+}
+
+fn place(device: &Device, geometry: &Geometry) -> Result<Placement, CreateError> {
+    Placement::new(geometry, device.bytes()).map_err(|short| CreateError::TooShort {
+        path: device.path().to_owned(),
+        needed: short.needed,
+        found: short.found,
+    })
+}
+
+/// Makes all before the data area, and the place of the second copy, zeros.
+fn wipe(device: &Device, geometry: &Geometry) -> Result<(), CreateError> {
+    let Placement { data_at, tail_at, .. } = place(device, geometry)?;
+    device.zero(0, data_at)?;
+    device.zero(tail_at, AreaLayout::TAIL_BYTES)?;
+    Ok(device.sync()?)
+}
+
+/// Writes what stands behind the label, to both places.
+fn write_behind_label(device: &Device, front: &[u8]) -> Result<(), CreateError> {
+    let tail_at = Placement::tail_at(device.bytes()).expect("checked when the device was wiped");
+    let label = LABEL_BYTES as u64;
+    device.write(label, &front[LABEL_BYTES..])?;
+    device.write(tail_at + label, &front[LABEL_BYTES..AreaLayout::TAIL_BYTES as usize])?;
+    Ok(device.sync()?)
+}
+
+/// Writes the label, to both places.
+fn write_label(device: &Device, label: &[u8]) -> Result<(), CreateError> {
+    let tail_at = Placement::tail_at(device.bytes()).expect("checked when the device was wiped");
+    device.write(tail_at, label)?;
+    device.write(0, label)?;
+    Ok(device.sync()?)
+}
+
+/// Draws an identity: 122 random bits (RFC 9562, version 4).
+fn random_uuid() -> Result<[u8; 16], CreateError> {
+    let mut bytes = [0; 16];
+    let drawn = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    let drawn = drawn.map_err(|errno| CreateError::NoRandom { source: errno.into() })?;
+    assert_eq!(drawn, bytes.len(), "so few bytes come in one piece: getrandom(2)");
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Ok(bytes)
+}

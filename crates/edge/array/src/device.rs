@@ -1,0 +1,279 @@
+//! A device: a block device or a file that is open for an array, with its length, and small reads and writes past any cache.
+//!
+//! Opened for an array it is kept from everybody else: a block device is opened with `O_EXCL`, which the kernel refuses for
+//! what is mounted or held, and both are locked (`flock`), so that no two arrays use one device. Looked at, it is only read
+//! and nobody is kept from it.
+//!
+//! Reads and writes here are those of start, creation and joining; I/O of a running array goes through the ring.
+//!
+//! Source: `open(2)` on `O_EXCL` for block devices, `fallocate(2)` on block devices (Linux 4.9).
+
+use crate::arena::Arena;
+use crate::error::DeviceError;
+use raidlab_units::ByteCount;
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, statx};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// I/O here is done in whole units of this, and all structures on a device are made of them.
+const UNIT_BYTES: u64 = 4096;
+/// Zeros are written in pieces of this where the device can't make them itself.
+const ZEROS_BYTES: u64 = 1 << 20;
+/// Smallest unit of direct I/O where the system does not say.
+const UNKNOWN_UNIT_BYTES: u32 = 512;
+
+/// What a device is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be read only.
+    Look,
+    /// To be part of an array.
+    Use,
+}
+
+/// An open device.
+#[derive(Debug)]
+pub(crate) struct Device {
+    path: PathBuf,
+    file: File,
+    bytes: ByteCount,
+    is_block: bool,
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // A ring that was just closed may hold its files a little longer, and their locks with them.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+impl Device {
+    /// Opens the device at `path`.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: it does not exist, is no storage, is in use, or has no direct I/O.
+    pub(crate) fn open(path: &Path, purpose: Purpose) -> Result<Self, DeviceError> {
+        let facts = std::fs::metadata(path).map_err(|source| failed("look at", path, source))?;
+        let is_block_device = facts.file_type().is_block_device();
+        if !is_block_device && !facts.is_file() {
+            return Err(DeviceError::NotStorage { path: path.to_owned() });
+        }
+        let mut flags = OFlags::CLOEXEC | OFlags::DIRECT;
+        flags |= if purpose == Purpose::Use { OFlags::RDWR } else { OFlags::RDONLY };
+        if is_block_device && purpose == Purpose::Use {
+            flags |= OFlags::EXCL;
+        }
+        let file = open_direct(path, flags)?;
+        if purpose == Purpose::Use {
+            lock(&file, path)?;
+        }
+        Self::of_file(path, file, is_block_device)
+    }
+
+    /// Makes a file of `bytes`, all of it allocated and zeros.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: something is there already, or there is no space or no direct I/O. What was made is removed again.
+    pub(crate) fn make(path: &Path, bytes: ByteCount) -> Result<Self, DeviceError> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::DIRECT;
+        let made = open_direct(path, flags).and_then(|file| {
+            lock(&file, path)?;
+            allocate(&file, path, bytes)?;
+            Self::of_file(path, file, false)
+        });
+        if !matches!(made, Ok(_) | Err(DeviceError::Exists { .. })) {
+            // Without direct I/O the file itself was made before the flag was refused.
+            let _ = std::fs::remove_file(path);
+        }
+        made
+    }
+
+    fn of_file(path: &Path, file: File, is_block: bool) -> Result<Self, DeviceError> {
+        // The end of a block device is where its size is.
+        let end = rustix::fs::seek(&file, SeekFrom::End(0));
+        let bytes = ByteCount(end.map_err(|errno| failed("find the length of", path, errno.into()))?);
+        Ok(Self { path: path.to_owned(), file, bytes, is_block })
+    }
+
+    /// The path as it was given.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length.
+    pub(crate) const fn bytes(&self) -> ByteCount {
+        self.bytes
+    }
+
+    /// Its descriptor, open as long as `self`.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// Whether two are the same file or device.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.is_file(&other.file)
+    }
+
+    /// Whether it is this open file.
+    pub(crate) fn is_file(&self, other: &File) -> bool {
+        let id = |file: &File| {
+            rustix::fs::fstat(file).ok().map(|facts| match facts.st_rdev {
+                0 => (facts.st_dev, facts.st_ino),
+                device => (device, 0),
+            })
+        };
+        id(&self.file).is_some_and(|own| id(other) == Some(own))
+    }
+
+    /// Smallest unit, in bytes, that direct I/O can be done in, in the file and in memory; 512 where the system does not
+    /// say.
+    pub(crate) fn direct_io_unit(&self) -> ByteCount {
+        let unit = if self.is_block {
+            rustix::fs::ioctl_blksszget(&self.file).ok()
+        } else {
+            let facts = statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
+            facts.map(|facts| facts.stx_dio_offset_align.max(facts.stx_dio_mem_align))
+        };
+        ByteCount(u64::from(unit.unwrap_or_default().max(UNKNOWN_UNIT_BYTES)))
+    }
+
+    /// Reads up to `bytes` from `offset` on, both whole units of 4 KiB: what there is of them before the device's end.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`].
+    pub(crate) fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>, DeviceError> {
+        let bytes = bytes.min(self.bytes.get().saturating_sub(offset));
+        let mut arena = arena(bytes.next_multiple_of(UNIT_BYTES))?;
+        let mut done = 0;
+        while done < bytes {
+            let piece = arena.slice_mut(done..bytes.next_multiple_of(UNIT_BYTES));
+            match rustix::io::pread(&self.file, piece, offset + done) {
+                Ok(0) => break,
+                Ok(moved) => done += moved as u64,
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(errno) => return Err(failed("read from", &self.path, errno.into())),
+            }
+        }
+        Ok(arena.slice(0..done.min(bytes)).to_vec())
+    }
+
+    /// Writes whole units of 4 KiB at `offset`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`].
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let mut arena = arena(bytes.len() as u64)?;
+        arena.slice_mut(0..bytes.len() as u64).copy_from_slice(bytes);
+        self.write_from(&arena, offset, bytes.len() as u64)
+    }
+
+    fn write_from(&self, arena: &Arena, offset: u64, bytes: u64) -> Result<(), DeviceError> {
+        let mut done = 0;
+        while done < bytes {
+            match rustix::io::pwrite(&self.file, arena.slice(done..bytes), offset + done) {
+                Ok(0) => return Err(failed("write to", &self.path, io::ErrorKind::WriteZero.into())),
+                Ok(moved) => done += moved as u64,
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(errno) => return Err(failed("write to", &self.path, errno.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `bytes` from `offset` on zeros, both whole units of 4 KiB: by the device itself where it can.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`].
+    pub(crate) fn zero(&self, offset: u64, bytes: u64) -> Result<(), DeviceError> {
+        let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        if rustix::fs::fallocate(&self.file, flags, offset, bytes).is_ok() {
+            return Ok(());
+        }
+        let zeros = arena(ZEROS_BYTES.min(bytes))?;
+        let mut done = 0;
+        while done < bytes {
+            let piece = ZEROS_BYTES.min(bytes - done);
+            self.write_from(&zeros, offset + done, piece)?;
+            done += piece;
+        }
+        Ok(())
+    }
+
+    /// Makes everything written durable.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`].
+    pub(crate) fn sync(&self) -> Result<(), DeviceError> {
+        self.file.sync_all().map_err(|source| failed("sync", &self.path, source))
+    }
+}
+
+fn arena(bytes: u64) -> Result<Arena, DeviceError> {
+    Arena::new(bytes).map_err(|source| DeviceError::Memory { bytes: ByteCount(bytes), source })
+}
+
+fn open_direct(path: &Path, flags: OFlags) -> Result<File, DeviceError> {
+    match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(descriptor) => Ok(raidlab_load::with_inline_io(descriptor.into())),
+        Err(Errno::EXIST) => Err(DeviceError::Exists { path: path.to_owned() }),
+        Err(Errno::BUSY) => Err(DeviceError::InUse { path: path.to_owned() }),
+        Err(Errno::INVAL) => Err(DeviceError::NoDirectIo { path: path.to_owned() }),
+        Err(errno) => Err(failed("open", path, errno.into())),
+    }
+}
+
+/// Keeps every other array away from the file as long as it is open here.
+fn lock(file: &File, path: &Path) -> Result<(), DeviceError> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        // A file system without locks can't keep anybody away, which is no reason not to work on it.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(DeviceError::InUse { path: path.to_owned() }),
+        Err(errno) => Err(failed("lock", path, errno.into())),
+    }
+}
+
+/// Allocates a file's blocks. Where the file system can't do that ahead, it is only made so long.
+fn allocate(file: &File, path: &Path, bytes: ByteCount) -> Result<(), DeviceError> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes.get()) {
+        Ok(()) => Ok(()),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            file.set_len(bytes.get()).map_err(|source| failed("make", path, source))
+        }
+        Err(errno) => Err(allocation_failed(path, bytes, errno)),
+    }
+}
+
+/// Says what a refused allocation or write of new blocks means.
+pub(crate) fn allocation_failed(path: &Path, needed: ByteCount, errno: Errno) -> DeviceError {
+    match errno {
+        Errno::NOSPC | Errno::DQUOT => {
+            let available = ByteCount(space_of(folder_of(path)).map_or(0, |(_, available)| available));
+            DeviceError::NoSpace { path: path.to_owned(), needed, available }
+        }
+        _ => failed("allocate", path, errno.into()),
+    }
+}
+
+/// Returns the device that holds `folder`, and the bytes it has left for this user.
+pub(crate) fn space_of(folder: &Path) -> Result<(u64, u64), Errno> {
+    let device = rustix::fs::stat(folder)?.st_dev;
+    let space = rustix::fs::statvfs(folder)?;
+    Ok((device, space.f_bavail.saturating_mul(space.f_frsize)))
+}
+
+/// The folder that a path lies in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+pub(crate) fn failed(doing: &'static str, path: &Path, source: io::Error) -> DeviceError {
+    DeviceError::Io { doing, path: path.to_owned(), source }
+}

@@ -1,0 +1,335 @@
+//! Looks at devices: what each of them is, and what array they are together.
+//!
+//! ```text
+//! device ─► front, tail ─► the better copy of each part ─► its own state ─► where its log is ─► metadata area ─┐
+//! kept memory ────────────────────────────────────────────────────────────────────────────────────────────────┼─► assemble
+//! ```
+//! Devices come in any order. What a device lacks of the length that its own state asks for was truncated; its label and
+//! states are evidence all the same, but it is not used.
+//!
+//! Left out: opening them for use and starting, which [`crate::ArrayWorld::start`] does with the same reading.
+
+use crate::device::{Device, Purpose};
+use crate::error::DeviceError;
+use crate::kept_memory::KeptMemory;
+use raidlab_format::{
+    AreaLayout, ArrayState, AssembleError, Assembly, DeviceState, Label, Mended, Placement, StartOptions,
+    assemble, mend_front,
+};
+use raidlab_units::ByteCount;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// A device, and its metadata area as far as it could be read.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    path: PathBuf,
+    /// None when it can't be opened.
+    pub(crate) device: Option<Device>,
+    area: Option<Vec<u8>>,
+    mended: Mended,
+    trouble: Option<String>,
+    /// It ends before the length that its own state asks for.
+    truncated: Option<String>,
+}
+
+impl Candidate {
+    pub(crate) fn read(path: &Path, purpose: Purpose) -> Self {
+        let path = path.to_owned();
+        let mut candidate = Self {
+            path,
+            device: None,
+            area: None,
+            mended: Mended::default(),
+            trouble: None,
+            truncated: None,
+        };
+        match Device::open(&candidate.path, purpose) {
+            Ok(device) => {
+                if let Err(error) = candidate.read_area(&device) {
+                    candidate.trouble = Some(error.to_string());
+                }
+                candidate.device = Some(device);
+            }
+            Err(error) => candidate.trouble = Some(error.to_string()),
+        }
+        candidate
+    }
+
+    fn read_area(&mut self, device: &Device) -> Result<(), DeviceError> {
+        let mut area = match device.read(0, AreaLayout::FRONT_BYTES) {
+            Ok(front) => front,
+            // A front that can't be read may still have its copy.
+            Err(error) => {
+                self.trouble = Some(error.to_string());
+                vec![0; AreaLayout::FRONT_BYTES as usize]
+            }
+        };
+        let tail_at = Placement::tail_at(device.bytes());
+        let tail = tail_at.map_or(Ok(Vec::new()), |at| device.read(at, AreaLayout::TAIL_BYTES));
+        self.mended = mend_front(&mut area, &tail.unwrap_or_default());
+        if let Some(state) = newest_state(&area) {
+            match Placement::new(&state.geometry, device.bytes()) {
+                Ok(placement) => {
+                    let log_at = AreaLayout::FRONT_BYTES;
+                    area.extend(device.read(log_at, placement.area.total_bytes - log_at)?);
+                }
+                Err(short) => {
+                    self.truncated = Some(short.to_string());
+                    // Too short for any array, so that it is not used, and long enough to be evidence.
+                    area.truncate(AreaLayout::TAIL_BYTES as usize);
+                }
+            }
+        }
+        self.area = Some(area);
+        Ok(())
+    }
+}
+
+/// The newest state in a front, wherever it belongs.
+fn newest_state(front: &[u8]) -> Option<ArrayState> {
+    let slots = AreaLayout::new(ByteCount::ZERO).state;
+    let states = slots.iter().filter_map(|slot| ArrayState::decode(slot.of(front)?).ok());
+    states.max_by_key(|state| state.generation)
+}
+
+/// What a device is to the array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "verdict", rename_all = "kebab-case")]
+pub enum DeviceVerdict {
+    /// It is used.
+    Present {
+        /// Its number in the array.
+        device: u16,
+        /// `in sync`, `rebuilding` or `spare`.
+        state: String,
+        /// The member of the layout that it plays.
+        role: Option<u16>,
+    },
+    /// It was of the array.
+    Stale {
+        /// Its number in the array.
+        device: u16,
+        /// The newest generation that it holds.
+        generation: u64,
+        /// Why it is not used.
+        reason: String,
+    },
+    /// It belongs to another array.
+    Foreign {
+        /// Which.
+        array_uuid: String,
+    },
+    /// There is nothing on it.
+    Blank,
+    /// Not enough of it can be read.
+    Unusable {
+        /// Why.
+        reason: String,
+    },
+    /// The devices are no array that may be started, so it is not known; this is what its label says.
+    Undecided {
+        /// The array that it belongs to, if its label is whole.
+        array_uuid: Option<String>,
+        /// Its number there.
+        device: Option<u16>,
+        /// The newest generation that it holds.
+        generation: Option<u64>,
+    },
+}
+
+/// What was found on one device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceReport {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is to the array.
+    pub verdict: DeviceVerdict,
+    /// Label or states were taken from the copy at its end.
+    pub mended: bool,
+    /// Name on its label.
+    pub name: Option<String>,
+}
+
+/// A device of the array that is not there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AbsentDevice {
+    /// Its number in the array.
+    pub device: u16,
+    /// What it should be: `in sync`, `rebuilding` or `spare`.
+    pub state: String,
+    /// The member of the layout that it plays.
+    pub role: Option<u16>,
+}
+
+/// What an array was found to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ArrayFound {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub array_uuid: String,
+    /// RAID level, as raidlab prints it.
+    pub level: String,
+    /// Members of the layout.
+    pub members: u16,
+    /// Slots for spares.
+    pub spare_slots: u16,
+    /// Length of a strip.
+    pub strip_bytes: u64,
+    /// Length of a block.
+    pub block_bytes: u64,
+    /// Length of each data area.
+    pub member_bytes: u64,
+    /// What is kept on the devices against crashes.
+    pub metadata: String,
+    /// Whether blocks have tags.
+    pub integrity: bool,
+    /// Newest generation of the state.
+    pub generation: u64,
+    /// It was not stopped cleanly.
+    pub dirty: bool,
+    /// Devices of the array that are not there.
+    pub absent: Vec<AbsentDevice>,
+    /// Why redundancy may disagree, if it may.
+    pub doubt: Option<String>,
+    /// Intent records to be written again.
+    pub records: usize,
+    /// Regions to be resynced, of all.
+    pub unsynced_regions: u32,
+    /// What became of the kept memory.
+    pub kept_memory: String,
+    /// Blocks of the cache that kept memory holds.
+    pub kept_blocks: usize,
+}
+
+/// What a set of devices is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExamineReport {
+    /// The array, if it may be started.
+    pub array: Option<ArrayFound>,
+    /// Why it may not, and what would help.
+    pub refused: Option<String>,
+    /// The devices, in the order in which they were named.
+    pub devices: Vec<DeviceReport>,
+}
+
+/// What a set of devices is, with the devices.
+#[derive(Debug)]
+pub(crate) struct Examination {
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) outcome: Result<Assembly, AssembleError>,
+}
+
+/// Says what the devices at `paths` are, in any order, without changing any of them. They may be in use.
+pub fn examine(paths: &[PathBuf], options: StartOptions) -> ExamineReport {
+    Examination::of(paths, Purpose::Look, None, options).report()
+}
+
+impl Examination {
+    pub(crate) fn of(
+        paths: &[PathBuf],
+        purpose: Purpose,
+        kept: Option<&KeptMemory>,
+        options: StartOptions,
+    ) -> Self {
+        let candidates: Vec<_> = paths.iter().map(|path| Candidate::read(path, purpose)).collect();
+        let areas: Vec<_> = candidates.iter().map(|candidate| candidate.area.as_deref()).collect();
+        let outcome = assemble(&areas, kept.map(KeptMemory::image), options);
+        Self { candidates, outcome }
+    }
+
+    /// The report for people.
+    pub(crate) fn report(&self) -> ExamineReport {
+        let devices = self.candidates.iter().enumerate();
+        let devices = devices.map(|(index, candidate)| DeviceReport {
+            path: candidate.path.clone(),
+            verdict: self.verdict(index, candidate),
+            mended: candidate.mended.any(),
+            name: label_of(candidate).map(|label| label.name.to_string()),
+        });
+        ExamineReport {
+            array: self.outcome.as_ref().ok().map(array_found),
+            refused: self.outcome.as_ref().err().map(ToString::to_string),
+            devices: devices.collect(),
+        }
+    }
+
+    fn verdict(&self, index: usize, candidate: &Candidate) -> DeviceVerdict {
+        if let Some(reason) = candidate.trouble.clone().filter(|_| candidate.area.is_none()) {
+            return DeviceVerdict::Unusable { reason };
+        }
+        let Ok(assembly) = &self.outcome else {
+            let label = label_of(candidate);
+            return DeviceVerdict::Undecided {
+                array_uuid: label.map(|label| label.array_uuid.to_string()),
+                device: label.map(|label| label.device.0),
+                generation: candidate.area.as_deref().and_then(newest_state).map(|state| state.generation),
+            };
+        };
+        if let Some(device) = assembly.present.iter().position(|present| *present == Some(index)) {
+            let line = &assembly.state.devices[device];
+            return DeviceVerdict::Present {
+                device: device as u16,
+                state: line.state.name().to_owned(),
+                role: line.role,
+            };
+        }
+        if let Some(stale) = assembly.stale.iter().find(|stale| stale.candidate == index) {
+            return DeviceVerdict::Stale {
+                device: stale.device.0,
+                generation: stale.generation,
+                reason: stale.reason.to_string(),
+            };
+        }
+        if let Some(foreign) = assembly.foreign.iter().find(|foreign| foreign.candidate == index) {
+            return DeviceVerdict::Foreign { array_uuid: foreign.array_uuid.to_string() };
+        }
+        let unusable = assembly.unusable.iter().find(|unusable| unusable.candidate == index);
+        match (&candidate.truncated, unusable) {
+            (Some(short), Some(_)) => {
+                DeviceVerdict::Unusable { reason: format!("it was truncated: {short}") }
+            }
+            (None, Some(unusable)) => DeviceVerdict::Unusable { reason: unusable.reason.to_string() },
+            (_, None) => DeviceVerdict::Blank,
+        }
+    }
+}
+
+fn label_of(candidate: &Candidate) -> Option<Label> {
+    candidate.area.as_deref().and_then(|area| Label::decode(area).ok())
+}
+
+fn array_found(assembly: &Assembly) -> ArrayFound {
+    let state = &assembly.state;
+    let geometry = &state.geometry;
+    let absent = state.devices.iter().zip(&assembly.present).enumerate();
+    let absent =
+        absent.filter(|(_, (line, present))| present.is_none() && line.state != DeviceState::Missing);
+    ArrayFound {
+        name: assembly.name.to_string(),
+        array_uuid: geometry.array_uuid.to_string(),
+        level: geometry.level.to_string(),
+        members: geometry.members,
+        spare_slots: geometry.spares,
+        strip_bytes: geometry.strip_bytes.get(),
+        block_bytes: geometry.block_size.bytes(),
+        member_bytes: geometry.member_bytes.get(),
+        metadata: geometry.metadata.to_string(),
+        integrity: geometry.integrity,
+        generation: state.generation,
+        dirty: state.dirty,
+        absent: absent
+            .map(|(device, (line, _))| AbsentDevice {
+                device: device as u16,
+                state: line.state.name().to_owned(),
+                role: line.role,
+            })
+            .collect(),
+        doubt: assembly.doubt.as_ref().map(ToString::to_string),
+        records: assembly.records.len(),
+        unsynced_regions: assembly.unsynced.marked_count(),
+        kept_memory: assembly.kept.to_string(),
+        kept_blocks: assembly.kept_entries.len(),
+    }
+}

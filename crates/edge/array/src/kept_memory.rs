@@ -1,0 +1,244 @@
+//! Battery-kept memory as a mapped file: the cache, its directory, the log, and their label.
+//!
+//! What is stored in the mapping belongs to the file at once, whoever dies afterwards: it survives the end of this process
+//! at any instruction. Whether it survives the end of the machine is up to where the file lies:
+//!
+//! | the file lies on | the process is killed | the machine stops |
+//! |---|---|---|
+//! | persistent memory (DAX), or the host has a battery | kept | kept |
+//! | a disk's file system | kept | lost, but for what the system happened to write back |
+//! | tmpfs | kept | lost |
+//!
+//! Where it may be lost, the array is told so by its age: the state on the devices names the life of kept memory, and what is
+//! of another life is not used. An old file of the *same* life can't be told from the present one; nothing here makes one.
+//!
+//! An entry of the directory, and a block of the cache, is stored so that it is old or new after any store: see
+//! `raidlab_format::redo_line`.
+
+use crate::arena::Arena;
+use crate::error::KeptMemoryError;
+use raidlab_controller::{ArrayConfig, MemoryNeeds};
+use raidlab_format::{
+    KEPT_ENTRY_BYTES, KEPT_FILE_HEADER_BYTES, KeptFileHeader, KeptImage, REDO_BLOCK_AT, REDO_LINE_AT,
+    REDO_LINE_WORDS, REDO_PLACE_AT, entry_words, read_redo_line, redo_line,
+};
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const PAGE_BYTES: u64 = 4096;
+
+/// A file of kept memory, open and mapped.
+#[derive(Debug)]
+pub(crate) struct KeptMemory {
+    path: PathBuf,
+    header: KeptFileHeader,
+    /// The pages with header, redo line and redo block.
+    line: Arena,
+    log: Arena,
+    directory: Arena,
+    /// Until the array's memory takes it.
+    cache: Option<Arena>,
+    /// Keeps the lock.
+    _file: File,
+}
+
+/// What kept memory an array of `config` needs.
+pub(crate) fn wanted(config: &ArrayConfig, needs: &MemoryNeeds) -> KeptFileHeader {
+    KeptFileHeader {
+        cache_bytes: needs.cache_bytes,
+        cache_block_bytes: config.cache.block_size,
+        block_bytes: raidlab_units::ByteCount(config.block_size.bytes()),
+        log_bytes: needs.kept_log_bytes,
+        entries: needs.directory_entries,
+    }
+}
+
+impl KeptMemory {
+    /// Opens the file at `path`, if there is one.
+    ///
+    /// # Errors
+    /// [`KeptMemoryError`]: another kind of file, one that is in use, or the system's refusal.
+    pub(crate) fn open(path: &Path) -> Result<Option<Self>, KeptMemoryError> {
+        let file = match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(failed("open", path, source)),
+        };
+        lock(&file, path)?;
+        let facts = file.metadata().map_err(|source| failed("look at", path, source))?;
+        if facts.is_file() && facts.len() == 0 {
+            return Ok(None);
+        }
+        let mut bytes = [0; KEPT_FILE_HEADER_BYTES];
+        file.read_exact_at(&mut bytes, 0).map_err(|source| failed("read", path, source))?;
+        let not_one = |source| KeptMemoryError::NotOne { path: path.to_owned(), source };
+        let header = KeptFileHeader::decode(&bytes).map_err(not_one)?;
+        if facts.len() < header.total_bytes() {
+            let (found, wanted) = (facts.len(), header.total_bytes());
+            return Err(KeptMemoryError::Other { path: path.to_owned(), what: "length", found, wanted });
+        }
+        let mut kept = Self::map(path, file, header)?;
+        kept.redo();
+        Ok(Some(kept))
+    }
+
+    /// Makes a file at `path` for what `header` says; it may exist, empty. Its header is written last.
+    ///
+    /// # Errors
+    /// [`KeptMemoryError`]: it is in use, or the system's refusal, for lack of space for example.
+    pub(crate) fn make(path: &Path, header: KeptFileHeader) -> Result<Self, KeptMemoryError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(path).map_err(|source| failed("make", path, source))?;
+        lock(&file, path)?;
+        let total = header.total_bytes();
+        // A page that has no room on its disk would end this process when it is stored to.
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, total) {
+            Ok(()) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                file.set_len(total).map_err(|source| failed("make", path, source))?;
+            }
+            Err(errno) => return Err(failed("make room for", path, errno.into())),
+        }
+        file.sync_all().map_err(|source| failed("sync", path, source))?;
+        let mut bytes = [0; KEPT_FILE_HEADER_BYTES];
+        header.encode(&mut bytes);
+        let written = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all());
+        written.map_err(|source| failed("write to", path, source))?;
+        Self::map(path, file, header)
+    }
+
+    fn map(path: &Path, file: File, header: KeptFileHeader) -> Result<Self, KeptMemoryError> {
+        let area = |offset: u64, bytes: u64| {
+            Arena::of_file(&file, offset, bytes.next_multiple_of(PAGE_BYTES))
+                .map_err(|source| failed("map", path, source))
+        };
+        let line = area(0, header.log_at())?;
+        let log = area(header.log_at(), header.log_bytes.get())?;
+        let directory = area(header.directory_at(), header.directory_bytes())?;
+        let cache = Some(area(header.cache_at(), header.cache_bytes.get())?);
+        Ok(Self { path: path.to_owned(), header, line, log, directory, cache, _file: file })
+    }
+
+    /// Checks that the file was made for what `wanted` says.
+    ///
+    /// # Errors
+    /// [`KeptMemoryError::Other`] names the first thing that differs.
+    pub(crate) fn check(&self, wanted: &KeptFileHeader) -> Result<(), KeptMemoryError> {
+        let fields = |it: &KeptFileHeader| {
+            [
+                ("cache size", it.cache_bytes.get()),
+                ("size of cache blocks", it.cache_block_bytes.get()),
+                ("block size", it.block_bytes.get()),
+                ("log size", it.log_bytes.get()),
+                ("number of entries", u64::from(it.entries)),
+            ]
+        };
+        let pairs = fields(&self.header).into_iter().zip(fields(wanted));
+        match pairs.into_iter().find(|((_, found), (_, wanted))| found != wanted) {
+            Some(((what, found), (_, wanted))) => {
+                Err(KeptMemoryError::Other { path: self.path.clone(), what, found, wanted })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Label and ring, and the directory.
+    pub(crate) fn image(&self) -> KeptImage<'_> {
+        KeptImage {
+            log: self.log.slice(0..self.header.log_bytes.get()),
+            directory: self.directory.slice(0..self.header.directory_bytes()),
+        }
+    }
+
+    /// Length of the array's block.
+    pub(crate) const fn block_bytes(&self) -> u64 {
+        self.header.block_bytes.get()
+    }
+
+    /// Label and ring.
+    pub(crate) const fn log(&self) -> &Arena {
+        &self.log
+    }
+
+    /// Hands the cache out, once.
+    pub(crate) fn take_cache(&mut self) -> Option<Arena> {
+        self.cache.take()
+    }
+
+    /// Stores the entry of `slot`.
+    pub(crate) fn store(&self, slot: u32, entry: &[u8; KEPT_ENTRY_BYTES]) {
+        let line = redo_line(slot, entry);
+        let place = |word: usize| REDO_LINE_AT + 8 * word as u64;
+        let last = REDO_LINE_WORDS - 1;
+        self.line.store_word(place(last), 0);
+        for (word, value) in line.iter().enumerate() {
+            self.line.store_word(place(word), *value);
+        }
+        self.put(slot, entry);
+    }
+
+    fn put(&self, slot: u32, entry: &[u8; KEPT_ENTRY_BYTES]) {
+        let start = u64::from(slot) * KEPT_ENTRY_BYTES as u64;
+        for (word, value) in (0..).zip(entry_words(entry)) {
+            self.directory.store_word(start + 8 * word, value);
+        }
+    }
+
+    /// Where a block is put before it goes to its place in the cache.
+    pub(crate) fn redo_block(&self) -> *mut u8 {
+        self.line.address(REDO_BLOCK_AT, self.header.block_bytes.get())
+    }
+
+    /// Notes that the redo block is on its way to `offset` of the cache.
+    pub(crate) fn begin_block(&self, offset: u64) {
+        self.line.store_word(REDO_PLACE_AT, offset / self.header.block_bytes.get() + 1);
+    }
+
+    /// Notes that the redo block is where it belongs.
+    pub(crate) fn end_block(&self) {
+        self.line.store_word(REDO_PLACE_AT, 0);
+    }
+
+    /// Does once more what may have been on its way when the array ended: the last entry, and a block.
+    fn redo(&mut self) {
+        let bytes = self.line.slice(REDO_LINE_AT..REDO_LINE_AT + 8 * REDO_LINE_WORDS as u64);
+        let (words, _) = bytes.as_chunks();
+        let line = std::array::from_fn(|word| u64::from_le_bytes(words[word]));
+        if let Some((slot, entry)) = read_redo_line(&line).filter(|(slot, _)| *slot < self.header.entries) {
+            self.put(slot, &entry);
+        }
+        let (place, _) = self.line.slice(REDO_PLACE_AT..REDO_PLACE_AT + 8).as_chunks();
+        let block_bytes = self.header.block_bytes.get();
+        let offset =
+            u64::from_le_bytes(place[0]).checked_sub(1).and_then(|block| block.checked_mul(block_bytes));
+        let end = self.header.cache_bytes.get();
+        let within = |offset: &u64| offset.checked_add(block_bytes).is_some_and(|after| after <= end);
+        if let (Some(offset), Some(cache)) = (offset.filter(within), &mut self.cache) {
+            let block = self.line.slice(REDO_BLOCK_AT..REDO_BLOCK_AT + block_bytes);
+            cache.slice_mut(offset..offset + block_bytes).copy_from_slice(block);
+        }
+        self.end_block();
+    }
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), KeptMemoryError> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(KeptMemoryError::InUse { path: path.to_owned() }),
+        Err(errno) => Err(failed("lock", path, errno.into())),
+    }
+}
+
+fn failed(doing: &'static str, path: &Path, source: io::Error) -> KeptMemoryError {
+    KeptMemoryError::Io { doing, path: path.to_owned(), source }
+}

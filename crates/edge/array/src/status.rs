@@ -1,0 +1,269 @@
+//! How an array is, and what has happened to it: the snapshot that status, metrics and JSON are made from.
+
+use crate::operator::{
+    ArrayStatus, CacheStatus, Condition, CounterStatus, DeviceCondition, DeviceStatus, EventStatus,
+    OPERATOR_SCHEMA, SweepStatus,
+};
+use crate::world::ArrayWorld;
+use raidlab_controller::{
+    DeviceState, HostOp, HostRequest, Notice, Sweep, SweepCounts, SweepProgress, WritePolicy,
+};
+use raidlab_units::{BlockSize, MemberIndex, Nanos};
+use std::collections::VecDeque;
+
+/// Events that are kept.
+const EVENTS_MAX: usize = 64;
+
+/// What was counted since the start, beside what the controller counts.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    host: CounterStatus,
+    events: VecDeque<EventStatus>,
+    /// When the sweep that runs began, and how much of it was done then.
+    sweep_began: Option<(Nanos, u64)>,
+    /// The latest sweep that ended, with how far it came and its rate.
+    last_sweep: Option<SweepStatus>,
+}
+
+impl Tally {
+    /// Counts a request that has ended.
+    #[inline]
+    pub(crate) fn count(&mut self, request: &HostRequest, is_ok: bool, block_size: BlockSize) {
+        let bytes = block_size.bytes_of(request.blocks).get();
+        match request.op {
+            HostOp::Read => {
+                self.host.host_reads += 1;
+                self.host.host_read_bytes += bytes;
+            }
+            HostOp::Write { .. } => {
+                self.host.host_writes += 1;
+                self.host.host_write_bytes += bytes;
+            }
+            HostOp::Flush => self.host.host_flushes += 1,
+        }
+        self.host.host_errors += u64::from(!is_ok);
+    }
+
+    /// Takes in a notice, with the progress of the sweep that runs.
+    pub(crate) fn note(&mut self, now: Nanos, notice: &Notice, progress: Option<SweepProgress>) {
+        match notice {
+            Notice::SweepStarted { .. } => {
+                self.sweep_began = Some((now, progress.map_or(0, |progress| progress.done)));
+            }
+            Notice::SweepEnded { sweep, counts } => {
+                self.sweep_began = None;
+                self.last_sweep = Some(sweep_status(*sweep, *counts, (0, 0)));
+            }
+            _ => {}
+        }
+        let text = words(notice);
+        tracing::info!("{text}");
+        self.tell(now, text);
+    }
+
+    /// Adds an event.
+    pub(crate) fn tell(&mut self, now: Nanos, text: String) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(EventStatus { at_ns: now.0, text });
+    }
+}
+
+/// A notice in words.
+fn words(notice: &Notice) -> String {
+    match *notice {
+        Notice::MemberFailed { member } => format!("device {member} has left the array"),
+        Notice::MemberAdded { member } => format!("device {member} has joined the array"),
+        Notice::SweepStarted { sweep } => format!("{} has begun", sweep_words(sweep)),
+        Notice::SweepEnded { sweep, counts } => format!(
+            "{} has ended: {} rows disagreed, {} were rewritten, {} could not be read",
+            sweep_words(sweep),
+            counts.mismatched_rows,
+            counts.rewritten_rows,
+            counts.unreadable_rows
+        ),
+        Notice::Restored { member, lba, blocks } => {
+            format!("{blocks} blocks from {lba} on device {member} were restored")
+        }
+        Notice::Mismatch { member, lba, blocks } => {
+            format!("{blocks} blocks from {lba} on device {member} did not agree with their tags")
+        }
+        Notice::BlocksLost { member, lba, blocks } => {
+            format!("{blocks} blocks from {lba} on device {member} are lost until they are written again")
+        }
+        Notice::Serving => "the array is served".to_owned(),
+        Notice::KeptMemoryLost => {
+            "the array was not stopped cleanly and its kept memory is not there: what was acknowledged from the cache \
+             and not yet on the members is lost"
+                .to_owned()
+        }
+        Notice::Stopped => "the array is stopped".to_owned(),
+        Notice::WriteLost { lba, blocks } => {
+            format!("{blocks} acknowledged blocks from {lba} of the volume could not be stored")
+        }
+    }
+}
+
+fn sweep_words(sweep: Sweep) -> String {
+    match sweep {
+        Sweep::Rebuild { target } => format!("the rebuild of device {target}"),
+        other => format!("the {}", sweep_name(other)),
+    }
+}
+
+const fn sweep_name(sweep: Sweep) -> &'static str {
+    match sweep {
+        Sweep::Rebuild { .. } => "rebuild",
+        Sweep::Resync => "resync",
+        Sweep::Check => "check",
+        Sweep::Repair => "repair",
+    }
+}
+
+fn sweep_status(sweep: Sweep, counts: SweepCounts, (done, total): (u64, u64)) -> SweepStatus {
+    SweepStatus {
+        sweep: sweep_name(sweep).to_owned(),
+        target: if let Sweep::Rebuild { target } = sweep { Some(target.0) } else { None },
+        done_stripes: done,
+        total_stripes: total,
+        bytes_per_sec: None,
+        left_ns: None,
+        mismatched_rows: counts.mismatched_rows,
+        rewritten_rows: counts.rewritten_rows,
+        unreadable_rows: counts.unreadable_rows,
+    }
+}
+
+impl ArrayWorld {
+    /// How the array is now.
+    pub fn status(&self) -> ArrayStatus {
+        let config = self.controller.config();
+        let state = self.controller.array_state();
+        let kept_bytes = |blocks: u32| u64::from(blocks) * config.cache.block_size.get();
+        ArrayStatus {
+            schema: OPERATOR_SCHEMA,
+            name: self.name().to_owned(),
+            array_uuid: self.desk.geometry().array_uuid.to_string(),
+            level: config.level.to_string(),
+            condition: self.condition(),
+            volume_bytes: self.volume_bytes().get(),
+            strip_bytes: config.strip_size.get(),
+            block_bytes: config.block_size.bytes(),
+            metadata: config.resilience.metadata.to_string(),
+            integrity: config.resilience.integrity,
+            generation: state.map_or(0, |state| state.generation),
+            members: config.members,
+            failures_left: self.controller.failures_left(),
+            devices: self.device_statuses(),
+            sweep: self.sweep_status(),
+            last_sweep: self.tally.last_sweep.clone(),
+            unsynced_stripes: self.controller.unsynced_granules(),
+            cache: CacheStatus {
+                size_bytes: config.cache.size.get(),
+                dirty_bytes: kept_bytes(self.controller.dirty_cache_blocks()),
+                write_policy: policy_name(config.cache.write_policy).to_owned(),
+                writes_back: self.controller.writes_back(),
+                kept_memory: self.memory.kept_path().map(|path| path.display().to_string()),
+            },
+            counters: self.counter_status(),
+            events: self.tally.events.iter().cloned().collect(),
+            uptime_ns: self.now().0,
+        }
+    }
+
+    fn condition(&self) -> Condition {
+        let states = || self.controller.device_states();
+        let played = |role| states().any(|state| state == DeviceState::InSync { role: MemberIndex(role) });
+        if self.desk.is_stopping {
+            Condition::Stopping
+        } else if states().any(|state| matches!(state, DeviceState::Lost { .. })) {
+            Condition::Failed
+        } else if !self.controller.is_serving() {
+            Condition::Starting
+        } else if states().any(|state| matches!(state, DeviceState::Rebuilding { .. })) {
+            Condition::Rebuilding
+        } else if (0..self.controller.config().members).all(played) {
+            Condition::Optimal
+        } else {
+            Condition::Degraded
+        }
+    }
+
+    fn device_statuses(&self) -> Vec<DeviceStatus> {
+        let config = self.controller.config();
+        let bad = |device| {
+            let ranges = self.controller.bad_blocks();
+            ranges.filter(|(it, ..)| *it == device).map(|(_, _, blocks)| blocks.0).sum()
+        };
+        let states = (0..).map(MemberIndex).zip(self.controller.device_states());
+        states
+            .map(|(device, state)| {
+                let uuid = self.controller.device_uuid(device);
+                let (state, role, boundary) = described(state);
+                DeviceStatus {
+                    device: device.0,
+                    path: self.members.path(device).map(|path| path.display().to_string()),
+                    device_uuid: (uuid.0 != [0; 16]).then(|| uuid.to_string()),
+                    state,
+                    role: role.map(|role| role.0),
+                    rebuilt_bytes: boundary.map(|blocks| blocks * config.block_size.bytes()),
+                    data_bytes: config.member_size.get(),
+                    errors: self.members.errors(device),
+                    bad_blocks: bad(device),
+                }
+            })
+            .collect()
+    }
+
+    fn sweep_status(&self) -> Option<SweepStatus> {
+        let SweepProgress { sweep, done, total, counts } = self.controller.sweep_progress()?;
+        let mut status = sweep_status(sweep, counts, (done, total));
+        let (began, done_before) = self.tally.sweep_began?;
+        let seconds = (self.now() - began).get() as f64 / 1e9;
+        let steps = done.saturating_sub(done_before);
+        if steps > 0 && seconds > 0.0 {
+            let step_bytes = self.controller.config().member_size.get() as f64 / total as f64;
+            let per_sec = steps as f64 / seconds;
+            status.bytes_per_sec = Some(per_sec * step_bytes);
+            status.left_ns = Some((total.saturating_sub(done) as f64 / per_sec * 1e9) as u64);
+        }
+        Some(status)
+    }
+
+    fn counter_status(&self) -> CounterStatus {
+        let counted = self.controller.counters();
+        let block = self.block_size().bytes();
+        CounterStatus {
+            member_reads: counted.member_reads,
+            member_writes: counted.member_writes,
+            member_flushes: counted.member_flushes,
+            cache_hit_bytes: counted.cache_hit_blocks * block,
+            parity_bytes: counted.parity_bytes,
+            metadata_writes: counted.metadata_writes,
+            mismatched_blocks: counted.mismatched_blocks,
+            ..self.tally.host
+        }
+    }
+}
+
+/// A device's condition, its role, and while it is rebuilt its boundary in blocks.
+fn described(state: DeviceState) -> (DeviceCondition, Option<MemberIndex>, Option<u64>) {
+    match state {
+        DeviceState::InSync { role } => (DeviceCondition::InSync, Some(role), None),
+        DeviceState::Rebuilding { role, boundary } => {
+            (DeviceCondition::Rebuilding, Some(role), Some(boundary.0))
+        }
+        DeviceState::Spare => (DeviceCondition::Spare, None, None),
+        DeviceState::Missing => (DeviceCondition::Missing, None, None),
+        DeviceState::Lost { role } => (DeviceCondition::Lost, Some(role), None),
+    }
+}
+
+const fn policy_name(policy: WritePolicy) -> &'static str {
+    match policy {
+        WritePolicy::WriteThrough => "write-through",
+        WritePolicy::WriteBack => "write-back",
+        WritePolicy::WriteBackBadBattery => "write-back-bad-battery",
+    }
+}
