@@ -460,7 +460,7 @@ impl Controller {
     fn next_replica(&mut self, sequence: u64) -> Option<MemberIndex> {
         let record = self.log().record(sequence);
         let (op, replicas) = (record.op, record.replicas);
-        self.next_log_device(self.ops[op].stripe, sequence, replicas.iter().flatten().copied())
+        self.next_log_device(self.ops[op].stripe, sequence, &replicas.iter().flatten().copied())
     }
 
     /// The device of `stripe` that should have a record, too, beside those that have it; none if these are enough, or all.
@@ -468,7 +468,7 @@ impl Controller {
         &self,
         stripe: StripeIndex,
         sequence: u64,
-        holders: impl Iterator<Item = MemberIndex> + Clone,
+        holders: &(impl Iterator<Item = MemberIndex> + Clone),
     ) -> Option<MemberIndex> {
         let units = self.unit_count() as u64;
         let device = |unit: u64| self.members.in_sync(self.unit_place(stripe, unit as u16).member);

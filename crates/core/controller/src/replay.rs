@@ -66,7 +66,7 @@ impl Controller {
         };
         let holders: Vec<_> = record.copies.iter().filter_map(|copy| device(copy.source)).collect();
         let lacks_copy = !holders.is_empty()
-            && self.next_log_device(record.stripe, record.sequence, holders.iter().copied()).is_some();
+            && self.next_log_device(record.stripe, record.sequence, &holders.iter().copied()).is_some();
         // Records that this array makes have headers that fit.
         let is_copied = lacks_copy && self.own.fits_header(self.header_bytes_of(&record));
         let header = is_copied.then(|| self.own.take_header().expect("no record is made before"));
@@ -161,7 +161,7 @@ impl Controller {
         let Current { record, header, holders, .. } = self.start.current.as_ref()?;
         let is_left = |device: &MemberIndex| self.members.role(*device).is_some();
         let holders = holders.iter().copied().filter(is_left);
-        header.and_then(|_| self.next_log_device(record.stripe, record.sequence, holders))
+        header.and_then(|_| self.next_log_device(record.stripe, record.sequence, &holders))
     }
 
     /// Takes in the end of one copy of the record.
