@@ -19,6 +19,8 @@ pub(crate) enum WaitKind {
     Recover,
     /// To be read from a member as soon as the granule is in sync.
     Read,
+    /// To be read for the last time, with nobody else at work in the granule.
+    LastRound,
     /// For a visit in the background, which its fragment names as its request.
     Visit,
 }

@@ -64,12 +64,16 @@ impl Restores {
         self.waiting.is_empty() && self.under_way.is_empty()
     }
 
-    /// Puts a read error in line, unless it is there.
+    /// Puts a read error in line, unless it is there or under way.
     fn put(&mut self, error: ReadError) {
-        if self.under_way.iter().any(|other| other.is_on(&error) && other.rows.hull(error.rows) == other.rows)
-        {
-            return;
+        let covers = |other: &ReadError| other.is_on(&error) && other.rows.hull(error.rows) == other.rows;
+        if !self.under_way.iter().any(covers) {
+            self.put_again(error);
         }
+    }
+
+    /// Puts a read error in line, unless it is there, behind what is under way.
+    fn put_again(&mut self, error: ReadError) {
         if let Some(other) = self.waiting.iter_mut().find(|other| other.is_on(&error)) {
             other.rows = other.rows.hull(error.rows);
         } else if self.waiting.len() < WAITING_MAX {
@@ -117,10 +121,22 @@ impl Controller {
 
     /// Puts rows of a device in line to be restored, where there is redundancy to do it from.
     pub(crate) fn restore_later(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
-        let Some(role) = self.members.role(device).filter(|_| self.is_redundant()) else { return };
+        if let Some(error) = self.read_error(device, lba, rows) {
+            self.restores.put(error);
+        }
+    }
+
+    /// The same for rows that what is being restored has passed already.
+    pub(crate) fn restore_again(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
+        if let Some(error) = self.read_error(device, lba, rows) {
+            self.restores.put_again(error);
+        }
+    }
+
+    fn read_error(&self, device: MemberIndex, lba: MemberLba, rows: u32) -> Option<ReadError> {
+        let role = self.members.role(device).filter(|_| self.is_redundant())?;
         let UnitRow { key, unit, row } = self.unit_at(role, lba).expect("only what the layout uses is read");
-        let rows = Rows { first: row, count: rows };
-        self.restores.put(ReadError { device, key, unit, rows });
+        Some(ReadError { device, key, unit, rows: Rows { first: row, count: rows } })
     }
 
     /// What the layout puts at `lba` of a role.

@@ -126,6 +126,12 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
+    /// The rows that it is looking at and those that it has still to come to.
+    pub(crate) fn rows_ahead(&self) -> Rows {
+        let Self { restore, compare, .. } = self;
+        restore.run.hull(restore.rest).hull(compare.run.hull(compare.rest))
+    }
+
     /// A visit that restores what a read could not get.
     pub(crate) fn of_read_error(error: &ReadError) -> Self {
         let restore = RowWalk::over(error.rows);
@@ -345,7 +351,8 @@ impl Controller {
     /// Restores the next unit that keeps the run from being compared, or passes the run over if all were tried.
     fn restore_for_comparison(&mut self, id: u32) {
         let Visit { key, compare: RowWalk { run, .. }, restored_to, .. } = self.visits[id];
-        if run.first >= restored_to {
+        // A run that was ended by a bad block is longer after that has been restored.
+        if run.end() > restored_to {
             self.visits[id].restored.clear();
             self.visits[id].restored_to = run.end();
         }

@@ -70,6 +70,7 @@ pub(crate) mod reply {
     pub(crate) const META_CONTEXT: u32 = 4;
     pub(crate) const ERROR: u32 = 1 << 31;
     pub(crate) const ERR_UNSUP: u32 = ERROR + 1;
+    pub(crate) const ERR_POLICY: u32 = ERROR + 2;
     pub(crate) const ERR_INVALID: u32 = ERROR + 3;
     pub(crate) const ERR_TLS_REQD: u32 = ERROR + 5;
     pub(crate) const ERR_UNKNOWN: u32 = ERROR + 6;

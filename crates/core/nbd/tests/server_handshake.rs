@@ -18,6 +18,7 @@ const EXTENDED_HEADERS: u32 = 11;
 
 const ACK: u32 = 1;
 const ERR_UNSUP: u32 = (1 << 31) + 1;
+const ERR_POLICY: u32 = (1 << 31) + 2;
 const ERR_INVALID: u32 = (1 << 31) + 3;
 const ERR_TLS_REQD: u32 = (1 << 31) + 5;
 const ERR_UNKNOWN: u32 = (1 << 31) + 6;
@@ -231,4 +232,15 @@ fn unknown_flags_end_it() {
     let mut server = ServerHandshake::new(ServerTls::NotAvailable, &mut Vec::new());
     let answer = server.handle_bytes(&exports(), &[0, 0, 0, 7], &mut Vec::new());
     assert_eq!(answer, (0, ServerStep::Fault(ClientFault::Flags(7))));
+}
+
+#[test]
+fn a_client_without_a_place_is_told_so() {
+    let mut talk = Talk::new(ServerTls::NotAvailable, 3);
+    talk.server.refuse("full");
+    for option in [LIST, INFO, GO, STRUCTURED_REPLY, 99] {
+        assert_eq!(talk.ask(option, &[]), vec![(ERR_POLICY, b"full".to_vec())]);
+    }
+    let fault = ServerStep::Fault(ClientFault::ExportName);
+    assert_eq!(talk.say(EXPORT_NAME, b"a"), (fault, vec![]));
 }

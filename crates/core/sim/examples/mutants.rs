@@ -5,11 +5,8 @@
 //! one was not found.
 #![expect(clippy::disallowed_methods, reason = "an example may read its arguments")]
 
-use raidlab_controller::{
-    CacheMemory, ConfigError, Controller, MemberCache, MetadataPolicy, Mutant, WritePolicy,
-};
-use raidlab_sim::{Fault, FaultEvent, TortureMode, TorturePlan, Violation, Workload};
-use raidlab_units::{BlockCount, ByteCount};
+use raidlab_controller::Mutant;
+use raidlab_sim::{Fault, FaultEvent, TortureMode, TorturePlan, Violation};
 use raidlab_workload::Rng;
 use std::process::ExitCode;
 
@@ -40,35 +37,13 @@ fn main() -> ExitCode {
     if survivors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Small writes to few stripes, a few at a time, each of them written down in kept memory, which alone says then which of
-/// the older records are void. Actions finish in one order after the other, so that cuts come while records are made.
-fn hammer(plan: &mut TorturePlan) {
-    let level = if plan.seed % 8 == 3 { "5" } else { "6" }.parse().expect("a level");
-    *plan = TorturePlan::draw(plan.seed, OPS, plan.mode, Some(level)).expect("the level is tried");
-    let config = &mut plan.config;
-    config.member_size = ByteCount(2 * config.strip_size.0);
-    config.member_cache = MemberCache::Off;
-    (config.cache.memory, config.cache.mirror) = (CacheMemory::BatteryBacked, false);
-    config.cache.write_policy = WritePolicy::WriteThrough;
-    config.resilience.metadata = MetadataPolicy::Log;
-    config.resilience.log_size = ByteCount(1);
-    if let Err(ConfigError::LogTooSmall { needed, .. }) = Controller::new(config) {
-        config.resilience.log_size = ByteCount(needed.0.next_multiple_of(4096));
-    }
-    plan.workload =
-        Workload { iodepth: 3, read_pct: 0, flush_permille: 0, fua_pct: 0, blocks_max: BlockCount(1) };
-    storm(plan, 12);
-    let order = |cut: &FaultEvent| [FaultEvent { fault: Fault::Order, ..*cut }, *cut];
-    plan.faults = plan.faults.iter().flat_map(order).collect();
-}
-
 /// Power cuts in place of the plan's faults, one after a few requests: some defects need a cut at just the wrong moment.
-fn storm(plan: &mut TorturePlan, gap_max: u64) {
+fn storm(plan: &mut TorturePlan) {
     let mut random = Rng::new(plan.seed);
     let mut after_ops = 0;
     plan.faults.clear();
     while after_ops < OPS {
-        after_ops += 1 + random.below(gap_max);
+        after_ops += 1 + random.below(16);
         plan.faults.push(FaultEvent { after_ops, fault: Fault::PowerCut, pick: random.next_u64() });
     }
 }
@@ -80,10 +55,8 @@ fn hunt(mutant: Mutant) -> Option<(u64, u64, String)> {
         let has_tags = mutant == Mutant::TagNotCompared;
         let drawn = TorturePlan::draw_with(has_tags, seed, OPS, TortureMode::Bounded, None);
         let mut plan = drawn.expect("no level is asked for");
-        match seed % 4 {
-            0 | 2 => storm(&mut plan, 16),
-            3 if !has_tags => hammer(&mut plan),
-            _ => {}
+        if seed % 2 == 0 {
+            storm(&mut plan);
         }
         plan.mutant = Some(mutant);
         ops += OPS;

@@ -42,7 +42,7 @@ pub(crate) fn with_patience<T, E>(
     open: impl Fn() -> Result<T, E>,
     is_in_use: impl Fn(&E) -> bool,
 ) -> Result<T, E> {
-    const PATIENCE: Duration = Duration::from_secs(2);
+    const PATIENCE: Duration = Duration::from_secs(10);
     const PAUSE: Duration = Duration::from_millis(10);
     let began = Instant::now();
     loop {

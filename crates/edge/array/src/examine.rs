@@ -36,7 +36,7 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    pub(crate) fn read(path: &Path, purpose: Purpose) -> Self {
+    pub(crate) fn read(path: &Path, purpose: Purpose, is_patient: bool) -> Self {
         let path = path.to_owned();
         let mut candidate = Self {
             path,
@@ -48,7 +48,8 @@ impl Candidate {
             truncated: None,
         };
         let in_use = |error: &DeviceError| matches!(error, DeviceError::InUse { .. });
-        match with_patience(|| Device::open(&candidate.path, purpose), in_use) {
+        let is_worth_waiting = |error: &DeviceError| is_patient && in_use(error);
+        match with_patience(|| Device::open(&candidate.path, purpose), is_worth_waiting) {
             Ok(device) => {
                 if let Err(error) = candidate.read_area(&device) {
                     candidate.trouble = Some(error.to_string());
@@ -240,7 +241,14 @@ impl Examination {
         kept: Option<&KeptMemory>,
         options: StartOptions,
     ) -> Self {
-        let candidates: Vec<_> = paths.iter().map(|path| Candidate::read(path, purpose)).collect();
+        let mut is_patient = true;
+        let mut candidates = Vec::with_capacity(paths.len());
+        for path in paths {
+            let candidate = Candidate::read(path, purpose, is_patient);
+            // Whoever has one for so long has the others, too.
+            is_patient &= !candidate.is_in_use;
+            candidates.push(candidate);
+        }
         let areas: Vec<_> = candidates.iter().map(|candidate| candidate.area.as_deref()).collect();
         let outcome = assemble(&areas, kept.map(KeptMemory::image), options);
         Self { candidates, outcome }

@@ -18,6 +18,7 @@ use raidlab_units::NanoSpan;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 
 /// Room for entries between two submissions; a full queue is submitted early.
 const QUEUE_ENTRIES: u32 = 256;
@@ -79,6 +80,15 @@ pub(crate) enum Owner {
 const OWNERS: [Owner; 4] = [Owner::Member, Owner::Port, Owner::Line, Owner::Cancel];
 /// Lines that are waited for are numbered below this.
 pub(crate) const LINES: u32 = 2;
+/// How often a wait without a nearer end is over. One timer in the ring does for all waits: a timer of its own for each
+/// would cost more than all else where requests come one at a time.
+const TICK: NanoSpan = NanoSpan::from_millis(50);
+static TICK_SPAN: Timespec = Timespec::new().nsec(TICK.get() as u32);
+/// The name of the tick's entry.
+const TICK_USER: u64 = (OWNERS.len() as u64) << NUMBER_BITS;
+/// `IORING_ENTER_GETEVENTS`: completions that the kernel holds back are made to appear.
+const ENTER_GETEVENTS: u32 = 1;
+
 /// Bits of an entry's number; its owner stands above them.
 const NUMBER_BITS: u32 = 32;
 
@@ -107,6 +117,8 @@ pub(crate) struct Ring {
     inner: IoUring,
     in_flight: u32,
     unsubmitted: u32,
+    /// When the tick's entry in flight ends.
+    tick_at: Option<Instant>,
 }
 
 impl std::fmt::Debug for Ring {
@@ -123,7 +135,7 @@ impl Ring {
     pub(crate) fn new(files: u16) -> Result<Self, RingError> {
         let ring = build().map_err(|source| RingError { doing: "set up io_uring", source })?;
         ring.submitter().register_files(&vec![NO_FILE; usize::from(files)]).map_err(files_refused)?;
-        Ok(Self { inner: ring, in_flight: 0, unsubmitted: 0 })
+        Ok(Self { inner: ring, in_flight: 0, unsubmitted: 0, tick_at: None })
     }
 
     /// Registers `file` at `place`, instead of what was there. What is in flight goes on with the file that it has.
@@ -244,6 +256,8 @@ impl Ring {
     pub(crate) fn enter(&mut self, timeout: Option<NanoSpan>) -> Result<(), RingError> {
         let outcome = match timeout {
             None => self.inner.submit(),
+            Some(NanoSpan::ZERO) => self.look(),
+            Some(span) if self.ticks_within(span) => self.inner.submit_and_wait(1),
             Some(span) => {
                 let limit =
                     Timespec::new().sec(span.get() / 1_000_000_000).nsec((span.get() % 1_000_000_000) as u32);
@@ -262,10 +276,39 @@ impl Ring {
         }
     }
 
+    /// Submits what is queued and makes the completions appear that are there.
+    fn look(&mut self) -> io::Result<usize> {
+        let queued = self.inner.submission().len() as u32;
+        // SAFETY: no argument is named, and the entries are those that `push` has queued.
+        unsafe { self.inner.submitter().enter::<()>(queued, 0, ENTER_GETEVENTS, None) }
+    }
+
+    /// Returns whether the tick ends a wait of `span` in time, after queueing one if none is on its way.
+    fn ticks_within(&mut self, span: NanoSpan) -> bool {
+        let now = Instant::now();
+        if let Some(at) = self.tick_at {
+            return at.saturating_duration_since(now) <= Duration::from_nanos(span.get());
+        }
+        if span < TICK {
+            return false;
+        }
+        let entry = opcode::Timeout::new(&raw const TICK_SPAN).build().user_data(TICK_USER);
+        // SAFETY: the span is static.
+        let queued = unsafe { self.inner.submission().push(&entry) }.is_ok();
+        if queued {
+            self.tick_at = Some(now + Duration::from_nanos(TICK.get()));
+        }
+        queued
+    }
+
     /// Appends all completions that are there to `out`.
     pub(crate) fn reap(&mut self, out: &mut Vec<Done>) {
         for entry in self.inner.completion() {
             let user = entry.user_data();
+            if user == TICK_USER {
+                self.tick_at = None;
+                continue;
+            }
             let done = Done {
                 owner: OWNERS[(user >> NUMBER_BITS) as usize],
                 number: user as u32,

@@ -87,6 +87,8 @@ pub struct ArrayWorld {
     notices: VecDeque<Notice>,
     is_stopped: bool,
     pub(crate) desk: Desk,
+    /// The last wait was left out.
+    left_out: bool,
     // Tables that serve every turn, so that none allocates.
     done: Vec<Done>,
     segments: Vec<Segment>,
@@ -124,6 +126,7 @@ impl ArrayWorld {
             is_stopped: false,
             desk,
             done: Vec::new(),
+            left_out: false,
             segments: Vec::new(),
             steps: MemorySteps::default(),
             digests: Vec::new(),
@@ -453,7 +456,9 @@ impl ArrayWorld {
     /// Submits what is queued and waits for something to happen; not at all where the host has news to hear.
     fn wait(&mut self, now: Nanos, ask_at: Nanos) -> Result<(), RingError> {
         let news = !self.completions.is_empty() || self.port_entries.has_news() || !self.done.is_empty();
-        if self.ring.in_flight() == 0 && news {
+        // Once in a row, so that completions that the kernel holds back do not wait for news to run out.
+        self.left_out = news && !self.left_out && self.ring.unsubmitted() == 0;
+        if news && (self.left_out || self.ring.in_flight() == 0) {
             return Ok(());
         }
         let wake_at = self.timers.iter().copied().fold(ask_at, Nanos::min);

@@ -132,6 +132,8 @@ pub struct ServerHandshake {
     structured: bool,
     /// The export for which `base:allocation` was selected.
     allocation: Option<usize>,
+    /// Why every option is refused.
+    refused: Option<&'static str>,
 }
 
 impl ServerHandshake {
@@ -152,7 +154,13 @@ impl ServerHandshake {
             options_left: OPTIONS_MAX,
             structured: false,
             allocation: None,
+            refused: None,
         }
+    }
+
+    /// From here on refuses every option with this text, because there is no place for the client.
+    pub const fn refuse(&mut self, why: &'static str) {
+        self.refused = Some(why);
     }
 
     /// Takes in bytes from the client, one message at most, and appends replies. Returns how many bytes it used
@@ -250,15 +258,19 @@ impl ServerHandshake {
 
     /// The error that an option gets whatever its data, if any.
     fn refusal(&self, option: u32) -> Option<Refusal> {
-        match option {
-            option::STARTTLS | option::EXPORT_NAME => None,
+        match (option, self.refused) {
+            (option::STARTTLS | option::EXPORT_NAME, _) => None,
             _ if self.tls == Tls::Required => Some((reply::ERR_TLS_REQD, "TLS is required here")),
-            option::LIST
-            | option::INFO
-            | option::GO
-            | option::STRUCTURED_REPLY
-            | option::LIST_META_CONTEXT
-            | option::SET_META_CONTEXT => None,
+            (_, Some(why)) => Some((reply::ERR_POLICY, why)),
+            (
+                option::LIST
+                | option::INFO
+                | option::GO
+                | option::STRUCTURED_REPLY
+                | option::LIST_META_CONTEXT
+                | option::SET_META_CONTEXT,
+                None,
+            ) => None,
             _ => Some((reply::ERR_UNSUP, "unknown option")),
         }
     }
@@ -313,7 +325,8 @@ impl ServerHandshake {
     }
 
     fn export_name(&self, exports: &Exports, name: &[u8], replies: &mut Vec<u8>) -> ServerStep {
-        let found = (self.tls != Tls::Required).then(|| exports.find(name)).flatten();
+        let welcome = self.tls != Tls::Required && self.refused.is_none();
+        let found = welcome.then(|| exports.find(name)).flatten();
         let Some(place) = found else { return ServerStep::Fault(ClientFault::ExportName) };
         let export = exports.get(place);
         replies.extend_from_slice(&export.size_bytes.to_be_bytes());

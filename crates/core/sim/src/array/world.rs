@@ -34,6 +34,8 @@ pub(super) struct World<'a> {
     pub(super) window: [Nanos; 2],
     /// At these edges of the window.
     pub(super) noted: Vec<Noted>,
+    /// The first edge that is not noted yet.
+    next_edge: Nanos,
     pub(super) failover: Option<Failover>,
 }
 
@@ -64,6 +66,7 @@ impl<'a> World<'a> {
             slot_volumes,
             window: [start, start + load.run],
             noted: Vec::with_capacity(2),
+            next_edge: start,
             failover: None,
         };
         world.arm_failover();
@@ -92,7 +95,9 @@ impl<'a> World<'a> {
             let Some((now, due)) = self.shared.queue.pop() else {
                 return Err(SimError::Stalled { at: self.shared.queue.now(), seed });
             };
-            self.note_busy_times(now);
+            if now >= self.next_edge {
+                self.note_busy_times(now);
+            }
             let index = match due {
                 Due::Event(event) => event.volume,
                 Due::Deadline(slot) => self.slot_volumes[slot as usize],
@@ -120,7 +125,7 @@ impl<'a> World<'a> {
     // What is counted.
 
     /// Notes the busy times at the edges of the window that lie before `now`, the time of the next event.
-    #[inline]
+    #[cold]
     fn note_busy_times(&mut self, now: Nanos) {
         while let Some(edge) = self.window.get(self.noted.len()).filter(|edge| **edge <= now) {
             let at = *edge;
@@ -132,6 +137,7 @@ impl<'a> World<'a> {
                 host_requests: self.host_requests(),
             };
             self.noted.push(noted);
+            self.next_edge = self.window.get(self.noted.len()).copied().unwrap_or(Nanos::FAR_FUTURE);
         }
     }
 

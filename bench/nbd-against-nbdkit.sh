@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Races the export against nbdkit's memory plugin: the same client (fio), the same Unix sockets, by turns.
+#
+#   bench/nbd-against-nbdkit.sh [ROUNDS] [SECONDS]
+#
+# The array is RAID 0 over two files with a cache that holds all of it, so that what is measured is the way from the socket
+# to the cache and back. Prints medians over the rounds: requests per second, latency, and the servers' processor time per
+# request, which other load on the machine changes least. Needs nbdkit, fio with its nbd engine, and Python.
+set -euo pipefail
+rounds=${1:-5} seconds=${2:-3}
+cd "$(dirname "$0")/.."
+cargo build --release --locked -p raidlab-export --example serve
+folder=$(mktemp -d)
+mkdir "$folder/members"
+mkfifo "$folder/control"
+target/release/examples/serve "$folder/members" "$folder/raidlab" 0 2 128 512 <"$folder/control" &
+raidlab=$!
+exec 9>"$folder/control"
+nbdkit -f -U "$folder/nbdkit" memory 256M </dev/null &
+nbdkit=$!
+trap 'exec 9>&-; kill "$nbdkit"; wait; rm -rf "$folder"' EXIT
+for server in raidlab nbdkit; do
+    for _ in $(seq 100); do [[ -S $folder/$server ]] && break || sleep 0.1; done
+    fio --name=fill --ioengine=nbd --uri="nbd+unix:///?socket=$folder/$server" --rw=write --bs=256k --iodepth=8 \
+        --size=256M --output-format=terse >/dev/null
+done
+python3 - "$folder" "$rounds" "$seconds" "nbdkit=$nbdkit" "raidlab=$raidlab" <<'PYTHON'
+import json, os, statistics, subprocess, sys
+
+folder, rounds, seconds = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+servers = dict(word.split("=") for word in sys.argv[4:])
+tick = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid):
+    fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / tick
+
+
+def run(server, pid, depth, block, mode):
+    before = cpu_seconds(pid)
+    text = subprocess.run(
+        ["fio", "--name=x", "--ioengine=nbd", f"--uri=nbd+unix:///?socket={folder}/{server}", f"--rw={mode}",
+         f"--bs={block}", f"--iodepth={depth}", "--time_based", f"--runtime={seconds}", "--size=256M",
+         "--randrepeat=0", "--output-format=json"], capture_output=True, text=True, check=True).stdout
+    job = json.loads(text[text.index("{"):])["jobs"][0]
+    found = job["read" if "read" in mode else "write"]
+    spent = (cpu_seconds(pid) - before) / found["total_ios"]
+    return found["iops"], found["clat_ns"]["percentile"]["50.000000"] / 1e3, spent * 1e6
+
+
+print(f"{'':26} {'IOPS':>9} {'best':>9} {'p50 us':>8} {'cpu us':>8}")
+for depth, block, mode in ((32, "4k", "randread"), (1, "4k", "randread"), (32, "4k", "randwrite"), (8, "256k", "read")):
+    found = {name: [] for name in servers}
+    for _ in range(rounds):
+        for name, pid in servers.items():
+            found[name].append(run(name, pid, depth, block, mode))
+    medians = {}
+    for name, runs in found.items():
+        iops, p50, cpu = (statistics.median(column) for column in zip(*runs))
+        medians[name] = iops
+        best = max(row[0] for row in runs)
+        print(f"{name:8} {mode:9} {block:>4} x{depth:<2} {iops:9.0f} {best:9.0f} {p50:8.1f} {cpu:8.2f}")
+    print(f"{'ratio of medians':26} {medians['raidlab'] / medians['nbdkit']:9.2f}")
+PYTHON

@@ -1,0 +1,463 @@
+//! One client: its socket, what came and is not taken in, what is being sent.
+//!
+//! ```text
+//! socket ─► inbox ─► handshake | requests ─► pieces ─► array ─► replies ─► outbox ─► socket
+//!      └──────────── rest of a long payload ─► host buffer
+//! ```
+//! At most one receive and one send are in flight. What a client sends waits in its inbox, and then in the socket, while it
+//! has no buffer or too many requests; what it does not read waits in the outbox and keeps its buffers.
+//!
+//! Invariant: a connection that is closing starts nothing; it is over when no entry and no request of it is in flight.
+
+use crate::entries;
+use crate::outbox::Outbox;
+use crate::share::Share;
+use raidlab_array::{HostBuffers, PortRing, RingError};
+use raidlab_controller::{HostOp, HostRequest, HostTag};
+use raidlab_nbd::{
+    BufferId, ClientFault, Exports, Fate, Intake, MESSAGE_BYTES_MAX, Op, Output, Piece, PieceEnd,
+    ServerHandshake, ServerLimits, ServerStep, ServerTls, ServerTransmission,
+};
+use raidlab_units::{BlockSize, ByteCount, Lba, Nanos};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Length of the inbox: many requests, or some short writes.
+const INBOX_BYTES: usize = 128 << 10;
+const _: () = assert!(INBOX_BYTES > MESSAGE_BYTES_MAX, "the longest message fits");
+/// A payload of which so much is missing is received into its buffer, not into the inbox, in bytes.
+const DIRECT_BYTES_MIN: usize = 16 << 10;
+
+/// What a buffer is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Nothing.
+    Free,
+    /// This connection holds it.
+    Held(u32),
+    /// The array works on this piece of this connection.
+    Running(u32, Piece),
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) exports: Exports,
+    pub(crate) limits: ServerLimits,
+    pub(crate) block_size: BlockSize,
+    pub(crate) share: Share,
+    /// What each host buffer is used for.
+    pub(crate) work: Vec<Work>,
+    /// Requests that the array is to be told.
+    pub(crate) ready: VecDeque<HostRequest>,
+    /// A buffer became free since the last look.
+    pub(crate) freed: bool,
+}
+
+impl Common {
+    fn take(&mut self, connection: u32) -> Option<HostTag> {
+        let tag = self.share.take(connection)?;
+        self.work[tag.0 as usize] = Work::Held(connection);
+        Some(tag)
+    }
+
+    fn give_back(&mut self, connection: u32, tag: HostTag) {
+        self.work[tag.0 as usize] = Work::Free;
+        self.share.give_back(connection, tag);
+        self.freed = true;
+    }
+
+    /// Has the array work on a piece.
+    fn submit(&mut self, connection: u32, tag: HostTag, piece: Piece) {
+        self.work[tag.0 as usize] = Work::Running(connection, piece);
+        let blocks = |bytes: u64| {
+            let blocks = self.block_size.blocks_in(ByteCount(bytes));
+            blocks.expect("requests are whole minimum blocks, and those are the array's").0
+        };
+        let op = match piece.op {
+            Op::Read | Op::Cache => HostOp::Read,
+            Op::Write { fua } | Op::WriteZeroes { fua, .. } => HostOp::Write { fua },
+            Op::Flush | Op::Trim { .. } => HostOp::Flush,
+        };
+        let (lba, length) = (Lba(blocks(piece.offset)), blocks(piece.length.into()));
+        self.ready.push_back(HostRequest { tag, op, lba, blocks: raidlab_units::BlockCount(length) });
+    }
+}
+
+#[derive(Debug)]
+enum Stage {
+    Handshake(ServerHandshake),
+    Transmission(ServerTransmission),
+}
+
+/// A write's piece whose payload comes.
+#[derive(Clone, Copy, Debug)]
+struct Filling {
+    tag: HostTag,
+    piece: Piece,
+    filled: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Receiving {
+    Nothing,
+    IntoInbox,
+    IntoBuffer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    No,
+    /// Send what is there, then close.
+    AfterReplies,
+    Closing,
+}
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    number: u32,
+    socket: OwnedFd,
+    stage: Stage,
+    inbox: Box<[u8]>,
+    start: usize,
+    end: usize,
+    receiving: Receiving,
+    filling: Option<Filling>,
+    outbox: Outbox,
+    /// Requests that the array works on.
+    running: u32,
+    ending: Ending,
+    /// It waits for a buffer.
+    pub(crate) starving: bool,
+    /// When it came.
+    pub(crate) since: Nanos,
+}
+
+/// The names of a connection's entries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntryNames {
+    /// Of its receive.
+    pub(crate) receive: u64,
+    /// Of its send.
+    pub(crate) send: u64,
+}
+
+impl Connection {
+    /// A client that has just come.
+    pub(crate) fn new(number: u32, socket: OwnedFd, now: Nanos) -> Self {
+        let mut outbox = Outbox::new();
+        let handshake = ServerHandshake::new(ServerTls::NotAvailable, outbox.words());
+        Self {
+            number,
+            socket,
+            stage: Stage::Handshake(handshake),
+            inbox: vec![0; INBOX_BYTES].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            receiving: Receiving::Nothing,
+            filling: None,
+            outbox,
+            running: 0,
+            ending: Ending::No,
+            starving: false,
+            since: now,
+        }
+    }
+
+    /// Has every option refused with this text.
+    pub(crate) fn refuse(&mut self, why: &'static str) {
+        if let Stage::Handshake(handshake) = &mut self.stage {
+            handshake.refuse(why);
+        }
+    }
+
+    /// Whether it still haggles.
+    pub(crate) const fn is_in_handshake(&self) -> bool {
+        matches!(self.stage, Stage::Handshake(_))
+    }
+
+    /// When the client took bytes last, if some are on their way to it.
+    pub(crate) fn sending_since(&self) -> Option<Nanos> {
+        self.outbox.in_flight().then_some(self.outbox.moved_at)
+    }
+
+    /// Whether nothing of it is in flight and it is to close.
+    pub(crate) fn is_over(&self) -> bool {
+        let quiet = self.receiving == Receiving::Nothing && !self.outbox.in_flight() && self.running == 0;
+        self.ending == Ending::Closing && quiet
+    }
+
+    /// Starts nothing more and ends the entries in flight.
+    pub(crate) fn close(&mut self, why: &dyn std::fmt::Display) {
+        if self.ending == Ending::Closing {
+            return;
+        }
+        tracing::debug!(connection = self.number, %why, "connection closed");
+        self.ending = Ending::Closing;
+        // Both entries end at once; a peer that is gone has ended them already.
+        let _ = shutdown(&self.socket, Shutdown::Both);
+    }
+
+    /// The server stops: what is in flight is done, what comes is refused.
+    pub(crate) fn handle_stop(&mut self) {
+        match &mut self.stage {
+            Stage::Handshake(_) => self.close(&"the server stops"),
+            Stage::Transmission(transmission) => {
+                transmission.handle_shutdown();
+                if transmission.is_idle() && self.outbox.is_empty() && self.filling.is_none() {
+                    self.close(&"the server stops");
+                }
+            }
+        }
+    }
+
+    /// Takes in the end of a receive.
+    pub(crate) fn handle_received(&mut self, result: Result<u32, Errno>, common: &mut Common) {
+        let into = std::mem::replace(&mut self.receiving, Receiving::Nothing);
+        match result {
+            Ok(0) => self.close(&"the client is gone"),
+            Ok(bytes) if into == Receiving::IntoInbox => self.end += bytes as usize,
+            Ok(bytes) => {
+                let filling = self.filling.as_mut().expect("a buffer is being filled");
+                filling.filled += bytes as usize;
+                self.submit_if_filled(common);
+            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(errno) => self.close(&errno),
+        }
+    }
+
+    /// Takes in the end of a send.
+    pub(crate) fn handle_sent(&mut self, now: Nanos, result: Result<u32, Errno>, common: &mut Common) {
+        match result {
+            Ok(bytes) => {
+                let number = self.number;
+                self.outbox.handle_sent(now, bytes as usize, |tag| common.give_back(number, tag));
+            }
+            Err(Errno::INTR | Errno::AGAIN) => self.outbox.handle_sent(now, 0, |_| {}),
+            Err(errno) => {
+                self.outbox.handle_failed();
+                self.close(&errno);
+            }
+        }
+    }
+
+    /// Takes in that the array is done with a piece.
+    pub(crate) fn handle_piece_end(
+        &mut self,
+        tag: HostTag,
+        piece: Piece,
+        end: PieceEnd,
+        common: &mut Common,
+    ) {
+        self.running -= 1;
+        let Stage::Transmission(transmission) = &mut self.stage else { unreachable!("it had a piece") };
+        match transmission.handle_piece_end(piece, BufferId(tag.0), end) {
+            Fate::Free => common.give_back(self.number, tag),
+            Fate::Kept => common.work[tag.0 as usize] = Work::Held(self.number),
+        }
+    }
+
+    /// Does all that can be done now.
+    ///
+    /// # Errors
+    /// [`RingError`] if an entry can't be queued.
+    pub(crate) fn pump(
+        &mut self,
+        common: &mut Common,
+        names: EntryNames,
+        now: Nanos,
+        buffers: &mut HostBuffers,
+        ring: &mut PortRing<'_>,
+    ) -> Result<(), RingError> {
+        self.starving = false;
+        if self.ending == Ending::Closing {
+            return Ok(());
+        }
+        while self.is_in_handshake() && self.ending == Ending::No && self.outbox.is_empty() {
+            if !self.haggle(common) {
+                break;
+            }
+        }
+        if !self.is_in_handshake() {
+            self.take_in(common, buffers);
+            self.start_pieces(common, buffers);
+            self.put_out(common, buffers);
+        }
+        if self.ending == Ending::Closing {
+            return Ok(());
+        }
+        self.outbox.flush(ring, names.send, self.socket.as_fd(), now)?;
+        if self.ending == Ending::AfterReplies {
+            if self.outbox.is_empty() && self.running == 0 && self.is_idle() {
+                self.close(&"the client said good-bye");
+            }
+            return Ok(());
+        }
+        self.receive(names.receive, buffers, ring)
+    }
+
+    fn is_idle(&self) -> bool {
+        match &self.stage {
+            Stage::Handshake(_) => true,
+            Stage::Transmission(transmission) => transmission.is_idle(),
+        }
+    }
+
+    /// Takes in one message of the handshake. Returns whether another may follow.
+    fn haggle(&mut self, common: &Common) -> bool {
+        let Stage::Handshake(handshake) = &mut self.stage else { return false };
+        let input = &self.inbox[self.start..self.end];
+        let (used, step) = handshake.handle_bytes(&common.exports, input, self.outbox.words());
+        self.start += used;
+        match step {
+            ServerStep::Continue => true,
+            ServerStep::More => false,
+            ServerStep::StartTls => unreachable!("TLS was not offered"),
+            ServerStep::Transmit(agreement) => {
+                let export = common.exports.get(agreement.export);
+                self.stage = Stage::Transmission(ServerTransmission::new(export, agreement, common.limits));
+                false
+            }
+            ServerStep::Aborted => {
+                self.ending = Ending::AfterReplies;
+                false
+            }
+            ServerStep::Fault(fault) => {
+                self.close(&fault);
+                false
+            }
+        }
+    }
+
+    fn transmission(&mut self) -> &mut ServerTransmission {
+        let Stage::Transmission(transmission) = &mut self.stage else { unreachable!("asked before") };
+        transmission
+    }
+
+    /// Takes requests and payloads out of the inbox.
+    fn take_in(&mut self, common: &mut Common, buffers: &mut HostBuffers) {
+        while self.fill_from_inbox(common, buffers) {
+            let Stage::Transmission(transmission) = &mut self.stage else { unreachable!("asked before") };
+            let (used, intake) = transmission.handle_bytes(&self.inbox[self.start..self.end]);
+            self.start += used;
+            match intake {
+                Intake::More | Intake::Full => return,
+                Intake::Payload(_) => {
+                    let Some(tag) = common.take(self.number) else {
+                        self.starving = true;
+                        return;
+                    };
+                    let piece = transmission.start_payload();
+                    self.filling = Some(Filling { tag, piece, filled: 0 });
+                }
+                Intake::Disconnect => {
+                    self.ending = Ending::AfterReplies;
+                    return;
+                }
+                Intake::Fault(fault) => return self.close(&fault),
+            }
+        }
+    }
+
+    /// Moves payload out of the inbox. Returns whether none is missing.
+    fn fill_from_inbox(&mut self, common: &mut Common, buffers: &mut HostBuffers) -> bool {
+        let Some(filling) = &mut self.filling else { return true };
+        if self.receiving == Receiving::IntoBuffer {
+            return false;
+        }
+        let length = (self.end - self.start).min(filling.piece.length as usize - filling.filled);
+        let target = &mut buffers.slot_mut(filling.tag)[filling.filled..filling.filled + length];
+        target.copy_from_slice(&self.inbox[self.start..self.start + length]);
+        self.start += length;
+        filling.filled += length;
+        self.submit_if_filled(common)
+    }
+
+    fn submit_if_filled(&mut self, common: &mut Common) -> bool {
+        let Some(filling) = self.filling.filter(|filling| filling.filled == filling.piece.length as usize)
+        else {
+            return false;
+        };
+        self.filling = None;
+        if self.ending != Ending::Closing {
+            self.running += 1;
+            common.submit(self.number, filling.tag, filling.piece);
+        }
+        true
+    }
+
+    /// Has the array work on requests without payload.
+    fn start_pieces(&mut self, common: &mut Common, buffers: &mut HostBuffers) {
+        if self.ending == Ending::Closing {
+            return;
+        }
+        while let Some(piece) = self.transmission().peek_piece() {
+            if matches!(piece.op, Op::Trim { .. }) {
+                let piece = self.transmission().start_piece();
+                // A hint, and there is nothing that it could change.
+                self.transmission().handle_piece_end(piece, BufferId(u32::MAX), PieceEnd::Done);
+                continue;
+            }
+            let Some(tag) = common.take(self.number) else {
+                self.starving = true;
+                return;
+            };
+            let piece = self.transmission().start_piece();
+            if matches!(piece.op, Op::WriteZeroes { .. }) {
+                buffers.slot_mut(tag)[..piece.length as usize].fill(0);
+            }
+            self.running += 1;
+            common.submit(self.number, tag, piece);
+        }
+    }
+
+    /// Puts the replies that are there into the outbox.
+    fn put_out(&mut self, common: &mut Common, buffers: &HostBuffers) {
+        while self.ending != Ending::Closing && self.outbox.has_room() {
+            match self.transmission().poll_output() {
+                Some(Output::Reply(head, payload)) => self.outbox.push(&head, payload, buffers),
+                Some(Output::Free(buffer)) => common.give_back(self.number, HostTag(buffer.0)),
+                None => break,
+            }
+        }
+        if let Some(fault @ ClientFault::ReadFailed) = self.transmission().fault_found() {
+            self.close(&fault);
+        }
+    }
+
+    /// Waits for more bytes, if there is room for them.
+    fn receive(
+        &mut self,
+        name: u64,
+        buffers: &mut HostBuffers,
+        ring: &mut PortRing<'_>,
+    ) -> Result<(), RingError> {
+        if self.receiving != Receiving::Nothing {
+            return Ok(());
+        }
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        if let Some(Filling { tag, piece, filled }) = self.filling {
+            let missing = piece.length as usize - filled;
+            if self.end == 0 && missing >= DIRECT_BYTES_MIN {
+                let target = &mut buffers.slot_mut(tag)[filled..piece.length as usize];
+                self.receiving = Receiving::IntoBuffer;
+                return entries::receive(ring, name, self.socket.as_fd(), target, true);
+            }
+        }
+        if self.start > 0 && self.inbox.len() - self.end < MESSAGE_BYTES_MAX {
+            self.inbox.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end == self.inbox.len() {
+            return Ok(());
+        }
+        self.receiving = Receiving::IntoInbox;
+        entries::receive(ring, name, self.socket.as_fd(), &mut self.inbox[self.end..], false)
+    }
+}

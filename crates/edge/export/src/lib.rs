@@ -1,0 +1,30 @@
+//! An array's volume over NBD, in the array's own event loop.
+//!
+//! ```text
+//! sockets ◄──io_uring entries──► Connection ── ServerHandshake, ServerTransmission (raidlab-nbd)
+//!                                    │ pieces ▲ ends
+//!                                NbdServer: HostPort ◄──► ArrayWorld (raidlab-array)
+//!                                    └── Share: host buffers, dealt out to the connections
+//! ```
+//! One thread does all of it: member I/O, parity and sockets share one ring, so that a round of the loop takes in what all
+//! clients sent, and one entry sends all replies of a client that are there. Payloads are received into the host buffer that
+//! the array works on, and sent from it.
+//!
+//! What it promises: a flush on any connection covers what was acknowledged on all of them, because they all end in one
+//! controller. Trim is taken as the hint that it is and does nothing. Cache reads the range. Write zeroes writes zeros.
+//! Block status says "allocated".
+//!
+//! Left out: TLS.
+#![deny(unsafe_code)]
+
+mod connection;
+mod entries;
+mod error;
+mod listener;
+mod outbox;
+mod server;
+mod share;
+
+pub use error::ExportError;
+pub use listener::NbdListener;
+pub use server::{NbdOptions, NbdServer};

@@ -1,0 +1,98 @@
+//! Host buffers, dealt out to the connections.
+//!
+//! Each open connection can have one buffer at any time. It may take another while it holds fewer than are free and not
+//! set aside for those that hold none, so that one busy client gets nearly half, two get nearly a third each, and a
+//! client that does not read keeps only its own share (dynamic thresholds: A. Choudhury, E. Hahne, "Dynamic Queue
+//! Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking, 1998).
+//!
+//! Invariant: as many buffers are free as there are open connections that hold none.
+
+use raidlab_controller::HostTag;
+
+/// The buffers and who holds them.
+#[derive(Debug)]
+pub(crate) struct Share {
+    free: Vec<u32>,
+    /// Buffers that each connection holds; `None` where there is no connection.
+    held: Vec<Option<u32>>,
+    /// Open connections that hold none.
+    empty: u32,
+}
+
+impl Share {
+    /// Deals `buffers` out to at most `connections`.
+    pub(crate) fn new(buffers: u32, connections: u32) -> Self {
+        assert!(buffers >= connections, "each connection has a buffer");
+        Self { free: (0..buffers).rev().collect(), held: vec![None; connections as usize], empty: 0 }
+    }
+
+    /// A connection begins.
+    pub(crate) fn open(&mut self, connection: u32) {
+        let before = self.held[connection as usize].replace(0);
+        assert!(before.is_none(), "connection {connection} is open already");
+        self.empty += 1;
+    }
+
+    /// A connection ends; it must hold nothing (asserted).
+    pub(crate) fn close(&mut self, connection: u32) {
+        let before = self.held[connection as usize].take();
+        assert_eq!(before, Some(0), "connection {connection} ends and holds buffers");
+        self.empty -= 1;
+    }
+
+    /// Takes a buffer, if the connection may have one more.
+    pub(crate) fn take(&mut self, connection: u32) -> Option<HostTag> {
+        let held = self.held[connection as usize].as_mut().expect("only open connections take buffers");
+        if *held > 0 && u64::from(*held) + u64::from(self.empty) >= self.free.len() as u64 {
+            return None;
+        }
+        self.empty -= u32::from(*held == 0);
+        *held += 1;
+        Some(HostTag(self.free.pop().expect("one is set aside for each connection")))
+    }
+
+    /// Gives a buffer back.
+    pub(crate) fn give_back(&mut self, connection: u32, buffer: HostTag) {
+        let held = self.held[connection as usize].as_mut().expect("only open connections hold buffers");
+        *held -= 1;
+        self.empty += u32::from(*held == 0);
+        self.free.push(buffer.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_client_gets_half_and_leaves_the_others_theirs() {
+        let mut share = Share::new(16, 4);
+        share.open(0);
+        let mut taken = Vec::new();
+        while let Some(buffer) = share.take(0) {
+            taken.push(buffer);
+        }
+        assert_eq!(taken.len(), 8);
+        for connection in 1..4 {
+            share.open(connection);
+        }
+        assert_eq!(share.take(0), None);
+        let others: Vec<usize> =
+            (1..4).map(|connection| std::iter::from_fn(|| share.take(connection)).count()).collect();
+        assert_eq!(others, [3, 2, 2]);
+        for buffer in taken {
+            share.give_back(0, buffer);
+        }
+        share.close(0);
+    }
+
+    #[test]
+    fn everybody_can_have_one_at_any_time() {
+        let mut share = Share::new(5, 5);
+        (0..5).for_each(|connection| share.open(connection));
+        for connection in 0..5 {
+            assert!(share.take(connection).is_some());
+            assert_eq!(share.take(connection), None);
+        }
+    }
+}

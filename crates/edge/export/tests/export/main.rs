@@ -1,0 +1,324 @@
+//! The export over real sockets: right bytes for one client and many, through many buffers and few; clients that send
+//! nonsense, do not read, or are too many; the stop.
+//!
+//! Verified against vectors of bytes. Not verified: the limits of time (10 and 30 s), speed.
+
+mod client;
+
+use client::{Client, Socket, Trouble};
+use raidlab_array::{ArrayError, ArrayWorld, CreateOptions, RunSettings, StartOptions, create};
+use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience, WritePolicy};
+use raidlab_export::{ExportError, NbdListener, NbdOptions, NbdServer};
+use raidlab_nbd::{Errno, Op, ServerFault};
+use raidlab_units::{BlockSize, ByteCount};
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+const BLOCK: u64 = 4096;
+const MIB: u64 = 1 << 20;
+const PLAIN: Op = Op::Write { fua: false };
+
+/// Small and quick options: few buffers of the shortest length.
+fn few_buffers(connections_max: u32) -> NbdOptions {
+    let buffers = 2 * (connections_max + 4);
+    NbdOptions { connections_max, buffers, buffer_bytes: ByteCount::from_kib(64), ..NbdOptions::default() }
+}
+
+fn config() -> ArrayConfig {
+    ArrayConfig {
+        level: "5".parse().expect("a level"),
+        members: 3,
+        strip_size: ByteCount::from_kib(16),
+        block_size: BlockSize::B4096,
+        member_size: ByteCount::from_mib(8),
+        member_cache: MemberCache::On,
+        cache: CacheConfig {
+            size: ByteCount::from_mib(4),
+            write_policy: WritePolicy::WriteBack,
+            ..CacheConfig::default()
+        },
+        staging_size: ByteCount::from_mib(4),
+        resilience: Resilience::default(),
+    }
+}
+
+/// Where the server is.
+struct Place<'a> {
+    socket: &'a Path,
+    tcp: &'a str,
+    stop: &'a AtomicBool,
+}
+
+impl Place<'_> {
+    fn unix(&self) -> UnixStream {
+        UnixStream::connect(self.socket).expect("the server listens")
+    }
+
+    fn client(&self, structured: bool) -> Client<UnixStream> {
+        Client::new(self.unix(), structured).expect("the server shakes hands")
+    }
+}
+
+/// Serves an array of 16 MiB while `test` runs.
+fn with_server(nbd: NbdOptions, test: impl FnOnce(&Place<'_>)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("nbd.sock");
+    let stop = AtomicBool::new(false);
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| {
+            let config = config();
+            let files = |place| folder.path().join(format!("member-{place}"));
+            let members: Vec<_> = (0..config.members).map(files).collect();
+            let options = CreateOptions { members: members.clone(), ..CreateOptions::default() };
+            create(&config, &options, &AtomicBool::new(false), &mut |_, _| {}).expect("an array can be made");
+            let started = ArrayWorld::start(&members, &RunSettings::of(&config), StartOptions::default());
+            let mut world = started.world.expect("the array starts");
+            let unix = NbdListener::unix(&socket).expect("a socket");
+            let tcp = NbdListener::tcp_insecure("127.0.0.1:0".parse().expect("an address")).expect("a port");
+            tell.send(tcp.address().to_owned()).expect("the test waits");
+            let (block, volume) = (config.block_size, world.volume_bytes());
+            let mut server = NbdServer::new(nbd, block, volume, vec![unix, tcp]).expect("a server");
+            let served = world.serve(&mut server, &stop);
+            assert!(matches!(served, Err(ArrayError::Cancelled)), "{served:?}");
+            assert_eq!(server.connections(), 0, "a stop closes all connections");
+            world.stop(&AtomicBool::new(false)).expect("the array stops");
+        });
+        let tcp = told.recv().expect("the server starts");
+        let place = Place { socket: &socket, tcp: &tcp, stop: &stop };
+        // The server is stopped whatever the test finds, so that a failure ends.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&place)));
+        stop.store(true, Ordering::Relaxed);
+        serving.join().expect("the server ends well");
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    assert!(!socket.exists(), "the socket's file is left");
+}
+
+/// Pseudo-random numbers (xorshift; G. Marsaglia, "Xorshift RNGs", 2003).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn bytes(&mut self, length: u64) -> Vec<u8> {
+        (0..length).map(|_| self.below(251) as u8).collect()
+    }
+}
+
+/// Random requests over `span` bytes from `base` on, those in flight on ranges of their own; each read is compared.
+fn exercise<S: Socket>(client: &mut Client<S>, seed: u64, base: u64, span: u64, rounds: u32) {
+    let mut random = Random(seed);
+    let mut truth = random.bytes(span);
+    client.call(PLAIN, base, span as u32, &truth).expect("the range is written");
+    for _ in 0..rounds {
+        let mut flying: Vec<(u64, u64, u64, bool)> = Vec::new();
+        while flying.len() < 24 {
+            let longest = if random.below(4) == 0 { 80 } else { 6 };
+            let length = (1 + random.below(longest)) * BLOCK;
+            let at = random.below((span - length) / BLOCK) * BLOCK;
+            if flying.iter().any(|(_, other, long, _)| at < other + long && *other < at + length) {
+                break;
+            }
+            let fua = random.below(4) == 0;
+            let (op, bytes) = match random.below(8) {
+                0 => (Op::WriteZeroes { fua, no_hole: false }, vec![0; length as usize]),
+                1 => (Op::Cache, Vec::new()),
+                2 => (Op::Trim { fua }, Vec::new()),
+                3 | 4 => (Op::Write { fua }, random.bytes(length)),
+                _ => (Op::Read, Vec::new()),
+            };
+            let sent: &[u8] = if matches!(op, Op::Write { .. }) { &bytes } else { &[] };
+            let tag = client.send(op, base + at, length as u32, sent).expect("the server takes it");
+            if !bytes.is_empty() {
+                truth[at as usize..(at + length) as usize].copy_from_slice(&bytes);
+            }
+            flying.push((tag, at, length, op == Op::Read));
+        }
+        while client.in_flight() > 0 {
+            let (tag, result, bytes) = client.next().expect("the server answers");
+            assert_eq!(result, Ok(()));
+            let (_, at, length, read) =
+                *flying.iter().find(|(found, ..)| *found == tag).expect("it was in flight");
+            let same = !read || bytes == truth[at as usize..(at + length) as usize];
+            assert!(same, "{length} bytes at {at} are other ones");
+        }
+    }
+    client.call(Op::Flush, 0, 0, &[]).expect("a flush");
+    assert!(client.call(Op::Read, base, span as u32, &[]).expect("a read") == truth, "the range differs");
+}
+
+#[test]
+fn one_client_gets_its_bytes_back_over_every_kind_of_socket() {
+    with_server(NbdOptions::default(), |place| {
+        for structured in [true, false] {
+            let mut client = place.client(structured);
+            exercise(&mut client, 7, 0, 6 * MIB, 60);
+            client.disconnect().expect("a good-bye");
+            let tcp = TcpStream::connect(place.tcp).expect("the server listens");
+            exercise(&mut Client::new(tcp, structured).expect("a handshake"), 8, 5 * MIB, 3 * MIB, 30);
+        }
+    });
+}
+
+#[test]
+fn many_clients_share_few_buffers() {
+    with_server(few_buffers(6), |place| {
+        std::thread::scope(|scope| {
+            for number in 0..6 {
+                scope.spawn(move || {
+                    let mut client = place.client(number % 2 == 0);
+                    exercise(&mut client, 100 + number, number * 2 * MIB, 2 * MIB, 40);
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn what_one_client_flushed_another_sees() {
+    with_server(few_buffers(4), |place| {
+        let (mut writer, mut reader) = (place.client(true), place.client(false));
+        for round in 0..50_u8 {
+            writer.call(PLAIN, 0, BLOCK as u32, &[round; BLOCK as usize]).expect("a write");
+            reader.call(Op::Flush, 0, 0, &[]).expect("a flush");
+            assert!(
+                reader
+                    .call(Op::Read, 0, BLOCK as u32, &[])
+                    .expect("a read")
+                    .iter()
+                    .all(|byte| *byte == round)
+            );
+        }
+    });
+}
+
+#[test]
+fn a_client_that_does_not_read_keeps_its_own_share_only() {
+    with_server(few_buffers(4), |place| {
+        let mut deaf: Vec<_> = (0..3).map(|number| place.client(number % 2 == 0)).collect();
+        for client in &mut deaf {
+            for _ in 0..40 {
+                client.send(Op::Read, 0, MIB as u32, &[]).expect("the server takes it");
+            }
+        }
+        exercise(&mut place.client(true), 3, 8 * MIB, 2 * MIB, 40);
+        // Whoever reads after all gets everything.
+        for mut client in deaf {
+            while client.in_flight() > 0 {
+                assert_eq!(client.next().expect("the server answers").1, Ok(()));
+            }
+        }
+    });
+}
+
+#[test]
+fn nonsense_costs_nobody_else_anything() {
+    with_server(few_buffers(40), |place| {
+        let mut other = place.client(true);
+        let mut random = Random(99);
+        for round in 0..60 {
+            let length = random.below(3000);
+            let mut bytes = random.bytes(length);
+            if round % 3 == 0 {
+                bytes.splice(0..0, *b"\0\0\0\x03IHAVEOPT");
+            }
+            let mut socket = place.unix();
+            let _ = socket.write_all(&bytes);
+            if round % 2 == 0 {
+                // Half of a write, and away.
+                drop(socket);
+                let mut client = place.client(true);
+                let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
+                request.extend([0, 0, 0, 1]);
+                request.resize(26, 0);
+                request.extend([4, 0]);
+                request.resize(28 + 500, 5);
+                client.socket.write_all(&request).expect("the server listens");
+            }
+            other.call(Op::Read, 0, MIB as u32, &[]).expect("the other client is served");
+        }
+        let mut client = place.client(true);
+        client.socket.write_all(&[0x5a; 28]).expect("the server listens");
+        assert!(matches!(client.next(), Err(Trouble::Gone)), "no request, no connection");
+        exercise(&mut other, 5, 0, MIB, 20);
+    });
+}
+
+#[test]
+fn too_many_clients_are_told_so() {
+    with_server(few_buffers(2), |place| {
+        let clients: Vec<_> = (0..2).map(|_| place.client(true)).collect();
+        for _ in 0..20 {
+            match Client::new(place.unix(), true) {
+                Err(Trouble::Fault(ServerFault::Refused { text, .. })) => {
+                    assert_eq!(text, "too many clients are connected");
+                }
+                Err(trouble) => panic!("{trouble:?}"),
+                Ok(_) => panic!("a third client was let in"),
+            }
+        }
+        let waiting: Vec<_> = (0..6).map(|_| place.unix()).collect();
+        drop((clients, waiting));
+        // There is room again as soon as the server has noticed.
+        let again = (0..500).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            Client::new(place.unix(), true).ok()
+        });
+        exercise(&mut again.expect("there is room again"), 6, 0, MIB, 5);
+    });
+}
+
+#[test]
+fn a_stop_ends_what_is_in_flight_and_closes() {
+    with_server(NbdOptions::default(), |place| {
+        let (mut busy, mut idle) = (place.client(true), place.client(false));
+        idle.call(Op::Flush, 0, 0, &[]).expect("a flush");
+        for at in 0..16 {
+            busy.send(Op::Read, at * MIB / 2, MIB as u32 / 2, &[]).expect("the server takes it");
+        }
+        assert_eq!(busy.next().expect("an answer").1, Ok(()));
+        place.stop.store(true, Ordering::Relaxed);
+        while busy.in_flight() > 0 {
+            let (_, result, _) = busy.next().expect("what is in flight is answered");
+            assert!(matches!(result, Ok(()) | Err(Errno::ShuttingDown)), "{result:?}");
+        }
+        for mut client in [busy, idle] {
+            assert!(matches!(client.next(), Err(Trouble::Gone)));
+        }
+    });
+}
+
+#[test]
+fn a_socket_in_use_is_left_alone_and_a_dead_one_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("nbd.sock");
+    let first = NbdListener::unix(&path).expect("a socket");
+    assert!(matches!(NbdListener::unix(&path), Err(ExportError::InUse { .. })));
+    drop(first);
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket that is left behind"));
+    drop(NbdListener::unix(&path).expect("a socket instead"));
+}
+
+#[test]
+fn options_that_do_not_fit_are_named() {
+    let new =
+        |options| NbdServer::new(options, BlockSize::B4096, ByteCount(16 * MIB), Vec::new()).map(|_| ());
+    let buffers = NbdOptions { buffers: 10, ..NbdOptions::default() };
+    let expected = "64 connections need at least 136 buffers, and there are 10";
+    assert_eq!(new(buffers).expect_err("too few").to_string(), expected);
+    let short = NbdOptions { buffer_bytes: ByteCount(4096), ..NbdOptions::default() };
+    assert!(matches!(new(short), Err(ExportError::BufferBytes { found: 4096 })));
+    let name = NbdOptions { name: "a\0".into(), ..NbdOptions::default() };
+    assert!(matches!(new(name), Err(ExportError::Export(_))));
+    new(NbdOptions::default()).expect("the defaults fit");
+}
