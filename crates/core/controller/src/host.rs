@@ -170,11 +170,12 @@ impl Controller {
 
     /// Reads a fragment from the best copy that was not tried yet; by recovery if there is none. When all have been
     /// tried in vain the rows are read one by one, because copies seldom have the same bad blocks; and what can't be read
-    /// that way is tried once more, because one that failed first may have been restored while others were tried.
+    /// that way is tried once more, because one that failed first may have been restored while others were tried. In
+    /// this last round the fragment has its granule locked: else one could fail again before its turn comes.
     pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
-        if !self.unsynced.is_empty() {
+        if !self.unsynced.is_empty() && !tried.is_last_round() {
             let key = self.granule_key(&fragment);
-            if self.needs_resync(key) {
+            if self.needs_resync(key) || self.is_being_synced(key) {
                 return self.sync_before(key, WaitKind::Read, fragment);
             }
         }
@@ -188,12 +189,22 @@ impl Controller {
                 self.read_row_by_row(fragment);
             }
             None if tried != CopySet::NONE && !tried.is_last_round() => {
-                self.read_from_members(fragment, CopySet::LAST_ROUND);
+                if self.lock_or_wait(self.granule_key(&fragment), WaitKind::LastRound, fragment) {
+                    self.read_from_members(fragment, CopySet::LAST_ROUND);
+                }
             }
             None => {
                 let lba = self.fragment_lba(&fragment);
-                self.end_part(fragment.request, Err(HostError::DataLost { lba }));
+                self.end_host_read(fragment, tried, Err(HostError::DataLost { lba }));
             }
+        }
+    }
+
+    /// Ends a part that was read from members, and its hold on the granule after the last round.
+    fn end_host_read(&mut self, fragment: Fragment, tried: CopySet, result: Result<(), HostError>) {
+        self.end_part(fragment.request, result);
+        if tried.is_last_round() {
+            self.unlock(self.granule_key(&fragment));
         }
     }
 
@@ -228,7 +239,7 @@ impl Controller {
         result: Result<(), MemberError>,
     ) {
         match result {
-            Ok(()) => self.end_part(fragment.request, Ok(())),
+            Ok(()) => self.end_host_read(fragment, tried, Ok(())),
             Err(MemberError::Gone | MemberError::Medium) => self.read_from_members(fragment, tried),
         }
     }
@@ -367,6 +378,7 @@ impl Controller {
                 WaitKind::Recover => return self.launch_recovery(key, fragment),
                 WaitKind::Write => return self.launch_gathered(key, fragment),
                 WaitKind::Visit => return self.start_visit(fragment.request),
+                WaitKind::LastRound => return self.read_from_members(fragment, CopySet::LAST_ROUND),
                 // It waited for the granule to be in sync, and needs no lock.
                 WaitKind::Read => self.read_from_members(fragment, CopySet::NONE),
             }

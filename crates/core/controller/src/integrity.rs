@@ -282,10 +282,17 @@ impl Controller {
         }
         self.tags.fill_unknown(self.own.bytes_mut(), place, tag_rows);
         let Check { owner, device, strip_start, .. } = self.tags.checks[id];
-        // What is written in the background is what a restore writes: it sees to all rows by itself.
-        if !self.tags.checks[id].is_read() && !matches!(owner, IoOwner::OpRewrite { .. }) {
-            let first = strip_start + BlockCount(u64::from(tagged.first));
-            self.restore_later(device, first, tagged.count);
+        let first = strip_start + BlockCount(u64::from(tagged.first));
+        match owner {
+            _ if self.tags.checks[id].is_read() => {}
+            IoOwner::OpRewrite { op, .. } => {
+                // A visit looks at the rows that it has still to come to by itself, but not at those behind it.
+                let ahead = self.visits[self.ops[op].target.request].rows_ahead();
+                if ahead.hull(tagged) != ahead {
+                    self.restore_again(device, first, tagged.count);
+                }
+            }
+            _ => self.restore_later(device, first, tagged.count),
         }
         self.digest_for_check(id);
     }

@@ -28,7 +28,8 @@ pub enum DeviceState {
     Spare,
     /// Gone, and the array goes on without it; nothing on it is trusted any more.
     Missing,
-    /// Gone, which is more than the level survives. It is not written down as missing: what it holds is still the
+    /// Gone, which is more than the level survives, or than can be written down before those that are gone could start
+    /// without those that are left. It is not written down as missing: what it holds is still the
     /// newest, and nothing that touches it is acknowledged until the array starts again with it.
     Lost {
         /// The member of the layout that it played.
@@ -68,7 +69,7 @@ pub(crate) enum Loss {
     Known,
     /// The array goes on without it.
     Survived,
-    /// Some of the volume is gone with it.
+    /// Some of the volume is gone with it, or those that are gone could start by themselves.
     BeyondRedundancy,
 }
 
@@ -254,11 +255,13 @@ impl Members {
         vacant.map(|role| MemberIndex(role as u16))
     }
 
-    /// Takes a device out of the array.
-    pub(crate) fn lose(&mut self, device: MemberIndex, layout: &dyn Layout) -> Loss {
+    /// Takes a device out of the array. Where those that are left would be `outvoted`, that is more than it survives.
+    pub(crate) fn lose(&mut self, device: MemberIndex, layout: &dyn Layout, outvoted: bool) -> Loss {
         let state = match self.devices[device.index()].state {
             DeviceState::Missing | DeviceState::Lost { .. } => return Loss::Known,
-            DeviceState::InSync { role } if self.is_last_hope(role, layout) => DeviceState::Lost { role },
+            DeviceState::InSync { role } if outvoted || self.is_last_hope(role, layout) => {
+                DeviceState::Lost { role }
+            }
             DeviceState::InSync { .. } | DeviceState::Rebuilding { .. } | DeviceState::Spare => {
                 DeviceState::Missing
             }

@@ -15,7 +15,7 @@ use crate::controller::Controller;
 use crate::io::IoOwner;
 use crate::plan::{BeyondRedundancy, Plan};
 use crate::request::{Fragment, Rows};
-use crate::stripe_op::{OpKind, UnitUse};
+use crate::stripe_op::{OpKind, StripeOp, UnitUse};
 use crate::table::NIL;
 use crate::visit::{Purpose, Visit};
 use raidlab_raid::StripUnit;
@@ -64,12 +64,16 @@ impl Restores {
         self.waiting.is_empty() && self.under_way.is_empty()
     }
 
-    /// Puts a read error in line, unless it is there.
+    /// Puts a read error in line, unless it is there or under way.
     fn put(&mut self, error: ReadError) {
-        if self.under_way.iter().any(|other| other.is_on(&error) && other.rows.hull(error.rows) == other.rows)
-        {
-            return;
+        let covers = |other: &ReadError| other.is_on(&error) && other.rows.hull(error.rows) == other.rows;
+        if !self.under_way.iter().any(covers) {
+            self.put_again(error);
         }
+    }
+
+    /// Puts a read error in line, unless it is there, behind what is under way.
+    fn put_again(&mut self, error: ReadError) {
         if let Some(other) = self.waiting.iter_mut().find(|other| other.is_on(&error)) {
             other.rows = other.rows.hull(error.rows);
         } else if self.waiting.len() < WAITING_MAX {
@@ -117,10 +121,22 @@ impl Controller {
 
     /// Puts rows of a device in line to be restored, where there is redundancy to do it from.
     pub(crate) fn restore_later(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
-        let Some(role) = self.members.role(device).filter(|_| self.is_redundant()) else { return };
+        if let Some(error) = self.read_error(device, lba, rows) {
+            self.restores.put(error);
+        }
+    }
+
+    /// The same for rows that what is being restored has passed already.
+    pub(crate) fn restore_again(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
+        if let Some(error) = self.read_error(device, lba, rows) {
+            self.restores.put_again(error);
+        }
+    }
+
+    fn read_error(&self, device: MemberIndex, lba: MemberLba, rows: u32) -> Option<ReadError> {
+        let role = self.members.role(device).filter(|_| self.is_redundant())?;
         let UnitRow { key, unit, row } = self.unit_at(role, lba).expect("only what the layout uses is read");
-        let rows = Rows { first: row, count: rows };
-        self.restores.put(ReadError { device, key, unit, rows });
+        Some(ReadError { device, key, unit, rows: Rows { first: row, count: rows } })
     }
 
     /// What the layout puts at `lba` of a role.
@@ -215,6 +231,11 @@ impl Controller {
 
     /// Writes what an operation in the background has to write.
     pub(crate) fn start_rewrites(&mut self, id: u32) {
+        let StripeOp { kind, key, .. } = self.ops[id];
+        if kind == OpKind::Compare && self.touches_lost(key) {
+            // Nothing may change there any more: the lost device comes back as if nothing had happened.
+            return self.finish_op(id, false);
+        }
         self.ops[id].pending = 1;
         let class = self.ops[id].class.expect("set when the operation was made");
         // Nothing will resync the granule once more.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! in sync ──► missing ──► (one answers there) ──► spare ──► rebuilding, boundary 0 ──► in sync
-//!     └─────► lost, where that is more than the level survives: stays so until the array starts again
+//!     └─────► lost, where that is more than the level survives, or more than half of the members at once: stays so
+//!             until the array starts again
 //! ```
 //! A spare takes a vacant role with the next event; rebuilds then run one after the other, see `sweep.rs`. The bad
 //! blocks of a device go with it.
@@ -17,7 +18,8 @@ use raidlab_units::{MemberIndex, MemberLba};
 impl Controller {
     /// Takes a member out of the array.
     pub(crate) fn fail_member(&mut self, member: MemberIndex) {
-        match self.members.lose(member, &*self.layout) {
+        let outvoted = self.state.is_outvoted_without(member, &self.members);
+        match self.members.lose(member, &*self.layout, outvoted) {
             Loss::Known => return,
             Loss::Survived => {
                 self.bad.forget(member);

@@ -9,8 +9,9 @@
 //!                   ▲                                                             │
 //!                   └──────────────── a device could not write: it fails ◄────────┘
 //! ```
-//! Once a device is *lost* (more are gone than the level survives) the state is frozen: what is on the devices stays the
-//! last good one. Whoever waits for a generation that will never be written then fails.
+//! Once a device is *lost* (more are gone than the level survives, or than half of the members at once) the state is
+//! frozen: what is on the devices stays the last good one. Whoever waits for a generation that will never be written
+//! then fails.
 //!
 //! Invariant: one generation is written at a time, and a slot is only overwritten when the other holds a generation that
 //! every answering device has.
@@ -19,7 +20,7 @@ use crate::api::{Area, HostError, IoClass, MemberError, MemberIo, MemberIoId, Me
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::io::IoOwner;
-use crate::members::DeviceState;
+use crate::members::{DeviceState, Members};
 use crate::own;
 use raidlab_format::{ArrayState, BadRange, DeviceRecord, STATE_BYTES};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
@@ -61,12 +62,42 @@ pub(crate) struct StateKeeper {
     writing: Option<u64>,
     pending: u32,
     waiting: VecDeque<(u64, StateWaiter)>,
+    /// Who counts for a start with the devices that lack what is not kept yet.
+    electors: Electors,
+    /// Who the generation calls in sync that was sent last.
+    sent: Electors,
+}
+
+/// The devices that a generation calls in sync: more than half of them could start by it.
+#[derive(Debug, Default)]
+struct Electors {
+    devices: Vec<MemberIndex>,
+    /// How many there may be.
+    count: usize,
+}
+
+impl Electors {
+    fn take(&mut self, record: &ArrayState) {
+        let lines = (0..).map(MemberIndex).zip(&record.devices);
+        let in_sync = lines.filter(|(_, line)| line.state == raidlab_format::DeviceState::InSync);
+        self.devices.clear();
+        self.devices.extend(in_sync.map(|(device, _)| device));
+        self.count = self.devices.len();
+    }
 }
 
 impl StateKeeper {
     /// `record` is on the devices; none where nothing is kept.
     pub(crate) fn new(record: Option<ArrayState>) -> Self {
+        let mut sent = Electors::default();
+        if let Some(record) = &record {
+            sent.take(record);
+        }
+        // A device that is one generation behind may count more, until it has this one.
+        let count = record.as_ref().map_or(0, |record| usize::from(record.geometry.members));
         Self {
+            electors: Electors { count, ..sent },
+            sent: Electors::default(),
             kept_dirty: record.as_ref().is_none_or(|record| record.dirty),
             sent_dirty: false,
             record: record.map(Box::new),
@@ -84,6 +115,15 @@ impl StateKeeper {
     #[inline]
     pub(crate) const fn is_kept(&self) -> bool {
         self.record.is_none() || self.kept >= self.wanted
+    }
+
+    /// True if those that are gone could start without those that are left, once `device` is gone, too: they are more
+    /// than half of the members by the last state that they have.
+    pub(crate) fn is_outvoted_without(&self, device: MemberIndex, members: &Members) -> bool {
+        let is_left =
+            |it: &&MemberIndex| **it != device && matches!(members.state(**it), DeviceState::InSync { .. });
+        let Electors { devices, count } = &self.electors;
+        2 * (count - devices.iter().filter(is_left).count()) > *count
     }
 
     /// The change that was asked for last.
@@ -195,8 +235,10 @@ impl Controller {
 
     /// Writes the state's image, which has the changes up to `changes`, to all devices that answer.
     fn send_state(&mut self, changes: u64) {
-        let record = self.state.record.as_ref().expect("asked only where there is one");
-        self.state.sent_dirty = record.dirty;
+        let StateKeeper { record, sent, sent_dirty, .. } = &mut self.state;
+        let record = record.as_ref().expect("asked only where there is one");
+        sent.take(record);
+        *sent_dirty = record.dirty;
         let slot = self.area.state_slot(record.generation).offset_bytes / self.block_bytes();
         self.state.writing = Some(changes);
         self.state.pending = 1;
@@ -234,6 +276,8 @@ impl Controller {
         } else {
             self.state.kept = self.state.reached;
             self.state.kept_dirty = self.state.sent_dirty;
+            let StateKeeper { electors, sent, .. } = &mut self.state;
+            core::mem::swap(electors, sent);
         }
         self.start_log_again();
     }

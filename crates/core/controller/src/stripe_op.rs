@@ -475,7 +475,12 @@ impl Controller {
             OpKind::Recover if succeeded => self.end_part(target.request, Ok(())),
             // Bad blocks seldom lie in the same rows of two units.
             OpKind::Recover if target.rows.count > 1 => self.read_row_by_row(target),
-            OpKind::Recover => self.read_from_members(target, CopySet::LAST_ROUND),
+            OpKind::Recover => {
+                self.ops.give(id);
+                // It keeps the granule locked.
+                self.read_from_members(target, CopySet::LAST_ROUND);
+                return self.pump_staging();
+            }
             OpKind::Write => {
                 let result = failed_at.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }));
                 for index in 0..self.ops[id].told.len() {

@@ -126,6 +126,12 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
+    /// The rows that it is looking at and those that it has still to come to.
+    pub(crate) fn rows_ahead(&self) -> Rows {
+        let Self { restore, compare, .. } = self;
+        restore.run.hull(restore.rest).hull(compare.run.hull(compare.rest))
+    }
+
     /// A visit that restores what a read could not get.
     pub(crate) fn of_read_error(error: &ReadError) -> Self {
         let restore = RowWalk::over(error.rows);
@@ -202,6 +208,7 @@ impl Controller {
                 self.visits[id].compare = RowWalk::over(whole);
             }
             Purpose::Resync | Purpose::SyncFirst if self.needs_resync(key) => {
+                self.granules.obtain(key).syncing = true;
                 self.visits[id].compare = RowWalk::over(whole);
             }
             _ => end = Some(VisitEnd::Abandoned),
@@ -345,7 +352,8 @@ impl Controller {
     /// Restores the next unit that keeps the run from being compared, or passes the run over if all were tried.
     fn restore_for_comparison(&mut self, id: u32) {
         let Visit { key, compare: RowWalk { run, .. }, restored_to, .. } = self.visits[id];
-        if run.first >= restored_to {
+        // A run that was ended by a bad block is longer after that has been restored.
+        if run.end() > restored_to {
             self.visits[id].restored.clear();
             self.visits[id].restored_to = run.end();
         }
@@ -386,6 +394,7 @@ impl Controller {
     pub(crate) fn leave_granule(&mut self, id: u32) {
         let key = self.visits[id].key;
         self.visits.give(id);
+        self.granules.obtain(key).syncing = false;
         self.unlock(key);
     }
 

@@ -26,7 +26,7 @@ use super::members::Presence;
 use super::plan::TortureMode;
 use super::trace::TraceEvent;
 use super::violation::Failure;
-use super::world::TortureWorld;
+use super::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{BatteryState, Sweep};
 use raidlab_units::{MemberIndex, StripeIndex};
 use raidlab_workload::Rng;
@@ -216,13 +216,27 @@ impl TortureWorld {
             TortureMode::Bounded => {
                 // A record may be on the victim only until the start has written it in place.
                 let is_replaying = !self.controller.is_serving();
-                !is_replaying && !self.is_resyncing && self.stripes().survives_loss_of(victim)
+                let is_survived = self.stripes().survives_loss_of(victim) && self.keeps_half_without(victim);
+                !is_replaying && !self.is_resyncing && is_survived
             }
             TortureMode::Beyond => {
                 self.devices.iter().filter(|device| device.presence == Presence::Here).count() > 1
             }
         };
         is_here && allowed
+    }
+
+    /// Whether half of the members are left without `victim`, of those that count before the devices know who is gone:
+    /// more than half could start by themselves.
+    fn keeps_half_without(&self, victim: MemberIndex) -> bool {
+        let is_left = |device: &usize| {
+            let is_here = self.devices[*device].presence == Presence::Here;
+            self.proven[*device] && is_here && *device != victim.index()
+        };
+        let left = (0..self.devices.len()).filter(is_left).count();
+        let in_sync = self.states.iter().filter(|state| is_in_sync(**state)).count();
+        let is_kept = self.controller.is_state_kept();
+        2 * left >= if is_kept { in_sync } else { usize::from(self.config.members) }
     }
 
     /// Makes a block of a member unreadable and returns its member, if that may be.
