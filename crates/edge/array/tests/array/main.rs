@@ -2,6 +2,7 @@
 
 mod common;
 mod kill;
+mod loops;
 mod operator;
 mod port;
 mod real;
