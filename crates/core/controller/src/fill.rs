@@ -79,8 +79,11 @@ impl Controller {
     }
 
     fn start_fill(&mut self, whole: &Fragment, class: IoClass) -> Option<u32> {
-        if !self.unsynced.is_empty() && self.needs_resync(self.granule_key(whole)) {
-            return None;
+        if !self.unsynced.is_empty() {
+            let key = self.granule_key(whole);
+            if self.needs_resync(key) || self.is_being_synced(key) {
+                return None;
+            }
         }
         let (_, place) = self.best_copy(whole, CopySet::NONE)?;
         let fill = self.fills.take();

@@ -37,6 +37,8 @@ pub(crate) struct Waiter {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granule {
     pub(crate) locked: bool,
+    /// Locked by a visit that resyncs it, so that what its members hold is about to change.
+    pub(crate) syncing: bool,
     /// Wanted by a request that waits for its destage.
     pub(crate) urgent: bool,
     first_waiter: u32,
@@ -47,7 +49,14 @@ pub(crate) struct Granule {
 
 impl Default for Granule {
     fn default() -> Self {
-        Self { locked: false, urgent: false, first_waiter: NIL, last_waiter: NIL, first_dirty: NIL }
+        Self {
+            locked: false,
+            syncing: false,
+            urgent: false,
+            first_waiter: NIL,
+            last_waiter: NIL,
+            first_dirty: NIL,
+        }
     }
 }
 

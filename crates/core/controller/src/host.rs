@@ -175,7 +175,7 @@ impl Controller {
     pub(crate) fn read_from_members(&mut self, fragment: Fragment, tried: CopySet) {
         if !self.unsynced.is_empty() && !tried.is_last_round() {
             let key = self.granule_key(&fragment);
-            if self.needs_resync(key) {
+            if self.needs_resync(key) || self.is_being_synced(key) {
                 return self.sync_before(key, WaitKind::Read, fragment);
             }
         }

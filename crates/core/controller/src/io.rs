@@ -44,9 +44,13 @@ pub(crate) enum IoOwner {
     Record { sequence: u64 },
     /// A member flush before records are retired.
     LogFlush,
+    /// The header of a record, read to be copied.
+    ReplayHeader,
     /// A run of a record, read to be written again.
-    ReplayRead { run: u16, skipped: u32 },
-    /// A run of a record, written again.
+    ReplayRead { run: u16 },
+    /// A copy of a record that is to be written again.
+    ReplayCopy,
+    /// Rows of a run of a record, written again.
     ReplayWrite { run: u16, skipped: u32 },
     /// A member flush before the host is served.
     StartFlush,
@@ -265,7 +269,8 @@ impl Controller {
             IoOwner::State => self.state_write_done(member, result),
             IoOwner::Bitmap => self.bitmap_image_done(member, result),
             IoOwner::Record { sequence } => self.replica_done(sequence, member, result),
-            IoOwner::ReplayRead { .. } => self.replay_read_done(result),
+            IoOwner::ReplayHeader | IoOwner::ReplayRead { .. } => self.replay_read_done(result),
+            IoOwner::ReplayCopy => self.replay_copy_done(member, result),
             IoOwner::ReplayWrite { .. } => {
                 self.rows_written(member, lba, rows, result);
                 self.replay_write_done();
@@ -412,9 +417,10 @@ impl Controller {
             IoOwner::State => out.push(Segment { buffer: own_buffer(own::STATE_AT), bytes }),
             IoOwner::Bitmap => out.push(Segment { buffer: own_buffer(own::BITMAP_AT), bytes }),
             IoOwner::Record { sequence } => self.record_segments(sequence, out),
-            IoOwner::ReplayRead { run, skipped } | IoOwner::ReplayWrite { run, skipped } => {
-                out.push(self.replay_segment(run, skipped, rows));
-            }
+            IoOwner::ReplayHeader => out.push(self.replay_header_segment()),
+            IoOwner::ReplayCopy => self.replay_copy_segments(out),
+            IoOwner::ReplayRead { run } => out.push(self.replay_segment(run, 0, rows)),
+            IoOwner::ReplayWrite { run, skipped } => out.push(self.replay_segment(run, skipped, rows)),
             IoOwner::HostRead { fragment, .. } | IoOwner::HostWrite { fragment } => {
                 out.push(Segment { buffer: fragment.host_buffer(), bytes });
             }

@@ -36,6 +36,7 @@ mod mutant;
 mod own;
 mod plan;
 mod protection;
+mod replay;
 mod request;
 mod restore;
 mod spares;

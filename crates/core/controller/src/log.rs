@@ -460,18 +460,27 @@ impl Controller {
     fn next_replica(&mut self, sequence: u64) -> Option<MemberIndex> {
         let record = self.log().record(sequence);
         let (op, replicas) = (record.op, record.replicas);
-        let stripe = self.ops[op].stripe;
+        self.next_log_device(self.ops[op].stripe, sequence, &replicas.iter().flatten().copied())
+    }
+
+    /// The device of `stripe` that should have a record, too, beside those that have it; none if these are enough, or all.
+    pub(crate) fn next_log_device(
+        &self,
+        stripe: StripeIndex,
+        sequence: u64,
+        holders: &(impl Iterator<Item = MemberIndex> + Clone),
+    ) -> Option<MemberIndex> {
         let units = self.unit_count() as u64;
         let device = |unit: u64| self.members.in_sync(self.unit_place(stripe, unit as u16).member);
         let missing = (0..units).filter(|&unit| device(unit).is_none()).count();
         let parities = if self.is_mutant(Mutant::RecordNotReplicated) { 0 } else { self.parities() };
         let wanted = (parities + 1).saturating_sub(missing).max(1);
-        if replicas.iter().flatten().count() >= wanted {
+        if holders.clone().count() >= wanted {
             return None;
         }
         // Consecutive records begin with different units, so that the log's load goes round.
         let round = (0..units).map(|step| (sequence + step) % units);
-        round.filter_map(device).find(|&device| !replicas.contains(&Some(device)))
+        round.filter_map(device).find(|&device| !holders.clone().any(|holder| holder == device))
     }
 
     /// Takes in the end of one replica of a record.

@@ -259,7 +259,9 @@ impl Members {
     pub(crate) fn lose(&mut self, device: MemberIndex, layout: &dyn Layout, outvoted: bool) -> Loss {
         let state = match self.devices[device.index()].state {
             DeviceState::Missing | DeviceState::Lost { .. } => return Loss::Known,
-            DeviceState::InSync { role } if outvoted || self.is_last_hope(role, layout) => {
+            DeviceState::InSync { role }
+                if outvoted || self.any_lost() || self.is_last_hope(role, layout) =>
+            {
                 DeviceState::Lost { role }
             }
             DeviceState::InSync { .. } | DeviceState::Rebuilding { .. } | DeviceState::Spare => {
@@ -268,6 +270,16 @@ impl Members {
         };
         self.set_state(device, state);
         if state == DeviceState::Missing { Loss::Survived } else { Loss::BeyondRedundancy }
+    }
+
+    /// Takes those of `in_sync`, devices with their roles, for lost that are missing: nobody will write that down any more.
+    pub(crate) fn lose_unwritten(&mut self, in_sync: &[(MemberIndex, MemberIndex)]) {
+        for &(device, role) in in_sync {
+            let Device { state, newcomer, .. } = self.devices[device.index()];
+            if state == DeviceState::Missing && newcomer.is_none() {
+                self.set_state(device, DeviceState::Lost { role });
+            }
+        }
     }
 
     /// True when without `role` some stripe can't be read any more.

@@ -77,6 +77,11 @@ impl OwnMemory {
         self.free_headers.pop()
     }
 
+    /// True if a place takes a header of this length.
+    pub(crate) const fn fits_header(&self, length: usize) -> bool {
+        length <= self.header_bytes
+    }
+
     /// Gives a place back.
     pub(crate) fn give_header(&mut self, place: u32) {
         self.free_headers.push(place);

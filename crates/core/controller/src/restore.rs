@@ -15,7 +15,7 @@ use crate::controller::Controller;
 use crate::io::IoOwner;
 use crate::plan::{BeyondRedundancy, Plan};
 use crate::request::{Fragment, Rows};
-use crate::stripe_op::{OpKind, UnitUse};
+use crate::stripe_op::{OpKind, StripeOp, UnitUse};
 use crate::table::NIL;
 use crate::visit::{Purpose, Visit};
 use raidlab_raid::StripUnit;
@@ -231,6 +231,11 @@ impl Controller {
 
     /// Writes what an operation in the background has to write.
     pub(crate) fn start_rewrites(&mut self, id: u32) {
+        let StripeOp { kind, key, .. } = self.ops[id];
+        if kind == OpKind::Compare && self.touches_lost(key) {
+            // Nothing may change there any more: the lost device comes back as if nothing had happened.
+            return self.finish_op(id, false);
+        }
         self.ops[id].pending = 1;
         let class = self.ops[id].class.expect("set when the operation was made");
         // Nothing will resync the granule once more.

@@ -25,7 +25,7 @@ impl Controller {
                 self.bad.forget(member);
                 self.change_state();
             }
-            Loss::BeyondRedundancy => {}
+            Loss::BeyondRedundancy => self.members.lose_unwritten(self.state.found_in_sync()),
         }
         self.sweeps.attention = true;
         self.notify(Notice::MemberFailed { member });

@@ -13,17 +13,10 @@
 //! not be taken for the present one. The old life ends when all that it held is on the members; it goes on when a device
 //! was lost meanwhile. Memory that is not of the old life then has none, and counts as kept by no battery.
 //!
-//! A record that can't be read from any of its copies leaves its stripe unsynced. Rows that the state found calls bad blocks
-//! are not written: what a record has for them is older than that, parity of what was there before, or was never
-//! acknowledged, because the list had not been changed yet.
-//!
 //! The state found is written once more at its own place, on every device, before the next generation is: where the crash
 //! had torn it, the next would overwrite the only state that is left there.
 
-use crate::api::{
-    Area, BufferRef, BufferSpace, HostRequest, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, Notice,
-    Segment,
-};
+use crate::api::{HostRequest, Notice};
 use crate::bitmap::Bitmap;
 use crate::config::{ArrayConfig, ConfigError, MemberCache, WritePolicy};
 use crate::controller::Controller;
@@ -33,14 +26,13 @@ use crate::kept::RestoreError;
 use crate::log::Log;
 use crate::members::DeviceState;
 use crate::own;
-use crate::request::Rows;
+use crate::replay::Current;
 use crate::stop::Stop;
 use raidlab_format::{
     AreaLayout, ArrayName, ArrayState, ArrayUuid, Assembly, BadRange, DeviceRecord, DeviceUuid, Geometry,
-    KEPT_RING_AT, KeptEntry, KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
+    KeptEntry, KeptVerdict, Label, LogPlace, LogSource, MetadataPolicy, Replay, STATE_BYTES,
 };
-use raidlab_raid::UnitPlace;
-use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
+use raidlab_units::{MemberIndex, MemberLba};
 use std::collections::VecDeque;
 
 /// Why an array can't be started from what its devices hold.
@@ -88,35 +80,12 @@ enum Phase {
     Serving,
 }
 
-/// The record that is being written again.
-#[derive(Debug)]
-struct Current {
-    record: Replay,
-    /// Which of its copies is read.
-    copy: usize,
-    /// For each run, the staging place that holds its strip.
-    places: Vec<u32>,
-    pending: u32,
-    failed: bool,
-}
-
-/// Rows of a run of a record that are written again together.
-struct ReplayPart {
-    run: u16,
-    /// Rows of the run before them.
-    skipped: u32,
-    place: UnitPlace,
-    rows: Rows,
-    /// Where they begin in the payload.
-    at_block: u64,
-}
-
 /// What a start is at.
 #[derive(Debug, Default)]
 pub(crate) struct Start {
     phase: Phase,
     records: VecDeque<Replay>,
-    current: Option<Current>,
+    pub(crate) current: Option<Current>,
     flush_pending: u32,
     entries: Vec<(u32, KeptEntry)>,
     /// Kept memory names no life that the devices know, or another: the next start would not use it.
@@ -414,155 +383,6 @@ impl Controller {
         while let Some(request) = self.start.waiting.pop_front() {
             self.begin_request(request);
         }
-    }
-
-    fn begin_replay(&mut self, record: Replay) {
-        let mut places = Vec::with_capacity(record.runs.len());
-        for (index, run) in record.runs.iter().enumerate() {
-            // Runs of one strip have no row in common, and there may be more runs than places.
-            let earlier = record.runs[..index].iter().position(|earlier| earlier.unit == run.unit);
-            let new_place = || self.staging_free.pop().expect("a stripe fits in staging");
-            places.push(earlier.map_or_else(new_place, |earlier| places[earlier]));
-        }
-        self.start.current = Some(Current { record, copy: 0, places, pending: 0, failed: false });
-        self.read_record();
-    }
-
-    fn current(&mut self) -> &mut Current {
-        self.start.current.as_mut().expect("a record is being replayed")
-    }
-
-    /// The parts of the record's runs that are to be written again.
-    fn replay_parts(&self) -> Vec<ReplayPart> {
-        let record = &self.start.current.as_ref().expect("a record is being replayed").record;
-        let mut at_block = 0;
-        let mut parts = Vec::new();
-        for (index, run) in record.runs.iter().enumerate() {
-            let place = self.unit_place(record.stripe, run.unit);
-            let mut skipped = 0;
-            while let Some(device) = self.members.holder(place).filter(|_| skipped < run.rows) {
-                let rows = Rows { first: run.first_row + skipped, count: run.rows - skipped };
-                let (was_bad, count) = self.found_stretch(device, place, rows);
-                if !was_bad {
-                    let rows = Rows { count, ..rows };
-                    parts.push(ReplayPart { run: index as u16, skipped, place, rows, at_block });
-                }
-                (skipped, at_block) = (skipped + count, at_block + u64::from(count));
-            }
-            at_block += u64::from(run.rows - skipped);
-        }
-        parts
-    }
-
-    /// Whether the first of `rows` was a bad block in the state that the start has found, and how many are the same.
-    fn found_stretch(&self, device: MemberIndex, place: UnitPlace, rows: Rows) -> (bool, u32) {
-        let found = &self.state.record.as_ref().expect("an array that starts keeps a state").bad_ranges;
-        let was_bad = |row: u32| {
-            let lba = (place.start + BlockCount(u64::from(row))).0;
-            let holds =
-                |range: &BadRange| (range.first.0..range.first.0 + u64::from(range.count)).contains(&lba);
-            found.iter().any(|range| range.device == device && holds(range))
-        };
-        let first = was_bad(rows.first);
-        let same = (rows.first..rows.end()).take_while(|&row| was_bad(row) == first).count();
-        (first, same as u32)
-    }
-
-    fn read_record(&mut self) {
-        let parts = self.replay_parts();
-        let current = self.current();
-        let Some(&copy) = current.record.copies.get(current.copy) else { return self.give_up_record() };
-        self.current().pending = 1;
-        self.current().failed = false;
-        if let LogSource::Device(device) = copy.source {
-            let ring = self.area.log.offset_bytes / self.block_bytes();
-            for ReplayPart { run, skipped, rows, at_block, .. } in parts {
-                self.current().pending += 1;
-                let io = MemberIo {
-                    id: MemberIoId(0),
-                    member: device,
-                    op: MemberOp::Read,
-                    area: Area::Metadata,
-                    lba: MemberLba(ring + copy.block + at_block),
-                    blocks: BlockCount(u64::from(rows.count)),
-                    class: IoClass::Host,
-                };
-                self.begin_member_io(io, IoOwner::ReplayRead { run, skipped });
-            }
-        }
-        self.end_of_replay_read();
-    }
-
-    /// Takes in the end of a read of a record.
-    pub(crate) fn replay_read_done(&mut self, result: Result<(), MemberError>) {
-        self.current().failed |= result.is_err();
-        self.end_of_replay_read();
-    }
-
-    fn end_of_replay_read(&mut self) {
-        self.current().pending -= 1;
-        if self.current().pending > 0 {
-            return;
-        }
-        if self.current().failed {
-            self.current().copy += 1;
-            return self.read_record();
-        }
-        self.current().pending = 1;
-        for ReplayPart { run, skipped, place, rows, .. } in self.replay_parts() {
-            self.current().pending += 1;
-            self.member_write(place, rows, IoClass::Host, false, IoOwner::ReplayWrite { run, skipped });
-        }
-        self.replay_write_done();
-    }
-
-    /// Takes in the end of a write of a record.
-    pub(crate) fn replay_write_done(&mut self) {
-        self.current().pending -= 1;
-        if self.current().pending == 0 {
-            self.end_replay();
-        }
-    }
-
-    fn give_up_record(&mut self) {
-        let stripe = self.current().record.stripe;
-        let granules = self.granules_of(stripe..StripeIndex(stripe.0 + 1));
-        self.mark_unsynced(granules);
-        let record = self.state.record.as_mut().expect("an array that starts keeps a state");
-        record.needs_resync = true;
-        self.end_replay();
-    }
-
-    fn end_replay(&mut self) {
-        let mut places = self.start.current.take().expect("a record is being replayed").places;
-        places.sort_unstable();
-        places.dedup();
-        self.staging_free.extend(places);
-    }
-
-    /// Lists where so many rows of a run lie, behind those skipped: in its staging place, or in kept memory.
-    pub(crate) fn replay_segment(&self, run: u16, skipped: u32, rows: u32) -> Segment {
-        let current = self.start.current.as_ref().expect("a record is being replayed");
-        let Replay { runs, copies, .. } = &current.record;
-        let index = usize::from(run);
-        let before: u64 = runs[..index].iter().map(|run| u64::from(run.rows)).sum();
-        let (before, first_row) = (before + u64::from(skipped), runs[index].first_row + skipped);
-        let bytes = u64::from(rows) * self.block_bytes();
-        let buffer = match copies[current.copy].source {
-            LogSource::Kept => {
-                let block = copies[current.copy].block + before;
-                BufferRef {
-                    space: BufferSpace::KeptLog,
-                    offset: KEPT_RING_AT as u64 + block * self.block_bytes(),
-                }
-            }
-            LogSource::Device(_) => {
-                let place = u64::from(current.places[usize::from(run)]);
-                let row = place * u64::from(self.strip_rows()) + u64::from(first_row);
-                BufferRef { space: BufferSpace::Staging, offset: row * self.block_bytes() }
-            }
-        };
-        Segment { buffer, bytes }
     }
 
     fn flush_replayed(&mut self) {

@@ -71,7 +71,8 @@ pub(crate) struct StateKeeper {
 /// The devices that a generation calls in sync: more than half of them could start by it.
 #[derive(Debug, Default)]
 struct Electors {
-    devices: Vec<MemberIndex>,
+    /// Each with its role.
+    devices: Vec<(MemberIndex, MemberIndex)>,
     /// How many there may be.
     count: usize,
 }
@@ -81,7 +82,7 @@ impl Electors {
         let lines = (0..).map(MemberIndex).zip(&record.devices);
         let in_sync = lines.filter(|(_, line)| line.state == raidlab_format::DeviceState::InSync);
         self.devices.clear();
-        self.devices.extend(in_sync.map(|(device, _)| device));
+        self.devices.extend(in_sync.filter_map(|(device, line)| Some((device, MemberIndex(line.role?)))));
         self.count = self.devices.len();
     }
 }
@@ -120,10 +121,16 @@ impl StateKeeper {
     /// True if those that are gone could start without those that are left, once `device` is gone, too: they are more
     /// than half of the members by the last state that they have.
     pub(crate) fn is_outvoted_without(&self, device: MemberIndex, members: &Members) -> bool {
-        let is_left =
-            |it: &&MemberIndex| **it != device && matches!(members.state(**it), DeviceState::InSync { .. });
+        let is_left = |(it, _): &&(MemberIndex, MemberIndex)| {
+            *it != device && matches!(members.state(*it), DeviceState::InSync { .. })
+        };
         let Electors { devices, count } = &self.electors;
         2 * (count - devices.iter().filter(is_left).count()) > *count
+    }
+
+    /// The devices, with their roles, that a start finds in sync when nothing more is written down.
+    pub(crate) fn found_in_sync(&self) -> &[(MemberIndex, MemberIndex)] {
+        &self.electors.devices
     }
 
     /// The change that was asked for last.

@@ -111,6 +111,11 @@ impl Controller {
         self.unsynced.contains(key) && self.has_all_data(key) && !self.is_mutant(Mutant::ResyncSkipped)
     }
 
+    /// True while a resync of the granule is under way, which goes on for a while when a device is lost.
+    pub(crate) fn is_being_synced(&mut self, key: u64) -> bool {
+        self.granules.get(key).is_some_and(|granule| granule.syncing)
+    }
+
     /// True when each data strip of the granule stands on some device.
     pub(crate) fn has_all_data(&self, key: u64) -> bool {
         let (stripe, first) = self.granule_start(key);

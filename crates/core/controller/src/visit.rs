@@ -208,6 +208,7 @@ impl Controller {
                 self.visits[id].compare = RowWalk::over(whole);
             }
             Purpose::Resync | Purpose::SyncFirst if self.needs_resync(key) => {
+                self.granules.obtain(key).syncing = true;
                 self.visits[id].compare = RowWalk::over(whole);
             }
             _ => end = Some(VisitEnd::Abandoned),
@@ -393,6 +394,7 @@ impl Controller {
     pub(crate) fn leave_granule(&mut self, id: u32) {
         let key = self.visits[id].key;
         self.visits.give(id);
+        self.granules.obtain(key).syncing = false;
         self.unlock(key);
     }
 

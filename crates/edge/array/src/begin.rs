@@ -7,8 +7,8 @@
 //! at all, and is taken for consistent. Such arrays are made for measurements.
 
 use crate::command::Desk;
-use crate::device::Purpose;
-use crate::error::ArrayError;
+use crate::device::{Purpose, with_patience};
+use crate::error::{ArrayError, DeviceError, KeptMemoryError};
 use crate::examine::{Candidate, Examination, ExamineReport};
 use crate::kept_memory::{self, KeptMemory};
 use crate::member_io::MemberPort;
@@ -104,7 +104,9 @@ impl ArrayWorld {
     /// In [`Started::world`]: [`ArrayError`] when the devices are no array that may be started, a device is in use, the
     /// settings do not fit, or there is no memory or `io_uring`. What has been found is in the report all the same.
     pub fn start(paths: &[PathBuf], settings: &RunSettings, options: StartOptions) -> Started {
-        let kept = match settings.kept_memory.as_deref().map(KeptMemory::open).transpose() {
+        let in_use = |error: &KeptMemoryError| matches!(error, KeptMemoryError::InUse { .. });
+        let open = |path| with_patience(|| KeptMemory::open(path), in_use);
+        let kept = match settings.kept_memory.as_deref().map(open).transpose() {
             Ok(kept) => kept.flatten(),
             Err(error) => {
                 let report = Examination::of(paths, Purpose::Look, None, options).report();
@@ -122,6 +124,10 @@ fn begin(
     kept: Option<KeptMemory>,
     settings: &RunSettings,
 ) -> Result<ArrayWorld, ArrayError> {
+    if let Some(path) = examination.in_use() {
+        // Without it the array would go on as if it had failed, beside whoever has it.
+        return Err(DeviceError::InUse { path: path.to_owned() }.into());
+    }
     let Examination { mut candidates, outcome } = examination;
     let mut assembly = outcome?;
     let (name, present) = (assembly.name, std::mem::take(&mut assembly.present));

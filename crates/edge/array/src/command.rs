@@ -13,7 +13,7 @@
 use crate::create::{Newcomer, make_newcomer};
 use crate::error::{ArrayError, CreateError, RingError};
 use crate::operator::{Answer, Asked, Command, CommandQueue};
-use crate::ring::Ring;
+use crate::ring::{LINES, Ring};
 use crate::world::ArrayWorld;
 use raidlab_controller::{DeviceState, MetadataPolicy, Sweep};
 use raidlab_format::{Geometry, Placement};
@@ -35,8 +35,8 @@ pub(crate) struct Desk {
     geometry: Geometry,
     queue: Option<CommandQueue>,
     /// Entries that wait for news, and news that was not looked at yet.
-    waits: [bool; 2],
-    news: [bool; 2],
+    waits: [bool; LINES as usize],
+    news: [bool; LINES as usize],
     pub(crate) is_stopping: bool,
     /// Those who wait for the stop.
     stop_asked: Vec<Asked>,
@@ -70,8 +70,8 @@ impl Desk {
         Ok(Self {
             geometry,
             queue: None,
-            waits: [false; 2],
-            news: [false; 2],
+            waits: [false; LINES as usize],
+            news: [false; LINES as usize],
             is_stopping: false,
             stop_asked: Vec::new(),
             ready_sender,
@@ -130,7 +130,7 @@ impl ArrayWorld {
     /// Takes in commands and devices that are ready, if there are any.
     #[inline]
     pub(crate) fn hear_operator(&mut self) -> Result<(), RingError> {
-        if self.desk.news == [false; 2] && self.desk.waiting.is_empty() {
+        if self.desk.news == [false; LINES as usize] && self.desk.waiting.is_empty() {
             return Ok(());
         }
         self.hear_news()

@@ -125,7 +125,7 @@ struct Site {
 
 impl Site {
     fn prepare(&mut self, config: &mut ArrayConfig, options: &CreateOptions) -> Result<(), CreateError> {
-        let log = config.geometry(ArrayUuid::default()).log_bytes;
+        let log = log_bytes(config);
         let paths: Vec<&PathBuf> = options.members.iter().chain(&options.spares).collect();
         let is_sized = config.member_size > ByteCount::ZERO;
         let file_bytes = if is_sized {
@@ -361,6 +361,13 @@ fn check_space(paths: &[&PathBuf], file_bytes: Option<ByteCount>) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Length of the log, which does not depend on that of the data areas.
+fn log_bytes(config: &ArrayConfig) -> ByteCount {
+    // Any possible array of this level says it.
+    let member_size = ByteCount(config.strip_size.get().saturating_mul(64));
+    ArrayConfig { member_size, ..config.clone() }.geometry(ArrayUuid::default()).log_bytes
 }
 
 /// Opens a file that belongs to an array called `name`, if it is one.

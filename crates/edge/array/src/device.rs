@@ -18,6 +18,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// I/O here is done in whole units of this, and all structures on a device are made of them.
 const UNIT_BYTES: u64 = 4096;
@@ -33,6 +34,23 @@ pub(crate) enum Purpose {
     Look,
     /// To be part of an array.
     Use,
+}
+
+/// Tries `open` again for a while if it finds the device in use: the kernel lets go of the files of a process that was
+/// killed only when its last I/O has ended, and whoever starts an array again at once must not go on without them.
+pub(crate) fn with_patience<T, E>(
+    open: impl Fn() -> Result<T, E>,
+    is_in_use: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    const PAUSE: Duration = Duration::from_millis(10);
+    let began = Instant::now();
+    loop {
+        match open() {
+            Err(error) if is_in_use(&error) && began.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            outcome => return outcome,
+        }
+    }
 }
 
 /// An open device.

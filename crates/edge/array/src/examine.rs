@@ -9,7 +9,7 @@
 //!
 //! Left out: opening them for use and starting, which [`crate::ArrayWorld::start`] does with the same reading.
 
-use crate::device::{Device, Purpose};
+use crate::device::{Device, Purpose, with_patience};
 use crate::error::DeviceError;
 use crate::kept_memory::KeptMemory;
 use raidlab_format::{
@@ -29,12 +29,14 @@ pub(crate) struct Candidate {
     area: Option<Vec<u8>>,
     mended: Mended,
     trouble: Option<String>,
+    /// Someone else has it.
+    is_in_use: bool,
     /// It ends before the length that its own state asks for.
     truncated: Option<String>,
 }
 
 impl Candidate {
-    pub(crate) fn read(path: &Path, purpose: Purpose) -> Self {
+    pub(crate) fn read(path: &Path, purpose: Purpose, is_patient: bool) -> Self {
         let path = path.to_owned();
         let mut candidate = Self {
             path,
@@ -42,16 +44,22 @@ impl Candidate {
             area: None,
             mended: Mended::default(),
             trouble: None,
+            is_in_use: false,
             truncated: None,
         };
-        match Device::open(&candidate.path, purpose) {
+        let in_use = |error: &DeviceError| matches!(error, DeviceError::InUse { .. });
+        let is_worth_waiting = |error: &DeviceError| is_patient && in_use(error);
+        match with_patience(|| Device::open(&candidate.path, purpose), is_worth_waiting) {
             Ok(device) => {
                 if let Err(error) = candidate.read_area(&device) {
                     candidate.trouble = Some(error.to_string());
                 }
                 candidate.device = Some(device);
             }
-            Err(error) => candidate.trouble = Some(error.to_string()),
+            Err(error) => {
+                candidate.is_in_use = in_use(&error);
+                candidate.trouble = Some(error.to_string());
+            }
         }
         candidate
     }
@@ -233,10 +241,22 @@ impl Examination {
         kept: Option<&KeptMemory>,
         options: StartOptions,
     ) -> Self {
-        let candidates: Vec<_> = paths.iter().map(|path| Candidate::read(path, purpose)).collect();
+        let mut is_patient = true;
+        let mut candidates = Vec::with_capacity(paths.len());
+        for path in paths {
+            let candidate = Candidate::read(path, purpose, is_patient);
+            // Whoever has one for so long has the others, too.
+            is_patient &= !candidate.is_in_use;
+            candidates.push(candidate);
+        }
         let areas: Vec<_> = candidates.iter().map(|candidate| candidate.area.as_deref()).collect();
         let outcome = assemble(&areas, kept.map(KeptMemory::image), options);
         Self { candidates, outcome }
+    }
+
+    /// A device that someone else has.
+    pub(crate) fn in_use(&self) -> Option<&Path> {
+        self.candidates.iter().find(|candidate| candidate.is_in_use).map(|candidate| candidate.path.as_path())
     }
 
     /// The report for people.

@@ -86,14 +86,17 @@ impl KeptMemory {
         Ok(Some(kept))
     }
 
-    /// Makes a file at `path` for what `header` says; it may exist, empty. Its header is written last.
+    /// Makes a file at `path` for what `header` says, where there is none or an empty one. It is made under another name
+    /// first, so that it is there whole or not at all.
     ///
     /// # Errors
-    /// [`KeptMemoryError`]: it is in use, or the system's refusal, for lack of space for example.
+    /// [`KeptMemoryError`]: the system's refusal, for lack of space for example.
     pub(crate) fn make(path: &Path, header: KeptFileHeader) -> Result<Self, KeptMemoryError> {
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".new");
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(path).map_err(|source| failed("make", path, source))?;
+        options.read(true).write(true).create(true).truncate(true).mode(0o600);
+        let file = options.open(&unfinished).map_err(|source| failed("make", path, source))?;
         lock(&file, path)?;
         let total = header.total_bytes();
         // A page that has no room on its disk would end this process when it is stored to.
@@ -104,11 +107,11 @@ impl KeptMemory {
             }
             Err(errno) => return Err(failed("make room for", path, errno.into())),
         }
-        file.sync_all().map_err(|source| failed("sync", path, source))?;
         let mut bytes = [0; KEPT_FILE_HEADER_BYTES];
         header.encode(&mut bytes);
         let written = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all());
-        written.map_err(|source| failed("write to", path, source))?;
+        let named = written.and_then(|()| std::fs::rename(&unfinished, path));
+        named.map_err(|source| failed("write to", path, source))?;
         Self::map(path, file, header)
     }
 

@@ -208,15 +208,17 @@ impl Memory {
     /// Returns the registered buffer that holds all of a place, if one does.
     #[inline]
     pub(crate) fn registered_buffer(&self, place: BufferRef, bytes: u64) -> Option<u16> {
-        let first = match place.space {
-            BufferSpace::Cache => self.buffers.cache?,
-            BufferSpace::Staging => self.buffers.staging?,
-            BufferSpace::Host(_) => self.buffers.host?,
-            BufferSpace::Own => self.buffers.own?,
-            BufferSpace::KeptLog => self.buffers.kept_log?,
+        // What is joined to one piece may reach over several host buffers, so only the arena bounds it here.
+        let (first, offset) = match place.space {
+            BufferSpace::Cache => (self.buffers.cache?, place.offset),
+            BufferSpace::Staging => (self.buffers.staging?, place.offset),
+            BufferSpace::Host(tag) => {
+                (self.buffers.host?, u64::from(tag.0) * self.host.slot_bytes + place.offset)
+            }
+            BufferSpace::Own => (self.buffers.own?, place.offset),
+            BufferSpace::KeptLog => (self.buffers.kept_log?, place.offset),
             BufferSpace::PeerCache | BufferSpace::PeerKeptLog => return None,
         };
-        let (_, offset) = self.locate(place, bytes);
         let buffer = offset / REGISTERED_BYTES_MAX;
         let last = (offset + bytes.max(1) - 1) / REGISTERED_BYTES_MAX;
         (buffer == last).then_some(first + buffer as u16)

@@ -72,8 +72,11 @@ impl PortRing<'_> {
 
     /// Ends an entry early, if it is in flight and the kernel can. Its last completion comes all the same, often with
     /// `ECANCELED`.
-    pub fn cancel(&mut self, entry: EntryId) {
-        self.ring.cancel(Owner::Port, entry.0);
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub fn cancel(&mut self, entry: EntryId) -> Result<(), RingError> {
+        self.ring.cancel(Owner::Port, entry.0)
     }
 
     /// Entries in flight.
@@ -114,12 +117,9 @@ impl PortEntries {
         const PATIENCE: NanoSpan = NanoSpan::from_millis(100);
         let mut done = Vec::new();
         while self.in_flight() > 0 {
-            // What is queued and not submitted can't be cancelled.
-            let entered = ring.enter(None);
-            for (number, _) in self.names.iter().enumerate().filter(|(_, name)| name.is_some()) {
-                ring.cancel(Owner::Port, number as u32);
-            }
-            if let Err(error) = entered.and_then(|()| ring.enter(Some(PATIENCE))) {
+            let mut live = self.names.iter().enumerate().filter(|(_, name)| name.is_some());
+            let cancelled = live.try_for_each(|(number, _)| ring.cancel(Owner::Port, number as u32));
+            if let Err(error) = cancelled.and_then(|()| ring.enter(Some(PATIENCE))) {
                 // The kernel would write to memory that nobody keeps any more.
                 tracing::error!(%error, "entries of a port can't be ended");
                 std::process::abort();

@@ -12,7 +12,7 @@
 
 use crate::error::RingError;
 use io_uring::squeue::Entry;
-use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use raidlab_units::NanoSpan;
 use rustix::io::Errno;
@@ -73,8 +73,13 @@ pub(crate) enum Owner {
     Port,
     /// Waiting for the line of an operator.
     Line,
+    /// The end of another early; nobody needs to hear of it.
+    Cancel,
 }
 
+const OWNERS: [Owner; 4] = [Owner::Member, Owner::Port, Owner::Line, Owner::Cancel];
+/// Lines that are waited for are numbered below this.
+pub(crate) const LINES: u32 = 2;
 /// How often a wait without a nearer end is over. One timer in the ring does for all waits: a timer of its own for each
 /// would cost more than all else where requests come one at a time.
 const TICK: NanoSpan = NanoSpan::from_millis(50);
@@ -84,7 +89,6 @@ const TICK_USER: u64 = (OWNERS.len() as u64) << NUMBER_BITS;
 /// `IORING_ENTER_GETEVENTS`: completions that the kernel holds back are made to appear.
 const ENTER_GETEVENTS: u32 = 1;
 
-const OWNERS: [Owner; 3] = [Owner::Member, Owner::Port, Owner::Line];
 /// Bits of an entry's number; its owner stands above them.
 const NUMBER_BITS: u32 = 32;
 
@@ -223,13 +227,11 @@ impl Ring {
     }
 
     /// Ends what is in flight under this name early, if that is possible. Its completion comes all the same.
-    pub(crate) fn cancel(&mut self, owner: Owner, number: u32) {
-        let which = CancelBuilder::user_data(user_data(owner, number));
-        match self.inner.submitter().register_sync_cancel(None, which) {
-            Ok(()) => {}
-            Err(error) if error.raw_os_error() == Some(Errno::NOENT.raw_os_error()) => {}
-            Err(error) => tracing::debug!(%error, ?owner, number, "an entry could not be cancelled"),
-        }
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn cancel(&mut self, owner: Owner, number: u32) -> Result<(), RingError> {
+        self.push(Owner::Cancel, 0, opcode::AsyncCancel::new(user_data(owner, number)).build())
     }
 
     fn push(&mut self, owner: Owner, number: u32, entry: Entry) -> Result<(), RingError> {
@@ -322,6 +324,11 @@ impl Ring {
     pub(crate) fn quiesce(&mut self) {
         const PATIENCE: NanoSpan = NanoSpan::from_millis(100);
         let mut done = Vec::new();
+        // A line may stay silent for ever.
+        let cancelled = (0..LINES).try_for_each(|line| self.cancel(Owner::Line, line));
+        if let Err(error) = cancelled {
+            tracing::debug!(%error, "lines are not cancelled");
+        }
         while self.in_flight > 0 {
             if let Err(error) = self.enter(Some(PATIENCE)) {
                 // Without a working ring the kernel holds no more of our memory than what it pinned itself.

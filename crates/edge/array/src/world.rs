@@ -346,6 +346,7 @@ impl ArrayWorld {
                 }
                 Owner::Port => self.port_entries.take(done),
                 Owner::Line => self.desk.take(done.number),
+                Owner::Cancel => {}
             }
         }
         for index in 0..self.timers.len() {

@@ -21,7 +21,7 @@ use super::violation::{Failure, Violation};
 use super::volume::WriteNumber;
 use super::world::TortureWorld;
 use raidlab_controller::{
-    BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberCache, MemberIo, MemberOp,
+    Area, BatteryState, BufferSpace, CacheMemory, Controller, DeviceState, MemberCache, MemberIo, MemberOp,
     MetadataPolicy, PeerState, StartError,
 };
 use raidlab_format::{AssembleError, Assembly, Doubt, StartOptions, assemble};
@@ -169,11 +169,15 @@ impl TortureWorld {
         is_durable: bool,
         pick: &mut Rng,
     ) {
-        let device = &mut self.devices[usize::from(io.member.0)];
         let MemberOp::Write { fua } = io.op else { return };
-        if device.presence == Presence::Gone {
+        if self.devices[usize::from(io.member.0)].presence == Presence::Gone {
             return;
         }
+        if io.area == Area::Data {
+            // What arrives can be read again, though the devices still call it bad.
+            self.note_lost_rows(io);
+        }
+        let device = &mut self.devices[usize::from(io.member.0)];
         let block_bytes = self.config.block_size.bytes();
         let mut bytes = vec![0; (io.blocks.0 * block_bytes) as usize];
         self.memories.gather(self.controller.own_memory(), &mut bytes, segments);

@@ -130,6 +130,11 @@ impl Stripes<'_> {
         })
     }
 
+    /// True if nobody holds some unit of the stripe.
+    pub(super) fn lacks_holder(&self, stripe: StripeIndex) -> bool {
+        self.units().any(|unit| self.holder(self.layout.place(stripe, unit)).is_none())
+    }
+
     fn is_too_much(&self, is_missing: impl Fn(StripUnit) -> bool) -> bool {
         let shape = self.shape();
         let data_missing = (0..shape.data_strips)

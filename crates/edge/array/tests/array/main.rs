@@ -1,6 +1,9 @@
 //! The real array: the same answers as the plain world, redundancy that holds on the files, and faults.
 
 mod common;
+mod kill;
+mod loops;
+mod operator;
 mod port;
 mod real;
 mod worlds;

@@ -109,8 +109,10 @@ impl TortureWorld {
         let HostRequest { tag, lba, blocks, .. } = host.request;
         self.look_at_states();
         let stripes = self.stripes();
-        let for_good =
-            !self.has_lost() || !stripes.of_range(lba, blocks).any(|stripe| stripes.awaits_device(stripe));
+        // While a device is lost nobody writes down that another is missing: that one comes back, too.
+        let is_kept = self.controller().is_state_kept();
+        let may_change = |stripe| stripes.awaits_device(stripe) || (!is_kept && stripes.lacks_holder(stripe));
+        let for_good = !self.has_lost() || !stripes.of_range(lba, blocks).any(may_change);
         let buffer = self.memories.host_mut(tag);
         for (index, content) in buffer.chunks_exact(block_bytes).enumerate() {
             let lba = Lba(lba.0 + index as u64);

@@ -18,6 +18,7 @@
 use crate::torture::host::HostInFlight;
 use crate::torture::members::Presence;
 use crate::torture::plan::TortureMode;
+use crate::torture::stripes::Stripes;
 use crate::torture::violation::{Failure, Violation};
 use crate::torture::volume::Stamp;
 use crate::torture::world::{TortureWorld, is_in_sync};
@@ -159,7 +160,11 @@ impl TortureWorld {
         }
         self.look_at_states();
         let tags = self.devices[io.member.index()].data.tags;
+        let is_lost = matches!(self.states[io.member.index()], DeviceState::Lost { .. });
         for block in (io.lba.0..io.lba.0 + io.blocks.0).filter_map(|place| tags.block(place)) {
+            if is_lost {
+                self.note_row_of_lost(io.member, MemberLba(block));
+            }
             let Some((stripe, _, row)) = self.unit_at(io.member, MemberLba(block)) else { continue };
             let stripes = self.stripes();
             // Where a block of the row is gone, its parity was given up.
@@ -174,6 +179,25 @@ impl TortureWorld {
             }
             self.losses.failed_until.resize(self.layout.stripe_count().0 as usize, Stamp(0));
             self.losses.failed_until[stripe.0 as usize] = self.stamp;
+        }
+    }
+
+    /// Notes what nothing brings back in a row that a write changes on a device that is lost, but answers: the devices can't
+    /// be told that its bad block has been written, so it is one when the device is back.
+    fn note_row_of_lost(&mut self, device: MemberIndex, block: MemberLba) {
+        let back = |state: &DeviceState| match *state {
+            DeviceState::Lost { role } => DeviceState::InSync { role },
+            state => state,
+        };
+        let states: Vec<DeviceState> = self.states.iter().map(back).collect();
+        let DeviceState::InSync { role } = states[device.index()] else { return };
+        let Some((stripe, _, row)) = self.layout.identify(role, block) else { return };
+        let stripes = Stripes { states: &states, ..self.stripes() };
+        if !stripes.is_row_failed(stripe, row.0) || stripes.awaits_device(stripe) {
+            return;
+        }
+        for lba in stripes.missing_blocks(stripe, row.0) {
+            self.volume.give_up(lba);
         }
     }
 
