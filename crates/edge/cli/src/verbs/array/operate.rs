@@ -4,7 +4,7 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
-use raidlab_array::{Answer, ArrayStatus, Command, SweepStatus};
+use raidlab_array::{Answer, ArrayStatus, Command, Condition, SweepStatus};
 use raidlab_report::terminal::array_status;
 use raidlab_serve::{ControlClient, ServeError, control_socket, run_folder, served};
 use raidlab_units::ByteCount;
@@ -229,6 +229,7 @@ pub(crate) fn rebuild(args: &RebuildArgs, output: &Output) -> Result<Exit, Failu
         }
         Some(sweep) if sweep.sweep == "rebuild" => follow(&mut line, "rebuild", output),
         _ if args.rate.is_some() => tell("the rate is set; no rebuild runs", output),
+        _ if status.condition == Condition::Optimal => tell("nothing to rebuild: all members are in sync", output),
         _ => Err(Failure::run(anyhow::anyhow!("no device of {} is being rebuilt", status.name)).with_hint(
             "a rebuild begins by itself when a spare or a replacement is there: 'raidlab array add-spare' or 'replace'",
         )),
