@@ -4,7 +4,8 @@
 #   array.sh [SCRIPT...]      scripts by name; all of them if none is named
 #
 # RAIDLAB is the binary (target/release/raidlab), LEVEL the RAID level (5), MEMBERS their number (4), MEMBER_SIZE the data
-# area of each (128MiB), CREATE and SERVE more options for the two commands, FOLDER where the members go (a temporary one).
+# area of each (128MiB), BLOCK_SIZE of the array (512: nbdfuse under a loop device does not keep to larger ones), CREATE and
+# SERVE more options for the two commands, FOLDER where the members go (a temporary one).
 # Members are failed, replaced and rebuilt where a script asks for it; the array is made anew before each script, and checked
 # after the last. Needs root for the file systems.
 set -euo pipefail
@@ -17,7 +18,7 @@ control=$folder/control.sock
 members=$(seq -f 'm%g' 0 $((count - 1)) | tr '\n' ' ')
 array="$RAIDLAB array"
 export PREPARE_COMMAND="cd $folder && rm -f m* *.sock kept && $array create clients $members --level $level \
-    --member-size $size ${CREATE:-}"
+    --member-size $size --block-size ${BLOCK_SIZE:-512} ${CREATE:-}"
 export SERVER_COMMAND="cd $folder && exec $array serve m* --socket nbd.sock --control $control ${SERVE:-}"
 export FAIL_MEMBER="$array fail $control 1"
 export REPLACE_MEMBER="$array replace $control 1 \$(mktemp -u $folder/mXXXXXX)"
