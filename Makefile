@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 
-.PHONY: demo test tools build format lint unit explore torture mutants clients-self-test doc smoke bench bench-against-md
+.PHONY: demo test tools build format lint unit explore torture mutants clients clients-self-test doc smoke bench bench-against-md
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
 demo: build
@@ -13,7 +13,7 @@ demo: build
 	@echo "Open first-look.html in a browser; it needs no network." >&2
 
 ## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
-test: tools format lint unit doc smoke
+test: tools format lint unit doc smoke clients
 
 tools:
 	@command -v cc >/dev/null || { echo "error: no C compiler: SQLite is built from source; install gcc" >&2; exit 1; }
@@ -48,6 +48,12 @@ torture: build
 ## Gives the controller deliberate defects, one at a time, each of which the torture net must find; takes some minutes.
 mutants:
 	$(CARGO) run --release --locked -p raidlab-sim --features mutants --example mutants
+
+## Real clients on a real array, members failing and the server being killed (docs/clients.md); installs them, needs root.
+clients:
+	bash tests/clients/setup.sh
+	$(CARGO) build --locked -q -p raidlab
+	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
 
 ## Proves that the scripts of tests/clients notice a server that lies (docs/clients.md); needs root, takes some minutes.
 clients-self-test:

@@ -16,9 +16,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// Connections served at once.
 const CONNECTIONS_MAX: usize = 32;
+/// Longest wait at the end for answers to be sent.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// Longest command in bytes.
 const COMMAND_BYTES_MAX: u64 = 64 << 10;
 
@@ -26,6 +29,8 @@ const COMMAND_BYTES_MAX: u64 = 64 << 10;
 #[derive(Debug)]
 pub struct ControlServer {
     path: PathBuf,
+    /// Commands that are not answered yet.
+    pending: Arc<AtomicUsize>,
 }
 
 impl ControlServer {
@@ -37,11 +42,12 @@ impl ControlServer {
         prepare_folder(path)?;
         clear_the_way(path)?;
         let listener = UnixListener::bind(path).map_err(ServeError::io("listen on", path))?;
-        let server = Self { path: path.to_owned() };
+        let server = Self { path: path.to_owned(), pending: Arc::default() };
         let closed = std::fs::set_permissions(path, Permissions::from_mode(0o600));
         closed.map_err(ServeError::io("close to others", path))?;
         let spawned = std::thread::Builder::new().name("control".into());
-        let thread = spawned.spawn(move || accept(&listener, &operator));
+        let pending = Arc::clone(&server.pending);
+        let thread = spawned.spawn(move || accept(&listener, &operator, &pending));
         thread.map_err(ServeError::io("serve", path))?;
         Ok(server)
     }
@@ -54,8 +60,12 @@ impl ControlServer {
 
 impl Drop for ControlServer {
     fn drop(&mut self) {
-        // The thread ends with the process; nobody finds the socket any more.
+        // The threads end with the process; nobody finds the socket any more, and who has asked is answered.
         let _ = std::fs::remove_file(&self.path);
+        let end = Instant::now() + ANSWER_LIMIT;
+        while self.pending.load(Ordering::Acquire) > 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -78,14 +88,14 @@ fn clear_the_way(path: &Path) -> Result<(), ServeError> {
     }
 }
 
-fn accept(listener: &UnixListener, operator: &Operator) {
+fn accept(listener: &UnixListener, operator: &Operator, pending: &Arc<AtomicUsize>) {
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let stream = match stream {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::warn!(%error, "an operator could not be let in");
-                std::thread::sleep(std::time::Duration::from_millis(100));
+                std::thread::sleep(Duration::from_millis(100));
                 continue;
             }
         };
@@ -93,9 +103,9 @@ fn accept(listener: &UnixListener, operator: &Operator) {
             tracing::warn!("an operator was turned away");
             continue;
         }
-        let (operator, count) = (operator.clone(), Arc::clone(&open));
+        let (operator, count, pending) = (operator.clone(), Arc::clone(&open), Arc::clone(pending));
         let serve = move || {
-            if let Err(error) = serve(&stream, &operator) {
+            if let Err(error) = serve(&stream, &operator, &pending) {
                 tracing::debug!(%error, "a control connection ended");
             }
             count.fetch_sub(1, Ordering::Relaxed);
@@ -113,7 +123,7 @@ fn may_ask(stream: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
 }
 
-fn serve(stream: &UnixStream, operator: &Operator) -> io::Result<()> {
+fn serve(stream: &UnixStream, operator: &Operator, pending: &AtomicUsize) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let mut line = Vec::new();
@@ -122,6 +132,7 @@ fn serve(stream: &UnixStream, operator: &Operator) -> io::Result<()> {
         if line.is_empty() {
             return Ok(());
         }
+        pending.fetch_add(1, Ordering::AcqRel);
         let answer = match serde_json::from_slice::<Command>(&line) {
             _ if !is_whole => refusal(format!("a command is a line of at most {COMMAND_BYTES_MAX} bytes")),
             Ok(command) => {
@@ -129,14 +140,19 @@ fn serve(stream: &UnixStream, operator: &Operator) -> io::Result<()> {
             }
             Err(error) => refusal(format!("that is no command: {error}")),
         };
-        let mut text = serde_json::to_vec(&answer).map_err(io::Error::from)?;
-        text.push(b'\n');
-        let mut writer = stream;
-        writer.write_all(&text)?;
+        let sent = send(stream, &answer);
+        pending.fetch_sub(1, Ordering::AcqRel);
+        sent?;
         if !is_whole {
             return Ok(());
         }
     }
+}
+
+fn send(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
+    let mut text = serde_json::to_vec(answer).map_err(io::Error::from)?;
+    text.push(b'\n');
+    stream.write_all(&text)
 }
 
 fn refusal(reason: String) -> Answer {

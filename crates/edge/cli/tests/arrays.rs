@@ -1,0 +1,122 @@
+//! `raidlab array`, as an operator uses it: make, look, serve, fail, replace, rebuild, check, stop, start again.
+//!
+//! Verified: the verbs, their words, exit codes and JSON over a whole life of an array. Not verified: the bytes behind NBD,
+//! which tests/clients and the crates' own tests see to.
+
+mod support;
+
+use serde_json::Value;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use support::{Bench, Ended};
+
+/// Longest wait for something that takes milliseconds on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs `raidlab array` with `arguments`.
+fn array(bench: &Bench, arguments: &[&str]) -> Ended {
+    bench.run(&[&["array"], arguments].concat())
+}
+
+/// Runs a verb that must end well and returns what it said.
+fn done(bench: &Bench, arguments: &[&str]) -> String {
+    let ended = array(bench, arguments);
+    ended.assert(0, &[]);
+    ended.stdout
+}
+
+/// Waits until the array says what `wanted` looks for.
+fn await_status(bench: &Bench, wanted: impl Fn(&Value) -> bool) -> Value {
+    let begin = Instant::now();
+    loop {
+        let ended = array(bench, &["status", "./c.sock", "--json"]);
+        let said = if ended.code == Some(0) { ended.json()["arrays"][0].clone() } else { Value::Null };
+        if !said.is_null() && wanted(&said) {
+            return said;
+        }
+        assert!(begin.elapsed() < PATIENCE, "not in time: {said}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A server that does not outlive the test.
+struct Served(Child);
+
+impl Served {
+    fn start(bench: &Bench, devices: &[&str]) -> Self {
+        let arguments =
+            [&["array", "serve", "--socket", "n.sock", "--control", "./c.sock"], devices].concat();
+        let child = bench.command(&arguments).stdout(Stdio::null()).spawn().expect("the binary was built");
+        let served = Self(child);
+        await_status(bench, |array| array["condition"] != "starting");
+        served
+    }
+
+    fn await_end(mut self) -> Option<i32> {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait().expect("the server can be waited for") {
+                return status.code();
+            }
+            assert!(begin.elapsed() < PATIENCE, "the server does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_array_lives_through_a_failure_and_stops_cleanly() {
+    let bench = Bench::new();
+    let made = done(&bench, &["create", "a", "m0", "m1", "m2", "--level", "5", "--member-size", "8MiB"]);
+    assert!(made.contains("RAID 5 of 3 members of 8 MiB"), "{made}");
+    array(&bench, &["create", "a", "m0", "m1", "m2", "--level", "5"]).assert(2, &["--destroy-data"]);
+    assert!(done(&bench, &["assemble", "m2", "m0", "m1"]).contains("stopped cleanly"));
+
+    let served = Served::start(&bench, &["m1", "m2", "m0"]);
+    assert!(done(&bench, &["status", "./c.sock"]).contains("optimal, RAID 5 of 3 members"));
+    done(&bench, &["fail", "./c.sock", "1"]);
+    await_status(&bench, |array| array["condition"] == "degraded");
+    array(&bench, &["fail", "./c.sock", "2"]).assert(1, &["data would be lost"]);
+    done(&bench, &["replace", "./c.sock", "1", "new"]);
+    done(&bench, &["rebuild", "./c.sock"]);
+    let whole = await_status(&bench, |array| array["condition"] == "optimal");
+    assert_eq!(whole["devices"][1]["state"], "in-sync", "{whole}");
+    let checked = array(&bench, &["check", "./c.sock", "--json"]).json();
+    assert_eq!(checked["sweep"]["mismatched_rows"], 0, "{checked}");
+    assert_eq!(checked["sweep"]["done_stripes"], checked["sweep"]["total_stripes"], "{checked}");
+    done(&bench, &["add-spare", "./c.sock", "spare"]);
+    await_status(&bench, |array| array["devices"][3]["state"] == "spare");
+    done(&bench, &["stop", "./c.sock"]);
+    assert_eq!(served.await_end(), Some(0));
+
+    let found = done(&bench, &["assemble", "m0", "m1", "m2", "new", "spare"]);
+    assert!(found.contains("stale"), "{found}");
+    assert!(found.contains("stopped cleanly"), "{found}");
+    let _served = Served::start(&bench, &["spare", "new", "m2", "m0"]);
+    assert_eq!(await_status(&bench, |_| true)["condition"], "optimal");
+}
+
+#[test]
+fn what_is_no_array_is_refused_with_the_way_out() {
+    let bench = Bench::new();
+    array(&bench, &["status", "./c.sock"]).assert(1, &["no array answers", "hint"]);
+    array(&bench, &["create", "a", "m0", "m1", "--level", "1"]).assert(2, &["--member-size"]);
+    array(&bench, &["create", "../a", "m0", "--level", "0"]).assert(2, &["name of an array"]);
+    bench.write("f", &"7".repeat(1 << 20));
+    let found = array(&bench, &["assemble", "f"]);
+    assert_eq!(found.code, Some(1), "{}", found.stdout);
+    assert!(found.stdout.contains("no array that may be started"), "{}", found.stdout);
+    array(&bench, &["serve", "f", "--socket", "n.sock"]).assert(1, &["error"]);
+    array(&bench, &["serve", "f", "--listen", "127.0.0.1:0"]).assert(2, &["--insecure"]);
+    done(&bench, &["create", "b", "b0", "b1", "b2", "--level", "5", "--member-size", "8MiB"]);
+    let half = array(&bench, &["assemble", "b0"]);
+    assert_eq!(half.code, Some(1), "{}", half.stdout);
+    assert!(half.stdout.contains("accept a minority"), "{}", half.stdout);
+}
