@@ -10,8 +10,8 @@ use super::{array_settings, empty_result, load_settings};
 use crate::arrays::{SoftwareArray, array_facts};
 use crate::load::Load;
 use raidlab_array::{
-    ArrayError, ArrayOutcome, ArrayWorld, Contents, CreateError, CreateOptions, RunSettings, StartOptions,
-    create,
+    ArrayError, ArrayOutcome, ArrayWorld, Contents, CreateError, CreateOptions, DeviceReport, RunSettings,
+    StartOptions, create, examine,
 };
 use raidlab_controller::ConfigError;
 use raidlab_format::ArrayName;
@@ -82,13 +82,15 @@ pub fn make_array(
     Ok(())
 }
 
-/// Removes the files that [`make_array`] made; those that are not there are none to remove.
+/// Removes the files that [`make_array`] made, which their labels tell from any other file in their place.
 ///
 /// # Errors
 /// [`RealArrayError::Remove`] for the first that can't be; the others are removed all the same.
 pub fn remove_array(folder: &Path, count: u16) -> Result<(), RealArrayError> {
     let mut outcome = Ok(());
-    for path in member_paths(folder, count) {
+    let paths = member_paths(folder, count);
+    let found = examine(&paths, StartOptions::default()).devices.into_iter();
+    for DeviceReport { path, .. } in found.filter(|device| device.name.as_deref() == Some(SCRATCH_NAME)) {
         match std::fs::remove_file(&path) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
