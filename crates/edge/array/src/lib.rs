@@ -6,8 +6,7 @@
 //!    ▲                     │   ▲  └──Memory──► parity kernels over the arenas
 //!    └────completions──────┘   └── completions, timers
 //! ```
-//! - [`Members`] are files: made fully allocated and written with zeros, so that a run overwrites blocks and never
-//!   allocates any. Their first [`DATA_OFFSET_BYTES`] are reserved for what an array writes about itself.
+//! - [`create`] makes an array of files or block devices, [`examine`] says what devices are.
 //! - [`ArrayWorld`] owns a controller, its members, its memory and its ring, and turns the event loop.
 //! - A [`HostPort`] is whatever uses the volume: [`DriverHost`] is a workload driver in the same process,
 //!   [`ScriptHost`] a list of requests with their bytes.
