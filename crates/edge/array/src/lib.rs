@@ -31,6 +31,7 @@ mod operator;
 mod port_ring;
 mod ring;
 mod status;
+mod unix_socket;
 mod world;
 mod zero_fill;
 
@@ -46,4 +47,5 @@ pub use operator::{
 };
 pub use port_ring::{EntryEnd, EntryId, PortRing};
 pub use raidlab_format::StartOptions;
+pub use unix_socket::{UnixSocketError, listen_unix};
 pub use world::{ArrayOutcome, ArrayWorld};

@@ -1,25 +1,23 @@
 //! Why a volume can't be exported.
 
+use raidlab_array::UnixSocketError;
 use raidlab_nbd::{BlockSizesError, ExportError as NbdExportError};
 use std::io;
 
 /// Why a volume can't be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// A socket can't be listened on.
+    /// A TCP address can't be listened on.
     #[error("can't listen on {address}: {source}")]
     Listen {
-        /// Path, or address and port.
+        /// Address and port.
         address: String,
         /// What the system said.
         source: io::Error,
     },
-    /// Another server answers there.
-    #[error("another server listens on {address}")]
-    InUse {
-        /// Path.
-        address: String,
-    },
+    /// A Unix socket can't be listened on.
+    #[error(transparent)]
+    Socket(#[from] UnixSocketError),
     /// The volume can't be told to clients.
     #[error(transparent)]
     Export(#[from] NbdExportError),

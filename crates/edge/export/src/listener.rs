@@ -1,10 +1,9 @@
 //! Where clients come in.
 
 use crate::error::ExportError;
-use std::io::ErrorKind;
+use raidlab_array::listen_unix;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// A socket that clients connect to. A Unix socket's file goes when this does.
@@ -17,26 +16,14 @@ pub struct NbdListener {
 }
 
 impl NbdListener {
-    /// Listens on a Unix socket. A file that a server left behind that is gone is replaced. Who may connect is the
+    /// Listens on a Unix socket. One that a server left behind that is gone is replaced. Who may connect is the
     /// folder's permissions' to say.
     ///
     /// # Errors
-    /// [`ExportError::InUse`] if a server answers there, [`ExportError::Listen`] for all else.
+    /// [`ExportError::Socket`].
     pub fn unix(path: &Path) -> Result<Self, ExportError> {
-        let address = path.display().to_string();
-        let listen = |source| ExportError::Listen { address: address.clone(), source };
-        let socket = match UnixListener::bind(path) {
-            Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                if UnixStream::connect(path).is_ok() {
-                    return Err(ExportError::InUse { address });
-                }
-                std::fs::remove_file(path).map_err(listen)?;
-                UnixListener::bind(path)
-            }
-            bound => bound,
-        };
-        let socket = socket.map_err(listen)?.into();
-        Ok(Self { socket, address, file: Some(path.to_owned()), is_tcp: false })
+        let socket = listen_unix(path)?.into();
+        Ok(Self { socket, address: path.display().to_string(), file: Some(path.to_owned()), is_tcp: false })
     }
 
     /// Listens on a TCP address without encryption and without asking who comes: whoever reaches the port can read and

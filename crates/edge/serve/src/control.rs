@@ -8,10 +8,10 @@
 
 use crate::error::ServeError;
 use crate::place::prepare_folder;
-use raidlab_array::{Answer, ArrayStopped, Command, Operator};
+use raidlab_array::{Answer, ArrayStopped, Command, Operator, listen_unix};
 use std::fs::Permissions;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,8 +40,7 @@ impl ControlServer {
     /// [`ServeError`]: an array that is served there, something else in the way, or the system's refusal.
     pub fn start(path: &Path, operator: Operator) -> Result<Self, ServeError> {
         prepare_folder(path)?;
-        clear_the_way(path)?;
-        let listener = UnixListener::bind(path).map_err(ServeError::io("listen on", path))?;
+        let listener = listen_unix(path)?;
         let server = Self { path: path.to_owned(), pending: Arc::default() };
         let closed = std::fs::set_permissions(path, Permissions::from_mode(0o600));
         closed.map_err(ServeError::io("close to others", path))?;
@@ -66,25 +65,6 @@ impl Drop for ControlServer {
         while self.pending.load(Ordering::Acquire) > 0 && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
-    }
-}
-
-/// Removes a socket that nobody listens on.
-fn clear_the_way(path: &Path) -> Result<(), ServeError> {
-    let facts = match std::fs::symlink_metadata(path) {
-        Ok(facts) => facts,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(ServeError::io("look at", path)(error)),
-    };
-    if !facts.file_type().is_socket() {
-        return Err(ServeError::NoSocket { path: path.to_owned() });
-    }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(ServeError::io("remove", path))
-        }
-        Ok(_) => Err(ServeError::InUse { path: path.to_owned() }),
-        Err(error) => Err(ServeError::io("try", path)(error)),
     }
 }
 
@@ -163,7 +143,7 @@ fn refusal(reason: String) -> Answer {
 mod tests {
     use super::*;
     use crate::client::ControlClient;
-    use raidlab_array::operator_line;
+    use raidlab_array::{UnixSocketError, operator_line};
     use std::os::unix::fs::MetadataExt;
 
     /// An array that says yes to `Check` and ends at `Stop`.
@@ -194,7 +174,7 @@ mod tests {
         let server = ControlServer::start(&path, operator.clone()).expect("the socket is free");
         assert_eq!(std::fs::metadata(&path).expect("it is there").mode() & 0o777, 0o600);
         let taken = ControlServer::start(&path, operator).expect_err("it is taken");
-        assert!(matches!(taken, ServeError::InUse { .. }), "{taken}");
+        assert!(matches!(taken, ServeError::Socket(UnixSocketError::InUse { .. })), "{taken}");
         let mut client = ControlClient::connect(&path).expect("it listens");
         for (command, answer) in [
             (Command::Check, Answer::Done { message: "yes".into() }),
@@ -240,7 +220,7 @@ mod tests {
         let file = folder.path().join("file");
         std::fs::write(&file, "precious").expect("a file can be written");
         let refused = ControlServer::start(&file, operator.clone()).expect_err("it is in the way");
-        assert!(matches!(refused, ServeError::NoSocket { .. }), "{refused}");
+        assert!(matches!(refused, ServeError::Socket(UnixSocketError::NoSocket { .. })), "{refused}");
         assert_eq!(std::fs::read(&file).expect("it is there"), b"precious");
         let dead = folder.path().join("dead.sock");
         drop(UnixListener::bind(&dead).expect("a socket can be made"));

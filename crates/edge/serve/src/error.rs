@@ -1,5 +1,6 @@
 //! Why an array can't be reached, or can't be made reachable.
 
+use raidlab_array::UnixSocketError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,18 +14,9 @@ pub enum ServeError {
         /// The socket.
         path: PathBuf,
     },
-    /// Another array has the control socket.
-    #[error("{} is in use: an array of that name is being served already", path.display())]
-    InUse {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// Something else than a socket stands where the control socket goes.
-    #[error("{} is no socket and is left alone: name another place for the control socket", path.display())]
-    NoSocket {
-        /// What is in the way.
-        path: PathBuf,
-    },
+    /// The control socket can't be listened on.
+    #[error(transparent)]
+    Socket(#[from] UnixSocketError),
     /// The folder of control sockets belongs to somebody else, or others may write in it.
     #[error("{} is not safe for control sockets: it must belong to you, and nobody else may write there", path.display())]
     UnsafeFolder {

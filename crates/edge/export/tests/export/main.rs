@@ -6,7 +6,9 @@
 mod client;
 
 use client::{Client, Socket, Trouble};
-use raidlab_array::{ArrayError, ArrayWorld, CreateOptions, RunSettings, StartOptions, create};
+use raidlab_array::{
+    ArrayError, ArrayWorld, CreateOptions, RunSettings, StartOptions, UnixSocketError, create,
+};
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience, WritePolicy};
 use raidlab_export::{ExportError, NbdListener, NbdOptions, NbdServer};
 use raidlab_nbd::{Errno, Op, ServerFault};
@@ -303,10 +305,14 @@ fn a_socket_in_use_is_left_alone_and_a_dead_one_is_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("nbd.sock");
     let first = NbdListener::unix(&path).expect("a socket");
-    assert!(matches!(NbdListener::unix(&path), Err(ExportError::InUse { .. })));
+    assert!(matches!(NbdListener::unix(&path), Err(ExportError::Socket(UnixSocketError::InUse { .. }))));
     drop(first);
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket that is left behind"));
     drop(NbdListener::unix(&path).expect("a socket instead"));
+    std::fs::write(&path, "precious").expect("a file");
+    let refused = NbdListener::unix(&path);
+    assert!(matches!(refused, Err(ExportError::Socket(UnixSocketError::NoSocket { .. }))));
+    assert_eq!(std::fs::read(&path).expect("it is there"), b"precious");
 }
 
 #[test]
