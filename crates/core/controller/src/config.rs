@@ -28,6 +28,17 @@ pub enum WritePolicy {
     WriteBackBadBattery,
 }
 
+impl WritePolicy {
+    /// The name of the policy as files, tables and results write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WriteThrough => "write-through",
+            Self::WriteBack => "write-back",
+            Self::WriteBackBadBattery => "write-back-bad-battery",
+        }
+    }
+}
+
 /// Whether the controller reads ahead of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

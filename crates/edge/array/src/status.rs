@@ -5,9 +5,7 @@ use crate::operator::{
     OPERATOR_SCHEMA, SweepStatus,
 };
 use crate::world::ArrayWorld;
-use raidlab_controller::{
-    DeviceState, HostOp, HostRequest, Notice, Sweep, SweepCounts, SweepProgress, WritePolicy,
-};
+use raidlab_controller::{DeviceState, HostOp, HostRequest, Notice, Sweep, SweepCounts, SweepProgress};
 use raidlab_units::{BlockSize, MemberIndex, Nanos};
 use std::collections::VecDeque;
 
@@ -168,7 +166,7 @@ impl ArrayWorld {
             cache: CacheStatus {
                 size_bytes: config.cache.size.get(),
                 dirty_bytes: kept_bytes(self.controller.dirty_cache_blocks()),
-                write_policy: policy_name(config.cache.write_policy).to_owned(),
+                write_policy: config.cache.write_policy.name().to_owned(),
                 writes_back: self.controller.writes_back(),
                 kept_memory: self.memory.kept_path().map(|path| path.display().to_string()),
             },
@@ -263,13 +261,5 @@ fn described(state: DeviceState) -> (DeviceCondition, Option<MemberIndex>, Optio
         DeviceState::Spare => (DeviceCondition::Spare, None, None),
         DeviceState::Missing => (DeviceCondition::Missing, None, None),
         DeviceState::Lost { role } => (DeviceCondition::Lost, Some(role), None),
-    }
-}
-
-const fn policy_name(policy: WritePolicy) -> &'static str {
-    match policy {
-        WritePolicy::WriteThrough => "write-through",
-        WritePolicy::WriteBack => "write-back",
-        WritePolicy::WriteBackBadBattery => "write-back-bad-battery",
     }
 }

@@ -4,7 +4,7 @@
 //! Both end in the controller's [`ArrayConfig`] and are checked by the controller itself: an array that it would
 //! refuse is refused when it is described, not when it is run.
 
-use crate::cache::{CacheSettings, STAGING_SIZE, write_policy_name};
+use crate::cache::{CacheSettings, STAGING_SIZE};
 use crate::controllers::ModelledControllers;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, MemberCache, ReadPolicy,
@@ -43,7 +43,7 @@ impl SoftwareArray {
 
 /// `RAID 5 x6 write-back`.
 fn array_label(config: &ArrayConfig) -> String {
-    format!("RAID {} x{} {}", config.level, config.members, write_policy_name(config.cache.write_policy))
+    format!("RAID {} x{} {}", config.level, config.members, config.cache.write_policy.name())
 }
 
 /// What results say about the array of `config`, whose members are `member_kind` behind `controller`.
@@ -63,7 +63,7 @@ pub fn array_facts(
         member_kind: member_kind.to_owned(),
         controller: controller.to_owned(),
         strip_bytes: config.strip_size,
-        write_policy: write_policy_name(config.cache.write_policy).to_owned(),
+        write_policy: config.cache.write_policy.name().to_owned(),
         usable_bytes: config.block_size.bytes_of(machine.volume_blocks()),
         raw_bytes: ByteCount(config.member_size.get() * u64::from(config.members)),
         failures_survived_always: survived.always,

@@ -80,15 +80,6 @@ impl CacheSettings {
     }
 }
 
-/// The name of a write policy as files, tables and results write it.
-pub const fn write_policy_name(policy: WritePolicy) -> &'static str {
-    match policy {
-        WritePolicy::WriteThrough => "write-through",
-        WritePolicy::WriteBack => "write-back",
-        WritePolicy::WriteBackBadBattery => "write-back-bad-battery",
-    }
-}
-
 /// The name of a read policy.
 pub const fn read_policy_name(policy: ReadPolicy) -> &'static str {
     match policy {

@@ -1,7 +1,6 @@
 //! A study in words: how it was done, on what, and what a reader must know before trusting the figures.
 
 use crate::arrays::ModelledArray;
-use crate::cache::write_policy_name;
 use crate::environment::Environment;
 use crate::load::LoadPlan;
 use crate::runner::StudyOutcome;
@@ -157,7 +156,7 @@ fn shapes_clause<'a>(configs: impl Iterator<Item = &'a ArrayConfig> + Clone) -> 
     let mut levels: Vec<String> = configs.clone().map(|config| config.level.to_string()).collect();
     levels.dedup();
     let mut policies: Vec<&str> = Vec::new();
-    for policy in configs.map(|config| write_policy_name(config.cache.write_policy)) {
+    for policy in configs.map(|config| config.cache.write_policy.name()) {
         if !policies.contains(&policy) {
             policies.push(policy);
         }

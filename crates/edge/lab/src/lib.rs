@@ -33,9 +33,7 @@ pub use arrays::{
     ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge, SoftwareArray, array_facts, member_cache,
 };
 pub use bound::{Bound, BoundError};
-pub use cache::{
-    CacheSettings, SOFTWARE_CACHE, STAGING_SIZE, io_policy_name, read_policy_name, write_policy_name,
-};
+pub use cache::{CacheSettings, SOFTWARE_CACHE, STAGING_SIZE, io_policy_name, read_policy_name};
 pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };

@@ -116,6 +116,14 @@ struct Block {
     is_listed: bool,
 }
 
+impl Block {
+    /// Leaves, from `now` on, only what the survivors allow.
+    fn keep_survivor(&mut self, now: Stamp) {
+        self.versions.clear();
+        self.versions.push(Version { write: SURVIVOR, started: now, ended: now, superseded: Stamp::NEVER });
+    }
+}
+
 /// All possible contents of all blocks.
 #[derive(Debug)]
 pub(crate) struct VolumeHistory {
@@ -222,13 +230,7 @@ impl VolumeHistory {
             block.floors[Promise::InKeptMemory as usize] = floor.clone();
             block.rewritten = Stamp::NEVER;
             block.survivors = Survivors { floor, newest, is_on_members: !is_kept, is_durable: true };
-            block.versions.clear();
-            block.versions.push(Version {
-                write: SURVIVOR,
-                started: now,
-                ended: now,
-                superseded: Stamp::NEVER,
-            });
+            block.keep_survivor(now);
         }
     }
 
@@ -244,13 +246,7 @@ impl VolumeHistory {
                 Floor { from: WriteNumber(newest.0 + 1), also }
             };
             block.survivors = Survivors { floor, newest, is_on_members: false, is_durable: false };
-            block.versions.clear();
-            block.versions.push(Version {
-                write: SURVIVOR,
-                started: now,
-                ended: now,
-                superseded: Stamp::NEVER,
-            });
+            block.keep_survivor(now);
         }
     }
 
