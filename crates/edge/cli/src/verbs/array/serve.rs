@@ -89,7 +89,7 @@ struct CacheArgs {
     #[arg(long, value_parser = io_policy, value_name = "POLICY")]
     io_policy: Option<IoPolicy>,
     /// Whether writes may rest in the members' own caches until a flush; off makes each write durable by itself
-    #[arg(long, value_parser = on_or_off, default_value = "on", value_name = "on|off")]
+    #[arg(long, value_parser = on_or_off, action = clap::ArgAction::Set, default_value = "on", value_name = "on|off")]
     disk_cache: bool,
 }
 
