@@ -19,7 +19,7 @@ use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, Controller, MemberCache, MetadataPolicy, Resilience,
 };
 use raidlab_format::{ArrayName, Assembly, Geometry, KeptVerdict, Placement, StartOptions};
-use raidlab_units::{ByteCount, MemberIndex};
+use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 use std::path::PathBuf;
 
 /// How an array is run, beside what its devices say.
@@ -38,6 +38,9 @@ pub struct RunSettings {
     pub sweep_bytes_per_sec: Option<ByteCount>,
     /// The file that is the battery-backed memory. Its head says what it survives.
     pub kept_memory: Option<PathBuf>,
+    /// How long the thread looks for the next event before it sleeps, where events have lately come that soon: less latency
+    /// for more processor time. Zero sleeps at once.
+    pub busy_poll: NanoSpan,
 }
 
 impl RunSettings {
@@ -51,6 +54,7 @@ impl RunSettings {
             sweep_iodepth,
             sweep_bytes_per_sec,
             kept_memory: None,
+            busy_poll: NanoSpan::ZERO,
         }
     }
 
@@ -140,7 +144,7 @@ fn begin(
     assembly.present.clone_from(&present);
     let mut controller = make_controller(&config, assembly)?;
     let kept = keep_memory(settings, &config, &controller, kept)?;
-    let mut ring = Ring::new(present.len() as u16)?;
+    let mut ring = Ring::new(present.len() as u16, settings.busy_poll)?;
     let mut members = MemberPort::new(present.len() as u16, config.block_size);
     for (device, candidate) in (0..).map(MemberIndex).zip(&present) {
         if let Some(candidate) = candidate {
