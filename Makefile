@@ -54,6 +54,7 @@ clients:
 	bash tests/clients/setup.sh
 	$(CARGO) build --locked -q -p raidlab
 	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
+	bash tests/clients/members.sh target/debug/raidlab
 
 ## Proves that the scripts of tests/clients notice a server that lies (docs/clients.md); needs root, takes some minutes.
 clients-self-test:

@@ -198,6 +198,11 @@ impl Link {
         }
     }
 
+    /// Whether it has been closed.
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
     /// Whether it is closing and none of its entries is in flight.
     pub(crate) const fn is_over(&self) -> bool {
         self.is_closing && matches!(self.receiving, Receiving::Nothing) && !self.outbox.in_flight

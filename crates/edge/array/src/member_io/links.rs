@@ -114,7 +114,8 @@ impl MemberPort {
 
     /// Begins the end of a link.
     fn break_off(&mut self, number: u32, why: &dyn Display) {
-        if let Some(member) = self.user_of(number) {
+        let is_news = self.links[number as usize].as_ref().is_some_and(|link| !link.is_closing());
+        if let Some(member) = self.user_of(number).filter(|_| is_news) {
             let path = self.path(member).map(|path| path.display().to_string()).unwrap_or_default();
             tracing::warn!(%member, path, %why, "the connection is broken off");
         }
