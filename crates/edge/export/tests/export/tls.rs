@@ -1,6 +1,6 @@
 //! The export under TLS: right bytes, who is let in, attacks on the stream, and what is wrong with a folder.
 //!
-//! The other side is rustls, too; `tests/clients` has GnuTLS at the other end.
+//! The other side is rustls, too; `tests/clients` has `GnuTLS` at the other end.
 
 use crate::certificates::{Authority, LONG, Pair};
 use crate::client::{Client, Socket, Trouble, secured};
