@@ -1,6 +1,6 @@
 //! One `io_uring`: set-up with graceful downgrade, registered files and buffers, submission and waiting.
 //!
-//! Entries belong to the members, to the host's port or to the operator's line; each owner has numbers of its own.
+//! Entries belong to the members, to their links, to the host's port or to the operator's line; each owner has numbers of its own.
 //! Registered files are a table with empty places, so that devices can come and go while the ring runs.
 //!
 //! The ring is used by the thread that made it and no other, which lets the kernel skip locks
@@ -12,6 +12,7 @@
 
 use crate::busy_poll::BusyPoll;
 use crate::error::RingError;
+use crate::pieces::MessageHeader;
 use io_uring::squeue::Entry;
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
@@ -76,9 +77,11 @@ pub(crate) enum Owner {
     Line,
     /// The end of another early; nobody needs to hear of it.
     Cancel,
+    /// A link to a member that is an NBD export, named by [`LinkEntry`].
+    Link,
 }
 
-const OWNERS: [Owner; 4] = [Owner::Member, Owner::Port, Owner::Line, Owner::Cancel];
+const OWNERS: [Owner; 5] = [Owner::Member, Owner::Port, Owner::Line, Owner::Cancel, Owner::Link];
 /// Lines that are waited for are numbered below this.
 pub(crate) const LINES: u32 = 2;
 /// How often a wait without a nearer end is over. One timer in the ring does for all waits: a timer of its own for each
@@ -89,6 +92,31 @@ static TICK_SPAN: Timespec = Timespec::new().nsec(TICK.get() as u32);
 const TICK_USER: u64 = (OWNERS.len() as u64) << NUMBER_BITS;
 /// `IORING_ENTER_GETEVENTS`: completions that the kernel holds back are made to appear.
 const ENTER_GETEVENTS: u32 = 1;
+
+/// The entries of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkEntry {
+    /// Its receive.
+    Receive,
+    /// Its send.
+    Send,
+}
+
+impl LinkEntry {
+    const fn number(self, link: u32) -> u32 {
+        link << 1 | matches!(self, Self::Send) as u32
+    }
+
+    /// The link and the entry that a number names.
+    pub(crate) const fn of(number: u32) -> (u32, Self) {
+        (number >> 1, if number & 1 == 1 { Self::Send } else { Self::Receive })
+    }
+}
+
+/// `MSG_WAITALL`: a receive ends only when all of it is there.
+const MSG_WAITALL: u32 = 0x100;
+/// `MSG_NOSIGNAL`: a peer that is gone is an error and no signal.
+const MSG_NOSIGNAL: u32 = 0x4000;
 
 /// Bits of an entry's number; its owner stands above them.
 const NUMBER_BITS: u32 = 32;
@@ -228,6 +256,43 @@ impl Ring {
     /// [`RingError`] if a full queue can't be submitted.
     pub(crate) fn push_port(&mut self, number: u32, entry: Entry) -> Result<(), RingError> {
         self.push(Owner::Port, number, entry)
+    }
+
+    /// Receives what is there for `link`, whose socket is at place `file`. The target stays as it is until the completion.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn push_receive(&mut self, link: u32, file: u16, target: &mut [u8]) -> Result<(), RingError> {
+        let entry = opcode::Recv::new(Fixed(file.into()), target.as_mut_ptr(), target.len() as u32).build();
+        self.push(Owner::Link, LinkEntry::Receive.number(link), entry)
+    }
+
+    /// Receives into all pieces of a message. They, their list and the header stay as they are until the completion.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn push_receive_message(
+        &mut self,
+        link: u32,
+        file: u16,
+        header: &mut MessageHeader,
+    ) -> Result<(), RingError> {
+        let entry = opcode::RecvMsg::new(Fixed(file.into()), std::ptr::from_mut(header).cast());
+        self.push(Owner::Link, LinkEntry::Receive.number(link), entry.flags(MSG_WAITALL).build())
+    }
+
+    /// Sends a message. Its pieces, their list and the header stay as they are until the completion.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn push_send_message(
+        &mut self,
+        link: u32,
+        file: u16,
+        header: &mut MessageHeader,
+    ) -> Result<(), RingError> {
+        let entry = opcode::SendMsg::new(Fixed(file.into()), std::ptr::from_mut(header).cast());
+        self.push(Owner::Link, LinkEntry::Send.number(link), entry.flags(MSG_NOSIGNAL).build())
     }
 
     /// Ends what is in flight under this name early, if that is possible. Its completion comes all the same.

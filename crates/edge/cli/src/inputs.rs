@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
 use raidlab_lab::{Owner, WorkloadError, find_workload};
+use raidlab_units::NanoSpan;
 use raidlab_workload::Workload;
 use std::path::Path;
 
@@ -79,6 +80,16 @@ pub(crate) fn read_policy(text: &str) -> Result<ReadPolicy, String> {
 /// Reads `direct` or `cached`.
 pub(crate) fn io_policy(text: &str) -> Result<IoPolicy, String> {
     one_of(text, &[("direct", IoPolicy::Direct), ("cached", IoPolicy::Cached)])
+}
+
+/// Reads how long something may be silent.
+pub(crate) fn answer_limit(text: &str) -> Result<NanoSpan, String> {
+    const LEAST: NanoSpan = NanoSpan::from_millis(100);
+    match text.parse::<NanoSpan>() {
+        Ok(limit) if limit < LEAST => Err(format!("{LEAST} is the least")),
+        Ok(limit) => Ok(limit),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Reads `A` or `B`.

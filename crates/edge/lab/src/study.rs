@@ -107,7 +107,7 @@ pub enum StudyFileError {
         line: usize,
         /// What is wrong with it.
         #[source]
-        workload: WorkloadError,
+        workload: Box<WorkloadError>,
     },
     /// An array that can't be.
     #[error("{file}:{line}: RAID {level} over {members} members cannot be: {reason}")]

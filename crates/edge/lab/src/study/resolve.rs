@@ -191,7 +191,7 @@ fn workload(place: Place<'_>, name: &Spanned<String>) -> Result<Workload, StudyF
     let folder = Path::new(place.file).parent().unwrap_or(Path::new(""));
     find_workload(name.get_ref(), folder).map_err(|workload| {
         let (file, line) = (place.file.to_owned(), place.line(name.span()));
-        StudyFileError::Workload { file, line, workload }
+        StudyFileError::Workload { file, line, workload: Box::new(workload) }
     })
 }
 
