@@ -47,7 +47,7 @@ digests() { (cd mount && find . -type f -print0 | sort -z | xargs -0 sha256sum);
 
 write_tree() {
     local number
-    for number in $(seq 60); do
+    for number in $(seq 40); do
         mkdir -p "mount/$1/$((number % 7))"
         head -c $((number * number * 131)) /dev/urandom >"mount/$1/$((number % 7))/$number"
     done
@@ -75,7 +75,7 @@ is 'longest request' "$(limit max_hw_sectors_kb)" 512
 ! blkdiscard $device 2>/dev/null || fail "discard is not refused"
 
 fio --name=raw --filename=$device --ioengine=libaio --direct=1 --rw=randrw --bsrange=4k-256k --blockalign=4k --iodepth=32 \
-    --size=96m --io_size=64m --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_state_save=0 --randseed=2026 \
+    --size=96m --io_size=24m --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_state_save=0 --randseed=2026 \
     --serialize_overlap=1 --fsync=32 >fio.log 2>&1 || { tail fio.log && fail "fio"; }
 blkdiscard -z -o $((1 << 20)) -l $((3 << 20)) $device || fail "zeros can't be written"
 cmp -n $((3 << 20)) $device /dev/zero $((1 << 20)) 0 || fail "what was to be zeros is not"

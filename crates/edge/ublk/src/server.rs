@@ -21,7 +21,7 @@ use raidlab_array::{
     EntryEnd, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing, RingError, StopWish,
 };
 use raidlab_controller::{HostCompletion, HostOp, HostRequest, HostTag};
-use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, Nanos};
+use raidlab_units::{BlockSize, ByteCount, Lba, Nanos};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -71,6 +71,41 @@ enum Stage {
     Stopped,
 }
 
+/// What requests must fit.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    read_only: bool,
+    block_size: BlockSize,
+    volume: ByteCount,
+    buffer: ByteCount,
+}
+
+impl Shape {
+    /// What the array is to do for a request, and the bytes that it moves.
+    fn request(&self, tag: u16, description: Description) -> Result<(HostRequest, i32), Errno> {
+        let Description { op_flags, sectors, start } = description;
+        let fua = op_flags & op::FUA != 0;
+        let moved = u64::from(sectors) * SECTOR_BYTES;
+        let (op, first, bytes) = match op_flags as u8 {
+            op::READ => (HostOp::Read, start.checked_mul(SECTOR_BYTES), moved),
+            op::WRITE | op::WRITE_ZEROES => (HostOp::Write { fua }, start.checked_mul(SECTOR_BYTES), moved),
+            op::FLUSH => (HostOp::Flush, Some(0), 0),
+            _ => return Err(Errno::OPNOTSUPP),
+        };
+        if self.read_only && matches!(op, HostOp::Write { .. }) {
+            return Err(Errno::PERM);
+        }
+        let end = first.and_then(|first| first.checked_add(bytes));
+        let is_empty = bytes == 0 && op != HostOp::Flush;
+        if bytes > self.buffer.get() || is_empty || end.is_none_or(|end| end > self.volume.get()) {
+            return Err(Errno::INVAL);
+        }
+        let whole = |bytes: u64| self.block_size.blocks_in(ByteCount(bytes)).ok_or(Errno::INVAL);
+        let (lba, blocks) = (whole(first.ok_or(Errno::INVAL)?)?, whole(bytes)?);
+        Ok((HostRequest { tag: HostTag(tag.into()), op, lba: Lba(lba.0), blocks }, bytes as i32))
+    }
+}
+
 /// A device that the driver knows. Taken away with this.
 #[derive(Debug)]
 struct Device {
@@ -91,9 +126,8 @@ pub struct UblkServer {
     // Dropped first: the driver waits for it.
     queue: Queue,
     device: Device,
-    options: UblkOptions,
-    block_size: BlockSize,
-    volume: ByteCount,
+    depth: u16,
+    shape: Shape,
     stage: Stage,
     to_stop: bool,
     control_news: bool,
@@ -162,13 +196,12 @@ impl UblkServer {
         let set = Command { doing: "describe a ublk device", number, device: info.device, data: 0 };
         device.control.call(set, &mut parameters.encode())?;
         let queue = Queue::open(Path::new(&format!("/dev/ublkc{}", info.device)), info.depth)?;
-        let options = UblkOptions { depth: info.depth, ..options };
+        let shape = Shape { read_only: options.read_only, block_size, volume, buffer: options.buffer_bytes };
         Ok(Self {
             queue,
             device,
-            options,
-            block_size,
-            volume,
+            depth: info.depth,
+            shape,
             stage: Stage::New,
             to_stop: false,
             control_news: false,
@@ -202,7 +235,7 @@ impl UblkServer {
     }
 
     fn start(&mut self, buffers: &mut HostBuffers, ring: &mut PortRing<'_>) -> Result<(), RingError> {
-        for tag in 0..self.options.depth {
+        for tag in 0..self.depth {
             self.queue.fetch(ring, tag, buffers.slot_mut(HostTag(tag.into())))?;
             self.fetching += 1;
         }
@@ -282,35 +315,9 @@ impl UblkServer {
     fn prepare(&self, request: &HostRequest, buffers: &mut HostBuffers) {
         let description = self.queue.description(request.tag.0 as u16);
         if description.op_flags as u8 == op::WRITE_ZEROES {
-            let bytes = self.block_size.bytes_of(request.blocks).get() as usize;
+            let bytes = self.shape.block_size.bytes_of(request.blocks).get() as usize;
             buffers.slot_mut(request.tag)[..bytes].fill(0);
         }
-    }
-
-    /// What the array is to do for a request, and the bytes that it moves.
-    fn request(&self, tag: u16, description: Description) -> Result<(HostRequest, i32), Errno> {
-        let Description { op_flags, sectors, start } = description;
-        let fua = op_flags & op::FUA != 0;
-        let (op, bytes) = match op_flags as u8 {
-            op::READ => (HostOp::Read, u64::from(sectors) * SECTOR_BYTES),
-            op::WRITE | op::WRITE_ZEROES => (HostOp::Write { fua }, u64::from(sectors) * SECTOR_BYTES),
-            op::FLUSH => (HostOp::Flush, 0),
-            _ => return Err(Errno::OPNOTSUPP),
-        };
-        if self.options.read_only && matches!(op, HostOp::Write { .. }) {
-            return Err(Errno::PERM);
-        }
-        let blocks = self.block_size.blocks_in(ByteCount(bytes));
-        let first = start.checked_mul(SECTOR_BYTES).filter(|_| op != HostOp::Flush).unwrap_or_default();
-        let lba = self.block_size.blocks_in(ByteCount(first));
-        let fits = bytes <= self.options.buffer_bytes.get()
-            && first.checked_add(bytes).is_some_and(|end| end <= self.volume.get())
-            && (bytes > 0 || op == HostOp::Flush);
-        let (Some(BlockCount(blocks)), Some(BlockCount(lba)), true) = (blocks, lba, fits) else {
-            return Err(Errno::INVAL);
-        };
-        let request = HostRequest { tag: HostTag(tag.into()), op, lba: Lba(lba), blocks: BlockCount(blocks) };
-        Ok((request, bytes as i32))
     }
 
     /// Takes in that a command of the queue has ended.
@@ -319,7 +326,7 @@ impl UblkServer {
         match result {
             Ok(_) => {
                 let description = self.queue.description(tag);
-                match self.request(tag, description) {
+                match self.shape.request(tag, description) {
                     Ok((request, bytes)) => {
                         self.running[usize::from(tag)] = Some(bytes);
                         self.ready.push_back(request);
@@ -365,7 +372,7 @@ fn take_away_dead(control: &mut Control) {
 
 impl HostPort for UblkServer {
     fn needs(&self) -> HostPortNeeds {
-        HostPortNeeds { slots: self.options.depth.into(), slot_bytes: self.options.buffer_bytes }
+        HostPortNeeds { slots: self.depth.into(), slot_bytes: self.shape.buffer }
     }
 
     fn poll_step(&mut self, _now: Nanos, buffers: &mut HostBuffers, ring: &mut PortRing<'_>) -> HostStep {
@@ -398,5 +405,65 @@ impl HostPort for UblkServer {
     fn handle_stop(&mut self, _now: Nanos) -> StopWish {
         self.to_stop = true;
         StopWish::GoOn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::uapi::CONTROL_PATH;
+
+    #[test]
+    fn requests_are_those_that_fit_the_volume() {
+        let shape = Shape {
+            read_only: false,
+            block_size: BlockSize::B4096,
+            volume: ByteCount::from_mib(1),
+            buffer: ByteCount::from_kib(64),
+        };
+        let ask = |shape: Shape, op_flags: u32, sectors, start| {
+            let request = shape.request(3, Description { op_flags, sectors, start });
+            request.map(|(it, bytes)| (it.op, it.lba.0, it.blocks.0, bytes))
+        };
+        let (read, write, flush) = (u32::from(op::READ), u32::from(op::WRITE), u32::from(op::FLUSH));
+        let (zeroes, plain) = (u32::from(op::WRITE_ZEROES), HostOp::Write { fua: false });
+        let rows = [
+            ((read, 8, 16), Ok((HostOp::Read, 2, 1, 4096))),
+            ((read, 128, 2048 - 128), Ok((HostOp::Read, 240, 16, 65_536))),
+            ((write | 1 << 11, 8, 0), Ok((plain, 0, 1, 4096))),
+            ((write | op::FUA, 8, 0), Ok((HostOp::Write { fua: true }, 0, 1, 4096))),
+            ((zeroes | 1 << 15, 8, 8), Ok((plain, 1, 1, 4096))),
+            ((flush, 0, u64::MAX), Ok((HostOp::Flush, 0, 0, 0))),
+            ((read, 136, 0), Err(Errno::INVAL)),
+            ((read, 8, 2048), Err(Errno::INVAL)),
+            ((read, 8, u64::MAX / 512), Err(Errno::INVAL)),
+            ((read, 8, u64::MAX), Err(Errno::INVAL)),
+            ((write, 0, 0), Err(Errno::INVAL)),
+            ((write, 1, 0), Err(Errno::INVAL)),
+            ((write, 8, 1), Err(Errno::INVAL)),
+            ((3, 8, 0), Err(Errno::OPNOTSUPP)),
+            ((255, 8, 0), Err(Errno::OPNOTSUPP)),
+        ];
+        for ((op_flags, sectors, start), expected) in rows {
+            assert_eq!(ask(shape, op_flags, sectors, start), expected, "{op_flags:#x} {sectors} {start}");
+        }
+        let shape = Shape { read_only: true, ..shape };
+        assert_eq!(ask(shape, zeroes, 8, 0), Err(Errno::PERM));
+        assert!(ask(shape, read, 8, 0).is_ok());
+    }
+
+    #[test]
+    fn volumes_that_can_be_no_device_and_machines_that_can_have_none_are_told() {
+        let new = |bytes: u64| {
+            let volume = ByteCount(bytes);
+            UblkServer::new(UblkOptions::default(), BlockSize::B4096, volume, Box::new(|_| {}))
+        };
+        for bytes in [0, 5000] {
+            assert!(matches!(new(bytes), Err(UblkError::Geometry { .. })), "{bytes}");
+        }
+        if !Path::new(CONTROL_PATH).exists() {
+            let error = new(1 << 20).expect_err("there is no ublk here");
+            assert!(error.to_string().contains("modprobe ublk_drv"), "{error}");
+        }
     }
 }
