@@ -18,6 +18,7 @@
 
 mod arena;
 mod begin;
+mod busy_poll;
 mod command;
 mod create;
 mod device;

@@ -10,6 +10,7 @@
 //! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
 #![allow(unsafe_code)]
 
+use crate::busy_poll::BusyPoll;
 use crate::error::RingError;
 use crate::pieces::MessageHeader;
 use io_uring::squeue::Entry;
@@ -147,6 +148,7 @@ pub(crate) struct Ring {
     unsubmitted: u32,
     /// When the tick's entry in flight ends.
     tick_at: Option<Instant>,
+    busy_poll: BusyPoll,
 }
 
 impl std::fmt::Debug for Ring {
@@ -156,14 +158,16 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Sets a ring up with room for `files` registered files, which entries name by their place; all are empty.
+    /// Sets a ring up with room for `files` registered files, which entries name by their place; all are empty. Waits look
+    /// for completions for up to `busy_poll` before they sleep, where that has lately been worth it.
     ///
     /// # Errors
     /// [`RingError`] if this kernel or container gives no ring.
-    pub(crate) fn new(files: u16) -> Result<Self, RingError> {
+    pub(crate) fn new(files: u16, busy_poll: NanoSpan) -> Result<Self, RingError> {
         let ring = build().map_err(|source| RingError { doing: "set up io_uring", source })?;
         ring.submitter().register_files(&vec![NO_FILE; usize::from(files)]).map_err(files_refused)?;
-        Ok(Self { inner: ring, in_flight: 0, unsubmitted: 0, tick_at: None })
+        let busy_poll = BusyPoll::new(Duration::from_nanos(busy_poll.get()));
+        Ok(Self { inner: ring, in_flight: 0, unsubmitted: 0, tick_at: None, busy_poll })
     }
 
     /// Registers `file` at `place`, instead of what was there. What is in flight goes on with the file that it has.
@@ -322,13 +326,8 @@ impl Ring {
         let outcome = match timeout {
             None => self.inner.submit(),
             Some(NanoSpan::ZERO) => self.look(),
-            Some(span) if self.ticks_within(span) => self.inner.submit_and_wait(1),
-            Some(span) => {
-                let limit =
-                    Timespec::new().sec(span.get() / 1_000_000_000).nsec((span.get() % 1_000_000_000) as u32);
-                let arguments = SubmitArgs::new().timespec(&limit);
-                self.inner.submitter().submit_with_args(1, &arguments)
-            }
+            Some(span) if self.busy_poll.is_off() => self.sleep(span),
+            Some(span) => self.look_then_sleep(span),
         };
         self.unsubmitted = self.inner.submission().len() as u32;
         match outcome {
@@ -339,6 +338,42 @@ impl Ring {
                 _ => Err(RingError { doing: "submit I/O to io_uring", source: error }),
             },
         }
+    }
+
+    /// Submits what is queued and sleeps until a completion is there or `span` is over.
+    fn sleep(&mut self, span: NanoSpan) -> io::Result<usize> {
+        if self.ticks_within(span) {
+            return self.inner.submit_and_wait(1);
+        }
+        let limit = Timespec::new().sec(span.get() / 1_000_000_000).nsec((span.get() % 1_000_000_000) as u32);
+        let arguments = SubmitArgs::new().timespec(&limit);
+        self.inner.submitter().submit_with_args(1, &arguments)
+    }
+
+    /// As [`Ring::sleep`], after looking for completions for as long as that is worth it.
+    fn look_then_sleep(&mut self, span: NanoSpan) -> io::Result<usize> {
+        let begin = Instant::now();
+        if let Some(limit) = self.busy_poll.look_for() {
+            let limit = limit.min(Duration::from_nanos(span.get()));
+            let mut submitted = self.look();
+            while submitted.is_ok() && self.inner.completion().is_empty() {
+                if begin.elapsed() >= limit {
+                    break;
+                }
+                if self.inner.submission().taskrun() {
+                    submitted = self.look();
+                } else {
+                    std::hint::spin_loop();
+                }
+            }
+            if submitted.is_err() || !self.inner.completion().is_empty() {
+                self.busy_poll.learn(begin.elapsed());
+                return submitted;
+            }
+        }
+        let slept = self.sleep(span);
+        self.busy_poll.learn(begin.elapsed());
+        slept
     }
 
     /// Submits what is queued and makes the completions appear that are there.
@@ -425,7 +460,7 @@ fn build() -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_clamp().setup_cqsize(COMPLETION_ENTRIES);
     let plain = builder.clone();
-    let cooperative = builder.setup_coop_taskrun().clone();
+    let cooperative = builder.setup_coop_taskrun().setup_taskrun_flag().clone();
     let single = builder.setup_single_issuer().setup_defer_taskrun().clone();
     for (name, flags) in [("single issuer", single), ("cooperative", cooperative)] {
         match flags.build(QUEUE_ENTRIES) {

@@ -43,7 +43,7 @@ pub(crate) fn write_zeros(
     let bytes = ByteCount(WRITE_BYTES);
     let zeros = Arena::new(WRITE_BYTES).map_err(|source| DeviceError::Memory { bytes, source })?;
     // The ring is dropped before the zeros, and waits for its writes then.
-    let mut ring = Ring::new(devices.len() as u16)?;
+    let mut ring = Ring::new(devices.len() as u16, NanoSpan::ZERO)?;
     for (place, device) in (0..).zip(devices) {
         ring.set_file(place, device.descriptor())?;
     }
