@@ -27,6 +27,7 @@ await() {
 }
 
 serve() {
+    rm -f server.log
     raidlab array serve m* --ublk --control ./control "$@" >server.log 2>&1 &
     server=$!
     await "the array is not served: $(cat server.log)" grep -q "served on $device," server.log
