@@ -20,6 +20,9 @@ array="$RAIDLAB array"
 export PREPARE_COMMAND="cd $folder && rm -f m* *.sock kept && $array create clients $members --level $level \
     --member-size $size --block-size ${BLOCK_SIZE:-512} ${CREATE:-}"
 export SERVER_COMMAND="cd $folder && exec $array serve m* --socket nbd.sock --control $control ${SERVE:-}"
+# The script says the port and the certificates.
+# shellcheck disable=SC2016
+export TLS_COMMAND="$SERVER_COMMAND"' --listen 127.0.0.1:$PORT --tls-certificates $CERTIFICATES ${VERIFY:+--tls-verify-peer}'
 export FAIL_MEMBER="$array fail $control 1"
 export REPLACE_MEMBER="$array replace $control 1 \$(mktemp -u $folder/mXXXXXX)"
 export REBUILD_MEMBER="$array rebuild $control"

@@ -14,17 +14,21 @@
 //! controller. Trim is taken as the hint that it is and does nothing. Cache reads the range. Write zeroes writes zeros.
 //! Block status says "allocated".
 //!
-//! Left out: TLS.
+//! TLS runs in the same loop. What a client may cost is bounded there, too: see `secure.rs`.
 #![deny(unsafe_code)]
 
 mod connection;
 mod entries;
 mod error;
+mod inbox;
 mod listener;
 mod outbox;
+mod secure;
 mod server;
 mod share;
+mod tls;
 
 pub use error::ExportError;
 pub use listener::NbdListener;
 pub use server::{NbdOptions, NbdServer};
+pub use tls::{ClientCertificates, TlsError, TlsServer};

@@ -245,7 +245,8 @@ impl NbdServer {
             return;
         };
         let number = place as u32;
-        let mut connection = Box::new(Connection::new(number, socket, now));
+        let security = door.listener.security.clone();
+        let mut connection = Box::new(Connection::new(number, socket, security, now));
         if self.open >= self.connections_max {
             tracing::warn!(limit = self.connections_max, "too many clients: one was refused");
             connection.refuse("too many clients are connected");

@@ -1,16 +1,18 @@
 //! The export over real sockets: right bytes for one client and many, through many buffers and few; clients that send
-//! nonsense, do not read, or are too many; the stop.
+//! nonsense, do not read, or are too many; the stop; and the same under TLS.
 //!
 //! Verified against vectors of bytes. Not verified: the limits of time (10 and 30 s), speed.
 
+mod certificates;
 mod client;
+mod tls;
 
 use client::{Client, Socket, Trouble};
 use raidlab_array::{
     ArrayError, ArrayWorld, CreateOptions, RunSettings, StartOptions, UnixSocketError, create,
 };
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience, WritePolicy};
-use raidlab_export::{ExportError, NbdListener, NbdOptions, NbdServer};
+use raidlab_export::{ExportError, NbdListener, NbdOptions, NbdServer, TlsServer};
 use raidlab_nbd::{Errno, Op, ServerFault};
 use raidlab_units::{BlockSize, ByteCount};
 use std::io::Write;
@@ -52,6 +54,8 @@ fn config() -> ArrayConfig {
 struct Place<'a> {
     socket: &'a Path,
     tcp: &'a str,
+    /// Where TLS is required, if it is served.
+    tls: Option<&'a str>,
     stop: &'a AtomicBool,
 }
 
@@ -67,6 +71,19 @@ impl Place<'_> {
 
 /// Serves an array of 16 MiB while `test` runs.
 fn with_server(nbd: NbdOptions, test: impl FnOnce(&Place<'_>)) {
+    serve(nbd, None, test);
+}
+
+/// Opens a Unix socket, a TCP port in the clear and, if there is TLS, one that requires it; the Unix socket offers it.
+fn listeners(socket: &Path, tls: Option<&TlsServer>) -> Vec<NbdListener> {
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let unix = NbdListener::unix(socket).expect("a socket");
+    let unix = if let Some(tls) = tls { unix.offering(tls) } else { unix };
+    let secure = tls.map(|tls| NbdListener::tcp(any, tls).expect("a port"));
+    [unix, NbdListener::tcp_insecure(any).expect("a port")].into_iter().chain(secure).collect()
+}
+
+fn serve(nbd: NbdOptions, tls: Option<&TlsServer>, test: impl FnOnce(&Place<'_>)) {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("nbd.sock");
     let stop = AtomicBool::new(false);
@@ -80,18 +97,19 @@ fn with_server(nbd: NbdOptions, test: impl FnOnce(&Place<'_>)) {
             create(&config, &options, &AtomicBool::new(false), &mut |_, _| {}).expect("an array can be made");
             let started = ArrayWorld::start(&members, &RunSettings::of(&config), StartOptions::default());
             let mut world = started.world.expect("the array starts");
-            let unix = NbdListener::unix(&socket).expect("a socket");
-            let tcp = NbdListener::tcp_insecure("127.0.0.1:0".parse().expect("an address")).expect("a port");
-            tell.send(tcp.address().to_owned()).expect("the test waits");
+            let listeners = listeners(&socket, tls);
+            let addresses: Vec<_> = listeners[1..].iter().map(|found| found.address().to_owned()).collect();
+            tell.send(addresses).expect("the test waits");
             let (block, volume) = (config.block_size, world.volume_bytes());
-            let mut server = NbdServer::new(nbd, block, volume, vec![unix, tcp]).expect("a server");
+            let mut server = NbdServer::new(nbd, block, volume, listeners).expect("a server");
             let served = world.serve(&mut server, &stop);
             assert!(matches!(served, Err(ArrayError::Cancelled)), "{served:?}");
             assert_eq!(server.connections(), 0, "a stop closes all connections");
             world.stop(&AtomicBool::new(false)).expect("the array stops");
         });
-        let tcp = told.recv().expect("the server starts");
-        let place = Place { socket: &socket, tcp: &tcp, stop: &stop };
+        let addresses = told.recv().expect("the server starts");
+        let tls = addresses.get(1).map(String::as_str);
+        let place = Place { socket: &socket, tcp: &addresses[0], tls, stop: &stop };
         // The server is stopped whatever the test finds, so that a failure ends.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&place)));
         stop.store(true, Ordering::Relaxed);

@@ -2,16 +2,16 @@
 
 use super::assemble::Risks;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{io_policy, on_or_off, read_policy, write_policy};
+use crate::inputs::{answer_limit, io_policy, on_or_off, read_policy, write_policy};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use raidlab_array::{ArrayError, ArrayWorld, RunSettings, operator_line};
 use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
-use raidlab_export::{NbdListener, NbdOptions, NbdServer};
+use raidlab_export::{ClientCertificates, NbdListener, NbdOptions, NbdServer, TlsServer};
 use raidlab_lab::{SOFTWARE_CACHE, STAGING_SIZE};
 use raidlab_report::terminal::examined;
 use raidlab_serve::{ControlServer, MetricsServer, control_socket, notify_ready, notify_stopping};
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ const BUFFERS_PER_CLIENT: u32 = 4;
 /// Arguments of `raidlab array serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Devices of the array, in any order
+    /// Devices of the array, in any order: block devices, files, or NBD URIs
     #[arg(value_name = "DEVICE", required = true)]
     devices: Vec<PathBuf>,
     #[command(flatten)]
@@ -46,19 +46,40 @@ pub(crate) struct Args {
     /// Stripes that they have under way at once
     #[arg(long, default_value_t = 8, value_name = "N")]
     sweep_iodepth: u32,
+    /// While events come within this time of each other, look for the next one instead of sleeping: less latency for more
+    /// processor time; 0s always sleeps [default: 50us where there are two processors or more]
+    #[arg(long, value_name = "TIME")]
+    busy_poll: Option<NanoSpan>,
+    /// A member that is an NBD URI and leaves a request unanswered for so long is taken for gone
+    #[arg(long, default_value_t = RunSettings::ANSWER_LIMIT, value_name = "TIME", value_parser = answer_limit)]
+    answer_limit: NanoSpan,
+}
+
+/// The time that a served array looks for events unless told otherwise: none where the client needs the same processor.
+fn default_busy_poll() -> NanoSpan {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if processors > 1 { NanoSpan::from_micros(50) } else { NanoSpan::ZERO }
 }
 
 /// How the volume is reached.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("security").multiple(true)))]
 struct ExportArgs {
     /// Serve NBD on this Unix socket
     #[arg(long, value_name = "PATH", required_unless_present = "listen")]
     socket: Option<PathBuf>,
-    /// Serve NBD on this TCP address; needs --insecure
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "insecure")]
+    /// Serve NBD on this TCP address, beside the Unix socket if there is one; needs --tls-certificates or --insecure
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "security")]
     listen: Option<SocketAddr>,
+    /// Folder with ca-cert.pem, server-cert.pem and server-key.pem, as for nbdkit and qemu: TLS is required on the TCP address
+    /// (offered with --insecure) and offered on the Unix socket
+    #[arg(long, value_name = "DIR", group = "security")]
+    tls_certificates: Option<PathBuf>,
+    /// Under TLS, let in only clients with a certificate of the authority in ca-cert.pem that is not in ca-crl.pem
+    #[arg(long, requires = "tls_certificates")]
+    tls_verify_peer: bool,
     /// Let whoever reaches the TCP address read and write the volume, unencrypted
-    #[arg(long, requires = "listen")]
+    #[arg(long, requires = "listen", group = "security", conflicts_with = "tls_verify_peer")]
     insecure: bool,
     /// Refuse writes
     #[arg(long)]
@@ -89,12 +110,13 @@ struct CacheArgs {
     #[arg(long, value_parser = io_policy, value_name = "POLICY")]
     io_policy: Option<IoPolicy>,
     /// Whether writes may rest in the members' own caches until a flush; off makes each write durable by itself
-    #[arg(long, value_parser = on_or_off, default_value = "on", value_name = "on|off")]
+    #[arg(long, value_parser = on_or_off, action = clap::ArgAction::Set, default_value = "on", value_name = "on|off")]
     disk_cache: bool,
 }
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    let tls = args.exports.tls()?;
     let started = ArrayWorld::start(&args.devices, &args.settings(), args.risks.options());
     let mut world = match started.world {
         Ok(world) => world,
@@ -106,8 +128,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let cancel = cancel_flag();
     let (operator, queue) = operator_line().map_err(Failure::run)?;
     world.attach_operator(queue);
-    let listener = args.exports.listen()?;
-    let address = listener.address().to_owned();
+    let listeners = args.exports.listen(tls.as_ref())?;
+    let addresses: Vec<String> = listeners.iter().map(|found| found.address().to_owned()).collect();
     let options = NbdOptions {
         name: world.name().to_owned(),
         description: format!("raidlab array {}", world.name()),
@@ -117,7 +139,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             .max(BUFFERS_PER_CLIENT * args.exports.connections.saturating_add(BUFFERS_PER_CLIENT)),
         ..NbdOptions::default()
     };
-    let mut server = NbdServer::new(options, world.block_size(), world.volume_bytes(), vec![listener])
+    let mut server = NbdServer::new(options, world.block_size(), world.volume_bytes(), listeners)
         .map_err(Failure::input)?;
     let path = args.control.clone().unwrap_or_else(|| control_socket(world.name()));
     let control = ControlServer::start(&path, operator.clone()).map_err(Failure::run)?;
@@ -128,25 +150,26 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Err(ArrayError::Cancelled) => return Ok(Exit::Interrupted),
         Err(error) => return Err(Failure::run(error)),
     }
-    announce(&world, &address, &control, metrics.as_ref(), output)?;
+    announce(&world, &addresses, &control, metrics.as_ref(), output)?;
     serve(&mut world, &mut server, &cancel)
 }
 
 fn announce(
     world: &ArrayWorld,
-    address: &str,
+    addresses: &[String],
     control: &ControlServer,
     metrics: Option<&MetricsServer>,
     output: &Output,
 ) -> Result<(), Failure> {
     let (name, size) = (world.name(), world.volume_bytes());
     let metrics = metrics.map(|metrics| metrics.address().to_string());
+    let served = addresses.join(" and ");
     if output.is_json() {
         print_json(&json!({
             "schema": 1,
             "name": name,
             "volume_bytes": size.get(),
-            "nbd": address,
+            "nbd": addresses,
             "control": control.path(),
             "metrics": metrics,
         }))?;
@@ -154,11 +177,11 @@ fn announce(
         let metrics =
             metrics.map_or(String::new(), |address| format!(", metrics at http://{address}/metrics"));
         print(&format!(
-            "array {name}: {size} served on {address}, control socket {}{metrics}",
+            "array {name}: {size} served on {served}, control socket {}{metrics}",
             control.path().display()
         ))?;
     }
-    notify_ready(&format!("{name}: {size} served on {address}"));
+    notify_ready(&format!("{name}: {size} served on {served}"));
     Ok(())
 }
 
@@ -176,12 +199,24 @@ fn serve(world: &mut ArrayWorld, server: &mut NbdServer, cancel: &AtomicBool) ->
 }
 
 impl ExportArgs {
-    fn listen(&self) -> Result<NbdListener, Failure> {
-        match (&self.socket, self.listen) {
-            (Some(path), _) => NbdListener::unix(path).map_err(Failure::run),
-            (None, Some(address)) => NbdListener::tcp_insecure(address).map_err(Failure::run),
-            (None, None) => unreachable!("clap requires --socket or --listen"),
-        }
+    fn tls(&self) -> Result<Option<TlsServer>, Failure> {
+        let Some(folder) = &self.tls_certificates else { return Ok(None) };
+        let clients =
+            if self.tls_verify_peer { ClientCertificates::Required } else { ClientCertificates::NotAsked };
+        TlsServer::from_folder(folder, clients).map(Some).map_err(Failure::input)
+    }
+
+    fn listen(&self, tls: Option<&TlsServer>) -> Result<Vec<NbdListener>, Failure> {
+        let offering = |listener: NbdListener| match tls {
+            Some(tls) => listener.offering(tls),
+            None => listener,
+        };
+        let unix = self.socket.as_deref().map(|path| NbdListener::unix(path).map(offering));
+        let tcp = self.listen.map(|address| match tls {
+            Some(tls) if !self.insecure => NbdListener::tcp(address, tls),
+            _ => NbdListener::tcp_insecure(address).map(offering),
+        });
+        unix.into_iter().chain(tcp).collect::<Result<_, _>>().map_err(Failure::run)
     }
 }
 
@@ -204,6 +239,8 @@ impl Args {
             sweep_iodepth: self.sweep_iodepth,
             sweep_bytes_per_sec: self.sweep_rate,
             kept_memory: cache.kept_memory.clone(),
+            busy_poll: self.busy_poll.unwrap_or_else(default_busy_poll),
+            answer_limit: self.answer_limit,
         }
     }
 }
