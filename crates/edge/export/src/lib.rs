@@ -18,6 +18,7 @@
 #![deny(unsafe_code)]
 
 mod connection;
+mod edges;
 mod entries;
 mod error;
 mod inbox;
