@@ -1,13 +1,13 @@
 //! Serves a new array over files until a signal or the end of its standard input, to measure the server by itself.
 //!
 //! ```text
-//! cargo run --release -p raidlab-export --example serve -- FOLDER SOCKET [LEVEL] [MEMBERS] [MIB_PER_MEMBER] [CACHE_MIB]
+//! cargo run --release -p raidlab-export --example serve -- FOLDER SOCKET [LEVEL] [MEMBERS] [MIB_PER_MEMBER] [CACHE_MIB] [TLS]
 //! ```
-//! FOLDER must exist and hold no members. `bench/nbd-against-nbdkit.sh` uses it.
+//! FOLDER must exist and hold no members. TLS is a folder of certificates; with it clients may ask for TLS. `bench/nbd-against-nbdkit.sh` uses it.
 
 use raidlab_array::{ArrayError, ArrayWorld, CreateOptions, RunSettings, StartOptions, create};
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience, WritePolicy};
-use raidlab_export::{NbdListener, NbdOptions, NbdServer};
+use raidlab_export::{ClientCertificates, NbdListener, NbdOptions, NbdServer, TlsServer};
 use raidlab_units::{BlockSize, ByteCount};
 use std::error::Error;
 use std::io::Read;
@@ -19,7 +19,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [folder, socket, ..] = &words[..] else {
-        return Err("usage: serve FOLDER SOCKET [LEVEL] [MEMBERS] [MIB_PER_MEMBER] [CACHE_MIB]".into());
+        return Err("usage: serve FOLDER SOCKET [LEVEL] [MEMBERS] [MIB_PER_MEMBER] [CACHE_MIB] [TLS]".into());
     };
     let word = |place: usize, default: &str| words.get(place).map_or(default, String::as_str).to_owned();
     let config = ArrayConfig {
@@ -42,7 +42,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = CreateOptions { members: members.clone(), ..CreateOptions::default() };
     create(&config, &options, &STOP, &mut |_, _| {})?;
     let mut world = ArrayWorld::start(&members, &RunSettings::of(&config), StartOptions::default()).world?;
-    let listener = NbdListener::unix(Path::new(socket))?;
+    let mut listener = NbdListener::unix(Path::new(socket))?;
+    if let Some(folder) = words.get(6) {
+        listener =
+            listener.offering(&TlsServer::from_folder(Path::new(folder), ClientCertificates::NotAsked)?);
+    }
     let (block_size, volume) = (config.block_size, world.volume_bytes());
     let mut server = NbdServer::new(NbdOptions::default(), block_size, volume, vec![listener])?;
     std::thread::spawn(|| {
