@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 
-.PHONY: demo test tools build format lint unit explore torture mutants clients clients-self-test doc smoke bench bench-against-md
+.PHONY: demo test tools build format lint unit explore torture mutants clients clients-self-test doc smoke bench bench-arrays bench-against-md
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
 demo: build
@@ -54,6 +54,7 @@ clients:
 	bash tests/clients/setup.sh
 	$(CARGO) build --locked -q -p raidlab
 	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
+	bash tests/clients/members.sh target/debug/raidlab
 
 ## Proves that the scripts of tests/clients notice a server that lies (docs/clients.md); needs root, takes some minutes.
 clients-self-test:
@@ -67,11 +68,17 @@ smoke:
 	$(CARGO) run --locked -q -p raidlab -- doctor
 	$(CARGO) run --locked -q -p raidlab -- reproduce list
 
-## Compares with fio and ISA-L on this machine (installs them if they are missing); takes a few minutes.
+## Compares with fio, ISA-L and nbdkit on this machine (installs them if they are missing); takes a few minutes.
 bench: build
 	bash bench/measure-against-fio.sh
 	bash bench/simulation-rate.sh
 	bash bench/parity-against-isal.sh
+	bash bench/nbd-against-nbdkit.sh
+
+## Races arrays against what their members allow, over memory and over this disk, and times rebuilds; some fifteen minutes.
+bench-arrays: build
+	bash bench/array-against-members.sh
+	bash bench/rebuild-rate.sh
 
 ## Races Linux md in a guest over throttled drives; downloads Debian's kernel once, takes some twenty minutes.
 bench-against-md: build

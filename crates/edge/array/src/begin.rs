@@ -19,7 +19,7 @@ use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, Controller, MemberCache, MetadataPolicy, Resilience,
 };
 use raidlab_format::{ArrayName, Assembly, Geometry, KeptVerdict, Placement, StartOptions};
-use raidlab_units::{ByteCount, MemberIndex};
+use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 use std::path::PathBuf;
 
 /// How an array is run, beside what its devices say.
@@ -38,9 +38,18 @@ pub struct RunSettings {
     pub sweep_bytes_per_sec: Option<ByteCount>,
     /// The file that is the battery-backed memory. Its head says what it survives.
     pub kept_memory: Option<PathBuf>,
+    /// How long the thread looks for the next event before it sleeps, where events have lately come that soon: less latency
+    /// for more processor time. Zero sleeps at once.
+    pub busy_poll: NanoSpan,
+    /// A member that is an NBD export and leaves a request unanswered for so long is gone.
+    pub answer_limit: NanoSpan,
 }
 
 impl RunSettings {
+    /// How long a member that is an NBD export may leave a request unanswered, unless someone says otherwise: what Linux gives
+    /// a disk (`drivers/scsi/sd.h`, `SD_TIMEOUT`).
+    pub const ANSWER_LIMIT: NanoSpan = NanoSpan::from_millis(30_000);
+
     /// The settings that `config` has.
     pub fn of(config: &ArrayConfig) -> Self {
         let Resilience { sweep_iodepth, sweep_bytes_per_sec, .. } = config.resilience;
@@ -51,6 +60,8 @@ impl RunSettings {
             sweep_iodepth,
             sweep_bytes_per_sec,
             kept_memory: None,
+            busy_poll: NanoSpan::ZERO,
+            answer_limit: Self::ANSWER_LIMIT,
         }
     }
 
@@ -140,8 +151,8 @@ fn begin(
     assembly.present.clone_from(&present);
     let mut controller = make_controller(&config, assembly)?;
     let kept = keep_memory(settings, &config, &controller, kept)?;
-    let mut ring = Ring::new(present.len() as u16)?;
-    let mut members = MemberPort::new(present.len() as u16, config.block_size);
+    let mut ring = Ring::new(present.len() as u16, settings.busy_poll)?;
+    let mut members = MemberPort::new(present.len() as u16, config.block_size, settings.answer_limit);
     for (device, candidate) in (0..).map(MemberIndex).zip(&present) {
         if let Some(candidate) = candidate {
             attach(&mut members, device, &mut candidates[*candidate], &geometry, &mut ring)?;
@@ -206,7 +217,7 @@ fn attach(
     ring: &mut Ring,
 ) -> Result<(), ArrayError> {
     let device = candidate.device.take().expect("a device that is present was opened");
-    let (needed, block) = (device.direct_io_unit(), ByteCount(geometry.block_size.bytes()));
+    let (needed, block) = (device.io_unit(), ByteCount(geometry.block_size.bytes()));
     if needed > block {
         return Err(ArrayError::BlockTooSmall { path: device.path().to_owned(), block, needed });
     }

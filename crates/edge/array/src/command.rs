@@ -10,7 +10,7 @@
 //! A device that joins is labelled before the array hears of it, and counts once the state names it: see "A device that
 //! joins" in `docs/on-disk-format.md`. The thread keeps slow devices out of the event loop.
 
-use crate::create::{Newcomer, make_newcomer};
+use crate::create::{Newcomer, Vacancy, make_newcomer};
 use crate::error::{ArrayError, CreateError, RingError};
 use crate::operator::{Answer, Asked, Command, CommandQueue};
 use crate::ring::{LINES, Ring};
@@ -305,11 +305,18 @@ impl ArrayWorld {
         destroy_data: bool,
         asked: Asked,
     ) -> Result<(), RingError> {
-        let (geometry, name) = (self.desk.geometry.clone(), self.name);
+        let is_taken = |member: &MemberIndex| self.state_of(*member) != DeviceState::Missing;
+        let taken = self.members.members().filter(is_taken);
+        let vacancy = Vacancy {
+            geometry: self.desk.geometry.clone(),
+            name: self.name,
+            number: member,
+            taken: taken.map(|member| self.controller.device_uuid(member)).collect(),
+        };
         let (sender, wake) = (self.desk.ready_sender.clone(), Arc::clone(&self.desk.wake));
         self.desk.expected.push(member);
         let work = move || {
-            let made = make_newcomer(&path, &geometry, name, member, destroy_data);
+            let made = make_newcomer(&path, &vacancy, destroy_data);
             // An array that has ended meanwhile wants no device.
             if sender.send(Ready { member, asked, made }).is_ok() {
                 let _ = rustix::io::write(&*wake, &1_u64.to_ne_bytes());

@@ -96,6 +96,13 @@ pub struct ArrayWorld {
     digests: Vec<u32>,
 }
 
+impl Drop for ArrayWorld {
+    fn drop(&mut self) {
+        // The ring waits for all entries, and servers may be silent for ever.
+        self.members.hang_up();
+    }
+}
+
 /// What the host wants after it was asked.
 enum HostWish {
     Nothing,
@@ -171,7 +178,8 @@ impl ArrayWorld {
                 return Err(ArrayError::Cancelled);
             }
             let waits = self.timers.iter().any(|at| *at < Nanos::FAR_FUTURE);
-            if !waits && self.ring.in_flight() == self.desk.in_flight() {
+            let idle = self.desk.in_flight() + self.members.idle_entries();
+            if !waits && self.ring.in_flight() == idle && !self.members.has_news() {
                 let reason = "too many devices failed on the way; the log says which".to_owned();
                 return Err(ArrayError::NotServing { reason });
             }
@@ -346,8 +354,16 @@ impl ArrayWorld {
                 }
                 Owner::Port => self.port_entries.take(done),
                 Owner::Line => self.desk.take(done.number),
+                Owner::Link => self.members.take_link(now, done, &mut self.ring)?,
                 Owner::Cancel => {}
             }
+        }
+        self.members.look(now, &mut self.ring)?;
+        while let Some(end) = self.members.poll_end() {
+            self.controller.handle_member_completion(now, end.id, end.result);
+        }
+        while let Some(member) = self.members.poll_loss() {
+            self.controller.handle_member_loss(now, member);
         }
         for index in 0..self.timers.len() {
             if self.timers[index] <= now {
@@ -409,11 +425,14 @@ impl ArrayWorld {
                 Action::Notice(notice) => self.note(now, notice),
             }
         }
-        Ok(())
+        self.members.pump(now, &mut self.ring)
     }
 
     fn note(&mut self, now: Nanos, notice: Notice) {
         self.is_stopped |= notice == Notice::Stopped;
+        if let Notice::MemberFailed { member } = notice {
+            self.members.let_go(member);
+        }
         if self.notices.len() == NOTICES_MAX {
             self.notices.pop_front();
         }
@@ -455,7 +474,10 @@ impl ArrayWorld {
 
     /// Submits what is queued and waits for something to happen; not at all where the host has news to hear.
     fn wait(&mut self, now: Nanos, ask_at: Nanos) -> Result<(), RingError> {
-        let news = !self.completions.is_empty() || self.port_entries.has_news() || !self.done.is_empty();
+        let news = !self.completions.is_empty()
+            || self.port_entries.has_news()
+            || self.members.has_news()
+            || !self.done.is_empty();
         // Once in a row, so that completions that the kernel holds back do not wait for news to run out.
         self.left_out = news && !self.left_out && self.ring.unsubmitted() == 0;
         if news && (self.left_out || self.ring.in_flight() == 0) {

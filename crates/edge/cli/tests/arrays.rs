@@ -44,8 +44,8 @@ struct Served(Child);
 
 impl Served {
     fn start(bench: &Bench, devices: &[&str]) -> Self {
-        let arguments =
-            [&["array", "serve", "--socket", "n.sock", "--control", "./c.sock"], devices].concat();
+        let serve = ["array", "serve", "--socket", "n.sock", "--control", "./c.sock", "--disk-cache", "off"];
+        let arguments = [&serve, devices].concat();
         let child = bench.command(&arguments).stdout(Stdio::null()).spawn().expect("the binary was built");
         let served = Self(child);
         await_status(bench, |array| array["condition"] != "starting");

@@ -2,7 +2,7 @@
 
 use super::assemble::Risks;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{io_policy, on_or_off, read_policy, write_policy};
+use crate::inputs::{answer_limit, io_policy, on_or_off, read_policy, write_policy};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use raidlab_array::{ArrayError, ArrayWorld, RunSettings, operator_line};
@@ -11,7 +11,7 @@ use raidlab_export::{ClientCertificates, NbdListener, NbdOptions, NbdServer, Tls
 use raidlab_lab::{SOFTWARE_CACHE, STAGING_SIZE};
 use raidlab_report::terminal::examined;
 use raidlab_serve::{ControlServer, MetricsServer, control_socket, notify_ready, notify_stopping};
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ const BUFFERS_PER_CLIENT: u32 = 4;
 /// Arguments of `raidlab array serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Devices of the array, in any order
+    /// Devices of the array, in any order: block devices, files, or NBD URIs
     #[arg(value_name = "DEVICE", required = true)]
     devices: Vec<PathBuf>,
     #[command(flatten)]
@@ -46,6 +46,19 @@ pub(crate) struct Args {
     /// Stripes that they have under way at once
     #[arg(long, default_value_t = 8, value_name = "N")]
     sweep_iodepth: u32,
+    /// While events come within this time of each other, look for the next one instead of sleeping: less latency for more
+    /// processor time; 0s always sleeps [default: 50us where there are two processors or more]
+    #[arg(long, value_name = "TIME")]
+    busy_poll: Option<NanoSpan>,
+    /// A member that is an NBD URI and leaves a request unanswered for so long is taken for gone
+    #[arg(long, default_value_t = RunSettings::ANSWER_LIMIT, value_name = "TIME", value_parser = answer_limit)]
+    answer_limit: NanoSpan,
+}
+
+/// The time that a served array looks for events unless told otherwise: none where the client needs the same processor.
+fn default_busy_poll() -> NanoSpan {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if processors > 1 { NanoSpan::from_micros(50) } else { NanoSpan::ZERO }
 }
 
 /// How the volume is reached.
@@ -97,7 +110,7 @@ struct CacheArgs {
     #[arg(long, value_parser = io_policy, value_name = "POLICY")]
     io_policy: Option<IoPolicy>,
     /// Whether writes may rest in the members' own caches until a flush; off makes each write durable by itself
-    #[arg(long, value_parser = on_or_off, default_value = "on", value_name = "on|off")]
+    #[arg(long, value_parser = on_or_off, action = clap::ArgAction::Set, default_value = "on", value_name = "on|off")]
     disk_cache: bool,
 }
 
@@ -226,6 +239,8 @@ impl Args {
             sweep_iodepth: self.sweep_iodepth,
             sweep_bytes_per_sec: self.sweep_rate,
             kept_memory: cache.kept_memory.clone(),
+            busy_poll: self.busy_poll.unwrap_or_else(default_busy_poll),
+            answer_limit: self.answer_limit,
         }
     }
 }
