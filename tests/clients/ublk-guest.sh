@@ -30,7 +30,7 @@ serve() {
     rm -f server.log
     raidlab array serve m* --ublk --control ./control "$@" >server.log 2>&1 &
     server=$!
-    await "the array is not served: $(cat server.log)" grep -q "served on $device," server.log
+    await 'the array is not served' grep -q "served on $device," server.log
     [[ -b $device ]] || fail "$device is no block device"
 }
 
