@@ -11,6 +11,7 @@
 //!
 //! Invariant: a connection that is closing starts nothing; it is over when no entry and no request of it is in flight.
 
+use crate::edges::Edges;
 use crate::entries;
 use crate::inbox::Inbox;
 use crate::listener::Security;
@@ -18,12 +19,12 @@ use crate::outbox::Outbox;
 use crate::secure::{Opened, SecureStream};
 use crate::share::Share;
 use raidlab_array::{HostBuffers, PortRing, RingError};
-use raidlab_controller::{HostOp, HostRequest, HostTag};
+use raidlab_controller::{HostRequest, HostTag};
 use raidlab_nbd::{
     BufferId, ClientFault, Exports, Fate, Intake, Op, Output, Payload, Piece, PieceEnd, ServerHandshake,
     ServerLimits, ServerStep, ServerTransmission,
 };
-use raidlab_units::{BlockSize, ByteCount, Lba, Nanos};
+use raidlab_units::Nanos;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use std::collections::VecDeque;
@@ -43,6 +44,8 @@ pub(crate) enum Work {
     Held(u32),
     /// The array works on this piece of this connection.
     Running(u32, Piece),
+    /// This write of this connection waits for others, or for what stands at its edges.
+    Waiting(u32, Piece),
 }
 
 /// What all connections share.
@@ -50,10 +53,12 @@ pub(crate) enum Work {
 pub(crate) struct Common {
     pub(crate) exports: Exports,
     pub(crate) limits: ServerLimits,
-    pub(crate) block_size: BlockSize,
     pub(crate) share: Share,
     /// What each host buffer is used for.
     pub(crate) work: Vec<Work>,
+    /// Where in each buffer the bytes of its piece begin.
+    pub(crate) skips: Vec<u32>,
+    pub(crate) edges: Edges,
     /// Requests that the array is to be told.
     pub(crate) ready: VecDeque<HostRequest>,
     /// A buffer became free since the last look.
@@ -72,22 +77,6 @@ impl Common {
         self.share.give_back(connection, tag);
         self.freed = true;
     }
-
-    /// Has the array work on a piece.
-    fn submit(&mut self, connection: u32, tag: HostTag, piece: Piece) {
-        self.work[tag.0 as usize] = Work::Running(connection, piece);
-        let blocks = |bytes: u64| {
-            let blocks = self.block_size.blocks_in(ByteCount(bytes));
-            blocks.expect("requests are whole minimum blocks, and those are the array's").0
-        };
-        let op = match piece.op {
-            Op::Read | Op::Cache => HostOp::Read,
-            Op::Write { fua } | Op::WriteZeroes { fua, .. } => HostOp::Write { fua },
-            Op::Flush | Op::Trim { .. } => HostOp::Flush,
-        };
-        let (lba, length) = (Lba(blocks(piece.offset)), blocks(piece.length.into()));
-        self.ready.push_back(HostRequest { tag, op, lba, blocks: raidlab_units::BlockCount(length) });
-    }
 }
 
 #[derive(Debug)]
@@ -101,7 +90,10 @@ enum Stage {
 struct Filling {
     tag: HostTag,
     piece: Piece,
-    filled: usize,
+    /// Where in the buffer it goes on.
+    at: usize,
+    /// Where it ends.
+    end: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,7 +223,7 @@ impl Connection {
             },
             Ok(bytes) => {
                 let filling = self.filling.as_mut().expect("a buffer is being filled");
-                filling.filled += bytes as usize;
+                filling.at += bytes as usize;
                 self.submit_if_filled(common);
             }
             Err(Errno::INTR | Errno::AGAIN) => {}
@@ -422,8 +414,7 @@ impl Connection {
         };
         let (target, fills) = match &mut self.filling {
             Some(filling) if self.inbox.is_empty() => {
-                let (from, to) = (filling.filled, filling.piece.length as usize);
-                (&mut buffers.slot_mut(filling.tag)[from..to], true)
+                (&mut buffers.slot_mut(filling.tag)[filling.at..filling.end], true)
             }
             _ => (self.inbox.room(), false),
         };
@@ -432,7 +423,7 @@ impl Connection {
         secure.take(length);
         match &mut self.filling {
             Some(filling) if fills => {
-                filling.filled += length;
+                filling.at += length;
                 self.submit_if_filled(common);
             }
             _ => self.inbox.grow(length),
@@ -459,7 +450,8 @@ impl Connection {
                         return;
                     };
                     let piece = transmission.start_payload();
-                    self.filling = Some(Filling { tag, piece, filled: 0 });
+                    let at = common.edges.skip(&piece);
+                    self.filling = Some(Filling { tag, piece, at, end: at + piece.length as usize });
                 }
                 Intake::Disconnect => {
                     self.ending = Ending::AfterReplies;
@@ -477,19 +469,16 @@ impl Connection {
             return false;
         }
         let waiting = self.inbox.filled();
-        let length = waiting.len().min(filling.piece.length as usize - filling.filled);
-        let target = &mut buffers.slot_mut(filling.tag)[filling.filled..filling.filled + length];
+        let length = waiting.len().min(filling.end - filling.at);
+        let target = &mut buffers.slot_mut(filling.tag)[filling.at..filling.at + length];
         target.copy_from_slice(&waiting[..length]);
         self.inbox.take(length);
-        filling.filled += length;
+        filling.at += length;
         self.submit_if_filled(common)
     }
 
     fn submit_if_filled(&mut self, common: &mut Common) -> bool {
-        let Some(filling) = self.filling.filter(|filling| filling.filled == filling.piece.length as usize)
-        else {
-            return false;
-        };
+        let Some(filling) = self.filling.filter(|filling| filling.at == filling.end) else { return false };
         self.filling = None;
         if self.ending != Ending::Closing {
             self.running += 1;
@@ -516,7 +505,8 @@ impl Connection {
             };
             let piece = self.transmission().start_piece();
             if matches!(piece.op, Op::WriteZeroes { .. }) {
-                buffers.slot_mut(tag)[..piece.length as usize].fill(0);
+                let start = common.edges.skip(&piece);
+                buffers.slot_mut(tag)[start..start + piece.length as usize].fill(0);
             }
             self.running += 1;
             common.submit(self.number, tag, piece);
@@ -527,19 +517,22 @@ impl Connection {
     fn put_out(&mut self, common: &mut Common, buffers: &HostBuffers) {
         while self.ending != Ending::Closing && self.has_room() {
             match self.transmission().poll_output() {
-                Some(Output::Reply(head, payload)) => match &mut self.secure {
-                    None => self.outbox.push(&head, payload, buffers),
-                    Some(secure) => {
-                        let bytes = payload.map_or(&[][..], |Payload { buffer, length }| {
-                            &buffers.slot(HostTag(buffer.0))[..length as usize]
-                        });
-                        secure.seal(head.as_bytes(), bytes);
-                        secure.drain(self.outbox.words());
-                        if let Some(Payload { buffer, .. }) = payload {
-                            common.give_back(self.number, HostTag(buffer.0));
-                        }
+                Some(Output::Reply(head, payload)) => {
+                    let payload = payload.map(|Payload { buffer, length }| {
+                        let start = common.skips[buffer.0 as usize] as usize;
+                        let tag = HostTag(buffer.0);
+                        (tag, &buffers.slot(tag)[start..start + length as usize])
+                    });
+                    let Some(secure) = &mut self.secure else {
+                        self.outbox.push(&head, payload);
+                        continue;
+                    };
+                    secure.seal(head.as_bytes(), payload.map_or(&[], |(_, bytes)| bytes));
+                    secure.drain(self.outbox.words());
+                    if let Some((tag, _)) = payload {
+                        common.give_back(self.number, tag);
                     }
-                },
+                }
                 Some(Output::Free(buffer)) => common.give_back(self.number, HostTag(buffer.0)),
                 None => break,
             }
@@ -567,15 +560,14 @@ impl Connection {
         if self.receiving != Receiving::Nothing {
             return Ok(());
         }
-        if let Some(Filling { tag, piece, filled }) = self.filling
+        if let Some(Filling { tag, at, end, .. }) = self.filling
             && self.secure.is_none()
+            && self.inbox.is_empty()
+            && end - at >= DIRECT_BYTES_MIN
         {
-            let missing = piece.length as usize - filled;
-            if self.inbox.is_empty() && missing >= DIRECT_BYTES_MIN {
-                let target = &mut buffers.slot_mut(tag)[filled..piece.length as usize];
-                self.receiving = Receiving::IntoBuffer;
-                return entries::receive(ring, name, self.socket.as_fd(), target, true);
-            }
+            let target = &mut buffers.slot_mut(tag)[at..end];
+            self.receiving = Receiving::IntoBuffer;
+            return entries::receive(ring, name, self.socket.as_fd(), target, true);
         }
         let inbox = self.secure.as_mut().map_or(&mut self.inbox, |secure| &mut secure.wire);
         let room = inbox.room();

@@ -5,6 +5,7 @@
 
 mod certificates;
 mod client;
+mod ragged;
 mod tls;
 
 use client::{Client, Socket, Trouble};
@@ -135,8 +136,20 @@ impl Random {
     }
 }
 
-/// Random requests over `span` bytes from `base` on, those in flight on ranges of their own; each read is compared.
+/// Random requests of whole blocks over `span` bytes from `base` on, those in flight on ranges of their own; each read is
+/// compared.
 fn exercise<S: Socket>(client: &mut Client<S>, seed: u64, base: u64, span: u64, rounds: u32) {
+    exercise_grains(client, seed, base, span, (rounds, BLOCK));
+}
+
+/// The same with requests of whole `grain`s, in bytes. Those in flight may share blocks.
+fn exercise_grains<S: Socket>(
+    client: &mut Client<S>,
+    seed: u64,
+    base: u64,
+    span: u64,
+    (rounds, grain): (u32, u64),
+) {
     let mut random = Random(seed);
     let mut truth = random.bytes(span);
     client.call(PLAIN, base, span as u32, &truth).expect("the range is written");
@@ -144,8 +157,8 @@ fn exercise<S: Socket>(client: &mut Client<S>, seed: u64, base: u64, span: u64, 
         let mut flying: Vec<(u64, u64, u64, bool)> = Vec::new();
         while flying.len() < 24 {
             let longest = if random.below(4) == 0 { 80 } else { 6 };
-            let length = (1 + random.below(longest)) * BLOCK;
-            let at = random.below((span - length) / BLOCK) * BLOCK;
+            let length = (1 + random.below(longest * BLOCK / grain)) * grain;
+            let at = random.below((span - length) / grain) * grain;
             if flying.iter().any(|(_, other, long, _)| at < other + long && *other < at + length) {
                 break;
             }
