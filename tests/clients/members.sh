@@ -55,7 +55,7 @@ load() {
         { tail -n 15 "$name.fio" >&2 && fail "fio ($name)"; }
 }
 serve() {
-    array serve "$@" --socket nbd --control ./control --answer-limit 700ms >server.log 2>&1 &
+    "$RAIDLAB" array serve "$@" --socket nbd --control ./control --answer-limit 700ms >server.log 2>&1 &
     server=$!
     servers+=("$server")
     local tries=0
