@@ -42,6 +42,9 @@ const MINIMUM_BYTES: u32 = 1;
 /// The smallest block that is fast, in bytes, whatever the array's block.
 const PREFERRED_BYTES_MIN: u32 = 4096;
 
+/// Buffers that write zeroes and cache requests of one client have at once.
+const BULK_PIECES_MAX: u16 = 8;
+
 /// How a volume is exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NbdOptions {
@@ -132,8 +135,12 @@ impl NbdServer {
         let Some(piece_bytes) = u32::try_from(found).ok().filter(|_| whole) else {
             return Err(ExportError::BufferBytes { found });
         };
-        let limits =
-            ServerLimits { requests: options.requests_max, pieces: options.requests_max, piece_bytes };
+        let limits = ServerLimits {
+            requests: options.requests_max,
+            pieces: options.requests_max,
+            bulk_pieces: BULK_PIECES_MAX,
+            piece_bytes,
+        };
         let buffers = options.buffers;
         let exports = Exports::new(vec![export(options, block_size, volume)?])?;
         let doors = listeners
@@ -148,6 +155,7 @@ impl NbdServer {
                 share: Share::new(buffers, places),
                 work: vec![Work::Free; buffers as usize],
                 skips: vec![0; buffers as usize],
+                zeroed: vec![0; buffers as usize],
                 edges: Edges::new(buffers, block_size),
                 ready: VecDeque::with_capacity(buffers as usize),
                 freed: false,
