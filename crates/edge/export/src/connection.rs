@@ -200,6 +200,11 @@ impl Connection {
         self.ending == Ending::Closing && quiet
     }
 
+    /// Whether it starts nothing more.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.ending == Ending::Closing
+    }
+
     /// Starts nothing more and ends the entries in flight.
     pub(crate) fn close(&mut self, why: &dyn std::fmt::Display) {
         if self.ending == Ending::Closing {

@@ -29,6 +29,8 @@ use std::collections::VecDeque;
 
 /// Time for a handshake.
 const HANDSHAKE_LIMIT: NanoSpan = NanoSpan::from_millis(10_000);
+/// Time for a handshake while others wait for a place.
+const CROWDED_LIMIT: NanoSpan = NanoSpan::from_millis(1000);
 /// Time for a client to take a byte.
 const SEND_LIMIT: NanoSpan = NanoSpan::from_millis(30_000);
 /// Time for what is in flight when the server stops.
@@ -260,7 +262,7 @@ impl NbdServer {
         let number = place as u32;
         let security = door.listener.security.clone();
         let mut connection = Box::new(Connection::new(number, socket, security, now));
-        if self.open >= self.connections_max {
+        if self.open >= self.connections_max && !self.make_place(now) {
             tracing::warn!(limit = self.connections_max, "too many clients: one was refused");
             connection.refuse("too many clients are connected");
         }
@@ -268,6 +270,19 @@ impl NbdServer {
         self.connections[place] = Some(connection);
         self.open += 1;
         self.mark(number);
+    }
+
+    /// Closes the connection that has been in its handshake for longest, if it has had time for it, so that those who only
+    /// come and wait keep nobody out. Returns whether there was one.
+    fn make_place(&mut self, now: Nanos) -> bool {
+        let dawdles = |found: &&mut Box<Connection>| {
+            let slow = now.saturating_since(found.since) >= CROWDED_LIMIT;
+            found.is_in_handshake() && !found.is_closing() && slow
+        };
+        let oldest = self.connections.iter_mut().flatten().filter(dawdles).min_by_key(|found| found.since);
+        let Some(oldest) = oldest else { return false };
+        oldest.close(&"another client needs its place");
+        true
     }
 
     /// Closes the connections that are out of time.
