@@ -16,10 +16,12 @@
 //! only. Sources: the evaluations `fastt600-2004` (20 ms) and `md1200-2011` (recommendation per application).
 #![forbid(unsafe_code)]
 
+mod claim;
 mod comparison;
 mod judge;
 mod reason;
 
+pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};
 pub use comparison::{Comparison, ComparisonRow, ComparisonSummary};
 pub use judge::{LAT_MEAN_LIMIT, verdicts, verdicts_within};
 

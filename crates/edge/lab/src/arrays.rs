@@ -231,7 +231,7 @@ fn delivered_cache(controller: &ControllerModel) -> CacheConfig {
         size: cache.size,
         block_size: cache.block_size,
         memory: if cache.battery_backed { CacheMemory::BatteryBacked } else { CacheMemory::Volatile },
-        read_policy: ReadPolicy::Adaptive,
+        read_policy: if cache.read_ahead.0 == 0 { ReadPolicy::NoReadAhead } else { ReadPolicy::Adaptive },
         flush_start_pct: cache.flush_start_pct,
         flush_stop_pct: cache.flush_stop_pct,
         flush_after: cache.flush_after,

@@ -13,6 +13,7 @@ mod array_file;
 mod arrays;
 mod bound;
 mod cache;
+mod claims;
 mod controllers;
 pub mod describe;
 pub mod doctor;
@@ -34,6 +35,10 @@ pub use arrays::{
 };
 pub use bound::{Bound, BoundError};
 pub use cache::{CacheSettings, SOFTWARE_CACHE, STAGING_SIZE, io_policy_name, read_policy_name};
+pub use claims::{
+    Against, CLAIM_COLUMNS, Choice, Claim, ClaimMethod, ClaimPart, ClaimPrediction, ClaimSide, ClaimWorkload,
+    PredictedClaim, WorkloadPair, parse_claims, predict_claims, read_claims,
+};
 pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };

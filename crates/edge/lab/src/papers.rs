@@ -1,8 +1,9 @@
 //! Publications whose figures come with the program: how they were measured, and the figures themselves.
 //!
-//! Each lies in `papers/<id>/`: `study.toml` says how, `published.csv` holds the figures. Both are built in, so
-//! that `reproduce` works anywhere.
+//! Each lies in `papers/<id>/`: `study.toml` says how, `published.csv` holds the figures, `claims.csv` the relative claims;
+//! a paper may have only one of the two. All are built in, so that `reproduce` works anywhere.
 
+use crate::claims::{Claim, ClaimMethod, parse_claims};
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, parse_published};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::{self, TomlFileError, nearest};
@@ -44,6 +45,9 @@ pub struct Method {
     /// Places whose figures count something else than their column says.
     #[serde(default)]
     pub corrections: Vec<MetricCorrection>,
+    /// How the claims were measured, if it makes any.
+    #[serde(default)]
+    pub claims: Option<ClaimMethod>,
 }
 
 /// What the figures of one place really count.
@@ -73,6 +77,8 @@ pub struct Paper {
     pub method: Method,
     /// Its figures.
     pub rows: Vec<PublishedRow>,
+    /// Its relative claims.
+    pub claims: Vec<Claim>,
 }
 
 /// Why a paper can't be had.
@@ -99,7 +105,7 @@ pub enum PaperError {
     /// Its `study.toml` is wrong.
     #[error(transparent)]
     Method(#[from] TomlFileError),
-    /// Its `published.csv` is wrong.
+    /// Its `published.csv` or `claims.csv` is wrong.
     #[error(transparent)]
     Published(#[from] PublishedError),
 }
@@ -107,20 +113,24 @@ pub enum PaperError {
 struct Files {
     id: &'static str,
     study: &'static str,
-    published: &'static str,
+    published: Option<&'static str>,
+    claims: Option<&'static str>,
 }
 
+/// The files of a paper: its study, and those that are named after its id.
 macro_rules! paper {
-    ($id:literal) => {
+    ($id:literal $(, published: $published:literal)? $(, claims: $claims:literal)?) => {
         Files {
             id: $id,
             study: include_str!(concat!("../../../../papers/", $id, "/study.toml")),
-            published: include_str!(concat!("../../../../papers/", $id, "/published.csv")),
+            published: [$(include_str!(concat!("../../../../papers/", $id, "/", $published)))?].first().copied(),
+            claims: [$(include_str!(concat!("../../../../papers/", $id, "/", $claims)))?].first().copied(),
         }
     };
 }
 
-const FILES: [Files; 1] = [paper!("md1200-2011")];
+const FILES: [Files; 2] =
+    [paper!("md1200-2011", published: "published.csv"), paper!("primergy-2008", claims: "claims.csv")];
 
 /// The ids of all papers.
 pub fn paper_ids() -> impl Iterator<Item = &'static str> {
@@ -138,13 +148,20 @@ impl Paper {
             .ok_or_else(|| PaperError::Unknown { id: id.to_owned(), nearest: nearest(id, paper_ids()) })?;
         let file = |name: &str| format!("papers/{id}/{name}");
         let method: Method = toml_file::parse(&file("study.toml"), files.study, SCHEMA)?;
-        let mut rows = parse_published(&file("published.csv"), files.published)?;
+        let mut rows = match files.published {
+            Some(text) => parse_published(&file("published.csv"), text)?,
+            None => Vec::new(),
+        };
         for row in &mut rows {
             let correction = method.corrections.iter().find(|correction| correction.concerns(row));
             row.counts = correction.map_or(row.metric, |correction| correction.metric);
             row.metric = row.counts;
         }
-        Ok(Self { method, rows })
+        let claims = match files.claims {
+            Some(text) => parse_claims(&file("claims.csv"), text)?,
+            None => Vec::new(),
+        };
+        Ok(Self { method, rows, claims })
     }
 
     /// The ids of all rows, of all papers, that fitted figures of the catalogue were fitted to.
@@ -184,13 +201,14 @@ impl Paper {
         places
     }
 
-    /// Keeps the figures of one table only; `table` is its full name or its number.
+    /// Keeps the figures of one table only, and no claims; `table` is its full name or its number.
     ///
     /// # Errors
     /// [`PaperError::UnknownTable`] if there are none.
     pub fn keep_table(&mut self, table: &str) -> Result<(), PaperError> {
         let known: Vec<String> = self.places().into_iter().map(str::to_owned).collect();
         let numbered = format!("Table {table}");
+        self.claims.clear();
         self.rows.retain(|row| row.place.eq_ignore_ascii_case(table) || row.place == numbered);
         if self.rows.is_empty() {
             return Err(PaperError::UnknownTable {

@@ -148,9 +148,9 @@ pub struct PredictTask<'a> {
 
 /// A row's simulation.
 #[derive(Clone, Debug, PartialEq)]
-struct Setup {
-    array: ModelledArray,
-    load: Load,
+pub(crate) struct Setup {
+    pub(crate) array: ModelledArray,
+    pub(crate) load: Load,
 }
 
 impl Setup {
@@ -175,6 +175,23 @@ pub fn predict(
 ) -> Result<Prediction, PredictError> {
     let setups = set_up_rows(task)?;
     let (distinct, of_row) = distinct_setups(&setups);
+    let row_of = |setup: usize| task.rows[setup].id.clone();
+    let results = simulate(task, &setups, &distinct, &row_of, cancel, progress)?;
+    Ok(assemble(task, &setups, &distinct, &of_row, results))
+}
+
+/// Simulates the `distinct` ones of `setups`. `row_of` names what a setup is for.
+///
+/// # Errors
+/// [`PredictError::Simulation`] and [`PredictError::Cancelled`].
+pub(crate) fn simulate(
+    task: &PredictTask<'_>,
+    setups: &[Setup],
+    distinct: &[usize],
+    row_of: &dyn Fn(usize) -> String,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Vec<RunResult>, PredictError> {
     let models_of = |setup: &Setup| setup.array.parts.look_up(task.catalog).expect("rows were looked up");
     let mut results: Vec<Option<RunResult>> = vec![None; distinct.len()];
     let mut finished = 0;
@@ -188,7 +205,7 @@ pub fn predict(
             run_simulated(&models_of(setup), &setup.array, &setup.load)
         },
         |index, result| {
-            let row = task.rows[distinct[index]].id.clone();
+            let row = row_of(distinct[index]);
             results[index] = Some(result.map_err(|source| PredictError::Simulation { row, source })?);
             finished += 1;
             progress(finished, distinct.len());
@@ -199,13 +216,11 @@ pub fn predict(
         Stop::Cancelled => PredictError::Cancelled,
         Stop::Failed(error) => error,
     })?;
-    let results: Vec<RunResult> =
-        results.into_iter().map(|result| result.expect("all were simulated")).collect();
-    Ok(assemble(task, &setups, &distinct, &of_row, results))
+    Ok(results.into_iter().map(|result| result.expect("all were simulated")).collect())
 }
 
 /// The indices of the first row of each distinct simulation, and for each row which of them it is.
-fn distinct_setups(setups: &[Setup]) -> (Vec<usize>, Vec<usize>) {
+pub(crate) fn distinct_setups(setups: &[Setup]) -> (Vec<usize>, Vec<usize>) {
     let mut distinct: Vec<usize> = Vec::new();
     let mut of_row = Vec::with_capacity(setups.len());
     for (row, setup) in setups.iter().enumerate() {
@@ -260,7 +275,7 @@ fn assemble(
 }
 
 /// The fitted figures of every drive and controller in `setups`, each entry once.
-fn fitted_figures(setups: &[Setup], catalog: &Catalog) -> Vec<FittedFigure> {
+pub(crate) fn fitted_figures(setups: &[Setup], catalog: &Catalog) -> Vec<FittedFigure> {
     let mut figures: Vec<FittedFigure> = Vec::new();
     let mut add = |entry: &str, sources: &[FigureSource]| {
         if figures.iter().any(|figure| figure.entry == entry) {
@@ -299,7 +314,7 @@ fn set_up_rows(task: &PredictTask<'_>) -> Result<Vec<Setup>, PublishedError> {
 }
 
 /// The simulation of one row, or everything that is wrong with it.
-fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup, Vec<RowProblem>> {
+pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup, Vec<RowProblem>> {
     let (models, workload) = match (look_up_hardware(row, task.catalog), look_up_workload(row)) {
         (Ok(models), Ok(workload)) => (models, workload),
         (models, workload) => {

@@ -236,6 +236,19 @@ pub fn parse_published(file: &str, text: &str) -> Result<Vec<PublishedRow>, Publ
     if rows.is_empty() { Err(PublishedError::Empty { file: file.to_owned() }) } else { Ok(rows) }
 }
 
+/// Reads a row from `pairs` of a column and its cell, as if it stood in line `line` of a file.
+///
+/// # Errors
+/// Everything that is wrong with it, an unknown column too.
+pub(crate) fn row_of_pairs(line: u64, pairs: &[(&str, &str)]) -> Result<PublishedRow, Vec<RowProblem>> {
+    let (header, record): (csv::StringRecord, csv::StringRecord) =
+        (pairs.iter().map(|pair| pair.0).collect(), pairs.iter().map(|pair| pair.1).collect());
+    let mut problems = Vec::new();
+    let mut cells = Cells { header: &header, record: &record, line, problems: &mut problems };
+    let row = cells.row();
+    row.ok_or(problems)
+}
+
 fn check_header(file: &str, header: &csv::StringRecord) -> Result<(), PublishedError> {
     if let Some(column) = header.iter().find(|column| !COLUMNS.contains(column)) {
         let nearest = raidlab_workload::toml_file::nearest(column, COLUMNS);

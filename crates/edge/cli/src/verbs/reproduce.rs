@@ -1,4 +1,6 @@
-//! `raidlab reproduce`: predicts published figures and compares.
+//! `raidlab reproduce`: predicts published figures and relative claims, and compares.
+
+mod claims;
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
@@ -7,8 +9,9 @@ use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
 use raidlab_hardware::Catalog;
 use raidlab_lab::{
-    Method, MetricCorrection, Paper, PaperError, PredictError, PredictOptions, PredictTask, Prediction,
-    PublishedRow, RunOptions, paper_ids, predict, read_published,
+    Claim, ClaimPrediction, FittedFigure, Method, MetricCorrection, Paper, PaperError, PredictError,
+    PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions, paper_ids, predict, predict_claims,
+    read_published,
 };
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::{Value, json};
@@ -26,6 +29,9 @@ pub(crate) struct Args {
     /// Predict the figures of this file instead; its columns are those of the papers' files
     #[arg(long, value_name = "FILE.csv")]
     published: Option<PathBuf>,
+    /// Predict the paper's claims that stand in this file instead of those built in
+    #[arg(long, value_name = "FILE.csv", requires = "paper", conflicts_with_all = ["published", "table"])]
+    claims: Option<PathBuf>,
     /// Length of a strip, where it is not as the paper or the controller has it
     #[arg(long, value_name = "SIZE")]
     strip_size: Option<ByteCount>,
@@ -65,6 +71,9 @@ struct Figures {
     /// How they were measured, if that is known.
     method: Option<Method>,
     rows: Vec<PublishedRow>,
+    /// Name of the file of the claims, for messages.
+    claims_file: String,
+    claims: Vec<Claim>,
     /// Ids of rows that the model was fitted to, whether they are among these or not.
     fitted_rows: Vec<String>,
     /// Where the figures count something else than their metric says.
@@ -87,14 +96,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         catalog: &catalog,
         threads: args.threads.unwrap_or(RunOptions::default().threads),
     };
-    let mut progress = Progress::start();
-    let mut tell = |finished: usize, planned: usize| {
-        let label = format!("{finished} of {planned} configurations simulated");
-        progress.show(&label, finished as f64 / planned.max(1) as f64);
-    };
-    let predicted = predict(&task, &cancel_flag(), &mut tell);
-    progress.end();
-    let prediction = match predicted {
+    let predicted = predict_all(&figures, &task);
+    let (prediction, claims) = match predicted {
         Err(PredictError::Cancelled) => return Ok(Exit::Interrupted),
         Err(error @ PredictError::Rows(_)) => {
             return Err(Failure::input(error)
@@ -103,11 +106,37 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         predicted => predicted.map_err(Failure::run)?,
     };
     if output.is_json() {
-        print_json(&as_json(&figures, &prediction))?;
+        print_json(&as_json(&figures, prediction.as_ref(), claims.as_ref()))?;
     } else {
-        print(&as_text(&figures, &prediction, output))?;
+        print(&as_text(&figures, prediction.as_ref(), claims.as_ref(), output))?;
     }
-    Ok(judge(args, &prediction.summary))
+    let summaries = prediction.iter().map(|prediction| prediction.summary);
+    let summaries = summaries.chain(claims.iter().map(|claims| claims.summary.errors));
+    let missed = summaries.map(|summary| judge(args, &summary)).find(|exit| *exit != Exit::Done);
+    Ok(missed.unwrap_or(Exit::Done))
+}
+
+/// Predicts the rows, if there are any, and the claims, if there are any.
+fn predict_all(
+    figures: &Figures,
+    task: &PredictTask<'_>,
+) -> Result<(Option<Prediction>, Option<ClaimPrediction>), PredictError> {
+    let mut progress = Progress::start();
+    let mut tell = |finished: usize, planned: usize| {
+        let label = format!("{finished} of {planned} configurations simulated");
+        progress.show(&label, finished as f64 / planned.max(1) as f64);
+    };
+    let cancel = cancel_flag();
+    let rows = (!figures.rows.is_empty()).then(|| predict(task, &cancel, &mut tell)).transpose();
+    let claims = rows.and_then(|rows| {
+        let method = figures.method.as_ref().and_then(|method| method.claims.as_ref());
+        let method = method.filter(|_| !figures.claims.is_empty());
+        let task = PredictTask { file: &figures.claims_file, ..*task };
+        let claims = method.map(|method| predict_claims(&task, &figures.claims, method, &cancel, &mut tell));
+        Ok((rows, claims.transpose()?))
+    });
+    progress.end();
+    claims
 }
 
 fn list(output: &Output) -> Result<Exit, Failure> {
@@ -115,18 +144,22 @@ fn list(output: &Output) -> Result<Exit, Failure> {
     if output.is_json() {
         let rows: Vec<Value> = papers
             .iter()
-            .map(|paper| json!({ "method": paper.method, "places": paper.places(), "figures": paper.rows.len() }))
+            .map(|paper| json!({ "method": paper.method, "places": paper.places(), "figures": paper.rows.len(), "claims": paper.claims.len() }))
             .collect();
         print_json(&json!({ "schema": 1, "papers": rows }))?;
         return Ok(Exit::Done);
     }
     for paper in &papers {
         let method = &paper.method;
+        let figures = match paper.rows.len() {
+            0 => None,
+            count => Some(format!("{count} figures in {}", paper.places().join(", "))),
+        };
+        let claims = (!paper.claims.is_empty()).then(|| format!("{} claims", paper.claims.len()));
         let text = format!(
-            "{}  {} figures in {}\n  {}\n  {}, {}",
+            "{}  {}\n  {}\n  {}, {}",
             method.id,
-            paper.rows.len(),
-            paper.places().join(", "),
+            figures.into_iter().chain(claims).collect::<Vec<_>>().join(", and "),
             method.title,
             method.authors,
             method.publisher
@@ -144,16 +177,32 @@ fn load(args: &Args) -> Result<Figures, Failure> {
             let file = path.display().to_string();
             // A row keeps its id when it is copied out of a paper's file, and it was fitted to all the same.
             let fitted_rows = Paper::all_fitted_rows().map_err(Failure::run)?;
-            Figures { file, method: None, rows, fitted_rows, corrections, options: FILE_OPTIONS }
+            Figures {
+                file,
+                method: None,
+                rows,
+                claims_file: String::new(),
+                claims: Vec::new(),
+                fitted_rows,
+                corrections,
+                options: FILE_OPTIONS,
+            }
         }
         (None, Some(id)) => {
-            let paper = paper(id, args.table.as_deref()).map_err(Failure::input)?;
+            let mut paper = paper(id, args.table.as_deref()).map_err(Failure::input)?;
+            let mut claims_file = format!("papers/{id}/claims.csv");
+            if let Some(path) = &args.claims {
+                paper.claims = claims::of_file(path, &paper.method)?;
+                paper.rows.clear();
+                claims_file = path.display().to_string();
+            }
             let options = PredictOptions::from(&paper.method);
             let file = format!("papers/{id}/published.csv");
             let stands = |correction: &&MetricCorrection| paper.places().contains(&correction.place.as_str());
             let corrections = paper.method.corrections.iter().filter(stands).cloned().collect();
             let fitted_rows = paper.method.fitted_rows.clone();
-            Figures { file, rows: paper.rows, fitted_rows, corrections, method: Some(paper.method), options }
+            let (rows, claims, method) = (paper.rows, paper.claims, Some(paper.method));
+            Figures { file, method, rows, claims_file, claims, fitted_rows, corrections, options }
         }
         (None, None) => unreachable!("clap requires a paper or a file"),
     };
@@ -191,45 +240,63 @@ fn judge(args: &Args, summary: &ComparisonSummary) -> Exit {
     exit
 }
 
-fn as_json(figures: &Figures, prediction: &Prediction) -> Value {
-    json!({
+fn as_json(figures: &Figures, prediction: Option<&Prediction>, claims: Option<&ClaimPrediction>) -> Value {
+    let mut json = json!({
         "schema": 1,
         "file": figures.file,
         "method": figures.method,
         "corrections": figures.corrections,
         "options": figures.options,
-        "rows": prediction.rows,
-        "summary": prediction.summary,
-        "summary_not_fitted": prediction.summary_not_fitted,
-        "configurations": prediction.configurations,
-        "fitted_figures": prediction.fitted_figures,
-    })
+    });
+    if let Some(prediction) = prediction {
+        json["rows"] = json!(prediction.rows);
+        json["summary"] = json!(prediction.summary);
+        json["summary_not_fitted"] = json!(prediction.summary_not_fitted);
+        json["configurations"] = json!(prediction.configurations);
+        json["fitted_figures"] = json!(prediction.fitted_figures);
+    }
+    if let Some(claims) = claims {
+        json["claims_file"] = json!(figures.claims_file);
+        json["claims"] = json!(claims);
+    }
+    json
 }
 
-fn as_text(figures: &Figures, prediction: &Prediction, output: &Output) -> String {
-    let head = figures.method.as_ref().map_or(String::new(), |method| {
+fn as_text(
+    figures: &Figures,
+    prediction: Option<&Prediction>,
+    claims: Option<&ClaimPrediction>,
+    output: &Output,
+) -> String {
+    let mut text = figures.method.as_ref().map_or(String::new(), |method| {
         format!("{}\n{}, {}\n\n", method.title, method.authors, method.publisher)
     });
-    let table = raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
-    let how = format!(
-        "\nPredicted by {} simulations of {} after a ramp of {} (write-through: {}), seed {}.\n",
-        prediction.configurations.len(),
-        figures.options.run,
-        figures.options.ramp,
-        figures.options.ramp_write_through,
-        figures.options.seed
-    );
+    if let Some(prediction) = prediction {
+        text += &raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
+        text += &how_text(prediction.configurations.len(), figures);
+        text += &fit_text(prediction);
+    }
+    if let Some(claims) = claims {
+        let gap = if prediction.is_some() { "\n" } else { "" };
+        text += &(gap.to_owned() + &claims::table(claims, output));
+        text += &how_text(claims.configurations.len(), figures);
+        text += &claims::fit_text(claims);
+    }
     let assumed = figures.method.iter().flat_map(|method| &method.assumed);
-    let assumed: Vec<String> = assumed.map(|assumption| format!("  assumed: {assumption}\n")).collect();
-    let corrected: Vec<String> = figures
-        .corrections
-        .iter()
-        .map(|correction| {
-            let MetricCorrection { place, metric, reason, .. } = correction;
-            format!("  corrected: the figures of {place} count {}: {reason}\n", metric.name())
-        })
-        .collect();
-    head + &table + &how + &fit_text(prediction) + &assumed.concat() + &corrected.concat()
+    text.extend(assumed.map(|assumption| format!("  assumed: {assumption}\n")));
+    text.extend(figures.corrections.iter().map(|correction| {
+        let MetricCorrection { place, metric, reason, .. } = correction;
+        format!("  corrected: the figures of {place} count {}: {reason}\n", metric.name())
+    }));
+    text
+}
+
+fn how_text(simulations: usize, figures: &Figures) -> String {
+    let PredictOptions { run, ramp, ramp_write_through, seed, .. } = figures.options;
+    format!(
+        "\nPredicted by {simulations} simulations of {run} after a ramp of {ramp} (write-through: \
+         {ramp_write_through}), seed {seed}.\n"
+    )
 }
 
 /// Which figures the model was fitted to, and how good it is on the others.
@@ -247,8 +314,12 @@ fn fit_text(prediction: &Prediction) -> String {
         _ => "All of these figures were used to fit the model, so their errors prove nothing.\n".to_owned(),
     };
     let rows: Vec<String> = fitted.iter().map(|id| format!("  fitted to: {id}\n")).collect();
-    let figures = prediction.fitted_figures.iter().map(|figure| {
+    verdict + &rows.concat() + &fitted_figures_text(&prediction.fitted_figures)
+}
+
+fn fitted_figures_text(figures: &[FittedFigure]) -> String {
+    let line = |figure: &FittedFigure| {
         format!("  fitted figure: {} {} = {} ({})\n", figure.entry, figure.key, figure.value, figure.source)
-    });
-    verdict + &rows.concat() + &figures.collect::<String>()
+    };
+    figures.iter().map(line).collect()
 }

@@ -2,16 +2,18 @@
 //!
 //! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
 //! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
-//! [`comparison`] what `reproduce` did. Without colour the text is plain ASCII apart from the names it is given, with
+//! [`comparison`] and [`claims`] what `reproduce` did. Without colour the text is plain ASCII apart from the names it is given, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
 mod array;
+mod claims;
 mod examine;
 mod grid;
 mod runs;
 mod study;
 
 pub use array::array_status;
+pub use claims::claims;
 pub use examine::examined;
 pub use runs::{run, runs};
 pub use study::study;

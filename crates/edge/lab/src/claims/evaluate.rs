@@ -1,0 +1,363 @@
+//! Claims, predicted: every side of every claim becomes one or several modelled arrays, each distinct one is simulated
+//! once, and the ratios of what comes out are judged.
+//!
+//! ```text
+//! claim ─ for each workload ─ A: candidates ─┐
+//!                             B: candidates ─┴► distinct simulations ─► best or each ─► ratio ─► mean or highest ─► verdict
+//! ```
+//! A candidate is a side with all its cache settings filled in. A controller without a cache has fewer of them.
+
+use super::{Against, Choice, Claim, ClaimMethod, ClaimSide, ClaimWorkload};
+use crate::predict::{
+    FittedFigure, PredictError, PredictTask, PredictedConfiguration, Setup, distinct_setups, fitted_figures,
+    set_up, simulate,
+};
+use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem, row_of_pairs};
+use raidlab_advisor::{ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary};
+use raidlab_controller::{IoPolicy, WritePolicy};
+use raidlab_workload::{Metric, RunResult, builtin_workload};
+use serde::Serialize;
+use std::sync::atomic::AtomicBool;
+
+/// What one workload of a claim came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClaimPart {
+    /// The workload: A's, and B's behind a slash if that is another.
+    pub workload: String,
+    /// A's figure, in the workload's metric (the claim's, where that names one).
+    pub a: f64,
+    /// Which of [`ClaimPrediction::configurations`] it is from.
+    pub a_configuration: usize,
+    /// B's figure.
+    pub b: Option<f64>,
+    /// Which configuration that is from.
+    pub b_configuration: Option<usize>,
+    /// A over B, or A's figure.
+    pub predicted: f64,
+}
+
+/// A claim, judged, with all that it was judged by.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PredictedClaim {
+    /// Published and predicted number, error and verdict.
+    #[serde(flatten)]
+    pub row: ClaimRow,
+    /// Each workload's part in it.
+    pub parts: Vec<ClaimPart>,
+    /// Whether something was fitted to it.
+    pub fitted: bool,
+    /// Why no mechanism explains it, if none does.
+    pub unexplained: Option<String>,
+}
+
+/// All claims, predicted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClaimPrediction {
+    /// The claims, in the order of the file.
+    pub claims: Vec<PredictedClaim>,
+    /// What all of them amount to.
+    pub summary: ClaimSummary,
+    /// What those amount to that nothing was fitted to.
+    pub summary_not_fitted: ClaimSummary,
+    /// The distinct configurations, in the order of the claims.
+    pub configurations: Vec<PredictedConfiguration>,
+    /// The catalogue's fitted figures of the hardware in use.
+    pub fitted_figures: Vec<FittedFigure>,
+}
+
+/// The candidates of one side for one workload: indices of setups.
+struct Candidates {
+    choice: Choice,
+    setups: Vec<usize>,
+}
+
+/// One workload of a claim.
+struct PartPlan {
+    workload: String,
+    metric: PublishedMetric,
+    a: Candidates,
+    b: Option<Candidates>,
+}
+
+/// Everything that is to be simulated.
+#[derive(Default)]
+struct Plan {
+    setups: Vec<Setup>,
+    /// For which claim each setup is.
+    claim_of: Vec<usize>,
+    problems: Vec<RowProblem>,
+}
+
+/// Predicts `claims`; the options, the catalogue and the threads are those of `task`, whose rows have no part in it.
+/// `progress` gets the simulations finished and planned.
+///
+/// # Errors
+/// [`PredictError`]; claims that can't be simulated are reported all at once, before anything is.
+pub fn predict_claims(
+    task: &PredictTask<'_>,
+    claims: &[Claim],
+    method: &ClaimMethod,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<ClaimPrediction, PredictError> {
+    let (plan, parts) = plan(task, claims, method)?;
+    let (distinct, of_setup) = distinct_setups(&plan.setups);
+    let claim_of = |setup: usize| claims[plan.claim_of[setup]].id.clone();
+    let results = simulate(task, &plan.setups, &distinct, &claim_of, cancel, progress)?;
+    let judged =
+        claims.iter().zip(&parts).map(|(claim, parts)| judge(claim, parts, &of_setup, &results, method));
+    let judged: Vec<PredictedClaim> = judged.collect();
+    let configurations = distinct.iter().zip(results);
+    let configurations = configurations
+        .map(|(first, result)| PredictedConfiguration { array: plan.setups[*first].array.clone(), result })
+        .collect();
+    Ok(ClaimPrediction {
+        summary: ClaimSummary::of(judged.iter().map(|claim| &claim.row)),
+        summary_not_fitted: ClaimSummary::of(
+            judged.iter().filter(|claim| !claim.fitted).map(|claim| &claim.row),
+        ),
+        claims: judged,
+        configurations,
+        fitted_figures: fitted_figures(&plan.setups, task.catalog),
+    })
+}
+
+/// What is to be simulated for `claims`, and each claim's part in it.
+///
+/// # Errors
+/// [`PublishedError::Rows`] with every claim that can't be simulated.
+fn plan(
+    task: &PredictTask<'_>,
+    claims: &[Claim],
+    method: &ClaimMethod,
+) -> Result<(Plan, Vec<Vec<PartPlan>>), PublishedError> {
+    let mut plan = Plan::default();
+    let parts = (0..claims.len())
+        .map(|index| Planner { task, method, claim: &claims[index], index, plan: &mut plan }.parts())
+        .collect();
+    if plan.problems.is_empty() {
+        return Ok((plan, parts));
+    }
+    // Every workload and candidate of a claim has the same problems.
+    let mut problems: Vec<RowProblem> = Vec::new();
+    for problem in plan.problems {
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+    Err(PublishedError::Rows { file: task.file.to_owned(), problems })
+}
+
+/// Turns one claim into setups.
+struct Planner<'a> {
+    task: &'a PredictTask<'a>,
+    method: &'a ClaimMethod,
+    claim: &'a Claim,
+    index: usize,
+    plan: &'a mut Plan,
+}
+
+impl Planner<'_> {
+    fn parts(&mut self) -> Vec<PartPlan> {
+        let claim = self.claim;
+        let mut parts = Vec::new();
+        for pair in &claim.workloads {
+            let a = self.candidates(&claim.a, &pair.a);
+            let b = match &claim.b {
+                Against::Side(side) => Some(self.candidates(side, &pair.b)),
+                Against::Same => Some(self.candidates(&claim.a, &pair.b)),
+                Against::Figure(_) => None,
+            };
+            let metric = match claim.b {
+                Against::Figure(metric) => metric,
+                // Two workloads have no common metric but bytes.
+                Against::Same => PublishedMetric::MbPerS,
+                Against::Side(_) => metric_of(&pair.a.name),
+            };
+            let workload = if pair.a == pair.b {
+                pair.a.label()
+            } else {
+                format!("{}/{}", pair.a.label(), pair.b.label())
+            };
+            parts.push(PartPlan { workload, metric, a, b });
+        }
+        parts
+    }
+
+    /// Sets up `side` with every choice of its open cache settings.
+    fn candidates(&mut self, side: &ClaimSide, workload: &ClaimWorkload) -> Candidates {
+        let mut candidates = Candidates { choice: side.choice, setups: Vec::new() };
+        match self.row(side, workload) {
+            Ok(row) => {
+                for row in self.choices(side, row) {
+                    candidates.setups.extend(self.set_up(&row));
+                }
+            }
+            Err(problems) => self.plan.problems.extend(problems),
+        }
+        candidates
+    }
+
+    /// The row that `side` describes, with what it leaves open as far as the method says.
+    fn row(&self, side: &ClaimSide, workload: &ClaimWorkload) -> Result<PublishedRow, Vec<RowProblem>> {
+        let claim = self.claim;
+        let iodepth = self.method.iodepths.get(&workload.name).map_or(String::new(), u32::to_string);
+        let block = workload.block.map_or(String::new(), |block| (block.0 as f64 / 1024.0).to_string());
+        let mut pairs = vec![
+            ("id", claim.id.as_str()),
+            ("workload", &workload.name),
+            ("queue_depth", &iodepth),
+            ("block_kib", &block),
+            ("metric", "iops"),
+            ("value", "1"),
+        ];
+        pairs.extend(side.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        for word in self.method.open.split_whitespace() {
+            let Some((name, value)) = word.split_once('=') else { continue };
+            let is_chosen = side.choice != Choice::AsGiven && CHOSEN.contains(&name);
+            if !is_chosen && pairs.iter().all(|(known, _)| *known != name) {
+                pairs.push((name, value));
+            }
+        }
+        let row = row_of_pairs(claim.line, &pairs)?;
+        // Publications name the level alone, which means the fewest spans that it can have.
+        let raid = if matches!(&*row.raid, "50" | "60") { format!("{}:2-spans", row.raid) } else { row.raid };
+        Ok(PublishedRow { raid, ..row })
+    }
+
+    /// `row` with every choice of the cache settings that it leaves open.
+    fn choices(&self, side: &ClaimSide, row: PublishedRow) -> Vec<PublishedRow> {
+        if side.choice == Choice::AsGiven {
+            return vec![PublishedRow {
+                write_policy: row.write_policy.or(Some(WritePolicy::WriteThrough)),
+                ..row
+            }];
+        }
+        let controller = row.system.split('/').next().unwrap_or("");
+        let has_cache = self.task.catalog.controller(controller).is_ok_and(|found| found.cache.size.0 > 0);
+        let mut rows = Vec::new();
+        for write in [WritePolicy::WriteThrough, WritePolicy::WriteBack] {
+            for io in [IoPolicy::Direct, IoPolicy::Cached] {
+                for disk in [false, true] {
+                    let choice = PublishedRow {
+                        write_policy: row.write_policy.or(Some(write)),
+                        io_policy: row.io_policy.or(Some(io)),
+                        disk_cache: row.disk_cache.or(Some(disk)),
+                        ..row.clone()
+                    };
+                    let needs_cache = choice.write_policy != Some(WritePolicy::WriteThrough)
+                        || choice.io_policy == Some(IoPolicy::Cached);
+                    if (has_cache || !needs_cache) && !rows.contains(&choice) {
+                        rows.push(choice);
+                    }
+                }
+            }
+        }
+        rows
+    }
+
+    /// The place of the setup of `row` among all, or none after noting what is wrong.
+    fn set_up(&mut self, row: &PublishedRow) -> Option<usize> {
+        let mut setup = match set_up(row, self.task) {
+            Ok(setup) => setup,
+            Err(problems) => {
+                self.plan.problems.extend(problems);
+                return None;
+            }
+        };
+        if let Some(region) = self.method.region {
+            setup.array.region = region.min(setup.array.usable);
+        }
+        self.plan.setups.push(setup);
+        self.plan.claim_of.push(self.index);
+        Some(self.plan.setups.len() - 1)
+    }
+}
+
+/// Settings that `best` and `any` choose.
+const CHOSEN: [&str; 3] = ["write_policy", "io_policy", "disk_cache"];
+
+impl ClaimWorkload {
+    fn label(&self) -> String {
+        self.block.map_or_else(|| self.name.clone(), |block| format!("{} {block}", self.name))
+    }
+}
+
+/// What the workload is judged by; an unknown one is reported when it is set up.
+fn metric_of(workload: &str) -> PublishedMetric {
+    match builtin_workload(workload).map(|found| found.metric) {
+        Ok(Metric::MbPerS) => PublishedMetric::MbPerS,
+        _ => PublishedMetric::Iops,
+    }
+}
+
+fn figure(result: &RunResult, metric: PublishedMetric) -> f64 {
+    match metric {
+        PublishedMetric::Iops => result.total.iops.0,
+        PublishedMetric::MbPerS => result.total.bytes_per_sec.mb_per_s(),
+        PublishedMetric::MibPerS => result.total.bytes_per_sec.mib_per_s(),
+    }
+}
+
+fn judge(
+    claim: &Claim,
+    plans: &[PartPlan],
+    of_setup: &[usize],
+    results: &[RunResult],
+    method: &ClaimMethod,
+) -> PredictedClaim {
+    let parts: Vec<ClaimPart> = plans.iter().map(|plan| part(claim, plan, of_setup, results)).collect();
+    let ratios = parts.iter().map(|part| part.predicted);
+    let predicted = match claim.kind {
+        ClaimKind::UpTo => ratios.fold(0.0, f64::max),
+        ClaimKind::About | ClaimKind::Order => ratios.sum::<f64>() / parts.len() as f64,
+    };
+    let measure = match claim.b {
+        Against::Figure(_) => ClaimMeasure::Figure,
+        Against::Side(_) | Against::Same => ClaimMeasure::Ratio,
+    };
+    let row = ClaimRow::of(claim.id.clone(), claim.kind, measure, claim.ratio, predicted);
+    PredictedClaim {
+        row: row.expect("published ratios are above zero, and a modelled array that serves has a rate"),
+        parts,
+        fitted: method.fitted.contains(&claim.id),
+        unexplained: method.unexplained.get(&claim.id).cloned(),
+    }
+}
+
+/// Takes the best candidate of each side, or of `any` the one that fits the claim worst.
+fn part(claim: &Claim, plan: &PartPlan, of_setup: &[usize], results: &[RunResult]) -> ClaimPart {
+    let rate = |configuration: usize| figure(&results[configuration], plan.metric);
+    let configurations = |candidates: &Candidates| -> Vec<usize> {
+        let all: Vec<usize> = candidates.setups.iter().map(|setup| of_setup[*setup]).collect();
+        if candidates.choice == Choice::Any {
+            return all;
+        }
+        all.into_iter().max_by(|a, b| rate(*a).total_cmp(&rate(*b))).into_iter().collect()
+    };
+    let mut worst: Option<ClaimPart> = None;
+    let b_side: Vec<Option<usize>> =
+        plan.b.as_ref().map_or_else(|| vec![None], |b| configurations(b).into_iter().map(Some).collect());
+    for a in configurations(&plan.a) {
+        for b in &b_side {
+            let b_rate = b.map(rate);
+            let predicted = b_rate.map_or(rate(a), |b| rate(a) / b);
+            let part = ClaimPart {
+                workload: plan.workload.clone(),
+                a: rate(a),
+                a_configuration: a,
+                b: b_rate,
+                b_configuration: *b,
+                predicted,
+            };
+            let off = |part: &ClaimPart| (part.predicted / claim.ratio).ln().abs();
+            if worst.as_ref().is_none_or(|worst| off(&part) > off(worst)) {
+                worst = Some(part);
+            }
+        }
+    }
+    worst.expect("every side has a candidate")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Relative claims of a publication beside what is predicted.
+
+use super::grid::{Grid, GridCell};
+use super::{TerminalOptions, printable, signed_pct};
+use crate::figures::three_digits;
+use raidlab_advisor::{ClaimRow, ClaimSummary};
+
+/// Prints published claims beside predicted ones, each with its verdict and a word of the caller's, and how many hold.
+pub fn claims<'a>(
+    rows: impl Iterator<Item = (&'a ClaimRow, String)>,
+    summary: &ClaimSummary,
+    options: TerminalOptions,
+) -> String {
+    let row = |(row, note): (&ClaimRow, String)| {
+        vec![
+            GridCell::plain(printable(&row.id)),
+            GridCell::plain(row.kind.name()),
+            GridCell::plain(row.verdict.name()),
+            GridCell::plain(three_digits(row.published)),
+            GridCell::plain(three_digits(row.predicted)),
+            GridCell::plain(row.error_pct.map_or("-".to_owned(), signed_pct)),
+            GridCell::plain(printable(&note)),
+        ]
+    };
+    let header = ["Claim", "Kind", "Verdict", "Published", "Predicted", "Error %", "Note"];
+    let grid = Grid {
+        header: header.map(str::to_owned).to_vec(),
+        first_number: 3,
+        sections: vec![rows.map(row).collect()],
+        gap: 2,
+        ..Grid::default()
+    };
+    grid.render(options) + "\n" + &summary_text(summary)
+}
+
+/// The lines that sum claims up.
+fn summary_text(summary: &ClaimSummary) -> String {
+    let figure = |pct: Option<f64>| pct.map_or("none".to_owned(), |pct| format!("{pct:.1} %"));
+    format!(
+        "claims compared:            {}\n  within 10 %:              {}\n  right direction only:     {}\n  \
+         missed:                   {}\nmedian absolute error:      {}\n90th percentile of errors:  {}\n",
+        summary.claims,
+        summary.within,
+        summary.direction,
+        summary.missed,
+        figure(summary.errors.median_abs_error_pct),
+        figure(summary.errors.p90_abs_error_pct)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_advisor::{ClaimKind, ClaimMeasure};
+
+    #[test]
+    fn every_claim_is_a_line_with_its_verdict() {
+        let row = |id: &str, kind, predicted| {
+            ClaimRow::of(id.to_owned(), kind, ClaimMeasure::Ratio, 2.0, predicted).unwrap()
+        };
+        let rows = [
+            row("near", ClaimKind::About, 2.1),
+            row("far", ClaimKind::UpTo, 3.0),
+            row("above", ClaimKind::Order, 2.5),
+            row("wrong", ClaimKind::About, 0.5),
+        ];
+        let summary = ClaimSummary::of(rows.iter());
+        let options = TerminalOptions { width: 80, colour: false };
+        let text = claims(rows.iter().map(|row| (row, "fitted".to_owned())), &summary, options);
+        let line = |id: &str| {
+            text.lines().find(|line| line.starts_with(id)).unwrap_or_else(|| panic!("{id}: {text}"))
+        };
+        for (id, words) in [
+            ("near", ["within 10 %", "+5.0", "fitted"]),
+            ("far", ["direction", "+50.0", "up-to"]),
+            ("above", ["direction", " - ", "order"]),
+            ("wrong", ["missed", "-75.0", "about"]),
+        ] {
+            for word in words {
+                assert!(line(id).contains(word), "'{word}' is not in '{}'", line(id));
+            }
+        }
+        assert!(text.contains("claims compared:            4"), "{text}");
+    }
+}
