@@ -2,7 +2,7 @@
 //!
 //! A ratio is judged twice: by its error in percent, as every figure is, and by its direction, whether A comes out on
 //! the side of B that the publication says. What only orders A and B has no error: its ratio is the bound that A over B
-//! must exceed.
+//! must reach, but for the 1 % by which two equal measurements differ.
 //!
 //! ```text
 //! |error| <= 10 %           Within
@@ -16,6 +16,9 @@ use serde::{Deserialize, Serialize};
 /// A prediction this close to the published ratio, in percent, holds.
 pub const CLAIM_TOLERANCE_PCT: f64 = 10.0;
 
+/// Share by which A may fall short of the bound of an order: what two measurements of the same thing differ by.
+const ORDER_NOISE: f64 = 0.01;
+
 /// How a publication means its ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -24,7 +27,7 @@ pub enum ClaimKind {
     About,
     /// The highest of several ratios is this.
     UpTo,
-    /// A over B is above this.
+    /// A over B is no less than this.
     Order,
 }
 
@@ -105,7 +108,7 @@ impl ClaimRow {
         let error_pct = ComparisonRow::of(id.clone(), String::new(), published, predicted)?.error_pct;
         let is_near = error_pct.abs() <= CLAIM_TOLERANCE_PCT;
         let agrees = match (kind, measure) {
-            (ClaimKind::Order, _) => predicted > published,
+            (ClaimKind::Order, _) => predicted >= published * (1.0 - ORDER_NOISE),
             (_, ClaimMeasure::Figure) => false,
             (_, ClaimMeasure::Ratio) => (predicted - 1.0) * (published - 1.0) > 0.0,
         };
@@ -137,13 +140,13 @@ pub struct ClaimSummary {
 
 impl ClaimSummary {
     /// Sums `rows` up.
-    pub fn of<'a>(rows: impl Iterator<Item = &'a ClaimRow> + Clone) -> Self {
-        let count = |verdict| rows.clone().filter(|row| row.verdict == verdict).count() as u64;
-        let with_error = rows.clone().filter(|row| row.error_pct.is_some());
+    pub fn of(rows: &[&ClaimRow]) -> Self {
+        let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count() as u64;
+        let with_error = rows.iter().filter(|row| row.error_pct.is_some());
         let errors = with_error
             .filter_map(|row| ComparisonRow::of(row.id.clone(), String::new(), row.published, row.predicted));
         Self {
-            claims: rows.clone().count() as u64,
+            claims: rows.len() as u64,
             within: count(ClaimVerdict::Within),
             direction: count(ClaimVerdict::Direction),
             missed: count(ClaimVerdict::Missed),
@@ -166,7 +169,7 @@ mod tests {
         use ClaimMeasure::{Figure, Ratio};
         use ClaimVerdict::{Direction, Missed, Within};
         let rows = [
-            (About, Ratio, 1.2, 1.32, Within),
+            (About, Ratio, 1.2, 1.319, Within),
             (About, Ratio, 1.2, 1.33, Direction),
             (About, Ratio, 1.2, 0.99, Missed),
             (About, Ratio, 0.92, 0.7, Direction),
@@ -179,7 +182,8 @@ mod tests {
             (About, Figure, 250.0, 230.0, Within),
             (About, Figure, 250.0, 300.0, Missed),
             (Order, Ratio, 1.0, 1.01, Direction),
-            (Order, Ratio, 1.0, 0.99, Missed),
+            (Order, Ratio, 1.0, 0.995, Direction),
+            (Order, Ratio, 1.0, 0.98, Missed),
         ];
         for (kind, measure, published, predicted, verdict) in rows {
             let row = row(kind, measure, published, predicted);
@@ -197,7 +201,7 @@ mod tests {
             row(about, ratio, 2.0, 0.5),
             row(ClaimKind::Order, ratio, 1.0, 7.0),
         ];
-        let summary = ClaimSummary::of(rows.iter());
+        let summary = ClaimSummary::of(&rows.iter().collect::<Vec<_>>());
         assert_eq!((summary.claims, summary.within, summary.direction, summary.missed), (4, 1, 2, 1));
         assert_eq!(summary.errors.rows, 3);
         assert_eq!(summary.errors.median_abs_error_pct, Some(50.0));

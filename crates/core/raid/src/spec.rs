@@ -281,7 +281,7 @@ mod tests {
             ("1e", 2, "RAID 1E needs 3 or more members, 2 given"),
             ("3", 2, "RAID 3 needs 3 or more members, 2 given"),
             ("5", 2, "RAID 5 needs 3 or more members, 2 given"),
-            ("6", 3, "RAID 6 needs 4 or more members, 3 given"),
+            ("6", 2, "RAID 6 needs 3 or more members, 2 given"),
             ("3", 256, "RAID 3 allows at most 255 members, 256 given"),
             ("5", 256, "RAID 5 allows at most 255 members, 256 given"),
             ("6", 257, "RAID 6 allows at most 256 members, 257 given"),
@@ -290,7 +290,7 @@ mod tests {
             ("50", 6, "RAID 50 needs 2 or more spans, 1 given: write the level as 50:2-spans"),
             ("50:2-spans", 7, "RAID 50 with 2 spans needs a multiple of 2 members, 7 given"),
             ("50:3-spans", 6, "RAID 50 needs 3 to 255 members in each span, 6 given for 3 spans"),
-            ("60:2-spans", 6, "RAID 60 needs 4 to 256 members in each span, 6 given for 2 spans"),
+            ("60:2-spans", 4, "RAID 60 needs 3 to 256 members in each span, 4 given for 2 spans"),
             ("5:2-spans", 6, "RAID 5 has no spans, 2 given: leave them out, or use level 50 or 60"),
             (
                 "10:offset",

@@ -241,6 +241,37 @@ fn reproduce_lists_papers_and_knows_their_tables() {
 }
 
 #[test]
+fn reproduce_judges_the_claims_of_a_file() {
+    let bench = Bench::new();
+    let system = "system=lsi-1068 raid=jbod drives=1 drive=wd1600aajs";
+    let claims = format!(
+        "id,paper,workload,a,b,ratio,kind\n\
+         c1,primergy-2008,storagebench-restore,{system} disk_cache=on,{system} disk_cache=off,11,up-to\n\
+         c2,primergy-2008,storagebench-restore,{system} disk_cache=off,{system} disk_cache=on,11,about\n\
+         c3,another,storagebench-restore,{system},absolute mb_per_s,11,about\n"
+    );
+    bench.write("mine.csv", &claims);
+    let args = ["reproduce", "primergy-2008", "--claims", "mine.csv", "--ramp", "300ms", "--run", "1s"];
+    let text = bench.run(&args);
+    text.assert(0, &[]);
+    for (id, verdict) in [("c1 ", "within 10 %"), ("c2 ", "missed")] {
+        let line = text.stdout.lines().find(|line| line.starts_with(id));
+        assert!(line.is_some_and(|line| line.contains(verdict)), "{id}: {verdict}\n{}", text.stdout);
+    }
+    assert!(!text.stdout.contains("c3 "), "a claim of another paper\n{}", text.stdout);
+    let ended = bench.run(&[&args[..], &["--json"]].concat());
+    ended.assert(0, &[]);
+    let json = ended.json();
+    assert!(json.get("rows").is_none(), "the paper has claims only");
+    assert_eq!(json["claims"]["summary"]["claims"], 2);
+    assert_eq!(json["claims"]["claims"][1]["verdict"], "missed");
+    assert_eq!(json["claims"]["claims"][0]["parts"][0]["a_configurations"].as_array().map(Vec::len), Some(4));
+    bench.run(&[&args[..], &["--max-median-error", "1"]].concat()).assert(3, &["bound missed"]);
+    let nothing = bench.run(&["reproduce", "md1200-2011", "--claims", "mine.csv"]);
+    nothing.assert(2, &["holds no claims of paper 'md1200-2011'"]);
+}
+
+#[test]
 fn lists_and_entries_are_shown_in_words_and_json() {
     let bench = Bench::new();
     let rows: [(&[&str], &str); 5] = [

@@ -25,6 +25,7 @@ use raidlab_workload::builtin_workload;
 use raidlab_workload::toml_file::nearest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 /// The columns of a file of claims; their order is free.
@@ -42,6 +43,9 @@ pub struct ClaimMethod {
     pub region: Option<ByteCount>,
     /// Requests in flight, by workload.
     pub iodepths: BTreeMap<String, u32>,
+    /// Seeds that each configuration is simulated with; the mean counts.
+    #[serde(default = "one")]
+    pub repeats: NonZeroU32,
     /// Settings of either side that a claim leaves open, in the form of a side.
     #[serde(default)]
     pub open: String,
@@ -51,6 +55,10 @@ pub struct ClaimMethod {
     /// Claims that no mechanism of the models explains, and why. They count all the same.
     #[serde(default)]
     pub unexplained: BTreeMap<String, String>,
+}
+
+const fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
 }
 
 /// The choice of the cache settings that a side leaves open.

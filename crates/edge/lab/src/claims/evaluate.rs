@@ -5,9 +5,12 @@
 //! claim ─ for each workload ─ A: candidates ─┐
 //!                             B: candidates ─┴► distinct simulations ─► best or each ─► ratio ─► mean or highest ─► verdict
 //! ```
-//! A candidate is a side with all its cache settings filled in. A controller without a cache has fewer of them.
+//! A candidate is a side with all its cache settings filled in. A controller without a cache has fewer of them. Each is
+//! simulated with several seeds, and the mean counts: spindles are not in step, how far they are apart is drawn from the
+//! seed, and over the minutes of a real measurement they drift through all of it.
 
 use super::{Against, Choice, Claim, ClaimMethod, ClaimSide, ClaimWorkload};
+use crate::load::Load;
 use crate::predict::{
     FittedFigure, PredictError, PredictTask, PredictedConfiguration, Setup, distinct_setups, fitted_figures,
     set_up, simulate,
@@ -26,12 +29,12 @@ pub struct ClaimPart {
     pub workload: String,
     /// A's figure, in the workload's metric (the claim's, where that names one).
     pub a: f64,
-    /// Which of [`ClaimPrediction::configurations`] it is from.
-    pub a_configuration: usize,
+    /// Which of [`ClaimPrediction::configurations`] it is the mean of, one for each seed.
+    pub a_configurations: Vec<usize>,
     /// B's figure.
     pub b: Option<f64>,
-    /// Which configuration that is from.
-    pub b_configuration: Option<usize>,
+    /// Which configurations that is the mean of; none without a B.
+    pub b_configurations: Vec<usize>,
     /// A over B, or A's figure.
     pub predicted: f64,
 }
@@ -65,10 +68,11 @@ pub struct ClaimPrediction {
     pub fitted_figures: Vec<FittedFigure>,
 }
 
-/// The candidates of one side for one workload: indices of setups.
+/// The candidates of one side for one workload.
 struct Candidates {
     choice: Choice,
-    setups: Vec<usize>,
+    /// For each of them, the indices of its setups, one for each seed.
+    setups: Vec<Vec<usize>>,
 }
 
 /// One workload of a claim.
@@ -111,11 +115,14 @@ pub fn predict_claims(
     let configurations = configurations
         .map(|(first, result)| PredictedConfiguration { array: plan.setups[*first].array.clone(), result })
         .collect();
+    let summary = |wanted: &dyn Fn(&PredictedClaim) -> bool| {
+        let rows: Vec<&ClaimRow> =
+            judged.iter().filter(|claim| wanted(claim)).map(|claim| &claim.row).collect();
+        ClaimSummary::of(&rows)
+    };
     Ok(ClaimPrediction {
-        summary: ClaimSummary::of(judged.iter().map(|claim| &claim.row)),
-        summary_not_fitted: ClaimSummary::of(
-            judged.iter().filter(|claim| !claim.fitted).map(|claim| &claim.row),
-        ),
+        summary: summary(&|_| true),
+        summary_not_fitted: summary(&|claim| !claim.fitted),
         claims: judged,
         configurations,
         fitted_figures: fitted_figures(&plan.setups, task.catalog),
@@ -256,8 +263,8 @@ impl Planner<'_> {
         rows
     }
 
-    /// The place of the setup of `row` among all, or none after noting what is wrong.
-    fn set_up(&mut self, row: &PublishedRow) -> Option<usize> {
+    /// The places of the setups of `row` among all, or none after noting what is wrong.
+    fn set_up(&mut self, row: &PublishedRow) -> Option<Vec<usize>> {
         let mut setup = match set_up(row, self.task) {
             Ok(setup) => setup,
             Err(problems) => {
@@ -268,9 +275,13 @@ impl Planner<'_> {
         if let Some(region) = self.method.region {
             setup.array.region = region.min(setup.array.usable);
         }
-        self.plan.setups.push(setup);
-        self.plan.claim_of.push(self.index);
-        Some(self.plan.setups.len() - 1)
+        let first = self.plan.setups.len();
+        for repeat in 0..self.method.repeats.get() {
+            let load = Load { seed: setup.load.seed + u64::from(repeat), ..setup.load.clone() };
+            self.plan.setups.push(Setup { load, ..setup.clone() });
+            self.plan.claim_of.push(self.index);
+        }
+        Some((first..self.plan.setups.len()).collect())
     }
 }
 
@@ -325,38 +336,53 @@ fn judge(
     }
 }
 
-/// Takes the best candidate of each side, or of `any` the one that fits the claim worst.
-fn part(claim: &Claim, plan: &PartPlan, of_setup: &[usize], results: &[RunResult]) -> ClaimPart {
-    let rate = |configuration: usize| figure(&results[configuration], plan.metric);
-    let configurations = |candidates: &Candidates| -> Vec<usize> {
-        let all: Vec<usize> = candidates.setups.iter().map(|setup| of_setup[*setup]).collect();
-        if candidates.choice == Choice::Any {
-            return all;
-        }
-        all.into_iter().max_by(|a, b| rate(*a).total_cmp(&rate(*b))).into_iter().collect()
+/// A candidate's mean figure, and the configurations that it is the mean of.
+#[derive(Clone)]
+struct Outcome {
+    figure: f64,
+    configurations: Vec<usize>,
+}
+
+/// The outcomes of the candidates that count: the best, or of `any` all.
+fn outcomes(
+    candidates: &Candidates,
+    metric: PublishedMetric,
+    of_setup: &[usize],
+    results: &[RunResult],
+) -> Vec<Outcome> {
+    let outcome = |setups: &Vec<usize>| {
+        let configurations: Vec<usize> = setups.iter().map(|setup| of_setup[*setup]).collect();
+        let sum: f64 = configurations.iter().map(|index| figure(&results[*index], metric)).sum();
+        Outcome { figure: sum / configurations.len() as f64, configurations }
     };
-    let mut worst: Option<ClaimPart> = None;
-    let b_side: Vec<Option<usize>> =
-        plan.b.as_ref().map_or_else(|| vec![None], |b| configurations(b).into_iter().map(Some).collect());
-    for a in configurations(&plan.a) {
-        for b in &b_side {
-            let b_rate = b.map(rate);
-            let predicted = b_rate.map_or(rate(a), |b| rate(a) / b);
-            let part = ClaimPart {
-                workload: plan.workload.clone(),
-                a: rate(a),
-                a_configuration: a,
-                b: b_rate,
-                b_configuration: *b,
-                predicted,
-            };
-            let off = |part: &ClaimPart| (part.predicted / claim.ratio).ln().abs();
-            if worst.as_ref().is_none_or(|worst| off(&part) > off(worst)) {
-                worst = Some(part);
-            }
+    let all = candidates.setups.iter().map(outcome);
+    match candidates.choice {
+        Choice::Any => all.collect(),
+        Choice::AsGiven | Choice::Best => {
+            all.max_by(|a, b| a.figure.total_cmp(&b.figure)).into_iter().collect()
         }
     }
-    worst.expect("every side has a candidate")
+}
+
+/// Compares the candidates that count; of several, those that fit the claim worst.
+fn part(claim: &Claim, plan: &PartPlan, of_setup: &[usize], results: &[RunResult]) -> ClaimPart {
+    let outcomes = |candidates: &Candidates| outcomes(candidates, plan.metric, of_setup, results);
+    let b_side: Vec<Option<Outcome>> = match &plan.b {
+        Some(b) => outcomes(b).into_iter().map(Some).collect(),
+        None => vec![None],
+    };
+    let pairs =
+        outcomes(&plan.a).into_iter().flat_map(|a| b_side.iter().map(move |b| (a.clone(), b.clone())));
+    let parts = pairs.map(|(a, b)| ClaimPart {
+        workload: plan.workload.clone(),
+        predicted: b.as_ref().map_or(a.figure, |b| a.figure / b.figure),
+        a: a.figure,
+        a_configurations: a.configurations,
+        b: b.as_ref().map(|b| b.figure),
+        b_configurations: b.map_or(Vec::new(), |b| b.configurations),
+    });
+    let off = |part: &ClaimPart| (part.predicted / claim.ratio).ln().abs();
+    parts.max_by(|a, b| off(a).total_cmp(&off(b))).expect("every side has a candidate")
 }
 
 #[cfg(test)]

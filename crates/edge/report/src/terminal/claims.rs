@@ -64,7 +64,7 @@ mod tests {
             row("above", ClaimKind::Order, 2.5),
             row("wrong", ClaimKind::About, 0.5),
         ];
-        let summary = ClaimSummary::of(rows.iter());
+        let summary = ClaimSummary::of(&rows.iter().collect::<Vec<_>>());
         let options = TerminalOptions { width: 80, colour: false };
         let text = claims(rows.iter().map(|row| (row, "fitted".to_owned())), &summary, options);
         let line = |id: &str| {

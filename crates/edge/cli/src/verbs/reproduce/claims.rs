@@ -52,10 +52,9 @@ pub(super) fn fit_text(prediction: &ClaimPrediction) -> String {
             "All of these claims were used to fit the model, so their errors prove nothing.\n".to_owned()
         }
     };
-    for claim in &prediction.claims {
-        if let Some(reason) = &claim.unexplained {
-            text += &format!("  unexplained: {}: {reason}\n", claim.row.id);
-        }
-    }
+    text.extend(prediction.claims.iter().filter_map(|claim| {
+        let reason = claim.unexplained.as_ref()?;
+        Some(format!("  unexplained: {}: {reason}\n", claim.row.id))
+    }));
     text + &super::fitted_figures_text(&prediction.fitted_figures)
 }

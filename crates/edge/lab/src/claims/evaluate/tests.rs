@@ -6,7 +6,7 @@ use crate::papers::{Paper, paper_ids};
 use crate::predict::PredictOptions;
 use raidlab_hardware::Catalog;
 use raidlab_units::{ByteCount, NanoSpan};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 const QUICK: PredictOptions = PredictOptions {
     strip_size: None,
@@ -36,15 +36,20 @@ fn method() -> ClaimMethod {
             .into(),
         open: "write_policy=write-through io_policy=direct disk_cache=off".to_owned(),
         fitted: vec!["c2".to_owned()],
+        repeats: NonZeroU32::new(1).unwrap(),
         unexplained: [("c1".to_owned(), "nobody knows".to_owned())].into(),
     }
 }
 
 fn predicted(lines: &[String]) -> ClaimPrediction {
+    predicted_by(lines, &method())
+}
+
+fn predicted_by(lines: &[String], method: &ClaimMethod) -> ClaimPrediction {
     let text = format!("id,paper,workload,a,b,ratio,kind\n{}\n", lines.join("\n"));
     let claims = parse_claims("c.csv", &text).unwrap();
     let never = AtomicBool::new(false);
-    predict_claims(&task(&Catalog::builtin()), &claims, &method(), &never, &mut |_, _| {}).unwrap()
+    predict_claims(&task(&Catalog::builtin()), &claims, method, &never, &mut |_, _| {}).unwrap()
 }
 
 #[test]
@@ -88,6 +93,19 @@ fn several_workloads_count_by_their_mean_or_by_the_highest() {
 }
 
 #[test]
+fn every_figure_is_the_mean_over_the_seeds() {
+    let line = [format!("c1,p,storagebench-restore,{MIRROR} disk_cache=off,absolute mb_per_s,90,about")];
+    let method = ClaimMethod { repeats: NonZeroU32::new(4).unwrap(), ..method() };
+    let prediction = predicted_by(&line, &method);
+    assert_eq!(prediction.configurations.len(), 4);
+    let rates = prediction.configurations.iter().map(|found| found.result.total.bytes_per_sec.mb_per_s());
+    let rates: Vec<f64> = rates.collect();
+    let mean = rates.iter().sum::<f64>() / 4.0;
+    assert!((prediction.claims[0].row.predicted - mean).abs() < 1e-9);
+    assert!(rates.iter().any(|rate| (rate - mean).abs() > 1.0), "spindles are out of step: {rates:?}");
+}
+
+#[test]
 fn a_quotient_compares_two_workloads_on_one_system() {
     let prediction = predicted(&[format!(
         "c1,p,storagebench-database/storagebench-streaming,{MIRROR} write_policy=write-back,same,1,order"
@@ -95,7 +113,7 @@ fn a_quotient_compares_two_workloads_on_one_system() {
     let part = &prediction.claims[0].parts[0];
     assert_eq!(part.workload, "storagebench-database/storagebench-streaming");
     let configuration = |index: usize| &prediction.configurations[index];
-    assert_eq!(configuration(part.a_configuration).array, configuration(part.b_configuration.unwrap()).array);
+    assert_eq!(configuration(part.a_configurations[0]).array, configuration(part.b_configurations[0]).array);
     assert!(part.predicted < 0.3, "random requests of 8 KiB move few bytes: {}", part.predicted);
 }
 
