@@ -32,9 +32,9 @@ pub use drive::{
 };
 pub use enclosure::EnclosureModel;
 pub use hdd::{
-    AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, Extent, FirmwareModel,
-    HardDriveModel, MeasuredMechanics, MechanicsModel, Overheads, ReadAhead, SeekAnchors, TrackTable,
-    TrackTableError,
+    AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect, Extent,
+    FirmwareModel, HardDriveModel, MeasuredMechanics, MechanicsModel, Overheads, ReadAhead, SeekAnchors,
+    TrackTable, TrackTableError,
 };
 pub use link::{LinkModel, Server};
 pub use ssd::SolidStateModel;

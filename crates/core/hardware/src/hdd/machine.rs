@@ -41,6 +41,8 @@ struct Job {
     ready: Nanos,
     /// When all its data is in the drive; for a read, when it is decoded.
     arrived: Nanos,
+    /// From the media to when data or completion can go out.
+    reselect: NanoSpan,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +77,7 @@ pub(crate) struct HardDrive {
     queue_depth: u32,
     read_ahead: ReadAhead,
     keeps_writes: bool,
+    keeps_reads: bool,
     capacity: u64,
 
     firmware: Server,
@@ -92,6 +95,8 @@ pub(crate) struct HardDrive {
     cache: WriteCache,
     /// Whether the command before was a write.
     after_write: bool,
+    /// Where it ended.
+    last_end: u64,
     /// From the start of the last read's track to the end of the one after its end.
     stream: Range<u64>,
 
@@ -127,6 +132,7 @@ impl HardDrive {
             queue_depth,
             read_ahead: model.buffer.read_ahead,
             keeps_writes: model.buffer.keeps_writes,
+            keeps_reads: model.buffer.keeps_reads,
             capacity: capacity.0,
             firmware: Server::default(),
             interface: Server::default(),
@@ -139,6 +145,7 @@ impl HardDrive {
             segments: Segments::new(model.buffer.segments, segment_sectors),
             written: 0..0,
             after_write: false,
+            last_end: 0,
             stream: 0..0,
             // Half of the memory may be dirty: the other half stays with the readers.
             cache: WriteCache::new(cache_on, model.buffer.write_extents, sectors / 2),
@@ -202,6 +209,7 @@ impl HardDrive {
             DriveOp::Flush => self.cache.flush(request.id),
         }
         self.after_write = matches!(request.op, DriveOp::Write { .. });
+        self.last_end = request.start.0 + request.sectors.0;
     }
 
     /// What an overhead takes beyond the work of the firmware.
@@ -215,14 +223,14 @@ impl HardDrive {
         let (mut start, end) = (request.start.0, request.start.0 + request.sectors.0);
         let host_bytes = request.sectors.bytes();
         self.note_read_ahead(now);
-        if self.segments.hit(start, end) || self.is_dirty(start, end) || self.was_written(start, end) {
+        if self.finds(start, end) {
             let ready = decoded + self.beyond_work(self.overheads.read_hit);
             let sent = self.interface.serve(ready, self.bus.read.transfer_time(host_bytes));
             self.reply(sent + self.overheads.read_completion, request.id);
             self.read_further(now, end);
             return;
         }
-        let kind = JobKind::Read { id: request.id };
+        let (kind, reselect) = (JobKind::Read { id: request.id }, self.overheads.read_reselect);
         let ready = decoded + self.beyond_work(self.overheads.read_miss);
         if let Some(ahead) = self.ahead.filter(|ahead| self.segments.reaches(ahead.segment, start)) {
             // The arm is on its way to these sectors, or waits just before them.
@@ -230,7 +238,8 @@ impl HardDrive {
             let arrived = decoded + self.beyond_work(self.overheads.read_hit);
             if start < ahead.limit {
                 let place = self.geometry.place(Sector(start));
-                let job = Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived };
+                let job =
+                    Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived, reselect };
                 self.ahead = None;
                 let turns = self.turns_to(&ahead, start + 1) - place.sector_turn;
                 self.run(now, ahead.since + self.geometry.time_of(turns), job);
@@ -238,9 +247,18 @@ impl HardDrive {
             }
         }
         let place = self.geometry.place(Sector(start));
-        let job = Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived: decoded };
+        let sectors = end - start;
+        let job = Job { kind, start, sectors, host_bytes, place, ready, arrived: decoded, reselect };
         self.host_jobs.push(&self.arm, &self.geometry, now, &place, false, job);
         self.start_next(now, now);
+    }
+
+    /// Whether all of `start..end` is in the buffer.
+    #[inline]
+    fn finds(&mut self, start: u64, end: u64) -> bool {
+        (self.keeps_reads && self.segments.hit(start, end))
+            || self.is_dirty(start, end)
+            || (self.keeps_writes && self.written.start <= start && end <= self.written.end)
     }
 
     fn accept_write(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
@@ -252,13 +270,18 @@ impl HardDrive {
 
     /// Takes in the data of a write and makes the arm's job of it.
     fn write_job(&mut self, kind: JobKind, decoded: Nanos, request: DriveRequest) -> Job {
+        let apart = self.after_write && self.last_end != request.start.0;
+        let early = self.overheads.early_disconnect.filter(|_| apart);
         self.forget(request.start.0, request.start.0 + request.sectors.0);
         let bytes = request.sectors.bytes();
         let transfer = self.bus.write.transfer_time(bytes);
-        let begin = decoded + self.beyond_work(self.overheads.write_data);
+        let whole = |early: Option<NanoSpan>, usual| early.map_or(usual, AfterOp::either);
+        let data = whole(early.map(|early| early.data), self.overheads.write_data);
+        let seek = whole(early.map(|early| early.seek), self.overheads.write_miss);
+        let begin = decoded + self.beyond_work(data);
         let arrived = self.interface.serve(begin, transfer);
         let first_piece = self.bus.write.transfer_time(bytes.min(self.bus.piece));
-        let planned = decoded + self.beyond_work(self.overheads.write_miss);
+        let planned = decoded + self.beyond_work(seek);
         Job {
             kind,
             start: request.start.0,
@@ -267,6 +290,7 @@ impl HardDrive {
             place: self.geometry.place(request.start),
             ready: planned.max(Nanos(arrived.0 - transfer.0 + first_piece.0)),
             arrived,
+            reselect: early.map_or(self.overheads.write_reselect, |early| early.reselect),
         }
     }
 
@@ -276,10 +300,6 @@ impl HardDrive {
         if self.keeps_writes {
             self.written = if self.written.end == start { self.written.start..end } else { start..end };
         }
-    }
-
-    fn was_written(&self, start: u64, end: u64) -> bool {
-        self.keeps_writes && self.written.start <= start && end <= self.written.end
     }
 
     fn accept_cached_write(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
@@ -333,6 +353,7 @@ impl HardDrive {
             place,
             ready: write.arrived,
             arrived: write.arrived,
+            reselect: NanoSpan(0),
         };
         self.destage_jobs.push(&self.arm, &self.geometry, now, &place, true, job);
     }
@@ -393,7 +414,7 @@ impl HardDrive {
         let media_end = media_start + self.geometry.time_of(turns);
         self.position = ArmPosition { cylinder, head };
         let done = if write {
-            media_end.max(job.arrived) + self.overheads.write_reselect + self.overheads.write_completion
+            media_end.max(job.arrived) + job.reselect + self.overheads.write_completion
         } else {
             self.read_sent(now, media_start, media_end, &job) + self.overheads.read_completion
         };
@@ -413,7 +434,7 @@ impl HardDrive {
                 let sectors = (job.sectors * u64::from(pct) / 100).clamp(1, job.sectors);
                 let (turns, ..) =
                     self.geometry.pass(&job.place, Sector(job.start), SectorCount(sectors), false);
-                media_start + self.geometry.time_of(turns) + self.overheads.read_reselect
+                media_start + self.geometry.time_of(turns) + job.reselect
             }
         };
         let last_piece = self.bus.read.transfer_time(job.host_bytes.min(self.bus.piece));

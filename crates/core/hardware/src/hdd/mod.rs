@@ -34,8 +34,8 @@ mod tracks;
 
 pub(crate) use machine::HardDrive;
 pub use model::{
-    AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, FirmwareModel, HardDriveModel,
-    MeasuredMechanics, MechanicsModel, Overheads, ReadAhead, SeekAnchors,
+    AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect, FirmwareModel,
+    HardDriveModel, MeasuredMechanics, MechanicsModel, Overheads, ReadAhead, SeekAnchors,
 };
 pub use tracks::{Extent, TrackTable, TrackTableError};
 

@@ -122,6 +122,8 @@ pub struct BufferModel {
     pub write_extents: u32,
     /// Whether what was written last can be read from the buffer.
     pub keeps_writes: bool,
+    /// Whether what was read can be read again from the buffer.
+    pub keeps_reads: bool,
 }
 
 /// A time that depends on what the command before was.
@@ -159,6 +161,20 @@ pub struct Overheads {
     pub read_completion: NanoSpan,
     /// The same for a write, or from its last data where the write cache takes it.
     pub write_completion: NanoSpan,
+    /// What a drive does that lets go of the bus between a write's command and its data.
+    pub early_disconnect: Option<EarlyDisconnect>,
+}
+
+/// The times of a write whose command and data are apart on the bus: one that follows another write, but not where that
+/// ended. They stand in for [`Overheads::write_data`], [`Overheads::write_miss`] and [`Overheads::write_reselect`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EarlyDisconnect {
+    /// Until its data can come.
+    pub data: NanoSpan,
+    /// Until the arm can set out.
+    pub seek: NanoSpan,
+    /// From its data being on the media until its completion can go out.
+    pub reselect: NanoSpan,
 }
 
 /// How data gets from the buffer to the host and back.
@@ -286,6 +302,7 @@ impl BufferModel {
             write_cache: section.flag("write_cache")?,
             write_extents: section.figure("write_extents")?,
             keeps_writes: false,
+            keeps_reads: true,
         };
         if buffer.segments == 0 || buffer.size.0 / u64::from(buffer.segments) < 4096 {
             return Err(
