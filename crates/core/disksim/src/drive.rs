@@ -285,7 +285,7 @@ fn buffer(specs: &mut Fields<'_>) -> Result<BufferModel, ImportError> {
         read_ahead,
         write_cache: specs.flag("Fast write level")?,
         write_extents: specs.count_or("Maximum number of write segments", 1, 1, 4096)?,
-        keeps_writes: caches && specs.flag("Allow read hits on write data")?,
+        keeps_writes: specs.flag("Allow read hits on write data")? && caches,
         keeps_reads: caches,
     })
 }
@@ -309,7 +309,7 @@ fn overheads(specs: &mut Fields<'_>) -> Result<Overheads, ImportError> {
     let seek_delta = span("Extradisc seek delta")?;
     let completions = (span("Read completion overhead")?, span("Write completion overhead")?);
     let disconnects = !specs.flag("Never disconnect")?;
-    let early = disconnects && specs.flag("Extra write disconnect")?;
+    let early = specs.flag("Extra write disconnect")? && disconnects;
     let is_cached = specs.flag("Fast write level")?;
     let prepared = |op: AfterOp| AfterOp { read: op.read + prepare, write: op.write + prepare };
     Ok(Overheads {
