@@ -75,7 +75,6 @@ const SPECS_UNUSED: &[Unused] = &[
     ("Read disconnect afterread", "passes while the arm moves"),
     ("Read disconnect afterwrite", "passes while the arm moves"),
     ("Extradisc 2nd disconnect overhead", "passes while the arm moves"),
-    ("Minimum seek delay", "shorter than any write's overhead and settling"),
 ];
 
 /// Keys of a `dm_disk` block and its mechanics that have no effect.
@@ -125,7 +124,7 @@ pub fn import(
         form_factor: FormFactor::Large,
         capacity,
         interface: bus.read,
-        kind: DriveKind::HardDrive(inside),
+        kind: DriveKind::HardDrive(Box::new(inside)),
         power_active_watts: None,
         power_idle_watts: None,
         noise_idle_bels: None,
@@ -307,6 +306,7 @@ fn overheads(specs: &mut Fields<'_>) -> Result<Overheads, ImportError> {
     let command = span("Extradisc command overhead")?;
     let until_reconnect = span("Extradisc disconnect overhead")? + span("Extradisc inter-disconnect delay")?;
     let seek_delta = span("Extradisc seek delta")?;
+    let min_seek = span("Minimum seek delay")?;
     let completions = (span("Read completion overhead")?, span("Write completion overhead")?);
     let disconnects = !specs.flag("Never disconnect")?;
     let early = specs.flag("Extra write disconnect")? && disconnects;
@@ -317,6 +317,7 @@ fn overheads(specs: &mut Fields<'_>) -> Result<Overheads, ImportError> {
         read_miss,
         write_data: prepared(if is_cached { write_hit } else { write_miss }),
         write_miss: if is_cached { write_hit } else { write_miss },
+        write_in_place: min_seek,
         read_reselect: if disconnects { first + prepare } else { NanoSpan(0) },
         write_reselect: if disconnects { first } else { NanoSpan(0) },
         read_completion: completions.0,

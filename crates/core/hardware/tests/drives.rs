@@ -16,7 +16,7 @@ fn model(id: &str) -> DriveModel {
 fn hard_drives() -> Vec<(DriveModel, HardDriveModel)> {
     let catalog = Catalog::builtin();
     let inside = |model: &DriveModel| match &model.kind {
-        DriveKind::HardDrive(inside) => Some((model.clone(), inside.clone())),
+        DriveKind::HardDrive(inside) => Some((model.clone(), HardDriveModel::clone(inside))),
         DriveKind::SolidState(_) => None,
     };
     catalog.drives().filter_map(inside).collect()

@@ -12,7 +12,7 @@
 
 use super::buffer::Segments;
 use super::dirty::{BlockedWrite, WriteCache};
-use super::geometry::{Around, Geometry, Place};
+use super::geometry::{Around, Geometry, Place, TURN};
 use super::model::{AfterOp, AheadLimits, AheadReach, BusModel, HardDriveModel, Overheads, ReadAhead};
 use super::schedule::{Ages, Arm, ArmPosition, Choice, Schedule};
 use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, Sector, SectorCount};
@@ -389,6 +389,8 @@ impl HardDrive {
         };
         let begin = begin.max(job.ready);
         let write = !matches!(job.kind, JobKind::Read { .. });
+        let stays = (job.place.cylinder, job.place.head) == (self.position.cylinder, self.position.head);
+        let begin = if write && stays { begin + self.overheads.write_in_place } else { begin };
         let media_start = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
         self.run(now, media_start, job);
     }
@@ -411,6 +413,7 @@ impl HardDrive {
         let write = !matches!(job.kind, JobKind::Read { .. });
         let (turns, cylinder, head) =
             self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors), write);
+        let turns = if write { turns + self.lost_turns(media_start, turns, &job) } else { turns };
         let media_end = media_start + self.geometry.time_of(turns);
         self.position = ArmPosition { cylinder, head };
         let done = if write {
@@ -419,6 +422,14 @@ impl HardDrive {
             self.read_sent(now, media_start, media_end, &job) + self.overheads.read_completion
         };
         self.running = Some(Running { job, media_end, done });
+    }
+
+    /// Turns that a write of `turns` loses because the media gets to its last sector before the bus does.
+    #[inline]
+    fn lost_turns(&self, media_start: Nanos, turns: u64, job: &Job) -> u64 {
+        let last_sector = media_start + self.geometry.time_of(turns - job.place.sector_turn);
+        let late = job.arrived.saturating_since(last_sector);
+        if late.0 == 0 { 0 } else { self.geometry.turns_in(late).div_ceil(TURN) * TURN }
     }
 
     /// When the host has all data of a read that the media gives from `media_start` to `media_end`.

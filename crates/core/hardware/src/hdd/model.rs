@@ -153,6 +153,8 @@ pub struct Overheads {
     pub write_data: AfterOp,
     /// From the arrival of a write that the write cache does not take until the arm can set out.
     pub write_miss: AfterOp,
+    /// Time before a write on the track where the arm already is; elsewhere it passes while the arm moves.
+    pub write_in_place: NanoSpan,
     /// From a read's data being in the buffer until they can go out.
     pub read_reselect: NanoSpan,
     /// From a write's data being on the media until its completion can go out.

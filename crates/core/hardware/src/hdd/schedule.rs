@@ -297,10 +297,10 @@ impl<J> Schedule<J> {
         let margin = arm.margin + 2;
         match &arm.moves {
             Moves::Curve(curve) => {
-                self.price_by(margin, from, now, |d, head, write| curve.ticks(d, head, write))
+                self.price_by(margin, from, now, |d, head, write| curve.ticks(d, head, write));
             }
             Moves::Table(table) => {
-                self.price_by(margin, from, now, |d, head, write| table.ticks(d, head, write))
+                self.price_by(margin, from, now, |d, head, write| table.ticks(d, head, write));
             }
         }
     }
