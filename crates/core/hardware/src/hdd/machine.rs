@@ -389,8 +389,6 @@ impl HardDrive {
         };
         let begin = begin.max(job.ready);
         let write = !matches!(job.kind, JobKind::Read { .. });
-        let stays = (job.place.cylinder, job.place.head) == (self.position.cylinder, self.position.head);
-        let begin = if write && stays { begin + self.overheads.write_in_place } else { begin };
         let media_start = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
         self.run(now, media_start, job);
     }

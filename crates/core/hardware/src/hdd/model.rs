@@ -45,6 +45,8 @@ pub struct MeasuredMechanics {
     pub seek: Arc<[NanoSpan]>,
     /// Time to change to another head. It passes during a seek.
     pub head_switch: NanoSpan,
+    /// Time that the arm takes before any command, at least, even where it need not move.
+    pub settle_in_place: NanoSpan,
     /// Nanoseconds that a write takes longer to settle after a seek or a head switch, or shorter.
     pub write_settle_ns: i64,
 }
@@ -153,8 +155,6 @@ pub struct Overheads {
     pub write_data: AfterOp,
     /// From the arrival of a write that the write cache does not take until the arm can set out.
     pub write_miss: AfterOp,
-    /// Time before a write on the track where the arm already is; elsewhere it passes while the arm moves.
-    pub write_in_place: NanoSpan,
     /// From a read's data being in the buffer until they can go out.
     pub read_reselect: NanoSpan,
     /// From a write's data being on the media until its completion can go out.

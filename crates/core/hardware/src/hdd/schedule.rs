@@ -58,6 +58,8 @@ struct TableMoves {
     head_switch: f32,
     /// What a write takes more after any movement, or less.
     write_settle: f32,
+    /// What any command takes, without a movement, too.
+    settle_in_place: f32,
 }
 
 /// Where the arm is.
@@ -159,6 +161,7 @@ impl TableMoves {
             seek: measured.seek.iter().map(|span| in_ticks(*span)).collect(),
             head_switch: in_ticks(measured.head_switch),
             write_settle: settle * measured.write_settle_ns.signum() as f32,
+            settle_in_place: in_ticks(measured.settle_in_place),
         }
     }
 
@@ -167,7 +170,8 @@ impl TableMoves {
     fn ticks(&self, distance: f32, other_head: bool, write: f32) -> f32 {
         let seek = self.seek[(distance as usize).min(self.seek.len() - 1)];
         let moved = seek.max(if other_head { self.head_switch } else { 0.0 });
-        if moved > 0.0 { (moved + write * self.write_settle).max(0.0) } else { 0.0 }
+        let settled = if moved > 0.0 { moved + write * self.write_settle } else { 0.0 };
+        settled.max(self.settle_in_place)
     }
 }
 
