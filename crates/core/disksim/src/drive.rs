@@ -16,7 +16,7 @@ use crate::mechanics::seek_table;
 use crate::syntax::{Block, Param, Value, parse_blocks};
 use raidlab_hardware::{
     AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DriveKind, DriveModel, EarlyDisconnect,
-    FirmwareModel, FormFactor, HardDriveModel, LinkModel, MeasuredMechanics, MechanicsModel, Overheads,
+    FirmwareModel, FormFactor, HardDriveModel, Kept, LinkModel, MeasuredMechanics, MechanicsModel, Overheads,
     ReadAhead, TrackTable,
 };
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
@@ -63,7 +63,6 @@ const SPECS_UNUSED: &[Unused] = &[
     ("Calc sector by sector", "no effect on results, says the manual"),
     ("Minimum read-ahead (blks)", "another command would have to be queued"),
     ("Read any free blocks", "what passes before the request is not kept"),
-    ("Immediate buffer read", "the order of media transfers; reads take their sectors in order"),
     ("Immediate buffer write", "as for reads"),
     ("Combine seq writes", "writes that go on where the last one ended always share a segment"),
     ("Stop prefetch in sector", "shorter than any command's overhead"),
@@ -105,7 +104,8 @@ pub fn import(
     let (model_file, model_blocks) = model_blocks(files, &mut specs, fetch)?;
     let model_block = find_block(&model_file, &model_blocks, "dm_disk")?;
     let mut mechanics = mechanics(&model_file, model_block, fetch, &mut warnings)?;
-    mechanics.settle_in_place = settle_in_place(&mut specs, &mechanics)?;
+    mechanics.settle_in_place_write = specs.span("Minimum seek delay")?;
+    mechanics.settle_in_place_read = settle_in_place(&mechanics);
     let capacity = mechanics.tracks.capacity();
     let bus = bus(files.system, &mut specs, &mut warnings)?;
     let buffer = buffer(&mut specs)?;
@@ -211,22 +211,24 @@ fn mechanics(
         tracks: Arc::new(tracks),
         seek: seek_table(&mut mech, cylinders, fetch)?.into(),
         head_switch: mech.span("Head switch time")?,
-        settle_in_place: NanoSpan(0),
+        settle_in_place_read: NanoSpan(0),
+        settle_in_place_write: NanoSpan(0),
         write_settle_ns: (settle_ms * 1e6).round() as i64,
     };
     mech.finish(MECHANICS_UNUSED, warnings);
     Ok(measured)
 }
 
-/// The time that an access takes to settle where the arm need not move.
+/// The time that a read takes to settle where the arm need not move.
 ///
-/// The files of few drives say it, for writes. It is estimated at half of a one-cylinder seek: the shortest seeks are
-/// settling for the most part, and a drive that has been idle follows its track no closer than one that comes from the
-/// next. The share is the one figure here that is in no file; it is the same for all drives.
-fn settle_in_place(specs: &mut Fields<'_>, mechanics: &MeasuredMechanics) -> Result<NanoSpan, ImportError> {
-    let said = specs.span("Minimum seek delay")?;
+/// The files say it for writes, if at all, and the same is taken for reads. Else it is estimated at half of a
+/// one-cylinder seek: the shortest seeks are settling for the most part, and a drive that has been idle follows its track
+/// no closer than one that comes from the next. The share is the one figure here that is in no file; it is the same for
+/// all drives.
+fn settle_in_place(mechanics: &MeasuredMechanics) -> NanoSpan {
     let one_cylinder = mechanics.seek.get(1).copied().unwrap_or_default();
-    Ok(if said.0 > 0 { said } else { NanoSpan(one_cylinder.0 / 2) })
+    let said = mechanics.settle_in_place_write;
+    if said.0 > 0 { said } else { NanoSpan(one_cylinder.0 / 2) }
 }
 
 /// The slowest of the drive's own rate and those of the buses between it and its host.
@@ -297,8 +299,8 @@ fn buffer(specs: &mut Fields<'_>) -> Result<BufferModel, ImportError> {
         read_ahead,
         write_cache: specs.flag("Fast write level")?,
         write_extents: specs.count_or("Maximum number of write segments", 1, 1, 4096)?,
-        keeps_writes: specs.flag("Allow read hits on write data")? && caches,
-        keeps_reads: caches,
+        keeps: Kept { reads: caches, writes: specs.flag("Allow read hits on write data")? && caches },
+        reads_on_arrival: specs.flag("Immediate buffer read")?,
     })
 }
 

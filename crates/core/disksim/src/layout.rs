@@ -273,7 +273,7 @@ impl Walk {
             return;
         }
         let per_track = u64::from(zone.per_track);
-        let goes_on = self.last == Some(place.wrapping_sub(1)) && place % per_track != 0;
+        let goes_on = self.last == Some(place.wrapping_sub(1)) && !place.is_multiple_of(per_track);
         self.last = Some(place + blocks - 1);
         if let (true, Some(extent)) = (goes_on, self.extents.last_mut()) {
             extent.sectors += blocks as u32;

@@ -1,4 +1,4 @@
-//! Drives and traces in the formats of DiskSim 4.0, and how well a model replays a trace.
+//! Drives and traces in the formats of `DiskSim` 4.0, and how well a model replays a trace.
 //!
 //! ```text
 //!   .diskspecs  buffer, overheads ─┐
@@ -18,7 +18,7 @@
 //! | `replay` | the trace on the model, and the demerit figure |
 //!
 //! No file is opened here: the caller hands over texts, and a function that finds the texts of files that others name.
-//! Source: Bucy, Schindler, Schlosser, Ganger and others, "The DiskSim Simulation Environment Version 4.0 Reference
+//! Source: Bucy, Schindler, Schlosser, Ganger and others, "The `DiskSim` Simulation Environment Version 4.0 Reference
 //! Manual", CMU-PDL-08-101.
 #![forbid(unsafe_code)]
 

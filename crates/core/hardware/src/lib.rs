@@ -33,8 +33,8 @@ pub use drive::{
 pub use enclosure::EnclosureModel;
 pub use hdd::{
     AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect, Extent,
-    FirmwareModel, HardDriveModel, MeasuredMechanics, MechanicsModel, Overheads, ReadAhead, SeekAnchors,
-    TrackTable, TrackTableError,
+    FirmwareModel, HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, Overheads, ReadAhead,
+    SeekAnchors, TrackTable, TrackTableError,
 };
 pub use link::{LinkModel, Server};
 pub use ssd::SolidStateModel;

@@ -4,6 +4,10 @@ use super::*;
 use crate::syntax::parse_blocks;
 use proptest::prelude::*;
 use raidlab_hardware::TrackTable;
+use std::fmt::Write;
+
+/// Cylinders, places per track, management area, spares, slips, moved places.
+type SmallZone = (u32, u32, u64, u64, Vec<u64>, Vec<(u64, u64)>);
 
 /// A small drive as text.
 #[derive(Clone, Debug)]
@@ -11,7 +15,7 @@ struct Small {
     heads: u32,
     scheme: u32,
     mapping: u32,
-    zones: Vec<(u32, u32, u64, u64, Vec<u64>, Vec<(u64, u64)>)>,
+    zones: Vec<SmallZone>,
 }
 
 impl Small {
@@ -23,7 +27,8 @@ impl Small {
         let mut cylinder = 0;
         for (cylinders, per_track, management, spares, slips, moved) in &self.zones {
             let moved: Vec<u64> = moved.iter().flat_map(|(from, to)| [*from, *to]).collect();
-            text += &format!(
+            let _ = write!(
+                text,
                 "dm_layout_g1_zone {{ First cylinder number = {cylinder}, Last cylinder number = {}, \
                  Blocks per track = {per_track}, Offset of first block = 1.0, Empty space at zone front = {management}, \
                  Skew for track switch = 2, Skew for cylinder switch = 3, Number of spares = {spares}, \

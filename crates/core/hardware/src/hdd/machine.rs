@@ -13,7 +13,7 @@
 use super::buffer::Segments;
 use super::dirty::{BlockedWrite, WriteCache};
 use super::geometry::{Around, Geometry, Place, TURN};
-use super::model::{AfterOp, AheadLimits, AheadReach, BusModel, HardDriveModel, Overheads, ReadAhead};
+use super::model::{AfterOp, AheadLimits, AheadReach, BusModel, HardDriveModel, Kept, Overheads, ReadAhead};
 use super::schedule::{Ages, Arm, ArmPosition, Choice, Schedule};
 use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, Sector, SectorCount};
 use crate::link::{LinkModel, Server};
@@ -76,8 +76,8 @@ pub(crate) struct HardDrive {
     command_work: NanoSpan,
     queue_depth: u32,
     read_ahead: ReadAhead,
-    keeps_writes: bool,
-    keeps_reads: bool,
+    keeps: Kept,
+    reads_on_arrival: bool,
     capacity: u64,
 
     firmware: Server,
@@ -131,8 +131,8 @@ impl HardDrive {
             command_work: model.firmware.command_work,
             queue_depth,
             read_ahead: model.buffer.read_ahead,
-            keeps_writes: model.buffer.keeps_writes,
-            keeps_reads: model.buffer.keeps_reads,
+            keeps: model.buffer.keeps,
+            reads_on_arrival: model.buffer.reads_on_arrival,
             capacity: capacity.0,
             firmware: Server::default(),
             interface: Server::default(),
@@ -242,7 +242,7 @@ impl HardDrive {
                     Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived, reselect };
                 self.ahead = None;
                 let turns = self.turns_to(&ahead, start + 1) - place.sector_turn;
-                self.run(now, ahead.since + self.geometry.time_of(turns), job);
+                self.run(now, ahead.since + self.geometry.time_of(turns), None, job);
                 return;
             }
         }
@@ -256,9 +256,9 @@ impl HardDrive {
     /// Whether all of `start..end` is in the buffer.
     #[inline]
     fn finds(&mut self, start: u64, end: u64) -> bool {
-        (self.keeps_reads && self.segments.hit(start, end))
+        (self.keeps.reads && self.segments.hit(start, end))
             || self.is_dirty(start, end)
-            || (self.keeps_writes && self.written.start <= start && end <= self.written.end)
+            || (self.keeps.writes && self.written.start <= start && end <= self.written.end)
     }
 
     fn accept_write(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
@@ -297,7 +297,7 @@ impl HardDrive {
     /// Empties what the buffer holds of sectors that are about to be overwritten, and holds these instead if it does.
     fn forget(&mut self, start: u64, end: u64) {
         self.segments.forget(start, end);
-        if self.keeps_writes {
+        if self.keeps.writes {
             self.written = if self.written.end == start { self.written.start..end } else { start..end };
         }
     }
@@ -390,7 +390,9 @@ impl HardDrive {
         let begin = begin.max(job.ready);
         let write = !matches!(job.kind, JobKind::Read { .. });
         let media_start = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
-        self.run(now, media_start, job);
+        let read_on_arrival = self.reads_on_arrival && !write;
+        let landed = if read_on_arrival { self.landed_at(begin, media_start, &job) } else { None };
+        self.run(now, media_start, landed, job);
     }
 
     /// The best dirty extent, at a cost that can be compared with that of a command.
@@ -406,18 +408,40 @@ impl HardDrive {
         Some(choice)
     }
 
+    /// Turns from the first sector of a read to where the head lands, if that is within the read.
+    ///
+    /// Only for reads on one track: with more, the next track has to come round anyway.
+    fn landed_at(&self, begin: Nanos, media_start: Nanos, job: &Job) -> Option<u64> {
+        if job.sectors > u64::from(job.place.left_on_track) {
+            return None;
+        }
+        let ready = self.arm.ready(&self.geometry, self.position, begin, &job.place, false);
+        let wait = self.geometry.turns_in(media_start.saturating_since(ready));
+        let landed = TURN.saturating_sub(wait);
+        (landed < job.place.sector_turn * job.sectors).then_some(landed)
+    }
+
     /// Starts `job`, whose first sector passes under its head at `media_start`.
-    fn run(&mut self, now: Nanos, media_start: Nanos, job: Job) {
+    ///
+    /// A head that `landed` in the middle has the rest by then; it is done when the sector in which it landed has passed.
+    fn run(&mut self, now: Nanos, media_start: Nanos, landed: Option<u64>, job: Job) {
         let write = !matches!(job.kind, JobKind::Read { .. });
         let (turns, cylinder, head) =
             self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors), write);
-        let turns = if write { turns + self.lost_turns(media_start, turns, &job) } else { turns };
+        // Sectors that the media gives last, being the first ones of a read in which the head landed.
+        let first_ones = landed.map(|landed| landed / job.place.sector_turn + 1);
+        let turns = match first_ones {
+            Some(sectors) => sectors * job.place.sector_turn,
+            None if write => turns + self.lost_turns(media_start, turns, &job),
+            None => turns,
+        };
         let media_end = media_start + self.geometry.time_of(turns);
         self.position = ArmPosition { cylinder, head };
         let done = if write {
             media_end.max(job.arrived) + job.reselect + self.overheads.write_completion
         } else {
-            self.read_sent(now, media_start, media_end, &job) + self.overheads.read_completion
+            let behind = first_ones.map_or(0, |first_ones| job.sectors.saturating_sub(first_ones));
+            self.read_sent(now, media_start, media_end, behind, &job) + self.overheads.read_completion
         };
         self.running = Some(Running { job, media_end, done });
     }
@@ -431,7 +455,16 @@ impl HardDrive {
     }
 
     /// When the host has all data of a read that the media gives from `media_start` to `media_end`.
-    fn read_sent(&mut self, now: Nanos, media_start: Nanos, media_end: Nanos, job: &Job) -> Nanos {
+    ///
+    /// The last `behind` sectors are in the buffer by then, but the host takes all in order.
+    fn read_sent(
+        &mut self,
+        now: Nanos,
+        media_start: Nanos,
+        media_end: Nanos,
+        behind: u64,
+        job: &Job,
+    ) -> Nanos {
         let transfer = self.bus.read.transfer_time(job.host_bytes);
         // The wire carries nothing before the media has it, and no more in all than it can.
         let sent = self.interface.serve(now.max(job.arrived), transfer);
@@ -446,7 +479,8 @@ impl HardDrive {
                 media_start + self.geometry.time_of(turns) + job.reselect
             }
         };
-        let last_piece = self.bus.read.transfer_time(job.host_bytes.min(self.bus.piece));
+        let last_piece = job.host_bytes.min(self.bus.piece).max(SectorCount(behind + 1).bytes());
+        let last_piece = self.bus.read.transfer_time(last_piece.min(job.host_bytes));
         sent.max(begin + transfer).max(media_end + last_piece)
     }
 

@@ -35,7 +35,7 @@ mod tracks;
 pub(crate) use machine::HardDrive;
 pub use model::{
     AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect, FirmwareModel,
-    HardDriveModel, MeasuredMechanics, MechanicsModel, Overheads, ReadAhead, SeekAnchors,
+    HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, Overheads, ReadAhead, SeekAnchors,
 };
 pub use tracks::{Extent, TrackTable, TrackTableError};
 

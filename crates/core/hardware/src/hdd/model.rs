@@ -45,8 +45,10 @@ pub struct MeasuredMechanics {
     pub seek: Arc<[NanoSpan]>,
     /// Time to change to another head. It passes during a seek.
     pub head_switch: NanoSpan,
-    /// Time that the arm takes before any command, at least, even where it need not move.
-    pub settle_in_place: NanoSpan,
+    /// Time that the arm takes before a read, at least, even where it need not move.
+    pub settle_in_place_read: NanoSpan,
+    /// The same before a write.
+    pub settle_in_place_write: NanoSpan,
     /// Nanoseconds that a write takes longer to settle after a seek or a head switch, or shorter.
     pub write_settle_ns: i64,
 }
@@ -109,6 +111,15 @@ pub enum AheadReach {
     NextTrack,
 }
 
+/// What can be read from a drive's memory, beyond what is not on the media yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// What was read, and read ahead.
+    pub reads: bool,
+    /// What was written last.
+    pub writes: bool,
+}
+
 /// The drive's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferModel {
@@ -122,10 +133,10 @@ pub struct BufferModel {
     pub write_cache: bool,
     /// Extents that the write cache can hold before writes have to wait.
     pub write_extents: u32,
-    /// Whether what was written last can be read from the buffer.
-    pub keeps_writes: bool,
-    /// Whether what was read can be read again from the buffer.
-    pub keeps_reads: bool,
+    /// What can be read from it.
+    pub keeps: Kept,
+    /// Whether a read takes its sectors from where the head lands on their track, not from the first.
+    pub reads_on_arrival: bool,
 }
 
 /// A time that depends on what the command before was.
@@ -303,8 +314,8 @@ impl BufferModel {
             read_ahead: if section.flag("read_ahead")? { ReadAhead::Stream } else { ReadAhead::Off },
             write_cache: section.flag("write_cache")?,
             write_extents: section.figure("write_extents")?,
-            keeps_writes: false,
-            keeps_reads: true,
+            keeps: Kept { reads: true, writes: false },
+            reads_on_arrival: false,
         };
         if buffer.segments == 0 || buffer.size.0 / u64::from(buffer.segments) < 4096 {
             return Err(

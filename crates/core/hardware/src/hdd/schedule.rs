@@ -58,8 +58,10 @@ struct TableMoves {
     head_switch: f32,
     /// What a write takes more after any movement, or less.
     write_settle: f32,
-    /// What any command takes, without a movement, too.
-    settle_in_place: f32,
+    /// What a read takes at least, without a movement, too.
+    in_place_read: f32,
+    /// What a write takes more than that, or less.
+    in_place_write_extra: f32,
 }
 
 /// Where the arm is.
@@ -115,6 +117,20 @@ impl Arm {
         begin + geometry.time_of(ready + u64::from(ahead.wrapping_sub(ready as u32)))
     }
 
+    /// When the arm, setting out from `from` at `begin`, can read or write on the track of `place`.
+    pub(crate) fn ready(
+        &self,
+        geometry: &Geometry,
+        from: ArmPosition,
+        begin: Nanos,
+        place: &Place,
+        write: bool,
+    ) -> Nanos {
+        let distance = place.cylinder.abs_diff(from.cylinder) as f32;
+        let ticks = self.move_ticks(distance, place.head != from.head, if write { 1.0 } else { 0.0 });
+        begin + geometry.time_of((f64::from(ticks) * f64::from(1 << TICK_SHIFT)) as u64)
+    }
+
     #[inline]
     fn move_ticks(&self, distance: f32, other_head: bool, write: f32) -> f32 {
         match &self.moves {
@@ -161,7 +177,9 @@ impl TableMoves {
             seek: measured.seek.iter().map(|span| in_ticks(*span)).collect(),
             head_switch: in_ticks(measured.head_switch),
             write_settle: settle * measured.write_settle_ns.signum() as f32,
-            settle_in_place: in_ticks(measured.settle_in_place),
+            in_place_read: in_ticks(measured.settle_in_place_read),
+            in_place_write_extra: in_ticks(measured.settle_in_place_write)
+                - in_ticks(measured.settle_in_place_read),
         }
     }
 
@@ -171,7 +189,7 @@ impl TableMoves {
         let seek = self.seek[(distance as usize).min(self.seek.len() - 1)];
         let moved = seek.max(if other_head { self.head_switch } else { 0.0 });
         let settled = if moved > 0.0 { moved + write * self.write_settle } else { 0.0 };
-        settled.max(self.settle_in_place)
+        settled.max(self.in_place_read + write * self.in_place_write_extra)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `raidlab model`: how far a drive model can be trusted, checked against a real drive.
 //!
-//! A drive is named by folder and name, and is made of the files of DiskSim 4.0's validation suite: `NAME.diskspecs`,
+//! A drive is named by folder and name, and is made of the files of `DiskSim` 4.0's validation suite: `NAME.diskspecs`,
 //! `NAME.model`, the seek curve that this one names, `NAME.trace`, and `NAME.parv` for the bus if it is there. Of a model
 //! or specification there can be two; the one called `NAME_validate` was made for the trace and comes first.
 
