@@ -9,16 +9,16 @@
 set -euo pipefail
 rounds=${1:-5} seconds=${2:-3}
 cd "$(dirname "$0")/.."
-cargo build --release --locked -p raidlab-export --example serve
+cargo build --release --locked -q -p raidlab
 folder=$(mktemp -d)
-mkdir "$folder/members"
-mkfifo "$folder/control"
-target/release/examples/serve "$folder/members" "$folder/raidlab" 0 2 128 512 <"$folder/control" &
+members=("$folder/member-0" "$folder/member-1")
+target/release/raidlab array create bench-nbd --level 0 --metadata none --member-size 128MiB "${members[@]}" >/dev/null
+target/release/raidlab array serve --socket "$folder/raidlab" --control "$folder/control" --write-policy write-back \
+    --cache-size 512MiB ${SERVE_OPTIONS:-} "${members[@]}" >/dev/null &
 raidlab=$!
-exec 9>"$folder/control"
 nbdkit -f -U "$folder/nbdkit" memory 256M </dev/null &
 nbdkit=$!
-trap 'exec 9>&-; kill "$nbdkit"; wait; rm -rf "$folder"' EXIT
+trap 'kill "$nbdkit" "$raidlab"; wait; rm -rf "$folder"' EXIT
 for server in raidlab nbdkit; do
     for _ in $(seq 100); do [[ -S $folder/$server ]] && break || sleep 0.1; done
     fio --name=fill --ioengine=nbd --uri="nbd+unix:///?socket=$folder/$server" --rw=write --bs=256k --iodepth=8 \

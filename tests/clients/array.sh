@@ -4,7 +4,7 @@
 #   array.sh [SCRIPT...]      scripts by name; all of them if none is named
 #
 # RAIDLAB is the binary (target/release/raidlab), LEVEL the RAID level (5), MEMBERS their number (4), MEMBER_SIZE the data
-# area of each (128MiB), BLOCK_SIZE of the array (512: nbdfuse under a loop device does not keep to larger ones), CREATE and
+# area of each (128MiB), BLOCK_SIZE of the array (4096: the clients send requests that are no whole blocks, too), CREATE and
 # SERVE more options for the two commands, FOLDER where the members go (a temporary one).
 # Members are failed, replaced and rebuilt where a script asks for it; the array is made anew before each script, and checked
 # after the last. Needs root for the file systems.
@@ -18,8 +18,11 @@ control=$folder/control.sock
 members=$(seq -f 'm%g' 0 $((count - 1)) | tr '\n' ' ')
 array="$RAIDLAB array"
 export PREPARE_COMMAND="cd $folder && rm -f m* *.sock kept && $array create clients $members --level $level \
-    --member-size $size --block-size ${BLOCK_SIZE:-512} ${CREATE:-}"
+    --member-size $size --block-size ${BLOCK_SIZE:-4096} ${CREATE:-}"
 export SERVER_COMMAND="cd $folder && exec $array serve m* --socket nbd.sock --control $control ${SERVE:-}"
+# The script says the port and the certificates.
+# shellcheck disable=SC2016
+export TLS_COMMAND="$SERVER_COMMAND"' --listen 127.0.0.1:$PORT --tls-certificates $CERTIFICATES ${VERIFY:+--tls-verify-peer}'
 export FAIL_MEMBER="$array fail $control 1"
 export REPLACE_MEMBER="$array replace $control 1 \$(mktemp -u $folder/mXXXXXX)"
 export REBUILD_MEMBER="$array rebuild $control"

@@ -14,6 +14,11 @@ export ROUNDS=4 LOAD_SECONDS=2
 wrong=0
 
 serve() { export SERVER_COMMAND="rm -f $work/sock; exec nbdkit -f -U $work/sock $1"; }
+# serve_tls OPTIONS: the same for tls.sh.
+# shellcheck disable=SC2016 # the script says the port and the certificates
+serve_tls() { export TLS_COMMAND='exec nbdkit -f -p $PORT --tls-certificates=$CERTIFICATES '"$1 memory $size"; }
+# shellcheck disable=SC2016
+require='--tls=require ${VERIFY:+--tls-verify-peer}'
 complain() { echo "self-test: $*" >&2 && wrong=1; }
 # wanted LINE-WORDS...: is one of them the word of ONLY?
 wanted() { [[ -z ${ONLY:-} || " $* " == *" $ONLY "* ]]; }
@@ -27,6 +32,7 @@ while read -r name scripts; do
     case $name in
         memory) serve "$told memory $size $sizes" ;;
         file) serve "$told file $work/disk $sizes" ;;
+        tls) serve "memory $size" && serve_tls "$require" ;;
         none) serve "python $PWD/liar.py disk=$work/disk lie=none" ;;
     esac
     echo "== $name: must pass"
@@ -36,6 +42,7 @@ while read -r name scripts; do
 done <<'HONEST'
 memory nbdinfo nbdcopy qemu-img qemu-io fio libnbd ext4 xfs
 file nbdinfo nbdcopy qemu-img qemu-io fio libnbd kill postgres
+tls tls
 none nbdinfo nbdcopy qemu-img qemu-io fio libnbd ext4 xfs kill
 HONEST
 
@@ -45,6 +52,10 @@ while read -r lie scripts; do
         serve "python $PWD/liar.py disk=$work/disk lie=$lie flag=$work/flag"
         expect=$size
         [[ $lie != size ]] || { expect=$((size + 4096)) && serve "$told memory $size $sizes"; }
+        case $lie in
+            clear) serve_tls '--tls=on' ;;
+            anyone) serve_tls '--tls=require' ;;
+        esac
         [[ $lie != blockless ]] || serve "memory $size"
         rm -f "$work/flag"
         if PREPARE_COMMAND="rm -f $work/disk; truncate -s $size $work/disk" EXPECT_SIZE=$expect TIME_LIMIT=120 \
@@ -69,5 +80,7 @@ wide qemu-io libnbd ext4 xfs
 holes nbdcopy qemu-img libnbd
 cached libnbd
 late kill postgres
+clear tls
+anyone tls
 LIES
 ((wrong == 0)) && echo "self-test: every script passes where it must and fails where it must"

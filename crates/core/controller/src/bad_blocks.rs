@@ -181,6 +181,16 @@ impl Controller {
         }
     }
 
+    /// Gives up rows that a record of the log has which can't be read. Where its devices are lost, but will be back, the rows
+    /// are errors only until then, and nobody is told.
+    pub(crate) fn lose_rows_of_record(&mut self, device: MemberIndex, lba: MemberLba, rows: u32) {
+        if !self.state_is_frozen() {
+            self.lose_rows(device, lba, rows, false);
+        } else if self.bad.add(device, lba, u64::from(rows)) == Change::Full {
+            self.fail_member(device);
+        }
+    }
+
     /// Takes in the end of a write of rows: what was written is good again, what could not be is bad. A device that is
     /// gone has been failed before.
     pub(crate) fn rows_written(

@@ -78,7 +78,7 @@ pub(crate) struct Bitmap {
 
 impl Bitmap {
     /// A bitmap at a start; the regions of `marked` are unsynced. Not all devices need have their bits: a crash may have come
-    /// between, or the state says that everything is to be resynced. So all get an image.
+    /// between, or the state says that everything is to be resynced. So all get an image where any are marked.
     pub(crate) fn new(marked: &RegionMap, next_sequence: u64) -> Self {
         let clear = RegionMap::new(marked.stripes());
         Self {
@@ -99,9 +99,13 @@ impl Bitmap {
             timer_set: false,
         }
     }
-}
 
-impl Bitmap {
+    /// Has all devices sent an image. After a crash some may have only the one before, with regions marked that agree: a start
+    /// without those that have the latest would find them in doubt.
+    pub(crate) const fn renew(&mut self) {
+        self.changed = true;
+    }
+
     /// Clears regions in which nothing is under way, was written since the last look, or may disagree. Returns true if
     /// others are left that may be cleared later.
     fn clear_idle(&mut self) -> bool {

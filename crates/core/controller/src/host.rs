@@ -221,13 +221,17 @@ impl Controller {
     pub(crate) fn best_copy(&self, fragment: &Fragment, tried: CopySet) -> Option<(u16, UnitPlace)> {
         let Fragment { strip, rows: wanted, .. } = *fragment;
         let rows = BlockCount(u64::from(wanted.first));
-        let copies = (0..self.copies()).filter(|&copy| !tried.contains(copy));
+        let doubted = self.doubted_copies(fragment);
+        let copies = (0..doubted.unwrap_or(self.copies())).filter(|&copy| !tried.contains(copy));
         let places =
             copies.map(|copy| (copy, self.layout.place(fragment.stripe, StripUnit::Data { strip, copy })));
         places
             .filter_map(|(copy, place)| Some((copy, place, self.members.holder(place)?)))
             .filter(|(_, place, _)| !self.is_bad(*place, wanted))
-            .min_by_key(|(_, place, device)| self.members.read_cost(*device, place.start + rows))
+            .min_by_key(|(copy, place, device)| {
+                let first = doubted.map_or(0, |_| *copy);
+                (first, self.members.read_cost(*device, place.start + rows))
+            })
             .map(|(copy, place, _)| (copy, place))
     }
 

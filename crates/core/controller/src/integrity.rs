@@ -336,6 +336,9 @@ impl Controller {
         } else if self.is_in_doubt(id) {
             self.set_tags(id, digests);
             self.write_for_check(id, Part::Tags);
+        } else if self.check_is_orphaned(id) {
+            // What a device holds that has left is nobody's concern, and there is no place to restore it to.
+            self.end_check(id, Err(MemberError::Gone));
         } else {
             self.tell_of_differing_rows(id, digests);
             self.end_check_with(id, Err(MemberError::Medium), differing);

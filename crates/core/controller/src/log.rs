@@ -266,6 +266,13 @@ impl Controller {
         is_old_done && (log.place == LogPlace::Members || log.records.iter().all(is_found))
     }
 
+    /// Notes that a second controller that has come has no record, and one that has gone none that can be found.
+    pub(crate) fn forget_mirrored_records(&mut self) {
+        if let Intent::Log(log) = &mut self.intent {
+            log.records.iter_mut().for_each(|record| record.found_by_peer = false);
+        }
+    }
+
     /// Asks for the log to go where it should, if it does not.
     pub(crate) fn check_log_place(&mut self) {
         let Intent::Log(_) = &self.intent else { return };

@@ -66,9 +66,10 @@ impl Controller {
         let survived = self.cache_survives_power_loss();
         if state != core::mem::replace(&mut self.peer, state) && self.config.cache.mirror {
             self.cache.set_mirrors(state == PeerState::Present);
+            self.forget_mirrored_records();
             // What the other lacks goes to the members whatever the policy: there it needs no mirror.
             self.destage_all();
-            if !self.start.lacks_life() {
+            if self.start.has_label_written() {
                 self.write_kept_label();
             }
             self.check_log_place();

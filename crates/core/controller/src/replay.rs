@@ -9,7 +9,9 @@
 //! cut short, too. On each device a copy stands at the record's own place of the ring, which was free when the record was
 //! made. A copy that is whole is not written again.
 //!
-//! A record that can't be read from any of its copies leaves its stripe unsynced. Rows that the state found calls bad blocks
+//! A record that can't be read from any of its copies leaves its stripe unsynced, and the data that it was to write is bad
+//! blocks: an older record may just have been written over it. Where its devices are lost that lasts until they are back,
+//! because the state is frozen. Rows that the state found calls bad blocks
 //! are not written: what a record has for them is older than that, parity of what was there before, or was never
 //! acknowledged, because the list had not been changed yet.
 //!
@@ -235,6 +237,13 @@ impl Controller {
 
     fn give_up_record(&mut self) {
         let stripe = self.current().record.stripe;
+        for ReplayPart { run, place, rows, .. } in self.replay_parts() {
+            let is_data = usize::from(self.current().record.runs[usize::from(run)].unit) < self.data_strips();
+            if is_data && let Some(device) = self.members.holder(place) {
+                let lba = place.start + BlockCount(u64::from(rows.first));
+                self.lose_rows_of_record(device, lba, rows.count);
+            }
+        }
         let granules = self.granules_of(stripe..StripeIndex(stripe.0 + 1));
         self.mark_unsynced(granules);
         let record = self.state.record.as_mut().expect("an array that starts keeps a state");

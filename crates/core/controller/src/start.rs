@@ -117,6 +117,11 @@ impl Start {
         self.lacks_life
     }
 
+    /// True where a second controller that comes must be given the label of kept memory; later it gets it with the first.
+    pub(crate) fn has_label_written(&self) -> bool {
+        !self.lacks_life || self.phase == Phase::Labelling
+    }
+
     /// True if the next start may need the records in kept memory that this one has found there.
     pub(crate) fn needs_kept_log(&self) -> bool {
         self.needs_kept_log
@@ -239,7 +244,11 @@ impl Controller {
         let next_sequence = assembly.next_log_sequence.max(state.log_tail) + (1 << 32);
         controller.intent = match &controller.intent {
             Intent::Bitmap(_) => {
-                Intent::Bitmap(Box::new(Bitmap::new(&assembly.unsynced, assembly.next_bitmap_sequence)))
+                let mut bitmap = Bitmap::new(&assembly.unsynced, assembly.next_bitmap_sequence);
+                if was_dirty {
+                    bitmap.renew();
+                }
+                Intent::Bitmap(Box::new(bitmap))
             }
             Intent::Log(_) => {
                 let ring_blocks = controller.area.log.length_bytes / controller.block_bytes();

@@ -22,6 +22,7 @@ use crate::controller::Controller;
 use crate::io::IoOwner;
 use crate::members::{DeviceState, Members};
 use crate::own;
+use crate::visit::VisitEnd;
 use raidlab_format::{ArrayState, BadRange, DeviceRecord, STATE_BYTES};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 use std::collections::VecDeque;
@@ -35,6 +36,8 @@ pub(crate) enum StateWaiter {
     Admission(u32),
     /// One part of a host request.
     Part(u32),
+    /// A visit that has made copies agree.
+    Visit(u32),
 }
 
 /// The array's state as the devices should have it, and how far they have it.
@@ -303,6 +306,7 @@ impl Controller {
                 StateWaiter::Op(op) => self.finish_written(op, kept),
                 StateWaiter::Admission(op) if kept => self.admit(op),
                 StateWaiter::Admission(op) => self.give_window_up(op),
+                StateWaiter::Visit(visit) => self.visit_ended(visit, VisitEnd::Done),
                 StateWaiter::Part(request) => {
                     let lba = self.requests[request as usize].lba;
                     let refused = Err(HostError::ArrayFailed { lba });

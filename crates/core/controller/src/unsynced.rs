@@ -9,6 +9,10 @@
 //! an error. A write there leaves parity alone, or computes it from all data; when it did so for all rows the granule is
 //! in sync.
 //!
+//! Where copies disagree the first one counts, for good once the host has read it. So a granule that lacks a copy is not in
+//! sync before the devices know who is missing: after a crash that device would be back, and its copy could be the first. While
+//! it stands on a *lost* device, which will be back, only the copies before that one's are read.
+//!
 //! Where blocks have tags, these may disagree with the data, too, even without redundancy. A resync reads
 //! everything that is there, and what is read in an unsynced granule is believed and given new tags.
 //!
@@ -16,6 +20,7 @@
 
 use crate::controller::Controller;
 use crate::mutant::Mutant;
+use crate::request::Fragment;
 use core::ops::Range;
 use raidlab_format::{RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
@@ -133,6 +138,28 @@ impl Controller {
     pub(crate) fn touches_lost(&self, key: u64) -> bool {
         let places = (0..self.granule_units()).map(|unit| self.granule_place(key, unit));
         self.members.any_lost() && self.members.touches_lost(places)
+    }
+
+    /// How many of a fragment's copies, the first of them, a resync will take before one that is on a lost device; none where
+    /// copies agree, or none is lost.
+    pub(crate) fn doubted_copies(&self, fragment: &Fragment) -> Option<u16> {
+        if self.unsynced.is_empty() || self.parities() > 0 || !self.members.any_lost() {
+            return None;
+        }
+        let is_lost = |copy: &u16| {
+            let unit = StripUnit::Data { strip: fragment.strip, copy: *copy };
+            self.members.touches_lost(core::iter::once(self.layout.place(fragment.stripe, unit)))
+        };
+        let lost = (0..self.copies()).find(is_lost);
+        lost.filter(|_| self.unsynced.contains(self.granule_key(fragment)))
+    }
+
+    /// True if a granule whose copies have been made to agree lacks one whose device the devices may still take for one in
+    /// sync. Where they will never know better it is a lost one.
+    pub(crate) fn lacks_copy_unknown(&self, key: u64) -> bool {
+        let mut places = (0..self.granule_units()).map(|unit| self.granule_place(key, unit));
+        let is_awaited = !self.state.is_kept() && !self.state_is_frozen();
+        self.copies() > 1 && is_awaited && places.any(|place| !self.members.holds(place))
     }
 
     /// Takes in that redundancy agrees in a granule.

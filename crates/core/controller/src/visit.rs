@@ -10,8 +10,11 @@
 //! check, repair         rows ─► compare ──────────────────────────────► next rows
 //!                                 └ data unreadable: restore it, compare again
 //! resync                rows ─► compare, rewriting what differs ──────► next rows
-//!                                 └ data unreadable: row by row ─► lost: a bad block, and so is parity there
+//!                                 └ data unreadable: row by row ─► lost: a bad block, and so is parity there;
+//!                                                                    with tags: probe the rest of the data
 //! ```
+//! The probes give new tags to data that is believed because the granule is unsynced: later nobody would believe it.
+//!
 //! Invariant: while a visit has its granule locked, no other operation runs there. A visit never waits for another granule.
 
 use crate::controller::Controller;
@@ -19,6 +22,7 @@ use crate::granule::WaitKind;
 use crate::members::DeviceState;
 use crate::request::{Fragment, Rows};
 use crate::restore::ReadError;
+use crate::state::StateWaiter;
 use crate::stripe_op::OpKind;
 use raidlab_units::{BlockCount, MemberIndex};
 
@@ -97,6 +101,19 @@ impl RowWalk {
     }
 }
 
+/// What a visit is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Step {
+    #[default]
+    Comparing,
+    /// Restores its unit.
+    Restoring,
+    /// Looks whether the unit, which can't be restored, can be read.
+    Probing,
+    /// Gives new tags to what was left of a run that was given up, unit by unit.
+    Tagging,
+}
+
 /// One visit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Visit {
@@ -110,8 +127,7 @@ pub(crate) struct Visit {
     /// The unit that is restored, and the device that should hold it.
     unit: u16,
     pub(crate) device: MemberIndex,
-    restoring: bool,
-    probing: bool,
+    step: Step,
     restore: RowWalk,
     compare: RowWalk,
     /// Units restored for the run under comparison.
@@ -192,12 +208,12 @@ impl Controller {
         let mut end = None;
         match purpose {
             Purpose::ReadError if self.members.holder(place) == Some(device) => {
-                self.visits[id].restoring = true;
+                self.visits[id].step = Step::Restoring;
             }
             Purpose::Rebuild if self.is_rebuilding(id) => {
                 if !self.unsynced.contains(key) {
                     self.visits[id].restore = RowWalk::over(whole);
-                    self.visits[id].restoring = true;
+                    self.visits[id].step = Step::Restoring;
                 } else if self.parities() > 0 && usize::from(unit) < self.data_strips() {
                     // Parity may disagree, and no device has the data: it can't be told any more.
                     self.lose_run(id, device, unit, whole);
@@ -237,10 +253,11 @@ impl Controller {
     fn drive_visit(&mut self, id: u32) {
         loop {
             if let Some(succeeded) = self.visits[id].outcome.take() {
-                if self.visits[id].restoring {
-                    self.restore_step_done(id, succeeded);
-                } else if !succeeded {
-                    self.compare_step_failed(id);
+                match self.visits[id].step {
+                    Step::Restoring | Step::Probing => self.restore_step_done(id, succeeded),
+                    Step::Tagging => self.tag_step_done(id, succeeded),
+                    Step::Comparing if succeeded => {}
+                    Step::Comparing => self.compare_step_failed(id),
                 }
             }
             if let Some(end) = self.visits[id].end {
@@ -257,13 +274,16 @@ impl Controller {
 
     fn launch_step(&mut self, id: u32) {
         let visit = &mut self.visits[id];
-        if visit.restoring {
+        if matches!(visit.step, Step::Restoring | Step::Probing) {
             if visit.restore.advance(u32::MAX) {
-                let kind = if visit.probing { OpKind::Probe } else { OpKind::Restore };
+                let kind = if visit.step == Step::Probing { OpKind::Probe } else { OpKind::Restore };
                 let (unit, run) = (visit.unit, visit.restore.run);
                 return self.launch_step_op(id, kind, unit, run);
             }
-            visit.restoring = false;
+            visit.step = Step::Comparing;
+        }
+        if visit.step == Step::Tagging && self.launch_tag_step(id) {
+            return;
         }
         let longest = self.longest_run(id);
         let visit = &mut self.visits[id];
@@ -291,8 +311,8 @@ impl Controller {
     }
 
     fn restore_step_done(&mut self, id: u32, succeeded: bool) {
-        let Visit { purpose, key, unit, device, probing, .. } = self.visits[id];
-        self.visits[id].probing = false;
+        let Visit { purpose, key, unit, device, step, .. } = self.visits[id];
+        self.visits[id].step = Step::Restoring;
         if succeeded {
             return;
         }
@@ -300,12 +320,12 @@ impl Controller {
         if self.members.player(role) != Some(device) || self.touches_lost(key) {
             self.visits[id].end = Some(VisitEnd::Abandoned);
         } else if !self.visits[id].restore.again_singly() {
-            if probing || purpose == Purpose::Rebuild {
+            if step == Step::Probing || purpose == Purpose::Rebuild {
                 let run = self.visits[id].restore.run;
                 self.lose_run(id, device, unit, run);
             } else {
                 self.visits[id].restore.again();
-                self.visits[id].probing = true;
+                self.visits[id].step = Step::Probing;
             }
         }
     }
@@ -369,7 +389,7 @@ impl Controller {
         visit.unit = unit;
         visit.device = holder.expect("all data has been found to be held");
         visit.restore = RowWalk::over(run);
-        visit.restoring = true;
+        visit.step = Step::Restoring;
         visit.compare.again();
     }
 
@@ -388,6 +408,43 @@ impl Controller {
         if self.parities() > 0 {
             self.spoil_parity(key, run);
         }
+        if self.parities() > 0 && self.tags.is_on() {
+            let visit = &mut self.visits[id];
+            (visit.step, visit.unit, visit.restore) = (Step::Tagging, 0, RowWalk::over(run));
+        }
+    }
+
+    /// Reads the next of what data is left in a run that was given up. Returns false when all was read.
+    fn launch_tag_step(&mut self, id: u32) -> bool {
+        let data_strips = self.data_strips();
+        loop {
+            let visit = &mut self.visits[id];
+            if !visit.restore.advance(u32::MAX) {
+                (visit.unit, visit.restore) = (visit.unit + 1, RowWalk::over(visit.compare.run));
+                if usize::from(visit.unit) < data_strips {
+                    continue;
+                }
+                visit.step = Step::Comparing;
+                return false;
+            }
+            let Visit { key, unit, restore: RowWalk { run, .. }, .. } = *visit;
+            let place = self.granule_place(key, unit);
+            if self.members.holds(place) && !self.is_bad(place, run) {
+                self.launch_step_op(id, OpKind::Probe, unit, run);
+                return true;
+            }
+            self.visits[id].restore.again_singly();
+        }
+    }
+
+    fn tag_step_done(&mut self, id: u32, succeeded: bool) {
+        let Visit { key, unit, restore: RowWalk { run, .. }, .. } = self.visits[id];
+        if !self.has_all_data(key) {
+            self.visits[id].end = Some(VisitEnd::Abandoned);
+        } else if !succeeded && !self.visits[id].restore.again_singly() {
+            let device = self.members.holder(self.granule_place(key, unit)).expect("all data is held");
+            self.lose_run(id, device, unit, run);
+        }
     }
 
     /// Gives the granule of a visit that is over to who waits for it.
@@ -398,10 +455,16 @@ impl Controller {
         self.unlock(key);
     }
 
-    fn visit_ended(&mut self, id: u32, end: VisitEnd) {
+    /// Ends a visit, or lets it wait until the devices know who is missing.
+    pub(crate) fn visit_ended(&mut self, id: u32, end: VisitEnd) {
         let Visit { purpose, key, device, sweep, .. } = self.visits[id];
         if purpose.syncs() && end == VisitEnd::Done {
-            self.granule_synced(key);
+            if self.lacks_copy_unknown(key) {
+                return self.wait_for_state(StateWaiter::Visit(id));
+            }
+            if self.parities() > 0 || !self.touches_lost(key) {
+                self.granule_synced(key);
+            }
         }
         match purpose {
             Purpose::ReadError => self.restores.end(key, device),

@@ -202,6 +202,38 @@ fn without_tls_nothing_is_said_where_it_is_required() {
 }
 
 #[test]
+fn what_was_agreed_before_tls_is_forgotten() {
+    let mut talk = Talk::new(ServerTls::Offered, 3);
+    assert_eq!(talk.last(STRUCTURED_REPLY, &[]), ACK);
+    assert_eq!(talk.last(SET_META_CONTEXT, &queries("a", &["base:allocation"])), ACK);
+    assert_eq!(talk.say(STARTTLS, &[]).0, ServerStep::StartTls);
+    talk.server.handle_tls_up();
+    assert_eq!(talk.last(STARTTLS, &[]), ERR_INVALID);
+    let agreement = ServerAgreement { export: 0, structured: false, allocation: false };
+    assert_eq!(talk.say(GO, &named("a", &[0, 0])).0, ServerStep::Transmit(agreement));
+}
+
+#[test]
+fn where_tls_is_offered_the_clear_is_served_too() {
+    let mut talk = Talk::new(ServerTls::Offered, 3);
+    let agreement = ServerAgreement { export: 1, structured: false, allocation: false };
+    assert_eq!(talk.say(GO, &named("b", &[0, 0])).0, ServerStep::Transmit(agreement));
+}
+
+#[test]
+fn words_put_in_behind_the_wish_for_tls_end_the_connection() {
+    for tls in [ServerTls::Offered, ServerTls::Required] {
+        let mut talk = Talk::new(tls, 3);
+        let mut message = b"IHAVEOPT\0\0\0\x05\0\0\0\0".to_vec();
+        message.extend(b"IHAVEOPT\0\0\0\x08\0\0\0\0");
+        let fault = ServerStep::Fault(ClientFault::BytesBeforeTls(16));
+        let found = talk.server.handle_bytes(&talk.exports, &message, &mut Vec::new());
+        assert_eq!(found, (0, fault));
+        assert_eq!(talk.say(LIST, &[]).0, fault);
+    }
+}
+
+#[test]
 fn what_is_too_much_is_refused_or_ends_it() {
     let mut talk = Talk::new(ServerTls::NotAvailable, 3);
     for option in [4, EXTENDED_HEADERS, 99, u32::MAX] {

@@ -8,18 +8,19 @@
 
 use crate::command::Desk;
 use crate::device::{Purpose, with_patience};
-use crate::error::{ArrayError, DeviceError, KeptMemoryError};
+use crate::error::{ArrayError, DeviceError, KeptMemoryError, RingError};
 use crate::examine::{Candidate, Examination, ExamineReport};
 use crate::kept_memory::{self, KeptMemory};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::ring::Ring;
+use crate::workers::Workers;
 use crate::world::ArrayWorld;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, Controller, MemberCache, MetadataPolicy, Resilience,
 };
 use raidlab_format::{ArrayName, Assembly, Geometry, KeptVerdict, Placement, StartOptions};
-use raidlab_units::{ByteCount, MemberIndex};
+use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 use std::path::PathBuf;
 
 /// How an array is run, beside what its devices say.
@@ -38,9 +39,20 @@ pub struct RunSettings {
     pub sweep_bytes_per_sec: Option<ByteCount>,
     /// The file that is the battery-backed memory. Its head says what it survives.
     pub kept_memory: Option<PathBuf>,
+    /// How long the thread looks for the next event before it sleeps, where events have lately come that soon: less latency
+    /// for more processor time. Zero sleeps at once.
+    pub busy_poll: NanoSpan,
+    /// Threads beside the array's own that compute parity and digests.
+    pub parity_threads: usize,
+    /// A member that is an NBD export and leaves a request unanswered for so long is gone.
+    pub answer_limit: NanoSpan,
 }
 
 impl RunSettings {
+    /// How long a member that is an NBD export may leave a request unanswered, unless someone says otherwise: what Linux gives
+    /// a disk (`drivers/scsi/sd.h`, `SD_TIMEOUT`).
+    pub const ANSWER_LIMIT: NanoSpan = NanoSpan::from_millis(30_000);
+
     /// The settings that `config` has.
     pub fn of(config: &ArrayConfig) -> Self {
         let Resilience { sweep_iodepth, sweep_bytes_per_sec, .. } = config.resilience;
@@ -51,6 +63,9 @@ impl RunSettings {
             sweep_iodepth,
             sweep_bytes_per_sec,
             kept_memory: None,
+            busy_poll: NanoSpan::ZERO,
+            parity_threads: 0,
+            answer_limit: Self::ANSWER_LIMIT,
         }
     }
 
@@ -81,6 +96,7 @@ impl RunSettings {
 pub(crate) struct Parts {
     pub(crate) ring: Ring,
     pub(crate) members: MemberPort,
+    pub(crate) workers: Workers,
     pub(crate) memory: Memory,
     pub(crate) controller: Controller,
     pub(crate) name: ArrayName,
@@ -140,16 +156,18 @@ fn begin(
     assembly.present.clone_from(&present);
     let mut controller = make_controller(&config, assembly)?;
     let kept = keep_memory(settings, &config, &controller, kept)?;
-    let mut ring = Ring::new(present.len() as u16)?;
-    let mut members = MemberPort::new(present.len() as u16, config.block_size);
+    let mut ring = Ring::new(present.len() as u16, settings.busy_poll)?;
+    let mut members = MemberPort::new(present.len() as u16, config.block_size, settings.answer_limit);
     for (device, candidate) in (0..).map(MemberIndex).zip(&present) {
         if let Some(candidate) = candidate {
             attach(&mut members, device, &mut candidates[*candidate], &geometry, &mut ring)?;
         }
     }
     let memory = Memory::new(&mut controller, kept, &mut ring)?;
+    let workers = Workers::new(settings.parity_threads)
+        .map_err(|source| RingError { doing: "start threads for parity", source })?;
     let desk = Desk::new(geometry)?;
-    Ok(ArrayWorld::of_parts(Parts { ring, members, memory, controller, name, desk }))
+    Ok(ArrayWorld::of_parts(Parts { ring, members, workers, memory, controller, name, desk }))
 }
 
 fn check_settings(config: &ArrayConfig, settings: &RunSettings) -> Result<(), ArrayError> {
@@ -206,7 +224,7 @@ fn attach(
     ring: &mut Ring,
 ) -> Result<(), ArrayError> {
     let device = candidate.device.take().expect("a device that is present was opened");
-    let (needed, block) = (device.direct_io_unit(), ByteCount(geometry.block_size.bytes()));
+    let (needed, block) = (device.io_unit(), ByteCount(geometry.block_size.bytes()));
     if needed > block {
         return Err(ArrayError::BlockTooSmall { path: device.path().to_owned(), block, needed });
     }

@@ -12,7 +12,9 @@
 //!
 //! Left out: what may be overwritten, which [`raidlab_load::safety`] decides.
 
-use crate::device::{Device, Purpose, failed, folder_of, space_of};
+use crate::device::{
+    Device, LocalDevice, Purpose, RemoteDevice, failed, folder_of, is_nbd_uri, is_there, space_of,
+};
 use crate::error::{CreateError, DeviceError};
 use crate::zero_fill::{self, Range};
 use raidlab_controller::{ArrayConfig, MetadataPolicy, NewArray, create_metadata};
@@ -172,13 +174,13 @@ impl Site {
             }
             std::fs::remove_file(path).map_err(|source| failed("remove", path, source))?;
         }
-        if path.try_exists().unwrap_or(true) {
+        if is_there(path) {
             return open_to_destroy(path, &options.destroy_data);
         }
         let bytes = file_bytes.ok_or_else(|| CreateError::NoSize { path: path.to_owned() })?;
-        let device = Device::make(path, bytes)?;
+        let device = LocalDevice::make(path, bytes)?;
         self.made.push(path.to_owned());
-        Ok(device)
+        Ok(Device::Local(device))
     }
 
     fn build(
@@ -210,7 +212,18 @@ impl Site {
         for (device, front) in self.devices.iter().zip(&fronts) {
             write_label(device, &front[..LABEL_BYTES])?;
         }
+        self.check_labels(&fronts)?;
         Ok(Created { config: config.clone(), array_uuid, needs_resync })
+    }
+
+    /// Two names may lead to one export, which nothing but its contents tells: each device must hold its own label now.
+    fn check_labels(&self, fronts: &[Vec<u8>]) -> Result<(), CreateError> {
+        for (device, front) in self.devices.iter().zip(fronts) {
+            if device.read(0, LABEL_BYTES as u64)? != front[..LABEL_BYTES] {
+                return Err(CreateError::NamedTwice { path: device.path().to_owned() });
+            }
+        }
+        Ok(())
     }
 
     fn clear_data(
@@ -227,7 +240,18 @@ impl Site {
         match contents {
             Contents::AsFound => return Ok(()),
             Contents::Written => {
-                zero_fill::write_zeros(&devices, Range { offset, bytes }, cancel, progress)?;
+                let (mut files, mut exports) = (Vec::new(), Vec::new());
+                for device in &devices {
+                    match device {
+                        Device::Local(file) => files.push(file),
+                        Device::Remote(export) => exports.push(export),
+                    }
+                }
+                if !files.is_empty() {
+                    zero_fill::write_zeros(&files, Range { offset, bytes }, cancel, progress)?;
+                }
+                // Zeros that leave no hole are allocated.
+                exports.iter().try_for_each(|export| export.zero(offset, bytes))?;
             }
             Contents::Zeroed => {
                 let total = ByteCount(bytes * devices.len() as u64);
@@ -266,79 +290,135 @@ pub(crate) struct Newcomer {
     pub(crate) device_uuid: DeviceUuid,
 }
 
-/// Makes the device at `path` ready to be `device` of the array called `name`; it is made as a file if there is nothing.
+/// The place that a device is to take.
+#[derive(Clone, Debug)]
+pub(crate) struct Vacancy {
+    /// Of the array.
+    pub(crate) geometry: Geometry,
+    /// Of the array.
+    pub(crate) name: ArrayName,
+    /// Number of the place.
+    pub(crate) number: MemberIndex,
+    /// Devices that the array has now.
+    pub(crate) taken: Vec<DeviceUuid>,
+}
+
+/// Makes the device at `path` ready for a place; it is made as a file if there is nothing.
 ///
 /// # Errors
 /// [`CreateError`]: it may not be overwritten, is too short, or the system refuses.
 pub(crate) fn make_newcomer(
     path: &Path,
-    geometry: &Geometry,
-    name: ArrayName,
-    number: MemberIndex,
+    vacancy: &Vacancy,
     destroy_data: bool,
 ) -> Result<Newcomer, CreateError> {
+    let Vacancy { geometry, name, number, taken } = vacancy;
     let needed = Placement::needed_bytes(geometry.log_bytes, geometry.member_bytes);
-    let is_new = !path.try_exists().unwrap_or(true);
-    let device = match (is_new, destroy_data) {
-        (true, _) => Device::make(path, needed)?,
+    let device = match (!is_there(path), destroy_data) {
+        (true, _) => Device::Local(LocalDevice::make(path, needed)?),
         (false, true) => open_whatever_it_holds(path)?,
         (false, false) => open_to_destroy(path, &[])?,
     };
-    let (needed_unit, block) = (device.direct_io_unit(), ByteCount(geometry.block_size.bytes()));
+    let label = device.read(0, LABEL_BYTES as u64)?;
+    let is_own =
+        |label: &Label| label.array_uuid == geometry.array_uuid && taken.contains(&label.device_uuid);
+    // An export has no lock, and may have two names.
+    if Label::decode(&label).is_ok_and(|label| is_own(&label)) {
+        return Err(DeviceError::InUse { path: path.to_owned() }.into());
+    }
+    let (needed_unit, block) = (device.io_unit(), ByteCount(geometry.block_size.bytes()));
     if needed_unit > block {
         return Err(CreateError::BlockTooSmall { path: path.to_owned(), block, needed: needed_unit });
     }
     wipe(&device, geometry)?;
     let device_uuid = DeviceUuid(random_uuid()?);
     let mut label = vec![0; LABEL_BYTES];
-    Label { array_uuid: geometry.array_uuid, device_uuid, device: number, name }.encode(&mut label);
+    Label { array_uuid: geometry.array_uuid, device_uuid, device: *number, name: *name }.encode(&mut label);
     write_label(&device, &label)?;
     Ok(Newcomer { device, device_uuid })
 }
 
 /// Opens a device that may be overwritten under one of the names given.
 fn open_to_destroy(path: &Path, names: &[String]) -> Result<Device, CreateError> {
-    // Judged before it is opened for writing, and held from then on.
-    let look = look(path)?;
-    let mut verdict = safety::permit_write(path, &look, None);
-    for name in names {
-        if verdict.is_ok() {
-            break;
+    let (verdict, device) = judge(path, |permit| {
+        let mut verdict = permit(None);
+        for name in names {
+            if verdict.is_ok() {
+                break;
+            }
+            let named = permit(Some(name));
+            // The reason that is given names nothing that was said of another device.
+            if named.is_ok() {
+                verdict = named;
+            }
         }
-        let named = safety::permit_write(path, &look, Some(name));
-        // The reason that is given names nothing that was said of another device.
-        if named.is_ok() {
-            verdict = named;
-        }
-    }
+        verdict
+    })?;
     verdict?;
-    open_same(path, &look)
+    device.open()
 }
 
 /// Opens a device whose data may be destroyed, whatever it is, as long as nobody uses it.
 fn open_whatever_it_holds(path: &Path) -> Result<Device, CreateError> {
-    let look = look(path)?;
-    match safety::permit_write(path, &look, None) {
+    let (verdict, device) = judge(path, |permit| permit(None))?;
+    match verdict {
         // What would have to be named for it was said with the command.
-        Ok(()) | Err(SafetyError::NotNamed { .. }) => open_same(path, &look),
+        Ok(()) | Err(SafetyError::NotNamed { .. }) => device.open(),
         Err(error) => Err(error.into()),
     }
+}
+
+/// A device that was looked at, and is still the same when it is opened for use.
+enum Judged<'a> {
+    Local(&'a Path, File),
+    Remote(Box<RemoteDevice>),
+}
+
+impl Judged<'_> {
+    fn open(self) -> Result<Device, CreateError> {
+        match self {
+            Self::Local(path, look) => open_same(path, &look),
+            Self::Remote(device) => Ok(Device::Remote(device)),
+        }
+    }
+}
+
+/// Says whether a device may be overwritten under a name, or without one.
+type Permit<'a> = &'a dyn Fn(Option<&str>) -> Result<(), SafetyError>;
+
+/// Has `verdict` judge a device before it is opened for writing; it is held from then on.
+fn judge(
+    path: &Path,
+    verdict: impl Fn(Permit<'_>) -> Result<(), SafetyError>,
+) -> Result<(Result<(), SafetyError>, Judged<'_>), CreateError> {
+    if is_nbd_uri(path) {
+        let device = RemoteDevice::open(path, Purpose::Use)?;
+        let look = device.look()?;
+        let verdict = verdict(&|name| safety::permit_write_export(path, &look, name));
+        return Ok((verdict, Judged::Remote(Box::new(device))));
+    }
+    let look = look(path)?;
+    let verdict = verdict(&|name| safety::permit_write(path, &look, name));
+    Ok((verdict, Judged::Local(path, look)))
 }
 
 /// Opens a device to look at what it holds, through the page cache.
 fn look(path: &Path) -> Result<File, CreateError> {
     // It is known to be no pipe, which would wait for its other end, when this has gone well.
-    drop(Device::open(path, Purpose::Look)?);
+    drop(LocalDevice::open(path, Purpose::Look)?);
     Ok(File::open(path).map_err(|source| failed("open", path, source))?)
 }
 
 fn open_same(path: &Path, look: &File) -> Result<Device, CreateError> {
-    let device = Device::open(path, Purpose::Use)?;
-    if device.is_file(look) { Ok(device) } else { Err(DeviceError::InUse { path: path.to_owned() }.into()) }
+    let device = LocalDevice::open(path, Purpose::Use)?;
+    if !device.is_file(look) {
+        return Err(DeviceError::InUse { path: path.to_owned() }.into());
+    }
+    Ok(Device::Local(device))
 }
 
 fn check_unit(device: &Device, config: &ArrayConfig) -> Result<(), CreateError> {
-    let (needed, block) = (device.direct_io_unit(), ByteCount(config.block_size.bytes()));
+    let (needed, block) = (device.io_unit(), ByteCount(config.block_size.bytes()));
     if needed > block {
         return Err(CreateError::BlockTooSmall { path: device.path().to_owned(), block, needed });
     }
@@ -348,7 +428,7 @@ fn check_unit(device: &Device, config: &ArrayConfig) -> Result<(), CreateError> 
 /// Checks that each file system has room for all files that are to be made there.
 fn check_space(paths: &[&PathBuf], file_bytes: Option<ByteCount>) -> Result<(), CreateError> {
     let mut wanted: BTreeMap<u64, u64> = BTreeMap::new();
-    for path in paths.iter().filter(|path| !path.try_exists().unwrap_or(true)) {
+    for path in paths.iter().filter(|path| !is_there(path)) {
         let Some(each) = file_bytes else { return Err(CreateError::NoSize { path: (*path).clone() }) };
         let folder = folder_of(path);
         let (device, available) =

@@ -47,6 +47,14 @@ pub enum DeviceError {
         /// The file.
         path: PathBuf,
     },
+    /// An NBD export, or what names it, is none that an array can use.
+    #[error("can't use {}: {reason}", path.display())]
+    Refused {
+        /// Its URI.
+        path: PathBuf,
+        /// Why, and what would help.
+        reason: String,
+    },
     /// The system refused.
     #[error("can't {doing} {}: {source}", path.display())]
     Io {

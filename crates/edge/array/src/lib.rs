@@ -2,22 +2,23 @@
 //!
 //! The controller says what to do; this crate does it and says what happened. Everything runs on one thread:
 //! ```text
-//! HostPort ──requests──► Controller ──Member──► io_uring ──► member files (O_DIRECT)
+//! HostPort ──requests──► Controller ──Member──► io_uring ──► member files (O_DIRECT), NBD servers
 //!    ▲                     │   ▲  └──Memory──► parity kernels over the arenas
 //!    └────completions──────┘   └── completions, timers
 //! ```
-//! - [`create`] makes an array of files or block devices, [`examine`] says what devices are.
+//! - [`create`] makes an array of files, block devices or NBD exports, [`examine`] says what devices are.
 //! - [`ArrayWorld`] owns a controller, its members, its memory and its ring, and turns the event loop.
 //! - A [`HostPort`] is whatever uses the volume: [`DriverHost`] is a workload driver in the same process,
 //!   [`ScriptHost`] a list of requests with their bytes.
 //!
 //! Invariants: no allocation and no lock per I/O once the tables have grown to the depth in use; memory that the
 //! kernel may still touch is never unmapped; every member I/O is reported to the controller exactly once.
-//! `unsafe` is confined to `arena` (mapped memory), `ring` and `port_ring` (`io_uring`).
+//! `unsafe` is confined to `arena` (mapped memory), `pieces` (parts of it), `ring` and `port_ring` (`io_uring`).
 #![deny(unsafe_code)]
 
 mod arena;
 mod begin;
+mod busy_poll;
 mod command;
 mod create;
 mod device;
@@ -25,18 +26,22 @@ mod error;
 mod examine;
 mod host;
 mod kept_memory;
+mod link;
 mod member_io;
 mod memory;
 mod operator;
+mod pieces;
 mod port_ring;
 mod ring;
 mod status;
 mod unix_socket;
+mod workers;
 mod world;
 mod zero_fill;
 
 pub use begin::{RunSettings, Started};
 pub use create::{Contents, CreateOptions, Created, create};
+pub use device::is_nbd_uri;
 pub use error::{ArrayError, CreateError, DeviceError, KeptMemoryError, RingError};
 pub use examine::{AbsentDevice, ArrayFound, DeviceReport, DeviceVerdict, ExamineReport, examine};
 pub use host::{DriverHost, HostPort, HostPortNeeds, HostStep, ScriptHost, ScriptOp, ScriptResult, StopWish};

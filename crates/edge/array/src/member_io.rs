@@ -5,18 +5,25 @@
 //! of them are. Pieces that touch are joined first. A write of the label or a state goes to the device's front and to its
 //! end, and is done when both are.
 //!
+//! On a member that is an NBD export the entries are parts, which its link sends as requests. A write that is to be durable
+//! where the server has no FUA is followed by a flush of the export. An export whose server is silent for too long, or gone, is
+//! a device that has vanished.
+//!
 //! Invariant: a slot of `slots` is in use from [`MemberPort::issue`] until its I/O is handed out by
 //! [`MemberPort::take`], and its list of pieces stays where it is for that time.
 
-use crate::device::Device;
+mod links;
+
+use crate::device::{Device, Flushing, LocalDevice};
 use crate::error::RingError;
+use crate::link::Link;
 use crate::memory::Memory;
 use crate::ring::{Direction, Done, IoVec, PIECES_PER_ENTRY, Ring, Target};
 use raidlab_controller::{Area, MemberError, MemberIo, MemberIoId, MemberOp, Segment};
 use raidlab_format::{AreaLayout, Placement};
-use raidlab_units::{BlockSize, MemberIndex};
+use raidlab_units::{BlockSize, MemberIndex, NanoSpan, Nanos};
 use rustix::io::Errno;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The devices as the controller sees them: I/Os in, completions out.
 #[derive(Debug)]
@@ -24,6 +31,17 @@ pub(crate) struct MemberPort {
     slots: Vec<IoSlot>,
     places: Vec<Place>,
     block_size: BlockSize,
+    /// Links by their numbers. A number is used again when no entry names it.
+    links: Vec<Option<Box<Link>>>,
+    /// Links have something to send.
+    is_queued: bool,
+    /// How long a request may be unanswered.
+    answer_limit: NanoSpan,
+    look_at: Nanos,
+    /// Ends that no completion of an entry of their own tells of.
+    ends: Vec<IoEnd>,
+    /// Members whose links have broken.
+    losses: Vec<MemberIndex>,
 }
 
 /// How often an I/O is tried that the system interrupts or cuts short.
@@ -36,6 +54,8 @@ const TIMEOUTS_MAX: u32 = 3;
 struct Place {
     attached: Option<Attached>,
     in_flight: u32,
+    /// The array uses what is there no more.
+    is_left: bool,
     errors: u64,
     timeouts: u32,
     /// The worst error that was told of.
@@ -45,8 +65,20 @@ struct Place {
 /// A device at its place.
 #[derive(Debug)]
 struct Attached {
-    device: Device,
+    path: PathBuf,
+    carrier: Carrier,
     placement: Placement,
+}
+
+/// How a device is reached.
+#[derive(Debug)]
+enum Carrier {
+    /// Kept open and locked.
+    File(#[expect(dead_code, reason = "held for its lock")] LocalDevice),
+    /// By the link of this number.
+    Link(u32),
+    /// Its link has broken.
+    Lost,
 }
 
 /// The end of a member I/O.
@@ -71,7 +103,15 @@ struct IoSlot {
     attempts: u32,
     /// Interrupted by the system for a reason that has nothing to do with the member.
     interrupted: bool,
+    /// A flush follows when all of it is written, to make it durable.
+    flush_after: bool,
     error: Option<MemberError>,
+}
+
+impl AsRef<[IoVec]> for IoSlot {
+    fn as_ref(&self) -> &[IoVec] {
+        &self.pieces
+    }
 }
 
 /// What a read or write needs beside its pieces, kept so that it can be tried again.
@@ -88,10 +128,19 @@ struct Transfer {
 }
 
 impl MemberPort {
-    /// Makes places for `count` devices.
-    pub(crate) fn new(count: u16, block_size: BlockSize) -> Self {
-        let places = (0..count).map(|_| Place::default()).collect();
-        Self { slots: Vec::new(), places, block_size }
+    /// Makes places for `count` devices. An export that leaves a request unanswered for `answer_limit` is gone.
+    pub(crate) fn new(count: u16, block_size: BlockSize, answer_limit: NanoSpan) -> Self {
+        Self {
+            slots: Vec::new(),
+            places: (0..count).map(|_| Place::default()).collect(),
+            block_size,
+            links: Vec::new(),
+            is_queued: false,
+            answer_limit,
+            look_at: Nanos::ZERO,
+            ends: Vec::new(),
+            losses: Vec::new(),
+        }
     }
 
     /// Puts a device in its place, instead of one that nothing is in flight on any more (asserted).
@@ -107,8 +156,42 @@ impl MemberPort {
     ) -> Result<(), RingError> {
         let place = &mut self.places[member.index()];
         assert!(place.in_flight == 0, "a device is replaced under its I/O");
-        ring.set_file(member.0, device.descriptor())?;
-        *place = Place { attached: Some(Attached { device, placement }), ..Place::default() };
+        if let Some(Attached { carrier: Carrier::Link(before), .. }) = &place.attached
+            && let Some(link) = &mut self.links[*before as usize]
+        {
+            link.close();
+        }
+        let path = device.path().to_owned();
+        let carrier = match device {
+            Device::Local(device) => {
+                ring.set_file(member.0, device.descriptor())?;
+                Carrier::File(device)
+            }
+            Device::Remote(device) => {
+                let free = self.links.iter().position(Option::is_none);
+                let number = free.unwrap_or_else(|| {
+                    self.links.push(None);
+                    self.links.len() - 1
+                });
+                let link = Link::new(device.into_remote(), number as u32, member.0);
+                ring.set_file(member.0, link.descriptor())?;
+                match link.flushing() {
+                    Flushing::Whole | Flushing::WithoutFua => {}
+                    Flushing::FuaOnly => {
+                        tracing::info!(%member, path = %path.display(), "no flush: all writes have FUA");
+                    }
+                    Flushing::NoCache => tracing::warn!(
+                        %member, path = %path.display(),
+                        "the server offers no flush: what it acknowledges is taken for durable"
+                    ),
+                }
+                self.links[number] = Some(Box::new(link));
+                self.is_queued = true;
+                Carrier::Link(number as u32)
+            }
+        };
+        let place = &mut self.places[member.index()];
+        *place = Place { attached: Some(Attached { path, carrier, placement }), ..Place::default() };
         Ok(())
     }
 
@@ -117,9 +200,14 @@ impl MemberPort {
         self.places[member.index()].in_flight == 0
     }
 
+    /// True if something is in flight on a device.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.places.iter().any(|place| place.in_flight > 0)
+    }
+
     /// Where a device is, if there is or was one.
     pub(crate) fn path(&self, member: MemberIndex) -> Option<&Path> {
-        self.places[member.index()].attached.as_ref().map(|attached| attached.device.path())
+        self.places[member.index()].attached.as_ref().map(|attached| attached.path.as_path())
     }
 
     /// I/Os that failed on a device since it came.
@@ -177,7 +265,31 @@ impl MemberPort {
             _ => None,
         };
         slot.transfer = direction.map(|direction| Transfer { direction, offset, copy_offset, bytes, buffer });
-        slot.push(io.id.0, ring)
+        self.start(io.id.0, ring)
+    }
+
+    /// Begins an I/O, or begins it again.
+    fn start(&mut self, number: u32, ring: &mut Ring) -> Result<(), RingError> {
+        let slot = &mut self.slots[number as usize];
+        let place = &mut self.places[slot.member.index()];
+        let attached = place.attached.as_ref().expect("a device that is missing gets no I/O");
+        let ended = match attached.carrier {
+            Carrier::File(_) => return slot.push(number, ring),
+            Carrier::Lost => Err(MemberError::Gone),
+            Carrier::Link(link) => {
+                let link = self.links[link as usize].as_mut().expect("a link that is used is there");
+                slot.queue(number, link);
+                self.is_queued = true;
+                if slot.entries > 0 {
+                    return Ok(());
+                }
+                Ok(())
+            }
+        };
+        place.in_flight -= 1;
+        place.errors += u64::from(ended.is_err());
+        self.ends.push(IoEnd { id: MemberIoId(number), result: ended });
+        Ok(())
     }
 
     /// Takes in a completion. Returns how the I/O ended, if it was its last.
@@ -185,10 +297,20 @@ impl MemberPort {
     /// # Errors
     /// [`RingError`] if an interrupted I/O can't be queued again.
     pub(crate) fn take(&mut self, done: Done, ring: &mut Ring) -> Result<Option<IoEnd>, RingError> {
-        let slot = &mut self.slots[done.number as usize];
+        self.take_entry(done.number, done.result, ring)
+    }
+
+    #[inline]
+    fn take_entry(
+        &mut self,
+        number: u32,
+        ended: Result<u32, Errno>,
+        ring: &mut Ring,
+    ) -> Result<Option<IoEnd>, RingError> {
+        let slot = &mut self.slots[number as usize];
         let place = &mut self.places[slot.member.index()];
         slot.entries -= 1;
-        match done.result {
+        match ended {
             Ok(bytes) => {
                 slot.bytes_left -= u64::from(bytes);
                 place.timeouts = 0;
@@ -199,13 +321,21 @@ impl MemberPort {
         if slot.entries > 0 {
             return Ok(None);
         }
-        let Some(result) = slot.outcome() else { return slot.push(done.number, ring).map(|()| None) };
+        let Some(result) = slot.outcome() else { return self.start(number, ring).map(|()| None) };
+        if result.is_ok() && std::mem::take(&mut slot.flush_after) {
+            self.flush_after(number);
+            return Ok(None);
+        }
         place.in_flight -= 1;
         if let Err(error) = result {
             place.errors += 1;
-            place.tell(slot.member, error, done.result.err());
+            place.tell(slot.member, error, ended.err());
         }
-        Ok(Some(IoEnd { id: MemberIoId(done.number), result }))
+        if place.is_left {
+            let member = slot.member;
+            self.leave(member);
+        }
+        Ok(Some(IoEnd { id: MemberIoId(number), result }))
     }
 }
 
@@ -222,7 +352,7 @@ impl Place {
     /// Says once that a device has such errors.
     fn tell(&mut self, member: MemberIndex, error: MemberError, errno: Option<Errno>) {
         let is_news = self.told.is_none_or(|told| worse(Some(told), error) != told);
-        let path = self.attached.as_ref().map(|attached| attached.device.path().display().to_string());
+        let path = self.attached.as_ref().map(|attached| attached.path.display().to_string());
         let (path, errno) =
             (path.unwrap_or_default(), errno.map(|errno| errno.to_string()).unwrap_or_default());
         if is_news {

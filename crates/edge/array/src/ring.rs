@@ -1,6 +1,6 @@
 //! One `io_uring`: set-up with graceful downgrade, registered files and buffers, submission and waiting.
 //!
-//! Entries belong to the members, to the host's port or to the operator's line; each owner has numbers of its own.
+//! Entries belong to the members, to their links, to the host's port or to the operator's line; each owner has numbers of its own.
 //! Registered files are a table with empty places, so that devices can come and go while the ring runs.
 //!
 //! The ring is used by the thread that made it and no other, which lets the kernel skip locks
@@ -10,7 +10,9 @@
 //! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
 #![allow(unsafe_code)]
 
+use crate::busy_poll::BusyPoll;
 use crate::error::RingError;
+use crate::pieces::MessageHeader;
 use io_uring::squeue::Entry;
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
@@ -75,11 +77,15 @@ pub(crate) enum Owner {
     Line,
     /// The end of another early; nobody needs to hear of it.
     Cancel,
+    /// A link to a member that is an NBD export, named by [`LinkEntry`].
+    Link,
 }
 
-const OWNERS: [Owner; 4] = [Owner::Member, Owner::Port, Owner::Line, Owner::Cancel];
+const OWNERS: [Owner; 5] = [Owner::Member, Owner::Port, Owner::Line, Owner::Cancel, Owner::Link];
 /// Lines that are waited for are numbered below this.
-pub(crate) const LINES: u32 = 2;
+const LINES: u32 = 3;
+/// Number of the line on which parity threads wake the array's. Those below are the operator's.
+pub(crate) const BELL_LINE: u32 = LINES - 1;
 /// How often a wait without a nearer end is over. One timer in the ring does for all waits: a timer of its own for each
 /// would cost more than all else where requests come one at a time.
 const TICK: NanoSpan = NanoSpan::from_millis(50);
@@ -88,6 +94,31 @@ static TICK_SPAN: Timespec = Timespec::new().nsec(TICK.get() as u32);
 const TICK_USER: u64 = (OWNERS.len() as u64) << NUMBER_BITS;
 /// `IORING_ENTER_GETEVENTS`: completions that the kernel holds back are made to appear.
 const ENTER_GETEVENTS: u32 = 1;
+
+/// The entries of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkEntry {
+    /// Its receive.
+    Receive,
+    /// Its send.
+    Send,
+}
+
+impl LinkEntry {
+    const fn number(self, link: u32) -> u32 {
+        link << 1 | matches!(self, Self::Send) as u32
+    }
+
+    /// The link and the entry that a number names.
+    pub(crate) const fn of(number: u32) -> (u32, Self) {
+        (number >> 1, if number & 1 == 1 { Self::Send } else { Self::Receive })
+    }
+}
+
+/// `MSG_WAITALL`: a receive ends only when all of it is there.
+const MSG_WAITALL: u32 = 0x100;
+/// `MSG_NOSIGNAL`: a peer that is gone is an error and no signal.
+const MSG_NOSIGNAL: u32 = 0x4000;
 
 /// Bits of an entry's number; its owner stands above them.
 const NUMBER_BITS: u32 = 32;
@@ -119,6 +150,7 @@ pub(crate) struct Ring {
     unsubmitted: u32,
     /// When the tick's entry in flight ends.
     tick_at: Option<Instant>,
+    busy_poll: BusyPoll,
 }
 
 impl std::fmt::Debug for Ring {
@@ -128,14 +160,16 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Sets a ring up with room for `files` registered files, which entries name by their place; all are empty.
+    /// Sets a ring up with room for `files` registered files, which entries name by their place; all are empty. Waits look
+    /// for completions for up to `busy_poll` before they sleep, where that has lately been worth it.
     ///
     /// # Errors
     /// [`RingError`] if this kernel or container gives no ring.
-    pub(crate) fn new(files: u16) -> Result<Self, RingError> {
+    pub(crate) fn new(files: u16, busy_poll: NanoSpan) -> Result<Self, RingError> {
         let ring = build().map_err(|source| RingError { doing: "set up io_uring", source })?;
         ring.submitter().register_files(&vec![NO_FILE; usize::from(files)]).map_err(files_refused)?;
-        Ok(Self { inner: ring, in_flight: 0, unsubmitted: 0, tick_at: None })
+        let busy_poll = BusyPoll::new(Duration::from_nanos(busy_poll.get()));
+        Ok(Self { inner: ring, in_flight: 0, unsubmitted: 0, tick_at: None, busy_poll })
     }
 
     /// Registers `file` at `place`, instead of what was there. What is in flight goes on with the file that it has.
@@ -226,6 +260,43 @@ impl Ring {
         self.push(Owner::Port, number, entry)
     }
 
+    /// Receives what is there for `link`, whose socket is at place `file`. The target stays as it is until the completion.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn push_receive(&mut self, link: u32, file: u16, target: &mut [u8]) -> Result<(), RingError> {
+        let entry = opcode::Recv::new(Fixed(file.into()), target.as_mut_ptr(), target.len() as u32).build();
+        self.push(Owner::Link, LinkEntry::Receive.number(link), entry)
+    }
+
+    /// Receives into all pieces of a message. They, their list and the header stay as they are until the completion.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn push_receive_message(
+        &mut self,
+        link: u32,
+        file: u16,
+        header: &mut MessageHeader,
+    ) -> Result<(), RingError> {
+        let entry = opcode::RecvMsg::new(Fixed(file.into()), std::ptr::from_mut(header).cast());
+        self.push(Owner::Link, LinkEntry::Receive.number(link), entry.flags(MSG_WAITALL).build())
+    }
+
+    /// Sends a message. Its pieces, their list and the header stay as they are until the completion.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn push_send_message(
+        &mut self,
+        link: u32,
+        file: u16,
+        header: &mut MessageHeader,
+    ) -> Result<(), RingError> {
+        let entry = opcode::SendMsg::new(Fixed(file.into()), std::ptr::from_mut(header).cast());
+        self.push(Owner::Link, LinkEntry::Send.number(link), entry.flags(MSG_NOSIGNAL).build())
+    }
+
     /// Ends what is in flight under this name early, if that is possible. Its completion comes all the same.
     ///
     /// # Errors
@@ -257,13 +328,8 @@ impl Ring {
         let outcome = match timeout {
             None => self.inner.submit(),
             Some(NanoSpan::ZERO) => self.look(),
-            Some(span) if self.ticks_within(span) => self.inner.submit_and_wait(1),
-            Some(span) => {
-                let limit =
-                    Timespec::new().sec(span.get() / 1_000_000_000).nsec((span.get() % 1_000_000_000) as u32);
-                let arguments = SubmitArgs::new().timespec(&limit);
-                self.inner.submitter().submit_with_args(1, &arguments)
-            }
+            Some(span) if self.busy_poll.is_off() => self.sleep(span),
+            Some(span) => self.look_then_sleep(span),
         };
         self.unsubmitted = self.inner.submission().len() as u32;
         match outcome {
@@ -274,6 +340,42 @@ impl Ring {
                 _ => Err(RingError { doing: "submit I/O to io_uring", source: error }),
             },
         }
+    }
+
+    /// Submits what is queued and sleeps until a completion is there or `span` is over.
+    fn sleep(&mut self, span: NanoSpan) -> io::Result<usize> {
+        if self.ticks_within(span) {
+            return self.inner.submit_and_wait(1);
+        }
+        let limit = Timespec::new().sec(span.get() / 1_000_000_000).nsec((span.get() % 1_000_000_000) as u32);
+        let arguments = SubmitArgs::new().timespec(&limit);
+        self.inner.submitter().submit_with_args(1, &arguments)
+    }
+
+    /// As [`Ring::sleep`], after looking for completions for as long as that is worth it.
+    fn look_then_sleep(&mut self, span: NanoSpan) -> io::Result<usize> {
+        let begin = Instant::now();
+        if let Some(limit) = self.busy_poll.look_for() {
+            let limit = limit.min(Duration::from_nanos(span.get()));
+            let mut submitted = self.look();
+            while submitted.is_ok() && self.inner.completion().is_empty() {
+                if begin.elapsed() >= limit {
+                    break;
+                }
+                if self.inner.submission().taskrun() {
+                    submitted = self.look();
+                } else {
+                    std::hint::spin_loop();
+                }
+            }
+            if submitted.is_err() || !self.inner.completion().is_empty() {
+                self.busy_poll.learn(begin.elapsed());
+                return submitted;
+            }
+        }
+        let slept = self.sleep(span);
+        self.busy_poll.learn(begin.elapsed());
+        slept
     }
 
     /// Submits what is queued and makes the completions appear that are there.
@@ -360,7 +462,7 @@ fn build() -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.setup_clamp().setup_cqsize(COMPLETION_ENTRIES);
     let plain = builder.clone();
-    let cooperative = builder.setup_coop_taskrun().clone();
+    let cooperative = builder.setup_coop_taskrun().setup_taskrun_flag().clone();
     let single = builder.setup_single_issuer().setup_defer_taskrun().clone();
     for (name, flags) in [("single issuer", single), ("cooperative", cooperative)] {
         match flags.build(QUEUE_ENTRIES) {

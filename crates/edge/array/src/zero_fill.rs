@@ -1,7 +1,7 @@
 //! Writes zeros over the data areas of several devices at once, a few large writes in flight on each.
 
 use crate::arena::Arena;
-use crate::device::{Device, allocation_failed, failed};
+use crate::device::{LocalDevice, allocation_failed, failed};
 use crate::error::{CreateError, DeviceError};
 use crate::ring::{Direction, Done, IoVec, Ring, Target};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -35,7 +35,7 @@ struct Write {
 /// # Errors
 /// [`CreateError`]: the system's refusal, or `cancel`.
 pub(crate) fn write_zeros(
-    devices: &[&Device],
+    devices: &[&LocalDevice],
     range: Range,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(ByteCount, ByteCount),
@@ -43,7 +43,7 @@ pub(crate) fn write_zeros(
     let bytes = ByteCount(WRITE_BYTES);
     let zeros = Arena::new(WRITE_BYTES).map_err(|source| DeviceError::Memory { bytes, source })?;
     // The ring is dropped before the zeros, and waits for its writes then.
-    let mut ring = Ring::new(devices.len() as u16)?;
+    let mut ring = Ring::new(devices.len() as u16, NanoSpan::ZERO)?;
     for (place, device) in (0..).zip(devices) {
         ring.set_file(place, device.descriptor())?;
     }
@@ -101,7 +101,7 @@ impl Plan {
     }
 }
 
-fn check(device: &Device, write: Write, ended: Done) -> Result<u64, DeviceError> {
+fn check(device: &LocalDevice, write: Write, ended: Done) -> Result<u64, DeviceError> {
     match ended.result {
         Ok(bytes) if u64::from(bytes) == write.bytes => Ok(write.bytes),
         Ok(_) => Err(failed("write to", device.path(), std::io::ErrorKind::WriteZero.into())),

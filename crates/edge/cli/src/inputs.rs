@@ -2,8 +2,9 @@
 
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
-use raidlab_lab::Owner;
-use raidlab_workload::{Workload, builtin_workload};
+use raidlab_lab::{Owner, WorkloadError, find_workload};
+use raidlab_units::NanoSpan;
+use raidlab_workload::Workload;
 use std::path::Path;
 
 /// The most requests in flight that are offered.
@@ -81,6 +82,16 @@ pub(crate) fn io_policy(text: &str) -> Result<IoPolicy, String> {
     one_of(text, &[("direct", IoPolicy::Direct), ("cached", IoPolicy::Cached)])
 }
 
+/// Reads how long something may be silent.
+pub(crate) fn answer_limit(text: &str) -> Result<NanoSpan, String> {
+    const LEAST: NanoSpan = NanoSpan::from_millis(100);
+    match text.parse::<NanoSpan>() {
+        Ok(limit) if limit < LEAST => Err(format!("{LEAST} is the least")),
+        Ok(limit) => Ok(limit),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Reads `A` or `B`.
 pub(crate) fn owner(text: &str) -> Result<Owner, String> {
     one_of(text, &[("A", Owner::A), ("B", Owner::B)])
@@ -106,13 +117,11 @@ pub(crate) fn workloads(names: &[String]) -> Result<Vec<Workload>, Failure> {
 
 /// Looks up one workload.
 pub(crate) fn workload(name: &str) -> Result<Workload, Failure> {
-    if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
-        return builtin_workload(name)
-            .map_err(|error| Failure::input(error).with_hint("'raidlab workloads' lists them all"));
-    }
-    let text = std::fs::read_to_string(name)
-        .map_err(|error| Failure::input(error).context(format!("the workload file {name} cannot be read")))?;
-    Workload::from_toml(name, &text).map_err(Failure::input)
+    find_workload(name, Path::new("")).map_err(|error| {
+        let is_unknown = matches!(error, WorkloadError::Lookup(_));
+        let failure = Failure::input(error);
+        if is_unknown { failure.with_hint("'raidlab workloads' lists them all") } else { failure }
+    })
 }
 
 #[cfg(test)]

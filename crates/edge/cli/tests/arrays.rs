@@ -44,8 +44,8 @@ struct Served(Child);
 
 impl Served {
     fn start(bench: &Bench, devices: &[&str]) -> Self {
-        let arguments =
-            [&["array", "serve", "--socket", "n.sock", "--control", "./c.sock"], devices].concat();
+        let serve = ["array", "serve", "--socket", "n.sock", "--control", "./c.sock", "--disk-cache", "off"];
+        let arguments = [&serve, devices].concat();
         let child = bench.command(&arguments).stdout(Stdio::null()).spawn().expect("the binary was built");
         let served = Self(child);
         await_status(bench, |array| array["condition"] != "starting");
@@ -115,7 +115,11 @@ fn what_is_no_array_is_refused_with_the_way_out() {
     assert_eq!(found.code, Some(1), "{}", found.stdout);
     assert!(found.stdout.contains("no array that may be started"), "{}", found.stdout);
     array(&bench, &["serve", "f", "--socket", "n.sock"]).assert(1, &["error"]);
-    array(&bench, &["serve", "f", "--listen", "127.0.0.1:0"]).assert(2, &["--insecure"]);
+    array(&bench, &["serve", "f", "--listen", "127.0.0.1:0"])
+        .assert(2, &["--insecure", "--tls-certificates"]);
+    let secure = ["serve", "f", "--listen", "127.0.0.1:0", "--tls-certificates", "nowhere"];
+    array(&bench, &secure).assert(2, &["can't read nowhere/ca-cert.pem", "server-key.pem"]);
+    array(&bench, &[&secure[..], &["--insecure", "--tls-verify-peer"]].concat()).assert(2, &["--insecure"]);
     done(&bench, &["create", "b", "b0", "b1", "b2", "--level", "5", "--member-size", "8MiB"]);
     let half = array(&bench, &["assemble", "b0"]);
     assert_eq!(half.code, Some(1), "{}", half.stdout);

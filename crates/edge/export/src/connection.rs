@@ -3,32 +3,37 @@
 //! ```text
 //! socket ─► inbox ─► handshake | requests ─► pieces ─► array ─► replies ─► outbox ─► socket
 //!      └──────────── rest of a long payload ─► host buffer
+//!
+//! socket ─► SecureStream ─► inbox | host buffer        replies ─► SecureStream ─► outbox ─► socket      under TLS
 //! ```
 //! At most one receive and one send are in flight. What a client sends waits in its inbox, and then in the socket, while it
 //! has no buffer or too many requests; what it does not read waits in the outbox and keeps its buffers.
 //!
 //! Invariant: a connection that is closing starts nothing; it is over when no entry and no request of it is in flight.
 
+use crate::edges::Edges;
 use crate::entries;
+use crate::inbox::Inbox;
+use crate::listener::Security;
 use crate::outbox::Outbox;
+use crate::secure::{Opened, SecureStream};
 use crate::share::Share;
 use raidlab_array::{HostBuffers, PortRing, RingError};
-use raidlab_controller::{HostOp, HostRequest, HostTag};
+use raidlab_controller::{HostRequest, HostTag};
 use raidlab_nbd::{
-    BufferId, ClientFault, Exports, Fate, Intake, MESSAGE_BYTES_MAX, Op, Output, Piece, PieceEnd,
-    ServerHandshake, ServerLimits, ServerStep, ServerTls, ServerTransmission,
+    BufferId, ClientFault, Exports, Fate, Intake, Op, Output, Payload, Piece, PieceEnd, ServerHandshake,
+    ServerLimits, ServerStep, ServerTransmission,
 };
-use raidlab_units::{BlockSize, ByteCount, Lba, Nanos};
+use raidlab_units::Nanos;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Length of the inbox: many requests, or some short writes.
-const INBOX_BYTES: usize = 128 << 10;
-const _: () = assert!(INBOX_BYTES > MESSAGE_BYTES_MAX, "the longest message fits");
 /// A payload of which so much is missing is received into its buffer, not into the inbox, in bytes.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
+/// While so many sealed bytes wait, no more are sealed.
+const SEALED_BYTES: usize = 64 << 10;
 
 /// What a buffer is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +44,8 @@ pub(crate) enum Work {
     Held(u32),
     /// The array works on this piece of this connection.
     Running(u32, Piece),
+    /// This write of this connection waits for others, or for what stands at its edges.
+    Waiting(u32, Piece),
 }
 
 /// What all connections share.
@@ -46,10 +53,14 @@ pub(crate) enum Work {
 pub(crate) struct Common {
     pub(crate) exports: Exports,
     pub(crate) limits: ServerLimits,
-    pub(crate) block_size: BlockSize,
     pub(crate) share: Share,
     /// What each host buffer is used for.
     pub(crate) work: Vec<Work>,
+    /// Where in each buffer the bytes of its piece begin.
+    pub(crate) skips: Vec<u32>,
+    /// How many bytes at the front of each buffer are known to be zeros.
+    pub(crate) zeroed: Vec<usize>,
+    pub(crate) edges: Edges,
     /// Requests that the array is to be told.
     pub(crate) ready: VecDeque<HostRequest>,
     /// A buffer became free since the last look.
@@ -63,26 +74,20 @@ impl Common {
         Some(tag)
     }
 
+    /// Makes the bytes of a piece zeros. A buffer that only zeros went through is made so once.
+    fn fill_with_zeros(&mut self, tag: HostTag, piece: &Piece, buffers: &mut HostBuffers) {
+        let (skip, known) = (self.edges.skip(piece), self.zeroed[tag.0 as usize]);
+        let end = skip + piece.length as usize;
+        buffers.slot_mut(tag)[known.clamp(skip, end)..end].fill(0);
+        // What is at the edges of a ragged one will come between.
+        let whole = skip == 0 && end.is_multiple_of(self.edges.block_bytes());
+        self.zeroed[tag.0 as usize] = if whole { known.max(end) } else { 0 };
+    }
+
     fn give_back(&mut self, connection: u32, tag: HostTag) {
         self.work[tag.0 as usize] = Work::Free;
         self.share.give_back(connection, tag);
         self.freed = true;
-    }
-
-    /// Has the array work on a piece.
-    fn submit(&mut self, connection: u32, tag: HostTag, piece: Piece) {
-        self.work[tag.0 as usize] = Work::Running(connection, piece);
-        let blocks = |bytes: u64| {
-            let blocks = self.block_size.blocks_in(ByteCount(bytes));
-            blocks.expect("requests are whole minimum blocks, and those are the array's").0
-        };
-        let op = match piece.op {
-            Op::Read | Op::Cache => HostOp::Read,
-            Op::Write { fua } | Op::WriteZeroes { fua, .. } => HostOp::Write { fua },
-            Op::Flush | Op::Trim { .. } => HostOp::Flush,
-        };
-        let (lba, length) = (Lba(blocks(piece.offset)), blocks(piece.length.into()));
-        self.ready.push_back(HostRequest { tag, op, lba, blocks: raidlab_units::BlockCount(length) });
     }
 }
 
@@ -97,7 +102,10 @@ enum Stage {
 struct Filling {
     tag: HostTag,
     piece: Piece,
-    filled: usize,
+    /// Where in the buffer it goes on.
+    at: usize,
+    /// Where it ends.
+    end: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,8 +118,10 @@ enum Receiving {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     No,
-    /// Send what is there, then close.
+    /// Send what is there and what requests in flight come to, then close.
     AfterReplies,
+    /// Send what is there, which says why, then close.
+    AfterAlert,
     Closing,
 }
 
@@ -121,9 +131,9 @@ pub(crate) struct Connection {
     number: u32,
     socket: OwnedFd,
     stage: Stage,
-    inbox: Box<[u8]>,
-    start: usize,
-    end: usize,
+    security: Security,
+    secure: Option<Box<SecureStream>>,
+    inbox: Inbox,
     receiving: Receiving,
     filling: Option<Filling>,
     outbox: Outbox,
@@ -147,16 +157,16 @@ pub(crate) struct EntryNames {
 
 impl Connection {
     /// A client that has just come.
-    pub(crate) fn new(number: u32, socket: OwnedFd, now: Nanos) -> Self {
+    pub(crate) fn new(number: u32, socket: OwnedFd, security: Security, now: Nanos) -> Self {
         let mut outbox = Outbox::new();
-        let handshake = ServerHandshake::new(ServerTls::NotAvailable, outbox.words());
+        let handshake = ServerHandshake::new(security.tls(), outbox.words());
         Self {
             number,
             socket,
             stage: Stage::Handshake(handshake),
-            inbox: vec![0; INBOX_BYTES].into_boxed_slice(),
-            start: 0,
-            end: 0,
+            security,
+            secure: None,
+            inbox: Inbox::new(),
             receiving: Receiving::Nothing,
             filling: None,
             outbox,
@@ -190,6 +200,11 @@ impl Connection {
         self.ending == Ending::Closing && quiet
     }
 
+    /// Whether it starts nothing more.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.ending == Ending::Closing
+    }
+
     /// Starts nothing more and ends the entries in flight.
     pub(crate) fn close(&mut self, why: &dyn std::fmt::Display) {
         if self.ending == Ending::Closing {
@@ -219,10 +234,13 @@ impl Connection {
         let into = std::mem::replace(&mut self.receiving, Receiving::Nothing);
         match result {
             Ok(0) => self.close(&"the client is gone"),
-            Ok(bytes) if into == Receiving::IntoInbox => self.end += bytes as usize,
+            Ok(bytes) if into == Receiving::IntoInbox => match &mut self.secure {
+                Some(secure) => secure.wire.grow(bytes as usize),
+                None => self.inbox.grow(bytes as usize),
+            },
             Ok(bytes) => {
                 let filling = self.filling.as_mut().expect("a buffer is being filled");
-                filling.filled += bytes as usize;
+                filling.at += bytes as usize;
                 self.submit_if_filled(common);
             }
             Err(Errno::INTR | Errno::AGAIN) => {}
@@ -277,27 +295,59 @@ impl Connection {
         if self.ending == Ending::Closing {
             return Ok(());
         }
-        while self.is_in_handshake() && self.ending == Ending::No && self.outbox.is_empty() {
-            if !self.haggle(common) {
-                break;
-            }
-        }
-        if !self.is_in_handshake() {
-            self.take_in(common, buffers);
-            self.start_pieces(common, buffers);
-            self.put_out(common, buffers);
-        }
+        self.converse(common, buffers);
         if self.ending == Ending::Closing {
             return Ok(());
         }
-        self.outbox.flush(ring, names.send, self.socket.as_fd(), now)?;
-        if self.ending == Ending::AfterReplies {
-            if self.outbox.is_empty() && self.running == 0 && self.is_idle() {
-                self.close(&"the client said good-bye");
-            }
-            return Ok(());
+        if let Some(secure) = &mut self.secure
+            && self.outbox.is_empty()
+        {
+            secure.drain(self.outbox.words());
         }
-        self.receive(names.receive, buffers, ring)
+        self.outbox.flush(ring, names.send, self.socket.as_fd(), now)?;
+        match self.ending {
+            Ending::AfterAlert if self.outbox.is_empty() => self.close(&"the client broke TLS"),
+            Ending::AfterReplies if self.outbox.is_empty() && self.running == 0 && self.is_idle() => {
+                return self.say_good_bye(names.send, now, ring);
+            }
+            Ending::No => return self.receive(names.receive, buffers, ring),
+            Ending::AfterAlert | Ending::AfterReplies | Ending::Closing => {}
+        }
+        Ok(())
+    }
+
+    /// Takes in what came, has the array work on it, and puts out what is done.
+    fn converse(&mut self, common: &mut Common, buffers: &mut HostBuffers) {
+        loop {
+            let opened = self.open(common, buffers);
+            while self.is_in_handshake() && self.ending == Ending::No && self.outbox.is_empty() {
+                if !self.haggle(common) {
+                    break;
+                }
+            }
+            if !self.is_in_handshake() && self.ending != Ending::AfterAlert {
+                self.take_in(common, buffers);
+            }
+            if !opened {
+                break;
+            }
+        }
+        if !self.is_in_handshake() && self.ending != Ending::AfterAlert {
+            self.start_pieces(common, buffers);
+            self.put_out(common, buffers);
+        }
+    }
+
+    /// Closes what was ended in order. Under TLS the client is told first, so that it knows that nothing was cut off.
+    fn say_good_bye(&mut self, name: u64, now: Nanos, ring: &mut PortRing<'_>) -> Result<(), RingError> {
+        if let Some(secure) = &mut self.secure
+            && secure.say_good_bye()
+        {
+            secure.drain(self.outbox.words());
+            return self.outbox.flush(ring, name, self.socket.as_fd(), now);
+        }
+        self.close(&"the client said good-bye");
+        Ok(())
     }
 
     fn is_idle(&self) -> bool {
@@ -310,13 +360,25 @@ impl Connection {
     /// Takes in one message of the handshake. Returns whether another may follow.
     fn haggle(&mut self, common: &Common) -> bool {
         let Stage::Handshake(handshake) = &mut self.stage else { return false };
-        let input = &self.inbox[self.start..self.end];
-        let (used, step) = handshake.handle_bytes(&common.exports, input, self.outbox.words());
-        self.start += used;
+        let (exports, input) = (&common.exports, self.inbox.filled());
+        let (used, step) = match &mut self.secure {
+            None => handshake.handle_bytes(exports, input, self.outbox.words()),
+            Some(secure) if secure.is_up() => {
+                let mut words = Vec::new();
+                let answer = handshake.handle_bytes(exports, input, &mut words);
+                secure.seal(&words, &[]);
+                answer
+            }
+            Some(_) => return false,
+        };
+        self.inbox.take(used);
         match step {
             ServerStep::Continue => true,
             ServerStep::More => false,
-            ServerStep::StartTls => unreachable!("TLS was not offered"),
+            ServerStep::StartTls => {
+                self.start_tls();
+                false
+            }
             ServerStep::Transmit(agreement) => {
                 let export = common.exports.get(agreement.export);
                 self.stage = Stage::Transmission(ServerTransmission::new(export, agreement, common.limits));
@@ -333,6 +395,59 @@ impl Connection {
         }
     }
 
+    /// Puts TLS on the stream. A receive may be in flight, and what it brings is TLS's: the box goes with it.
+    fn start_tls(&mut self) {
+        let Some(config) = self.security.config() else { unreachable!("TLS was not offered") };
+        let wire = std::mem::replace(&mut self.inbox, Inbox::new());
+        match SecureStream::new(config, wire) {
+            Ok(secure) => self.secure = Some(Box::new(secure)),
+            Err(error) => self.close(&error),
+        }
+    }
+
+    /// Moves some of what came under TLS to where it belongs. Returns whether there may be more.
+    fn open(&mut self, common: &mut Common, buffers: &mut HostBuffers) -> bool {
+        let Some(secure) = &mut self.secure else { return false };
+        if self.ending != Ending::No {
+            return false;
+        }
+        let bytes = match secure.open() {
+            Ok(Opened::Bytes(bytes)) => bytes,
+            Ok(Opened::Up) => {
+                let Stage::Handshake(handshake) = &mut self.stage else { unreachable!("TLS comes before") };
+                handshake.handle_tls_up();
+                return true;
+            }
+            Ok(Opened::Nothing) => return false,
+            Ok(Opened::Closed) => {
+                self.close(&"the client is gone");
+                return false;
+            }
+            Err(error) => {
+                tracing::info!(connection = self.number, %error, "TLS with a client failed");
+                self.ending = Ending::AfterAlert;
+                return false;
+            }
+        };
+        let (target, fills) = match &mut self.filling {
+            Some(filling) if self.inbox.is_empty() => {
+                (&mut buffers.slot_mut(filling.tag)[filling.at..filling.end], true)
+            }
+            _ => (self.inbox.room(), false),
+        };
+        let length = bytes.len().min(target.len());
+        target[..length].copy_from_slice(&bytes[..length]);
+        secure.take(length);
+        match &mut self.filling {
+            Some(filling) if fills => {
+                filling.at += length;
+                self.submit_if_filled(common);
+            }
+            _ => self.inbox.grow(length),
+        }
+        length > 0
+    }
+
     fn transmission(&mut self) -> &mut ServerTransmission {
         let Stage::Transmission(transmission) = &mut self.stage else { unreachable!("asked before") };
         transmission
@@ -342,8 +457,8 @@ impl Connection {
     fn take_in(&mut self, common: &mut Common, buffers: &mut HostBuffers) {
         while self.fill_from_inbox(common, buffers) {
             let Stage::Transmission(transmission) = &mut self.stage else { unreachable!("asked before") };
-            let (used, intake) = transmission.handle_bytes(&self.inbox[self.start..self.end]);
-            self.start += used;
+            let (used, intake) = transmission.handle_bytes(self.inbox.filled());
+            self.inbox.take(used);
             match intake {
                 Intake::More | Intake::Full => return,
                 Intake::Payload(_) => {
@@ -352,7 +467,9 @@ impl Connection {
                         return;
                     };
                     let piece = transmission.start_payload();
-                    self.filling = Some(Filling { tag, piece, filled: 0 });
+                    common.zeroed[tag.0 as usize] = 0;
+                    let at = common.edges.skip(&piece);
+                    self.filling = Some(Filling { tag, piece, at, end: at + piece.length as usize });
                 }
                 Intake::Disconnect => {
                     self.ending = Ending::AfterReplies;
@@ -369,19 +486,17 @@ impl Connection {
         if self.receiving == Receiving::IntoBuffer {
             return false;
         }
-        let length = (self.end - self.start).min(filling.piece.length as usize - filling.filled);
-        let target = &mut buffers.slot_mut(filling.tag)[filling.filled..filling.filled + length];
-        target.copy_from_slice(&self.inbox[self.start..self.start + length]);
-        self.start += length;
-        filling.filled += length;
+        let waiting = self.inbox.filled();
+        let length = waiting.len().min(filling.end - filling.at);
+        let target = &mut buffers.slot_mut(filling.tag)[filling.at..filling.at + length];
+        target.copy_from_slice(&waiting[..length]);
+        self.inbox.take(length);
+        filling.at += length;
         self.submit_if_filled(common)
     }
 
     fn submit_if_filled(&mut self, common: &mut Common) -> bool {
-        let Some(filling) = self.filling.filter(|filling| filling.filled == filling.piece.length as usize)
-        else {
-            return false;
-        };
+        let Some(filling) = self.filling.filter(|filling| filling.at == filling.end) else { return false };
         self.filling = None;
         if self.ending != Ending::Closing {
             self.running += 1;
@@ -408,7 +523,9 @@ impl Connection {
             };
             let piece = self.transmission().start_piece();
             if matches!(piece.op, Op::WriteZeroes { .. }) {
-                buffers.slot_mut(tag)[..piece.length as usize].fill(0);
+                common.fill_with_zeros(tag, &piece, buffers);
+            } else {
+                common.zeroed[tag.0 as usize] = 0;
             }
             self.running += 1;
             common.submit(self.number, tag, piece);
@@ -417,15 +534,38 @@ impl Connection {
 
     /// Puts the replies that are there into the outbox.
     fn put_out(&mut self, common: &mut Common, buffers: &HostBuffers) {
-        while self.ending != Ending::Closing && self.outbox.has_room() {
+        while self.ending != Ending::Closing && self.has_room() {
             match self.transmission().poll_output() {
-                Some(Output::Reply(head, payload)) => self.outbox.push(&head, payload, buffers),
+                Some(Output::Reply(head, payload)) => {
+                    let payload = payload.map(|Payload { buffer, length }| {
+                        let start = common.skips[buffer.0 as usize] as usize;
+                        let tag = HostTag(buffer.0);
+                        (tag, &buffers.slot(tag)[start..start + length as usize])
+                    });
+                    let Some(secure) = &mut self.secure else {
+                        self.outbox.push(&head, payload);
+                        continue;
+                    };
+                    secure.seal(head.as_bytes(), payload.map_or(&[], |(_, bytes)| bytes));
+                    secure.drain(self.outbox.words());
+                    if let Some((tag, _)) = payload {
+                        common.give_back(self.number, tag);
+                    }
+                }
                 Some(Output::Free(buffer)) => common.give_back(self.number, HostTag(buffer.0)),
                 None => break,
             }
         }
         if let Some(fault @ ClientFault::ReadFailed) = self.transmission().fault_found() {
             self.close(&fault);
+        }
+    }
+
+    /// Whether a reply can be put out.
+    fn has_room(&mut self) -> bool {
+        match self.secure {
+            None => self.outbox.has_room(),
+            Some(_) => self.outbox.is_empty() && self.outbox.words().len() < SEALED_BYTES,
         }
     }
 
@@ -439,25 +579,21 @@ impl Connection {
         if self.receiving != Receiving::Nothing {
             return Ok(());
         }
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
+        if let Some(Filling { tag, at, end, .. }) = self.filling
+            && self.secure.is_none()
+            && self.inbox.is_empty()
+            && end - at >= DIRECT_BYTES_MIN
+        {
+            let target = &mut buffers.slot_mut(tag)[at..end];
+            self.receiving = Receiving::IntoBuffer;
+            return entries::receive(ring, name, self.socket.as_fd(), target, true);
         }
-        if let Some(Filling { tag, piece, filled }) = self.filling {
-            let missing = piece.length as usize - filled;
-            if self.end == 0 && missing >= DIRECT_BYTES_MIN {
-                let target = &mut buffers.slot_mut(tag)[filled..piece.length as usize];
-                self.receiving = Receiving::IntoBuffer;
-                return entries::receive(ring, name, self.socket.as_fd(), target, true);
-            }
-        }
-        if self.start > 0 && self.inbox.len() - self.end < MESSAGE_BYTES_MAX {
-            self.inbox.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        if self.end == self.inbox.len() {
+        let inbox = self.secure.as_mut().map_or(&mut self.inbox, |secure| &mut secure.wire);
+        let room = inbox.room();
+        if room.is_empty() {
             return Ok(());
         }
         self.receiving = Receiving::IntoInbox;
-        entries::receive(ring, name, self.socket.as_fd(), &mut self.inbox[self.end..], false)
+        entries::receive(ring, name, self.socket.as_fd(), room, false)
     }
 }

@@ -11,20 +11,25 @@
 //! the array works on, and sent from it.
 //!
 //! What it promises: a flush on any connection covers what was acknowledged on all of them, because they all end in one
-//! controller. Trim is taken as the hint that it is and does nothing. Cache reads the range. Write zeroes writes zeros.
+//! controller. Requests may begin and end at any byte. Trim is taken as the hint that it is and does nothing. Cache reads the range. Write zeroes writes zeros.
 //! Block status says "allocated".
 //!
-//! Left out: TLS.
+//! TLS runs in the same loop. What a client may cost is bounded there, too: see `secure.rs`.
 #![deny(unsafe_code)]
 
 mod connection;
+mod edges;
 mod entries;
 mod error;
+mod inbox;
 mod listener;
 mod outbox;
+mod secure;
 mod server;
 mod share;
+mod tls;
 
 pub use error::ExportError;
 pub use listener::NbdListener;
 pub use server::{NbdOptions, NbdServer};
+pub use tls::{ClientCertificates, TlsError, TlsServer};

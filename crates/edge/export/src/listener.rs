@@ -1,10 +1,44 @@
 //! Where clients come in.
 
 use crate::error::ExportError;
+use crate::tls::TlsServer;
 use raidlab_array::listen_unix;
+use raidlab_nbd::ServerTls;
+use rustls::ServerConfig;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Whether clients of a socket are served in the clear, under TLS, or both.
+#[derive(Clone, Debug)]
+pub(crate) enum Security {
+    /// In the clear.
+    Clear,
+    /// As the client likes.
+    Offered(Arc<ServerConfig>),
+    /// Under TLS.
+    Required(Arc<ServerConfig>),
+}
+
+impl Security {
+    /// What the handshake says of it.
+    pub(crate) const fn tls(&self) -> ServerTls {
+        match self {
+            Self::Clear => ServerTls::NotAvailable,
+            Self::Offered(_) => ServerTls::Offered,
+            Self::Required(_) => ServerTls::Required,
+        }
+    }
+
+    /// The settings of TLS, if there is any.
+    pub(crate) fn config(&self) -> Option<Arc<ServerConfig>> {
+        match self {
+            Self::Clear => None,
+            Self::Offered(config) | Self::Required(config) => Some(config.clone()),
+        }
+    }
+}
 
 /// A socket that clients connect to. A Unix socket's file goes when this does.
 #[derive(Debug)]
@@ -13,6 +47,7 @@ pub struct NbdListener {
     address: String,
     file: Option<PathBuf>,
     pub(crate) is_tcp: bool,
+    pub(crate) security: Security,
 }
 
 impl NbdListener {
@@ -22,8 +57,31 @@ impl NbdListener {
     /// # Errors
     /// [`ExportError::Socket`].
     pub fn unix(path: &Path) -> Result<Self, ExportError> {
-        let socket = listen_unix(path)?.into();
-        Ok(Self { socket, address: path.display().to_string(), file: Some(path.to_owned()), is_tcp: false })
+        Ok(Self {
+            socket: listen_unix(path)?.into(),
+            address: path.display().to_string(),
+            file: Some(path.to_owned()),
+            is_tcp: false,
+            security: Security::Clear,
+        })
+    }
+
+    /// Listens on a TCP address; clients that do not start TLS are told nothing but that they must.
+    ///
+    /// # Errors
+    /// [`ExportError::Listen`].
+    pub fn tcp(address: SocketAddr, tls: &TlsServer) -> Result<Self, ExportError> {
+        let mut listener = Self::tcp_insecure(address)?;
+        listener.security = Security::Required(tls.config.clone());
+        Ok(listener)
+    }
+
+    /// Offers TLS to clients that ask for it, beside the clear. Who sits between a client and the server can keep a client
+    /// that does not insist from TLS.
+    #[must_use]
+    pub fn offering(mut self, tls: &TlsServer) -> Self {
+        self.security = Security::Offered(tls.config.clone());
+        self
     }
 
     /// Listens on a TCP address without encryption and without asking who comes: whoever reaches the port can read and
@@ -35,7 +93,7 @@ impl NbdListener {
         let listen = |source| ExportError::Listen { address: address.to_string(), source };
         let socket = TcpListener::bind(address).map_err(listen)?;
         let address = socket.local_addr().map_err(listen)?.to_string();
-        Ok(Self { socket: socket.into(), address, file: None, is_tcp: true })
+        Ok(Self { socket: socket.into(), address, file: None, is_tcp: true, security: Security::Clear })
     }
 
     /// Returns the path, or the address with its port.

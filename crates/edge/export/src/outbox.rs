@@ -7,9 +7,9 @@
 //! when all of it is sent.
 
 use crate::entries::{IoVec, MessageHeader, send};
-use raidlab_array::{HostBuffers, PortRing, RingError};
+use raidlab_array::{PortRing, RingError};
 use raidlab_controller::HostTag;
-use raidlab_nbd::{Head, Payload};
+use raidlab_nbd::Head;
 use raidlab_units::Nanos;
 use std::os::fd::BorrowedFd;
 
@@ -74,8 +74,8 @@ impl Outbox {
         &mut self.words
     }
 
-    /// Adds a reply and the bytes of its buffer. There must be room (asserted).
-    pub(crate) fn push(&mut self, head: &Head, payload: Option<Payload>, buffers: &HostBuffers) {
+    /// Adds a reply and bytes of its buffer. There must be room (asserted).
+    pub(crate) fn push(&mut self, head: &Head, payload: Option<(HostTag, &[u8])>) {
         assert!(self.has_room(), "a batch on its way takes nothing more");
         let bytes = head.as_bytes();
         if !bytes.is_empty() {
@@ -89,9 +89,8 @@ impl Outbox {
                 self.buffers.push(None);
             }
         }
-        if let Some(Payload { buffer, length }) = payload {
-            let tag = HostTag(buffer.0);
-            self.pieces.push(IoVec::of(&buffers.slot(tag)[..length as usize]));
+        if let Some((tag, bytes)) = payload {
+            self.pieces.push(IoVec::of(bytes));
             self.buffers.push(Some(tag));
         }
         self.replies += 1;

@@ -10,6 +10,7 @@
 //! Invariant: a connection's number, and with it its entries' names, is used again only after all of them have ended.
 
 use crate::connection::{Common, Connection, EntryNames, Work};
+use crate::edges::{Edges, SCRATCH_BUFFERS};
 use crate::entries;
 use crate::error::ExportError;
 use crate::listener::NbdListener;
@@ -19,8 +20,8 @@ use raidlab_array::{
 };
 use raidlab_controller::{HostCompletion, HostTag};
 use raidlab_nbd::{
-    BlockSizes, Errno, Export, Exports, PAYLOAD_BYTES_DEFAULT, PIECE_BYTES_MIN, PieceEnd, ServerLimits,
-    TransmissionFlags,
+    BlockSizes, Errno, Export, Exports, PAYLOAD_BYTES_DEFAULT, PIECE_BYTES_MIN, Piece, PieceEnd,
+    ServerLimits, TransmissionFlags,
 };
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
 use rustix::net::sockopt::set_tcp_nodelay;
@@ -28,6 +29,8 @@ use std::collections::VecDeque;
 
 /// Time for a handshake.
 const HANDSHAKE_LIMIT: NanoSpan = NanoSpan::from_millis(10_000);
+/// Time for a handshake while others wait for a place.
+const CROWDED_LIMIT: NanoSpan = NanoSpan::from_millis(1000);
 /// Time for a client to take a byte.
 const SEND_LIMIT: NanoSpan = NanoSpan::from_millis(30_000);
 /// Time for what is in flight when the server stops.
@@ -36,8 +39,13 @@ const STOP_LIMIT: NanoSpan = NanoSpan::from_millis(10_000);
 const LOOK_EVERY: NanoSpan = NanoSpan::from_millis(1000);
 /// Clients beyond the limit that are told so; more are not answered.
 const REFUSED_MAX: u32 = 4;
+/// Requests may begin and end anywhere, see `edges.rs`.
+const MINIMUM_BYTES: u32 = 1;
 /// The smallest block that is fast, in bytes, whatever the array's block.
 const PREFERRED_BYTES_MIN: u32 = 4096;
+
+/// Buffers that write zeroes and cache requests of one client have at once.
+const BULK_PIECES_MAX: u16 = 8;
 
 /// How a volume is exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,8 +137,12 @@ impl NbdServer {
         let Some(piece_bytes) = u32::try_from(found).ok().filter(|_| whole) else {
             return Err(ExportError::BufferBytes { found });
         };
-        let limits =
-            ServerLimits { requests: options.requests_max, pieces: options.requests_max, piece_bytes };
+        let limits = ServerLimits {
+            requests: options.requests_max,
+            pieces: options.requests_max,
+            bulk_pieces: BULK_PIECES_MAX,
+            piece_bytes,
+        };
         let buffers = options.buffers;
         let exports = Exports::new(vec![export(options, block_size, volume)?])?;
         let doors = listeners
@@ -142,9 +154,11 @@ impl NbdServer {
             common: Common {
                 exports,
                 limits,
-                block_size,
                 share: Share::new(buffers, places),
                 work: vec![Work::Free; buffers as usize],
+                skips: vec![0; buffers as usize],
+                zeroed: vec![0; buffers as usize],
+                edges: Edges::new(buffers, block_size),
                 ready: VecDeque::with_capacity(buffers as usize),
                 freed: false,
             },
@@ -155,8 +169,9 @@ impl NbdServer {
             is_marked: vec![false; places as usize],
             look_at: Nanos::ZERO,
             stopping_since: None,
-            buffers,
-            buffer_bytes: ByteCount(found),
+            buffers: buffers + SCRATCH_BUFFERS,
+            // A piece that begins within a block ends within one, too.
+            buffer_bytes: ByteCount(found + block_size.bytes()),
         })
     }
 
@@ -245,8 +260,9 @@ impl NbdServer {
             return;
         };
         let number = place as u32;
-        let mut connection = Box::new(Connection::new(number, socket, now));
-        if self.open >= self.connections_max {
+        let security = door.listener.security.clone();
+        let mut connection = Box::new(Connection::new(number, socket, security, now));
+        if self.open >= self.connections_max && !self.make_place(now) {
             tracing::warn!(limit = self.connections_max, "too many clients: one was refused");
             connection.refuse("too many clients are connected");
         }
@@ -254,6 +270,19 @@ impl NbdServer {
         self.connections[place] = Some(connection);
         self.open += 1;
         self.mark(number);
+    }
+
+    /// Closes the connection that has been in its handshake for longest, if it has had time for it, so that those who only
+    /// come and wait keep nobody out. Returns whether there was one.
+    fn make_place(&mut self, now: Nanos) -> bool {
+        let dawdles = |found: &&mut Box<Connection>| {
+            let slow = now.saturating_since(found.since) >= CROWDED_LIMIT;
+            found.is_in_handshake() && !found.is_closing() && slow
+        };
+        let oldest = self.connections.iter_mut().flatten().filter(dawdles).min_by_key(|found| found.since);
+        let Some(oldest) = oldest else { return false };
+        oldest.close(&"another client needs its place");
+        true
     }
 
     /// Closes the connections that are out of time.
@@ -271,6 +300,14 @@ impl NbdServer {
         }
     }
 
+    /// The array is done with a piece.
+    fn end_piece(&mut self, tag: HostTag, number: u32, piece: Piece, end: PieceEnd) {
+        self.common.handle_write_end(&piece);
+        let connection = self.connections[number as usize].as_mut().expect("it has a request in flight");
+        connection.handle_piece_end(tag, piece, end, &mut self.common);
+        self.mark(number);
+    }
+
     fn step(
         &mut self,
         now: Nanos,
@@ -282,6 +319,11 @@ impl NbdServer {
         }
         if now >= self.look_at {
             self.look(now);
+        }
+        while self.common.edges.has_news() {
+            if let Some((tag, number, piece)) = self.common.take_in_edges(buffers) {
+                self.end_piece(tag, number, piece, PieceEnd::Failed(Errno::Io));
+            }
         }
         if self.stopping_since.is_none() {
             self.accept(now, ring)?;
@@ -304,8 +346,7 @@ impl NbdServer {
 /// What clients are told of the volume.
 fn export(options: NbdOptions, block_size: BlockSize, volume: ByteCount) -> Result<Export, ExportError> {
     use TransmissionFlags as Flags;
-    let minimum = block_size.bytes() as u32;
-    let preferred = minimum.max(PREFERRED_BYTES_MIN);
+    let preferred = PREFERRED_BYTES_MIN.max(block_size.bytes() as u32);
     let always = Flags::SEND_FLUSH | Flags::SEND_FUA | Flags::SEND_CACHE | Flags::CAN_MULTI_CONN;
     let changes =
         if options.read_only { Flags::READ_ONLY } else { Flags::SEND_TRIM | Flags::SEND_WRITE_ZEROES };
@@ -313,7 +354,7 @@ fn export(options: NbdOptions, block_size: BlockSize, volume: ByteCount) -> Resu
         name: options.name,
         description: options.description,
         size_bytes: volume.get(),
-        block_sizes: BlockSizes::new(minimum, preferred, PAYLOAD_BYTES_DEFAULT)?,
+        block_sizes: BlockSizes::new(MINIMUM_BYTES, preferred, PAYLOAD_BYTES_DEFAULT)?,
         flags: always | changes,
     })
 }
@@ -332,19 +373,17 @@ impl HostPort for NbdServer {
 
     fn handle_completion(&mut self, _now: Nanos, completion: HostCompletion, _buffers: &HostBuffers) {
         let tag = completion.tag;
+        if let Err(error) = completion.result {
+            tracing::warn!(%error, "a client's request failed");
+        }
+        if self.common.handle_scratch_end(tag, completion.result.is_ok()) {
+            return;
+        }
         let Work::Running(number, piece) = self.common.work[tag.0 as usize] else {
             unreachable!("buffer {} was not worked on", tag.0)
         };
-        let end = match completion.result {
-            Ok(()) => PieceEnd::Done,
-            Err(error) => {
-                tracing::warn!(%error, "a client's request failed");
-                PieceEnd::Failed(Errno::Io)
-            }
-        };
-        let connection = self.connections[number as usize].as_mut().expect("it has a request in flight");
-        connection.handle_piece_end(tag, piece, end, &mut self.common);
-        self.mark(number);
+        let end = completion.result.map_or(PieceEnd::Failed(Errno::Io), |()| PieceEnd::Done);
+        self.end_piece(tag, number, piece, end);
     }
 
     fn handle_entry(&mut self, now: Nanos, end: EntryEnd) {

@@ -38,7 +38,7 @@ pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };
 pub use environment::{DeviceFacts, Environment, FilesystemFacts};
-pub use load::{Load, LoadPlan};
+pub use load::{Load, LoadPlan, WorkloadError, find_workload};
 pub use papers::{Method, MetricCorrection, Paper, PaperError, paper_ids};
 pub use predict::{
     FittedFigure, PredictError, PredictOptions, PredictTask, PredictedConfiguration, PredictedRow,

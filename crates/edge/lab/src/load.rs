@@ -1,8 +1,44 @@
 //! The load of a run, the same in every world, and the matrix of loads that a section of a study plans.
 
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{DriverConfig, Workload};
+use raidlab_workload::toml_file::TomlFileError;
+use raidlab_workload::{DriverConfig, LookupError, Workload, builtin_workload};
 use serde::{Serialize, Serializer};
+use std::path::{Path, PathBuf};
+
+/// Why a workload can't be had.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// It is no built-in one.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// Its file can't be read.
+    #[error("the workload file {path} cannot be read: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Its file is wrong.
+    #[error(transparent)]
+    Toml(#[from] TomlFileError),
+}
+
+/// Returns the workload called `name`: a built-in one by its full or short name, or the file of that path if it ends in
+/// `.toml`, seen from `folder`.
+///
+/// # Errors
+/// [`WorkloadError`] says what may have been meant, or what is wrong in the file and where.
+pub fn find_workload(name: &str, folder: &Path) -> Result<Workload, WorkloadError> {
+    if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
+        return Ok(builtin_workload(name)?);
+    }
+    let path = folder.join(name);
+    let text = std::fs::read_to_string(&path)
+        .map_err(|source| WorkloadError::Read { path: path.clone(), source })?;
+    Ok(Workload::from_toml(&path.display().to_string(), &text)?)
+}
 
 /// What one run asks of its target.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,10 +14,9 @@ mod file;
 mod resolve;
 
 use crate::arrays::{ModelledArray, SoftwareArray};
-use crate::load::LoadPlan;
+use crate::load::{LoadPlan, WorkloadError};
 use raidlab_hardware::{Catalog, CatalogError};
 use raidlab_units::ByteCount;
-use raidlab_workload::LookupError;
 use raidlab_workload::toml_file::TomlFileError;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -99,16 +98,16 @@ pub enum StudyFileError {
         #[source]
         part: Box<CatalogError>,
     },
-    /// No workload has the name.
-    #[error("{file}:{line}: {lookup}")]
-    UnknownWorkload {
+    /// A workload that can't be had.
+    #[error("{file}:{line}: {workload}")]
+    Workload {
         /// The file.
         file: String,
         /// Line, from 1.
         line: usize,
-        /// What may have been meant.
+        /// What is wrong with it.
         #[source]
-        lookup: LookupError,
+        workload: Box<WorkloadError>,
     },
     /// An array that can't be.
     #[error("{file}:{line}: RAID {level} over {members} members cannot be: {reason}")]

@@ -9,7 +9,9 @@
 //! option that is too long is skipped as it comes.
 //!
 //! Where TLS is required, every option but `STARTTLS` and `ABORT` is answered with `TLS_REQD` until it is up
-//! (FORCEDTLS of the document); there is no selective mode. What was agreed before TLS is forgotten.
+//! (FORCEDTLS of the document); where it is offered, who does not ask for it is served in the clear (SELECTIVETLS). What
+//! was agreed before TLS is forgotten, and a client that sent more behind `STARTTLS` without waiting for the answer is cut
+//! off: whoever sits between could have put words into its mouth that would count as said under TLS.
 //!
 //! Invariant: a client that does not get to the transmission costs [`OPTIONS_MAX`] replies, each a bounded multiple of
 //! the list of exports, and no more memory than its own option.
@@ -36,6 +38,8 @@ pub(super) const ALLOCATION_ID: u32 = 1;
 pub enum ServerTls {
     /// The world can't, or the stream needs none (a Unix socket).
     NotAvailable,
+    /// As the client likes.
+    Offered,
     /// Nothing is said without.
     Required,
 }
@@ -69,6 +73,9 @@ pub enum ClientFault {
     /// It asked by `EXPORT_NAME`, which can't be answered with an error, for what it can't have.
     #[error("the client asked for an export that is not there, or not without TLS")]
     ExportName,
+    /// It sent something behind `STARTTLS` before TLS was up.
+    #[error("the client sent {0} bytes in the clear behind its wish for TLS")]
+    BytesBeforeTls(usize),
     /// It does not speak fixed newstyle and sent another option.
     #[error("the client sent option {0} without fixed newstyle")]
     NotFixed(u32),
@@ -90,8 +97,8 @@ pub enum ServerStep {
     More,
     /// Send the replies, then go on with the rest of the bytes.
     Continue,
-    /// Send the replies, put TLS on the stream beginning with the rest of the bytes, and call
-    /// [`ServerHandshake::handle_tls_up`].
+    /// Send the replies, put TLS on the stream, and call [`ServerHandshake::handle_tls_up`]. All bytes that were given
+    /// are used; those that come next are TLS's.
     StartTls,
     /// Send the replies; requests come next.
     Transmit(ServerAgreement),
@@ -118,6 +125,7 @@ enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tls {
     NotAvailable,
+    Offered,
     Required,
     Up,
 }
@@ -148,6 +156,7 @@ impl ServerHandshake {
             stage: Stage::ClientFlags,
             tls: match tls {
                 ServerTls::NotAvailable => Tls::NotAvailable,
+                ServerTls::Offered => Tls::Offered,
                 ServerTls::Required => Tls::Required,
             },
             client_flags: 0,
@@ -246,7 +255,13 @@ impl ServerHandshake {
         self.options_left = options_left;
         match data {
             Some(data) if !too_long => {
-                (OPTION_HEADER_BYTES + data.len(), self.answer(exports, option, data, replies))
+                let step = self.answer(exports, option, data, replies);
+                match fields.rest().len() {
+                    behind @ 1.. if step == ServerStep::StartTls => {
+                        (0, ServerStep::Fault(ClientFault::BytesBeforeTls(behind)))
+                    }
+                    _ => (OPTION_HEADER_BYTES + data.len(), step),
+                }
             }
             _ => {
                 let answer = self.refusal(option).unwrap_or((reply::ERR_TOO_BIG, "too much data"));
@@ -319,8 +334,8 @@ impl ServerHandshake {
         match self.tls {
             Tls::NotAvailable => Err((reply::ERR_UNSUP, "TLS is not available here")),
             Tls::Up => Err((reply::ERR_INVALID, "TLS is up already")),
-            Tls::Required if !data.is_empty() => Err(INVALID),
-            Tls::Required => Ok(()),
+            Tls::Offered | Tls::Required if !data.is_empty() => Err(INVALID),
+            Tls::Offered | Tls::Required => Ok(()),
         }
     }
 

@@ -181,9 +181,9 @@ fn conversation(rng: &mut Rng<'_>, knobs: Knobs) -> Vec<Outcome> {
     let tls = rng.one_in(3);
     let (mut up, mut down) = (Pipe::new(knobs.damage_one_in), Pipe::new(knobs.damage_one_in));
     let (server_tls, client_tls) = if tls {
-        (ServerTls::Required, ClientTls::Required)
+        (rng.pick(&[ServerTls::Offered, ServerTls::Required]), ClientTls::Required)
     } else {
-        (ServerTls::NotAvailable, ClientTls::Off)
+        (rng.pick(&[ServerTls::NotAvailable, ServerTls::Offered]), ClientTls::Off)
     };
     let client_options = ClientOptions { tls: client_tls, structured: rng.one_in(2) };
     let mut oracle = Oracle::new(exports.get(0).size_bytes as usize);

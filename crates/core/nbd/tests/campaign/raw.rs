@@ -13,6 +13,7 @@ use raidlab_nbd::{
 use std::collections::BTreeMap;
 
 const OPTION_MAGIC: [u8; 8] = *b"IHAVEOPT";
+const STARTTLS: u32 = 5;
 
 /// An option, most often as it should be.
 fn draw_option(rng: &mut Rng<'_>) -> (u32, Vec<u8>) {
@@ -54,7 +55,7 @@ fn draw_option(rng: &mut Rng<'_>) -> (u32, Vec<u8>) {
 /// Sends options until one ends the handshake.
 pub(crate) fn haggle(rng: &mut Rng<'_>) -> Vec<Outcome> {
     let exports = draw_exports(rng);
-    let tls = rng.pick(&[ServerTls::NotAvailable, ServerTls::Required]);
+    let tls = rng.pick(&[ServerTls::NotAvailable, ServerTls::Offered, ServerTls::Required]);
     let mut replies = Vec::new();
     let mut server = ServerHandshake::new(tls, &mut replies);
     assert_eq!(replies.len(), 18);
@@ -70,6 +71,12 @@ pub(crate) fn haggle(rng: &mut Rng<'_>) -> Vec<Outcome> {
         message.extend(option.to_be_bytes());
         message.extend((data.len() as u32).to_be_bytes());
         message.extend_from_slice(&data);
+        if option == STARTTLS {
+            // What somebody puts between the wish for TLS and TLS.
+            let behind = [&message[..], b"IHAVEOPT"].concat();
+            let (_, step) = server.clone().handle_bytes(&exports, &behind, &mut Vec::new());
+            assert_ne!(step, ServerStep::StartTls);
+        }
         replies.clear();
         let step = feed(rng, &mut server, &exports, &message, &mut replies);
         match step {
@@ -370,8 +377,10 @@ pub(crate) fn garbage(rng: &mut Rng<'_>) -> Vec<Outcome> {
     }
     let exports = draw_exports(rng);
     let mut sink = Vec::new();
-    let mut server =
-        ServerHandshake::new(rng.pick(&[ServerTls::NotAvailable, ServerTls::Required]), &mut sink);
+    let mut server = ServerHandshake::new(
+        rng.pick(&[ServerTls::NotAvailable, ServerTls::Offered, ServerTls::Required]),
+        &mut sink,
+    );
     let mut start = 0;
     while start < bytes.len() {
         let (used, _) = server.handle_bytes(&exports, &bytes[start..], &mut sink);

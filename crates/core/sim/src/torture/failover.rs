@@ -67,8 +67,8 @@ impl TortureWorld {
             let doomed = self.devices.iter_mut().filter(|device| device.presence == Presence::Doomed);
             doomed.for_each(|device| device.presence = Presence::Here);
         }
-        self.undo_lies();
         self.end_flights(pick, false);
+        self.undo_lies();
         self.memories.fail_over(pick);
         if self.config.member_cache == MemberCache::On && self.has_lost() {
             // What a lost device had in its cache may be gone, as after a power cut.

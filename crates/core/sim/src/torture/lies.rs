@@ -11,7 +11,7 @@
 //! Never data and tags of one strip lie: both could be old ones that agree, which nobody can tell.
 //!
 //! After a crash what is in doubt is believed. So no device lies while something is in doubt, and when power is cut or the
-//! second controller takes over, what lies is put right before, but where records bring back all that is in doubt (a
+//! second controller takes over, what lies is put right before the start, but where records bring back all that is in doubt (a
 //! log that no battery keeps, or a good one, of an array that has lost no more than it survives).
 //!
 //! Verified: in a bounded run a difference is told only in a strip that lies, or one whose tags could not be read; and at
@@ -214,7 +214,8 @@ impl TortureWorld {
         }
     }
 
-    /// Puts the truth in the place of lies before power is cut, where what is in doubt after that would be believed.
+    /// Puts the truth in the place of lies when power is gone, where what is in doubt after that would be believed. What was in
+    /// flight has arrived by then: a block of tags that lies was read before it was written.
     pub(super) fn undo_lies(&mut self) {
         // A log in memory that the battery may not keep may be lost.
         let keeps_log =

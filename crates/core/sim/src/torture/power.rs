@@ -80,8 +80,8 @@ impl TortureWorld {
     /// Cuts power and starts the array again; now and then power fails again during the start.
     pub(super) fn power_cut(&mut self, pick: &mut Rng) -> Result<(), Failure> {
         loop {
-            self.undo_lies();
             self.lose_power(pick);
+            self.undo_lies();
             self.shuffle_devices(pick);
             self.start_again(pick)?;
             if self.is_refused || !pick.chance_pct(30) || !self.may_crash() {
@@ -112,10 +112,10 @@ impl TortureWorld {
         if !was_lost || self.config.member_cache == MemberCache::Off {
             self.volume.promise_all(WriteNumber(self.writes), self.stamp);
         }
+        self.lose_power(pick);
         if was_lost || was_unsynced {
             self.undo_lies();
         }
-        self.lose_power(pick);
         self.shuffle_devices(pick);
         let assembly = self.start_again(pick)?;
         let is_clean = assembly.is_none_or(|(doubt, records)| doubt.is_none() && records == 0);

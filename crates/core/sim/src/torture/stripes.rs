@@ -94,15 +94,24 @@ impl Stripes<'_> {
     /// True if the level does not survive what one row of `stripe` misses, with what is called bad but for `unit`, and with
     /// that unit, too, where it is `lost`.
     pub(super) fn is_row_given_up(&self, stripe: StripeIndex, row: u64, unit: StripUnit, lost: bool) -> bool {
-        let is_called_bad = |other: StripUnit| {
-            let place = self.layout.place(stripe, other);
-            let start = place.start + BlockCount(row);
-            self.holder(place).is_some_and(|holder| self.is_called_bad(holder, start, BlockCount(1)))
-        };
         self.is_too_much(|other| {
-            let is_known = if other == unit { lost } else { is_called_bad(other) };
+            let is_known = if other == unit { lost } else { self.is_row_called_bad(stripe, other, row) };
             is_known || self.is_row_unavailable(stripe, other, row)
         })
+    }
+
+    /// True if the level does not survive what the row of a block misses, with what is called bad.
+    pub(super) fn is_called_lost(&self, lba: Lba) -> bool {
+        let (stripe, _, row) = self.layout.locate(lba);
+        self.is_too_much(|unit| {
+            self.is_row_called_bad(stripe, unit, row.0) || self.is_row_unavailable(stripe, unit, row.0)
+        })
+    }
+
+    fn is_row_called_bad(&self, stripe: StripeIndex, unit: StripUnit, row: u64) -> bool {
+        let place = self.layout.place(stripe, unit);
+        let start = place.start + BlockCount(row);
+        self.holder(place).is_some_and(|holder| self.is_called_bad(holder, start, BlockCount(1)))
     }
 
     /// The blocks of the volume in one row.
@@ -110,24 +119,31 @@ impl Stripes<'_> {
         (0..self.shape().data_strips).map(move |strip| self.lba(stripe, strip, row))
     }
 
-    /// The blocks of one row that no device has.
-    pub(super) fn missing_blocks(&self, stripe: StripeIndex, row: u64) -> Vec<Lba> {
+    /// The blocks of one row that no device has, nor will have when those are back that the array waits for: with parity any of
+    /// the stripe's may bring them back, else only those that hold the block.
+    pub(super) fn hopeless_blocks(&self, stripe: StripeIndex, row: u64) -> Vec<Lba> {
         let shape = self.shape();
-        let is_missing = |strip: &u16| {
-            let mut copies = (0..shape.copies).map(|copy| StripUnit::Data { strip: *strip, copy });
-            copies.all(|unit| self.is_row_unavailable(stripe, unit, row))
+        let copies = |strip: u16| (0..shape.copies).map(move |copy| StripUnit::Data { strip, copy });
+        let is_awaited = |strip: u16| match shape.parities {
+            0 => copies(strip).any(|unit| self.awaits_unit(stripe, unit)),
+            _ => self.awaits_device(stripe),
         };
-        (0..shape.data_strips).filter(is_missing).map(|strip| self.lba(stripe, strip, row)).collect()
+        let is_missing = |strip: u16| copies(strip).all(|unit| self.is_row_unavailable(stripe, unit, row));
+        let strips = (0..shape.data_strips).filter(|strip| is_missing(*strip) && !is_awaited(*strip));
+        strips.map(|strip| self.lba(stripe, strip, row)).collect()
     }
 
     /// True if a unit of the stripe is on a device that is gone for now: the array waits for it, or has not noticed.
     pub(super) fn awaits_device(&self, stripe: StripeIndex) -> bool {
-        self.units().any(|unit| {
-            let place = self.layout.place(stripe, unit);
-            let is_lost = |state: &DeviceState| *state == DeviceState::Lost { role: place.member };
-            let is_out = |holder: MemberIndex| self.devices[usize::from(holder.0)].is_out();
-            self.states.iter().any(is_lost) || self.holder(place).is_some_and(is_out)
-        })
+        self.units().any(|unit| self.awaits_unit(stripe, unit))
+    }
+
+    /// The same of one unit.
+    fn awaits_unit(&self, stripe: StripeIndex, unit: StripUnit) -> bool {
+        let place = self.layout.place(stripe, unit);
+        let is_lost = |state: &DeviceState| *state == DeviceState::Lost { role: place.member };
+        let is_out = |holder: MemberIndex| self.devices[usize::from(holder.0)].is_out();
+        self.states.iter().any(is_lost) || self.holder(place).is_some_and(is_out)
     }
 
     /// True if nobody holds some unit of the stripe.

@@ -1,11 +1,14 @@
 //! The real array: the same answers as the plain world, redundancy that holds on the files, and faults.
 
 mod common;
+mod exports;
 mod kill;
 mod loops;
 mod operator;
+mod peer;
 mod port;
 mod real;
+mod threads;
 mod worlds;
 
 use common::{BLOCK, PlainWorld, Random};

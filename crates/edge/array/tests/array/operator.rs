@@ -26,7 +26,7 @@ const BLOCKS_MAX: u64 = 12;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A host without end that knows what every block holds.
-struct Checker {
+pub(crate) struct Checker {
     random: Random,
     /// The version that each block holds; its bytes follow from it.
     versions: Vec<u64>,
@@ -109,12 +109,12 @@ impl HostPort for Checker {
 }
 
 /// An array that is used on a thread of its own.
-struct Used {
+pub(crate) struct Used {
     operator: Operator,
     thread: JoinHandle<Checker>,
 }
 
-fn use_array(paths: Vec<PathBuf>, settings: RunSettings) -> Used {
+pub(crate) fn use_array(paths: Vec<PathBuf>, settings: RunSettings) -> Used {
     let (operator, queue) = operator_line().expect("a line");
     let work = move || {
         let mut world =
@@ -130,21 +130,21 @@ fn use_array(paths: Vec<PathBuf>, settings: RunSettings) -> Used {
 }
 
 impl Used {
-    fn status(&self) -> ArrayStatus {
+    pub(crate) fn status(&self) -> ArrayStatus {
         match self.operator.ask(Command::Status) {
             Ok(Answer::Status(status)) => *status,
             other => panic!("no status: {other:?}"),
         }
     }
 
-    fn done(&self, command: &Command) {
+    pub(crate) fn done(&self, command: &Command) {
         match self.operator.ask(command.clone()) {
             Ok(Answer::Done { .. }) => {}
             other => panic!("{command:?}: {other:?}"),
         }
     }
 
-    fn refused(&self, command: &Command) -> String {
+    pub(crate) fn refused(&self, command: &Command) -> String {
         match self.operator.ask(command.clone()) {
             Ok(Answer::Refused { reason }) => reason,
             other => panic!("{command:?}: {other:?}"),
@@ -152,7 +152,7 @@ impl Used {
     }
 
     /// Waits until the status is as wanted.
-    fn until(&self, what: &str, wanted: impl Fn(&ArrayStatus) -> bool) -> ArrayStatus {
+    pub(crate) fn until(&self, what: &str, wanted: impl Fn(&ArrayStatus) -> bool) -> ArrayStatus {
         let began = Instant::now();
         loop {
             let status = self.status();
@@ -164,7 +164,7 @@ impl Used {
         }
     }
 
-    fn stop(self) -> Checker {
+    pub(crate) fn stop(self) -> Checker {
         self.done(&Command::Stop);
         self.thread.join().expect("the host is content")
     }
@@ -174,7 +174,7 @@ fn fail(device: &str) -> Command {
     Command::Fail { device: device.to_owned() }
 }
 
-fn replace(device: &str, with: &Path) -> Command {
+pub(crate) fn replace(device: &str, with: &Path) -> Command {
     Command::Replace { device: device.to_owned(), with: with.to_owned(), destroy_data: false }
 }
 
@@ -182,12 +182,12 @@ fn add_spare(path: &Path) -> Command {
     Command::AddSpare { path: path.to_owned(), destroy_data: false }
 }
 
-fn is_whole(status: &ArrayStatus) -> bool {
+pub(crate) fn is_whole(status: &ArrayStatus) -> bool {
     status.condition == Condition::Optimal && status.sweep.is_none()
 }
 
 /// Starts the array once more and compares the whole volume.
-fn check_again(paths: &[PathBuf], settings: &RunSettings, checker: &Checker) {
+pub(crate) fn check_again(paths: &[PathBuf], settings: &RunSettings, checker: &Checker) {
     let mut world = ArrayWorld::start(paths, settings, StartOptions::default()).world.expect("it starts");
     let volume = read_all(&mut world).expect("all can be read");
     for (lba, bytes) in (0..).zip(volume.chunks_exact(BLOCK.bytes() as usize)) {

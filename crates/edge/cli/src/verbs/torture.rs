@@ -131,8 +131,16 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     });
     let seconds = start.elapsed().as_secs_f64();
     let failed = campaign.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let shrunk = failed.map(|(plan, failure)| shrink(&plan, &failure));
+    let shrunk = failed.map(|(plan, failure)| {
+        let mut shrunk = shrink(&plan, &failure);
+        if let Some(Places(kept)) = &args.faults {
+            let whole = drawn(args, plan.seed)?;
+            shrunk.faults = places_in_whole(&shrunk.faults, kept, whole.faults.len());
+        }
+        Ok::<_, Failure>(shrunk)
+    });
     let _ = std::panic::take_hook();
+    let shrunk = shrunk.transpose()?;
     let sum = campaign.sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     if output.is_json() {
         print_json(&as_json(args, &sum, seconds, shrunk.as_ref()))?;
@@ -146,13 +154,24 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     })
 }
 
-fn plan(args: &Args, seed: u64) -> Result<TorturePlan, Failure> {
+/// The plan of a seed, with all its faults.
+fn drawn(args: &Args, seed: u64) -> Result<TorturePlan, Failure> {
     let Args { ops, mode, level, tags, .. } = *args;
     let drawn = match tags {
         Some(tags) => TorturePlan::draw_with(tags == Tags::All, seed, ops, mode.into(), level),
         None => TorturePlan::draw(seed, ops, mode.into(), level),
     };
-    let mut plan = drawn.map_err(Failure::input)?;
+    drawn.map_err(Failure::input)
+}
+
+/// Places in a whole plan, which has so many faults, of those at `places` when only the faults at `kept` were left.
+fn places_in_whole(places: &[usize], kept: &[usize], faults: usize) -> Vec<usize> {
+    let left: Vec<usize> = kept.iter().copied().filter(|place| *place < faults).collect();
+    places.iter().map(|place| left[*place]).collect()
+}
+
+fn plan(args: &Args, seed: u64) -> Result<TorturePlan, Failure> {
+    let mut plan = drawn(args, seed)?;
     if let Some(places) = &args.faults {
         plan.keep_faults(&places.0);
     }
@@ -282,4 +301,27 @@ fn as_json(args: &Args, sum: &TortureReport, seconds: f64, shrunk: Option<&Shrun
             "command": replay_command(args, shrunk),
         })),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the command named places among the faults that were kept, and showed another run.
+    #[test]
+    fn places_after_faults_were_kept_name_the_same_faults_in_the_whole_plan() {
+        let whole = || TorturePlan::draw(33, 3_000, TortureMode::Bounded, None).expect("any level");
+        let faults = whole().faults.len();
+        assert!(faults > 8, "{faults}");
+        for kept in [vec![1, 2, 5, 6, 7, 8], vec![faults, 7, 3, 1], (0..faults).collect()] {
+            let mut shrunk = whole();
+            shrunk.keep_faults(&kept);
+            let places = [2, 0];
+            shrunk.keep_faults(&places);
+            let mut again = whole();
+            again.keep_faults(&places_in_whole(&places, &kept, faults));
+            assert_eq!(shrunk.faults, again.faults);
+            assert_eq!(again.faults.len(), 2);
+        }
+    }
 }

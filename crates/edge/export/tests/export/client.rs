@@ -72,33 +72,59 @@ fn more(socket: &mut impl Read, input: &mut Vec<u8>) -> Result<(), Trouble> {
     if length == 0 { Err(Trouble::Gone) } else { Ok(()) }
 }
 
+/// A handshake under way.
+struct Haggle {
+    handshake: ClientHandshake,
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl Haggle {
+    fn new(options: ClientOptions) -> Self {
+        Self { handshake: ClientHandshake::new("", options), input: Vec::new(), output: Vec::new() }
+    }
+
+    /// Goes on until there is something to do.
+    fn step(&mut self, socket: &mut (impl Read + Write)) -> Result<ClientStep, Trouble> {
+        loop {
+            let (used, step) = self.handshake.handle_bytes(&self.input, &mut self.output)?;
+            self.input.drain(..used);
+            socket.write_all(&self.output)?;
+            self.output.clear();
+            if step != ClientStep::More {
+                return Ok(step);
+            }
+            more(socket, &mut self.input)?;
+        }
+    }
+}
+
+/// Shakes hands up to TLS and begins it with `secure`.
+pub(crate) fn secured<P: Socket, S: Socket>(
+    mut plain: P,
+    structured: bool,
+    secure: impl FnOnce(P) -> S,
+) -> Result<Client<S>, Trouble> {
+    let mut haggle = Haggle::new(ClientOptions { tls: ClientTls::Required, structured });
+    assert_eq!(haggle.step(&mut plain)?, ClientStep::StartTls);
+    haggle.handshake.handle_tls_up(&mut haggle.output);
+    Client::go_on(secure(plain), haggle)
+}
+
 impl<S: Socket> Client<S> {
     /// Shakes hands.
-    pub(crate) fn new(mut socket: S, structured: bool) -> Result<Self, Trouble> {
-        let options = ClientOptions { tls: ClientTls::Off, structured };
-        let (mut handshake, mut input, mut output) =
-            (ClientHandshake::new("", options), Vec::new(), Vec::new());
-        loop {
-            let (used, step) = handshake.handle_bytes(&input, &mut output)?;
-            input.drain(..used);
-            socket.write_all(&output)?;
-            output.clear();
-            if let ClientStep::Transmit(agreement) = step {
-                let transmission = ClientTransmission::new(agreement, IODEPTH);
-                let mut twin = socket.twin()?;
-                let (outgoing, messages) = channel::<Vec<u8>>();
-                std::thread::spawn(move || messages.iter().try_for_each(|message| twin.write_all(&message)));
-                return Ok(Self {
-                    socket,
-                    outgoing,
-                    transmission,
-                    input,
-                    buffers: BTreeMap::new(),
-                    next_tag: 0,
-                });
-            }
-            more(&mut socket, &mut input)?;
-        }
+    pub(crate) fn new(socket: S, structured: bool) -> Result<Self, Trouble> {
+        Self::go_on(socket, Haggle::new(ClientOptions { tls: ClientTls::Off, structured }))
+    }
+
+    fn go_on(mut socket: S, mut haggle: Haggle) -> Result<Self, Trouble> {
+        let ClientStep::Transmit(agreement) = haggle.step(&mut socket)? else { panic!("TLS twice") };
+        let transmission = ClientTransmission::new(agreement, IODEPTH);
+        let mut twin = socket.twin()?;
+        let (outgoing, messages) = channel::<Vec<u8>>();
+        std::thread::spawn(move || messages.iter().try_for_each(|message| twin.write_all(&message)));
+        let (input, buffers) = (haggle.input, BTreeMap::new());
+        Ok(Self { socket, outgoing, transmission, input, buffers, next_tag: 0 })
     }
 
     /// Sends a request; `bytes` are those of a write. Returns its tag.
@@ -161,9 +187,8 @@ impl<S: Socket> Client<S> {
     pub(crate) fn disconnect(mut self) -> Result<(), Trouble> {
         let good_bye = self.transmission.disconnect();
         self.outgoing.send(good_bye.to_vec()).map_err(|_| Trouble::Gone)?;
-        match more(&mut self.socket, &mut self.input) {
-            Err(Trouble::Gone) => Ok(()),
-            other => panic!("after a good-bye came {other:?} {:?}", self.input),
-        }
+        // Under TLS an end without a word would be an error.
+        assert_eq!(self.socket.read(&mut [0; 8])?, 0, "something came after the good-bye");
+        Ok(())
     }
 }

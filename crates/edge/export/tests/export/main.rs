@@ -1,19 +1,22 @@
 //! The export over real sockets: right bytes for one client and many, through many buffers and few; clients that send
-//! nonsense, do not read, or are too many; the stop.
+//! nonsense, do not read, or are too many; the stop; and the same under TLS.
 //!
 //! Verified against vectors of bytes. Not verified: the limits of time (10 and 30 s), speed.
 
+mod certificates;
 mod client;
+mod ragged;
+mod tls;
 
 use client::{Client, Socket, Trouble};
 use raidlab_array::{
     ArrayError, ArrayWorld, CreateOptions, RunSettings, StartOptions, UnixSocketError, create,
 };
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience, WritePolicy};
-use raidlab_export::{ExportError, NbdListener, NbdOptions, NbdServer};
+use raidlab_export::{ExportError, NbdListener, NbdOptions, NbdServer, TlsServer};
 use raidlab_nbd::{Errno, Op, ServerFault};
 use raidlab_units::{BlockSize, ByteCount};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -52,6 +55,8 @@ fn config() -> ArrayConfig {
 struct Place<'a> {
     socket: &'a Path,
     tcp: &'a str,
+    /// Where TLS is required, if it is served.
+    tls: Option<&'a str>,
     stop: &'a AtomicBool,
 }
 
@@ -67,6 +72,19 @@ impl Place<'_> {
 
 /// Serves an array of 16 MiB while `test` runs.
 fn with_server(nbd: NbdOptions, test: impl FnOnce(&Place<'_>)) {
+    serve(nbd, None, test);
+}
+
+/// Opens a Unix socket, a TCP port in the clear and, if there is TLS, one that requires it; the Unix socket offers it.
+fn listeners(socket: &Path, tls: Option<&TlsServer>) -> Vec<NbdListener> {
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let unix = NbdListener::unix(socket).expect("a socket");
+    let unix = if let Some(tls) = tls { unix.offering(tls) } else { unix };
+    let secure = tls.map(|tls| NbdListener::tcp(any, tls).expect("a port"));
+    [unix, NbdListener::tcp_insecure(any).expect("a port")].into_iter().chain(secure).collect()
+}
+
+fn serve(nbd: NbdOptions, tls: Option<&TlsServer>, test: impl FnOnce(&Place<'_>)) {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("nbd.sock");
     let stop = AtomicBool::new(false);
@@ -80,18 +98,19 @@ fn with_server(nbd: NbdOptions, test: impl FnOnce(&Place<'_>)) {
             create(&config, &options, &AtomicBool::new(false), &mut |_, _| {}).expect("an array can be made");
             let started = ArrayWorld::start(&members, &RunSettings::of(&config), StartOptions::default());
             let mut world = started.world.expect("the array starts");
-            let unix = NbdListener::unix(&socket).expect("a socket");
-            let tcp = NbdListener::tcp_insecure("127.0.0.1:0".parse().expect("an address")).expect("a port");
-            tell.send(tcp.address().to_owned()).expect("the test waits");
+            let listeners = listeners(&socket, tls);
+            let addresses: Vec<_> = listeners[1..].iter().map(|found| found.address().to_owned()).collect();
+            tell.send(addresses).expect("the test waits");
             let (block, volume) = (config.block_size, world.volume_bytes());
-            let mut server = NbdServer::new(nbd, block, volume, vec![unix, tcp]).expect("a server");
+            let mut server = NbdServer::new(nbd, block, volume, listeners).expect("a server");
             let served = world.serve(&mut server, &stop);
             assert!(matches!(served, Err(ArrayError::Cancelled)), "{served:?}");
             assert_eq!(server.connections(), 0, "a stop closes all connections");
             world.stop(&AtomicBool::new(false)).expect("the array stops");
         });
-        let tcp = told.recv().expect("the server starts");
-        let place = Place { socket: &socket, tcp: &tcp, stop: &stop };
+        let addresses = told.recv().expect("the server starts");
+        let tls = addresses.get(1).map(String::as_str);
+        let place = Place { socket: &socket, tcp: &addresses[0], tls, stop: &stop };
         // The server is stopped whatever the test finds, so that a failure ends.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&place)));
         stop.store(true, Ordering::Relaxed);
@@ -117,8 +136,20 @@ impl Random {
     }
 }
 
-/// Random requests over `span` bytes from `base` on, those in flight on ranges of their own; each read is compared.
+/// Random requests of whole blocks over `span` bytes from `base` on, those in flight on ranges of their own; each read is
+/// compared.
 fn exercise<S: Socket>(client: &mut Client<S>, seed: u64, base: u64, span: u64, rounds: u32) {
+    exercise_grains(client, seed, base, span, (rounds, BLOCK));
+}
+
+/// The same with requests of whole `grain`s, in bytes. Those in flight may share blocks.
+fn exercise_grains<S: Socket>(
+    client: &mut Client<S>,
+    seed: u64,
+    base: u64,
+    span: u64,
+    (rounds, grain): (u32, u64),
+) {
     let mut random = Random(seed);
     let mut truth = random.bytes(span);
     client.call(PLAIN, base, span as u32, &truth).expect("the range is written");
@@ -126,8 +157,8 @@ fn exercise<S: Socket>(client: &mut Client<S>, seed: u64, base: u64, span: u64, 
         let mut flying: Vec<(u64, u64, u64, bool)> = Vec::new();
         while flying.len() < 24 {
             let longest = if random.below(4) == 0 { 80 } else { 6 };
-            let length = (1 + random.below(longest)) * BLOCK;
-            let at = random.below((span - length) / BLOCK) * BLOCK;
+            let length = (1 + random.below(longest * BLOCK / grain)) * grain;
+            let at = random.below((span - length) / grain) * grain;
             if flying.iter().any(|(_, other, long, _)| at < other + long && *other < at + length) {
                 break;
             }
@@ -277,6 +308,28 @@ fn too_many_clients_are_told_so() {
             Client::new(place.unix(), true).ok()
         });
         exercise(&mut again.expect("there is room again"), 6, 0, MIB, 5);
+    });
+}
+
+#[test]
+fn who_only_comes_and_waits_keeps_nobody_out() {
+    with_server(few_buffers(3), |place| {
+        let mut working = place.client(true);
+        let silent: Vec<_> = (0..2).map(|_| place.unix()).collect();
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+        let mut late: Vec<_> = (0..2).map(|_| place.client(true)).collect();
+        late.push(working);
+        for (number, client) in (0..).zip(&mut late) {
+            exercise(client, number, number * 2 * MIB, 2 * MIB, 3);
+        }
+        assert!(Client::new(place.unix(), true).is_err(), "clients that work keep their places");
+        working = late.pop().expect("there are three");
+        for mut socket in silent {
+            let mut greeting = Vec::new();
+            socket.read_to_end(&mut greeting).expect("the server is gone");
+            assert_eq!(greeting.len(), 18);
+        }
+        exercise(&mut working, 9, 0, MIB, 3);
     });
 }
 

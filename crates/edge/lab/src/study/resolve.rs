@@ -5,13 +5,14 @@ use super::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError
 use crate::arrays::{ModelledArray, ModelledSettings, Parts, SoftwareArray, member_cache};
 use crate::cache::{SOFTWARE_CACHE, STAGING_SIZE};
 use crate::controllers::ControllersError;
-use crate::load::LoadPlan;
+use crate::load::{LoadPlan, find_workload};
 use raidlab_controller::{ArrayConfig, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError};
 use raidlab_raid::{LevelVariant, ParseLevelError};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{Workload, builtin_workload};
+use raidlab_workload::Workload;
 use std::ops::Range;
+use std::path::Path;
 use toml::Spanned;
 
 /// Version of the form of study files.
@@ -185,10 +186,12 @@ fn load_plan(
     })
 }
 
+/// A built-in workload, or a file whose path is seen from the folder of the study.
 fn workload(place: Place<'_>, name: &Spanned<String>) -> Result<Workload, StudyFileError> {
-    builtin_workload(name.get_ref()).map_err(|lookup| {
+    let folder = Path::new(place.file).parent().unwrap_or(Path::new(""));
+    find_workload(name.get_ref(), folder).map_err(|workload| {
         let (file, line) = (place.file.to_owned(), place.line(name.span()));
-        StudyFileError::UnknownWorkload { file, line, lookup }
+        StudyFileError::Workload { file, line, workload: Box::new(workload) }
     })
 }
 

@@ -137,3 +137,23 @@ fn the_study_of_dual_controllers_compares_three_enclosures() {
     assert!(error.to_string().starts_with("dual.toml:3"), "{error}");
     assert!(error.to_string().contains("controllers: count = 4"), "{error}");
 }
+
+#[test]
+fn a_workload_file_is_seen_from_the_folder_of_the_study() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let study = folder.path().join("mine.toml");
+    let load = "workloads = ['loads/own.toml']\niodepths = [1]\nramp = '1ms'\nrun = '5ms'\n";
+    let head = "schema = 1\ntitle = 't'\nquestion = 'q'\nseed = 1\n";
+    let text = format!("{head}[[measure]]\npath = 'x'\nsize = '1MiB'\ndirect = true\n[measure.load]\n{load}");
+    std::fs::write(&study, text).expect("the study");
+    let error =
+        Study::read(&study, &Catalog::builtin()).expect_err("there is no workload file yet").to_string();
+    assert!(error.contains("mine.toml:10: the workload file") && error.contains("loads/own.toml"), "{error}");
+    let line = "[[line]]\nsize = '8KiB'\nshare_pct = 100\nread_pct = 0\nrandom_pct = 100\n";
+    let own =
+        format!("schema = 1\nname = 'own'\ntitle = 't'\nsource = 's'\nmetric = 'iops'\nnotes = ''\n{line}");
+    std::fs::create_dir(folder.path().join("loads")).expect("a folder");
+    std::fs::write(folder.path().join("loads/own.toml"), own).expect("the workload");
+    let read = Study::read(&study, &Catalog::builtin()).expect("it is there now");
+    assert_eq!(read.measures[0].load.workloads[0].name(), "own");
+}

@@ -6,6 +6,8 @@
 //! | an empty file, or a test file that raidlab laid out | always |
 //! | a file with other data | when named: `--destroy-data PATH` |
 //! | a block device | when named |
+//! | an NBD export that reads as zeros wherever it is looked at | always |
+//! | another NBD export | when named, with what it holds if it has a known signature |
 //! | a block device with a known signature ([`find_signatures`]) | when named with what it holds: `--destroy-data PATH:ext4` |
 //!
 //! A name is the path as it was given, or the path with all symbolic links followed; nothing else matches. The
@@ -91,6 +93,47 @@ pub fn permit_write(path: &Path, file: &File, destroy_data: Option<&str>) -> Res
     check.run()
 }
 
+/// What an NBD export holds where it was looked at.
+#[derive(Clone, Debug)]
+pub struct ExportLook {
+    /// Its first and last part.
+    pub image: DeviceImage,
+    /// Those and the samples between them are zeros.
+    pub is_blank: bool,
+}
+
+/// Returns if the NBD export called `name` may be overwritten when the user named `destroy_data`. Whether someone uses it
+/// can't be known here.
+///
+/// # Errors
+/// [`SafetyError::NotNamed`] says what it holds, and what would allow it.
+pub fn permit_write_export(
+    name: &Path,
+    look: &ExportLook,
+    destroy_data: Option<&str>,
+) -> Result<(), SafetyError> {
+    let (suffix, holds) = match signature_names(&look.image) {
+        Some(found) => found,
+        None if look.is_blank => return Ok(()),
+        None => (String::new(), "whatever this export holds".to_owned()),
+    };
+    let wanted = format!("{}{suffix}", name.display());
+    if destroy_data == Some(&wanted) {
+        return Ok(());
+    }
+    let given = destroy_data.map(Into::into);
+    Err(SafetyError::NotNamed { path: name.into(), holds, name: wanted, given })
+}
+
+/// What stands behind a name for it to tell the signatures of a device, and the signatures for people; nothing if there are
+/// none.
+fn signature_names(image: &DeviceImage) -> Option<(String, String)> {
+    let signatures = find_signatures(image);
+    let kinds: Vec<&str> = signatures.iter().map(|signature| signature.kind).collect();
+    let list = signatures.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    (!kinds.is_empty()).then(|| (format!(":{}", kinds.join("+")), list))
+}
+
 /// Where the system keeps its tables; tests make their own.
 struct System {
     proc: PathBuf,
@@ -155,13 +198,10 @@ impl Check<'_> {
             return Err(self.in_use(used));
         }
         let image = DeviceImage::read(self.file).map_err(|error| self.unchecked(self.path, error))?;
-        let signatures = find_signatures(&image);
-        if signatures.is_empty() {
-            return self.require_name("", "whatever this device holds".into());
+        match signature_names(&image) {
+            Some((suffix, list)) => self.require_name(&suffix, list),
+            None => self.require_name("", "whatever this device holds".into()),
         }
-        let kinds: Vec<&str> = signatures.iter().map(|signature| signature.kind).collect();
-        let list = signatures.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        self.require_name(&format!(":{}", kinds.join("+")), list)
     }
 
     /// Passes if the user named the path, as given or in full, with `suffix` behind it.

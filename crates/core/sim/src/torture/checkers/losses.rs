@@ -8,7 +8,8 @@
 //! | a row was written while that was so: parity can't make up the rest of it any more (`volume.rs`: gone) | it is rewritten |
 //! | redundancy is in doubt after a crash, by a policy that leaves the write hole open, and something is missing | it agrees |
 //! | a write to the very block failed | one succeeds |
-//! | a device is lost: nothing is written that the devices would have to know | the next start |
+//! | a device is lost: nothing is written that the devices would have to know, and of copies in doubt the first may be on it | the next start |
+//! | a block was written or restored while a device was lost: the devices could not be told that it is bad no more | it is rewritten |
 //!
 //! Verified: that, and that a flush fails exactly when data was given up before it; a member is failed only where the
 //! faults justify it (it is gone, or a write to it failed); a member that does not hold what it should is out of the array
@@ -90,13 +91,22 @@ impl TortureWorld {
         let mut range = stripes.of_range(lba, blocks);
         let mut each = (lba.0..lba.0 + blocks.0).map(Lba);
         self.losses.changed >= started
-            || each.any(|lba| self.volume.is_undefined(lba, started))
+            || each.any(|lba| self.volume.is_undefined(lba, started) || self.is_called_lost(lba))
             || range.any(|stripe| {
                 stripes.is_failed(stripe)
                     || self.losses.failed_until.get(stripe.0 as usize).is_some_and(|until| *until > started)
                     || self.is_doubtful(stripe, started)
+                    || (self.has_lost()
+                        && self.was_in_doubt(stripe, started)
+                        && stripes.awaits_device(stripe))
                     || stripes.blocks(stripe).any(|lba| self.volume.may_be_gone(lba, started))
             })
+    }
+
+    /// True if a block is lost with what the devices call bad. A row that was written, restored or torn while they could not be
+    /// told is readable, but a bad block from the next start on.
+    fn is_called_lost(&self, lba: Lba) -> bool {
+        self.mode == TortureMode::Beyond && self.stripes().is_called_lost(lba)
     }
 
     /// True if a device is lost beyond what the level survives: then the state on the devices stays as it is, and no write
@@ -111,7 +121,7 @@ impl TortureWorld {
     /// with `records` that may go with their device before they are written again.
     pub(in crate::torture) fn note_doubts(&mut self, unsynced: &RegionMap, records: &[StripeIndex]) {
         self.losses = Losses { may_lack_records: !records.is_empty(), ..Losses::default() };
-        if self.layout.shape().parities == 0 {
+        if !self.is_redundant() {
             return;
         }
         let mut in_doubt_until = vec![Stamp(0); self.layout.stripe_count().0 as usize];
@@ -148,7 +158,9 @@ impl TortureWorld {
     /// True if redundancy may have been in doubt for a request begun at `started`, and is needed.
     fn is_doubtful(&self, stripe: StripeIndex, started: Stamp) -> bool {
         let stripes = self.stripes();
-        self.was_in_doubt(stripe, started) && stripes.units().any(|unit| stripes.is_unavailable(stripe, unit))
+        stripes.shape().parities > 0
+            && self.was_in_doubt(stripe, started)
+            && stripes.units().any(|unit| stripes.is_unavailable(stripe, unit))
     }
 
     // What is gone.
@@ -172,9 +184,7 @@ impl TortureWorld {
             if !stripes.is_row_failed(stripe, row) && !is_gone {
                 continue;
             }
-            let awaits_device = stripes.awaits_device(stripe);
-            let missing = if awaits_device { Vec::new() } else { stripes.missing_blocks(stripe, row) };
-            for lba in missing {
+            for lba in stripes.hopeless_blocks(stripe, row) {
                 self.volume.give_up(lba);
             }
             self.losses.failed_until.resize(self.layout.stripe_count().0 as usize, Stamp(0));
@@ -193,10 +203,10 @@ impl TortureWorld {
         let DeviceState::InSync { role } = states[device.index()] else { return };
         let Some((stripe, _, row)) = self.layout.identify(role, block) else { return };
         let stripes = Stripes { states: &states, ..self.stripes() };
-        if !stripes.is_row_failed(stripe, row.0) || stripes.awaits_device(stripe) {
+        if !stripes.is_row_failed(stripe, row.0) {
             return;
         }
-        for lba in stripes.missing_blocks(stripe, row.0) {
+        for lba in stripes.hopeless_blocks(stripe, row.0) {
             self.volume.give_up(lba);
         }
     }
@@ -229,7 +239,7 @@ impl TortureWorld {
                 || (is_target && stripes.is_row_failed_without(stripe, row, unit))
                 // A torn write may have made readable what the devices call bad.
                 || (self.mode == TortureMode::Beyond && stripes.is_row_given_up(stripe, row, unit, is_target))
-                || (is_target && self.was_in_doubt(stripe, self.stamp))
+                || (is_target && stripes.shape().parities > 0 && self.was_in_doubt(stripe, self.stamp))
                 || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond);
             if !is_failed && !self.is_doubtful(stripe, self.stamp) && !is_gone {
                 return Err(Violation::NeedlessBadBlock { member, block }.into());

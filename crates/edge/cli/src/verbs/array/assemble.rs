@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Arguments of `raidlab array assemble`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Devices, in any order
+    /// Devices, in any order: block devices, files, or NBD URIs
     #[arg(value_name = "DEVICE", required = true)]
     devices: Vec<PathBuf>,
     #[command(flatten)]

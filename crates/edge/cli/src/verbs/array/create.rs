@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// What to call the array
     #[arg(value_name = "NAME")]
     name: String,
-    /// Members, in the order of their roles: block devices, files, or names of files to be made
+    /// Members, in the order of their roles: block devices, files, names of files to be made, or NBD URIs
     #[arg(value_name = "MEMBER", required = true)]
     members: Vec<PathBuf>,
     /// RAID level: jbod, 0, 1, 1e, 3, 5, 6, 10, 10:far, 50:2-spans, 60:2-spans, ...

@@ -4,11 +4,14 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
-use raidlab_array::{Answer, ArrayStatus, Command, Condition, SweepStatus};
+use raidlab_array::{Answer, ArrayStatus, Command, Condition, SweepStatus, is_nbd_uri};
+use raidlab_nbd::{NbdUri, Transport};
 use raidlab_report::terminal::array_status;
 use raidlab_serve::{ControlClient, ServeError, control_socket, run_folder, served};
 use raidlab_units::ByteCount;
 use serde_json::json;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -50,7 +53,7 @@ pub(crate) struct ReplaceArgs {
     /// Number or path of the missing device
     #[arg(value_name = "DEVICE")]
     device: String,
-    /// The new device
+    /// The new device: a block device, a file, the name of a file to be made, or an NBD URI
     #[arg(value_name = "PATH")]
     with: PathBuf,
     /// Name the new device once more to destroy what it holds
@@ -63,7 +66,7 @@ pub(crate) struct ReplaceArgs {
 pub(crate) struct AddSpareArgs {
     #[command(flatten)]
     array: NameArgs,
-    /// The new device
+    /// The new device: a block device, a file, the name of a file to be made, or an NBD URI
     #[arg(value_name = "PATH")]
     path: PathBuf,
     /// Name the new device once more to destroy what it holds
@@ -303,9 +306,20 @@ fn share(sweep: &SweepStatus) -> f64 {
     sweep.done_stripes as f64 / sweep.total_stripes.max(1) as f64
 }
 
-/// The path as the array's process finds it, whatever its working folder.
+/// The path or URI as the array's process finds it, whatever its working folder.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(Failure::input)
+    if !is_nbd_uri(path) {
+        return std::path::absolute(path).map_err(Failure::input);
+    }
+    // What is wrong with one that is none, the array says.
+    let Some(Ok(mut uri)) = path.to_str().map(str::parse::<NbdUri>) else { return Ok(path.to_owned()) };
+    if let Transport::Unix { path } = &mut uri.transport
+        && !path.starts_with(&[0])
+    {
+        let socket = std::path::absolute(OsStr::from_bytes(path)).map_err(Failure::input)?;
+        *path = socket.into_os_string().into_vec();
+    }
+    Ok(uri.to_string().into())
 }
 
 /// Whether what the device holds may be destroyed: only when it is named for that.

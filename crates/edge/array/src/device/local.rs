@@ -1,4 +1,4 @@
-//! A device: a block device or a file that is open for an array, with its length, and small reads and writes past any cache.
+//! A block device or a file that is open for an array, with its length, and small reads and writes past any cache.
 //!
 //! Opened for an array it is kept from everybody else: a block device is opened with `O_EXCL`, which the kernel refuses for
 //! what is mounted or held, and both are locked (`flock`), so that no two arrays use one device. Looked at, it is only read
@@ -8,6 +8,7 @@
 //!
 //! Source: `open(2)` on `O_EXCL` for block devices, `fallocate(2)` on block devices (Linux 4.9).
 
+use super::{Purpose, UNIT_BYTES, ZEROS_BYTES, failed};
 use crate::arena::Arena;
 use crate::error::DeviceError;
 use raidlab_units::ByteCount;
@@ -18,58 +19,27 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-/// I/O here is done in whole units of this, and all structures on a device are made of them.
-const UNIT_BYTES: u64 = 4096;
-/// Zeros are written in pieces of this where the device can't make them itself.
-const ZEROS_BYTES: u64 = 1 << 20;
 /// Smallest unit of direct I/O where the system does not say.
 const UNKNOWN_UNIT_BYTES: u32 = 512;
 
-/// What a device is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// To be read only.
-    Look,
-    /// To be part of an array.
-    Use,
-}
-
-/// Tries `open` again for a while if it finds the device in use: the kernel lets go of the files of a process that was
-/// killed only when its last I/O has ended, and whoever starts an array again at once must not go on without them.
-pub(crate) fn with_patience<T, E>(
-    open: impl Fn() -> Result<T, E>,
-    is_in_use: impl Fn(&E) -> bool,
-) -> Result<T, E> {
-    const PATIENCE: Duration = Duration::from_secs(10);
-    const PAUSE: Duration = Duration::from_millis(10);
-    let began = Instant::now();
-    loop {
-        match open() {
-            Err(error) if is_in_use(&error) && began.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
-            outcome => return outcome,
-        }
-    }
-}
-
-/// An open device.
+/// An open file or block device.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub(crate) struct LocalDevice {
     path: PathBuf,
     file: File,
     bytes: ByteCount,
     is_block: bool,
 }
 
-impl Drop for Device {
+impl Drop for LocalDevice {
     fn drop(&mut self) {
         // A ring that was just closed may hold its files a little longer, and their locks with them.
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }
 
-impl Device {
+impl LocalDevice {
     /// Opens the device at `path`.
     ///
     /// # Errors
@@ -290,8 +260,4 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     }
-}
-
-pub(crate) fn failed(doing: &'static str, path: &Path, source: io::Error) -> DeviceError {
-    DeviceError::Io { doing, path: path.to_owned(), source }
 }

@@ -1,0 +1,222 @@
+//! The links' side of member I/O: I/Os to parts, ends of parts to ends of I/Os, and links that break.
+//!
+//! ```text
+//! I/O ─► parts: as long as a request may be; label and states twice; a flush behind, where FUA is not there
+//! server silent for too long, gone, or at fault ─► close ─► no entry in flight ─► parts end as gone, member lost
+//! ```
+//! Invariant: a link leaves its place in the list when nothing of it is in flight, and its I/Os end before the member is lost,
+//! so that nobody waits for what can't come.
+
+use super::{Carrier, IoEnd, IoSlot, MemberPort, Transfer};
+use crate::error::RingError;
+use crate::link::{Link, Part, PartEnd};
+use crate::ring::{Direction, Done, LinkEntry, Ring};
+use raidlab_nbd::Op;
+use raidlab_units::{MemberIndex, NanoSpan, Nanos};
+use rustix::io::Errno;
+use std::fmt::Display;
+
+/// How often links are looked at, at least and at most.
+const LOOK_EVERY_MIN: NanoSpan = NanoSpan::from_millis(10);
+const LOOK_EVERY_MAX: NanoSpan = NanoSpan::from_millis(1000);
+
+impl IoSlot {
+    /// Queues the I/O's parts. There may be none.
+    pub(super) fn queue(&mut self, io: u32, link: &mut Link) {
+        self.attempts += 1;
+        (self.interrupted, self.flush_after, self.error) = (false, false, None);
+        (self.entries, self.bytes_left) = (0, 0);
+        let flushing = link.flushing();
+        let Some(Transfer { direction, offset, copy_offset, bytes, .. }) = self.transfer else {
+            if flushing.has_flush() {
+                self.queue_flush(io, link);
+            }
+            return;
+        };
+        let op = match direction {
+            Direction::Read => Op::Read,
+            Direction::Write { durable } => {
+                let fua = flushing.has_fua(durable);
+                self.flush_after = durable && !fua && flushing.has_flush();
+                Op::Write { fua }
+            }
+        };
+        let longest = link.part_bytes_max();
+        for start in [Some(offset), copy_offset].into_iter().flatten() {
+            let mut at = 0;
+            while at < bytes {
+                let length = longest.min(bytes - at);
+                link.queue(Part { io, op, offset: start + at, at, bytes: length as u32 });
+                self.entries += 1;
+                self.bytes_left += length;
+                at += length;
+            }
+        }
+    }
+
+    fn queue_flush(&mut self, io: u32, link: &mut Link) {
+        link.queue(Part { io, op: Op::Flush, offset: 0, at: 0, bytes: 0 });
+        self.entries = 1;
+    }
+}
+
+impl MemberPort {
+    /// Makes durable what was written.
+    pub(super) fn flush_after(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        let attached = self.places[slot.member.index()].attached.as_ref();
+        let Carrier::Link(link) = attached.expect("it was written to").carrier else {
+            unreachable!("only links have writes that are followed by a flush, and parts of broken ones fail")
+        };
+        let link = self.links[link as usize].as_mut().expect("a link that is used is there");
+        slot.queue_flush(number, link);
+        self.is_queued = true;
+    }
+
+    /// Takes in the end of an entry of a link.
+    ///
+    /// # Errors
+    /// [`RingError`] if what follows can't be queued.
+    pub(crate) fn take_link(&mut self, now: Nanos, done: Done, ring: &mut Ring) -> Result<(), RingError> {
+        let (number, entry) = LinkEntry::of(done.number);
+        let link =
+            self.links[number as usize].as_mut().expect("a link stays while its entries are in flight");
+        if let Err(errno) = link.take(entry, done.result) {
+            self.break_off(number, &errno);
+        }
+        loop {
+            let link = self.links[number as usize].as_mut().expect("it was there just now");
+            match link.poll_end(&self.slots) {
+                Ok(Some(PartEnd { io, result })) => self.end_part(io, result, ring)?,
+                Ok(None) => break,
+                Err(fault) => self.break_off(number, &fault),
+            }
+        }
+        let link = self.links[number as usize].as_mut().expect("it was there just now");
+        if link.is_over() { self.bury(number, ring) } else { link.pump(now, &self.slots, ring) }
+    }
+
+    fn end_part(&mut self, io: u32, result: Result<u32, Errno>, ring: &mut Ring) -> Result<(), RingError> {
+        if let Some(end) = self.take_entry(io, result, ring)? {
+            self.ends.push(end);
+        }
+        Ok(())
+    }
+
+    /// The member that a link is used for.
+    fn user_of(&self, number: u32) -> Option<MemberIndex> {
+        let is_user = |member: &MemberIndex| {
+            let attached = self.places[member.index()].attached.as_ref();
+            attached.is_some_and(|attached| matches!(attached.carrier, Carrier::Link(link) if link == number))
+        };
+        self.members().find(is_user)
+    }
+
+    /// Begins the end of a link.
+    fn break_off(&mut self, number: u32, why: &dyn Display) {
+        let is_news = self.links[number as usize].as_ref().is_some_and(|link| !link.is_closing());
+        if let Some(member) = self.user_of(number).filter(|_| is_news) {
+            let path = self.path(member).map(|path| path.display().to_string()).unwrap_or_default();
+            tracing::warn!(%member, path, %why, "the connection is broken off");
+        }
+        let link = self.links[number as usize].as_mut().expect("a link that breaks is there");
+        link.close();
+    }
+
+    /// Ends the I/Os of a link that is over, and forgets it.
+    fn bury(&mut self, number: u32, ring: &mut Ring) -> Result<(), RingError> {
+        let user = self.user_of(number);
+        let link = self.links[number as usize].take().expect("a link that is over is there");
+        if let Some(attached) = user.and_then(|member| self.places[member.index()].attached.as_mut()) {
+            attached.carrier = Carrier::Lost;
+        }
+        for io in link.unfinished() {
+            self.end_part(io, Err(Errno::NODEV), ring)?;
+        }
+        self.losses.extend(user);
+        Ok(())
+    }
+
+    /// Sends what is queued.
+    ///
+    /// # Errors
+    /// [`RingError`] if it can't be queued.
+    #[inline]
+    pub(crate) fn pump(&mut self, now: Nanos, ring: &mut Ring) -> Result<(), RingError> {
+        if !std::mem::take(&mut self.is_queued) {
+            return Ok(());
+        }
+        self.links.iter_mut().flatten().try_for_each(|link| link.pump(now, &self.slots, ring))
+    }
+
+    /// Breaks off links whose server has been silent for too long.
+    ///
+    /// # Errors
+    /// [`RingError`] if what follows can't be queued.
+    #[inline]
+    pub(crate) fn look(&mut self, now: Nanos, ring: &mut Ring) -> Result<(), RingError> {
+        if self.links.is_empty() || now < self.look_at {
+            return Ok(());
+        }
+        self.look_at = now + (self.answer_limit / 8).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX);
+        for number in 0..self.links.len() as u32 {
+            let Some(link) = &self.links[number as usize] else { continue };
+            let limit = self.answer_limit;
+            if link.waiting_since().is_some_and(|since| now.saturating_since(since) >= limit) {
+                self.break_off(number, &format_args!("no answer for {limit}"));
+            }
+            // One that was closed while nothing of it was in flight hears of no end.
+            if self.links[number as usize].as_ref().is_some_and(|link| link.is_over()) {
+                self.bury(number, ring)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in that the array uses a member no more: its connection is given up when nothing is in flight there.
+    pub(crate) fn let_go(&mut self, member: MemberIndex) {
+        self.places[member.index()].is_left = true;
+        self.leave(member);
+    }
+
+    /// Closes the link of a member that was left and is quiet.
+    pub(super) fn leave(&mut self, member: MemberIndex) {
+        let place = &self.places[member.index()];
+        if !place.is_left || place.in_flight > 0 {
+            return;
+        }
+        if let Some(Carrier::Link(link)) = place.attached.as_ref().map(|attached| &attached.carrier)
+            && let Some(link) = &mut self.links[*link as usize]
+        {
+            link.close();
+        }
+    }
+
+    /// Ends all connections, so that none of their entries stays in flight.
+    pub(crate) fn hang_up(&mut self) {
+        self.links.iter_mut().flatten().for_each(|link| link.close());
+    }
+
+    /// Entries in flight that wait for what may never come.
+    pub(crate) fn idle_entries(&self) -> u32 {
+        self.links.iter().flatten().map(|link| u32::from(link.is_waiting())).sum()
+    }
+
+    /// Whether there are ends or losses that the controller was not told of.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        !self.ends.is_empty() || !self.losses.is_empty()
+    }
+
+    /// Returns the next end of an I/O of a link.
+    #[inline]
+    pub(crate) fn poll_end(&mut self) -> Option<IoEnd> {
+        self.ends.pop()
+    }
+
+    /// Returns the next member whose link has broken, after all ends of its I/Os.
+    #[inline]
+    pub(crate) fn poll_loss(&mut self) -> Option<MemberIndex> {
+        self.losses.pop()
+    }
+}

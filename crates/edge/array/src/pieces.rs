@@ -1,0 +1,135 @@
+//! Lists of pieces of memory: cutting them, storing into them, and the header through which sockets take them.
+//!
+//! ```text
+//! pieces   |--------|   |-----|        |------------|
+//! cut          |----|   |-----|        |--|              a range of the bytes of the list
+//! ```
+//! The pieces are those of a member I/O in flight, as [`crate::memory::Memory::io_vec`] gave them: they lie within arenas, and
+//! until the I/O has ended its device alone writes what is read there. A device that is reached through a socket writes
+//! here.
+//!
+//! Source: `struct msghdr` of Linux, `recvmsg(2)`.
+#![allow(unsafe_code)]
+
+use crate::ring::IoVec;
+use std::ptr::null_mut;
+
+/// Appends the pieces of `bytes` bytes from `at` on. The list must be so long (asserted).
+pub(crate) fn cut(pieces: &[IoVec], at: u64, bytes: u64, out: &mut Vec<IoVec>) {
+    let (mut skip, mut left) = (at as usize, bytes as usize);
+    for piece in pieces {
+        if left == 0 {
+            break;
+        }
+        let taken = piece.bytes.saturating_sub(skip).min(left);
+        if taken > 0 {
+            out.push(IoVec { base: piece.base.wrapping_add(skip), bytes: taken });
+        }
+        skip = skip.saturating_sub(piece.bytes);
+        left -= taken;
+    }
+    assert!(left == 0, "{left} bytes of a range lie behind its pieces");
+}
+
+/// What is stored into pieces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stored<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// So many zeros.
+    Zeros(u64),
+}
+
+/// Stores from `at` on. The list, which must be so long (asserted), is that of a read in flight on a device that is reached
+/// through a socket.
+pub(crate) fn store(pieces: &[IoVec], at: u64, what: Stored<'_>) {
+    let bytes = match what {
+        Stored::Bytes(bytes) => bytes.len(),
+        Stored::Zeros(bytes) => bytes as usize,
+    };
+    let (mut skip, mut done) = (at as usize, 0);
+    for piece in pieces {
+        let length = piece.bytes.saturating_sub(skip).min(bytes - done);
+        if length > 0 {
+            let target = piece.base.wrapping_add(skip);
+            // SAFETY: the part lies within the piece, and that within an arena; nobody but the read's device looks at it
+            // until the read has ended, and the source is another memory, a socket's inbox.
+            unsafe {
+                match what {
+                    Stored::Bytes(source) => {
+                        std::ptr::copy_nonoverlapping(source[done..].as_ptr(), target, length);
+                    }
+                    Stored::Zeros(_) => std::ptr::write_bytes(target, 0, length),
+                }
+            }
+        }
+        skip = skip.saturating_sub(piece.bytes);
+        done += length;
+    }
+    assert!(done == bytes, "{} bytes lie behind the pieces", bytes - done);
+}
+
+/// `struct msghdr`: only the pieces are used.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct MessageHeader {
+    name: *mut u8,
+    name_bytes: u32,
+    pieces: *const IoVec,
+    piece_count: usize,
+    control: *mut u8,
+    control_bytes: usize,
+    flags: i32,
+}
+
+impl MessageHeader {
+    /// The header of a message of these pieces, which stay where they are as long as it is used.
+    pub(crate) const fn of(pieces: &[IoVec]) -> Self {
+        Self {
+            name: null_mut(),
+            name_bytes: 0,
+            pieces: pieces.as_ptr(),
+            piece_count: pieces.len(),
+            control: null_mut(),
+            control_bytes: 0,
+            flags: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn cut_and_store_agree_with_a_list_of_addresses(
+            lengths in prop::collection::vec(0_usize..20, 1..8),
+            (from, to) in (0.0..1.0, 0.0..1.0),
+        ) {
+            let mut memory: Vec<Vec<u8>> = lengths.iter().map(|length| vec![1; *length]).collect();
+            let pieces: Vec<IoVec> =
+                memory.iter_mut().map(|part| IoVec { base: part.as_mut_ptr(), bytes: part.len() }).collect();
+            let total: usize = lengths.iter().sum();
+            let mut ends = [from, to].map(|part: f64| (part * total as f64) as usize);
+            ends.sort_unstable();
+            let [at, end] = ends;
+            let mut out = Vec::new();
+            cut(&pieces, at as u64, (end - at) as u64, &mut out);
+            let addresses = |list: &[IoVec]| -> Vec<usize> {
+                list.iter().flat_map(|piece| (0..piece.bytes).map(|byte| piece.base.addr() + byte)).collect()
+            };
+            prop_assert_eq!(addresses(&out), addresses(&pieces)[at..end].to_vec());
+            prop_assert!(out.iter().all(|piece| piece.bytes > 0));
+            let bytes: Vec<u8> = (0..end - at).map(|byte| byte as u8 | 0x80).collect();
+            store(&pieces, at as u64, Stored::Bytes(&bytes));
+            let mut expected = vec![1; total];
+            expected[at..end].copy_from_slice(&bytes);
+            prop_assert_eq!(memory.concat(), expected.clone());
+            store(&pieces, at as u64, Stored::Zeros((end - at) as u64));
+            expected[at..end].fill(0);
+            prop_assert_eq!(memory.concat(), expected);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# An array whose members are NBD servers that raidlab's authors did not write: nbdkit, with its filters under the array.
+#
+#   members.sh [RAIDLAB]      the binary (target/release/raidlab)
+#
+# RAID 5 over three `nbdkit memory`, one under --filter=error, whose errors a file switches on, one under --filter=delay, one
+# on TCP. Verified, each with fio's crc32c and no failed request: plain service; reads that fail at random, after which the
+# member is still there and a check finds nothing; a server killed in mid load, and a rebuild onto another; a server that is
+# stopped (SIGSTOP) and counted lost after --answer-limit; a start with the members in another order; what create refuses.
+# Left out: rates.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+RAIDLAB=$(realpath "${1:-${RAIDLAB:-$here/../../target/release/raidlab}}")
+work=$(mktemp -d "${TMPDIR:-/tmp}/raidlab-members.XXXXXX")
+cd "$work"
+servers=()
+clean_up() {
+    # Both: one that is stopped hears of its end only then.
+    for id in "${servers[@]}"; do kill -KILL "$id" && wait "$id"; done 2>/dev/null || true
+    rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
+
+fail() {
+    echo "members: FAILED: $*" >&2
+    tail -n 5 server.log >&2 2>/dev/null || true
+    exit 1
+}
+
+# member NAME WORD...: starts an nbdkit on the socket NAME, its process left in $NAME_id.
+member() {
+    local name=$1 tries=0
+    shift
+    nbdkit --foreground --unix "$work/$name" "$@" >"$name.log" 2>&1 &
+    servers+=($!)
+    printf -v "${name}_id" %s $!
+    until [[ -S $name ]]; do ((++tries < 200)) || fail "nbdkit shows no socket $name: $(<"$name.log")"; sleep 0.02; done
+}
+
+uri() { echo "nbd+unix:///?socket=$work/$1"; }
+array() { "$RAIDLAB" array "$@"; }
+# field JQ-LIKE PATH: a value of the array's status.
+field() { array status ./control --json | python3 -c "import json, sys; print(json.load(sys.stdin)['arrays'][0]$1)"; }
+# await TEXT PATH: waits until a value of the status is this.
+await() {
+    local tries=0
+    until [[ $(field "$2") == "$1" ]]; do ((++tries < 200)) || fail "$2 is never $1 but $(field "$2")"; sleep 0.05; done
+}
+load() {
+    local name=$1
+    shift
+    fio --name="$name" --ioengine=nbd --uri="nbd+unix:///m?socket=$work/nbd" --size=48m --iodepth=32 --verify=crc32c \
+        --do_verify=1 --verify_fatal=1 --verify_state_save=0 --randseed=2026 --allrandrepeat=1 "$@" >"$name.fio" 2>&1 ||
+        { tail -n 15 "$name.fio" >&2 && fail "fio ($name)"; }
+}
+serve() {
+    "$RAIDLAB" array serve "$@" --socket nbd --control ./control --answer-limit 700ms >server.log 2>&1 &
+    server=$!
+    servers+=("$server")
+    local tries=0
+    until array status ./control >/dev/null 2>&1; do
+        kill -0 "$server" 2>/dev/null && ((++tries < 200)) || fail "the array is not served"
+        sleep 0.05
+    done
+}
+stop() { array stop ./control >/dev/null && wait "$server"; }
+
+size=64M
+member a memory $size
+member b --filter=error memory $size error-pread-rate=3% error-file="$work/errors"
+member c --filter=delay memory $size rdelay=1ms wdelay=1ms
+member d memory $size
+member e --filter=delay memory $size delay-read=2ms
+# The kernel's choice of a port that is free now.
+port=$(python3 -c 'import socket; it = socket.socket(); it.bind(("127.0.0.1", 0)); print(it.getsockname()[1])')
+nbdkit --foreground --ipaddr 127.0.0.1 --port "$port" memory $size >tcp.log 2>&1 &
+servers+=($!)
+array create m "$(uri a)" "$(uri b)" "$(uri c)" --level 5 >/dev/null
+
+# What holds data, or can't be written, is refused and says what would help.
+refused() {
+    local word=$1
+    shift
+    ! array create x "$@" --level 5 >refused 2>&1 || fail "this was to be refused ($word): $*"
+    grep -q -- "$word" refused || fail "no word of $word: $(<refused)"
+}
+member r --readonly memory $size
+member f --filter=offset data ' @0x10438 0x53 0xef ' size=64M offset=64K range=60M
+refused --destroy-data "$(uri a)" "$(uri d)" "$(uri e)"
+refused read-only "$(uri r)" "$(uri d)" "$(uri e)"
+refused ':ext' "$(uri f)" "$(uri d)" "$(uri e)"
+refused TLS "nbds://localhost/" "$(uri d)" "$(uri e)"
+refused connect "nbd+unix:///?socket=$work/nobody" "$(uri d)" "$(uri e)"
+
+serve "$(uri c)" "$(uri a)" "$(uri b)"
+load plain --rw=randrw --bsrange=4k-64k --io_size=32m
+await None "['sweep']"
+
+# Reads of one member fail at random: nobody notices, and it stays.
+touch errors
+load errors --rw=randrw --bs=4k --io_size=12m
+rm errors
+[[ $(field "['devices'][1]['errors']") -gt 0 ]] || fail "the error filter did nothing"
+[[ $(field "['devices'][1]['state']") == in-sync ]] || fail "a member that fails some requests is gone: $(array status ./control)"
+array check ./control --repair >/dev/null 2>&1 || fail "repair after errors"
+array check ./control >/dev/null 2>&1 || fail "check after the repair"
+
+# One is killed in mid load; another takes its place under load.
+load killed --rw=randwrite --bs=8k --io_size=24m &
+writer=$!
+sleep 0.3
+kill -KILL "$a_id" && disown "$a_id"
+await degraded "['condition']"
+wait "$writer" || exit 1
+load degraded --rw=randrw --bs=16k --io_size=16m &
+writer=$!
+array replace ./control "$(uri a)" "nbd://127.0.0.1:$port/" >/dev/null
+array rebuild ./control >/dev/null 2>&1
+wait "$writer" || exit 1
+await optimal "['condition']"
+array check ./control >/dev/null 2>&1 || fail "check after the rebuild"
+
+# One is silent: it is counted lost after the limit, and clients go on.
+kill -STOP "$c_id"
+began=${EPOCHREALTIME/./}
+load silent --rw=randwrite --bs=8k --io_size=8m
+took=$(((${EPOCHREALTIME/./} - began) / 1000))
+await degraded "['condition']"
+((took > 600)) || fail "a silent member was not waited for ($took ms)"
+array replace ./control 2 "$(uri e)" >/dev/null
+array rebuild ./control >/dev/null 2>&1
+array check ./control >/dev/null 2>&1 || fail "check after the second rebuild"
+load last --rw=randrw --bs=32k --io_size=16m
+stop || fail "the stop"
+
+# The one that was silent comes back stale, and is left out.
+kill -CONT "$c_id"
+array assemble "$(uri b)" "$(uri c)" "nbd://127.0.0.1:$port/" "$(uri e)" >found || fail "assemble"
+grep -q stale found && grep -q 'stopped cleanly' found || fail "assemble says: $(<found)"
+serve "$(uri e)" "$(uri c)" "nbd://127.0.0.1:$port/" "$(uri b)"
+await optimal "['condition']"
+load again --rw=randread --bs=64k --io_size=16m --do_verify=0 --verify=0
+stop || fail "the second stop"
+echo "members: an array over nbdkit's filters: errors, a kill, silence, two rebuilds; all verified"
