@@ -5,7 +5,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 
-.PHONY: demo test tools build format lint unit explore torture mutants clients clients-self-test doc smoke bench bench-arrays bench-against-md
+.PHONY: demo test tools build format lint unit explore torture mutants clients clients-self-test ublk doc smoke bench \
+	bench-arrays bench-against-md
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
 demo: build
@@ -13,7 +14,7 @@ demo: build
 	@echo "Open first-look.html in a browser; it needs no network." >&2
 
 ## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
-test: tools format lint unit doc smoke clients
+test: tools format lint unit doc smoke clients ublk
 
 tools:
 	@command -v cc >/dev/null || { echo "error: no C compiler: SQLite is built from source; install gcc" >&2; exit 1; }
@@ -29,6 +30,7 @@ format:
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy -p raidlab-sim --features mutants --examples --locked -- -D warnings
+	$(CARGO) clippy -p raidlab --features ublk --all-targets --locked -- -D warnings
 
 # One seed, so that a run can be repeated; `make explore` draws new cases.
 unit:
@@ -52,9 +54,15 @@ mutants:
 ## Real clients on a real array, members failing and the server being killed (docs/clients.md); installs them, needs root.
 clients:
 	bash tests/clients/setup.sh
-	$(CARGO) build --locked -q -p raidlab
+	$(CARGO) build --locked -q -p raidlab --features ublk
 	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
 	bash tests/clients/members.sh target/debug/raidlab
+
+## An array as a block device of Debian's kernel in a guest (docs/clients.md); downloads it once, takes less than a minute.
+ublk:
+	bash tests/clients/setup.sh
+	$(CARGO) build --locked -q -p raidlab --features ublk
+	bash tests/clients/ublk.sh target/debug/raidlab
 
 ## Proves that the scripts of tests/clients notice a server that lies (docs/clients.md); needs root, takes some minutes.
 clients-self-test:

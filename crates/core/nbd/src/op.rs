@@ -45,6 +45,11 @@ impl Op {
         }
     }
 
+    /// Returns whether a few bytes can ask for much: the bytes that it works on are not sent.
+    pub(crate) const fn is_bulk(self) -> bool {
+        matches!(self, Self::WriteZeroes { .. } | Self::Cache)
+    }
+
     pub(crate) const fn command(self) -> u16 {
         match self {
             Self::Read => command::READ,

@@ -3,15 +3,20 @@
 
 use raidlab_nbd::{
     BlockSizes, BufferId, ClientAgreement, ClientEvent, ClientRequest, ClientTransmission, Errno, Export,
-    Fate, Intake, Op, Output, PIECE_BYTES_MIN, PieceEnd, REQUEST_BYTES, ServerAgreement, ServerLimits,
+    Fate, Intake, Op, Output, PIECE_BYTES_MIN, Piece, PieceEnd, REQUEST_BYTES, ServerAgreement, ServerLimits,
     ServerTransmission, TransmissionFlags,
 };
+use std::collections::VecDeque;
 
-const LIMITS: ServerLimits = ServerLimits { requests: 32, pieces: 32, piece_bytes: PIECE_BYTES_MIN };
+const LIMITS: ServerLimits =
+    ServerLimits { requests: 32, pieces: 32, bulk_pieces: 4, piece_bytes: PIECE_BYTES_MIN };
 
 fn pair(structured: bool, limits: ServerLimits) -> (ServerTransmission, ClientTransmission) {
     let block_sizes = BlockSizes::new(512, 4096, 1 << 25).expect("allowed");
-    let flags = TransmissionFlags::SEND_FLUSH | TransmissionFlags::SEND_FUA;
+    let flags = TransmissionFlags::SEND_FLUSH
+        | TransmissionFlags::SEND_FUA
+        | TransmissionFlags::SEND_WRITE_ZEROES
+        | TransmissionFlags::SEND_CACHE;
     let export =
         Export { name: String::new(), description: String::new(), size_bytes: 1 << 30, block_sizes, flags };
     let agreement = ServerAgreement { export: 0, structured, allocation: false };
@@ -125,6 +130,38 @@ fn the_longest_read_passes_through_two_buffers() {
         }
         assert!(server.is_idle());
     }
+}
+
+/// Starts all pieces that may be.
+fn start_all(server: &mut ServerTransmission) -> Vec<Piece> {
+    std::iter::from_fn(|| server.peek_piece().map(|_| server.start_piece())).collect()
+}
+
+#[test]
+fn long_zeroes_take_few_buffers_and_let_others_pass() {
+    let (mut server, _) = pair(true, LIMITS);
+    server.handle_bytes(&long_request(6));
+    server.handle_bytes(&long_request(5));
+    let bulk = start_all(&mut server);
+    assert_eq!(bulk.iter().filter(|piece| piece.op == Op::Cache).count(), 2, "the two take turns");
+    assert_eq!(bulk.len(), 4);
+    server.handle_bytes(&long_request(0));
+    let reads = start_all(&mut server);
+    assert_eq!(reads.len(), 28, "the read gets what bulk may not have");
+    assert!(reads.iter().all(|piece| piece.op == Op::Read));
+    for piece in reads {
+        server.handle_piece_end(piece, BufferId(0), PieceEnd::Failed(Errno::Io));
+    }
+    while server.poll_output().is_some() {}
+    // One ends, one begins, until both are done.
+    let (mut bytes, mut running) = (0, VecDeque::from(bulk));
+    while let Some(piece) = running.pop_front() {
+        bytes += u64::from(piece.length);
+        assert_eq!(server.handle_piece_end(piece, BufferId(0), PieceEnd::Done), Fate::Free);
+        running.extend(server.peek_piece().map(|_| server.start_piece()));
+        assert!(running.len() <= 4);
+    }
+    assert_eq!(bytes, 2 << 25);
 }
 
 #[test]

@@ -58,6 +58,8 @@ pub(crate) struct Common {
     pub(crate) work: Vec<Work>,
     /// Where in each buffer the bytes of its piece begin.
     pub(crate) skips: Vec<u32>,
+    /// How many bytes at the front of each buffer are known to be zeros.
+    pub(crate) zeroed: Vec<usize>,
     pub(crate) edges: Edges,
     /// Requests that the array is to be told.
     pub(crate) ready: VecDeque<HostRequest>,
@@ -70,6 +72,16 @@ impl Common {
         let tag = self.share.take(connection)?;
         self.work[tag.0 as usize] = Work::Held(connection);
         Some(tag)
+    }
+
+    /// Makes the bytes of a piece zeros. A buffer that only zeros went through is made so once.
+    fn fill_with_zeros(&mut self, tag: HostTag, piece: &Piece, buffers: &mut HostBuffers) {
+        let (skip, known) = (self.edges.skip(piece), self.zeroed[tag.0 as usize]);
+        let end = skip + piece.length as usize;
+        buffers.slot_mut(tag)[known.clamp(skip, end)..end].fill(0);
+        // What is at the edges of a ragged one will come between.
+        let whole = skip == 0 && end.is_multiple_of(self.edges.block_bytes());
+        self.zeroed[tag.0 as usize] = if whole { known.max(end) } else { 0 };
     }
 
     fn give_back(&mut self, connection: u32, tag: HostTag) {
@@ -186,6 +198,11 @@ impl Connection {
     pub(crate) fn is_over(&self) -> bool {
         let quiet = self.receiving == Receiving::Nothing && !self.outbox.in_flight() && self.running == 0;
         self.ending == Ending::Closing && quiet
+    }
+
+    /// Whether it starts nothing more.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.ending == Ending::Closing
     }
 
     /// Starts nothing more and ends the entries in flight.
@@ -450,6 +467,7 @@ impl Connection {
                         return;
                     };
                     let piece = transmission.start_payload();
+                    common.zeroed[tag.0 as usize] = 0;
                     let at = common.edges.skip(&piece);
                     self.filling = Some(Filling { tag, piece, at, end: at + piece.length as usize });
                 }
@@ -505,8 +523,9 @@ impl Connection {
             };
             let piece = self.transmission().start_piece();
             if matches!(piece.op, Op::WriteZeroes { .. }) {
-                let start = common.edges.skip(&piece);
-                buffers.slot_mut(tag)[start..start + piece.length as usize].fill(0);
+                common.fill_with_zeros(tag, &piece, buffers);
+            } else {
+                common.zeroed[tag.0 as usize] = 0;
             }
             self.running += 1;
             common.submit(self.number, tag, piece);

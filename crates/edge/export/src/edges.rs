@@ -79,6 +79,11 @@ impl Edges {
         }
     }
 
+    /// Length of a block in bytes.
+    pub(crate) const fn block_bytes(&self) -> usize {
+        self.block_bytes as usize
+    }
+
     /// Bytes between the beginning of the first block and the piece.
     pub(crate) const fn skip(&self, piece: &Piece) -> usize {
         (piece.offset & (self.block_bytes - 1)) as usize

@@ -122,3 +122,124 @@ impl SecureStream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::crypto::ring;
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+    /// Pseudo-random numbers (xorshift; G. Marsaglia, "Xorshift RNGs", 2003).
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 % bound as u64) as usize
+        }
+    }
+
+    fn configs() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let provider = Arc::new(ring::default_provider());
+        let server = ServerConfig::builder_with_provider(provider.clone());
+        let server = server.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
+        let server = server.with_single_cert(vec![made.cert.der().clone()], key).expect("a pair");
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).expect("a root");
+        let client = ClientConfig::builder_with_provider(provider);
+        let client = client.with_safe_default_protocol_versions().expect("versions");
+        (Arc::new(server), Arc::new(client.with_root_certificates(roots).with_no_client_auth()))
+    }
+
+    /// Moves some of `from` into the wire. The byte at `damage` of all that is moved is changed.
+    fn carry(random: &mut Random, from: &mut Vec<u8>, wire: &mut Inbox, damage: &mut Option<usize>) {
+        let room = wire.room();
+        let length = from.len().min(room.len()).min(1 + random.below(20_000));
+        room[..length].copy_from_slice(&from[..length]);
+        if let Some(place) = damage.as_mut() {
+            if let Some(byte) = room[..length].get_mut(*place) {
+                *byte ^= 1 << random.below(8);
+                *place = usize::MAX;
+            } else if *place != usize::MAX {
+                *place -= length;
+            }
+        }
+        from.drain(..length);
+        wire.grow(length);
+    }
+
+    /// A client says `said` and the server repeats it, over a stream that is cut anywhere. Returns what the server heard, what
+    /// the client heard, and whether the server found fault.
+    fn talk(seed: u64, said: &[u8], mut damage: Option<usize>) -> (Vec<u8>, Vec<u8>, bool) {
+        let (server, client) = configs();
+        let random = &mut Random(seed);
+        let mut secure = SecureStream::new(server, Inbox::new()).expect("a session");
+        let mut client =
+            ClientConnection::new(client, "localhost".try_into().expect("a name")).expect("a session");
+        client.set_buffer_limit(None);
+        client.writer().write_all(said).expect("there is no limit");
+        let (mut up, mut down, mut heard, mut echoed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..400 {
+            while client.wants_write() {
+                client.write_tls(&mut up).expect("memory takes everything");
+            }
+            carry(random, &mut up, &mut secure.wire, &mut damage);
+            loop {
+                let length = match secure.open() {
+                    Ok(Opened::Bytes(bytes)) => {
+                        let length = 1 + random.below(bytes.len());
+                        heard.extend_from_slice(&bytes[..length]);
+                        length
+                    }
+                    Ok(Opened::Up) => continue,
+                    Ok(Opened::Nothing | Opened::Closed) => break,
+                    Err(_) => return (heard, echoed, true),
+                };
+                secure.take(length);
+                let new = heard.split_at(heard.len() - length).1;
+                secure.seal(&new[..length / 3], &new[length / 3..]);
+            }
+            secure.drain(&mut down);
+            while !down.is_empty() {
+                let taken = client.read_tls(&mut &down[..]).expect("there is room");
+                down.drain(..taken);
+                if client.process_new_packets().is_err() {
+                    return (heard, echoed, false);
+                }
+                let mut bytes = [0; 1 << 12];
+                while let Ok(length @ 1..) = std::io::Read::read(&mut client.reader(), &mut bytes) {
+                    echoed.extend_from_slice(&bytes[..length]);
+                }
+            }
+        }
+        (heard, echoed, false)
+    }
+
+    #[test]
+    fn streams_that_are_cut_anywhere_carry_every_byte() {
+        for seed in 1..12 {
+            let said: Vec<u8> = (0..seed * 17_000).map(|place| (place * 7 / 5) as u8).collect();
+            let (heard, echoed, fault) = talk(seed, &said, None);
+            assert!(!fault && heard == said && echoed == said, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_bit_that_changed_anywhere_is_found_and_nothing_behind_it_believed() {
+        let said: Vec<u8> = (0..50_000_u32).map(|place| (place * 3 / 2) as u8).collect();
+        let mut after_hello = 0;
+        for seed in 1..80 {
+            let place = Random(seed * 977).below(if seed % 2 == 0 { 700 } else { 50_000 });
+            let (heard, echoed, fault) = talk(seed, &said, Some(place));
+            assert!(said.starts_with(&heard) && said.starts_with(&echoed), "seed {seed}: made-up bytes");
+            assert!(heard.len() < said.len(), "seed {seed}: the change at {place} was not noticed");
+            after_hello += u32::from(fault && !heard.is_empty());
+        }
+        assert!(after_hello > 10, "some changes are in the records of what was said");
+    }
+}

@@ -29,6 +29,8 @@ use std::collections::VecDeque;
 
 /// Time for a handshake.
 const HANDSHAKE_LIMIT: NanoSpan = NanoSpan::from_millis(10_000);
+/// Time for a handshake while others wait for a place.
+const CROWDED_LIMIT: NanoSpan = NanoSpan::from_millis(1000);
 /// Time for a client to take a byte.
 const SEND_LIMIT: NanoSpan = NanoSpan::from_millis(30_000);
 /// Time for what is in flight when the server stops.
@@ -41,6 +43,9 @@ const REFUSED_MAX: u32 = 4;
 const MINIMUM_BYTES: u32 = 1;
 /// The smallest block that is fast, in bytes, whatever the array's block.
 const PREFERRED_BYTES_MIN: u32 = 4096;
+
+/// Buffers that write zeroes and cache requests of one client have at once.
+const BULK_PIECES_MAX: u16 = 8;
 
 /// How a volume is exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,8 +137,12 @@ impl NbdServer {
         let Some(piece_bytes) = u32::try_from(found).ok().filter(|_| whole) else {
             return Err(ExportError::BufferBytes { found });
         };
-        let limits =
-            ServerLimits { requests: options.requests_max, pieces: options.requests_max, piece_bytes };
+        let limits = ServerLimits {
+            requests: options.requests_max,
+            pieces: options.requests_max,
+            bulk_pieces: BULK_PIECES_MAX,
+            piece_bytes,
+        };
         let buffers = options.buffers;
         let exports = Exports::new(vec![export(options, block_size, volume)?])?;
         let doors = listeners
@@ -148,6 +157,7 @@ impl NbdServer {
                 share: Share::new(buffers, places),
                 work: vec![Work::Free; buffers as usize],
                 skips: vec![0; buffers as usize],
+                zeroed: vec![0; buffers as usize],
                 edges: Edges::new(buffers, block_size),
                 ready: VecDeque::with_capacity(buffers as usize),
                 freed: false,
@@ -252,7 +262,7 @@ impl NbdServer {
         let number = place as u32;
         let security = door.listener.security.clone();
         let mut connection = Box::new(Connection::new(number, socket, security, now));
-        if self.open >= self.connections_max {
+        if self.open >= self.connections_max && !self.make_place(now) {
             tracing::warn!(limit = self.connections_max, "too many clients: one was refused");
             connection.refuse("too many clients are connected");
         }
@@ -260,6 +270,19 @@ impl NbdServer {
         self.connections[place] = Some(connection);
         self.open += 1;
         self.mark(number);
+    }
+
+    /// Closes the connection that has been in its handshake for longest, if it has had time for it, so that those who only
+    /// come and wait keep nobody out. Returns whether there was one.
+    fn make_place(&mut self, now: Nanos) -> bool {
+        let dawdles = |found: &&mut Box<Connection>| {
+            let slow = now.saturating_since(found.since) >= CROWDED_LIMIT;
+            found.is_in_handshake() && !found.is_closing() && slow
+        };
+        let oldest = self.connections.iter_mut().flatten().filter(dawdles).min_by_key(|found| found.since);
+        let Some(oldest) = oldest else { return false };
+        oldest.close(&"another client needs its place");
+        true
     }
 
     /// Closes the connections that are out of time.

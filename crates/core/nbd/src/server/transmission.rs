@@ -13,6 +13,9 @@
 //! come, first served, so the second comes true. If such a reply has begun and a later piece fails, the connection
 //! can only be cut.
 //!
+//! Write zeroes and cache can ask for 4 GiB in 28 bytes. They are *bulk*: few of their pieces are given out at once, and
+//! other requests pass them.
+//!
 //! A request leaves the table when its last reply is handed out, so that a client that does not read can't make
 //! the server take in more.
 //!
@@ -37,6 +40,8 @@ pub struct ServerLimits {
     pub requests: u16,
     /// Pieces in flight, over all requests.
     pub pieces: u16,
+    /// Pieces of write zeroes and cache in flight, over all requests.
+    pub bulk_pieces: u16,
     /// Longest piece, in bytes: the length of the world's buffers.
     pub piece_bytes: u32,
 }
@@ -109,6 +114,8 @@ pub struct ServerTransmission {
     pieces: u16,
     /// Those of them that are of reads.
     read_pieces: u32,
+    /// Those of them that are bulk.
+    bulk_pieces: u16,
     ready: VecDeque<Ready>,
     /// Pieces of simple reads of more than one piece that wait for their turn.
     parked: Vec<Ended>,
@@ -121,8 +128,9 @@ impl ServerTransmission {
     /// Begins the transmission of `export`. The limits must allow one request and one piece, and pieces must be at
     /// least [`PIECE_BYTES_MIN`] long and whole minimum blocks (asserted).
     pub fn new(export: &Export, agreement: ServerAgreement, limits: ServerLimits) -> Self {
-        let ServerLimits { requests, pieces, piece_bytes } = limits;
-        assert!(requests > 0 && pieces > 0, "nothing could ever be done with {limits:?}");
+        let ServerLimits { requests, pieces, bulk_pieces, piece_bytes } = limits;
+        let all_go = requests > 0 && pieces > 0 && bulk_pieces > 0;
+        assert!(all_go, "some requests could never be done with {limits:?}");
         assert!(piece_bytes >= PIECE_BYTES_MIN, "pieces of {piece_bytes} bytes are too short");
         let minimum = export.block_sizes.minimum();
         assert!(piece_bytes.is_multiple_of(minimum), "pieces of {piece_bytes} bytes in blocks of {minimum}");
@@ -137,6 +145,7 @@ impl ServerTransmission {
             startable: VecDeque::with_capacity(usize::from(requests)),
             pieces: 0,
             read_pieces: 0,
+            bulk_pieces: 0,
             ready: VecDeque::with_capacity(waiting),
             parked: Vec::with_capacity(usize::from(pieces)),
             streaming: None,
@@ -245,30 +254,46 @@ impl ServerTransmission {
 
     /// Returns the next piece of a request without payload, if one may be started.
     pub fn peek_piece(&self) -> Option<Piece> {
+        self.startable_piece().map(|(_, piece)| piece)
+    }
+
+    /// The next piece, and where in the line its request stands.
+    fn startable_piece(&self) -> Option<(usize, Piece)> {
         if self.pieces == self.limits.pieces || matches!(self.input, Input::Fault(_)) {
             return None;
         }
-        let place = *self.startable.front()?;
+        let bulk_may = self.bulk_pieces < self.limits.bulk_pieces;
+        let may = |place: &u16| bulk_may || !self.op_of(*place).is_bulk();
+        let found = self.startable.iter().position(may)?;
+        let place = self.startable[found];
         let request = &self.requests[usize::from(place)];
-        let Kind::Op(op) = request.kind else { unreachable!("only operations have pieces") };
-        Some(request.next_piece(place, op, self.limits.piece_bytes))
+        Some((found, request.next_piece(place, self.op_of(place), self.limits.piece_bytes)))
+    }
+
+    fn op_of(&self, place: u16) -> Op {
+        let Kind::Op(op) = self.requests[usize::from(place)].kind else {
+            unreachable!("only operations have pieces")
+        };
+        op
     }
 
     /// Gives out the piece that [`ServerTransmission::peek_piece`] returned last. There must be one (asserted);
     /// it must end in [`ServerTransmission::handle_piece_end`].
     pub fn start_piece(&mut self) -> Piece {
-        let piece = self.peek_piece().expect("a piece may be started");
+        let (found, piece) = self.startable_piece().expect("a piece may be started");
         let request = &mut self.requests[usize::from(piece.request)];
         request.count_piece(piece.length);
-        let reads = request.reads;
-        if request.all_cut {
-            self.startable.pop_front();
-        } else if !reads {
+        let (reads, all_cut) = (request.reads, request.all_cut);
+        if all_cut || !reads {
+            self.startable.remove(found);
+        }
+        if !all_cut && !reads {
             // A long one without data lets the others pass; reads stay in order, see the head.
-            self.startable.rotate_left(1);
+            self.startable.push_back(piece.request);
         }
         self.pieces += 1;
         self.read_pieces += u32::from(reads);
+        self.bulk_pieces += u16::from(piece.op.is_bulk());
         piece
     }
 
@@ -291,6 +316,7 @@ impl ServerTransmission {
         if !request.reads {
             request.running -= 1;
             self.pieces -= 1;
+            self.bulk_pieces -= u16::from(piece.op.is_bulk());
             self.finish_if_done(place);
             return Fate::Free;
         }

@@ -74,6 +74,7 @@ impl<'a> ServerWorld<'a> {
         let limits = ServerLimits {
             requests: 1 + rng.below(8) as u16,
             pieces: 1 + rng.below(8) as u16,
+            bulk_pieces: 1 + rng.below(3) as u16,
             piece_bytes: PIECE_BYTES_MIN * (1 + rng.below(2) as u32),
         };
         let count = 1 + rng.index(5);
@@ -231,6 +232,11 @@ impl<'a> ServerWorld<'a> {
             assert_eq!(self.transmission().start_piece(), peeked);
             assert!(peeked.op == Op::Flush || peeked.length > 0);
             self.slots[free].used = Use::Running(peeked);
+            let bulk = self.slots.iter().filter(|slot| match slot.used {
+                Use::Running(piece) => matches!(piece.op, Op::WriteZeroes { .. } | Op::Cache),
+                _ => false,
+            });
+            assert!(bulk.count() <= usize::from(self.limits.bulk_pieces), "too much at once: {self:?}");
             if rng.one_in(2) {
                 return;
             }

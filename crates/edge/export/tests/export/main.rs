@@ -16,7 +16,7 @@ use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, Resilience, Writ
 use raidlab_export::{ExportError, NbdListener, NbdOptions, NbdServer, TlsServer};
 use raidlab_nbd::{Errno, Op, ServerFault};
 use raidlab_units::{BlockSize, ByteCount};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -308,6 +308,28 @@ fn too_many_clients_are_told_so() {
             Client::new(place.unix(), true).ok()
         });
         exercise(&mut again.expect("there is room again"), 6, 0, MIB, 5);
+    });
+}
+
+#[test]
+fn who_only_comes_and_waits_keeps_nobody_out() {
+    with_server(few_buffers(3), |place| {
+        let mut working = place.client(true);
+        let silent: Vec<_> = (0..2).map(|_| place.unix()).collect();
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+        let mut late: Vec<_> = (0..2).map(|_| place.client(true)).collect();
+        late.push(working);
+        for (number, client) in (0..).zip(&mut late) {
+            exercise(client, number, number * 2 * MIB, 2 * MIB, 3);
+        }
+        assert!(Client::new(place.unix(), true).is_err(), "clients that work keep their places");
+        working = late.pop().expect("there are three");
+        for mut socket in silent {
+            let mut greeting = Vec::new();
+            socket.read_to_end(&mut greeting).expect("the server is gone");
+            assert_eq!(greeting.len(), 18);
+        }
+        exercise(&mut working, 9, 0, MIB, 3);
     });
 }
 

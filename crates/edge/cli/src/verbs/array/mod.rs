@@ -2,6 +2,7 @@
 //! is served.
 
 mod assemble;
+mod block_device;
 mod create;
 mod operate;
 mod serve;

@@ -1,11 +1,13 @@
-//! `raidlab array serve`: starts an array from its devices and serves it over NBD until it is told to stop.
+//! `raidlab array serve`: starts an array from its devices and serves it over NBD, or as a block device, until it is told to
+//! stop.
 
 use super::assemble::Risks;
+use super::block_device;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{answer_limit, io_policy, on_or_off, read_policy, write_policy};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
-use raidlab_array::{ArrayError, ArrayWorld, RunSettings, operator_line};
+use raidlab_array::{ArrayError, ArrayWorld, HostPort, RunSettings, operator_line};
 use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
 use raidlab_export::{ClientCertificates, NbdListener, NbdOptions, NbdServer, TlsServer};
 use raidlab_lab::{SOFTWARE_CACHE, STAGING_SIZE};
@@ -14,7 +16,7 @@ use raidlab_serve::{ControlServer, MetricsServer, control_socket, notify_ready, 
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::json;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// Buffers for payloads of 256 KiB, all clients together.
@@ -50,6 +52,9 @@ pub(crate) struct Args {
     /// processor time; 0s always sleeps [default: 50us where there are two processors or more]
     #[arg(long, value_name = "TIME")]
     busy_poll: Option<NanoSpan>,
+    /// Threads beside the array's own that compute parity and digests, each for stripes of its own
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
+    parity_threads: u8,
     /// A member that is an NBD URI and leaves a request unanswered for so long is taken for gone
     #[arg(long, default_value_t = RunSettings::ANSWER_LIMIT, value_name = "TIME", value_parser = answer_limit)]
     answer_limit: NanoSpan,
@@ -64,10 +69,14 @@ fn default_busy_poll() -> NanoSpan {
 /// How the volume is reached.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("security").multiple(true)))]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct ExportArgs {
     /// Serve NBD on this Unix socket
-    #[arg(long, value_name = "PATH", required_unless_present = "listen")]
+    #[arg(long, value_name = "PATH", required_unless_present_any = ["listen", "ublk"])]
     socket: Option<PathBuf>,
+    /// Make a block device of the volume, /dev/ublkbN, instead of serving NBD; needs root and a kernel with ublk
+    #[arg(long, conflicts_with_all = ["socket", "listen", "connections"])]
+    ublk: bool,
     /// Serve NBD on this TCP address, beside the Unix socket if there is one; needs --tls-certificates or --insecure
     #[arg(long, value_name = "ADDRESS:PORT", requires = "security")]
     listen: Option<SocketAddr>,
@@ -128,20 +137,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let cancel = cancel_flag();
     let (operator, queue) = operator_line().map_err(Failure::run)?;
     world.attach_operator(queue);
-    let listeners = args.exports.listen(tls.as_ref())?;
-    let addresses: Vec<String> = listeners.iter().map(|found| found.address().to_owned()).collect();
-    let options = NbdOptions {
-        name: world.name().to_owned(),
-        description: format!("raidlab array {}", world.name()),
-        read_only: args.exports.read_only,
-        connections_max: args.exports.connections,
-        buffers: BUFFERS_MIN
-            .max(BUFFERS_PER_CLIENT * args.exports.connections.saturating_add(BUFFERS_PER_CLIENT)),
-        ..NbdOptions::default()
-    };
-    let mut server = NbdServer::new(options, world.block_size(), world.volume_bytes(), listeners)
-        .map_err(Failure::input)?;
     let path = args.control.clone().unwrap_or_else(|| control_socket(world.name()));
+    let nbd = if args.exports.ublk { None } else { Some(args.exports.server(&world, tls.as_ref())?) };
     let control = ControlServer::start(&path, operator.clone()).map_err(Failure::run)?;
     let metrics = args.metrics.map(|address| MetricsServer::start(address, operator)).transpose();
     let metrics = metrics.map_err(Failure::input)?;
@@ -150,55 +147,101 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Err(ArrayError::Cancelled) => return Ok(Exit::Interrupted),
         Err(error) => return Err(Failure::run(error)),
     }
-    announce(&world, &addresses, &control, metrics.as_ref(), output)?;
-    serve(&mut world, &mut server, &cancel)
-}
-
-fn announce(
-    world: &ArrayWorld,
-    addresses: &[String],
-    control: &ControlServer,
-    metrics: Option<&MetricsServer>,
-    output: &Output,
-) -> Result<(), Failure> {
-    let (name, size) = (world.name(), world.volume_bytes());
-    let metrics = metrics.map(|metrics| metrics.address().to_string());
-    let served = addresses.join(" and ");
-    if output.is_json() {
-        print_json(&json!({
-            "schema": 1,
-            "name": name,
-            "volume_bytes": size.get(),
-            "nbd": addresses,
-            "control": control.path(),
-            "metrics": metrics,
-        }))?;
-    } else {
-        let metrics =
-            metrics.map_or(String::new(), |address| format!(", metrics at http://{address}/metrics"));
-        print(&format!(
-            "array {name}: {size} served on {served}, control socket {}{metrics}",
-            control.path().display()
-        ))?;
-    }
-    notify_ready(&format!("{name}: {size} served on {served}"));
-    Ok(())
-}
-
-/// Serves until an operator or a signal ends it, then stops the array cleanly. A second signal ends the process at once;
-/// the array is then as after a crash, and loses nothing that was promised.
-fn serve(world: &mut ArrayWorld, server: &mut NbdServer, cancel: &AtomicBool) -> Result<Exit, Failure> {
-    match world.serve(server, cancel) {
-        Ok(()) | Err(ArrayError::Cancelled) => {}
-        Err(error) => return Err(Failure::run(error)),
-    }
-    notify_stopping();
-    // What stops it was heard; a clean stop is not to be cut short by it.
-    world.stop(&AtomicBool::new(false)).map_err(Failure::run)?;
+    let announcement = Announcement {
+        name: world.name().to_owned(),
+        volume: world.volume_bytes(),
+        control: control.path().to_owned(),
+        metrics: metrics.as_ref().map(|metrics| metrics.address().to_string()),
+        json: output.is_json(),
+    };
+    let Some((mut server, addresses)) = nbd else {
+        return block_device::serve(&mut world, args.exports.read_only, announcement, &cancel);
+    };
+    announcement.say(&addresses, None)?;
+    serve_port(&mut world, &mut server, &cancel)?;
+    stop(&mut world)?;
     Ok(Exit::Done)
 }
 
+/// What is said when an array is served.
+pub(super) struct Announcement {
+    name: String,
+    volume: ByteCount,
+    control: PathBuf,
+    metrics: Option<String>,
+    json: bool,
+}
+
+impl Announcement {
+    /// Says where it is served, to whoever reads it and to the service manager.
+    pub(super) fn say(&self, nbd: &[String], block_device: Option<&Path>) -> Result<(), Failure> {
+        let Self { name, volume, control, metrics, json } = self;
+        let device = block_device.map(|path| path.display().to_string());
+        let served = nbd.iter().chain(&device).cloned().collect::<Vec<_>>().join(" and ");
+        if *json {
+            print_json(&json!({
+                "schema": 1,
+                "name": name,
+                "volume_bytes": volume.get(),
+                "nbd": nbd,
+                "block_device": device,
+                "control": control,
+                "metrics": metrics,
+            }))?;
+        } else {
+            let metrics = metrics
+                .as_ref()
+                .map_or(String::new(), |address| format!(", metrics at http://{address}/metrics"));
+            let control = control.display();
+            print(&format!("array {name}: {volume} served on {served}, control socket {control}{metrics}"))?;
+        }
+        notify_ready(&format!("{name}: {volume} served on {served}"));
+        Ok(())
+    }
+}
+
+/// Serves until an operator or a signal ends it. A second signal ends the process at once; the array is then as after a
+/// crash, and loses nothing that was promised.
+pub(super) fn serve_port<P: HostPort>(
+    world: &mut ArrayWorld,
+    port: &mut P,
+    cancel: &AtomicBool,
+) -> Result<(), Failure> {
+    match world.serve(port, cancel) {
+        Ok(()) | Err(ArrayError::Cancelled) => Ok(()),
+        Err(error) => Err(Failure::run(error)),
+    }
+}
+
+/// Stops the array cleanly.
+pub(super) fn stop(world: &mut ArrayWorld) -> Result<(), Failure> {
+    notify_stopping();
+    // What stops it was heard; a clean stop is not to be cut short by it.
+    world.stop(&AtomicBool::new(false)).map_err(Failure::run)
+}
+
 impl ExportArgs {
+    /// The NBD server, and where it listens.
+    fn server(
+        &self,
+        world: &ArrayWorld,
+        tls: Option<&TlsServer>,
+    ) -> Result<(NbdServer, Vec<String>), Failure> {
+        let listeners = self.listen(tls)?;
+        let addresses = listeners.iter().map(|found| found.address().to_owned()).collect();
+        let options = NbdOptions {
+            name: world.name().to_owned(),
+            description: format!("raidlab array {}", world.name()),
+            read_only: self.read_only,
+            connections_max: self.connections,
+            buffers: BUFFERS_MIN
+                .max(BUFFERS_PER_CLIENT * self.connections.saturating_add(BUFFERS_PER_CLIENT)),
+            ..NbdOptions::default()
+        };
+        let server = NbdServer::new(options, world.block_size(), world.volume_bytes(), listeners);
+        Ok((server.map_err(Failure::input)?, addresses))
+    }
+
     fn tls(&self) -> Result<Option<TlsServer>, Failure> {
         let Some(folder) = &self.tls_certificates else { return Ok(None) };
         let clients =
@@ -240,6 +283,7 @@ impl Args {
             sweep_bytes_per_sec: self.sweep_rate,
             kept_memory: cache.kept_memory.clone(),
             busy_poll: self.busy_poll.unwrap_or_else(default_busy_poll),
+            parity_threads: self.parity_threads.into(),
             answer_limit: self.answer_limit,
         }
     }

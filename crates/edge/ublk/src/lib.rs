@@ -1,0 +1,27 @@
+//! An array's volume as a block device, `/dev/ublkbN`, in the array's own event loop.
+//!
+//! ```text
+//! block layer ─► ublk_drv ── io_uring commands, one for each tag ──► UblkServer: HostPort ◄──► ArrayWorld (raidlab-array)
+//!                   ▲                                                     │
+//!                   └──── /dev/ublk-control, a ring of its own: add, start, stop, delete ◄──┘
+//! ```
+//! The driver copies a write's data into the host buffer of its tag before the server hears of it, and a read's data out of it
+//! when the server says that it is there: the array works on the very buffer that the driver was given.
+//!
+//! What it promises: the device has a volatile cache, flush and force unit access, and both mean what they mean to the array.
+//! Zeros are written as zeros. Discard is refused.
+//!
+//! Left out: several queues, which one thread would serve all the same; recovery of a device whose server has died: it is
+//! removed, its users get errors, and the next start clears what is left of it away.
+//!
+//! Source: `Documentation/block/ublk.rst` and `include/uapi/linux/ublk_cmd.h` of Linux 6.12.
+#![deny(unsafe_code)]
+
+mod control;
+mod error;
+mod queue;
+mod server;
+mod uapi;
+
+pub use error::UblkError;
+pub use server::{UblkOptions, UblkServer, WhenLive};
