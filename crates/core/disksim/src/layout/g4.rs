@@ -241,7 +241,7 @@ impl Tree {
                 match entry.child {
                     Child::Node(child) => self.unfold(child, instance, depth + 1, unfolded)?,
                     Child::Track { pattern, head } => {
-                        self.track(pattern, head, instance, &mut unfolded.runs)?
+                        self.track(pattern, head, instance, &mut unfolded.runs)?;
                     }
                 }
                 first += entry.len;
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(table.capacity().0, 105);
         for block in 0..105u64 {
             let extent = table.locate(Sector(block));
-            let (cylinder, head, turns) = slow(block as i64);
+            let (cylinder, head, turns) = slow(block.cast_signed());
             assert_eq!((extent.cylinder, extent.head), (cylinder, head), "block {block}");
             let inside = (block - extent.first.0) as f64 / f64::from(extent.sectors_per_turn);
             let apart = (f64::from(extent.angle) / 2f64.powi(32) + inside - turns).rem_euclid(1.0);
