@@ -27,6 +27,7 @@ fn a_drive_is_validated_in_words_and_json() {
         "{}",
         words.stdout
     );
+    assert!(bench.names().is_empty(), "a validation writes nothing");
 }
 
 #[test]
