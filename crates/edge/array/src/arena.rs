@@ -185,8 +185,8 @@ pub(crate) fn combine_pieces(
         let apart = pieces[row + 1..].iter().all(|other| address.abs_diff(other.start.addr()) >= bytes);
         assert!(apart, "a destination overlaps a source or another destination");
     }
-    // SAFETY: each piece lies within a living arena; destinations overlap nothing, as just asserted; the thread
-    // that runs this is the only one with arenas, and the kernel has no I/O on what the controller combines.
+    // SAFETY: each piece lies within a living arena; destinations overlap nothing, as just asserted; no other thread has a
+    // task on these bytes, and the kernel no I/O: the controller names what it combines to nobody else meanwhile.
     let [first, second] = [0, 1].map(|row| match destinations.get(row) {
         Some(piece) => unsafe { std::slice::from_raw_parts_mut(piece.start, bytes) },
         None => &mut [],

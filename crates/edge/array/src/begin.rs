@@ -8,12 +8,13 @@
 
 use crate::command::Desk;
 use crate::device::{Purpose, with_patience};
-use crate::error::{ArrayError, DeviceError, KeptMemoryError};
+use crate::error::{ArrayError, DeviceError, KeptMemoryError, RingError};
 use crate::examine::{Candidate, Examination, ExamineReport};
 use crate::kept_memory::{self, KeptMemory};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::ring::Ring;
+use crate::workers::Workers;
 use crate::world::ArrayWorld;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, Controller, MemberCache, MetadataPolicy, Resilience,
@@ -41,6 +42,8 @@ pub struct RunSettings {
     /// How long the thread looks for the next event before it sleeps, where events have lately come that soon: less latency
     /// for more processor time. Zero sleeps at once.
     pub busy_poll: NanoSpan,
+    /// Threads beside the array's own that compute parity and digests.
+    pub parity_threads: usize,
     /// A member that is an NBD export and leaves a request unanswered for so long is gone.
     pub answer_limit: NanoSpan,
 }
@@ -61,6 +64,7 @@ impl RunSettings {
             sweep_bytes_per_sec,
             kept_memory: None,
             busy_poll: NanoSpan::ZERO,
+            parity_threads: 0,
             answer_limit: Self::ANSWER_LIMIT,
         }
     }
@@ -92,6 +96,7 @@ impl RunSettings {
 pub(crate) struct Parts {
     pub(crate) ring: Ring,
     pub(crate) members: MemberPort,
+    pub(crate) workers: Workers,
     pub(crate) memory: Memory,
     pub(crate) controller: Controller,
     pub(crate) name: ArrayName,
@@ -159,8 +164,10 @@ fn begin(
         }
     }
     let memory = Memory::new(&mut controller, kept, &mut ring)?;
+    let workers = Workers::new(settings.parity_threads)
+        .map_err(|source| RingError { doing: "start threads for parity", source })?;
     let desk = Desk::new(geometry)?;
-    Ok(ArrayWorld::of_parts(Parts { ring, members, memory, controller, name, desk }))
+    Ok(ArrayWorld::of_parts(Parts { ring, members, workers, memory, controller, name, desk }))
 }
 
 fn check_settings(config: &ArrayConfig, settings: &RunSettings) -> Result<(), ArrayError> {

@@ -13,7 +13,7 @@
 use crate::create::{Newcomer, Vacancy, make_newcomer};
 use crate::error::{ArrayError, CreateError, RingError};
 use crate::operator::{Answer, Asked, Command, CommandQueue};
-use crate::ring::{LINES, Ring};
+use crate::ring::{BELL_LINE, Ring};
 use crate::world::ArrayWorld;
 use raidlab_controller::{DeviceState, MetadataPolicy, Sweep};
 use raidlab_format::{Geometry, Placement};
@@ -28,6 +28,8 @@ use std::sync::{Arc, mpsc};
 const LINE: u32 = 0;
 /// Number of the line of threads that make devices ready.
 const JOINS: u32 = 1;
+/// The lines of the desk.
+const LINES: usize = BELL_LINE as usize;
 
 /// Where commands come in.
 #[derive(Debug)]
@@ -35,8 +37,8 @@ pub(crate) struct Desk {
     geometry: Geometry,
     queue: Option<CommandQueue>,
     /// Entries that wait for news, and news that was not looked at yet.
-    waits: [bool; LINES as usize],
-    news: [bool; LINES as usize],
+    waits: [bool; LINES],
+    news: [bool; LINES],
     pub(crate) is_stopping: bool,
     /// Those who wait for the stop.
     stop_asked: Vec<Asked>,
@@ -70,8 +72,8 @@ impl Desk {
         Ok(Self {
             geometry,
             queue: None,
-            waits: [false; LINES as usize],
-            news: [false; LINES as usize],
+            waits: [false; LINES],
+            news: [false; LINES],
             is_stopping: false,
             stop_asked: Vec::new(),
             ready_sender,
@@ -130,7 +132,7 @@ impl ArrayWorld {
     /// Takes in commands and devices that are ready, if there are any.
     #[inline]
     pub(crate) fn hear_operator(&mut self) -> Result<(), RingError> {
-        if self.desk.news == [false; LINES as usize] && self.desk.waiting.is_empty() {
+        if self.desk.news == [false; LINES] && self.desk.waiting.is_empty() {
             return Ok(());
         }
         self.hear_news()

@@ -35,6 +35,7 @@ mod port_ring;
 mod ring;
 mod status;
 mod unix_socket;
+mod workers;
 mod world;
 mod zero_fill;
 

@@ -200,6 +200,11 @@ impl MemberPort {
         self.places[member.index()].in_flight == 0
     }
 
+    /// True if something is in flight on a device.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.places.iter().any(|place| place.in_flight > 0)
+    }
+
     /// Where a device is, if there is or was one.
     pub(crate) fn path(&self, member: MemberIndex) -> Option<&Path> {
         self.places[member.index()].attached.as_ref().map(|attached| attached.path.as_path())

@@ -272,8 +272,9 @@ impl Memory {
         }
     }
 
+    /// Returns a place by address. Its range must lie within its memory (asserted).
     #[inline]
-    fn piece(&self, place: BufferRef, bytes: u64) -> Piece {
+    pub(crate) fn piece(&self, place: BufferRef, bytes: u64) -> Piece {
         Piece { start: self.address(place, bytes) }
     }
 

@@ -20,8 +20,9 @@ use crate::host::{DriverHost, HostPort, HostStep, ScriptHost, ScriptOp, StopWish
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::port_ring::{PortEntries, PortRing};
-use crate::ring::{Done, Owner, Ring};
+use crate::ring::{BELL_LINE, Done, Owner, Ring};
 use crate::status::Tally;
+use crate::workers::{Finished, Workers};
 use raidlab_controller::{
     Action, Controller, Counters, DeviceState, HostCompletion, HostRequest, MemberCache, MemberIo, MemberOp,
     MemoryKind, MemorySteps, MemoryTask, Notice, Segment, TimerId,
@@ -69,6 +70,8 @@ pub struct ArrayWorld {
     pub(crate) ring: Ring,
     pub(crate) members: MemberPort,
     port_entries: PortEntries,
+    // Dropped before the memory that its jobs are on.
+    workers: Workers,
     pub(crate) memory: Memory,
     // Dropped after the memory, of which its own is a part.
     pub(crate) controller: Controller,
@@ -113,11 +116,12 @@ enum HostWish {
 impl ArrayWorld {
     /// Puts a world around a controller and its devices.
     pub(crate) fn of_parts(parts: Parts) -> Self {
-        let Parts { ring, members, memory, controller, name, desk } = parts;
+        let Parts { ring, members, workers, memory, controller, name, desk } = parts;
         Self {
             ring,
             members,
             port_entries: PortEntries::default(),
+            workers,
             memory,
             name,
             block_size: controller.config().block_size,
@@ -178,8 +182,9 @@ impl ArrayWorld {
                 return Err(ArrayError::Cancelled);
             }
             let waits = self.timers.iter().any(|at| *at < Nanos::FAR_FUTURE);
-            let idle = self.desk.in_flight() + self.members.idle_entries();
-            if !waits && self.ring.in_flight() == idle && !self.members.has_news() {
+            let idle = self.desk.in_flight() + self.members.idle_entries() + self.workers.entries();
+            let works = self.members.has_news() || self.workers.out() > 0;
+            if !waits && self.ring.in_flight() == idle && !works {
                 let reason = "too many devices failed on the way; the log says which".to_owned();
                 return Err(ArrayError::NotServing { reason });
             }
@@ -337,6 +342,11 @@ impl ArrayWorld {
         self.memory.is_registered()
     }
 
+    /// Tasks that parity threads have done since the start.
+    pub const fn parity_thread_tasks(&self) -> u64 {
+        self.workers.done()
+    }
+
     pub(crate) fn now(&self) -> Nanos {
         Nanos(self.started.elapsed().as_nanos() as u64)
     }
@@ -353,11 +363,13 @@ impl ArrayWorld {
                     }
                 }
                 Owner::Port => self.port_entries.take(done),
+                Owner::Line if done.number == BELL_LINE => self.workers.hear_bell(),
                 Owner::Line => self.desk.take(done.number),
                 Owner::Link => self.members.take_link(now, done, &mut self.ring)?,
                 Owner::Cancel => {}
             }
         }
+        self.take_in_workers(now);
         self.members.look(now, &mut self.ring)?;
         while let Some(end) = self.members.poll_end() {
             self.controller.handle_member_completion(now, end.id, end.result);
@@ -453,7 +465,12 @@ impl ArrayWorld {
         Ok(())
     }
 
+    /// Does a task, or has a worker do it while there is more to do here.
     fn run_task(&mut self, now: Nanos, task: MemoryTask) {
+        let may_wait = task.kind != MemoryKind::Copy && self.workers.has_room(task.bytes_in);
+        if may_wait && (self.workers.out() > 0 || self.members.is_busy()) {
+            return self.hand_out(task);
+        }
         if task.kind == MemoryKind::Digest {
             self.controller.digest_rows(task.id, &mut self.segments);
             self.memory.digest_blocks(&self.segments, self.block_size.bytes(), &mut self.digests);
@@ -462,6 +479,27 @@ impl ArrayWorld {
         self.controller.memory_steps(task.id, &mut self.steps);
         self.memory.run_steps(&self.steps);
         self.controller.handle_memory_completion(now, task.id);
+    }
+
+    fn hand_out(&mut self, task: MemoryTask) {
+        if task.kind == MemoryKind::Digest {
+            self.controller.digest_rows(task.id, &mut self.segments);
+            let block_bytes = self.block_size.bytes();
+            return self.workers.take_rows(task.id, &self.segments, block_bytes, &self.memory);
+        }
+        self.controller.memory_steps(task.id, &mut self.steps);
+        self.workers.take_steps(task.id, &self.steps, &self.memory);
+    }
+
+    /// Hands the controller the ends of tasks that workers have done.
+    fn take_in_workers(&mut self, now: Nanos) {
+        while let Some(Finished { id, is_digest }) = self.workers.poll_finished(&mut self.digests) {
+            if is_digest {
+                self.controller.handle_digests(now, id, &self.digests);
+            } else {
+                self.controller.handle_memory_completion(now, id);
+            }
+        }
     }
 
     fn set_timer(&mut self, id: TimerId, at: Nanos) {
@@ -477,6 +515,7 @@ impl ArrayWorld {
         let news = !self.completions.is_empty()
             || self.port_entries.has_news()
             || self.members.has_news()
+            || self.workers.has_news()
             || !self.done.is_empty();
         // Once in a row, so that completions that the kernel holds back do not wait for news to run out.
         self.left_out = news && !self.left_out && self.ring.unsubmitted() == 0;
@@ -485,7 +524,10 @@ impl ArrayWorld {
         }
         let wake_at = self.timers.iter().copied().fold(ask_at, Nanos::min);
         let span = wake_at.saturating_since(now).min(PATIENCE);
-        self.ring.enter(Some(if news { NanoSpan::ZERO } else { span }))
+        let news = news || self.workers.begin_sleep(&mut self.ring)?;
+        let entered = self.ring.enter(Some(if news { NanoSpan::ZERO } else { span }));
+        self.workers.end_sleep();
+        entered
     }
 }
 

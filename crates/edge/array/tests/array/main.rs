@@ -8,6 +8,7 @@ mod operator;
 mod peer;
 mod port;
 mod real;
+mod threads;
 mod worlds;
 
 use common::{BLOCK, PlainWorld, Random};

@@ -52,6 +52,9 @@ pub(crate) struct Args {
     /// processor time; 0s always sleeps [default: 50us where there are two processors or more]
     #[arg(long, value_name = "TIME")]
     busy_poll: Option<NanoSpan>,
+    /// Threads beside the array's own that compute parity and digests, each for stripes of its own
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
+    parity_threads: u8,
     /// A member that is an NBD URI and leaves a request unanswered for so long is taken for gone
     #[arg(long, default_value_t = RunSettings::ANSWER_LIMIT, value_name = "TIME", value_parser = answer_limit)]
     answer_limit: NanoSpan,
@@ -280,6 +283,7 @@ impl Args {
             sweep_bytes_per_sec: self.sweep_rate,
             kept_memory: cache.kept_memory.clone(),
             busy_poll: self.busy_poll.unwrap_or_else(default_busy_poll),
+            parity_threads: self.parity_threads.into(),
             answer_limit: self.answer_limit,
         }
     }
