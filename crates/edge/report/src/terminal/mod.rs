@@ -2,7 +2,8 @@
 //!
 //! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
 //! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
-//! [`comparison`] and [`claims`] what `reproduce` did. Without colour the text is plain ASCII apart from the names it is given, with
+//! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did. Without colour the
+//! text is plain ASCII apart from the names it is given, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
 mod array;
@@ -11,12 +12,14 @@ mod examine;
 mod grid;
 mod runs;
 mod study;
+mod validation;
 
 pub use array::array_status;
 pub use claims::claims;
 pub use examine::examined;
 pub use runs::{run, runs};
 pub use study::study;
+pub use validation::{DriveValidation, drive_validation};
 
 use crate::figures::three_digits;
 use grid::{Grid, GridCell};
