@@ -194,6 +194,9 @@ fn an_uncached_sequential_write_finds_its_sector_just_gone() {
         let write = |i| (DriveOp::Write { fua: false }, i * 16, 16);
         let alone = drive_closed_loop(&mut Drive::new(&model, options), 1, 500, write);
         assert_near(alone.response_ms_mean, turn_ms, 0.05, &format!("{}: a turn for each", model.id));
+        if inside.firmware.queue_depth == 1 {
+            continue;
+        }
         // Deep enough for the overhead of some commands to pass while the media takes others.
         let queued = drive_closed_loop(&mut Drive::new(&model, options), 16, 10_000, write);
         let bytes_per_sec = queued.commands_per_sec * 16.0 * SECTOR_BYTES;

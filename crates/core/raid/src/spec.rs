@@ -281,7 +281,7 @@ mod tests {
             ("1e", 2, "RAID 1E needs 3 or more members, 2 given"),
             ("3", 2, "RAID 3 needs 3 or more members, 2 given"),
             ("5", 2, "RAID 5 needs 3 or more members, 2 given"),
-            ("6", 2, "RAID 6 needs 3 or more members, 2 given"),
+            ("6", 3, "RAID 6 needs 4 or more members, 3 given"),
             ("3", 256, "RAID 3 allows at most 255 members, 256 given"),
             ("5", 256, "RAID 5 allows at most 255 members, 256 given"),
             ("6", 257, "RAID 6 allows at most 256 members, 257 given"),

@@ -190,7 +190,7 @@ fn variants(members: u16) -> Vec<LevelVariant> {
     for spans in 2..=members {
         let even = members.is_multiple_of(spans);
         add(even && members / spans >= 3, rotating(Level::Raid50, spans));
-        add(even && members / spans >= 4, rotating(Level::Raid60, spans));
+        add(even && members / spans >= 3, rotating(Level::Raid60, spans));
     }
     all
 }

@@ -7,8 +7,7 @@
 //!    2     D7   D8   P    Q    D6
 //! ```
 //! The rotations are drawn in `rotation.rs`, which also says how far this is Linux md's RAID 6:
-//! left-symmetric is, P and Q to the byte. Three members are a slow triple mirror, but hardware controllers allow them
-//! (LSI `MegaRAID`: RAID 6 from three drives, RAID 60 from six), and so do we; md begins at four.
+//! left-symmetric is, P and Q to the byte. Left out: three members, which would be a slow triple mirror.
 
 use super::filling::FilledGrid;
 use super::rotation::{Rotation, rotating_parity};
@@ -16,7 +15,7 @@ use crate::spec::{DATA_STRIPS_MAX, LayoutError, LayoutSpec};
 use core::ops::RangeInclusive;
 
 /// Members that RAID 6 allows.
-pub(super) const RAID6_MEMBERS: RangeInclusive<u16> = 3..=DATA_STRIPS_MAX + 2;
+pub(super) const RAID6_MEMBERS: RangeInclusive<u16> = 4..=DATA_STRIPS_MAX + 2;
 
 /// Returns the layout of RAID 6.
 pub(crate) fn raid6(spec: &LayoutSpec) -> Result<FilledGrid<Rotation>, LayoutError> {
