@@ -8,6 +8,7 @@ const HEADER: &str = "id,place,system,raid,drives,drive,write_policy,read_policy
      metric,value";
 const QUICK: PredictOptions = PredictOptions {
     strip_size: None,
+    drives_per_volume: None,
     ramp: NanoSpan::from_millis(200),
     ramp_write_through: NanoSpan::from_millis(200),
     run: NanoSpan::from_millis(500),
