@@ -11,7 +11,8 @@
 //!
 //! A record that can't be read from any of its copies leaves its stripe unsynced, and the data that it was to write is bad
 //! blocks: an older record may just have been written over it. Where its devices are lost that lasts until they are back,
-//! because the state is frozen. Rows that the state found calls bad blocks
+//! because the state is frozen; else it is so only of one that was whole on all its devices. One that a crash has torn had
+//! begun nothing in place, and what is there is right. Rows that the state found calls bad blocks
 //! are not written: what a record has for them is older than that, parity of what was there before, or was never
 //! acknowledged, because the list had not been changed yet.
 //!
@@ -37,6 +38,8 @@ pub(crate) struct Current {
     places: Vec<u32>,
     /// Its header's place in own memory, where it may have to be copied.
     header: Option<u32>,
+    /// Some of the devices that it was to be on lack it.
+    lacks_copy: bool,
     /// Devices that have the whole record, or are being sent it.
     holders: Vec<MemberIndex>,
     pending: u32,
@@ -73,7 +76,7 @@ impl Controller {
         let is_copied = lacks_copy && self.own.fits_header(self.header_bytes_of(&record));
         let header = is_copied.then(|| self.own.take_header().expect("no record is made before"));
         self.start.current =
-            Some(Current { record, copy: 0, places, header, holders, pending: 0, failed: false });
+            Some(Current { record, copy: 0, places, header, lacks_copy, holders, pending: 0, failed: false });
         self.read_record();
     }
 
@@ -237,9 +240,13 @@ impl Controller {
 
     fn give_up_record(&mut self) {
         let stripe = self.current().record.stripe;
+        let may_be_newer = self.state_is_frozen() || !self.current().lacks_copy;
         for ReplayPart { run, place, rows, .. } in self.replay_parts() {
             let is_data = usize::from(self.current().record.runs[usize::from(run)].unit) < self.data_strips();
-            if is_data && let Some(device) = self.members.holder(place) {
+            if may_be_newer
+                && is_data
+                && let Some(device) = self.members.holder(place)
+            {
                 let lba = place.start + BlockCount(u64::from(rows.first));
                 self.lose_rows_of_record(device, lba, rows.count);
             }

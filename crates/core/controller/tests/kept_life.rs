@@ -3,8 +3,8 @@
 
 use raidlab_controller::{
     Action, Area, ArrayConfig, BufferSpace, CacheConfig, CacheMemory, Controller, HostOp, HostRequest,
-    HostTag, MemberCache, MemberError, MemberOp, MemorySteps, MetadataPolicy, NewArray, Notice, Resilience,
-    WritePolicy, create_metadata,
+    HostTag, MemberCache, MemberError, MemberOp, MemorySteps, MemoryTaskId, MetadataPolicy, NewArray, Notice,
+    PeerState, Resilience, WritePolicy, create_metadata,
 };
 use raidlab_format::{
     ArrayName, ArrayUuid, DeviceUuid, KEPT_ENTRY_BYTES, KEPT_LABEL_BYTES, KeptEntry, KeptImage, KeptLabel,
@@ -207,4 +207,47 @@ fn a_device_may_be_lost_while_the_devices_are_told_of_the_next_life() {
         "the old one, and from some write on the new one"
     );
     assert!(lives[0] && !lives[5]);
+}
+
+/// Starts an array with a mirrored cache from memory of no life, and lets the second controller come while the label of the
+/// new life is written. Returns the controller and how many labels are on their way.
+fn start_with_a_late_peer(world: &World) -> (Controller, Vec<MemoryTaskId>) {
+    let mut config = config();
+    config.cache.mirror = true;
+    let areas: Vec<_> = world.metadata.iter().map(|area| Some(&**area)).collect();
+    let assembly = assemble(&areas, None, StartOptions::default()).expect("an array");
+    let mut controller = Controller::start(&config, assembly).expect("it starts");
+    controller.handle_peer(Nanos::ZERO, PeerState::Gone);
+    let mut labels = Vec::new();
+    while let Some(action) = controller.poll_action() {
+        match action {
+            Action::Member(io) => controller.handle_member_completion(Nanos::ZERO, io.id, Ok(())),
+            Action::Memory(task) => {
+                if labels.is_empty() {
+                    controller.handle_peer(Nanos::ZERO, PeerState::Present);
+                }
+                labels.push(task.id);
+            }
+            Action::Notice(_) | Action::Keep(_) | Action::Timer { .. } | Action::Complete(_) => {}
+        }
+    }
+    (controller, labels)
+}
+
+/// Regression: it got no label, and was taken for one that could take over.
+#[test]
+fn a_peer_that_comes_while_the_label_is_written_gets_it_too() {
+    let (mut controller, labels) = start_with_a_late_peer(&World::new(&[]));
+    let mut reaches_peer = false;
+    for label in labels {
+        assert!(!controller.is_mirroring(), "not before the other has the label");
+        let mut steps = MemorySteps::default();
+        controller.memory_steps(label, &mut steps);
+        let mut places = steps.steps.iter().flat_map(|step| step.destinations);
+        reaches_peer |= places.any(|place| place.space == BufferSpace::PeerKeptLog);
+        controller.handle_memory_completion(Nanos::ZERO, label);
+    }
+    assert!(reaches_peer);
+    assert!(controller.is_serving());
+    assert!(controller.is_mirroring());
 }

@@ -77,7 +77,7 @@ pub enum FormFactor {
 #[derive(Clone, Debug, PartialEq)]
 pub enum DriveKind {
     /// Rotating platters.
-    HardDrive(HardDriveModel),
+    HardDrive(Box<HardDriveModel>),
     /// Flash.
     SolidState(SolidStateModel),
 }
@@ -210,7 +210,7 @@ impl DriveModel {
         }
         let interface = LinkModel::read(root.section("interface")?)?;
         let inside = if kind == "hard-drive" {
-            DriveKind::HardDrive(HardDriveModel::read(&mut root, capacity)?)
+            DriveKind::HardDrive(Box::new(HardDriveModel::read(&mut root, capacity)?))
         } else {
             DriveKind::SolidState(SolidStateModel::read(&mut root)?)
         };

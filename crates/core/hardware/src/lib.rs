@@ -31,6 +31,10 @@ pub use drive::{
     SectorCount,
 };
 pub use enclosure::EnclosureModel;
-pub use hdd::{BufferModel, FirmwareModel, HardDriveModel, MechanicsModel, SeekAnchors};
+pub use hdd::{
+    AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect, Extent,
+    FirmwareModel, HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, Overheads, ReadAhead,
+    SeekAnchors, TrackTable, TrackTableError,
+};
 pub use link::{LinkModel, Server};
 pub use ssd::SolidStateModel;

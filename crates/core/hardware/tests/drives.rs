@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use raidlab_hardware::{
-    Catalog, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, HardDriveModel, Sector,
-    SectorCount,
+    Catalog, DataSheet, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, HardDriveModel,
+    Sector, SectorCount,
 };
 use raidlab_units::{NanoSpan, Nanos};
 
@@ -15,11 +15,15 @@ fn model(id: &str) -> DriveModel {
 
 fn hard_drives() -> Vec<(DriveModel, HardDriveModel)> {
     let catalog = Catalog::builtin();
-    let inside = |model: &DriveModel| match model.kind {
-        DriveKind::HardDrive(inside) => Some((model.clone(), inside)),
+    let inside = |model: &DriveModel| match &model.kind {
+        DriveKind::HardDrive(inside) => Some((model.clone(), HardDriveModel::clone(inside))),
         DriveKind::SolidState(_) => None,
     };
     catalog.drives().filter_map(inside).collect()
+}
+
+fn sheet(inside: &HardDriveModel) -> &DataSheet {
+    inside.mechanics.data_sheet().expect("the catalogue's drives are known from data sheets")
 }
 
 /// xorshift64*: plain, seeded, good enough to spread requests.
@@ -121,7 +125,7 @@ fn sequential_reads_reach_the_sustained_rates() {
     const SECTORS: u64 = 128;
     for (model, inside) in hard_drives() {
         let inner_start = model.capacity.0 - 3001 * SECTORS;
-        let ends = [(0, inside.mechanics.outer_rate), (inner_start, inside.mechanics.inner_rate)];
+        let ends = [(0, sheet(&inside).outer_rate), (inner_start, sheet(&inside).inner_rate)];
         for ((start, rate), iodepth) in ends.into_iter().flat_map(|end| [(end, 1), (end, 4)]) {
             let mut drive = Drive::new(&model, DriveOptions::default());
             let commands = 3000 - u64::from(iodepth);
@@ -143,9 +147,9 @@ fn sequential_reads_reach_the_sustained_rates() {
 fn a_random_read_takes_overhead_seek_and_half_a_turn() {
     for (model, inside) in hard_drives() {
         let seen = random_reads(&model, DriveOptions::default(), 1, 20_000, 8);
-        let mechanics = inside.mechanics;
+        let mechanics = sheet(&inside);
         let turn_ms = 60_000.0 / f64::from(mechanics.rpm);
-        let wanted = inside.firmware.command_overhead.as_millis_f64()
+        let wanted = inside.firmware.overheads.read_miss.read.as_millis_f64()
             + mechanics.seek_read.average.as_millis_f64()
             + turn_ms / 2.0;
         assert_near(seen.response_ms_mean, wanted, 0.03, &model.id);
@@ -185,7 +189,7 @@ fn random_rates_come_near_what_published_arrays_imply() {
 #[test]
 fn an_uncached_sequential_write_finds_its_sector_just_gone() {
     for (model, inside) in hard_drives() {
-        let turn_ms = 60_000.0 / f64::from(inside.mechanics.rpm);
+        let turn_ms = 60_000.0 / f64::from(sheet(&inside).rpm);
         let options = DriveOptions { write_cache: Some(false), ..DriveOptions::default() };
         let write = |i| (DriveOp::Write { fua: false }, i * 16, 16);
         let alone = drive_closed_loop(&mut Drive::new(&model, options), 1, 500, write);
@@ -193,12 +197,7 @@ fn an_uncached_sequential_write_finds_its_sector_just_gone() {
         // Deep enough for the overhead of some commands to pass while the media takes others.
         let queued = drive_closed_loop(&mut Drive::new(&model, options), 16, 10_000, write);
         let bytes_per_sec = queued.commands_per_sec * 16.0 * SECTOR_BYTES;
-        assert_near(
-            bytes_per_sec,
-            inside.mechanics.outer_rate.0,
-            0.03,
-            &format!("{}: back to back", model.id),
-        );
+        assert_near(bytes_per_sec, sheet(&inside).outer_rate.0, 0.03, &format!("{}: back to back", model.id));
     }
 }
 
@@ -220,7 +219,7 @@ fn the_write_cache_acknowledges_at_once_and_streams() {
         let bytes_per_sec = stream.commands_per_sec * 128.0 * SECTOR_BYTES;
         assert_near(
             bytes_per_sec,
-            inside.mechanics.outer_rate.0,
+            sheet(&inside).outer_rate.0,
             0.04,
             &format!("{}: a cached stream", model.id),
         );

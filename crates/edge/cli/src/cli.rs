@@ -1,6 +1,8 @@
 //! The command line: one table for parsing and help.
 
-use crate::verbs::{array, catalog, doctor, measure, reproduce, runs, simulate, study, torture, workloads};
+use crate::verbs::{
+    array, catalog, doctor, measure, model, reproduce, runs, simulate, study, torture, workloads,
+};
 use clap::{Parser, Subcommand};
 
 /// A laboratory for storage arrays: measure, simulate, run and reproduce on one controller
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     Workloads(workloads::Args),
     /// List the modelled hardware, or show one entry with the source of each figure
     Catalog(catalog::Args),
+    /// Check drive models against measured drives
+    Model(model::Args),
     /// Say what this machine can and cannot do, and why it matters
     Doctor(doctor::Args),
     /// List the runs in a results file

@@ -44,6 +44,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Array(args) => verbs::array::run(args, output),
         Command::Workloads(args) => verbs::workloads::run(args, output),
         Command::Catalog(args) => verbs::catalog::run(args, output),
+        Command::Model(args) => verbs::model::run(args, output),
         Command::Doctor(args) => verbs::doctor::run(args, output),
         Command::Runs(args) => verbs::runs::list(args, output),
         Command::Show(args) => verbs::runs::show(args, output),

@@ -4,6 +4,7 @@ pub(crate) mod array;
 pub(crate) mod catalog;
 pub(crate) mod doctor;
 pub(crate) mod measure;
+pub(crate) mod model;
 pub(crate) mod reproduce;
 pub(crate) mod runs;
 pub(crate) mod simulate;

@@ -9,87 +9,33 @@
 //! At most one receive and one send are in flight. What a client sends waits in its inbox, and then in the socket, while it
 //! has no buffer or too many requests; what it does not read waits in the outbox and keeps its buffers.
 //!
+//! What TLS changes is in `secured.rs`.
+//!
 //! Invariant: a connection that is closing starts nothing; it is over when no entry and no request of it is in flight.
 
-use crate::edges::Edges;
+mod secured;
+
+use crate::common::{Common, Work};
 use crate::entries;
 use crate::inbox::Inbox;
 use crate::listener::Security;
 use crate::outbox::Outbox;
-use crate::secure::{Opened, SecureStream};
-use crate::share::Share;
+use crate::secure::SecureStream;
 use raidlab_array::{HostBuffers, PortRing, RingError};
-use raidlab_controller::{HostRequest, HostTag};
+use raidlab_controller::HostTag;
 use raidlab_nbd::{
-    BufferId, ClientFault, Exports, Fate, Intake, Op, Output, Payload, Piece, PieceEnd, ServerHandshake,
-    ServerLimits, ServerStep, ServerTransmission,
+    BufferId, ClientFault, Fate, Intake, Op, Output, Payload, Piece, PieceEnd, ServerHandshake, ServerStep,
+    ServerTransmission,
 };
 use raidlab_units::Nanos;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// A payload of which so much is missing is received into its buffer, not into the inbox, in bytes.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
 /// While so many sealed bytes wait, no more are sealed.
 const SEALED_BYTES: usize = 64 << 10;
-
-/// What a buffer is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    /// Nothing.
-    Free,
-    /// This connection holds it.
-    Held(u32),
-    /// The array works on this piece of this connection.
-    Running(u32, Piece),
-    /// This write of this connection waits for others, or for what stands at its edges.
-    Waiting(u32, Piece),
-}
-
-/// What all connections share.
-#[derive(Debug)]
-pub(crate) struct Common {
-    pub(crate) exports: Exports,
-    pub(crate) limits: ServerLimits,
-    pub(crate) share: Share,
-    /// What each host buffer is used for.
-    pub(crate) work: Vec<Work>,
-    /// Where in each buffer the bytes of its piece begin.
-    pub(crate) skips: Vec<u32>,
-    /// How many bytes at the front of each buffer are known to be zeros.
-    pub(crate) zeroed: Vec<usize>,
-    pub(crate) edges: Edges,
-    /// Requests that the array is to be told.
-    pub(crate) ready: VecDeque<HostRequest>,
-    /// A buffer became free since the last look.
-    pub(crate) freed: bool,
-}
-
-impl Common {
-    fn take(&mut self, connection: u32) -> Option<HostTag> {
-        let tag = self.share.take(connection)?;
-        self.work[tag.0 as usize] = Work::Held(connection);
-        Some(tag)
-    }
-
-    /// Makes the bytes of a piece zeros. A buffer that only zeros went through is made so once.
-    fn fill_with_zeros(&mut self, tag: HostTag, piece: &Piece, buffers: &mut HostBuffers) {
-        let (skip, known) = (self.edges.skip(piece), self.zeroed[tag.0 as usize]);
-        let end = skip + piece.length as usize;
-        buffers.slot_mut(tag)[known.clamp(skip, end)..end].fill(0);
-        // What is at the edges of a ragged one will come between.
-        let whole = skip == 0 && end.is_multiple_of(self.edges.block_bytes());
-        self.zeroed[tag.0 as usize] = if whole { known.max(end) } else { 0 };
-    }
-
-    fn give_back(&mut self, connection: u32, tag: HostTag) {
-        self.work[tag.0 as usize] = Work::Free;
-        self.share.give_back(connection, tag);
-        self.freed = true;
-    }
-}
 
 #[derive(Debug)]
 enum Stage {
@@ -338,18 +284,6 @@ impl Connection {
         }
     }
 
-    /// Closes what was ended in order. Under TLS the client is told first, so that it knows that nothing was cut off.
-    fn say_good_bye(&mut self, name: u64, now: Nanos, ring: &mut PortRing<'_>) -> Result<(), RingError> {
-        if let Some(secure) = &mut self.secure
-            && secure.say_good_bye()
-        {
-            secure.drain(self.outbox.words());
-            return self.outbox.flush(ring, name, self.socket.as_fd(), now);
-        }
-        self.close(&"the client said good-bye");
-        Ok(())
-    }
-
     fn is_idle(&self) -> bool {
         match &self.stage {
             Stage::Handshake(_) => true,
@@ -393,59 +327,6 @@ impl Connection {
                 false
             }
         }
-    }
-
-    /// Puts TLS on the stream. A receive may be in flight, and what it brings is TLS's: the box goes with it.
-    fn start_tls(&mut self) {
-        let Some(config) = self.security.config() else { unreachable!("TLS was not offered") };
-        let wire = std::mem::replace(&mut self.inbox, Inbox::new());
-        match SecureStream::new(config, wire) {
-            Ok(secure) => self.secure = Some(Box::new(secure)),
-            Err(error) => self.close(&error),
-        }
-    }
-
-    /// Moves some of what came under TLS to where it belongs. Returns whether there may be more.
-    fn open(&mut self, common: &mut Common, buffers: &mut HostBuffers) -> bool {
-        let Some(secure) = &mut self.secure else { return false };
-        if self.ending != Ending::No {
-            return false;
-        }
-        let bytes = match secure.open() {
-            Ok(Opened::Bytes(bytes)) => bytes,
-            Ok(Opened::Up) => {
-                let Stage::Handshake(handshake) = &mut self.stage else { unreachable!("TLS comes before") };
-                handshake.handle_tls_up();
-                return true;
-            }
-            Ok(Opened::Nothing) => return false,
-            Ok(Opened::Closed) => {
-                self.close(&"the client is gone");
-                return false;
-            }
-            Err(error) => {
-                tracing::info!(connection = self.number, %error, "TLS with a client failed");
-                self.ending = Ending::AfterAlert;
-                return false;
-            }
-        };
-        let (target, fills) = match &mut self.filling {
-            Some(filling) if self.inbox.is_empty() => {
-                (&mut buffers.slot_mut(filling.tag)[filling.at..filling.end], true)
-            }
-            _ => (self.inbox.room(), false),
-        };
-        let length = bytes.len().min(target.len());
-        target[..length].copy_from_slice(&bytes[..length]);
-        secure.take(length);
-        match &mut self.filling {
-            Some(filling) if fills => {
-                filling.at += length;
-                self.submit_if_filled(common);
-            }
-            _ => self.inbox.grow(length),
-        }
-        length > 0
     }
 
     fn transmission(&mut self) -> &mut ServerTransmission {

@@ -18,7 +18,7 @@
 //! Invariants: `ragged` counts the ragged writes that wait, are filled up or are written; a write waits exactly while its
 //! `blocked_by` is not 0 or its edges are being read.
 
-use crate::connection::{Common, Work};
+use crate::common::{Common, Work};
 use raidlab_array::HostBuffers;
 use raidlab_controller::{HostOp, HostRequest, HostTag};
 use raidlab_nbd::{Op, Piece};

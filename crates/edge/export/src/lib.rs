@@ -17,6 +17,7 @@
 //! TLS runs in the same loop. What a client may cost is bounded there, too: see `secure.rs`.
 #![deny(unsafe_code)]
 
+mod common;
 mod connection;
 mod edges;
 mod entries;

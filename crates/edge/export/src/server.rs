@@ -9,7 +9,8 @@
 //!
 //! Invariant: a connection's number, and with it its entries' names, is used again only after all of them have ended.
 
-use crate::connection::{Common, Connection, EntryNames, Work};
+use crate::common::{Common, Work};
+use crate::connection::{Connection, EntryNames};
 use crate::edges::{Edges, SCRATCH_BUFFERS};
 use crate::entries;
 use crate::error::ExportError;

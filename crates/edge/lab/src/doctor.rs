@@ -240,7 +240,7 @@ const NBD_TEXT: DriverText = DriverText {
 };
 const UBLK_TEXT: DriverText = DriverText {
     why: "the fastest way to attach a raidlab array as a block device",
-    how: "Linux 6.0 or later with CONFIG_BLK_DEV_UBLK, then 'modprobe ublk_drv'",
+    how: "Linux 6.4 or later with CONFIG_BLK_DEV_UBLK, then 'modprobe ublk_drv'",
 };
 
 fn check_kernel_driver(name: &'static str, module: &str, sign: &str, text: &DriverText) -> Check {

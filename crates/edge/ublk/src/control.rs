@@ -141,14 +141,24 @@ impl Control {
         Ok(DeviceInfo::decode(&bytes))
     }
 
-    /// Takes away a device that nothing has open.
+    /// Takes away a device. Its number is free when nobody has it open or mounted any more, which is not waited for where
+    /// the driver can do without (Linux 6.9).
     ///
     /// # Errors
     /// [`UblkError::Io`].
     pub(crate) fn delete(&mut self, device: u32) -> Result<(), UblkError> {
-        let number = command::DEL_DEV;
-        self.call(Command { doing: "delete a ublk device", number, device, data: 0 }, &mut [])
+        let doing = "delete a ublk device";
+        let mut delete = |number| self.call(Command { doing, number, device, data: 0 }, &mut []);
+        match delete(command::DEL_DEV_ASYNC) {
+            Err(UblkError::Io { source, .. }) if is_unknown(&source) => delete(command::DEL_DEV),
+            deleted => deleted,
+        }
     }
+}
+
+/// What a driver says to a command that it does not know.
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::OPNOTSUPP | Errno::INVAL))
 }
 
 fn ended(entry: &cqueue::Entry) -> Result<(), Errno> {

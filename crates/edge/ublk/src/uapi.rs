@@ -29,6 +29,8 @@ pub(crate) mod command {
     pub(crate) const START_DEV: u32 = ioctl(BOTH, 0x06, CONTROL_BYTES);
     pub(crate) const STOP_DEV: u32 = ioctl(BOTH, 0x07, CONTROL_BYTES);
     pub(crate) const SET_PARAMS: u32 = ioctl(BOTH, 0x08, CONTROL_BYTES);
+    /// Since Linux 6.9.
+    pub(crate) const DEL_DEV_ASYNC: u32 = ioctl(READ, 0x14, CONTROL_BYTES);
 }
 
 /// Commands to a device's own character device.

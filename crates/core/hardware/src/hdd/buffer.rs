@@ -55,6 +55,11 @@ impl Segments {
         self.segment_sectors
     }
 
+    /// First sector in the segment.
+    pub(crate) fn start_of(&self, segment: usize) -> u64 {
+        self.all[segment].start
+    }
+
     /// First sector not in the segment.
     pub(crate) fn end_of(&self, segment: usize) -> u64 {
         self.all[segment].end()

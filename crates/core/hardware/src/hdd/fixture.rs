@@ -9,5 +9,5 @@ pub(super) fn cheetah() -> (HardDriveModel, SectorCount) {
     let catalog = Catalog::builtin();
     let model = catalog.drive("st3600057ss").expect("in the catalogue");
     let DriveKind::HardDrive(inside) = &model.kind else { panic!("a hard drive") };
-    (*inside, model.capacity)
+    (HardDriveModel::clone(inside), model.capacity)
 }

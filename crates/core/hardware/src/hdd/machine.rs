@@ -12,17 +12,14 @@
 
 use super::buffer::Segments;
 use super::dirty::{BlockedWrite, WriteCache};
-use super::geometry::{Geometry, Place};
-use super::model::HardDriveModel;
+use super::geometry::{Around, Geometry, Place, TURN};
+use super::model::{AfterOp, AheadLimits, AheadReach, BusModel, HardDriveModel, Kept, Overheads, ReadAhead};
 use super::schedule::{Ages, Arm, ArmPosition, Choice, Schedule};
 use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, Sector, SectorCount};
 use crate::link::{LinkModel, Server};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use std::collections::VecDeque;
-
-/// Data moves between buffer and interface in pieces of this size: a read ends one piece after the media, and the
-/// media can start on a write when one piece is there. SAS frames hold 1 KiB; four of them hide the turn-around.
-const PIECE: ByteCount = ByteCount(4096);
+use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JobKind {
@@ -44,6 +41,8 @@ struct Job {
     ready: Nanos,
     /// When all its data is in the drive; for a read, when it is decoded.
     arrived: Nanos,
+    /// From the media to when data or completion can go out.
+    reselect: NanoSpan,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,13 +56,14 @@ struct Running {
 #[derive(Clone, Copy, Debug)]
 struct Ahead {
     segment: usize,
-    /// Turn position of the sector it went on from.
-    from_turn: u64,
+    /// The sector it went on from, and where that is.
+    from: u64,
+    place: Place,
     /// When that sector passes.
     since: Nanos,
-    /// First sector that it does not read, and where that is.
+    /// First sector that it does not read, and the turns until all before it have passed.
     limit: u64,
-    limit_turn: u64,
+    limit_turns: u64,
 }
 
 /// A hard drive at work.
@@ -71,12 +71,13 @@ struct Ahead {
 pub(crate) struct HardDrive {
     geometry: Geometry,
     arm: Arm,
-    link: LinkModel,
+    bus: BusModel,
+    overheads: Overheads,
     command_work: NanoSpan,
-    /// What a command that needs the arm takes beyond the work.
-    planning: NanoSpan,
     queue_depth: u32,
-    read_ahead: bool,
+    read_ahead: ReadAhead,
+    keeps: Kept,
+    reads_on_arrival: bool,
     capacity: u64,
 
     firmware: Server,
@@ -89,7 +90,15 @@ pub(crate) struct HardDrive {
     host_jobs: Schedule<Job>,
     destage_jobs: Schedule<Job>,
     segments: Segments,
+    /// The sectors written last, if reads may find them in the buffer.
+    written: Range<u64>,
     cache: WriteCache,
+    /// Whether the command before was a write.
+    after_write: bool,
+    /// Where it ended.
+    last_end: u64,
+    /// From the start of the last read's track to the end of the one after its end.
+    stream: Range<u64>,
 
     /// Commands inside the drive.
     outstanding: u32,
@@ -117,11 +126,13 @@ impl HardDrive {
         Self {
             geometry,
             arm,
-            link,
+            bus: model.bus.unwrap_or(BusModel::of_link(link)),
+            overheads: model.firmware.overheads,
             command_work: model.firmware.command_work,
-            planning: model.firmware.command_overhead - model.firmware.command_work,
             queue_depth,
             read_ahead: model.buffer.read_ahead,
+            keeps: model.buffer.keeps,
+            reads_on_arrival: model.buffer.reads_on_arrival,
             capacity: capacity.0,
             firmware: Server::default(),
             interface: Server::default(),
@@ -132,6 +143,10 @@ impl HardDrive {
             host_jobs: Schedule::with_capacity(queue_depth as usize),
             destage_jobs: Schedule::with_capacity(model.buffer.write_extents as usize),
             segments: Segments::new(model.buffer.segments, segment_sectors),
+            written: 0..0,
+            after_write: false,
+            last_end: 0,
+            stream: 0..0,
             // Half of the memory may be dirty: the other half stays with the readers.
             cache: WriteCache::new(cache_on, model.buffer.write_extents, sectors / 2),
             outstanding: 0,
@@ -193,36 +208,57 @@ impl HardDrive {
             DriveOp::Flush if self.cache.is_clean() => self.reply(decoded, request.id),
             DriveOp::Flush => self.cache.flush(request.id),
         }
+        self.after_write = matches!(request.op, DriveOp::Write { .. });
+        self.last_end = request.start.0 + request.sectors.0;
+    }
+
+    /// What an overhead takes beyond the work of the firmware.
+    #[inline]
+    fn beyond_work(&self, overhead: AfterOp) -> NanoSpan {
+        let whole = if self.after_write { overhead.write } else { overhead.read };
+        NanoSpan(whole.0.saturating_sub(self.command_work.0))
     }
 
     fn accept_read(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
         let (mut start, end) = (request.start.0, request.start.0 + request.sectors.0);
         let host_bytes = request.sectors.bytes();
         self.note_read_ahead(now);
-        if self.segments.hit(start, end) || self.is_dirty(start, end) {
-            let sent = self.interface.serve(decoded, self.link.transfer_time(host_bytes));
-            self.reply(sent, request.id);
+        if self.finds(start, end) {
+            let ready = decoded + self.beyond_work(self.overheads.read_hit);
+            let sent = self.interface.serve(ready, self.bus.read.transfer_time(host_bytes));
+            self.reply(sent + self.overheads.read_completion, request.id);
             self.read_further(now, end);
             return;
         }
-        let (kind, ready) = (JobKind::Read { id: request.id }, decoded + self.planning);
+        let (kind, reselect) = (JobKind::Read { id: request.id }, self.overheads.read_reselect);
+        let ready = decoded + self.beyond_work(self.overheads.read_miss);
         if let Some(ahead) = self.ahead.filter(|ahead| self.segments.reaches(ahead.segment, start)) {
             // The arm is on its way to these sectors, or waits just before them.
             start = self.segments.end_of(ahead.segment).max(start);
+            let arrived = decoded + self.beyond_work(self.overheads.read_hit);
             if start < ahead.limit {
                 let place = self.geometry.place(Sector(start));
                 let job =
-                    Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived: decoded };
+                    Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived, reselect };
                 self.ahead = None;
-                let turns = place.turn - ahead.from_turn;
-                self.run(now, ahead.since + self.geometry.time_of(turns), job);
+                let turns = self.turns_to(&ahead, start + 1) - place.sector_turn;
+                self.run(now, ahead.since + self.geometry.time_of(turns), None, job);
                 return;
             }
         }
         let place = self.geometry.place(Sector(start));
-        let job = Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived: decoded };
+        let sectors = end - start;
+        let job = Job { kind, start, sectors, host_bytes, place, ready, arrived: decoded, reselect };
         self.host_jobs.push(&self.arm, &self.geometry, now, &place, false, job);
         self.start_next(now, now);
+    }
+
+    /// Whether all of `start..end` is in the buffer.
+    #[inline]
+    fn finds(&mut self, start: u64, end: u64) -> bool {
+        (self.keeps.reads && self.segments.hit(start, end))
+            || self.is_dirty(start, end)
+            || (self.keeps.writes && self.written.start <= start && end <= self.written.end)
     }
 
     fn accept_write(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
@@ -234,27 +270,44 @@ impl HardDrive {
 
     /// Takes in the data of a write and makes the arm's job of it.
     fn write_job(&mut self, kind: JobKind, decoded: Nanos, request: DriveRequest) -> Job {
-        self.segments.forget(request.start.0, request.start.0 + request.sectors.0);
+        let apart = self.after_write && self.last_end != request.start.0;
+        let early = self.overheads.early_disconnect.filter(|_| apart);
+        self.forget(request.start.0, request.start.0 + request.sectors.0);
         let bytes = request.sectors.bytes();
-        let transfer = self.link.transfer_time(bytes);
-        let arrived = self.interface.serve(decoded, transfer);
-        let first_piece = self.link.transfer_time(bytes.min(PIECE));
+        let transfer = self.bus.write.transfer_time(bytes);
+        let whole = |early: Option<NanoSpan>, usual| early.map_or(usual, AfterOp::either);
+        let data = whole(early.map(|early| early.data), self.overheads.write_data);
+        let seek = whole(early.map(|early| early.seek), self.overheads.write_miss);
+        let begin = decoded + self.beyond_work(data);
+        let arrived = self.interface.serve(begin, transfer);
+        let first_piece = self.bus.write.transfer_time(bytes.min(self.bus.piece));
+        let planned = decoded + self.beyond_work(seek);
         Job {
             kind,
             start: request.start.0,
             sectors: request.sectors.0,
             host_bytes: bytes,
             place: self.geometry.place(request.start),
-            ready: (decoded + self.planning).max(Nanos(arrived.0 - transfer.0 + first_piece.0)),
+            ready: planned.max(Nanos(arrived.0 - transfer.0 + first_piece.0)),
             arrived,
+            reselect: early.map_or(self.overheads.write_reselect, |early| early.reselect),
+        }
+    }
+
+    /// Empties what the buffer holds of sectors that are about to be overwritten, and holds these instead if it does.
+    fn forget(&mut self, start: u64, end: u64) {
+        self.segments.forget(start, end);
+        if self.keeps.writes {
+            self.written = if self.written.end == start { self.written.start..end } else { start..end };
         }
     }
 
     fn accept_cached_write(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
         let (start, sectors) = (request.start.0, request.sectors.0);
         self.stop_read_ahead(now);
-        self.segments.forget(start, start + sectors);
-        let arrived = self.interface.serve(decoded, self.link.transfer_time(request.sectors.bytes()));
+        self.forget(start, start + sectors);
+        let begin = decoded + self.beyond_work(self.overheads.write_data);
+        let arrived = self.interface.serve(begin, self.bus.write.transfer_time(request.sectors.bytes()));
         let write = BlockedWrite { id: request.id, start, sectors, arrived };
         if !self.cache.blocked.is_empty() || !self.store(now, write) {
             self.cache.blocked.push_back(write);
@@ -275,7 +328,7 @@ impl HardDrive {
             _ if self.cache.has_room(write.sectors) => self.add_extent(now, &write),
             _ => return false,
         }
-        self.reply(write.arrived.max(now), write.id);
+        self.reply(write.arrived.max(now) + self.overheads.write_completion, write.id);
         true
     }
 
@@ -300,6 +353,7 @@ impl HardDrive {
             place,
             ready: write.arrived,
             arrived: write.arrived,
+            reselect: NanoSpan(0),
         };
         self.destage_jobs.push(&self.arm, &self.geometry, now, &place, true, job);
     }
@@ -336,7 +390,9 @@ impl HardDrive {
         let begin = begin.max(job.ready);
         let write = !matches!(job.kind, JobKind::Read { .. });
         let media_start = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
-        self.run(now, media_start, job);
+        let read_on_arrival = self.reads_on_arrival && !write;
+        let landed = if read_on_arrival { self.landed_at(begin, media_start, &job) } else { None };
+        self.run(now, media_start, landed, job);
     }
 
     /// The best dirty extent, at a cost that can be compared with that of a command.
@@ -352,21 +408,80 @@ impl HardDrive {
         Some(choice)
     }
 
+    /// Turns from the first sector of a read to where the head lands, if that is within the read.
+    ///
+    /// Only for reads on one track: with more, the next track has to come round anyway.
+    fn landed_at(&self, begin: Nanos, media_start: Nanos, job: &Job) -> Option<u64> {
+        if job.sectors > u64::from(job.place.left_on_track) {
+            return None;
+        }
+        let ready = self.arm.ready(&self.geometry, self.position, begin, &job.place, false);
+        let wait = self.geometry.turns_in(media_start.saturating_since(ready));
+        let landed = TURN.saturating_sub(wait);
+        (landed < job.place.sector_turn * job.sectors).then_some(landed)
+    }
+
     /// Starts `job`, whose first sector passes under its head at `media_start`.
-    fn run(&mut self, now: Nanos, media_start: Nanos, job: Job) {
+    ///
+    /// A head that `landed` in the middle has the rest by then; it is done when the sector in which it landed has passed.
+    fn run(&mut self, now: Nanos, media_start: Nanos, landed: Option<u64>, job: Job) {
+        let write = !matches!(job.kind, JobKind::Read { .. });
         let (turns, cylinder, head) =
-            self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors));
+            self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors), write);
+        // Sectors that the media gives last, being the first ones of a read in which the head landed.
+        let first_ones = landed.map(|landed| landed / job.place.sector_turn + 1);
+        let turns = match first_ones {
+            Some(sectors) => sectors * job.place.sector_turn,
+            None if write => turns + self.lost_turns(media_start, turns, &job),
+            None => turns,
+        };
         let media_end = media_start + self.geometry.time_of(turns);
         self.position = ArmPosition { cylinder, head };
-        let done = if let JobKind::Read { .. } = job.kind {
-            let transfer = self.link.transfer_time(job.host_bytes);
-            // The wire carries nothing before the media has it, and no more in all than it can.
-            let sent = self.interface.serve(now.max(job.arrived), transfer).max(media_start + transfer);
-            sent.max(media_end + self.link.transfer_time(job.host_bytes.min(PIECE)))
+        let done = if write {
+            media_end.max(job.arrived) + job.reselect + self.overheads.write_completion
         } else {
-            media_end.max(job.arrived)
+            let behind = first_ones.map_or(0, |first_ones| job.sectors.saturating_sub(first_ones));
+            self.read_sent(now, media_start, media_end, behind, &job) + self.overheads.read_completion
         };
         self.running = Some(Running { job, media_end, done });
+    }
+
+    /// Turns that a write of `turns` loses because the media gets to its last sector before the bus does.
+    #[inline]
+    fn lost_turns(&self, media_start: Nanos, turns: u64, job: &Job) -> u64 {
+        let last_sector = media_start + self.geometry.time_of(turns - job.place.sector_turn);
+        let late = job.arrived.saturating_since(last_sector);
+        if late.0 == 0 { 0 } else { self.geometry.turns_in(late).div_ceil(TURN) * TURN }
+    }
+
+    /// When the host has all data of a read that the media gives from `media_start` to `media_end`.
+    ///
+    /// The last `behind` sectors are in the buffer by then, but the host takes all in order.
+    fn read_sent(
+        &mut self,
+        now: Nanos,
+        media_start: Nanos,
+        media_end: Nanos,
+        behind: u64,
+        job: &Job,
+    ) -> Nanos {
+        let transfer = self.bus.read.transfer_time(job.host_bytes);
+        // The wire carries nothing before the media has it, and no more in all than it can.
+        let sent = self.interface.serve(now.max(job.arrived), transfer);
+        let begin = match self.bus.read_high_water_pct {
+            None => media_start,
+            // What is in the buffer already can go at once.
+            Some(_) if job.host_bytes > SectorCount(job.sectors).bytes() => job.arrived,
+            Some(pct) => {
+                let sectors = (job.sectors * u64::from(pct) / 100).clamp(1, job.sectors);
+                let (turns, ..) =
+                    self.geometry.pass(&job.place, Sector(job.start), SectorCount(sectors), false);
+                media_start + self.geometry.time_of(turns) + job.reselect
+            }
+        };
+        let last_piece = job.host_bytes.min(self.bus.piece).max(SectorCount(behind + 1).bytes());
+        let last_piece = self.bus.read.transfer_time(last_piece.min(job.host_bytes));
+        sent.max(begin + transfer).max(media_end + last_piece)
     }
 
     fn end_job(&mut self, now: Nanos, running: &Running) {
@@ -378,8 +493,10 @@ impl HardDrive {
                 let segment = self.segments.fill(job.start, end);
                 self.complete(id);
                 self.start_next(now, running.media_end);
-                if self.running.is_none() && self.read_ahead {
-                    self.start_read_ahead(segment, end, running.media_end);
+                if self.running.is_none()
+                    && let Some(limit) = self.ahead_limit(segment, job.start, end)
+                {
+                    self.start_read_ahead(segment, end, running.media_end, limit);
                 }
                 return;
             }
@@ -405,51 +522,99 @@ impl HardDrive {
         }
     }
 
-    fn start_read_ahead(&mut self, segment: usize, from: u64, since: Nanos) {
-        let limit = (from + self.segments.segment_sectors()).min(self.capacity);
+    /// Up to which sector the drive reads ahead after a read of `start..end`, if it does.
+    fn ahead_limit(&mut self, segment: usize, start: u64, end: u64) -> Option<u64> {
+        let limit = match self.read_ahead {
+            ReadAhead::Off => return None,
+            ReadAhead::Stream => end + self.segments.segment_sectors(),
+            ReadAhead::Limited(limits) => self.limited(&limits, segment, start, end)?,
+        };
+        Some(limit.min(self.capacity))
+    }
+
+    fn limited(&mut self, limits: &AheadLimits, segment: usize, start: u64, end: u64) -> Option<u64> {
+        let last = Sector(end - 1);
+        let reach = match limits.reach {
+            AheadReach::Track => self.geometry.end_around(last, Around::Track),
+            AheadReach::Cylinder => self.geometry.end_around(last, Around::Cylinder),
+            AheadReach::Segment => u64::MAX,
+            AheadReach::NextTrack => self.next_track_limit(start, end)?,
+        };
+        let kept = if limits.keep_request {
+            self.segments.start_of(segment) + self.segments.segment_sectors()
+        } else {
+            u64::MAX
+        };
+        Some(reach.min(end + limits.sectors_max).min(kept))
+    }
+
+    /// The end of the track after the one on which the read ends, if the read before was on the same track or on the
+    /// one before it.
+    fn next_track_limit(&mut self, start: u64, end: u64) -> Option<u64> {
+        let track_end = self.geometry.end_around(Sector(end - 1), Around::Track);
+        let next_end = if track_end < self.capacity {
+            self.geometry.end_around(Sector(track_end), Around::Track)
+        } else {
+            track_end
+        };
+        let follows = self.stream.contains(&start);
+        self.stream = start..next_end;
+        follows.then_some(next_end)
+    }
+
+    fn start_read_ahead(&mut self, segment: usize, from: u64, since: Nanos, limit: u64) {
         if from >= limit {
             return;
         }
-        let from_turn = self.geometry.place(Sector(from)).turn;
-        self.ahead = Some(Ahead { segment, from_turn, since, limit, limit_turn: self.turn_after(limit) });
+        let place = self.geometry.place(Sector(from));
+        let (limit_turns, ..) = self.geometry.pass(&place, Sector(from), SectorCount(limit - from), false);
+        self.ahead = Some(Ahead { segment, from, place, since, limit, limit_turns });
     }
 
-    /// Turn position at which all sectors before `limit` have passed.
-    fn turn_after(&self, limit: u64) -> u64 {
-        let last = self.geometry.place(Sector(limit - 1));
-        last.turn + last.sector_turn
+    /// Turns from where `ahead` went on until all sectors before `end` have passed.
+    fn turns_to(&self, ahead: &Ahead, end: u64) -> u64 {
+        self.geometry.pass(&ahead.place, Sector(ahead.from), SectorCount(end - ahead.from), false).0
     }
 
     /// Lets the segment hold what the arm has read ahead until `now`.
     fn note_read_ahead(&mut self, now: Nanos) {
         if let Some(ahead) = self.ahead {
-            let turn = ahead.from_turn + self.geometry.turns_in(now.saturating_since(ahead.since));
-            if turn >= ahead.limit_turn {
+            let turns = self.geometry.turns_in(now.saturating_since(ahead.since));
+            if turns >= ahead.limit_turns {
                 self.segments.extend(ahead.segment, ahead.limit);
             } else {
-                self.segments.extend(ahead.segment, self.geometry.sector_at(turn).0.0);
+                let (sector, ..) = self.geometry.reached(&ahead.place, Sector(ahead.from), turns);
+                self.segments.extend(ahead.segment, sector.0);
             }
         }
     }
 
-    /// Lets the arm read on behind a hit that ends at `end`: half a segment is to be ahead of the host at any time.
+    /// Lets the arm read on behind a hit that ends at `end`: half a segment is to be ahead of the host at any time, or
+    /// what the drive's limits say.
     fn read_further(&mut self, now: Nanos, end: u64) {
         let Some(ahead) = self.ahead.filter(|ahead| self.segments.reaches(ahead.segment, end)) else {
             return;
         };
         let read_to = self.segments.end_of(ahead.segment);
         let half = self.segments.segment_sectors() / 2;
-        let limit = (end + 2 * half).min(self.capacity);
+        let (limit, goes_on) = match self.read_ahead {
+            ReadAhead::Off => return,
+            ReadAhead::Stream => ((end + 2 * half).min(self.capacity), read_to - end < half),
+            ReadAhead::Limited(limits) => {
+                let Some(limit) = self.ahead_limit(ahead.segment, end - 1, end) else { return };
+                (limit, limits.after_hit)
+            }
+        };
         if read_to < ahead.limit {
             // Still reading: it just goes on for longer.
-            let limit_turn = self.turn_after(limit.max(ahead.limit));
-            self.ahead = Some(Ahead { limit: limit.max(ahead.limit), limit_turn, ..ahead });
-        } else if read_to < limit && read_to - end < half {
+            let limit = limit.max(ahead.limit);
+            self.ahead = Some(Ahead { limit, limit_turns: self.turns_to(&ahead, limit), ..ahead });
+        } else if read_to < limit && goes_on {
             // It has stopped, and has to wait for the next sector to come round.
             let place = self.geometry.place(Sector(read_to));
             let here = ArmPosition { cylinder: place.cylinder, head: place.head };
             let since = self.arm.reach(&self.geometry, here, now, &place, false);
-            self.start_read_ahead(ahead.segment, read_to, since);
+            self.start_read_ahead(ahead.segment, read_to, since, limit);
         }
     }
 
@@ -457,8 +622,8 @@ impl HardDrive {
     fn stop_read_ahead(&mut self, now: Nanos) {
         self.note_read_ahead(now);
         if let Some(ahead) = self.ahead.take() {
-            let turn = ahead.from_turn + self.geometry.turns_in(now.saturating_since(ahead.since));
-            let (_, cylinder, head) = self.geometry.sector_at(turn.min(ahead.limit_turn - 1));
+            let turns = self.geometry.turns_in(now.saturating_since(ahead.since)).min(ahead.limit_turns - 1);
+            let (_, cylinder, head) = self.geometry.reached(&ahead.place, Sector(ahead.from), turns);
             self.position = ArmPosition { cylinder, head };
         }
     }

@@ -8,7 +8,9 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `geometry` | where a sector is: zone, cylinder, head, angle; how long a run of sectors takes to pass |
+//! | `geometry` | where a sector is: cylinder, head, angle; how long a run of sectors takes to pass |
+//! | `even` | the layout that follows from a data sheet, by formula |
+//! | `tracks` | the layout of a measured drive, from a table of its tracks |
 //! | `seek` | the time an arm takes over a distance |
 //! | `schedule` | which queued command the arm can reach first |
 //! | `buffer` | read segments: what was read, and what the arm reads ahead |
@@ -22,14 +24,20 @@
 
 mod buffer;
 mod dirty;
+mod even;
 mod geometry;
 mod machine;
 mod model;
 mod schedule;
 mod seek;
+mod tracks;
 
 pub(crate) use machine::HardDrive;
-pub use model::{BufferModel, FirmwareModel, HardDriveModel, MechanicsModel, SeekAnchors};
+pub use model::{
+    AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect, FirmwareModel,
+    HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, Overheads, ReadAhead, SeekAnchors,
+};
+pub use tracks::{Extent, TrackTable, TrackTableError};
 
 #[cfg(test)]
 mod fixture;

@@ -1,10 +1,17 @@
-//! What a data sheet says about a hard drive, and the few firmware figures it does not say.
+//! What is known of a hard drive: from its data sheet, or measured on the drive itself.
+//!
+//! Both describe one machine. A data sheet gives rates and seek times, from which a layout and a curve follow; a measured
+//! drive brings its tracks, its seek times by distance and its overheads. What a data sheet does not say has the value
+//! that makes it cost nothing.
 
 use super::geometry::Geometry;
 use super::seek::SeekCurve;
+use super::tracks::TrackTable;
 use crate::catalog::{CatalogError, Section};
 use crate::drive::SectorCount;
+use crate::link::LinkModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+use std::sync::Arc;
 
 /// Seek times that a data sheet gives, for reads or for writes, settling included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +25,37 @@ pub struct SeekAnchors {
 }
 
 /// Platters and arm.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MechanicsModel {
+    /// As far as a data sheet goes.
+    DataSheet(DataSheet),
+    /// As measured on a drive.
+    Measured(MeasuredMechanics),
+}
+
+/// Platters and arm of a drive that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeasuredMechanics {
+    /// Revolutions per minute.
+    pub rpm: f64,
+    /// Where every sector is.
+    pub tracks: Arc<TrackTable>,
+    /// Time to seek for a read, by distance in cylinders; the first, for no distance, is zero. Longer seeks take the
+    /// last one.
+    pub seek: Arc<[NanoSpan]>,
+    /// Time to change to another head. It passes during a seek.
+    pub head_switch: NanoSpan,
+    /// Time that the arm takes before a read, at least, even where it need not move.
+    pub settle_in_place_read: NanoSpan,
+    /// The same before a write.
+    pub settle_in_place_write: NanoSpan,
+    /// Nanoseconds that a write takes longer to settle after a seek or a head switch, or shorter.
+    pub write_settle_ns: i64,
+}
+
+/// Platters and arm in a data sheet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MechanicsModel {
+pub struct DataSheet {
     /// Revolutions per minute.
     pub rpm: u32,
     /// Recording surfaces.
@@ -38,6 +74,52 @@ pub struct MechanicsModel {
     pub seek_write: SeekAnchors,
 }
 
+/// How far a drive reads on after a read, if nothing else is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAhead {
+    /// Not at all.
+    Off,
+    /// A segment's worth, and behind hits half a segment further than the host.
+    Stream,
+    /// By these limits.
+    Limited(AheadLimits),
+}
+
+/// What limits reading ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AheadLimits {
+    /// Where it stops.
+    pub reach: AheadReach,
+    /// Sectors at most.
+    pub sectors_max: u64,
+    /// Whether it stops when the segment holds nothing but the request and what follows it.
+    pub keep_request: bool,
+    /// Whether a read that is all in the buffer starts it again.
+    pub after_hit: bool,
+}
+
+/// Up to where a drive reads ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AheadReach {
+    /// To the end of the track on which the request ends.
+    Track,
+    /// To the end of its cylinder.
+    Cylinder,
+    /// Until the segment is full.
+    Segment,
+    /// To the end of the track, and of the next one, once reads follow each other on a track or from one to the next.
+    NextTrack,
+}
+
+/// What can be read from a drive's memory, beyond what is not on the media yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// What was read, and read ahead.
+    pub reads: bool,
+    /// What was written last.
+    pub writes: bool,
+}
+
 /// The drive's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferModel {
@@ -45,20 +127,96 @@ pub struct BufferModel {
     pub size: ByteCount,
     /// Segments it is divided into, each following one sequence of reads.
     pub segments: u32,
-    /// Whether the drive reads on after a read.
-    pub read_ahead: bool,
+    /// Whether and how far the drive reads on after a read.
+    pub read_ahead: ReadAhead,
     /// Whether writes are acknowledged before they are on the media, as delivered.
     pub write_cache: bool,
     /// Extents that the write cache can hold before writes have to wait.
     pub write_extents: u32,
+    /// What can be read from it.
+    pub keeps: Kept,
+    /// Whether a read takes its sectors from where the head lands on their track, not from the first.
+    pub reads_on_arrival: bool,
+}
+
+/// A time that depends on what the command before was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AfterOp {
+    /// After a read.
+    pub read: NanoSpan,
+    /// After a write.
+    pub write: NanoSpan,
+}
+
+impl AfterOp {
+    /// The same after both.
+    pub const fn either(span: NanoSpan) -> Self {
+        Self { read: span, write: span }
+    }
+}
+
+/// What commands cost beyond the movements of the arm and the transfer of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overheads {
+    /// From the arrival of a read that is in the buffer to its data.
+    pub read_hit: AfterOp,
+    /// From the arrival of any other read until the arm can set out.
+    pub read_miss: AfterOp,
+    /// From the arrival of a write until its data can come.
+    pub write_data: AfterOp,
+    /// From the arrival of a write that the write cache does not take until the arm can set out.
+    pub write_miss: AfterOp,
+    /// From a read's data being in the buffer until they can go out.
+    pub read_reselect: NanoSpan,
+    /// From a write's data being on the media until its completion can go out.
+    pub write_reselect: NanoSpan,
+    /// From a read's last data to its completion.
+    pub read_completion: NanoSpan,
+    /// The same for a write, or from its last data where the write cache takes it.
+    pub write_completion: NanoSpan,
+    /// What a drive does that lets go of the bus between a write's command and its data.
+    pub early_disconnect: Option<EarlyDisconnect>,
+}
+
+/// The times of a write whose command and data are apart on the bus: one that follows another write, but not where that
+/// ended. They stand in for [`Overheads::write_data`], [`Overheads::write_miss`] and [`Overheads::write_reselect`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EarlyDisconnect {
+    /// Until its data can come.
+    pub data: NanoSpan,
+    /// Until the arm can set out.
+    pub seek: NanoSpan,
+    /// From its data being on the media until its completion can go out.
+    pub reselect: NanoSpan,
+}
+
+/// How data gets from the buffer to the host and back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BusModel {
+    /// Reads.
+    pub read: LinkModel,
+    /// Writes.
+    pub write: LinkModel,
+    /// A read ends one such piece after the media at the soonest; the media can start on a write when one is there.
+    pub piece: ByteCount,
+    /// The share of a read that must be in the buffer before its data start to go out, in percent, and one sector at
+    /// least; if nothing is said, data goes out while it comes in.
+    pub read_high_water_pct: Option<u32>,
+}
+
+impl BusModel {
+    /// Data moves over `link` in frames; SAS frames hold 1 KiB, and four of them hide the turn-around.
+    pub(crate) fn of_link(link: LinkModel) -> Self {
+        Self { read: link, write: link, piece: ByteCount(4096), read_high_water_pct: None }
+    }
 }
 
 /// What the firmware does with commands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FirmwareModel {
-    /// Time from a command's arrival until the arm can set out for it, or longer while the firmware is busy.
-    pub command_overhead: NanoSpan,
-    /// The part of it for which the firmware is busy with that one command; all that a buffer hit costs.
+    /// What each command costs.
+    pub overheads: Overheads,
+    /// The part of it for which the firmware is busy with that one command.
     pub command_work: NanoSpan,
     /// Commands the drive accepts at once; the rest wait at the sender.
     pub queue_depth: u32,
@@ -71,7 +229,7 @@ pub struct FirmwareModel {
 }
 
 /// A hard drive.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HardDriveModel {
     /// Platters and arm.
     pub mechanics: MechanicsModel,
@@ -79,19 +237,33 @@ pub struct HardDriveModel {
     pub buffer: BufferModel,
     /// What the firmware does.
     pub firmware: FirmwareModel,
+    /// How data gets in and out, if not as over the drive's interface in general.
+    pub bus: Option<BusModel>,
+}
+
+impl MechanicsModel {
+    /// The data sheet, of a drive that is known from one.
+    pub fn data_sheet(&self) -> Option<&DataSheet> {
+        match self {
+            Self::DataSheet(sheet) => Some(sheet),
+            Self::Measured(_) => None,
+        }
+    }
 }
 
 impl HardDriveModel {
     /// Reads the tables `mechanics`, `buffer` and `firmware`, and refuses what no drive can be.
     pub(crate) fn read(root: &mut Section<'_>, capacity: SectorCount) -> Result<Self, CatalogError> {
+        let sheet = DataSheet::read(root.section("mechanics")?)?;
         let model = Self {
-            mechanics: MechanicsModel::read(root.section("mechanics")?)?,
+            mechanics: MechanicsModel::DataSheet(sheet),
             buffer: BufferModel::read(root.section("buffer")?)?,
             firmware: FirmwareModel::read(root.section("firmware")?)?,
+            bus: None,
         };
         let geometry =
             Geometry::new(&model.mechanics, capacity).map_err(|error| root.unsound(error.to_string()))?;
-        for (op, anchors) in [("read", model.mechanics.seek_read), ("write", model.mechanics.seek_write)] {
+        for (op, anchors) in [("read", sheet.seek_read), ("write", sheet.seek_write)] {
             SeekCurve::fit(&anchors, geometry.cylinders())
                 .map_err(|error| root.unsound(format!("mechanics.seek_{op}: {error}")))?;
         }
@@ -105,7 +277,7 @@ impl HardDriveModel {
     }
 }
 
-impl MechanicsModel {
+impl DataSheet {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         let mechanics = Self {
             rpm: section.figure("rpm")?,
@@ -139,9 +311,11 @@ impl BufferModel {
         let buffer = Self {
             size: section.figure("size")?,
             segments: section.figure("segments")?,
-            read_ahead: section.flag("read_ahead")?,
+            read_ahead: if section.flag("read_ahead")? { ReadAhead::Stream } else { ReadAhead::Off },
             write_cache: section.flag("write_cache")?,
             write_extents: section.figure("write_extents")?,
+            keeps: Kept { reads: true, writes: false },
+            reads_on_arrival: false,
         };
         if buffer.segments == 0 || buffer.size.0 / u64::from(buffer.segments) < 4096 {
             return Err(
@@ -158,9 +332,17 @@ impl BufferModel {
 
 impl FirmwareModel {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let overhead = section.figure("command_overhead")?;
+        let work = section.figure("command_work")?;
         let firmware = Self {
-            command_overhead: section.figure("command_overhead")?,
-            command_work: section.figure("command_work")?,
+            overheads: Overheads {
+                read_hit: AfterOp::either(work),
+                read_miss: AfterOp::either(overhead),
+                write_data: AfterOp::either(work),
+                write_miss: AfterOp::either(overhead),
+                ..Overheads::default()
+            },
+            command_work: work,
             queue_depth: section.figure("queue_depth")?,
             age_weight: section.figure("age_weight")?,
             positioning_margin: section.figure("positioning_margin")?,
@@ -168,7 +350,7 @@ impl FirmwareModel {
         if !(1..=256).contains(&firmware.queue_depth) {
             return Err(section.bad_value("queue_depth", "from 1 to 256"));
         }
-        if firmware.command_work > firmware.command_overhead {
+        if work > overhead {
             return Err(section.bad_value("command_work", "no more than command_overhead"));
         }
         if firmware.age_weight > 1.0 {

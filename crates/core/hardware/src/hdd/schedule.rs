@@ -13,9 +13,10 @@
 //! Worthington, Ganger and Patt, "Scheduling algorithms for modern disk drives", SIGMETRICS 1994 (ASPTF).
 
 use super::geometry::{Geometry, Place};
-use super::model::HardDriveModel;
+use super::model::{DataSheet, HardDriveModel, MeasuredMechanics, MechanicsModel};
 use super::seek::{SeekCurve, SeekError};
 use raidlab_units::{NanoSpan, Nanos};
+use std::sync::Arc;
 
 /// One turn in ticks.
 const TURN_TICKS: f32 = 65536.0;
@@ -26,16 +27,41 @@ const TICK_SHIFT: u32 = 16;
 const CATCH_TICKS: u32 = 2;
 
 /// The movements of the arm.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Arm {
-    /// In ticks.
-    read: SeekCurve,
-    /// What a write takes more, in ticks.
-    write_extra: SeekCurve,
-    head_switch: f32,
+    moves: Moves,
     margin: u32,
     /// Discount per tick of age, in 2^-16.
     age_weight_q16: u64,
+}
+
+/// How long movements take, in ticks.
+#[derive(Clone, Debug)]
+enum Moves {
+    Curve(CurveMoves),
+    Table(TableMoves),
+}
+
+/// Seeks by a curve through the figures of a data sheet.
+#[derive(Clone, Copy, Debug)]
+struct CurveMoves {
+    read: SeekCurve,
+    /// What a write takes more.
+    write_extra: SeekCurve,
+    head_switch: f32,
+}
+
+/// Seeks by distance, as measured.
+#[derive(Clone, Debug)]
+struct TableMoves {
+    seek: Arc<[f32]>,
+    head_switch: f32,
+    /// What a write takes more after any movement, or less.
+    write_settle: f32,
+    /// What a read takes at least, without a movement, too.
+    in_place_read: f32,
+    /// What a write takes more than that, or less.
+    in_place_write_extra: f32,
 }
 
 /// Where the arm is.
@@ -49,13 +75,14 @@ impl Arm {
     /// The arm of a drive with this geometry.
     pub(crate) fn new(model: &HardDriveModel, geometry: &Geometry) -> Result<Self, SeekError> {
         let in_ticks = |span: NanoSpan| geometry.turns_in(span) as f32 / (1 << TICK_SHIFT) as f32;
-        let ticks_per_ns = in_ticks(NanoSpan::from_secs(1)) / 1e9;
-        let read = SeekCurve::fit(&model.mechanics.seek_read, geometry.cylinders())?.scaled(ticks_per_ns);
-        let write = SeekCurve::fit(&model.mechanics.seek_write, geometry.cylinders())?.scaled(ticks_per_ns);
+        let moves = match &model.mechanics {
+            MechanicsModel::DataSheet(sheet) => {
+                Moves::Curve(CurveMoves::new(sheet, geometry.cylinders(), in_ticks)?)
+            }
+            MechanicsModel::Measured(measured) => Moves::Table(TableMoves::new(measured, in_ticks)),
+        };
         Ok(Self {
-            read,
-            write_extra: write.less(&read),
-            head_switch: in_ticks(model.mechanics.head_switch),
+            moves,
             margin: in_ticks(model.firmware.positioning_margin).ceil() as u32,
             age_weight_q16: (model.firmware.age_weight * 65536.0).round() as u64,
         })
@@ -90,14 +117,26 @@ impl Arm {
         begin + geometry.time_of(ready + u64::from(ahead.wrapping_sub(ready as u32)))
     }
 
-    /// Time to move over `distance` cylinders, or to another head; `write` is 1 or 0.
+    /// When the arm, setting out from `from` at `begin`, can read or write on the track of `place`.
+    pub(crate) fn ready(
+        &self,
+        geometry: &Geometry,
+        from: ArmPosition,
+        begin: Nanos,
+        place: &Place,
+        write: bool,
+    ) -> Nanos {
+        let distance = place.cylinder.abs_diff(from.cylinder) as f32;
+        let ticks = self.move_ticks(distance, place.head != from.head, if write { 1.0 } else { 0.0 });
+        begin + geometry.time_of((f64::from(ticks) * f64::from(1 << TICK_SHIFT)) as u64)
+    }
+
     #[inline]
     fn move_ticks(&self, distance: f32, other_head: bool, write: f32) -> f32 {
-        let steps = (distance - 1.0).max(0.0);
-        let root = steps.sqrt();
-        let seek = self.read.at(root, steps) + write * self.write_extra.at(root, steps);
-        let switch = if other_head { self.head_switch } else { 0.0 };
-        if distance < 0.5 { switch } else { seek }
+        match &self.moves {
+            Moves::Curve(curve) => curve.ticks(distance, other_head, write),
+            Moves::Table(table) => table.ticks(distance, other_head, write),
+        }
     }
 
     /// The discount for a wait from `since` to `now`, in the unit of [`Choice::cost`].
@@ -109,6 +148,48 @@ impl Arm {
     fn discount(&self, geometry: &Geometry, at: Nanos) -> u32 {
         let ticks = geometry.turns_in(NanoSpan(at.0)) >> TICK_SHIFT;
         ((ticks * self.age_weight_q16) >> 16) as u32
+    }
+}
+
+impl CurveMoves {
+    fn new(sheet: &DataSheet, cylinders: u32, in_ticks: impl Fn(NanoSpan) -> f32) -> Result<Self, SeekError> {
+        let ticks_per_ns = in_ticks(NanoSpan::from_secs(1)) / 1e9;
+        let read = SeekCurve::fit(&sheet.seek_read, cylinders)?.scaled(ticks_per_ns);
+        let write = SeekCurve::fit(&sheet.seek_write, cylinders)?.scaled(ticks_per_ns);
+        Ok(Self { read, write_extra: write.less(&read), head_switch: in_ticks(sheet.head_switch) })
+    }
+
+    /// Time to move over `distance` cylinders, or to another head; `write` is 1 or 0.
+    #[inline]
+    fn ticks(&self, distance: f32, other_head: bool, write: f32) -> f32 {
+        let steps = (distance - 1.0).max(0.0);
+        let root = steps.sqrt();
+        let seek = self.read.at(root, steps) + write * self.write_extra.at(root, steps);
+        let switch = if other_head { self.head_switch } else { 0.0 };
+        if distance < 0.5 { switch } else { seek }
+    }
+}
+
+impl TableMoves {
+    fn new(measured: &MeasuredMechanics, in_ticks: impl Fn(NanoSpan) -> f32) -> Self {
+        let settle = in_ticks(NanoSpan(measured.write_settle_ns.unsigned_abs()));
+        Self {
+            seek: measured.seek.iter().map(|span| in_ticks(*span)).collect(),
+            head_switch: in_ticks(measured.head_switch),
+            write_settle: settle * measured.write_settle_ns.signum() as f32,
+            in_place_read: in_ticks(measured.settle_in_place_read),
+            in_place_write_extra: in_ticks(measured.settle_in_place_write)
+                - in_ticks(measured.settle_in_place_read),
+        }
+    }
+
+    /// Time to move over `distance` cylinders, or to another head; `write` is 1 or 0.
+    #[inline]
+    fn ticks(&self, distance: f32, other_head: bool, write: f32) -> f32 {
+        let seek = self.seek[(distance as usize).min(self.seek.len() - 1)];
+        let moved = seek.max(if other_head { self.head_switch } else { 0.0 });
+        let settled = if moved > 0.0 { moved + write * self.write_settle } else { 0.0 };
+        settled.max(self.in_place_read + write * self.in_place_write_extra)
     }
 }
 
@@ -233,17 +314,35 @@ impl<J> Schedule<J> {
         Some(Choice { index, cost })
     }
 
-    /// Fills in every cost. Slices of one length let the compiler drop the bounds checks and vectorize.
     fn price(&mut self, arm: &Arm, from: ArmPosition, now: Platter) {
+        // Predictions are whole ticks: two more keep a predicted catch from being a real miss.
+        let margin = arm.margin + 2;
+        match &arm.moves {
+            Moves::Curve(curve) => {
+                self.price_by(margin, from, now, |d, head, write| curve.ticks(d, head, write));
+            }
+            Moves::Table(table) => {
+                self.price_by(margin, from, now, |d, head, write| table.ticks(d, head, write));
+            }
+        }
+    }
+
+    /// Fills in every cost. Slices of one length let the compiler drop the bounds checks and vectorize.
+    #[inline]
+    fn price_by(
+        &mut self,
+        margin: u32,
+        from: ArmPosition,
+        now: Platter,
+        move_ticks: impl Fn(f32, bool, f32) -> f32,
+    ) {
         let n = self.cost.len();
         let (cylinders, heads, angles) = (&self.cylinder[..n], &self.head[..n], &self.angle[..n]);
         let (writes, discounts, costs) = (&self.write[..n], &self.discount[..n], &mut self.cost[..n]);
         let from_cylinder = from.cylinder as f32;
-        // Predictions are whole ticks: two more keep a predicted catch from being a real miss.
-        let margin = arm.margin + 2;
         for i in 0..n {
             let distance = (cylinders[i] - from_cylinder).abs();
-            let ticks = arm.move_ticks(distance, heads[i] != from.head, writes[i]);
+            let ticks = move_ticks(distance, heads[i] != from.head, writes[i]);
             // Adding 2^23 leaves the whole ticks in the low bits of the float: a conversion that vectorizes.
             let moved = (ticks + 8_388_608.0).to_bits() & 0x7f_ffff;
             let ready = if ticks > 0.0 { moved + margin } else { 0u32.wrapping_sub(CATCH_TICKS) };

@@ -34,8 +34,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a server may be silent where something waits for it: a connection, a byte of the handshake or of a reply.
+/// How long a server may be silent while it is connected to and shakes hands.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long for a byte of a reply.
+const REPLY_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest read or write.
 const PIECE_BYTES: u32 = 1 << 20;
 /// Longest write of zeros.
@@ -138,6 +140,7 @@ impl RemoteDevice {
         let socket = connect_to(path, &uri)?;
         let mut inbox = Inbox { bytes: vec![0; INBOX_BYTES].into(), start: 0, end: 0 };
         let agreement = shake_hands(path, &uri, &socket, &mut inbox)?;
+        set_patience(&socket, Some(REPLY_PATIENCE)).map_err(|source| failed("connect to", path, source))?;
         let (flags, unit) = (agreement.flags, u64::from(agreement.block_sizes.minimum()));
         if purpose == Purpose::Use && flags.contains(TransmissionFlags::READ_ONLY) {
             return Err(refused("its server offers it read-only, and a member is written".to_owned()));
@@ -175,10 +178,8 @@ impl RemoteDevice {
     pub(crate) fn into_remote(self) -> Remote {
         let Client { socket, inbox, .. } = self.client.into_inner();
         // The ring waits without a limit; what is silent for too long is found by its own clock.
-        for timeout in [Timeout::Recv, Timeout::Send] {
-            if let Err(errno) = set_socket_timeout(&socket, timeout, None) {
-                tracing::debug!(%errno, "a socket keeps its time limit");
-            }
+        if let Err(error) = set_patience(&socket, None) {
+            tracing::debug!(%error, "a socket keeps its time limit");
         }
         Remote { socket, agreement: self.agreement, unasked: inbox.bytes().to_vec() }
     }
@@ -337,12 +338,13 @@ fn connect_to(path: &Path, uri: &NbdUri) -> Result<OwnedFd, DeviceError> {
         Transport::Unix { path } => connect_unix(path),
         Transport::Tcp { host, port } => connect_tcp(host, *port),
     };
-    let socket = connected.map_err(|source| failed("connect to", path, source))?;
-    for timeout in [Timeout::Recv, Timeout::Send] {
-        let set = set_socket_timeout(&socket, timeout, Some(PATIENCE));
-        set.map_err(|errno| failed("connect to", path, errno.into()))?;
-    }
-    Ok(socket)
+    let patient = connected.and_then(|socket| set_patience(&socket, Some(PATIENCE)).map(|()| socket));
+    patient.map_err(|source| failed("connect to", path, source))
+}
+
+fn set_patience(socket: &OwnedFd, patience: Option<Duration>) -> io::Result<()> {
+    set_socket_timeout(socket, Timeout::Recv, patience)?;
+    Ok(set_socket_timeout(socket, Timeout::Send, patience)?)
 }
 
 fn connect_unix(path: &[u8]) -> io::Result<OwnedFd> {
@@ -423,9 +425,7 @@ fn receive(socket: &OwnedFd, target: &mut [u8]) -> io::Result<usize> {
 /// A socket's time limit looks like one that does not wait.
 fn said_nothing(errno: Errno) -> io::Error {
     match errno {
-        Errno::AGAIN => {
-            io::Error::new(io::ErrorKind::TimedOut, format!("it was silent for {} s", PATIENCE.as_secs()))
-        }
+        Errno::AGAIN => io::Error::new(io::ErrorKind::TimedOut, "it was silent for too long"),
         errno => errno.into(),
     }
 }

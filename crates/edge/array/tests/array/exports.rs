@@ -134,8 +134,8 @@ fn blocks_that_a_server_can_not_read_are_repaired_and_the_member_stays() {
 }
 
 #[test]
-fn a_server_that_goes_away_or_falls_silent_is_a_member_lost_and_another_takes_its_place() {
-    for goes in [true, false] {
+fn a_server_that_goes_away_falls_silent_or_babbles_is_a_member_lost_and_another_takes_its_place() {
+    for ends in [Peer::vanish, Peer::fall_silent, Peer::babble] {
         let folder = folder();
         let peers = peers(folder.path(), &[PLAIN, MANNERS[1], MANNERS[2], MANNERS[3]]);
         let members = uris(&peers[..3]);
@@ -144,11 +144,7 @@ fn a_server_that_goes_away_or_falls_silent_is_a_member_lost_and_another_takes_it
         let settings = RunSettings { answer_limit: NanoSpan::from_millis(400), ..RunSettings::of(&config) };
         let used = use_array(members.clone(), settings.clone());
         used.until("used", |status| is_whole(status) && status.counters.host_writes > 100);
-        if goes {
-            peers[1].vanish();
-        } else {
-            peers[1].fall_silent();
-        }
+        ends(&peers[1]);
         let before = used.until("degraded", |status| status.condition == Condition::Degraded);
         assert_eq!(before.devices[1].state, DeviceCondition::Missing);
         let so_far = before.counters.host_writes;

@@ -123,6 +123,14 @@ impl Peer {
         self.shared.is_silent.store(true, Ordering::SeqCst);
     }
 
+    /// Says something to all clients that is no reply.
+    pub(crate) fn babble(&self) {
+        for stream in self.shared.connections.lock().expect("no panic").iter_mut() {
+            // Connections that have ended hear nothing.
+            let _ = stream.write_all(&[0x42; 64]);
+        }
+    }
+
     /// Ends all connections and takes no more.
     pub(crate) fn vanish(&self) {
         self.shared.is_gone.store(true, Ordering::SeqCst);

@@ -33,9 +33,9 @@ fn few_buffers(connections_max: u32) -> NbdOptions {
     NbdOptions { connections_max, buffers, buffer_bytes: ByteCount::from_kib(64), ..NbdOptions::default() }
 }
 
-fn config() -> ArrayConfig {
+fn config(level: &str) -> ArrayConfig {
     ArrayConfig {
-        level: "5".parse().expect("a level"),
+        level: level.parse().expect("a level"),
         members: 3,
         strip_size: ByteCount::from_kib(16),
         block_size: BlockSize::B4096,
@@ -53,6 +53,8 @@ fn config() -> ArrayConfig {
 
 /// Where the server is.
 struct Place<'a> {
+    /// With the members in it: `member-0` and so on.
+    folder: &'a Path,
     socket: &'a Path,
     tcp: &'a str,
     /// Where TLS is required, if it is served.
@@ -72,7 +74,7 @@ impl Place<'_> {
 
 /// Serves an array of 16 MiB while `test` runs.
 fn with_server(nbd: NbdOptions, test: impl FnOnce(&Place<'_>)) {
-    serve(nbd, None, test);
+    serve("5", nbd, None, test);
 }
 
 /// Opens a Unix socket, a TCP port in the clear and, if there is TLS, one that requires it; the Unix socket offers it.
@@ -84,14 +86,14 @@ fn listeners(socket: &Path, tls: Option<&TlsServer>) -> Vec<NbdListener> {
     [unix, NbdListener::tcp_insecure(any).expect("a port")].into_iter().chain(secure).collect()
 }
 
-fn serve(nbd: NbdOptions, tls: Option<&TlsServer>, test: impl FnOnce(&Place<'_>)) {
+fn serve(level: &str, nbd: NbdOptions, tls: Option<&TlsServer>, test: impl FnOnce(&Place<'_>)) {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("nbd.sock");
     let stop = AtomicBool::new(false);
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| {
-            let config = config();
+            let config = config(level);
             let files = |place| folder.path().join(format!("member-{place}"));
             let members: Vec<_> = (0..config.members).map(files).collect();
             let options = CreateOptions { members: members.clone(), ..CreateOptions::default() };
@@ -110,7 +112,7 @@ fn serve(nbd: NbdOptions, tls: Option<&TlsServer>, test: impl FnOnce(&Place<'_>)
         });
         let addresses = told.recv().expect("the server starts");
         let tls = addresses.get(1).map(String::as_str);
-        let place = Place { socket: &socket, tcp: &addresses[0], tls, stop: &stop };
+        let place = Place { folder: folder.path(), socket: &socket, tcp: &addresses[0], tls, stop: &stop };
         // The server is stopped whatever the test finds, so that a failure ends.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&place)));
         stop.store(true, Ordering::Relaxed);

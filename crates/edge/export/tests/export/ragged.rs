@@ -1,9 +1,9 @@
 //! Requests that begin and end within blocks: right bytes, and no write undone by another one beside it.
 
 use crate::client::{Client, Socket};
-use crate::{BLOCK, MIB, PLAIN, Random, exercise, exercise_grains, few_buffers, with_server};
+use crate::{BLOCK, MIB, PLAIN, Random, exercise, exercise_grains, few_buffers, serve, with_server};
 use raidlab_export::NbdOptions;
-use raidlab_nbd::Op;
+use raidlab_nbd::{Errno, Op};
 
 #[test]
 fn any_alignment_gets_its_bytes_back() {
@@ -109,5 +109,27 @@ fn a_ragged_write_undoes_no_whole_one_that_is_under_way() {
             assert!(middle.iter().all(|found| *found == 7 || *found == byte), "round {round}");
         }
         exercise(&mut one, 4, 0, MIB, 5);
+    });
+}
+
+#[test]
+fn edges_that_cannot_be_read_are_an_error_and_hold_nobody_up() {
+    serve("0", few_buffers(4), None, |place| {
+        let mut client = place.client(true);
+        for member in 0..3 {
+            let file =
+                std::fs::File::options().write(true).open(place.folder.join(format!("member-{member}")));
+            file.expect("a member").set_len(MIB).expect("it becomes shorter");
+        }
+        // All into the same few blocks, so that they wait for each other; more in all than there are scratch buffers.
+        for number in 0..60 {
+            let at = 20 * MIB + number % 4 * 3 * BLOCK + 5;
+            client.send(PLAIN, at, 9000, &[1; 9000]).expect("the server takes it");
+        }
+        while client.in_flight() > 0 {
+            assert_eq!(client.next().expect("the server answers").1, Err(Errno::Io));
+        }
+        client.send(Op::Read, 20 * MIB, BLOCK as u32, &[]).expect("the server takes it");
+        assert_eq!(client.next().expect("the server answers").1, Err(Errno::Io));
     });
 }

@@ -141,7 +141,7 @@ fn with_tls(
         std::fs::write(folder.path().join("ca-crl.pem"), authority.revoke(serial)).expect("a file");
     }
     let tls = TlsServer::from_folder(folder.path(), clients).expect("the folder is right");
-    serve(nbd, Some(&tls), test);
+    serve("5", nbd, Some(&tls), test);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
 //! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
-//! [`comparison`] what `reproduce` did. Without colour the text is plain ASCII apart from the names it is given, with
+//! [`comparison`] what `reproduce` did, [`drive_validation`] what `model validate` did. Without colour the text is plain ASCII apart from the names it is given, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
 mod array;
@@ -10,11 +10,13 @@ mod examine;
 mod grid;
 mod runs;
 mod study;
+mod validation;
 
 pub use array::array_status;
 pub use examine::examined;
 pub use runs::{run, runs};
 pub use study::study;
+pub use validation::{DriveValidation, drive_validation};
 
 use crate::figures::three_digits;
 use grid::{Grid, GridCell};
