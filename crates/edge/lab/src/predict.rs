@@ -285,8 +285,10 @@ fn assemble(
     let (all, not_fitted) = (summary(&|_| true), summary(&|row| !row.fitted));
     let configurations = distinct.iter().zip(results);
     let configurations = configurations
-        .map(|(first, Simulated { result, read_off })| {
-            PredictedConfiguration { array: setups[*first].array.clone(), result, read_off }
+        .map(|(first, Simulated { result, read_off })| PredictedConfiguration {
+            array: setups[*first].array.clone(),
+            result,
+            read_off,
         })
         .collect();
     Prediction {
@@ -401,7 +403,8 @@ fn modelled_array(
         };
     }
     let mirror = Some(row.cache_mirroring.unwrap_or(false));
-    let controllers = ControllerSettings { volumes: Some(volumes), mirror, ..ControllerSettings::of_count(2) };
+    let controllers =
+        ControllerSettings { volumes: Some(volumes), mirror, ..ControllerSettings::of_count(2) };
     let array = array.with_controllers(models, &controllers);
     array.map_err(|error| problem(row, "system", &row.system, error.to_string(), None))
 }
