@@ -18,7 +18,7 @@
 
 use crate::api::{HostRequest, Notice};
 use crate::bitmap::Bitmap;
-use crate::config::{ArrayConfig, ConfigError, MemberCache, WritePolicy};
+use crate::config::{ArrayConfig, ConfigError, MemberCache};
 use crate::controller::Controller;
 use crate::intent::Intent;
 use crate::io::IoOwner;
@@ -95,6 +95,8 @@ pub(crate) struct Start {
     needs_kept_log: bool,
     /// The change of the state by which the devices name the next life of kept memory.
     life_ends_with: u64,
+    /// The life that ended, in case the devices can't be told.
+    ended_life: u64,
     /// Requests that came before the host is served.
     waiting: VecDeque<HostRequest>,
 }
@@ -235,8 +237,7 @@ impl Controller {
             controller.bad.add(range.device, range.first, u64::from(range.count));
         }
         let was_dirty = assembly.state.dirty;
-        let keeps_writes =
-            controller.keeps_directory() && config.cache.write_policy != WritePolicy::WriteThrough;
+        let kept_is_lost = assembly.state.relies_on_kept_memory() && assembly.kept != KeptVerdict::Used;
         // With these bytes the devices already agree, or are made to; see below.
         assembly.state.encode(&mut controller.own.bytes_mut()[own::STATE_AT..own::STATE_AT + STATE_BYTES]);
         let mut state = assembly.state;
@@ -274,7 +275,7 @@ impl Controller {
             ..Start::default()
         };
         controller.sweeps.held = true;
-        if was_dirty && keeps_writes && assembly.kept != KeptVerdict::Used {
+        if kept_is_lost {
             controller.notify(Notice::KeptMemoryLost);
         }
         for device in absent {
@@ -353,17 +354,12 @@ impl Controller {
                     self.pump_destage();
                 }
                 Phase::Destaging if self.cache.dirty_count() > 0 => return,
-                Phase::Destaging if !self.keeps_directory() => self.begin_serving(),
-                Phase::Destaging => {
-                    let record = self.state.record.as_mut().expect("an array that starts keeps a state");
-                    record.kept_epoch += 1;
-                    self.change_state();
-                    self.start.life_ends_with = self.state.latest_change();
-                    self.start.phase = Phase::EndingLife;
-                }
+                Phase::Destaging => self.end_life(),
+                Phase::EndingLife if !self.keeps_directory() => self.begin_serving(),
                 Phase::EndingLife if !self.state.has_reached(self.start.life_ends_with) => {
                     // A device is lost: kept memory names what it should hold, and the devices can't name a new life.
-                    self.state.record.as_mut().expect("as above").kept_epoch -= 1;
+                    let record = self.state.record.as_mut().expect("an array that starts keeps a state");
+                    record.kept_epoch = self.start.ended_life;
                     self.begin_serving();
                 }
                 Phase::EndingLife => {
@@ -372,6 +368,27 @@ impl Controller {
                 }
             }
         }
+    }
+
+    /// Ends the life that kept memory had: another begins, or none where the array goes on without. Either is on the devices
+    /// before the host is served, so that what was left behind is never taken for the array's again.
+    fn end_life(&mut self) {
+        let keeps = self.keeps_directory();
+        let record = self.state.record.as_mut().expect("an array that starts keeps a state");
+        self.start.ended_life = record.kept_epoch;
+        if keeps {
+            record.kept_epoch = (record.kept_epoch + 1) | 1;
+            // From its first write on, that memory alone may hold what was acknowledged: a start without it must be able
+            // to tell.
+            record.dirty = true;
+        } else if record.kept_epoch % 2 == 1 {
+            record.kept_epoch += 1;
+        } else {
+            return self.begin_serving();
+        }
+        self.change_state();
+        self.start.life_ends_with = self.state.latest_change();
+        self.start.phase = Phase::EndingLife;
     }
 
     /// Takes in that the label of kept memory is written.

@@ -11,7 +11,7 @@
 
 use crate::error::ImportError;
 use crate::fields::{Fields, Unused};
-use crate::layout::layout_g1;
+use crate::layout::{layout_g1, layout_g2, layout_g4};
 use crate::mechanics::seek_table;
 use crate::syntax::{Block, Param, Value, parse_blocks};
 use raidlab_hardware::{
@@ -178,15 +178,17 @@ fn mechanics(
 ) -> Result<MeasuredMechanics, ImportError> {
     let mut disk = Fields::new(file, block);
     let heads = disk.count("Number of data surfaces", 1, 256)?;
+    let blocks = disk.count_or("Block count", u32::MAX, 1, u32::MAX)?.into();
     let (layout, param) = disk.block("Layout Model")?;
     let extents = match layout.kind.as_str() {
         "dm_layout_g1" => layout_g1(file, layout, heads, warnings)?,
+        "dm_layout_g2" => layout_g2(file, layout, fetch, warnings)?,
+        "dm_layout_g4" => layout_g4(file, layout, blocks, warnings)?,
         other => return Err(disk.unsupported(param, format!("layouts of the type {other} are not known"))),
     };
     let tracks =
         TrackTable::new(extents).map_err(|error| ImportError::Layout { file: file.into(), error })?;
-    let blocks = disk.number_or("Block count", 0.0)?;
-    if blocks != tracks.capacity().0 as f64 {
+    if blocks != tracks.capacity().0 && blocks != u64::from(u32::MAX) {
         warnings.push(format!(
             "{file} says {blocks} blocks, its layout has {}, which is what counts",
             tracks.capacity().0

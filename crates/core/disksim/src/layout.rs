@@ -1,4 +1,5 @@
-//! Where every sector is, from a `dm_layout_g1` block: zones of equally long tracks.
+//! Where every sector is, from a `dm_layout_g1` block: zones of equally long tracks. The other layouts are in [`g2`] and
+//! [`g4`].
 //!
 //! The places of a zone are numbered along its tracks, head by head, cylinder by cylinder. Blocks take these places in
 //! order, but for a management area at the front, spare places at the end (or front) of every *region*, and places that
@@ -14,6 +15,12 @@
 //!
 //! Invariant: the extents are in order of the blocks and leave none out. Left out: slips and moves across zones, which the
 //! format can't express.
+
+mod g2;
+mod g4;
+
+pub(crate) use g2::layout_g2;
+pub(crate) use g4::layout_g4;
 
 use crate::error::ImportError;
 use crate::fields::{Fields, Unused};

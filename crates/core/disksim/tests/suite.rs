@@ -3,10 +3,11 @@
 //! Verified: what the files say arrives in the model; the demerit figure of each drive stays within what was reached. The
 //! bounds are a little above the figures in `docs/models.md`. Not verified: drives of other layouts.
 
+use proptest::prelude::*;
 use raidlab_disksim::{DriveFiles, ImportError, Imported, import, parse_trace, validate};
 use raidlab_hardware::{DriveKind, HardDriveModel, MechanicsModel, Sector};
 
-macro_rules! file {
+macro_rules! suite_file {
     ($name:literal) => {
         ($name, include_str!(concat!("../../../../validation/disksim-4.0/", $name)))
     };
@@ -41,56 +42,56 @@ fn cases() -> [Case; 6] {
     [
         Case {
             name: "dec_rz26",
-            specs: file!("dec_rz26.diskspecs"),
-            model: file!("dec_rz26_validate.model"),
-            seek: Some(file!("dec_rz26_validate.seek")),
-            system: file!("dec_rz26.parv"),
-            trace: file!("dec_rz26.trace").1,
+            specs: suite_file!("dec_rz26.diskspecs"),
+            model: suite_file!("dec_rz26_validate.model"),
+            seek: Some(suite_file!("dec_rz26_validate.seek")),
+            system: suite_file!("dec_rz26.parv"),
+            trace: suite_file!("dec_rz26.trace").1,
             demerit_pct_max: 2.65,
         },
         Case {
             name: "hp_c2247a",
-            specs: file!("hp_c2247a.diskspecs"),
-            model: file!("hp_c2247a_validate.model"),
+            specs: suite_file!("hp_c2247a.diskspecs"),
+            model: suite_file!("hp_c2247a_validate.model"),
             seek: None,
-            system: file!("hp_c2247a.parv"),
-            trace: file!("hp_c2247a.trace").1,
+            system: suite_file!("hp_c2247a.parv"),
+            trace: suite_file!("hp_c2247a.trace").1,
             demerit_pct_max: 1.25,
         },
         Case {
             name: "hp_c3323a",
-            specs: file!("hp_c3323a.diskspecs"),
-            model: file!("hp_c3323a_validate.model"),
-            seek: Some(file!("hp_c3323a_validate.seek")),
-            system: file!("hp_c3323a.parv"),
-            trace: file!("hp_c3323a.trace").1,
+            specs: suite_file!("hp_c3323a.diskspecs"),
+            model: suite_file!("hp_c3323a_validate.model"),
+            seek: Some(suite_file!("hp_c3323a_validate.seek")),
+            system: suite_file!("hp_c3323a.parv"),
+            trace: suite_file!("hp_c3323a.trace").1,
             demerit_pct_max: 1.75,
         },
         Case {
             name: "barracuda",
-            specs: file!("barracuda.diskspecs"),
-            model: file!("barracuda.model"),
-            seek: Some(file!("barracuda.seek")),
-            system: file!("barracuda.parv"),
-            trace: file!("barracuda.trace").1,
+            specs: suite_file!("barracuda.diskspecs"),
+            model: suite_file!("barracuda.model"),
+            seek: Some(suite_file!("barracuda.seek")),
+            system: suite_file!("barracuda.parv"),
+            trace: suite_file!("barracuda.trace").1,
             demerit_pct_max: 3.6,
         },
         Case {
             name: "atlas_III",
-            specs: file!("atlas_III.diskspecs"),
-            model: file!("atlas_III.model"),
-            seek: Some(file!("atlas_III.seek")),
-            system: file!("atlas_III.parv"),
-            trace: file!("atlas_III.trace").1,
+            specs: suite_file!("atlas_III.diskspecs"),
+            model: suite_file!("atlas_III.model"),
+            seek: Some(suite_file!("atlas_III.seek")),
+            system: suite_file!("atlas_III.parv"),
+            trace: suite_file!("atlas_III.trace").1,
             demerit_pct_max: 2.8,
         },
         Case {
             name: "cheetah4LP",
-            specs: file!("cheetah4LP.diskspecs"),
-            model: file!("cheetah4LP.model"),
-            seek: Some(file!("cheetah4LP.seek")),
-            system: file!("cheetah4LP.parv"),
-            trace: file!("cheetah4LP.trace").1,
+            specs: suite_file!("cheetah4LP.diskspecs"),
+            model: suite_file!("cheetah4LP.model"),
+            seek: Some(suite_file!("cheetah4LP.seek")),
+            system: suite_file!("cheetah4LP.parv"),
+            trace: suite_file!("cheetah4LP.trace").1,
             demerit_pct_max: 4.9,
         },
     ]
@@ -177,4 +178,42 @@ fn what_is_missing_or_unknown_is_named() {
         odd.iter()
             .any(|warning| warning.contains("'Preseking level'") && warning.contains("'Preseeking level'"))
     );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever stands in a place of a file: it is refused, or makes a drive that serves requests.
+    #[test]
+    fn spoilt_files_are_refused_or_make_a_drive(
+        which in 0usize..6,
+        file in 0usize..4,
+        at in 0.0f64..1.0,
+        cut in 0usize..12,
+        odd in "[0-9.{}=,# e\\[\\]-]{0,6}|source|-1|1e300|0|nan|99999999",
+    ) {
+        let case = &cases()[which];
+        let spoil = |index: usize, text: &str| {
+            if index != file {
+                return text.to_owned();
+            }
+            let from = (text.len() as f64 * at) as usize;
+            let until = (from + cut).min(text.len());
+            text[..from].to_owned() + &odd + &text[until..]
+        };
+        let (specs, model, system) = (spoil(0, case.specs.1), spoil(1, case.model.1), spoil(2, case.system.1));
+        let files = DriveFiles {
+            name: case.name,
+            specs_file: case.specs.0,
+            specs: &specs,
+            model: Some((case.model.0, &model)),
+            system: Some((case.system.0, &system)),
+        };
+        let imported = import(&files, &mut |_| case.seek.map(|seek| spoil(3, seek.1)));
+        if let Ok(imported) = imported {
+            let trace = parse_trace(case.trace).expect("a sound trace");
+            // A smaller drive may not have them all.
+            let _ = validate(&imported.model, &trace[..100]);
+        }
+    }
 }

@@ -155,7 +155,8 @@ pub struct ArrayState {
     pub generation: u64,
     /// Counts changes of membership.
     pub epoch: u64,
-    /// Which life of the kept memory belongs to the array; compared with [`crate::KeptLabel::kept_epoch`].
+    /// Which life of the kept memory belongs to the array; compared with [`crate::KeptLabel::kept_epoch`]. Odd while there
+    /// is one, even after the array went on without.
     pub kept_epoch: u64,
     /// Every log record with a lower sequence is retired.
     pub log_tail: u64,
@@ -174,6 +175,11 @@ pub struct ArrayState {
 }
 
 impl ArrayState {
+    /// Whether what the array has acknowledged may lie in a kept memory alone, which a clean stop and a start without it end.
+    pub const fn relies_on_kept_memory(&self) -> bool {
+        self.dirty && self.kept_epoch % 2 == 1
+    }
+
     /// Returns the layout and checks every field, as [`Self::decode`] does.
     ///
     /// # Errors

@@ -39,6 +39,8 @@ pub struct RunSettings {
     pub sweep_bytes_per_sec: Option<ByteCount>,
     /// The file that is the battery-backed memory. Its head says what it survives.
     pub kept_memory: Option<PathBuf>,
+    /// Start an array whose kept memory is gone after a crash: what was acknowledged and lay there alone is lost.
+    pub accept_lost_cache: bool,
     /// How long the thread looks for the next event before it sleeps, where events have lately come that soon: less latency
     /// for more processor time. Zero sleeps at once.
     pub busy_poll: NanoSpan,
@@ -63,6 +65,7 @@ impl RunSettings {
             sweep_iodepth,
             sweep_bytes_per_sec,
             kept_memory: None,
+            accept_lost_cache: false,
             busy_poll: NanoSpan::ZERO,
             parity_threads: 0,
             answer_limit: Self::ANSWER_LIMIT,
@@ -153,6 +156,10 @@ fn begin(
     }
     let config = settings.config(&geometry);
     check_settings(&config, settings)?;
+    let kept_is_missing = assembly.state.relies_on_kept_memory() && assembly.kept != KeptVerdict::Used;
+    if kept_is_missing && !settings.accept_lost_cache {
+        return Err(ArrayError::KeptMissing { verdict: assembly.kept });
+    }
     assembly.present.clone_from(&present);
     let mut controller = make_controller(&config, assembly)?;
     let kept = keep_memory(settings, &config, &controller, kept)?;

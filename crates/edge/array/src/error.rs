@@ -1,7 +1,7 @@
 //! Why devices can't be used, why an array can't be made, and why it can't run.
 
 use raidlab_controller::{ConfigError, HostError, StartError};
-use raidlab_format::{ArrayUuid, AssembleError, DecodeError};
+use raidlab_format::{ArrayUuid, AssembleError, DecodeError, KeptVerdict};
 use raidlab_load::safety::SafetyError;
 use raidlab_units::ByteCount;
 use std::io;
@@ -251,6 +251,15 @@ pub enum ArrayError {
     KeptOfOther {
         /// The other array.
         found: ArrayUuid,
+    },
+    /// What was acknowledged may be in kept memory that is not there.
+    #[error(
+        "the array was not stopped cleanly and its cache was in kept memory, but {verdict}: writes that it acknowledged may \
+         be in that file alone; name it with --kept-memory, or give them up with --accept-lost-cache"
+    )]
+    KeptMissing {
+        /// What there is instead.
+        verdict: KeptVerdict,
     },
     /// Kept memory for an array that can't be started from it.
     #[error("an array that keeps no metadata (metadata none) can't use kept memory: use a volatile cache")]

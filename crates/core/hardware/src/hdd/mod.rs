@@ -19,8 +19,8 @@
 //!
 //! Any other command takes the arm away from reading ahead at once (SCSI caching page: abort prefetch).
 //!
-//! Left out: defects and spare sectors, thermal recalibration, zero-latency reads (starting in the middle of a
-//! request), vibration. Their effect on the published workloads is a few percent at most.
+//! Defects, spare sectors and reads on arrival (starting in the middle of a request) are there where a drive was measured;
+//! data sheets don't tell of them. Left out: thermal recalibration and vibration.
 
 mod buffer;
 mod dirty;

@@ -281,3 +281,129 @@ impl<'a> Pass<'a> {
         self.angle = self.angle.wrapping_add(turns as u32);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HEADS: u32 = 3;
+    const PER_TRACK: u32 = 16;
+
+    /// Tracks of 16 sectors; of some only a part holds blocks, in two pieces.
+    fn drive(skew: u32, gaps: &[(u32, u32)], head_switch_us: u64) -> TrackLayout {
+        let mut extents: Vec<Extent> = Vec::new();
+        for (track, (gap, width)) in (0u32..).zip(gaps) {
+            let pieces = [(0, *gap), (gap + width, PER_TRACK.saturating_sub(gap + width))];
+            for (sector, sectors) in pieces.into_iter().filter(|(_, sectors)| *sectors > 0) {
+                let first = extents.last().map_or(0, Extent::end);
+                let angle = u64::from(track * skew + sector) * TURN / u64::from(PER_TRACK);
+                extents.push(Extent {
+                    first: Sector(first),
+                    sectors,
+                    cylinder: track / HEADS,
+                    head: track % HEADS,
+                    angle: angle as u32,
+                    sectors_per_turn: PER_TRACK,
+                });
+            }
+        }
+        let measured = MeasuredMechanics {
+            rpm: 6000.0,
+            tracks: Arc::new(TrackTable::new(extents).expect("contiguous")),
+            seek: [0, 1100, 1500, 1800].map(NanoSpan::from_micros).into(),
+            head_switch: NanoSpan::from_micros(head_switch_us),
+            settle_in_place_read: NanoSpan(0),
+            settle_in_place_write: NanoSpan(0),
+            write_settle_ns: 300_000,
+        };
+        TrackLayout::new(&measured, Spindle::new(measured.rpm))
+    }
+
+    /// Turns from the start of `start` until the sector before `end` has passed, a sector at a time, in floating point.
+    fn slow_turns(layout: &TrackLayout, start: u64, end: u64, write: bool, head_switch_us: u64) -> f64 {
+        let whole = |turns: u64| turns as f64 / TURN as f64;
+        let place = |sector: u64| layout.place(Sector(sector));
+        let (mut turns, mut angle) = (0.0, whole(place(start).turn));
+        let mut before = place(start);
+        for sector in start..end {
+            let here = place(sector);
+            if (here.cylinder, here.head) != (before.cylinder, before.head) {
+                let seek = [0.0, 0.11, 0.15, 0.18][here.cylinder.abs_diff(before.cylinder) as usize];
+                let switch = if here.head == before.head { 0.0 } else { head_switch_us as f64 / 10_000.0 };
+                let change = f64::max(seek, switch) + if write { 0.03 } else { 0.0 };
+                (turns, angle) = (turns + change, angle + change);
+            }
+            let wait = (whole(here.turn) - angle).rem_euclid(1.0);
+            let wait = if wait > 0.9999 { 0.0 } else { wait };
+            turns += wait + 1.0 / f64::from(PER_TRACK);
+            angle = whole(here.turn) + 1.0 / f64::from(PER_TRACK);
+            before = here;
+        }
+        turns
+    }
+
+    proptest! {
+        #[test]
+        fn a_run_takes_what_its_sectors_and_changes_take(
+            skew in 0u32..6,
+            gaps in prop::collection::vec((0u32..16, 0u32..3), 12),
+            head_switch_us in 300u64..900,
+            run in (0.0f64..1.0, 0.0f64..1.0),
+            write in any::<bool>(),
+        ) {
+            let layout = drive(skew, &gaps, head_switch_us);
+            let capacity = layout.table.capacity().0;
+            let start = ((capacity as f64 * run.0) as u64).min(capacity - 1);
+            let end = (start + 1 + (60.0 * run.1) as u64).min(capacity);
+            let first = layout.place(Sector(start));
+            let (turns, cylinder, head) = layout.pass(&first, Sector(start), SectorCount(end - start), write);
+            let last = layout.place(Sector(end - 1));
+            prop_assert_eq!((cylinder, head), (last.cylinder, last.head));
+            let slow = slow_turns(&layout, start, end, write, head_switch_us);
+            // A change that ends just when the sector comes may be judged either way: a turn apart.
+            let apart = (turns as f64 / TURN as f64 - slow).abs();
+            let judged = (apart - apart.round()).abs();
+            let on_edge = head_switch_us.is_multiple_of(625) || skew == 0;
+            prop_assert!(apart < 1e-3 || (on_edge && judged < 1e-3), "{turns} is not {slow} turns");
+        }
+
+        #[test]
+        fn reached_is_the_inverse_of_pass(
+            skew in 0u32..6,
+            gaps in prop::collection::vec((0u32..16, 0u32..3), 12),
+            run in (0.0f64..1.0, 0.0f64..1.0),
+            part in 1u64..99,
+        ) {
+            let layout = drive(skew, &gaps, 700);
+            let capacity = layout.table.capacity().0;
+            let start = ((capacity as f64 * run.0) as u64).min(capacity - 1);
+            let sector = (start + (60.0 * run.1) as u64).min(capacity - 1);
+            let (first, place) = (layout.place(Sector(start)), layout.place(Sector(sector)));
+            let (end, ..) = layout.pass(&first, Sector(start), SectorCount(sector + 1 - start), false);
+            // A little inside of the sector, whose ends are rounded.
+            let inside = end - place.sector_turn * part / 100;
+            let (got, cylinder, head) = layout.reached(&first, Sector(start), inside);
+            prop_assert_eq!((got, cylinder, head), (Sector(sector), place.cylinder, place.head));
+        }
+    }
+
+    #[test]
+    fn tables_with_gaps_or_without_sectors_are_refused() {
+        let extent = |first, sectors| Extent {
+            first: Sector(first),
+            sectors,
+            cylinder: 0,
+            head: 0,
+            angle: 0,
+            sectors_per_turn: PER_TRACK,
+        };
+        assert_eq!(TrackTable::new(vec![]), Err(TrackTableError::Empty));
+        let gap = TrackTable::new(vec![extent(0, 4), extent(5, 4)]);
+        assert_eq!(gap, Err(TrackTableError::Gap { expected: 4, found: 5 }));
+        for sectors in [0, PER_TRACK + 1] {
+            let bad = TrackTable::new(vec![extent(0, sectors)]);
+            assert!(matches!(bad, Err(TrackTableError::BadExtent { first: 0, .. })), "{sectors} sectors");
+        }
+    }
+}

@@ -316,6 +316,35 @@ fn data_areas_are_as_large_as_the_smallest_device_allows() {
 }
 
 /// What the cache has acknowledged and no member has, is there at the next start from the same kept memory.
+/// The same without a cache that outlives anything.
+fn through(settings: &RunSettings) -> RunSettings {
+    let mut settings = settings.clone();
+    settings.cache.memory = CacheMemory::Volatile;
+    settings.cache.write_policy = WritePolicy::WriteThrough;
+    settings
+}
+
+#[test]
+fn kept_memory_that_is_gone_is_given_up_only_when_that_is_said() {
+    let folder = folder();
+    let mut config = keeping("5", 4, MetadataPolicy::Log);
+    config.cache.memory = CacheMemory::BatteryBacked;
+    config.cache.write_policy = WritePolicy::WriteBack;
+    let paths = make(folder.path(), &config, 0);
+    let settings = common::settings(folder.path(), &config);
+    let mut world = start(&paths, &settings).expect("it starts");
+    let write = ScriptOp::Write { lba: Lba(0), bytes: Random(4).bytes(BLOCK.bytes()), fua: false };
+    assert!(serve(&mut world, &[write], 1)[0].is_ok());
+    drop(world);
+    std::fs::remove_file(folder.path().join("kept")).expect("it is there");
+    let error = start(&paths, &settings).map(drop).expect_err("a new file holds nothing");
+    assert!(error.to_string().contains("--accept-lost-cache"), "{error}");
+    assert!(!folder.path().join("kept").exists(), "nothing is made for an array that does not start");
+    let accepting = RunSettings { accept_lost_cache: true, ..settings.clone() };
+    drop(start(&paths, &accepting).expect("the loss is accepted"));
+    drop(start(&paths, &settings).expect("the new file is the array's from then on"));
+}
+
 #[test]
 fn kept_memory_outlives_the_array_and_a_wrong_file_is_refused() {
     for (level, members) in [("0", 3), ("5", 4), ("10", 4)] {
@@ -341,6 +370,11 @@ fn kept_memory_outlives_the_array_and_a_wrong_file_is_refused() {
         let read = ScriptOp::Read { lba: Lba(3), blocks: raidlab_units::BlockCount(40) };
         assert!(serve(&mut world, &[read], 1)[0] == Ok(bytes), "{level}");
         drop(world);
+        let without = RunSettings { kept_memory: None, ..through(&settings) };
+        let refused = start(&paths, &without).map(drop);
+        assert!(matches!(refused, Err(ArrayError::KeptMissing { .. })), "{level}: {refused:?}");
+        start(&paths, &settings).expect(level).stop(&GO_ON).expect("a clean stop leaves nothing in it");
+        drop(start(&paths, &without).expect("nothing is in the file"));
         let elsewhere = tempfile::tempdir().expect("a folder");
         let others = make(elsewhere.path(), &config, 0);
         let error = start(&others, &settings).expect_err("the kept memory is another array's");

@@ -112,6 +112,9 @@ struct CacheArgs {
     /// power loss only where the file's memory does
     #[arg(long, value_name = "FILE")]
     kept_memory: Option<PathBuf>,
+    /// Start though the kept memory is gone that held acknowledged writes when the array was last used: they are lost
+    #[arg(long)]
+    accept_lost_cache: bool,
     /// Read-ahead: no-read-ahead, read-ahead, adaptive [default: adaptive]
     #[arg(long, value_parser = read_policy, value_name = "POLICY")]
     read_policy: Option<ReadPolicy>,
@@ -282,6 +285,7 @@ impl Args {
             sweep_iodepth: self.sweep_iodepth,
             sweep_bytes_per_sec: self.sweep_rate,
             kept_memory: cache.kept_memory.clone(),
+            accept_lost_cache: cache.accept_lost_cache,
             busy_poll: self.busy_poll.unwrap_or_else(default_busy_poll),
             parity_threads: self.parity_threads.into(),
             answer_limit: self.answer_limit,
