@@ -49,6 +49,17 @@ pub struct ReadOff {
     pub points: Vec<LoadPoint>,
 }
 
+impl ReadOff {
+    /// How far apart the rates of the nearest loads on both sides of the limit are, in percent of the figure: what
+    /// interpolating can be wrong by at most. Unknown if one side is missing.
+    pub fn gap_pct(&self) -> Option<f64> {
+        let limit_ns = self.limit.0 as f64;
+        let below = self.points.iter().filter(|point| point.lat_ns_mean <= limit_ns).last()?;
+        let above = self.points.iter().find(|point| point.lat_ns_mean > limit_ns)?;
+        Some((above.iops - below.iops).abs() / self.iops * 100.0)
+    }
+}
+
 impl LoadPoint {
     fn of(iodepth: u32, result: &RunResult) -> Self {
         let total = &result.total;
@@ -199,6 +210,7 @@ mod tests {
                 let error = (found.iops / expected - 1.0).abs();
                 assert!(found.bracketed && error < 0.02, "{service} {most} from {first}: {found:?}");
                 assert!((found.bytes_per_sec / found.iops - 8192.0).abs() < 1e-6);
+                assert!(found.gap_pct().is_some_and(|gap| gap < 25.0), "{:?}", found.gap_pct());
                 assert!(run.total.lat_ns_mean <= 20e6, "the run that is kept keeps to the limit");
                 assert!(found.points.len() <= POINTS_MAX, "{service} {most} from {first}: {found:?}");
             }
@@ -211,6 +223,7 @@ mod tests {
         let (slow, run) = of(64, 4, |n| n / 0.03);
         assert!(!slow.bracketed && (slow.iops - 4.0 / 0.03).abs() < 1e-6, "{slow:?}");
         assert!(run.total.lat_ns_mean > 20e6);
+        assert_eq!(slow.gap_pct(), None);
         let (fast, _) = of(64, 4, |n| n / 0.001);
         assert!(!fast.bracketed && fast.points.len() <= POINTS_MAX, "{fast:?}");
     }

@@ -233,7 +233,33 @@ fn as_text(figures: &Figures, prediction: &Prediction, output: &Output) -> Strin
             format!("  corrected: the figures of {place} count {}: {reason}\n", metric.name())
         })
         .collect();
-    head + &table + &how + &fit_text(prediction) + &assumed.concat() + &corrected.concat()
+    head + &table
+        + &how
+        + &read_off_text(prediction)
+        + &fit_text(prediction)
+        + &assumed.concat()
+        + &corrected.concat()
+}
+
+/// How sure figures at a response time are.
+fn read_off_text(prediction: &Prediction) -> String {
+    let read_off: Vec<_> = prediction
+        .configurations
+        .iter()
+        .filter_map(|configuration| configuration.read_off.as_ref())
+        .collect();
+    if read_off.is_empty() {
+        return String::new();
+    }
+    let gaps: Vec<f64> = read_off.iter().filter_map(|read_off| read_off.gap_pct()).collect();
+    let widest = gaps.iter().copied().fold(0.0, f64::max);
+    let loads: usize = read_off.iter().map(|read_off| read_off.points.len()).sum();
+    format!(
+        "{} configurations were read off at a mean response time, from {loads} loads; {} between two loads whose \
+         rates are at most {widest:.1} % apart.\n",
+        read_off.len(),
+        gaps.len()
+    )
 }
 
 /// Which figures the model was fitted to, and how good it is on the others.
