@@ -341,6 +341,8 @@ fn set_up_rows(task: &PredictTask<'_>) -> Result<Vec<Setup>, PublishedError> {
 
 /// The simulation of one row, or everything that is wrong with it.
 fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup, Vec<RowProblem>> {
+    /// Requests per drive that keep most arrays busy.
+    const FIRST_PER_DRIVE: u32 = 4;
     let (models, workload) = match (look_up_hardware(row, task.catalog), look_up_workload(row)) {
         (Ok(models), Ok(workload)) => (models, workload),
         (models, workload) => {
@@ -349,8 +351,6 @@ fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup, Vec<RowPr
         }
     };
     let array = modelled_array(row, &models, &task.options).map_err(|problem| vec![problem])?;
-    /// Requests per drive that keep most arrays busy.
-    const FIRST_PER_DRIVE: u32 = 4;
     let first = FIRST_PER_DRIVE * u32::from(row.drives);
     let through = row.write_policy == Some(WritePolicy::WriteThrough);
     let load = Load {
@@ -416,7 +416,7 @@ fn volume_count(level: LevelVariant, drives: u16, wanted: Option<u16>) -> u16 {
     let pairs_only = level.level == Level::Raid10;
     let fits = |volumes: &u16| {
         let members = drives / volumes;
-        drives.is_multiple_of(*volumes) && members >= 2 && !(pairs_only && !members.is_multiple_of(2))
+        drives.is_multiple_of(*volumes) && members >= 2 && (!pairs_only || members.is_multiple_of(2))
     };
     let even = (1..=drives / 2).map(|half| half * 2).filter(fits);
     core::iter::once(1).chain(even).min_by_key(|volumes| (drives / volumes).abs_diff(wanted)).unwrap_or(1)

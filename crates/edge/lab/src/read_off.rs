@@ -54,7 +54,7 @@ impl ReadOff {
     /// interpolating can be wrong by at most. Unknown if one side is missing.
     pub fn gap_pct(&self) -> Option<f64> {
         let limit_ns = self.limit.0 as f64;
-        let below = self.points.iter().filter(|point| point.lat_ns_mean <= limit_ns).last()?;
+        let below = self.points.iter().rfind(|point| point.lat_ns_mean <= limit_ns)?;
         let above = self.points.iter().find(|point| point.lat_ns_mean > limit_ns)?;
         Some((above.iops - below.iops).abs() / self.iops * 100.0)
     }
