@@ -9,12 +9,15 @@ macro_rules! files {
 }
 
 files!(
+    "controllers/fastt200.toml",
     "controllers/fastt600.toml",
     "controllers/lsi-1064.toml",
     "controllers/lsi-1068.toml",
     "controllers/lsi-1078-256.toml",
     "controllers/lsi-1078-512.toml",
     "controllers/perc-h800.toml",
+    "drives/fc-10k-9gb.toml",
+    "drives/fc-15k-18gb.toml",
     "drives/pliant-lb150.toml",
     "drives/st32000444ss.toml",
     "drives/st3600057ss.toml",
@@ -25,6 +28,7 @@ files!(
     "drives/st973402ss.toml",
     "drives/st973451ss.toml",
     "drives/wd1600aajs.toml",
+    "enclosures/exp700.toml",
     "enclosures/md1200.toml",
     "enclosures/md1220.toml",
 );

@@ -124,7 +124,7 @@ fn lookups_name_the_nearest_entry() {
     assert!(error.contains("did you mean 'st3600057ss'?"), "{error}");
     let error = catalog.controller("zzz").expect_err("no such controller").to_string();
     assert!(
-        error.contains("it has: fastt600, lsi-1064, lsi-1068") && !error.contains("did you mean"),
+        error.contains("it has: fastt200, fastt600, lsi-1064, lsi-1068") && !error.contains("did you mean"),
         "{error}"
     );
 }

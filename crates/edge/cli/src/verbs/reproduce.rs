@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Length of a strip, where it is not as the paper or the controller has it
     #[arg(long, value_name = "SIZE")]
     strip_size: Option<ByteCount>,
-    /// Virtual time before each measured window [default: the paper's, or 300s, and 5s for write-through]
+    /// Virtual time before each measured window [default: that of the paper with these systems, or 300s, and 5s for write-through]
     #[arg(long, value_name = "TIME")]
     ramp: Option<NanoSpan>,
     /// Length of each measured window in virtual time [default: the paper's, or 20s]
@@ -55,9 +55,10 @@ pub(crate) struct Args {
     max_p90_error: Option<f64>,
 }
 
-/// Settings of files that come without a method.
+/// Settings of files whose systems no paper measured.
 const FILE_OPTIONS: PredictOptions = PredictOptions {
     strip_size: None,
+    drives_per_volume: None,
     ramp: NanoSpan::from_secs(300),
     ramp_write_through: NanoSpan::from_secs(5),
     run: NanoSpan::from_secs(20),
@@ -177,6 +178,9 @@ fn load(args: &Args) -> Result<Figures, Failure> {
             let file = path.display().to_string();
             // A row keeps its id when it is copied out of a paper's file, and it was fitted to all the same.
             let fitted_rows = Paper::all_fitted_rows().map_err(Failure::run)?;
+            // Systems that a paper measured are simulated as that paper is.
+            let paper = Paper::of_systems(&rows).map_err(Failure::run)?;
+            let options = paper.map_or(FILE_OPTIONS, |paper| PredictOptions::from(&paper.method));
             Figures {
                 file,
                 method: None,
@@ -185,7 +189,7 @@ fn load(args: &Args) -> Result<Figures, Failure> {
                 claims: Vec::new(),
                 fitted_rows,
                 corrections,
-                options: FILE_OPTIONS,
+                options,
             }
         }
         (None, Some(id)) => {
@@ -274,6 +278,7 @@ fn as_text(
     if let Some(prediction) = prediction {
         text += &raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
         text += &how_text(prediction.configurations.len(), figures);
+        text += &read_off_text(prediction);
         text += &fit_text(prediction);
     }
     if let Some(claims) = claims {
@@ -289,6 +294,27 @@ fn as_text(
         format!("  corrected: the figures of {place} count {}: {reason}\n", metric.name())
     }));
     text
+}
+
+/// How sure figures at a response time are.
+fn read_off_text(prediction: &Prediction) -> String {
+    let read_off: Vec<_> = prediction
+        .configurations
+        .iter()
+        .filter_map(|configuration| configuration.read_off.as_ref())
+        .collect();
+    if read_off.is_empty() {
+        return String::new();
+    }
+    let gaps: Vec<f64> = read_off.iter().filter_map(|read_off| read_off.gap_pct()).collect();
+    let widest = gaps.iter().copied().fold(0.0, f64::max);
+    let loads: usize = read_off.iter().map(|read_off| read_off.points.len()).sum();
+    format!(
+        "{} configurations were read off at a mean response time, from {loads} loads; {} between two loads whose \
+         rates are at most {widest:.1} % apart.\n",
+        read_off.len(),
+        gaps.len()
+    )
 }
 
 fn how_text(simulations: usize, figures: &Figures) -> String {

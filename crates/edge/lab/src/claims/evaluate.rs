@@ -12,13 +12,13 @@
 use super::{Against, Choice, Claim, ClaimMethod, ClaimSide, ClaimWorkload};
 use crate::load::Load;
 use crate::predict::{
-    FittedFigure, PredictError, PredictTask, PredictedConfiguration, Setup, distinct_setups, fitted_figures,
-    set_up, simulate,
+    FittedFigure, PredictError, PredictTask, PredictedConfiguration, Setup, Simulated, distinct_setups,
+    fitted_figures, set_up, simulate,
 };
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem, row_of_pairs};
 use raidlab_advisor::{ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary};
 use raidlab_controller::{IoPolicy, WritePolicy};
-use raidlab_workload::{Metric, RunResult, builtin_workload};
+use raidlab_workload::{Metric, builtin_workload};
 use serde::Serialize;
 use std::sync::atomic::AtomicBool;
 
@@ -113,7 +113,11 @@ pub fn predict_claims(
     let judged: Vec<PredictedClaim> = judged.collect();
     let configurations = distinct.iter().zip(results);
     let configurations = configurations
-        .map(|(first, result)| PredictedConfiguration { array: plan.setups[*first].array.clone(), result })
+        .map(|(first, simulated)| PredictedConfiguration {
+            array: plan.setups[*first].array.clone(),
+            result: simulated.result,
+            read_off: simulated.read_off,
+        })
         .collect();
     let summary = |wanted: &dyn Fn(&PredictedClaim) -> bool| {
         let rows: Vec<&ClaimRow> =
@@ -302,19 +306,11 @@ fn metric_of(workload: &str) -> PublishedMetric {
     }
 }
 
-fn figure(result: &RunResult, metric: PublishedMetric) -> f64 {
-    match metric {
-        PublishedMetric::Iops => result.total.iops.0,
-        PublishedMetric::MbPerS => result.total.bytes_per_sec.mb_per_s(),
-        PublishedMetric::MibPerS => result.total.bytes_per_sec.mib_per_s(),
-    }
-}
-
 fn judge(
     claim: &Claim,
     plans: &[PartPlan],
     of_setup: &[usize],
-    results: &[RunResult],
+    results: &[Simulated],
     method: &ClaimMethod,
 ) -> PredictedClaim {
     let parts: Vec<ClaimPart> = plans.iter().map(|plan| part(claim, plan, of_setup, results)).collect();
@@ -348,11 +344,11 @@ fn outcomes(
     candidates: &Candidates,
     metric: PublishedMetric,
     of_setup: &[usize],
-    results: &[RunResult],
+    results: &[Simulated],
 ) -> Vec<Outcome> {
     let outcome = |setups: &Vec<usize>| {
         let configurations: Vec<usize> = setups.iter().map(|setup| of_setup[*setup]).collect();
-        let sum: f64 = configurations.iter().map(|index| figure(&results[*index], metric)).sum();
+        let sum: f64 = configurations.iter().map(|index| results[*index].figure(metric)).sum();
         Outcome { figure: sum / configurations.len() as f64, configurations }
     };
     let all = candidates.setups.iter().map(outcome);
@@ -365,7 +361,7 @@ fn outcomes(
 }
 
 /// Compares the candidates that count; of several, those that fit the claim worst.
-fn part(claim: &Claim, plan: &PartPlan, of_setup: &[usize], results: &[RunResult]) -> ClaimPart {
+fn part(claim: &Claim, plan: &PartPlan, of_setup: &[usize], results: &[Simulated]) -> ClaimPart {
     let outcomes = |candidates: &Candidates| outcomes(candidates, plan.metric, of_setup, results);
     let b_side: Vec<Option<Outcome>> = match &plan.b {
         Some(b) => outcomes(b).into_iter().map(Some).collect(),
