@@ -10,6 +10,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 
 const QUICK: PredictOptions = PredictOptions {
     strip_size: None,
+    drives_per_volume: None,
     ramp: NanoSpan::from_millis(200),
     ramp_write_through: NanoSpan::from_millis(200),
     run: NanoSpan::from_millis(500),
