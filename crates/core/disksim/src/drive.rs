@@ -89,6 +89,9 @@ const MECHANICS_UNUSED: &[Unused] = &[
     ("Percent error in rpms", "the speed is taken as it stands"),
 ];
 
+/// A block at 5 MB/s, the rate of SCSI-1, where no file says what the bus takes.
+const SCSI_BLOCK: NanoSpan = NanoSpan(102_400);
+
 /// Puts a drive together; `fetch` gives the text of a file that another one names.
 ///
 /// # Errors
@@ -248,8 +251,9 @@ fn bus(
             write = write.max(fields.span("Write block transfer time")?);
         }
     } else if own == NanoSpan(0) {
+        (read, write) = (SCSI_BLOCK, SCSI_BLOCK);
         warnings.push(format!(
-            "{}: the drive takes no time for a block on the bus, and no .parv file says what the bus takes",
+            "{}: the drive takes no time for a block on the bus, and no .parv file says what the bus takes; 5 MB/s are taken",
             specs.file
         ));
     }

@@ -166,6 +166,8 @@ fn what_is_missing_or_unknown_is_named() {
     let seek = case.seek.map(|seek| seek.1);
     let without_curve = import_of(case.specs.1, case.model.1, None).expect_err("no curve");
     assert!(without_curve.to_string().contains("barracuda.seek"), "{without_curve}");
+    let bus = import_of(cases[0].specs.1, case.model.1, seek).expect("5 MB/s").warnings;
+    assert!(bus.iter().any(|warning| warning.contains("5 MB/s")), "{bus:?}");
     let layout = case.model.1.replace("Layout Model = dm_layout_g1 {", "Layout Model = dm_layout_g9 {");
     let other = import_of(case.specs.1, &layout, seek).expect_err("no such layout");
     assert!(other.to_string().contains("dm_layout_g9"), "{other}");
