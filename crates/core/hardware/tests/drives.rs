@@ -158,7 +158,7 @@ fn a_random_read_takes_overhead_seek_and_half_a_turn() {
 
 #[test]
 fn queued_commands_gain_from_positional_scheduling() {
-    for (model, _) in hard_drives() {
+    for (model, inside) in hard_drives() {
         let rate = |queue_depth, iodepth| {
             let options = DriveOptions { queue_depth, ..DriveOptions::default() };
             random_reads(&model, options, iodepth, 4000, 16).commands_per_sec
@@ -166,7 +166,9 @@ fn queued_commands_gain_from_positional_scheduling() {
         let (one, in_order, scheduled) = (rate(None, 1), rate(Some(1), 32), rate(None, 32));
         assert_near(in_order, one, 0.02, &format!("{}: first come, first served gains nothing", model.id));
         let gain = scheduled / one;
-        assert!((1.9..3.0).contains(&gain), "{}: depth 32 gains {gain:.2}", model.id);
+        // A drive that keeps nearly to the order of arrival can choose little.
+        let least = if inside.firmware.age_weight > 0.1 { 1.2 } else { 1.9 };
+        assert!((least..3.0).contains(&gain), "{}: depth 32 gains {gain:.2}", model.id);
     }
 }
 
@@ -193,7 +195,8 @@ fn an_uncached_sequential_write_finds_its_sector_just_gone() {
         let options = DriveOptions { write_cache: Some(false), ..DriveOptions::default() };
         let write = |i| (DriveOp::Write { fua: false }, i * 16, 16);
         let alone = drive_closed_loop(&mut Drive::new(&model, options), 1, 500, write);
-        assert_near(alone.response_ms_mean, turn_ms, 0.05, &format!("{}: a turn for each", model.id));
+        // The tracks of the oldest drive hold 14 such writes, and the one that crosses to the next may lose a turn.
+        assert_near(alone.response_ms_mean, turn_ms, 0.07, &format!("{}: a turn for each", model.id));
         // Deep enough for the overhead of some commands to pass while the media takes others.
         let queued = drive_closed_loop(&mut Drive::new(&model, options), 16, 10_000, write);
         let bytes_per_sec = queued.commands_per_sec * 16.0 * SECTOR_BYTES;

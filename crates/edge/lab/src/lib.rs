@@ -22,6 +22,7 @@ mod papers;
 mod parallel;
 mod predict;
 mod published;
+mod read_off;
 mod runner;
 mod scratch;
 mod store;
@@ -39,7 +40,7 @@ pub use controllers::{
 };
 pub use environment::{DeviceFacts, Environment, FilesystemFacts};
 pub use load::{Load, LoadPlan, WorkloadError, find_workload};
-pub use papers::{Method, MetricCorrection, Paper, PaperError, paper_ids};
+pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};
 pub use predict::{
     FittedFigure, PredictError, PredictOptions, PredictTask, PredictedConfiguration, PredictedRow,
     Prediction, predict,
@@ -47,6 +48,7 @@ pub use predict::{
 pub use published::{
     COLUMNS, PublishedError, PublishedMetric, PublishedRow, RowProblem, parse_published, read_published,
 };
+pub use read_off::{LoadPoint, ReadOff};
 pub use runner::{RunOptions, StudyError, StudyEvent, StudyObserver, StudyOutcome, run_study};
 pub use scratch::ScratchError;
 pub use store::{

@@ -4,6 +4,7 @@
 //! that `reproduce` works anywhere.
 
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, parse_published};
+use raidlab_controller::{ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::{self, TomlFileError, nearest};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,9 @@ pub struct Method {
     pub assumed: Vec<String>,
     /// Length of a strip.
     pub strip_size: ByteCount,
+    /// Drives of a volume, about, where two controllers share out the drives of a row in several volumes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drives_per_volume: Option<u16>,
     /// Virtual time before the measured window.
     pub ramp: NanoSpan,
     /// The same for write-through, which has no cache to fill.
@@ -44,6 +48,34 @@ pub struct Method {
     /// Places whose figures count something else than their column says.
     #[serde(default)]
     pub corrections: Vec<MetricCorrection>,
+    /// Settings that the publication does not state.
+    #[serde(default)]
+    pub not_stated: Vec<NotStated>,
+}
+
+/// What is taken for the settings of the figures of one place, where a row does not say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct NotStated {
+    /// The place, as the figures name it.
+    pub place: String,
+    /// The workload measured there.
+    pub workload: String,
+    /// When writes are acknowledged.
+    pub write_policy: WritePolicy,
+    /// Whether the controller reads ahead.
+    pub read_policy: ReadPolicy,
+    /// Why these.
+    pub reason: String,
+}
+
+impl NotStated {
+    fn fill(&self, row: &mut PublishedRow) {
+        if self.place == row.place && self.workload == row.workload {
+            row.write_policy = row.write_policy.or(Some(self.write_policy));
+            row.read_policy = row.read_policy.or(Some(self.read_policy));
+        }
+    }
 }
 
 /// What the figures of one place really count.
@@ -120,7 +152,7 @@ macro_rules! paper {
     };
 }
 
-const FILES: [Files; 1] = [paper!("md1200-2011")];
+const FILES: [Files; 2] = [paper!("fastt600-2004"), paper!("md1200-2011")];
 
 /// The ids of all papers.
 pub fn paper_ids() -> impl Iterator<Item = &'static str> {
@@ -143,6 +175,7 @@ impl Paper {
             let correction = method.corrections.iter().find(|correction| correction.concerns(row));
             row.counts = correction.map_or(row.metric, |correction| correction.metric);
             row.metric = row.counts;
+            method.not_stated.iter().for_each(|not_stated| not_stated.fill(row));
         }
         Ok(Self { method, rows })
     }
@@ -160,14 +193,19 @@ impl Paper {
     }
 
     /// Applies to figures from elsewhere what is known of the papers' figures: a row of the same place and workload
-    /// counts the same. The rows keep their metric's name; the corrections that mattered are returned.
+    /// counts the same, and what it leaves out is taken to be the same. The rows keep their metric's name; the corrections
+    /// that mattered are returned.
     ///
     /// # Errors
     /// [`PaperError`] if a built-in paper can't be read.
     pub fn correct(rows: &mut [PublishedRow]) -> Result<Vec<MetricCorrection>, PaperError> {
         let mut applied = Vec::new();
         for id in paper_ids() {
-            for correction in Self::builtin(id)?.method.corrections {
+            let method = Self::builtin(id)?.method;
+            for row in &mut *rows {
+                method.not_stated.iter().for_each(|not_stated| not_stated.fill(row));
+            }
+            for correction in method.corrections {
                 let concerned = rows.iter_mut().filter(|row| correction.concerns(row));
                 if concerned.map(|row| row.counts = correction.metric).count() > 0 {
                     applied.push(correction);
@@ -175,6 +213,21 @@ impl Paper {
             }
         }
         Ok(applied)
+    }
+
+    /// The paper that measured every system of `rows`, if one did: figures from elsewhere are measured as its own are.
+    ///
+    /// # Errors
+    /// [`PaperError`] if a built-in paper can't be read.
+    pub fn of_systems(rows: &[PublishedRow]) -> Result<Option<Self>, PaperError> {
+        for id in paper_ids() {
+            let paper = Self::builtin(id)?;
+            let has = |row: &PublishedRow| paper.rows.iter().any(|own| own.system == row.system);
+            if rows.iter().all(has) {
+                return Ok(Some(paper));
+            }
+        }
+        Ok(None)
     }
 
     /// The places (tables) its figures stand in, in the order of the file.

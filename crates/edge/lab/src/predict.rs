@@ -1,5 +1,5 @@
 //! Predictions of published figures: each row becomes a modelled array and a load, every distinct one is simulated
-//! once, and what comes out is compared with what was published.
+//! once, or at rising loads where the figure is at a response time, and what comes out is compared with what was published.
 //!
 //! ```text
 //! rows ─ look up hardware and workload ─► distinct (array, load) ─ simulate on all processors ─► Comparison
@@ -9,17 +9,19 @@
 
 use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts};
 use crate::cache::CacheSettings;
+use crate::controllers::ControllerSettings;
 use crate::load::Load;
 use crate::papers::Method;
 use crate::parallel::{Stop, in_parallel};
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem};
+use crate::read_off::{ReadOff, read_off};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary};
 use raidlab_controller::CacheConfig;
 use raidlab_controller::{Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, FigureSource};
-use raidlab_raid::ParseLevelError;
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_raid::{Level, LevelVariant, ParseLevelError};
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use raidlab_workload::{LookupError, RunResult, Workload, builtin_workload};
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -30,6 +32,8 @@ use std::sync::atomic::AtomicBool;
 pub struct PredictOptions {
     /// Length of a strip; `None` is as the controller is delivered.
     pub strip_size: Option<ByteCount>,
+    /// Drives of a volume, about, behind two controllers; `None` is one volume for each controller.
+    pub drives_per_volume: Option<u16>,
     /// Virtual time before the measured window.
     pub ramp: NanoSpan,
     /// The same for write-through, which has no cache to fill.
@@ -44,6 +48,7 @@ impl From<&Method> for PredictOptions {
     fn from(method: &Method) -> Self {
         Self {
             strip_size: Some(method.strip_size),
+            drives_per_volume: method.drives_per_volume,
             ramp: method.ramp,
             ramp_write_through: method.ramp_write_through,
             run: method.run,
@@ -90,8 +95,11 @@ pub struct PredictedRow {
 pub struct PredictedConfiguration {
     /// The array, with every setting that was in effect.
     pub array: ModelledArray,
-    /// What came of it.
+    /// What came of it; where figures were read off, of the greatest load that kept to the limit.
     pub result: RunResult,
+    /// How they were read off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_off: Option<ReadOff>,
 }
 
 /// A figure of the catalogue that was fitted to published results.
@@ -150,7 +158,9 @@ pub struct PredictTask<'a> {
 #[derive(Clone, Debug, PartialEq)]
 struct Setup {
     array: ModelledArray,
+    /// With a limit, the load to begin with.
     load: Load,
+    limit: Option<NanoSpan>,
 }
 
 impl Setup {
@@ -158,9 +168,41 @@ impl Setup {
     fn is_same_run(&self, other: &Self) -> bool {
         let timing = |setup: &Self| {
             let parts = Parts { enclosure: None, ..setup.array.parts.clone() };
-            (ModelledArray { parts, ..setup.array.clone() }, setup.load.clone())
+            (ModelledArray { parts, ..setup.array.clone() }, setup.load.clone(), setup.limit)
         };
         timing(self) == timing(other)
+    }
+
+    fn simulate(&self, models: &Models<'_>) -> Result<Simulated, SimulatedError> {
+        let run = |iodepth| run_simulated(models, &self.array, &Load { iodepth, ..self.load.clone() });
+        let Some(limit) = self.limit else {
+            return Ok(Simulated { result: run(self.load.iodepth)?, read_off: None });
+        };
+        let step = u32::from(self.array.volume_count());
+        let (read_off, result) = read_off(limit, (self.load.iodepth, step), run)?;
+        Ok(Simulated { result, read_off: Some(read_off) })
+    }
+}
+
+/// What came of a row's simulation.
+#[derive(Clone, Debug)]
+struct Simulated {
+    result: RunResult,
+    read_off: Option<ReadOff>,
+}
+
+impl Simulated {
+    fn figure(&self, metric: PublishedMetric) -> f64 {
+        let total = &self.result.total;
+        let (iops, rate) = match &self.read_off {
+            Some(read_off) => (read_off.iops, BytesPerSec(read_off.bytes_per_sec)),
+            None => (total.iops.0, total.bytes_per_sec),
+        };
+        match metric {
+            PublishedMetric::Iops => iops,
+            PublishedMetric::MbPerS => rate.mb_per_s(),
+            PublishedMetric::MibPerS => rate.mib_per_s(),
+        }
     }
 }
 
@@ -176,7 +218,7 @@ pub fn predict(
     let setups = set_up_rows(task)?;
     let (distinct, of_row) = distinct_setups(&setups);
     let models_of = |setup: &Setup| setup.array.parts.look_up(task.catalog).expect("rows were looked up");
-    let mut results: Vec<Option<RunResult>> = vec![None; distinct.len()];
+    let mut results: Vec<Option<Simulated>> = vec![None; distinct.len()];
     let mut finished = 0;
     progress(0, distinct.len());
     in_parallel(
@@ -185,7 +227,7 @@ pub fn predict(
         cancel,
         |index| {
             let setup = &setups[distinct[index]];
-            run_simulated(&models_of(setup), &setup.array, &setup.load)
+            setup.simulate(&models_of(setup))
         },
         |index, result| {
             let row = task.rows[distinct[index]].id.clone();
@@ -199,7 +241,7 @@ pub fn predict(
         Stop::Cancelled => PredictError::Cancelled,
         Stop::Failed(error) => error,
     })?;
-    let results: Vec<RunResult> =
+    let results: Vec<Simulated> =
         results.into_iter().map(|result| result.expect("all were simulated")).collect();
     Ok(assemble(task, &setups, &distinct, &of_row, results))
 }
@@ -223,15 +265,10 @@ fn assemble(
     setups: &[Setup],
     distinct: &[usize],
     of_row: &[usize],
-    results: Vec<RunResult>,
+    results: Vec<Simulated>,
 ) -> Prediction {
     let predicted = |row: &PublishedRow, configuration: usize| {
-        let total = &results[configuration].total;
-        let figure = match row.counts {
-            PublishedMetric::Iops => total.iops.0,
-            PublishedMetric::MbPerS => total.bytes_per_sec.mb_per_s(),
-            PublishedMetric::MibPerS => total.bytes_per_sec.mib_per_s(),
-        };
+        let figure = results[configuration].figure(row.counts);
         let comparison = ComparisonRow::of(row.id.clone(), row.metric.name().to_owned(), row.value, figure);
         PredictedRow {
             comparison: comparison.expect("published figures are above zero and rates are finite"),
@@ -248,7 +285,11 @@ fn assemble(
     let (all, not_fitted) = (summary(&|_| true), summary(&|row| !row.fitted));
     let configurations = distinct.iter().zip(results);
     let configurations = configurations
-        .map(|(first, result)| PredictedConfiguration { array: setups[*first].array.clone(), result })
+        .map(|(first, Simulated { result, read_off })| PredictedConfiguration {
+            array: setups[*first].array.clone(),
+            result,
+            read_off,
+        })
         .collect();
     Prediction {
         rows,
@@ -300,6 +341,8 @@ fn set_up_rows(task: &PredictTask<'_>) -> Result<Vec<Setup>, PublishedError> {
 
 /// The simulation of one row, or everything that is wrong with it.
 fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup, Vec<RowProblem>> {
+    /// Requests per drive that keep most arrays busy.
+    const FIRST_PER_DRIVE: u32 = 4;
     let (models, workload) = match (look_up_hardware(row, task.catalog), look_up_workload(row)) {
         (Ok(models), Ok(workload)) => (models, workload),
         (models, workload) => {
@@ -307,35 +350,39 @@ fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup, Vec<RowPr
             return Err(hardware.into_iter().chain(workload.err()).collect());
         }
     };
-    let array = modelled_array(row, &models, task.options.strip_size).map_err(|problem| vec![problem])?;
+    let array = modelled_array(row, &models, &task.options).map_err(|problem| vec![problem])?;
+    let first = FIRST_PER_DRIVE * u32::from(row.drives);
     let through = row.write_policy == Some(WritePolicy::WriteThrough);
     let load = Load {
         workload,
-        iodepth: row.queue_depth,
+        iodepth: if row.response_limit.is_some() { first } else { row.queue_depth },
         ramp: if through { task.options.ramp_write_through } else { task.options.ramp },
         run: task.options.run,
         seed: task.options.seed,
     };
-    Ok(Setup { array, load })
+    Ok(Setup { array, load, limit: row.response_limit })
 }
 
 fn modelled_array(
     row: &PublishedRow,
     models: &Models<'_>,
-    strip_size: Option<ByteCount>,
+    options: &PredictOptions,
 ) -> Result<ModelledArray, RowProblem> {
     models.check_fit().map_err(|why| problem(row, "drive", &row.drive, why, None))?;
     let write_policy = row.write_policy;
     let write_policy =
         write_policy.ok_or_else(|| problem(row, "write_policy", "", "is empty but needed".into(), None))?;
+    let level: LevelVariant = row
+        .raid
+        .parse()
+        .map_err(|error: ParseLevelError| problem(row, "raid", &row.raid, error.to_string(), None))?;
+    let is_dual = system_of(row).is_dual;
+    let volumes = if is_dual { volume_count(level, row.drives, options.drives_per_volume) } else { 1 };
     let settings = ModelledSettings {
-        level: row
-            .raid
-            .parse()
-            .map_err(|error: ParseLevelError| problem(row, "raid", &row.raid, error.to_string(), None))?,
-        members: row.drives,
+        level,
+        members: row.drives / volumes,
         write_policy,
-        strip_size,
+        strip_size: options.strip_size,
         disk_cache: row.disk_cache,
         cache: CacheSettings {
             read_policy: row.read_policy,
@@ -347,7 +394,51 @@ fn modelled_array(
     let array = ModelledArray::new(models, &settings);
     let array = array.map_err(|error| problem(row, "raid", &row.raid, error.to_string(), None))?;
     let used = row.stroke_pct.map_or(array.usable, |pct| part_of(array.usable, pct, array.config.cache));
-    array.with_region(used).map_err(|error| problem(row, "stroke_pct", "", error.to_string(), None))
+    let array = array.with_region(used);
+    let array = array.map_err(|error| problem(row, "stroke_pct", "", error.to_string(), None))?;
+    if !is_dual {
+        return match row.cache_mirroring {
+            Some(true) => Err(problem(row, "cache_mirroring", "on", "needs two controllers".into(), None)),
+            _ => Ok(array),
+        };
+    }
+    let mirror = Some(row.cache_mirroring.unwrap_or(false));
+    let controllers =
+        ControllerSettings { volumes: Some(volumes), mirror, ..ControllerSettings::of_count(2) };
+    let array = array.with_controllers(models, &controllers);
+    array.map_err(|error| problem(row, "system", &row.system, error.to_string(), None))
+}
+
+/// Volumes that `drives` are shared out in behind two controllers: an even number of equal ones, of about so many drives
+/// as `wanted` says each; one alone where that fits better, as for the drives of one volume.
+fn volume_count(level: LevelVariant, drives: u16, wanted: Option<u16>) -> u16 {
+    let wanted = wanted.unwrap_or(drives / 2);
+    let pairs_only = level.level == Level::Raid10;
+    let fits = |volumes: &u16| {
+        let members = drives / volumes;
+        drives.is_multiple_of(*volumes) && members >= 2 && (!pairs_only || members.is_multiple_of(2))
+    };
+    let even = (1..=drives / 2).map(|half| half * 2).filter(fits);
+    core::iter::once(1).chain(even).min_by_key(|volumes| (drives / volumes).abs_diff(wanted)).unwrap_or(1)
+}
+
+/// What the `system` column names.
+struct SystemName<'a> {
+    controller: &'a str,
+    enclosure: Option<&'a str>,
+    is_dual: bool,
+}
+
+/// Takes `dual-controller/enclosure` apart.
+fn system_of(row: &PublishedRow) -> SystemName<'_> {
+    let (controller, enclosure) = match row.system.split_once('/') {
+        Some((controller, enclosure)) => (controller, Some(enclosure)),
+        None => (row.system.as_str(), None),
+    };
+    match controller.strip_prefix("dual-") {
+        Some(controller) => SystemName { controller, enclosure, is_dual: true },
+        None => SystemName { controller, enclosure, is_dual: false },
+    }
 }
 
 /// `pct` percent of `usable`, in whole cache blocks so that requests stay aligned.
@@ -358,10 +449,7 @@ fn part_of(usable: ByteCount, pct: f64, cache: CacheConfig) -> ByteCount {
 }
 
 fn look_up_hardware<'a>(row: &PublishedRow, catalog: &'a Catalog) -> Result<Models<'a>, Vec<RowProblem>> {
-    let (controller, enclosure) = match row.system.split_once('/') {
-        Some((controller, enclosure)) => (controller, Some(enclosure)),
-        None => (row.system.as_str(), None),
-    };
+    let SystemName { controller, enclosure, .. } = system_of(row);
     let controller = catalog.controller(controller).map_err(|error| unknown(row, "system", error));
     let enclosure = enclosure.map(|id| catalog.enclosure(id)).transpose();
     let enclosure = enclosure.map_err(|error| unknown(row, "system", error));

@@ -5,7 +5,7 @@
 //! once. No row is ever skipped: a comparison that quietly leaves out what it can't predict flatters itself.
 
 use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -103,8 +103,12 @@ pub struct PublishedRow {
     pub workload: String,
     /// Size of its requests.
     pub block: Option<ByteCount>,
-    /// Requests in flight.
+    /// Whether two controllers keep copies of each other's dirty blocks.
+    pub cache_mirroring: Option<bool>,
+    /// Requests in flight; 0 where `response_limit` decides.
     pub queue_depth: u32,
+    /// The figure is what the array does when requests take so long on average.
+    pub response_limit: Option<NanoSpan>,
     /// Share of the volume in use, in percent.
     pub stroke_pct: Option<f64>,
     /// What `value` counts.
@@ -269,6 +273,7 @@ impl<'a> Cells<'a> {
         let before = self.problems.len();
         self.refuse_other_experiments();
         let metric = self.one_of("metric", &METRICS).unwrap_or_else(|| self.no_metric());
+        let response_limit = self.response_limit();
         let row = PublishedRow {
             line: self.line,
             id: self.required("id").to_owned(),
@@ -280,12 +285,18 @@ impl<'a> Cells<'a> {
             write_policy: self.one_of("write_policy", &WRITE_POLICIES),
             read_policy: self.one_of("read_policy", &READ_POLICIES),
             io_policy: self.one_of("io_policy", &IO_POLICIES),
-            disk_cache: self.one_of("disk_cache", &[("on", true), ("off", false)]),
+            disk_cache: self.one_of("disk_cache", &ON_OFF),
             workload: self.required("workload").to_owned(),
             block: self
                 .optional_number::<f64>("block_kib")
                 .map(|kib| ByteCount((kib * 1024.0).round() as u64)),
-            queue_depth: self.number("queue_depth").unwrap_or(0),
+            cache_mirroring: self.one_of("cache_mirroring", &ON_OFF),
+            queue_depth: if response_limit.is_some() {
+                self.no_queue_depth()
+            } else {
+                self.number("queue_depth").unwrap_or(0)
+            },
+            response_limit,
             stroke_pct: self.optional_number("stroke_pct"),
             metric,
             counts: metric,
@@ -295,16 +306,11 @@ impl<'a> Cells<'a> {
         (self.problems.len() == before).then_some(row)
     }
 
-    /// Notes the columns that describe an experiment of another kind than requests in flight on a raw volume.
+    /// Notes the columns that describe an experiment of another kind than requests to raw volumes.
     fn refuse_other_experiments(&mut self) {
-        const OTHERS: [(&str, &str); 6] = [
+        const OTHERS: [(&str, &str); 4] = [
             ("streams", "asks for parallel streams, which are not simulated: only a queue depth is"),
             ("volumes", "spreads the load over several volumes, which is not simulated"),
-            (
-                "response_limit_ms",
-                "asks for the load at a response time, which is not simulated: only a queue depth is",
-            ),
-            ("cache_mirroring", "asks for mirroring between two controllers, which is not simulated"),
             ("filesystem", "asks for a filesystem, which is not simulated: only raw volumes are"),
             ("file_mib", "asks for a file, which is not simulated: only raw volumes are"),
         ];
@@ -321,12 +327,31 @@ impl<'a> Cells<'a> {
         if !is_rate && !self.text("value").is_empty() {
             self.problem("value", "is not above zero, so no relative error exists".into(), None);
         }
-        if row.queue_depth == 0 && !self.text("queue_depth").is_empty() {
+        if row.queue_depth == 0 && row.response_limit.is_none() && !self.text("queue_depth").is_empty() {
             self.problem("queue_depth", "is not at least 1".into(), None);
         }
         if row.stroke_pct.is_some_and(|pct| !(pct > 0.0 && pct <= 100.0)) {
             self.problem("stroke_pct", "is not above 0 and at most 100".into(), None);
         }
+    }
+
+    /// The response time at which the figure is to be read off, if it is.
+    fn response_limit(&mut self) -> Option<NanoSpan> {
+        let millis: f64 = self.optional_number("response_limit_ms")?;
+        if !(millis > 0.0 && millis <= 1e6) {
+            self.problem("response_limit_ms", "is not above 0 and at most 1000000".into(), None);
+            return None;
+        }
+        Some(NanoSpan((millis * 1e6).round() as u64))
+    }
+
+    /// Notes a queue depth beside a response time.
+    fn no_queue_depth(&mut self) -> u32 {
+        if !self.text("queue_depth").is_empty() {
+            let why = "stands beside response_limit_ms, which decides it: leave one of the two empty";
+            self.problem("queue_depth", why.into(), None);
+        }
+        0
     }
 
     fn text(&self, column: &str) -> &'a str {
@@ -396,6 +421,7 @@ const READ_POLICIES: [(&str, ReadPolicy); 3] = [
     ("adaptive", ReadPolicy::Adaptive),
 ];
 const IO_POLICIES: [(&str, IoPolicy); 2] = [("direct", IoPolicy::Direct), ("cached", IoPolicy::Cached)];
+const ON_OFF: [(&str, bool); 2] = [("on", true), ("off", false)];
 const METRICS: [(&str, PublishedMetric); 3] = [
     ("iops", PublishedMetric::Iops),
     ("mb_per_s", PublishedMetric::MbPerS),

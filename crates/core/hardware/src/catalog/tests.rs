@@ -123,7 +123,10 @@ fn lookups_name_the_nearest_entry() {
     let error = catalog.drive("st360057ss").expect_err("no such drive").to_string();
     assert!(error.contains("did you mean 'st3600057ss'?"), "{error}");
     let error = catalog.controller("zzz").expect_err("no such controller").to_string();
-    assert!(error.contains("it has: fastt600, perc-h800") && !error.contains("did you mean"), "{error}");
+    assert!(
+        error.contains("it has: fastt200, fastt600, perc-h800") && !error.contains("did you mean"),
+        "{error}"
+    );
 }
 
 #[test]

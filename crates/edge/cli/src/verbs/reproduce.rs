@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Length of a strip, where it is not as the paper or the controller has it
     #[arg(long, value_name = "SIZE")]
     strip_size: Option<ByteCount>,
-    /// Virtual time before each measured window [default: the paper's, or 300s, and 5s for write-through]
+    /// Virtual time before each measured window [default: that of the paper with these systems, or 300s, and 5s for write-through]
     #[arg(long, value_name = "TIME")]
     ramp: Option<NanoSpan>,
     /// Length of each measured window in virtual time [default: the paper's, or 20s]
@@ -49,9 +49,10 @@ pub(crate) struct Args {
     max_p90_error: Option<f64>,
 }
 
-/// Settings of files that come without a method.
+/// Settings of files whose systems no paper measured.
 const FILE_OPTIONS: PredictOptions = PredictOptions {
     strip_size: None,
+    drives_per_volume: None,
     ramp: NanoSpan::from_secs(300),
     ramp_write_through: NanoSpan::from_secs(5),
     run: NanoSpan::from_secs(20),
@@ -144,7 +145,10 @@ fn load(args: &Args) -> Result<Figures, Failure> {
             let file = path.display().to_string();
             // A row keeps its id when it is copied out of a paper's file, and it was fitted to all the same.
             let fitted_rows = Paper::all_fitted_rows().map_err(Failure::run)?;
-            Figures { file, method: None, rows, fitted_rows, corrections, options: FILE_OPTIONS }
+            // Systems that a paper measured are simulated as that paper is.
+            let paper = Paper::of_systems(&rows).map_err(Failure::run)?;
+            let options = paper.map_or(FILE_OPTIONS, |paper| PredictOptions::from(&paper.method));
+            Figures { file, method: None, rows, fitted_rows, corrections, options }
         }
         (None, Some(id)) => {
             let paper = paper(id, args.table.as_deref()).map_err(Failure::input)?;
@@ -229,7 +233,33 @@ fn as_text(figures: &Figures, prediction: &Prediction, output: &Output) -> Strin
             format!("  corrected: the figures of {place} count {}: {reason}\n", metric.name())
         })
         .collect();
-    head + &table + &how + &fit_text(prediction) + &assumed.concat() + &corrected.concat()
+    head + &table
+        + &how
+        + &read_off_text(prediction)
+        + &fit_text(prediction)
+        + &assumed.concat()
+        + &corrected.concat()
+}
+
+/// How sure figures at a response time are.
+fn read_off_text(prediction: &Prediction) -> String {
+    let read_off: Vec<_> = prediction
+        .configurations
+        .iter()
+        .filter_map(|configuration| configuration.read_off.as_ref())
+        .collect();
+    if read_off.is_empty() {
+        return String::new();
+    }
+    let gaps: Vec<f64> = read_off.iter().filter_map(|read_off| read_off.gap_pct()).collect();
+    let widest = gaps.iter().copied().fold(0.0, f64::max);
+    let loads: usize = read_off.iter().map(|read_off| read_off.points.len()).sum();
+    format!(
+        "{} configurations were read off at a mean response time, from {loads} loads; {} between two loads whose \
+         rates are at most {widest:.1} % apart.\n",
+        read_off.len(),
+        gaps.len()
+    )
 }
 
 /// Which figures the model was fitted to, and how good it is on the others.

@@ -8,6 +8,7 @@ const HEADER: &str = "id,place,system,raid,drives,drive,write_policy,read_policy
      metric,value";
 const QUICK: PredictOptions = PredictOptions {
     strip_size: None,
+    drives_per_volume: None,
     ramp: NanoSpan::from_millis(200),
     ramp_write_through: NanoSpan::from_millis(200),
     run: NanoSpan::from_millis(500),
@@ -122,6 +123,63 @@ fn what_the_catalogue_lacks_is_reported_all_at_once_and_nothing_is_skipped() {
     let nearest: Vec<_> = problems.iter().map(|problem| problem.nearest.as_deref()).take(3).collect();
     assert_eq!(nearest[0], Some("perc-h800"));
     assert_eq!(nearest[2], Some("st3600057ss"));
+}
+
+#[test]
+fn a_figure_at_a_response_time_is_read_off_between_two_loads() {
+    let catalog = Catalog::builtin();
+    let header = HEADER.replace("stroke_pct", "stroke_pct,response_limit_ms");
+    let line = |id: &str, drives: u16, limit: u32| {
+        format!(
+            "{id},T1,dual-fastt600,10,{drives},fc-15k-18gb,write-through,no-read-ahead,,\
+             fastt600-random-read,8,,8,{limit},iops,1000"
+        )
+    };
+    let text = [header, line("a", 8, 20), line("b", 8, 40), line("c", 16, 20)].join("\n");
+    let rows = parse_published("mine.csv", &text).unwrap();
+    let mut task = task(&rows, &catalog, 2);
+    task.options.drives_per_volume = Some(4);
+    let prediction = run(&task).unwrap();
+    assert_eq!(prediction.configurations.len(), 3);
+    for (row, volumes) in prediction.rows.iter().zip([2, 2, 4]) {
+        let configuration = &prediction.configurations[row.configuration];
+        let read_off = configuration.read_off.as_ref().expect("its figure is at a response time");
+        assert!(read_off.bracketed, "{read_off:?}");
+        let limit = read_off.limit.0 as f64;
+        let inside = |pair: &[crate::LoadPoint]| pair[0].lat_ns_mean <= limit && limit <= pair[1].lat_ns_mean;
+        assert!(read_off.points.windows(2).any(inside), "{read_off:?}");
+        assert!((row.comparison.predicted - read_off.iops).abs() < 1e-9);
+        assert_eq!(configuration.array.volume_count(), volumes);
+    }
+    let figures: Vec<f64> = prediction.rows.iter().map(|row| row.comparison.predicted).collect();
+    assert!(figures[1] > figures[0], "a later limit allows more: {figures:?}");
+    assert!(figures[2] > figures[0] * 1.5, "more drives do more: {figures:?}");
+}
+
+#[test]
+fn drives_are_shared_out_in_even_volumes() {
+    let rows = [
+        ("5", 10, Some(10), 1),
+        ("5", 20, Some(10), 2),
+        ("10", 80, Some(10), 8),
+        ("5", 48, Some(10), 4),
+        ("10", 30, Some(10), 1),
+        ("5", 30, Some(10), 2),
+        ("5", 24, None, 2),
+    ];
+    for (level, drives, wanted, volumes) in rows {
+        assert_eq!(volume_count(level.parse().unwrap(), drives, wanted), volumes, "{level} on {drives}");
+    }
+}
+
+#[test]
+fn mirroring_needs_two_controllers() {
+    let catalog = Catalog::builtin();
+    let header = HEADER.replace("stroke_pct", "cache_mirroring");
+    let text = format!("{header}\n{}\n", A.replace(",16,,iops", ",16,on,iops"));
+    let rows = parse_published("mine.csv", &text).unwrap();
+    let error = run(&task(&rows, &catalog, 1)).unwrap_err().to_string();
+    assert!(error.contains("cache_mirroring") && error.contains("two controllers"), "{error}");
 }
 
 #[test]

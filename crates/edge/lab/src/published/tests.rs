@@ -61,6 +61,29 @@ fn what_cannot_be_read_is_named() {
 }
 
 #[test]
+fn a_figure_at_a_response_time_needs_no_queue_depth() {
+    let parse = |depth: &str, limit: &str, mirroring: &str| {
+        let header = HEADER.replace(",metric", ",response_limit_ms,cache_mirroring,metric");
+        let text = format!("{header}\na,perc,5,6,d1,,,,,oltp,8,{depth},,,{limit},{mirroring},iops,1\n");
+        parse_published("mine.csv", &text)
+    };
+    let row = parse("", "0.5", "on").unwrap().remove(0);
+    assert_eq!(row.response_limit, Some(NanoSpan::from_micros(500)));
+    assert_eq!((row.queue_depth, row.cache_mirroring), (0, Some(true)));
+    for (depth, limit, column) in [
+        ("16", "20", "queue_depth"),
+        ("", "0", "response_limit_ms"),
+        ("", "soon", "response_limit_ms"),
+        ("", "", "queue_depth"),
+    ] {
+        let Err(PublishedError::Rows { problems, .. }) = parse(depth, limit, "off") else {
+            panic!("{depth} {limit} was read");
+        };
+        assert_eq!(problems[0].column, column, "{depth} {limit}");
+    }
+}
+
+#[test]
 fn all_problems_come_together_with_what_is_near() {
     let found =
         problems("a,perc,5,6,d1,write-bakc,,,,oltp,8,1,,,iops,1\nb,perc,5,x,d1,,,,,oltp,8,1,,,iops,1");
