@@ -128,7 +128,8 @@ impl Controller {
     /// Writes the label of kept memory, to the second controller's, too.
     pub(crate) fn write_kept_label(&mut self) {
         let Some(record) = &self.state.record else { return };
-        let label = KeptLabel { array_uuid: record.geometry.array_uuid, kept_epoch: record.kept_epoch };
+        // The devices name a life, by an odd number, when its label is written.
+        let label = KeptLabel { array_uuid: record.geometry.array_uuid, kept_epoch: record.kept_epoch | 1 };
         label.encode(&mut self.own.bytes_mut()[own::KEPT_LABEL_AT..own::KEPT_LABEL_AT + KEPT_LABEL_BYTES]);
         self.labels_pending += 1;
         let task = self.new_copies(TaskOwner::KeptLabel);

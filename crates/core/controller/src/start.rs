@@ -76,6 +76,7 @@ enum Phase {
     Destaging,
     EndingLife,
     Labelling,
+    BeginningLife,
     #[default]
     Serving,
 }
@@ -93,8 +94,8 @@ pub(crate) struct Start {
     /// Records that only kept memory has may have to be written again by the next start: a device was lost before the
     /// devices knew otherwise.
     needs_kept_log: bool,
-    /// The change of the state by which the devices name the next life of kept memory.
-    life_ends_with: u64,
+    /// The change of the state by which the devices name the end of a life of kept memory, or the next one.
+    life_changes_with: u64,
     /// The life that ended, in case the devices can't be told.
     ended_life: u64,
     /// Requests that came before the host is served.
@@ -121,7 +122,7 @@ impl Start {
 
     /// True where a second controller that comes must be given the label of kept memory; later it gets it with the first.
     pub(crate) fn has_label_written(&self) -> bool {
-        !self.lacks_life || self.phase == Phase::Labelling
+        !self.lacks_life || matches!(self.phase, Phase::Labelling | Phase::BeginningLife)
     }
 
     /// True if the next start may need the records in kept memory that this one has found there.
@@ -342,7 +343,7 @@ impl Controller {
                 },
                 Phase::Flushing if self.start.flush_pending > 0 => return,
                 Phase::Flushing => self.start.phase = Phase::KeepingState,
-                Phase::KeepingState | Phase::EndingLife if self.state_is_pending() => {
+                Phase::KeepingState | Phase::EndingLife | Phase::BeginningLife if self.state_is_pending() => {
                     self.pump_state();
                     return;
                 }
@@ -356,7 +357,7 @@ impl Controller {
                 Phase::Destaging if self.cache.dirty_count() > 0 => return,
                 Phase::Destaging => self.end_life(),
                 Phase::EndingLife if !self.keeps_directory() => self.begin_serving(),
-                Phase::EndingLife if !self.state.has_reached(self.start.life_ends_with) => {
+                Phase::EndingLife if !self.state.has_reached(self.start.life_changes_with) => {
                     // A device is lost: kept memory names what it should hold, and the devices can't name a new life.
                     let record = self.state.record.as_mut().expect("an array that starts keeps a state");
                     record.kept_epoch = self.start.ended_life;
@@ -366,37 +367,44 @@ impl Controller {
                     self.start.phase = Phase::Labelling;
                     self.begin_kept_life();
                 }
+                // Where a device is lost and the devices can't be told, the label names the life that follows theirs.
+                Phase::BeginningLife => {
+                    self.start.lacks_life = false;
+                    self.begin_serving();
+                }
             }
         }
     }
 
-    /// Ends the life that kept memory had: another begins, or none where the array goes on without. Either is on the devices
+    /// Ends the life that kept memory had, if it had one; where there is kept memory, another begins. That is on the devices
     /// before the host is served, so that what was left behind is never taken for the array's again.
     fn end_life(&mut self) {
         let keeps = self.keeps_directory();
         let record = self.state.record.as_mut().expect("an array that starts keeps a state");
         self.start.ended_life = record.kept_epoch;
-        if keeps {
-            record.kept_epoch = (record.kept_epoch + 1) | 1;
-            // From its first write on, that memory alone may hold what was acknowledged: a start without it must be able
-            // to tell.
-            record.dirty = true;
-        } else if record.kept_epoch % 2 == 1 {
-            record.kept_epoch += 1;
-        } else {
+        if !keeps && record.kept_epoch == 0 {
             return self.begin_serving();
         }
-        self.change_state();
-        self.start.life_ends_with = self.state.latest_change();
-        self.start.phase = Phase::EndingLife;
+        record.kept_epoch = (record.kept_epoch | 1) + 1;
+        self.change_life(Phase::EndingLife);
     }
 
-    /// Takes in that the label of kept memory is written.
+    fn change_life(&mut self, phase: Phase) {
+        self.change_state();
+        self.start.life_changes_with = self.state.latest_change();
+        self.start.phase = phase;
+    }
+
+    /// Takes in that the label of kept memory is written. If it is that of a new life, the devices are told, and that from
+    /// the first write on kept memory alone may hold what was acknowledged: a start without it must be able to tell.
     pub(crate) fn label_written(&mut self) {
         self.labels_pending -= 1;
         if self.start.phase == Phase::Labelling {
-            self.start.lacks_life = false;
-            self.begin_serving();
+            let record = self.state.record.as_mut().expect("an array that starts keeps a state");
+            record.kept_epoch |= 1;
+            record.dirty = true;
+            self.change_life(Phase::BeginningLife);
+            self.move_start_on();
         }
     }
 

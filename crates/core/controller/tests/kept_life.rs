@@ -60,7 +60,7 @@ impl World {
         let new = NewArray { array_uuid: ARRAY, name, device_uuids: &uuids, needs_resync: false };
         let metadata = create_metadata(&config(), &new).expect("a possible array");
         let mut kept_log = vec![0; 4096];
-        KeptLabel { array_uuid: ARRAY, kept_epoch: 0 }.encode(&mut kept_log[..KEPT_LABEL_BYTES]);
+        KeptLabel { array_uuid: ARRAY, kept_epoch: 1 }.encode(&mut kept_log[..KEPT_LABEL_BYTES]);
         let mut directory = vec![0; 4 * KEPT_ENTRY_BYTES];
         for (slot, entry) in entries {
             let at = *slot as usize * KEPT_ENTRY_BYTES;
@@ -246,6 +246,11 @@ fn a_peer_that_comes_while_the_label_is_written_gets_it_too() {
         let mut places = steps.steps.iter().flat_map(|step| step.destinations);
         reaches_peer |= places.any(|place| place.space == BufferSpace::PeerKeptLog);
         controller.handle_memory_completion(Nanos::ZERO, label);
+        while let Some(action) = controller.poll_action() {
+            if let Action::Member(io) = action {
+                controller.handle_member_completion(Nanos::ZERO, io.id, Ok(()));
+            }
+        }
     }
     assert!(reaches_peer);
     assert!(controller.is_serving());

@@ -155,8 +155,8 @@ pub struct ArrayState {
     pub generation: u64,
     /// Counts changes of membership.
     pub epoch: u64,
-    /// Which life of the kept memory belongs to the array; compared with [`crate::KeptLabel::kept_epoch`]. Odd while there
-    /// is one, even after the array went on without.
+    /// Which life of the kept memory belongs to the array, an odd number, as in [`crate::KeptLabel::kept_epoch`]; even, one
+    /// below, between the end of the life before and the label of the next, or where the array goes on without.
     pub kept_epoch: u64,
     /// Every log record with a lower sequence is retired.
     pub log_tail: u64,

@@ -236,6 +236,14 @@ impl ArrayWorld {
         if self.controller.needs_device(member) {
             return Err(format!("device {} can't be taken out: data would be lost with it", member.0));
         }
+        let unsynced = self.controller.unsynced_granules();
+        if unsynced > 0 && matches!(self.state_of(member), DeviceState::InSync { .. }) {
+            return Err(format!(
+                "device {} can't be taken out yet: the redundancy of {unsynced} stripes is still being made, and what they hold \
+                 of it would be lost; `raidlab array status` shows how far the resync is",
+                member.0
+            ));
+        }
         let now = self.now();
         self.controller.handle_member_loss(now, member);
         Ok(format!("device {} is taken out of the array", member.0))

@@ -50,6 +50,7 @@ pub use operator::{
     Answer, ArrayStatus, ArrayStopped, Asked, CacheStatus, Command, CommandQueue, Condition, CounterStatus,
     DeviceCondition, DeviceStatus, EventStatus, OPERATOR_SCHEMA, Operator, SweepStatus, operator_line,
 };
+pub use pieces::{IoVec, MessageHeader};
 pub use port_ring::{EntryEnd, EntryId, PortRing};
 pub use raidlab_format::StartOptions;
 pub use unix_socket::{UnixSocketError, listen_unix};

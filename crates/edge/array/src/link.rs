@@ -17,8 +17,8 @@
 
 use crate::device::{Flushing, Remote};
 use crate::error::RingError;
-use crate::pieces::{MessageHeader, Stored, cut, store};
-use crate::ring::{IoVec, LinkEntry, PIECES_PER_ENTRY, Ring};
+use crate::pieces::{IoVec, MessageHeader, Stored, cut, store};
+use crate::ring::{LinkEntry, PIECES_PER_ENTRY, Ring};
 use raidlab_nbd::{ClientEvent, ClientRequest, ClientTransmission, MESSAGE_BYTES_MAX, Op, REQUEST_BYTES};
 use raidlab_units::Nanos;
 use rustix::io::Errno;

@@ -11,7 +11,8 @@
 use crate::arena::{ALIGNMENT_BYTES, Arena, Piece, combine_pieces};
 use crate::error::ArrayError;
 use crate::kept_memory::KeptMemory;
-use crate::ring::{IoVec, REGISTERED_BYTES_MAX, Ring};
+use crate::pieces::IoVec;
+use crate::ring::{REGISTERED_BYTES_MAX, Ring};
 use raidlab_controller::{BufferRef, BufferSpace, Controller, HostTag, Keep, MemorySteps, Segment};
 use raidlab_units::ByteCount;
 use std::path::Path;

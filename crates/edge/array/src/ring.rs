@@ -12,7 +12,7 @@
 
 use crate::busy_poll::BusyPoll;
 use crate::error::RingError;
-use crate::pieces::MessageHeader;
+use crate::pieces::{IoVec, MessageHeader};
 use io_uring::squeue::Entry;
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
@@ -34,16 +34,6 @@ const RWF_DSYNC: i32 = 2;
 pub(crate) const PIECES_PER_ENTRY: usize = 1024;
 /// Longest buffer that can be registered in one piece: 1 GiB.
 pub(crate) const REGISTERED_BYTES_MAX: u64 = 1 << 30;
-
-/// `struct iovec`: a piece of memory, for the kernel.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct IoVec {
-    /// First byte.
-    pub(crate) base: *mut u8,
-    /// Length in bytes.
-    pub(crate) bytes: usize,
-}
 
 /// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use crate::arena::Arena;
 use crate::device::{LocalDevice, allocation_failed, failed};
 use crate::error::{CreateError, DeviceError};
-use crate::ring::{Direction, Done, IoVec, Ring, Target};
+use crate::pieces::IoVec;
+use crate::ring::{Direction, Done, Ring, Target};
 use raidlab_units::{ByteCount, NanoSpan};
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use io_uring::{opcode, types::Fd};
-use raidlab_array::{PortRing, RingError};
+use raidlab_array::{IoVec, MessageHeader, PortRing, RingError};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 
@@ -17,70 +17,6 @@ const MSG_WAITALL: i32 = 0x100;
 const MSG_NOSIGNAL: u32 = 0x4000;
 /// `SOCK_CLOEXEC`.
 const SOCK_CLOEXEC: i32 = 0o2_000_000;
-
-/// `struct iovec`: a piece of memory, for the kernel.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct IoVec {
-    base: *mut u8,
-    bytes: usize,
-}
-
-impl IoVec {
-    /// Names the bytes of a slice.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
-        Self { base: bytes.as_ptr().cast_mut(), bytes: bytes.len() }
-    }
-
-    /// Length in bytes.
-    pub(crate) const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Takes in `more` if it begins where this ends.
-    pub(crate) fn join(&mut self, more: Self) -> bool {
-        let touches = self.base.wrapping_add(self.bytes) == more.base;
-        if touches {
-            self.bytes += more.bytes;
-        }
-        touches
-    }
-
-    /// Leaves the first `bytes` out.
-    pub(crate) fn skip(&mut self, bytes: usize) {
-        assert!(bytes <= self.bytes, "{bytes} of {} bytes are to be skipped", self.bytes);
-        self.base = self.base.wrapping_add(bytes);
-        self.bytes -= bytes;
-    }
-}
-
-/// `struct msghdr` of Linux: only the pieces are used.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct MessageHeader {
-    name: *mut u8,
-    name_bytes: u32,
-    pieces: *const IoVec,
-    piece_count: usize,
-    control: *mut u8,
-    control_bytes: usize,
-    flags: i32,
-}
-
-impl MessageHeader {
-    /// A header without pieces.
-    pub(crate) const fn empty() -> Self {
-        Self {
-            name: null_mut(),
-            name_bytes: 0,
-            pieces: null_mut(),
-            piece_count: 0,
-            control: null_mut(),
-            control_bytes: 0,
-            flags: 0,
-        }
-    }
-}
 
 /// Waits for a client at `listener`; the entry ends with its descriptor.
 pub(crate) fn accept(ring: &mut PortRing<'_>, user: u64, listener: BorrowedFd<'_>) -> Result<(), RingError> {
@@ -116,8 +52,7 @@ pub(crate) fn send(
     header: &mut MessageHeader,
     pieces: &[IoVec],
 ) -> Result<(), RingError> {
-    header.pieces = pieces.as_ptr();
-    header.piece_count = pieces.len();
+    *header = MessageHeader::of(pieces);
     let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), std::ptr::from_mut(header).cast());
     // SAFETY: see the head; the header has the layout of the kernel's.
     unsafe { ring.push(user, entry.flags(MSG_NOSIGNAL).build()) }.map(drop)

@@ -6,8 +6,8 @@
 //! Invariant: nothing is added while an entry is in flight, so the pieces stay where they are; a buffer is given back
 //! when all of it is sent.
 
-use crate::entries::{IoVec, MessageHeader, send};
-use raidlab_array::{PortRing, RingError};
+use crate::entries::send;
+use raidlab_array::{IoVec, MessageHeader, PortRing, RingError};
 use raidlab_controller::HostTag;
 use raidlab_nbd::Head;
 use raidlab_units::Nanos;
@@ -47,7 +47,7 @@ impl Outbox {
             buffers: Vec::with_capacity(2 * REPLIES_MAX),
             sent: 0,
             replies: 0,
-            header: Box::new(MessageHeader::empty()),
+            header: Box::new(MessageHeader::of(&[])),
             in_flight: false,
             moved_at: Nanos::ZERO,
         }

@@ -96,8 +96,9 @@ pub(super) fn judge_kept<'a>(
         Ok(label) if label.array_uuid != state.geometry.array_uuid => {
             KeptVerdict::OtherArray { found: label.array_uuid }
         }
-        Ok(label) if label.kept_epoch != state.kept_epoch => {
-            KeptVerdict::OtherLife { found: label.kept_epoch, expected: state.kept_epoch }
+        // A crash may come between the label of a life and the state that names it.
+        Ok(label) if label.kept_epoch != state.kept_epoch | 1 => {
+            KeptVerdict::OtherLife { found: label.kept_epoch, expected: state.kept_epoch | 1 }
         }
         Ok(_) => KeptVerdict::Used,
     };

@@ -5,11 +5,11 @@
 //! found again as it was left. Not verified: rates.
 
 use super::common::{self, BLOCK, Random};
-use super::real::{keeping, make};
+use super::real::{keeping, make, options};
 use super::{GO_ON, read_all};
 use raidlab_array::{
-    Answer, ArrayStatus, ArrayWorld, Command, Condition, DeviceCondition, HostBuffers, HostPort,
-    HostPortNeeds, HostStep, Operator, PortRing, RunSettings, operator_line,
+    Answer, ArrayStatus, ArrayWorld, Command, Condition, Contents, CreateOptions, DeviceCondition,
+    HostBuffers, HostPort, HostPortNeeds, HostStep, Operator, PortRing, RunSettings, create, operator_line,
 };
 use raidlab_controller::{
     ArrayConfig, HostCompletion, HostOp, HostRequest, HostTag, MetadataPolicy, WritePolicy,
@@ -248,6 +248,28 @@ fn a_device_is_failed_and_replaced_and_rebuilt_while_the_array_is_used() {
         assert_eq!((array.dirty, array.absent.len()), (false, 0));
         check_again(&paths, &settings, &checker);
     }
+}
+
+#[test]
+fn a_device_is_not_taken_out_while_redundancy_is_being_made() {
+    let folder = super::folder();
+    let config = keeping("5", 3, MetadataPolicy::Log);
+    let paths = common::paths(folder.path(), 3);
+    for path in &paths {
+        std::fs::File::create_new(path).and_then(|file| file.set_len(4 << 20)).expect("a file can be made");
+    }
+    let order = CreateOptions { contents: Contents::AsFound, ..options(paths.clone(), vec![]) };
+    assert!(create(&config, &order, &GO_ON, &mut |_, _| {}).expect("it is made").needs_resync);
+    let slow = RunSettings { sweep_bytes_per_sec: Some(ByteCount(4096)), ..RunSettings::of(&config) };
+    let used = use_array(paths, slow);
+    used.until("resyncing", |status| status.sweep.is_some());
+    let reason = used.refused(&fail("1"));
+    assert!(reason.contains("can't be taken out yet"), "{reason}");
+    used.done(&Command::SweepRate { bytes_per_sec: None });
+    used.until("in sync", |status| status.sweep.is_none() && status.last_sweep.is_some());
+    used.done(&fail("1"));
+    used.until("degraded", |status| status.condition == Condition::Degraded);
+    used.stop();
 }
 
 #[test]
