@@ -80,6 +80,7 @@ smoke:
 bench: build
 	bash bench/measure-against-fio.sh
 	bash bench/simulation-rate.sh
+	bash bench/simulation-scale.sh
 	bash bench/parity-against-isal.sh
 	bash bench/nbd-against-nbdkit.sh
 

@@ -45,6 +45,28 @@ fn simulate_prints_a_run_per_iodepth() {
 }
 
 #[test]
+fn simulate_gives_the_same_figures_in_the_same_order_on_any_number_of_threads() {
+    let bench = Bench::new();
+    let runs_on = |threads| {
+        let ended = bench.run(&simulate(&["--iodepth", "64,1,16,2", "--threads", threads, "--json"]));
+        ended.assert(0, &[]);
+        let mut runs = ended.json()["runs"].as_array().expect("there are runs").clone();
+        for run in &mut runs {
+            // How long the simulation itself took is the one figure that may differ.
+            let cost = run["cost"].as_object_mut().expect("a run has a cost");
+            assert!(cost.remove("wall_ns").is_some());
+        }
+        runs
+    };
+    let one = runs_on("1");
+    let depths: Vec<_> = one.iter().map(|run| run["iodepth"].as_u64()).collect();
+    assert_eq!(depths, [Some(64), Some(1), Some(16), Some(2)]);
+    for threads in ["2", "3", "8"] {
+        assert_eq!(runs_on(threads), one, "{threads} threads");
+    }
+}
+
+#[test]
 fn simulate_takes_an_array_file() {
     let bench = Bench::new();
     let file = "schema = 1\nlevel = '10'\nmembers = 4\ndrive = 'st3600057ss'\ncontroller = 'perc-h800'\n\

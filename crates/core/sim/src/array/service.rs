@@ -13,11 +13,13 @@ use raidlab_units::{ByteCount, Lba, Nanos};
 use raidlab_workload::{DriverIo, DriverStep, IoOp};
 use std::cmp::Ordering;
 
-/// What volumes share: time and hardware.
+/// What volumes share: time, hardware, and when they are done.
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
     pub(super) hardware: Hardware<'a>,
     pub(super) queue: EventQueue<Event>,
+    /// Volumes whose load is not over. Counting beats asking all of them after each event once the first ones are done.
+    pub(super) unfinished: usize,
 }
 
 impl Volume {
@@ -69,6 +71,7 @@ impl Volume {
                 DriverStep::WaitUntil(at) => break Some(at),
                 DriverStep::WaitForCompletion => break None,
                 DriverStep::Finished => {
+                    shared.unfinished -= usize::from(!self.is_finished);
                     self.is_finished = true;
                     break None;
                 }

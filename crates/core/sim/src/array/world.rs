@@ -55,12 +55,13 @@ impl<'a> World<'a> {
             slot_volumes.resize(slot_volumes.len() + Volume::slot_count(spec) as usize, index);
             volumes.push(Volume::new(spec, machine, place, queue_depth, &mut random));
         }
-        let start = Nanos::ZERO + load.ramp;
+        let (start, unfinished) = (Nanos::ZERO + load.ramp, volumes.len());
         let mut world = Self {
             enclosure,
             shared: Shared {
                 hardware: Hardware::new(enclosure),
                 queue: EventQueue::new(slot_volumes.len() as u32),
+                unfinished,
             },
             volumes,
             slot_volumes,
@@ -90,7 +91,7 @@ impl<'a> World<'a> {
             volume.poll_driver(&mut self.shared, Nanos::ZERO);
             volume.pump_seldom(&mut self.shared);
         }
-        let mut running = self.volumes.iter().any(|volume| !volume.is_finished);
+        let mut running = self.shared.unfinished > 0;
         while running {
             let Some((now, due)) = self.shared.queue.pop() else {
                 return Err(SimError::Stalled { at: self.shared.queue.now(), seed });
@@ -115,7 +116,7 @@ impl<'a> World<'a> {
             if volume.phase == Phase::Restoring {
                 self.try_to_serve(now, index);
             } else if volume.is_finished {
-                running = self.volumes.iter().any(|volume| !volume.is_finished);
+                running = self.shared.unfinished > 0;
             }
         }
         self.note_busy_times(Nanos::FAR_FUTURE);

@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::Catalog;
-use raidlab_lab::worlds::simulated::run_simulated;
+use raidlab_lab::worlds::simulated::run_simulated_loads;
 use raidlab_lab::{
     ArrayFile, ArrayFileError, Bound, CacheSettings, ControllerSettings, Load, LoadPlan, Owner,
 };
@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Seed of everything random
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
+    /// Threads, where there are several runs; all processors by default
+    #[arg(long, value_name = "N")]
+    threads: Option<std::num::NonZeroUsize>,
     /// A bound to be kept, such as `mean<=20ms`, `p99<=100ms`, `iops>=5000` or `mb_per_s>=200`; may be repeated
     #[arg(long, value_name = "BOUND")]
     bound: Vec<Bound>,
@@ -124,12 +127,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     };
     let loads: Vec<Load> = plan.loads(args.seed).collect();
     let mut progress = Progress::start();
-    let mut results = Vec::new();
-    for load in &loads {
-        progress.show(&format!("simulating {}", load.label()), results.len() as f64 / loads.len() as f64);
-        let ran = run_simulated(&models, &array, load);
-        results.push(ran.map_err(|error| Failure::input(error).context(load.label()))?);
-    }
+    let mut count = 0;
+    let ran = run_simulated_loads(&models, &array, &loads, args.threads, &mut |index| {
+        count += 1;
+        progress.show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
+    });
+    let results = ran.map_err(|(index, error)| Failure::input(error).context(loads[index].label()))?;
     progress.end();
     conclude_runs(&results, &args.bound, false, output)
 }

@@ -4,6 +4,7 @@ use super::{array_settings, empty_result, load_settings};
 use crate::arrays::{ModelledArray, Models, array_facts};
 use crate::controllers::{ModelledControllers, Owner};
 use crate::load::Load;
+use crate::parallel::{all_processors, in_parallel};
 use raidlab_controller::ConfigError;
 use raidlab_sim::{
     ControllerName, FailoverOutcome, LoadRegion, SimError, SimulatedEnclosure, SimulatedVolume,
@@ -11,6 +12,9 @@ use raidlab_sim::{
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::{ArrayFacts, ControllerFacts, EnclosureFacts, FailoverFacts, RunResult, World};
+use std::convert::Infallible;
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Why a modelled array can't be run.
@@ -61,6 +65,36 @@ pub fn run_simulated(
     result.settings.extend(array_settings(&array.config));
     result.settings.extend(hardware_settings(array, &outcome));
     Ok(result)
+}
+
+/// Runs each of `loads` on `array` as [`run_simulated`] does, on up to `threads` threads, all processors by default, and
+/// tells `finished` the index of each one that ends. The results are in the order of the loads, and the same on any
+/// number of threads.
+///
+/// # Errors
+/// The index of the first load that can't be run, and why.
+pub fn run_simulated_loads(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    loads: &[Load],
+    threads: Option<NonZeroUsize>,
+    finished: &mut dyn FnMut(usize),
+) -> Result<Vec<RunResult>, (usize, SimulatedError)> {
+    let mut results: Vec<_> = loads.iter().map(|_| None).collect();
+    let ended = in_parallel(
+        threads.unwrap_or_else(all_processors),
+        loads.len(),
+        &AtomicBool::new(false),
+        |index| run_simulated(models, array, &loads[index]),
+        |index, result| {
+            results[index] = Some(result);
+            finished(index);
+            Ok::<(), Infallible>(())
+        },
+    );
+    assert!(ended.is_ok(), "nobody cancels, and taking a result in can't fail");
+    let in_order = results.into_iter().map(|result| result.expect("all loads were run")).enumerate();
+    in_order.map(|(index, result)| result.map_err(|error| (index, error))).collect()
 }
 
 /// The array once for each volume, each at its controller.
