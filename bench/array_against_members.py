@@ -69,8 +69,8 @@ class Limits:
         read, written, block = needs(level, len(self.files), load, alone)
         in_flight = depth * size * max(1, written)
         read_pct = round(100 * read / (read + written))
-        # Neighbours in sequence are one I/O where they meet on a member.
-        blocks = (block, 4 * block) if sequential else (block,)
+        # Neighbours in sequence are one I/O where they meet on a member, if so much is in flight.
+        blocks = (block, 4 * block) if sequential and in_flight >= 4 * block else (block,)
         keys = [(each, read_pct, sequential, min(256, max(1, round(in_flight / each)))) for each in blocks]
         for key in keys:
             if key not in self.known:

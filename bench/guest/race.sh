@@ -24,10 +24,11 @@ workloads=(
 # The one place that knows raidlab's command line. raidlab_start LEVEL MEMBER...: makes an array whose redundancy needs
 # no first resync (the drives are all zero), and serves it on $socket; the process is left in $server.
 raidlab_start() {
-    local level=$1
+    local level=$1 drive destroy=()
     shift
+    for drive in "$@"; do destroy+=(--destroy-data "$drive"); done
     # shellcheck disable=SC2086 # options are words
-    raidlab array create race "$@" --level "$level" $create_options
+    raidlab array create race "$@" --level "$level" "${destroy[@]}" $create_options
     # shellcheck disable=SC2086
     raidlab array serve "$@" --socket "$socket" $serve_options &
     server=$!
