@@ -18,7 +18,7 @@ mod evaluate;
 
 pub use evaluate::{ClaimPart, ClaimPrediction, PredictedClaim, predict_claims};
 
-use crate::published::{PublishedError, PublishedMetric, RowProblem};
+use crate::published::{PublishedError, PublishedMetric, RowProblem, cell, read_records};
 use raidlab_advisor::ClaimKind;
 use raidlab_units::ByteCount;
 use raidlab_workload::builtin_workload;
@@ -148,36 +148,10 @@ pub fn read_claims(path: &Path) -> Result<Vec<Claim>, PublishedError> {
 /// # Errors
 /// [`PublishedError`]; claims that can't be read are reported all at once.
 pub fn parse_claims(file: &str, text: &str) -> Result<Vec<Claim>, PublishedError> {
-    let csv_error = |source| PublishedError::Csv { file: file.to_owned(), source };
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
-    let header = reader.headers().map_err(csv_error)?.clone();
-    check_header(file, &header)?;
-    let (mut claims, mut problems) = (Vec::new(), Vec::new());
-    for record in reader.records() {
-        let record = record.map_err(csv_error)?;
-        let line = record.position().map_or(0, csv::Position::line);
-        let cell = |column: &str| {
-            let index = header.iter().position(|name| name == column);
-            index.and_then(|index| record.get(index)).unwrap_or("").to_owned()
-        };
-        let reader = Reader { line, id: cell("id"), problems: &mut problems };
-        claims.extend(reader.claim(&cell));
-    }
-    if !problems.is_empty() {
-        return Err(PublishedError::Rows { file: file.to_owned(), problems });
-    }
-    if claims.is_empty() { Err(PublishedError::Empty { file: file.to_owned() }) } else { Ok(claims) }
-}
-
-fn check_header(file: &str, header: &csv::StringRecord) -> Result<(), PublishedError> {
-    let file = file.to_owned();
-    if let Some(column) = header.iter().find(|column| !CLAIM_COLUMNS.contains(column)) {
-        let (column, nearest) = (column.to_owned(), nearest(column, CLAIM_COLUMNS));
-        return Err(PublishedError::UnknownColumn { file, column, nearest });
-    }
-    let missing = |column: &&str| !header.iter().any(|name| name == *column);
-    let columns: Vec<&'static str> = CLAIM_COLUMNS.into_iter().filter(missing).collect();
-    if columns.is_empty() { Ok(()) } else { Err(PublishedError::MissingColumns { file, columns }) }
+    read_records(file, text, &CLAIM_COLUMNS, &[], |header, record, line, problems| {
+        let cell = |column: &str| cell(header, record, column).to_owned();
+        Reader { line, id: cell("id"), problems }.claim(&cell)
+    })
 }
 
 /// One record on its way to a [`Claim`].

@@ -513,4 +513,4 @@ fn problem(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -223,21 +223,43 @@ pub fn read_published(path: &Path) -> Result<Vec<PublishedRow>, PublishedError> 
 /// # Errors
 /// [`PublishedError`]; rows that can't be read are reported all at once.
 pub fn parse_published(file: &str, text: &str) -> Result<Vec<PublishedRow>, PublishedError> {
+    read_records(file, text, &COLUMNS, &OPTIONAL_COLUMNS, |header, record, line, problems| {
+        Cells { header, record, line, problems }.row()
+    })
+}
+
+/// Reads each record of `text`, the contents of `file`, whose header must have all of `columns`, but for `optional` ones, and
+/// no others. `read` is given header, record and line, and notes what is wrong.
+///
+/// # Errors
+/// [`PublishedError`]; records that can't be read are reported all at once.
+pub(crate) fn read_records<T>(
+    file: &str,
+    text: &str,
+    columns: &[&'static str],
+    optional: &[&str],
+    mut read: impl FnMut(&csv::StringRecord, &csv::StringRecord, u64, &mut Vec<RowProblem>) -> Option<T>,
+) -> Result<Vec<T>, PublishedError> {
     let csv_error = |source| PublishedError::Csv { file: file.to_owned(), source };
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let header = reader.headers().map_err(csv_error)?.clone();
-    check_header(file, &header)?;
-    let (mut rows, mut problems) = (Vec::new(), Vec::new());
+    check_header(file, &header, columns, optional)?;
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
     for record in reader.records() {
         let record = record.map_err(csv_error)?;
         let line = record.position().map_or(0, csv::Position::line);
-        let mut cells = Cells { header: &header, record: &record, line, problems: &mut problems };
-        rows.extend(cells.row());
+        found.extend(read(&header, &record, line, &mut problems));
     }
     if !problems.is_empty() {
         return Err(PublishedError::Rows { file: file.to_owned(), problems });
     }
-    if rows.is_empty() { Err(PublishedError::Empty { file: file.to_owned() }) } else { Ok(rows) }
+    if found.is_empty() { Err(PublishedError::Empty { file: file.to_owned() }) } else { Ok(found) }
+}
+
+/// What a record has in `column`; nothing where the file lacks it.
+pub(crate) fn cell<'a>(header: &csv::StringRecord, record: &'a csv::StringRecord, column: &str) -> &'a str {
+    let index = header.iter().position(|name| name == column);
+    index.and_then(|index| record.get(index)).unwrap_or("")
 }
 
 /// Reads a row from `pairs` of a column and its cell, as if it stood in line `line` of a file.
@@ -253,23 +275,21 @@ pub(crate) fn row_of_pairs(line: u64, pairs: &[(&str, &str)]) -> Result<Publishe
     row.ok_or(problems)
 }
 
-fn check_header(file: &str, header: &csv::StringRecord) -> Result<(), PublishedError> {
-    if let Some(column) = header.iter().find(|column| !COLUMNS.contains(column)) {
-        let nearest = raidlab_workload::toml_file::nearest(column, COLUMNS);
-        return Err(PublishedError::UnknownColumn {
-            file: file.to_owned(),
-            column: column.to_owned(),
-            nearest,
-        });
+fn check_header(
+    file: &str,
+    header: &csv::StringRecord,
+    columns: &[&'static str],
+    optional: &[&str],
+) -> Result<(), PublishedError> {
+    let file = file.to_owned();
+    if let Some(column) = header.iter().find(|column| !columns.contains(column)) {
+        let nearest = raidlab_workload::toml_file::nearest(column, columns.iter().copied());
+        return Err(PublishedError::UnknownColumn { file, column: column.to_owned(), nearest });
     }
-    let missing =
-        |column: &&str| !OPTIONAL_COLUMNS.contains(column) && !header.iter().any(|name| name == *column);
-    let columns: Vec<&'static str> = COLUMNS.into_iter().filter(missing).collect();
-    if columns.is_empty() {
-        Ok(())
-    } else {
-        Err(PublishedError::MissingColumns { file: file.to_owned(), columns })
-    }
+    let is_missing =
+        |column: &&&str| !optional.contains(*column) && !header.iter().any(|name| name == **column);
+    let columns: Vec<&'static str> = columns.iter().filter(is_missing).copied().collect();
+    if columns.is_empty() { Ok(()) } else { Err(PublishedError::MissingColumns { file, columns }) }
 }
 
 /// One record on its way to a [`PublishedRow`].
@@ -368,8 +388,7 @@ impl<'a> Cells<'a> {
     }
 
     fn text(&self, column: &str) -> &'a str {
-        let index = self.header.iter().position(|name| name == column);
-        index.and_then(|index| self.record.get(index)).unwrap_or("")
+        cell(self.header, self.record, column)
     }
 
     fn required(&mut self, column: &'static str) -> &'a str {

@@ -101,8 +101,7 @@ impl Arm {
         write: bool,
     ) -> Nanos {
         const CATCH: u32 = CATCH_TICKS << TICK_SHIFT;
-        let distance = place.cylinder.abs_diff(from.cylinder) as f32;
-        let ticks = self.move_ticks(distance, place.head != from.head, if write { 1.0 } else { 0.0 });
+        let ticks = self.ticks_to(from, place, write);
         let ahead = (place.turn as u32).wrapping_sub(geometry.angle_at(begin));
         if ticks == 0.0 {
             let behind = ahead.wrapping_neg();
@@ -126,9 +125,15 @@ impl Arm {
         place: &Place,
         write: bool,
     ) -> Nanos {
-        let distance = place.cylinder.abs_diff(from.cylinder) as f32;
-        let ticks = self.move_ticks(distance, place.head != from.head, if write { 1.0 } else { 0.0 });
+        let ticks = self.ticks_to(from, place, write);
         begin + geometry.time_of((f64::from(ticks) * f64::from(1 << TICK_SHIFT)) as u64)
+    }
+
+    /// Ticks that the arm takes from `from` to the track of `place`.
+    #[inline]
+    fn ticks_to(&self, from: ArmPosition, place: &Place, write: bool) -> f32 {
+        let distance = place.cylinder.abs_diff(from.cylinder) as f32;
+        self.move_ticks(distance, place.head != from.head, if write { 1.0 } else { 0.0 })
     }
 
     #[inline]

@@ -6,7 +6,8 @@ use crate::published::parse_published;
 
 const HEADER: &str = "id,place,system,raid,drives,drive,write_policy,read_policy,io_policy,workload,block_kib,queue_depth,stroke_pct,\
      metric,value";
-const QUICK: PredictOptions = PredictOptions {
+/// Short windows.
+pub(crate) const QUICK: PredictOptions = PredictOptions {
     strip_size: None,
     drives_per_volume: None,
     ramp: NanoSpan::from_millis(200),

@@ -4,18 +4,11 @@ use super::*;
 use crate::claims::parse_claims;
 use crate::papers::{Paper, paper_ids};
 use crate::predict::PredictOptions;
+use crate::predict::tests::QUICK;
 use raidlab_hardware::Catalog;
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::ByteCount;
 use std::num::{NonZeroU32, NonZeroUsize};
 
-const QUICK: PredictOptions = PredictOptions {
-    strip_size: None,
-    drives_per_volume: None,
-    ramp: NanoSpan::from_millis(200),
-    ramp_write_through: NanoSpan::from_millis(200),
-    run: NanoSpan::from_millis(500),
-    seed: 7,
-};
 const MIRROR: &str = "system=lsi-1078-512 raid=1 drives=2 drive=st373455ss";
 
 fn task(catalog: &Catalog) -> PredictTask<'_> {
