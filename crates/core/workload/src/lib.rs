@@ -12,6 +12,7 @@
 mod driver;
 mod histogram;
 mod profile;
+pub mod program;
 mod result;
 mod rng;
 mod spec;
