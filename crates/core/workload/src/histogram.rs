@@ -69,6 +69,15 @@ impl LatencyHistogram {
         }
     }
 
+    /// Standard deviation in nanoseconds, from the buckets (off by less than 0.2 % of the mean); zero when nothing was
+    /// counted.
+    pub fn stddev_ns(&self) -> f64 {
+        match &self.buckets {
+            Some(buckets) if !buckets.is_empty() => buckets.stdev(),
+            _ => 0.0,
+        }
+    }
+
     /// Exact smallest in nanoseconds; zero when nothing was counted.
     pub fn min_ns(&self) -> u64 {
         if self.count() == 0 { 0 } else { self.min_ns }
