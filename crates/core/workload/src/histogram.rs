@@ -84,6 +84,14 @@ impl LatencyHistogram {
         }
     }
 
+    /// Standard deviation in nanoseconds, from the buckets (off by less than 0.2 % of the mean); zero when nothing was
+    /// counted.
+    pub fn stddev_ns(&self) -> f64 {
+        let mean_ns = self.mean_ns();
+        let squares: f64 = self.iter().map(|(ns, count)| (ns as f64 - mean_ns).powi(2) * count as f64).sum();
+        (squares / self.count.max(1) as f64).sqrt()
+    }
+
     /// Exact smallest in nanoseconds; zero when nothing was counted.
     pub fn min_ns(&self) -> u64 {
         if self.count() == 0 { 0 } else { self.min_ns }

@@ -14,7 +14,7 @@
 //! **A target that fails** is left alone, and what was measured on it until then is kept; the others go on. If all
 //! fail the run is an error.
 
-use crate::clock::{Clock, ProcessReading, ThreadReading};
+use crate::clock::{Clock, ThreadReading, process_cpu};
 use crate::drive::{Drive, Lane, PROGRESS_EVERY};
 use crate::engine::{
     Engine, EngineKind, FailureCause, NullEngine, SlotTable, SyncEngine, UringEngine, UringOptions,
@@ -64,8 +64,6 @@ pub struct ThreadCost {
     pub context_switches_voluntary: Option<u64>,
     /// How often they were made to wait, where the system tells.
     pub context_switches_involuntary: Option<u64>,
-    /// Interrupts of the whole machine, where the system tells.
-    pub interrupts: Option<u64>,
 }
 
 /// A request that failed.
@@ -185,7 +183,7 @@ pub fn run_targets(
         board: Mutex::new(vec![LoadProgress::default(); jobs.len()]),
         clock: Clock::start(),
     };
-    let (before, own_before) = (ProcessReading::now(), ThreadReading::now());
+    let (before, own_before) = (process_cpu(), ThreadReading::now());
     let ended = std::thread::scope(|scope| {
         let (alive, all_gone) = channel::<()>();
         let threads: Vec<_> = jobs
@@ -210,13 +208,12 @@ pub fn run_targets(
         let joined = threads.into_iter().map(|thread| thread.join());
         joined.map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
     });
-    let (after, own_after) = (ProcessReading::now(), ThreadReading::now());
+    let (after, own_after) = (process_cpu(), ThreadReading::now());
     let beside = own_after.cpu - own_before.cpu;
     let ended = ended.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
     let mut outcome = gather(targets.len(), ended);
-    let others = (after.cpu - before.cpu).get().saturating_sub(beside.get() + outcome.cost.thread_cpu.get());
+    let others = (after - before).get().saturating_sub(beside.get() + outcome.cost.thread_cpu.get());
     outcome.cost.kernel_threads_cpu = NanoSpan(others);
-    outcome.cost.interrupts = after.interrupts.zip(before.interrupts).map(|(after, before)| after - before);
     outcome.cancelled = cancel.load(Ordering::Relaxed);
     fail_if_all_did(outcome)
 }
@@ -316,7 +313,8 @@ impl Order<'_> {
             }
             EngineKind::Uring => {
                 let ready = ready.and_then(|drivers| {
-                    let engine = UringEngine::new(&targets, table, self.options.uring, self.memory(job, table)?)?;
+                    let engine =
+                        UringEngine::new(&targets, table, self.options.uring, self.memory(job, table)?)?;
                     Ok((drivers, engine))
                 });
                 self.run_on(number, job, table, ready)

@@ -82,16 +82,15 @@ fn a_stop_is_prompt_and_keeps_what_was_measured() {
         let config = config(&target, 1, 3_600_000);
         let mut calls = 0;
         let mut stopped_at = None;
-        let outcome =
-            run(&target, &spec(4096, 100, 100), &config, &with(engine), &cancel, &mut |seen| {
-                calls += 1;
-                assert!(seen.window.requests > 0 && seen.window.fraction < 0.01);
-                if calls == 2 {
-                    cancel.store(true, Ordering::Relaxed);
-                    stopped_at = Some((Instant::now(), seen.elapsed, seen.window.requests));
-                }
-            })
-            .unwrap();
+        let outcome = run(&target, &spec(4096, 100, 100), &config, &with(engine), &cancel, &mut |seen| {
+            calls += 1;
+            assert!(seen.window.requests > 0 && seen.window.fraction < 0.01);
+            if calls == 2 {
+                cancel.store(true, Ordering::Relaxed);
+                stopped_at = Some((Instant::now(), seen.elapsed, seen.window.requests));
+            }
+        })
+        .unwrap();
         let (at, elapsed, requests) = stopped_at.unwrap();
         assert!(at.elapsed() < Duration::from_millis(500), "{engine:?}");
         assert!(outcome.cancelled);
@@ -168,8 +167,7 @@ fn what_does_not_fit_is_refused() {
     ];
     for (name, target, read_pct, config, engine, expected) in rows {
         let bytes = if name == "request" { 2 << 20 } else { 4096 };
-        let error =
-            run_quietly(target, &spec(bytes, read_pct, 0), config, &with(engine)).unwrap_err();
+        let error = run_quietly(target, &spec(bytes, read_pct, 0), config, &with(engine)).unwrap_err();
         assert!(error.to_string().contains(expected), "{name}: {error}");
     }
 }
@@ -184,8 +182,7 @@ fn a_file_that_shrinks_under_load_ends_the_run() {
             Target::open(&path, &TargetOptions { direct: false, ..TargetOptions::default() }).unwrap();
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(6144).unwrap();
         // The first request is short by 2048 bytes; going on with the rest finds the end.
-        let result =
-            run_quietly(&target, &spec(8192, 100, 0), &config(&target, 1, 1000), &with(engine));
+        let result = run_quietly(&target, &spec(8192, 100, 0), &config(&target, 1, 1000), &with(engine));
         match result {
             Err(LoadError::Failing {
                 cause: FailureCause::EndOfFile, offset_bytes: 0, bytes: 8192, ..
@@ -209,8 +206,7 @@ fn no_space_under_a_sparse_file_is_said() {
     std::fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
     let results = ENGINES.map(|engine| {
         let target = Target::open(&path, &TargetOptions { direct: false, ..named(&path) }).unwrap();
-        let result =
-            run_quietly(&target, &spec(65_536, 0, 0), &config(&target, 1, 5000), &with(engine));
+        let result = run_quietly(&target, &spec(65_536, 0, 0), &config(&target, 1, 5000), &with(engine));
         (result, target)
     });
     let results = results.map(|(result, _)| result);
@@ -223,7 +219,6 @@ fn no_space_under_a_sparse_file_is_said() {
     }
 }
 
-
 #[test]
 fn many_targets_and_workers_are_loaded_side_by_side() {
     let (_one, first) = test_file(1);
@@ -235,8 +230,12 @@ fn many_targets_and_workers_are_loaded_side_by_side() {
         let [a, b] = [&first, &second].map(|path| Target::open(path, &writable()).unwrap());
         let targets: Vec<_> =
             [&a, &b, &nothing].map(|target| (target, config(target, iodepth, 150))).into_iter().collect();
-        let options =
-            LoadOptions { engine, workers: NonZeroU32::new(3).unwrap(), cpus: vec![0], ..LoadOptions::default() };
+        let options = LoadOptions {
+            engine,
+            workers: NonZeroU32::new(3).unwrap(),
+            cpus: vec![0],
+            ..LoadOptions::default()
+        };
         let spec = spec(4096, 50, 100);
         let run = |cancel: bool| {
             run_targets(&targets, &spec, &options, &AtomicBool::new(cancel), &mut |_| {}).unwrap()
@@ -279,7 +278,8 @@ fn one_target_that_fails_does_not_stop_the_others_and_all_failing_is_an_error() 
     for path in [&good, &bad] {
         std::fs::write(path, vec![1; 1 << 20]).unwrap();
     }
-    let open = |path| Target::open(path, &TargetOptions { direct: false, ..TargetOptions::default() }).unwrap();
+    let open =
+        |path| Target::open(path, &TargetOptions { direct: false, ..TargetOptions::default() }).unwrap();
     let (first, second) = (open(&good), open(&bad));
     std::fs::OpenOptions::new().write(true).open(&bad).unwrap().set_len(512).unwrap();
     for engine in ENGINES {
@@ -303,7 +303,8 @@ fn wishes_that_can_not_be_granted_are_told_and_the_load_runs_all_the_same() {
     for (io_poll, kernel_thread) in [(true, false), (false, true), (true, true)] {
         let options =
             LoadOptions { uring: UringOptions { io_poll, kernel_thread }, ..LoadOptions::default() };
-        let outcome = run_quietly(&target, &spec(4096, 100, 100), &config(&target, 4, 100), &options).unwrap();
+        let outcome =
+            run_quietly(&target, &spec(4096, 100, 100), &config(&target, 4, 100), &options).unwrap();
         assert!(outcome.measurement.read.requests > 10);
         let told = outcome.notes.join(" ");
         for (wished, fact, word) in
@@ -320,8 +321,13 @@ fn wishes_that_can_not_be_granted_are_told_and_the_load_runs_all_the_same() {
 fn a_processor_that_there_is_not_is_refused() {
     let target = Target::no_op(ByteCount::from_mib(1));
     for cpu in [1023, 100_000] {
-        let options = LoadOptions { cpus: vec![0, cpu], workers: NonZeroU32::new(2).unwrap(), ..LoadOptions::default() };
-        let error = run_quietly(&target, &spec(512, 100, 100), &config(&target, 1, 50), &options).unwrap_err();
+        let options = LoadOptions {
+            cpus: vec![0, cpu],
+            workers: NonZeroU32::new(2).unwrap(),
+            ..LoadOptions::default()
+        };
+        let error =
+            run_quietly(&target, &spec(512, 100, 100), &config(&target, 1, 50), &options).unwrap_err();
         assert!(matches!(error, LoadError::Pin { cpu: refused, .. } if refused == cpu), "{error}");
     }
 }

@@ -215,11 +215,7 @@ fn unless_momentary(entered: io::Result<usize>) -> Result<(), Errno> {
 }
 
 /// Sets a ring up with the best flags that the kernel takes. Returns it and what of the wish it does.
-fn build(
-    places: u32,
-    wish: RingWish,
-    notes: &mut Vec<String>,
-) -> Result<(IoUring, RingWish), LoadError> {
+fn build(places: u32, wish: RingWish, notes: &mut Vec<String>) -> Result<(IoUring, RingWish), LoadError> {
     let mut errno = Errno::INVAL;
     let plain = RingWish::default();
     let no_thread = RingWish { kernel_thread: false, ..wish };
@@ -276,10 +272,13 @@ fn with_wish(builder: &mut Builder, wish: RingWish) -> &mut Builder {
 
 fn note_missing(missing: &str, wish: RingWish, done: RingWish, notes: &mut Vec<String>) {
     if !missing.is_empty() {
-        notes.push(format!("this kernel makes an io_uring only without {missing}: requests cost a little more"));
+        notes.push(format!(
+            "this kernel makes an io_uring only without {missing}: requests cost a little more"
+        ));
     }
     if wish.kernel_thread && !done.kernel_thread {
-        notes.push("this kernel gives no submitting thread (SQPOLL): requests were submitted by calls".into());
+        notes
+            .push("this kernel gives no submitting thread (SQPOLL): requests were submitted by calls".into());
     }
     if wish.io_poll && !done.io_poll {
         notes.push("this kernel makes no polled ring (IOPOLL): ends came by interrupt".into());

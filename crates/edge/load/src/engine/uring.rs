@@ -357,9 +357,8 @@ fn unpolled_device(target: &Target) -> Option<String> {
     // A partition has no queue of its own.
     let places = ["queue", "../queue"].map(|queue| format!("/sys/dev/block/{major}:{minor}/{queue}/io_poll"));
     let text = places.iter().find_map(|path| std::fs::read_to_string(path).ok())?;
-    (text.trim() == "0").then(|| {
-        format!("the device of '{}' has no queues for polling", target.path().display())
-    })
+    (text.trim() == "0")
+        .then(|| format!("the device of '{}' has no queues for polling", target.path().display()))
 }
 
 fn register_files(ring: &Ring, targets: &[&Target], notes: &mut Vec<String>) -> Destination {
