@@ -31,6 +31,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Barrier, Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 /// How to run.
@@ -205,7 +206,7 @@ pub fn run_targets(
                 progress(&seen);
             }
         }
-        let joined = threads.into_iter().map(|thread| thread.join());
+        let joined = threads.into_iter().map(ScopedJoinHandle::join);
         joined.map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
     });
     let (after, own_after) = (process_cpu(), ThreadReading::now());
