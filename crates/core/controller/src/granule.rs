@@ -41,6 +41,10 @@ pub(crate) struct Granule {
     pub(crate) syncing: bool,
     /// Wanted by a request that waits for its destage.
     pub(crate) urgent: bool,
+    /// A write through that is being carried out has the granule's last block.
+    pub(crate) end_written: bool,
+    /// The operation that collects writes in it, or [`NIL`].
+    pub(crate) collecting: u32,
     first_waiter: u32,
     last_waiter: u32,
     /// First of the dirty slots that no destage has taken.
@@ -53,10 +57,19 @@ impl Default for Granule {
             locked: false,
             syncing: false,
             urgent: false,
+            end_written: false,
+            collecting: NIL,
             first_waiter: NIL,
             last_waiter: NIL,
             first_dirty: NIL,
         }
+    }
+}
+
+impl Granule {
+    /// True if something waits for it to be free.
+    pub(crate) const fn is_awaited(&self) -> bool {
+        self.urgent || self.first_waiter != NIL
     }
 }
 

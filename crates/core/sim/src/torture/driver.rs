@@ -58,7 +58,10 @@ impl TortureWorld {
                 depth = 1 + self.random.below(u64::from(plan.workload.iodepth)) as usize;
             }
             if self.waiting_count() < depth && self.random.chance_pct(60) {
-                self.submit_random(&plan.workload, &mut pattern)?;
+                self.hand_in_random(&plan.workload, &mut pattern);
+                if !self.batches.chance_pct(plan.workload.batch_pct) {
+                    self.pump()?;
+                }
             } else {
                 self.step()?;
             }
@@ -78,9 +81,10 @@ impl TortureWorld {
         }
     }
 
-    fn submit_random(&mut self, load: &Workload, pattern: &mut Pattern) -> Result<(), Failure> {
+    fn hand_in_random(&mut self, load: &Workload, pattern: &mut Pattern) {
         if self.random.below(1_000) < u64::from(load.flush_permille) {
-            return self.submit(HostOp::Flush, Lba(0), BlockCount(0)).map(|_| ());
+            self.hand_in(HostOp::Flush, Lba(0), BlockCount(0));
+            return;
         }
         let (lba, blocks) = self.pick_range(load.blocks_max.0, pattern);
         let op = if self.random.chance_pct(load.read_pct) {
@@ -88,7 +92,7 @@ impl TortureWorld {
         } else {
             HostOp::Write { fua: self.random.chance_pct(load.fua_pct) }
         };
-        self.submit(op, lba, blocks).map(|_| ())
+        self.hand_in(op, lba, blocks);
     }
 
     fn pick_range(&mut self, blocks_max: u64, pattern: &mut Pattern) -> (Lba, BlockCount) {
