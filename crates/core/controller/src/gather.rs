@@ -26,10 +26,9 @@
 
 use crate::api::{Action, HostOp, IoClass, TimerId};
 use crate::controller::Controller;
-use crate::granule::WaitKind;
+use crate::granule::{Through, WaitKind};
 use crate::request::Fragment;
 use crate::stripe_op::{OpKind, Piece};
-use crate::table::NIL;
 use raidlab_units::{NanoSpan, Nanos};
 
 /// How many fragments one operation gathers at most.
@@ -94,7 +93,7 @@ impl Controller {
         }
         let op = self.new_op(key, fragment.stripe, OpKind::Write, IoClass::Host);
         self.add_piece(op, fragment, fua);
-        self.granules.obtain(key).collecting = op;
+        self.granules.obtain(key).through = Through::Collects(op);
         self.ops[op].hold = Hold::Fresh;
         self.end_hold_if_forced(op, fragment);
         self.gather.ops.push(op);
@@ -103,8 +102,8 @@ impl Controller {
     /// Adds a fragment to the operation that collects in its granule. Returns false if there is none that can take it.
     fn join(&mut self, key: u64, fragment: &Fragment, fua: bool) -> bool {
         let Some(granule) = self.granules.get(key) else { return false };
-        let (op, is_awaited) = (granule.collecting, granule.is_awaited());
-        if op == NIL || is_awaited || !self.takes_in(op, fragment) {
+        let Through::Collects(op) = granule.through else { return false };
+        if granule.is_awaited() || !self.takes_in(op, fragment) {
             return false;
         }
         self.add_piece(op, fragment, fua);
@@ -170,9 +169,8 @@ impl Controller {
             return true;
         }
         self.ops[op].hold = match hold {
-            Hold::Over => return true,
             Hold::Fresh if self.is_written_up_to(op) && self.may_hold() => Hold::Behind,
-            Hold::Fresh => return true,
+            Hold::Fresh | Hold::Over => return true,
             Hold::Behind if self.is_written_up_to(op) => Hold::Behind,
             Hold::Behind => Hold::Until(self.now + self.gather.span.min(HOLD_MAX)),
             Hold::Until(at) if at <= self.now => {
@@ -197,8 +195,11 @@ impl Controller {
             return false;
         }
         let Some(granule) = self.granules.get(before) else { return false };
-        let (is_ending, collecting) = (granule.end_written, granule.collecting);
-        is_ending || (collecting != NIL && self.has_end(collecting))
+        match granule.through {
+            Through::Unknown => false,
+            Through::Collects(op) => self.has_end(op),
+            Through::WritesEnd => true,
+        }
     }
 
     /// True if an operation writes the last block of its granule.
@@ -218,9 +219,8 @@ impl Controller {
     /// Carries out an operation that writes through.
     pub(crate) fn start_through(&mut self, op: u32) {
         if self.collects() {
-            let (key, reaches_end) = (self.ops[op].key, self.has_end(op));
-            let granule = self.granules.obtain(key);
-            (granule.collecting, granule.end_written) = (NIL, reaches_end);
+            let through = if self.has_end(op) { Through::WritesEnd } else { Through::Unknown };
+            self.granules.obtain(self.ops[op].key).through = through;
             self.ops[op].began = Some(self.now);
         }
         self.launch_op(op);
@@ -235,8 +235,7 @@ impl Controller {
         } else {
             NanoSpan(usual.0 - usual.0 / SPAN_PARTS + span.0 / SPAN_PARTS)
         };
-        let key = self.ops[op].key;
-        self.granules.obtain(key).end_written = false;
+        self.granules.obtain(self.ops[op].key).through = Through::Unknown;
     }
 
     /// Sets the timer for the hold that ends first, unless it is set already.
