@@ -17,8 +17,8 @@
 //! rental: at worst twice the best). Holds that ended in vain are followed by as many stripes that are not held, twice as
 //! many each time.
 //!
-//! With one request in flight nobody writes up to the front of another stripe, so nothing is held. What is forced to be
-//! durable is not held, nor what others wait for: reads by recovery, overlapping writes, visits, destages.
+//! With one request in flight nothing is held, since its host waits for it. What is forced to be durable is not held, nor
+//! what others wait for: reads by recovery, overlapping writes, visits, destages.
 //!
 //! Invariant: a granule whose entry names an operation that collects is locked, and that operation has asked for nothing yet.
 //! Left out: writes that join an operation that reads already. Source: the aims are those of Linux md's plug and its list of
@@ -169,7 +169,9 @@ impl Controller {
             return true;
         }
         self.ops[op].hold = match hold {
-            Hold::Fresh if self.is_written_up_to(op) && self.may_hold() => Hold::Behind,
+            Hold::Fresh if self.is_one_of_many(op) && self.is_written_up_to(op) && self.may_hold() => {
+                Hold::Behind
+            }
             Hold::Fresh | Hold::Over => return true,
             Hold::Behind if self.is_written_up_to(op) => Hold::Behind,
             Hold::Behind => Hold::Until(self.now + self.gather.span.min(HOLD_MAX)),
@@ -185,6 +187,13 @@ impl Controller {
 
     fn rows_to_write(&self, op: u32) -> u32 {
         self.ops[op].pieces.iter().map(|piece| piece.rows.count).sum()
+    }
+
+    /// True if the host has other writes in flight than those of this operation. The fragments of a request are handed in
+    /// one after the other.
+    fn is_one_of_many(&self, op: u32) -> bool {
+        let requests = self.ops[op].told.chunk_by(|one, next| one == next).count();
+        self.through_in_flight as usize > requests
     }
 
     /// True if an operation has the front of its granule, and the end of the granule before is being written.
