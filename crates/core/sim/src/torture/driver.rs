@@ -48,6 +48,8 @@ impl TortureWorld {
         while self.report.host_ops < plan.ops {
             let is_due = |fault: &(usize, &FaultEvent)| fault.1.after_ops <= self.report.host_ops;
             if let Some((index, event)) = faults.next_if(is_due) {
+                // What was asked of a device is asked before that is replaced.
+                self.pump()?;
                 self.inject(index, event)?;
                 if self.is_refused {
                     return Ok(());
