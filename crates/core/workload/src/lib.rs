@@ -9,23 +9,33 @@
 //! complete; whether that happened on a real file, in a modelled array or through the network is the world's affair.
 #![forbid(unsafe_code)]
 
+mod data;
 mod driver;
 mod histogram;
+mod pacing;
+mod permutation;
+mod places;
 mod profile;
 mod result;
 mod rng;
+mod sampler;
+mod schedule;
 mod spec;
 mod stream;
 pub mod toml_file;
 
+pub use data::{DATA_BLOCK_BYTES, DataGenerator, DataSpec};
 pub use driver::{
-    Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress,
+    Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress, Worker,
 };
 pub use histogram::LatencyHistogram;
+pub use pacing::{ArrivalProcess, Arrivals, ClosedLoop, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate};
+pub use places::{Distribution, Places, Zone};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use result::{
-    ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, EnclosureFacts, FailoverFacts, LatencyPoint,
-    Measurement, Metric, OpStats, OpSummary, RunResult, Summaries, World,
+    ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, EnclosureFacts, FailoverFacts, LagStats, LagSummary,
+    LatencyPoint, Measurement, Metric, OpStats, OpSummary, PartMeasurement, PartSummary, RunResult,
+    Summaries, World,
 };
 pub use rng::{Rng, derived_seed};
-pub use spec::{AccessLine, AccessSpec, SpecError};
+pub use spec::{AccessLine, AccessSpec, MixPart, SpecError};

@@ -15,7 +15,7 @@ use crate::cache::{io_policy_name, read_policy_name};
 use crate::load::Load;
 use raidlab_controller::{ArrayConfig, CacheMemory, FlushOrder, MemberCache};
 use raidlab_units::ByteCount;
-use raidlab_workload::{CostFacts, OpSummary, RunResult, World};
+use raidlab_workload::{CostFacts, OpSummary, Pacing, Places, RunResult, World};
 use std::collections::BTreeMap;
 
 /// A result with everything that is known before the run.
@@ -27,12 +27,14 @@ fn empty_result(world: World, target: String, load: &Load) -> RunResult {
         enclosure: None,
         workload: load.workload.name().to_owned(),
         metric: load.workload.metric,
-        iodepth: load.iodepth,
+        iodepth: load.workload.spec.iodepth(load.iodepth),
         seed: load.seed,
         window_ns: 0,
         read: OpSummary::default(),
         write: OpSummary::default(),
         total: OpSummary::default(),
+        parts: Vec::new(),
+        lag: None,
         cost: CostFacts::default(),
         settings: BTreeMap::new(),
     }
@@ -40,8 +42,18 @@ fn empty_result(world: World, target: String, load: &Load) -> RunResult {
 
 /// Settings that every run has.
 fn load_settings(load: &Load, region: ByteCount) -> BTreeMap<String, String> {
-    let settings =
-        [("region", region.to_string()), ("ramp", load.ramp.to_string()), ("run", load.run.to_string())];
+    let spec = &load.workload.spec;
+    let mut settings =
+        vec![("region", region.to_string()), ("ramp", load.ramp.to_string()), ("run", load.run.to_string())];
+    if spec.pacing != Pacing::default() {
+        settings.push(("pacing", spec.pacing.to_string()));
+    }
+    if spec.places != Places::default() {
+        settings.push(("places", spec.places.to_string()));
+    }
+    if !spec.data.is_noise() {
+        settings.push(("data", spec.data.to_string()));
+    }
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 

@@ -145,14 +145,15 @@ pub fn run(
     let mut ops = Vec::new();
     ops.extend(spec.reads().then_some(IoOp::Read));
     ops.extend(spec.writes().then_some(IoOp::Write));
-    let memory = || IoMemory::new(config.iodepth, spec.request_bytes_max(), &ops, config.seed);
+    let iodepth = driver.iodepth();
+    let memory = || IoMemory::new(iodepth, spec.request_bytes_max(), &ops, config.seed);
     match options.engine {
         EngineKind::Uring => {
-            let mut engine = UringEngine::new(target, config.iodepth, memory()?)?;
+            let mut engine = UringEngine::new(target, iodepth, memory()?)?;
             run_on_engine(&mut engine, driver, target.path(), cancel, progress)
         }
         EngineKind::Sync => {
-            let mut engine = SyncEngine::new(target, config.iodepth, memory()?)?;
+            let mut engine = SyncEngine::new(target, iodepth, memory()?)?;
             run_on_engine(&mut engine, driver, target.path(), cancel, progress)
         }
     }

@@ -28,6 +28,8 @@ pub(crate) fn example_result(workload: &str, iops: f64) -> RunResult {
         read: total.clone(),
         write: OpSummary::default(),
         total,
+        parts: Vec::new(),
+        lag: None,
         cost: CostFacts::default(),
         settings: BTreeMap::from([("ramp".into(), "1 s".into())]),
     }

@@ -177,6 +177,8 @@ fn run(
         read: summary(1.0 - writes),
         write: summary(writes),
         total: summary(1.0),
+        parts: Vec::new(),
+        lag: None,
         cost,
         settings: BTreeMap::new(),
     }
