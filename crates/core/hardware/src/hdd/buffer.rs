@@ -80,13 +80,14 @@ impl Segments {
         self.all[segment].reaches(sector)
     }
 
-    /// Puts a read of `start..end` into a segment and returns which.
+    /// Puts a read of `start..end` into a segment, with what passed under the head before it, `from..start`, and returns
+    /// which.
     #[inline]
-    pub(crate) fn fill(&mut self, start: u64, end: u64) -> usize {
+    pub(crate) fn fill(&mut self, from: u64, start: u64, end: u64) -> usize {
         let follows = self.all.iter().position(|segment| segment.reaches(start));
         let segment = follows.unwrap_or(self.by_use[0] as usize);
         if follows.is_none() {
-            self.all[segment] = Segment { start, sectors: 0 };
+            self.all[segment] = Segment { start: from, sectors: 0 };
         }
         self.extend(segment, end);
         self.touch(segment);
@@ -126,13 +127,13 @@ mod tests {
     #[test]
     fn sequential_reads_share_a_segment_and_others_take_the_oldest() {
         let mut segments = Segments::new(2, 100);
-        let first = segments.fill(0, 60);
-        let second = segments.fill(1000, 1010);
+        let first = segments.fill(0, 0, 60);
+        let second = segments.fill(1000, 1000, 1010);
         assert_ne!(first, second);
-        assert_eq!(segments.fill(60, 120), first);
+        assert_eq!(segments.fill(60, 60, 120), first);
         assert!(!segments.hit(0, 10), "the start has moved on to 20");
         assert!(segments.hit(20, 120));
-        assert_eq!(segments.fill(5000, 5001), second, "the other one was used last");
+        assert_eq!(segments.fill(5000, 5000, 5001), second, "the other one was used last");
         assert!(!segments.hit(1000, 1010));
     }
 
@@ -141,7 +142,7 @@ mod tests {
         let rows = [(0, 10, true), (50, 60, false), (99, 101, false), (100, 200, true)];
         for (start, end, kept) in rows {
             let mut segments = Segments::new(1, 100);
-            segments.fill(10, 100);
+            segments.fill(10, 10, 100);
             segments.forget(start, end);
             assert_eq!(segments.hit(20, 30), kept, "write of {start}..{end}");
         }
