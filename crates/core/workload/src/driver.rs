@@ -25,6 +25,7 @@ mod paced;
 use crate::data::DataSpec;
 use crate::result::{Measurement, OpStats};
 use crate::rng::derived_seed;
+use crate::series::{Series, Track};
 use crate::spec::{AccessSpec, SpecError};
 use crate::stream::{Request, RequestStream};
 use paced::{Pacer, Turn};
@@ -255,6 +256,8 @@ pub struct Driver {
     now: Nanos,
     read: OpStats,
     write: OpStats,
+    /// The same, second by second.
+    series: Series,
     issued: IssuedCounts,
 }
 
@@ -342,6 +345,7 @@ impl Driver {
             now: Nanos::ZERO,
             read: stats(spec.reads()),
             write: stats(spec.writes()),
+            series: Series::allocated(config.run, spec.reads(), spec.writes()),
             issued: IssuedCounts::default(),
         })
     }
@@ -407,15 +411,16 @@ impl Driver {
         if now < self.window_start || now > self.window_end || self.requests_left == 0 {
             return;
         }
-        let stats = match done.op {
-            IoOp::Read => &mut self.read,
-            IoOp::Write => &mut self.write,
+        let (stats, track) = match done.op {
+            IoOp::Read => (&mut self.read, Track::Read),
+            IoOp::Write => (&mut self.write, Track::Write),
         };
-        let lat = now.saturating_since(done.issued_at);
-        stats.count(done.bytes, lat, succeeded);
+        let lat = succeeded.then(|| now.saturating_since(done.issued_at));
+        stats.count(done.bytes, lat);
         if let Some(stats) = self.pacer.as_mut().and_then(|pacer| pacer.stats(done.part, done.op)) {
-            stats.count(done.bytes, lat, succeeded);
+            stats.count(done.bytes, lat);
         }
+        self.series.record(now, track, done.bytes, lat);
         self.requests_left -= 1;
         if self.requests_left == 0 {
             self.window_end = now;
@@ -472,6 +477,7 @@ impl Driver {
             write: self.write.clone(),
             parts: self.pacer.as_ref().map_or_else(Vec::new, |pacer| pacer.part_measurements(over_at)),
             lag: self.pacer.as_ref().and_then(|pacer| pacer.lag(over_at)),
+            series: self.series.clone(),
         }
     }
 
@@ -504,6 +510,7 @@ impl Driver {
         if let Some(pacer) = &mut self.pacer {
             pacer.start(now);
         }
+        self.series.start(self.window_start);
     }
 
     #[inline]

@@ -9,6 +9,7 @@
 //! complete; whether that happened on a real file, in a modelled array or through the network is the world's affair.
 #![forbid(unsafe_code)]
 
+mod bins;
 mod data;
 mod driver;
 mod histogram;
@@ -16,14 +17,18 @@ mod pacing;
 mod permutation;
 mod places;
 mod profile;
+pub mod program;
 mod result;
 mod rng;
 mod sampler;
 mod schedule;
+mod series;
 mod spec;
+pub mod steady;
 mod stream;
 pub mod toml_file;
 
+pub use bins::LatencyBin;
 pub use data::{DATA_BLOCK_BYTES, DataGenerator, DataSpec};
 pub use driver::{
     Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress, Worker,
@@ -33,9 +38,11 @@ pub use pacing::{ArrivalProcess, Arrivals, ClosedLoop, OPEN_IODEPTH_DEFAULT, Pac
 pub use places::{Distribution, Places, Zone};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use result::{
-    ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, EnclosureFacts, FailoverFacts, LagStats, LagSummary,
-    LatencyPoint, Measurement, Metric, OpStats, OpSummary, PartMeasurement, PartSummary, RunResult,
-    Summaries, World,
+    ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts, FailoverFacts, LagStats,
+    LagSummary, LatencyPoint, LoadFacts, MachineLoad, Measurement, Metric, OpStats, OpSummary,
+    PartMeasurement, PartSummary, RunResult, Summaries, World,
 };
 pub use rng::{Rng, derived_seed};
+pub use series::{RunSeries, Series, SeriesColumns};
 pub use spec::{AccessLine, AccessSpec, MixPart, SpecError};
+pub use steady::SteadyState;

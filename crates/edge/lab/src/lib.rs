@@ -19,6 +19,7 @@ pub mod describe;
 pub mod doctor;
 mod environment;
 mod load;
+mod machine;
 mod papers;
 mod parallel;
 mod predict;
