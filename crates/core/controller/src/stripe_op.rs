@@ -17,6 +17,7 @@
 use crate::api::{HostError, IoClass, MemberError};
 use crate::config::MemberCache;
 use crate::controller::Controller;
+use crate::gather::Hold;
 use crate::io::{IoOwner, TaskOwner};
 use crate::lost_rows::Failed;
 use crate::mutant::Mutant;
@@ -25,7 +26,7 @@ use crate::request::{CopySet, Fragment, Request, Rows};
 use crate::state::StateWaiter;
 use crate::table::NIL;
 use raidlab_raid::StripUnit;
-use raidlab_units::StripeIndex;
+use raidlab_units::{Nanos, StripeIndex};
 
 /// What a stripe operation is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +119,10 @@ pub(crate) struct StripeOp {
     pub(crate) unreadable: Vec<u16>,
     pub(crate) pending: u32,
     read_failed: bool,
+    /// How far it is while it collects.
+    pub(crate) hold: Hold,
+    /// When it was carried out, for one whose time is counted.
+    pub(crate) began: Option<Nanos>,
     /// The bitmap counts it among the writes of its region.
     pub(crate) noted: bool,
     /// Its record in the log.
@@ -133,7 +138,7 @@ impl Controller {
         let op = &mut self.ops[id];
         (op.key, op.stripe, op.kind, op.class, op.fua) = (key, stripe, kind, Some(class), false);
         (op.pending, op.read_failed) = (0, false);
-        (op.noted, op.record) = (false, None);
+        (op.noted, op.record, op.began) = (false, None, None);
         op.failed.clear();
         op.pieces.clear();
         op.rest.clear();
@@ -493,6 +498,7 @@ impl Controller {
                     self.end_part(request, result);
                 }
                 self.end_destage(id);
+                self.end_through(id);
             }
             OpKind::Restore | OpKind::Probe | OpKind::Compare => {
                 let visit = target.request;
