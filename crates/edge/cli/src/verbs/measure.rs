@@ -43,21 +43,9 @@ pub(crate) struct Args {
     /// Allow writing over the data of these targets: repeat their names
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     destroy_data: Vec<String>,
-    /// How requests are made: io_uring, psync, buffered or null; by default what suits the target
-    #[arg(long, value_name = "NAME")]
-    engine: Option<EngineKind>,
-    /// Threads that each have --iodepth requests in flight on each target
-    #[arg(long, default_value = "1", value_name = "N")]
-    workers: NonZeroU32,
-    /// Processors that the threads are bound to, one each, in turn: 0,2 or 0-3
-    #[arg(long, value_name = "N,...")]
-    cpus: Option<Cpus>,
-    /// io_uring polls the device for ends instead of waiting for its interrupt (IOPOLL)
-    #[arg(long, visible_alias = "hipri")]
-    poll: bool,
-    /// io_uring has a thread of the kernel take the requests (SQPOLL)
-    #[arg(long, visible_alias = "sqpoll")]
-    kernel_thread: bool,
+    /// How the load is made.
+    #[command(flatten)]
+    engine: EngineArgs,
     /// Seed of everything random
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
@@ -67,6 +55,37 @@ pub(crate) struct Args {
     /// Remove the test file afterwards if it was laid out by this command
     #[arg(long)]
     remove: bool,
+}
+
+/// How the load is made.
+#[derive(Debug, clap::Args)]
+struct EngineArgs {
+    /// How requests are made: `io_uring`, psync, buffered or null; by default what suits the target
+    #[arg(long, value_name = "NAME")]
+    engine: Option<EngineKind>,
+    /// Threads that each have --iodepth requests in flight on each target
+    #[arg(long, default_value = "1", value_name = "N")]
+    workers: NonZeroU32,
+    /// Processors that the threads are bound to, one each, in turn: 0,2 or 0-3
+    #[arg(long, value_name = "N,...")]
+    cpus: Option<Cpus>,
+    /// `io_uring` polls the device for ends instead of waiting for its interrupt (IOPOLL)
+    #[arg(long, visible_alias = "hipri")]
+    poll: bool,
+    /// `io_uring` has a thread of the kernel take the requests (SQPOLL)
+    #[arg(long, visible_alias = "sqpoll")]
+    kernel_thread: bool,
+}
+
+impl EngineArgs {
+    fn options(&self) -> LoadOptions {
+        LoadOptions {
+            engine: self.engine,
+            uring: UringOptions { io_poll: self.poll, kernel_thread: self.kernel_thread },
+            workers: self.workers,
+            cpus: self.cpus.as_ref().map_or_else(Vec::new, |cpus| cpus.0.clone()),
+        }
+    }
 }
 
 /// Processors by their numbers, in the order given.
@@ -172,18 +191,12 @@ fn open(
     cancel: &AtomicBool,
     progress: &mut Progress,
 ) -> Result<FileBench, FileError> {
-    let through_cache = args.engine.is_some_and(EngineKind::is_through_page_cache);
+    let through_cache = args.engine.engine.is_some_and(EngineKind::is_through_page_cache);
     let target = TargetOptions {
         lay_out: args.size,
         direct: !args.buffered && !through_cache,
         may_write: plan.workloads.iter().any(|workload| workload.spec.writes()),
         destroy_data: None,
-    };
-    let options = LoadOptions {
-        engine: args.engine,
-        uring: UringOptions { io_poll: args.poll, kernel_thread: args.kernel_thread },
-        workers: args.workers,
-        cpus: args.cpus.as_ref().map_or_else(Vec::new, |cpus| cpus.0.clone()),
     };
     let mut lay_out = |name: &Path, written: ByteCount, total: ByteCount| {
         progress.show(
@@ -191,7 +204,7 @@ fn open(
             written.get() as f64 / total.get() as f64,
         );
     };
-    FileBench::open(&args.targets, &target, &args.destroy_data, options, cancel, &mut lay_out)
+    FileBench::open(&args.targets, &target, &args.destroy_data, args.engine.options(), cancel, &mut lay_out)
 }
 
 fn failure(error: FileError, args: &Args) -> Failure {
