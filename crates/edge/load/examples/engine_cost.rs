@@ -5,7 +5,7 @@
 
 use raidlab_load::{EngineKind, LoadOptions, Target, TargetOptions, run};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessLine, AccessSpec, DriverConfig};
+use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Worker};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -19,7 +19,7 @@ fn main() {
             (Target::open(Path::new(path), &options).expect("a target"), vec![EngineKind::Uring])
         }
     };
-    let spec = AccessSpec { name: "reads".into(), lines: vec![AccessLine::plain(bytes, 100, 100)] };
+    let spec = AccessSpec::new("reads", vec![AccessLine::plain(bytes, 100, 100)]);
     for engine in engines {
         for iodepth in [1, 32, 128] {
             let config = DriverConfig {
@@ -31,6 +31,7 @@ fn main() {
                 run: NanoSpan::from_secs(1),
                 start_offset: ByteCount::ZERO,
                 max_requests: None,
+                worker: Worker::ALONE,
             };
             let options = LoadOptions { engine: Some(engine), ..LoadOptions::default() };
             let outcome = run(&target, &spec, &config, &options, &AtomicBool::new(false), &mut |_| {});

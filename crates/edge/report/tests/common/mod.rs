@@ -173,6 +173,8 @@ fn run(
         write: summary(writes),
         total: summary(1.0),
         targets: Vec::new(),
+        parts: Vec::new(),
+        lag: None,
         cost,
         ..RunResult::unmeasured(world, target.to_owned(), workload.to_owned(), metric)
     }
