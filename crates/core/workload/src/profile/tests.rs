@@ -1,6 +1,8 @@
 //! The built-in workload files against the published tables, and bad files against their messages.
 
 use super::*;
+use crate::spec::AccessLine;
+use raidlab_units::NanoSpan;
 
 const KIB: u32 = 1024;
 const MIB: u32 = 1024 * 1024;
