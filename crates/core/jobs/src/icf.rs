@@ -23,6 +23,8 @@ use raidlab_workload::{AccessLine, AccessSpec, MixPart, Places, Workload};
 use reader::{Config, Cycle, CycleOf, Worker};
 
 const SECTOR: u64 = 512;
+/// A worker that does something, with its lines and the name of its specification.
+type Busy<'a> = (&'a Worker, &'a [AccessLine], &'a str);
 /// The specification that does nothing.
 const IDLE: &str = "idle";
 
@@ -67,7 +69,7 @@ fn steps(file: &str, config: &Config, notes: &mut Vec<String>) -> Result<Vec<Ste
 }
 
 /// The workers that do something in a round, each with its lines and the name of its specification.
-fn busy_workers(config: &Config, round: usize) -> Result<Vec<(&Worker, &[AccessLine], &str)>, Reason> {
+fn busy_workers(config: &Config, round: usize) -> Result<Vec<Busy<'_>>, Reason> {
     let mut busy = Vec::new();
     for worker in &config.workers {
         let Some((name, line)) = worker.assigned.get(round) else { continue };
@@ -90,15 +92,14 @@ fn busy_workers(config: &Config, round: usize) -> Result<Vec<(&Worker, &[AccessL
 fn step(
     file: &str,
     config: &Config,
-    busy: &[(&Worker, &[AccessLine], &str)],
+    busy: &[Busy<'_>],
     taken: &[String],
     notes: &mut Vec<String>,
 ) -> Result<Step, Reason> {
     let (first, lines, title) = busy[0];
     let workers: Vec<&Worker> = busy.iter().map(|(worker, ..)| *worker).collect();
     let mut run = hints(config, &workers);
-    let alike =
-        |(worker, other, _): &(&Worker, &[AccessLine], &str)| *other == lines && worker.does_as(first);
+    let alike = |(worker, other, _): &Busy<'_>| *other == lines && worker.does_as(first);
     let name = free_name(slug(title), taken);
     let mut access = AccessSpec::new(name, Vec::new());
     let is_sequential = lines.iter().any(|line| line.random_pct < 100);

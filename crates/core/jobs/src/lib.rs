@@ -99,28 +99,22 @@ impl RunHints {
     /// The command that runs the workload file `workload` in this way on `target`, or on the first target that is named.
     pub fn command(&self, workload: &str) -> String {
         let target = self.targets.first().map_or("TARGET", String::as_str);
-        let mut command = format!("raidlab measure {} --workload {workload}", quoted(target));
-        let mut add = |flag: &str, value: String| command.push_str(&format!(" {flag} {value}"));
-        if !self.iodepths.is_empty() {
-            let depths: Vec<String> = self.iodepths.iter().map(u32::to_string).collect();
-            add("--iodepth", depths.join(","));
-        }
-        if let Some(ramp) = self.ramp {
-            add("--ramp", time(ramp));
-        }
-        if let Some(run) = self.run {
-            add("--run", time(run));
-        }
-        if let Some(size) = self.size {
-            add("--size", size.get().to_string());
-        }
-        if let Some(seed) = self.seed {
-            add("--seed", seed.to_string());
-        }
-        if self.buffered {
-            command.push_str(" --buffered");
-        }
-        command
+        let depths: Vec<String> = self.iodepths.iter().map(u32::to_string).collect();
+        let flags = [
+            ("--iodepth", (!depths.is_empty()).then(|| depths.join(","))),
+            ("--ramp", self.ramp.map(time)),
+            ("--run", self.run.map(time)),
+            ("--size", self.size.map(|size| size.get().to_string())),
+            ("--seed", self.seed.map(|seed| seed.to_string())),
+        ];
+        let given = flags.into_iter().filter_map(|(flag, value)| Some(format!(" {flag} {}", value?)));
+        let buffered = if self.buffered { " --buffered" } else { "" };
+        format!(
+            "raidlab measure {} --workload {}{}{buffered}",
+            quoted(target),
+            quoted(workload),
+            given.collect::<String>()
+        )
     }
 }
 

@@ -480,7 +480,9 @@ fn pacing(
             "thinktime is a delay after the requests of a burst were issued; fio waits for them first."
                 .into(),
         );
-        lines.iter_mut().for_each(|line| (line.burst, line.delay) = (blocks, think));
+        for line in &mut lines {
+            (line.burst, line.delay) = (blocks, think);
+        }
     } else {
         closed.think = think;
     }

@@ -15,7 +15,7 @@ fn complaint(text: &str) -> String {
 
 #[test]
 fn a_random_mix_is_one_line_that_can_be_swept() {
-    let text = "; a comment\n[global]\nioengine=libaio # async\niodepth=16\nruntime=30\nramp_time=2s\ndirect=1\n\
+    let text = "; a comment\n[global]\nioengine=libaio # async\niodepth=16\t; many\nruntime=30\nramp_time=2s\ndirect=1\n\
                 [oltp]\nrw=randrw\nrwmixread=67\nbs=8k\nsize=1g\nfilename=/dev/sdx\nrandseed=9\n";
     let Import { steps, .. } = import(text);
     let [Step { workload, run }] = &steps[..] else { panic!("{steps:?}") };

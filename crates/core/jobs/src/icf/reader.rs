@@ -86,21 +86,21 @@ impl Worker {
 
 /// The lines of the file, one at a time.
 struct Lines<'a> {
-    lines: Vec<&'a str>,
+    all: Vec<&'a str>,
     next: usize,
     version: u64,
 }
 
 impl<'a> Lines<'a> {
     fn next(&mut self) -> Option<(usize, &'a str)> {
-        let line = self.lines.get(self.next)?;
+        let line = self.all.get(self.next)?;
         self.next += 1;
         Some((self.next, line.trim()))
     }
 
     /// The value of the key before: the next line that is no comment.
     fn value(&mut self) -> Result<(usize, &'a str), Reason> {
-        while let Some(line) = self.lines.get(self.next) {
+        while let Some(line) = self.all.get(self.next) {
             let line = line.trim();
             if is_end(line) {
                 break;
@@ -143,7 +143,7 @@ impl Config {
     /// All reasons against it; the first one ends the reading.
     pub(super) fn read(text: &str) -> Result<Self, Vec<Reason>> {
         let mut config = Self::default();
-        let mut lines = Lines { lines: text.lines().collect(), next: 0, version: 0 };
+        let mut lines = Lines { all: text.lines().collect(), next: 0, version: 0 };
         let read = config.read_all(&mut lines);
         read.map(|()| config).map_err(|reason| vec![reason])
     }
@@ -155,9 +155,9 @@ impl Config {
                 self.read_setup(lines)?;
             } else if starts(line, "'access specifications") {
                 if lines.version < NAMED_SPECS_SINCE {
-                    self.read_old_specs(lines)?
+                    self.read_old_specs(lines)?;
                 } else {
-                    self.read_specs(lines)?
+                    self.read_specs(lines)?;
                 }
             } else if line.eq_ignore_ascii_case("'worker") {
                 self.read_worker(lines)?;
