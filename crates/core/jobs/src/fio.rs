@@ -107,7 +107,9 @@ impl Reader {
             return self.reasons.push(Reason::at(number, problem));
         }
         // A comment may follow a setting.
-        let line = [" #", " ;", "\t#", "\t;"].iter().fold(line, |line, mark| line.split(mark).next().unwrap_or(line));
+        let line = [" #", " ;", "\t#", "\t;"]
+            .iter()
+            .fold(line, |line, mark| line.split(mark).next().unwrap_or(line));
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         self.set(number, key.trim(), value.trim());
     }
