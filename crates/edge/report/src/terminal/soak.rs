@@ -38,7 +38,8 @@ pub fn soaks(found: &[SoakFigures<'_>], confidence_pct: f64, options: TerminalOp
     let bound = format!("Rate below ({confidence_pct} %)");
     let header = ["Target", "Passes", "Read", "Bits", "Hours", "MB/s", "Faults", &bound];
     let row = |figures: &SoakFigures<'_>| {
-        let rate = if figures.seconds > 0.0 { figures.bytes_read as f64 / figures.seconds / 1e6 } else { 0.0 };
+        let rate =
+            if figures.seconds > 0.0 { figures.bytes_read as f64 / figures.seconds / 1e6 } else { 0.0 };
         [
             printable(&figures.target),
             figures.passes.to_string(),
@@ -65,8 +66,7 @@ pub fn soaks(found: &[SoakFigures<'_>], confidence_pct: f64, options: TerminalOp
 
 fn listing(figures: &SoakFigures<'_>) -> String {
     let kinds = figures.faults.iter().map(|(kind, count)| format!("{count} {kind}"));
-    let mut text =
-        format!("{}: {}\n", printable(&figures.target), kinds.collect::<Vec<_>>().join(", "));
+    let mut text = format!("{}: {}\n", printable(&figures.target), kinds.collect::<Vec<_>>().join(", "));
     for (byte, what) in figures.notes.iter().take(LISTED_MAX) {
         text += &format!("  byte {byte}: {what}\n");
     }
