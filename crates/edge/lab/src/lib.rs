@@ -18,6 +18,7 @@ mod controllers;
 pub mod describe;
 pub mod doctor;
 mod environment;
+mod find_load;
 mod load;
 mod machine;
 mod papers;
@@ -29,6 +30,7 @@ mod runner;
 mod scratch;
 mod store;
 mod study;
+pub mod sweep;
 pub mod worlds;
 
 pub use array_file::{ArrayFile, ArrayFileError};
@@ -45,6 +47,7 @@ pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };
 pub use environment::{DeviceFacts, Environment, FilesystemFacts};
+pub use find_load::{Certainty, FindMethod, FindOrder, FoundLoad, LoadUnit, Repeats, find_load};
 pub use load::{Load, LoadPlan, WorkloadError, find_workload};
 pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};
 pub use predict::{
