@@ -53,7 +53,9 @@ pub enum BoundError {
         text: String,
     },
     /// The left side is no figure.
-    #[error("'{figure}' in '{text}' is no figure: write one of mean, p50, p90, p99, p99.9, p99.99, p99.999, max, iops, mb_per_s")]
+    #[error(
+        "'{figure}' in '{text}' is no figure: write one of mean, p50, p90, p99, p99.9, p99.99, p99.999, max, iops, mb_per_s"
+    )]
     UnknownFigure {
         /// What was given.
         text: String,

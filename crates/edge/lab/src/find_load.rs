@@ -205,7 +205,8 @@ impl Edge {
         if order.repeats == 0 {
             return Ok(edge);
         }
-        let kept: Vec<u32> = search.points.iter().filter(|point| point.bounded_ns <= limit_ns).map(|it| it.iodepth).collect();
+        let kept: Vec<u32> =
+            search.points.iter().filter(|point| point.bounded_ns <= limit_ns).map(|it| it.iodepth).collect();
         for load in kept.into_iter().rev().take(STEPS_DOWN_MAX) {
             let repeats = repeated(load)?;
             if repeats.bounded_ns_mean <= limit_ns {
@@ -274,7 +275,16 @@ impl Repeats {
         let (bounded_ns_mean, bounded_ns_half_width) = mean_and_half_width(&bounded_ns);
         let (iops_mean, iops_half_width) = mean_and_half_width(&iops);
         let kept = results.iter().filter(|result| bound.is_kept(result)).count() as u32;
-        Self { load, bounded_ns, iops, bounded_ns_mean, bounded_ns_half_width, iops_mean, iops_half_width, kept }
+        Self {
+            load,
+            bounded_ns,
+            iops,
+            bounded_ns_mean,
+            bounded_ns_half_width,
+            iops_mean,
+            iops_half_width,
+            kept,
+        }
     }
 }
 
@@ -291,8 +301,9 @@ fn mean_and_half_width(values: &[f64]) -> (f64, Option<f64>) {
 fn student_t(degrees: usize) -> f64 {
     /// For 1, 2, ... degrees of freedom. Source: NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
     const T: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-        2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+        2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
+        2.045, 2.042,
     ];
     // Beyond the table the next lower entry would be too wide by less than 5 %; the normal value comes in from above.
     T.get(degrees.wrapping_sub(1)).copied().unwrap_or(2.042)

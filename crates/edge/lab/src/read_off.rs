@@ -184,7 +184,8 @@ impl<'a> Search<'a> {
             |iodepth: u32| (self.points.iter().all(|point| point.iodepth != iodepth)).then_some(iodepth);
         match (&self.below, &self.above) {
             (Some((below, _)), None) => {
-                let least = f64::from(below.iodepth.saturating_add(step)).max(f64::from(below.iodepth) * stride);
+                let least =
+                    f64::from(below.iodepth.saturating_add(step)).max(f64::from(below.iodepth) * stride);
                 untried(self.rounded((wanted(below) * BEYOND).max(least)))
             }
             (None, Some((above, _))) => {

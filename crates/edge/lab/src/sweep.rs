@@ -73,7 +73,8 @@ pub fn workers(text: &str) -> Result<Vec<u32>, SweepError> {
 /// # Errors
 /// [`SweepError`] says what is wrong.
 pub fn read_pcts(text: &str) -> Result<Vec<u8>, SweepError> {
-    let found = numbers(text, "share of reads", "0 to 100 percent, a list 0,67,100, or a range 0..100+25", 0..=100)?;
+    let found =
+        numbers(text, "share of reads", "0 to 100 percent, a list 0,67,100, or a range 0..100+25", 0..=100)?;
     Ok(found.into_iter().map(|pct| pct as u8).collect())
 }
 
@@ -82,9 +83,11 @@ pub fn read_pcts(text: &str) -> Result<Vec<u8>, SweepError> {
 /// # Errors
 /// [`SweepError`] says what is wrong.
 pub fn block_sizes(text: &str) -> Result<Vec<u32>, SweepError> {
-    const EXAMPLE: &str = "a size 4KiB, a list 4KiB,64KiB, or a range 512B..64KiB (doubling) or 4KiB..32KiB+4KiB";
+    const EXAMPLE: &str =
+        "a size 4KiB, a list 4KiB,64KiB, or a range 512B..64KiB (doubling) or 4KiB..32KiB+4KiB";
     let parse = |part: &str| part.parse::<ByteCount>().ok().map(ByteCount::get).filter(|bytes| *bytes > 0);
-    let found = values(text, "block size", EXAMPLE, |part| parse(part).filter(|it| *it <= u64::from(u32::MAX)))?;
+    let found =
+        values(text, "block size", EXAMPLE, |part| parse(part).filter(|it| *it <= u64::from(u32::MAX)))?;
     Ok(found.into_iter().map(|bytes| bytes as u32).collect())
 }
 
@@ -120,15 +123,16 @@ fn values(
             found.push(read(part)?);
             continue;
         };
-        let (last, next): (_, Box<dyn Fn(u64) -> Option<u64>>) = if let Some((last, by)) = rest.split_once('+') {
-            let by = step(by)?;
-            (last, Box::new(move |value| value.checked_add(by)))
-        } else if let Some((last, times)) = rest.split_once('*') {
-            let times = step(times)?;
-            (last, Box::new(move |value| value.checked_mul(times)))
-        } else {
-            (rest, Box::new(|value| value.checked_mul(2)))
-        };
+        let (last, next): (_, Box<dyn Fn(u64) -> Option<u64>>) =
+            if let Some((last, by)) = rest.split_once('+') {
+                let by = step(by)?;
+                (last, Box::new(move |value| value.checked_add(by)))
+            } else if let Some((last, times)) = rest.split_once('*') {
+                let times = step(times)?;
+                (last, Box::new(move |value| value.checked_mul(times)))
+            } else {
+                (rest, Box::new(|value| value.checked_mul(2)))
+            };
         found.extend(range(part.trim(), read(first)?, read(last)?, &*next)?);
     }
     Ok(found)
@@ -194,7 +198,10 @@ mod tests {
         assert_eq!(block_sizes("512B..4KiB").unwrap(), [512, 1024, 2048, 4096]);
         assert_eq!(block_sizes("4KiB..12KiB+4KiB,1MiB").unwrap(), [4096, 8192, 12_288, 1 << 20]);
         assert_eq!(read_pcts("0..100+25").unwrap(), [0, 25, 50, 75, 100]);
-        assert_eq!(read_pcts("0..100").map_err(|error| error.to_string()).unwrap_err(), "'0..100' never ends: give a step of at least 1, or a factor of at least 2");
+        assert_eq!(
+            read_pcts("0..100").map_err(|error| error.to_string()).unwrap_err(),
+            "'0..100' never ends: give a step of at least 1, or a factor of at least 2"
+        );
         assert!(read_pcts("101").is_err() && block_sizes("0B").is_err() && workers("0").is_err());
     }
 }
