@@ -164,6 +164,15 @@ impl AccessSpec {
         Ok(Self { name: self.name.clone(), lines })
     }
 
+    /// Returns the same specification with `read_pct` of each line's I/Os reading, and all others writing.
+    #[must_use]
+    pub fn with_read_pct(&self, read_pct: u8) -> Self {
+        assert!(read_pct <= 100, "{read_pct} percent");
+        let mut varied = self.clone();
+        varied.lines.iter_mut().for_each(|line| line.read_pct = read_pct);
+        varied
+    }
+
     /// Length of the largest I/O; zero without lines.
     pub fn request_bytes_max(&self) -> u32 {
         self.lines.iter().map(|line| line.bytes).max().unwrap_or(0)

@@ -122,7 +122,7 @@ pub struct FoundLoad {
     pub bytes_per_sec_at_bound: f64,
     /// Every load of the search, rising.
     pub points: Vec<LoadPoint>,
-    /// The repeats at the load found, and at those above it that were tried again; rising.
+    /// The repeats at the loads on both sides of the bound, rising.
     pub repeats: Vec<Repeats>,
 }
 
@@ -156,7 +156,7 @@ pub fn find_load<E>(
         runs.extend(results);
         Ok(repeats)
     };
-    let edge = Edge::find(order, &search, &mut repeated)?;
+    let edge = repeat_edge(order, &search, &mut repeated)?;
     let found = found(order, &search, edge, &runs[0]);
     Ok((found, runs))
 }
@@ -186,56 +186,50 @@ fn ramp<'a, E>(
     Ok(search)
 }
 
-/// What repeats said of the loads on both sides of the bound.
-struct Edge {
-    below: Option<Repeats>,
-    above: Vec<Repeats>,
-}
-
-impl Edge {
-    /// Repeats the highest load that kept the bound; where its mean misses it, the ones below in turn. Then the lowest
-    /// that missed it, unless a repeat has told of it already.
-    fn find<E>(
-        order: &FindOrder<'_>,
-        search: &Search<'_>,
-        repeated: &mut impl FnMut(u32) -> Result<Repeats, E>,
-    ) -> Result<Self, E> {
-        let mut edge = Self { below: None, above: Vec::new() };
-        let limit_ns = order.bound.value();
-        if order.repeats == 0 {
-            return Ok(edge);
-        }
-        let kept: Vec<u32> =
-            search.points.iter().filter(|point| point.bounded_ns <= limit_ns).map(|it| it.iodepth).collect();
-        for load in kept.into_iter().rev().take(STEPS_DOWN_MAX) {
-            let repeats = repeated(load)?;
-            if repeats.bounded_ns_mean <= limit_ns {
-                edge.below = Some(repeats);
-                break;
-            }
-            edge.above.push(repeats);
-        }
-        if let Some((above, _)) = search.above.as_ref().filter(|_| edge.above.is_empty()) {
-            edge.above.push(repeated(above.iodepth)?);
-        }
-        edge.above.reverse();
-        Ok(edge)
-    }
-}
-
-fn found(order: &FindOrder<'_>, search: &Search<'_>, edge: Edge, any: &RunResult) -> FoundLoad {
+/// Repeats the highest load that kept the bound; where its mean misses it, the ones below in turn. Then the lowest load
+/// that missed it, unless a repeat has told of one already. Rising by load.
+fn repeat_edge<E>(
+    order: &FindOrder<'_>,
+    search: &Search<'_>,
+    repeated: &mut impl FnMut(u32) -> Result<Repeats, E>,
+) -> Result<Vec<Repeats>, E> {
+    let mut edge = Vec::new();
     let limit_ns = order.bound.value();
-    let candidate = match (&edge.below, &search.below) {
+    if order.repeats == 0 {
+        return Ok(edge);
+    }
+    let kept = search.points.iter().filter(|point| point.bounded_ns <= limit_ns);
+    let kept: Vec<u32> = kept.map(|point| point.iodepth).collect();
+    for load in kept.into_iter().rev().take(STEPS_DOWN_MAX) {
+        let repeats = repeated(load)?;
+        let keeps = repeats.keeps(limit_ns);
+        edge.push(repeats);
+        if keeps {
+            break;
+        }
+    }
+    let has_miss = edge.iter().any(|repeats| !repeats.keeps(limit_ns));
+    if let Some((above, _)) = search.above.as_ref().filter(|_| !has_miss) {
+        edge.push(repeated(above.iodepth)?);
+    }
+    edge.sort_by_key(|repeats| repeats.load);
+    Ok(edge)
+}
+
+fn found(order: &FindOrder<'_>, search: &Search<'_>, repeats: Vec<Repeats>, any: &RunResult) -> FoundLoad {
+    let limit_ns = order.bound.value();
+    // A load above whose first run was unlucky may keep the bound after all.
+    let below = repeats.iter().rfind(|repeats| repeats.keeps(limit_ns));
+    let candidate = match (below, &search.below) {
         (Some(repeats), _) => Some(repeats.load),
         // Without repeats the search is all there is.
         (None, Some((point, _))) if order.repeats == 0 => Some(point.iodepth),
         _ => None,
     };
-    let is_sure = edge.below.as_ref().is_some_and(|repeats| {
+    let is_sure = below.is_some_and(|repeats| {
         repeats.bounded_ns_half_width.is_some_and(|half| repeats.bounded_ns_mean + half <= limit_ns)
     });
-    let (iops, bytes_per_sec) = rates(limit_ns, &edge, search);
-    let repeats: Vec<Repeats> = edge.below.into_iter().chain(edge.above).collect();
+    let (iops_at_bound, bytes_per_sec_at_bound) = rates(limit_ns, &repeats, search);
     FoundLoad {
         workload: any.workload.clone(),
         target: any.target.clone(),
@@ -248,19 +242,21 @@ fn found(order: &FindOrder<'_>, search: &Search<'_>, edge: Edge, any: &RunResult
             (Some(_), true) => Certainty::Sure,
             (Some(_), false) => Certainty::Likely,
         },
-        iops_at_bound: iops,
-        bytes_per_sec_at_bound: bytes_per_sec,
+        iops_at_bound,
+        bytes_per_sec_at_bound,
         points: search.points.clone(),
         repeats,
     }
 }
 
 /// Requests and bytes per second at the bound: between the means of the repeats on both sides, else as the search has it.
-fn rates(limit_ns: f64, edge: &Edge, search: &Search<'_>) -> (f64, f64) {
+fn rates(limit_ns: f64, repeats: &[Repeats], search: &Search<'_>) -> (f64, f64) {
     let (iops, bytes_per_sec) = search.rates_at_bound();
     let bytes = if iops > 0.0 { bytes_per_sec / iops } else { 0.0 };
-    let Some(below) = &edge.below else { return (iops, bytes_per_sec) };
-    let above = edge.above.iter().find(|repeats| repeats.bounded_ns_mean > limit_ns);
+    let Some(below) = repeats.iter().rfind(|repeats| repeats.keeps(limit_ns)) else {
+        return (iops, bytes_per_sec);
+    };
+    let above = repeats.iter().find(|repeats| repeats.load > below.load);
     let iops = above.map_or(below.iops_mean, |above| {
         let share = (limit_ns - below.bounded_ns_mean) / (above.bounded_ns_mean - below.bounded_ns_mean);
         below.iops_mean + (above.iops_mean - below.iops_mean) * share
@@ -269,6 +265,10 @@ fn rates(limit_ns: f64, edge: &Edge, search: &Search<'_>) -> (f64, f64) {
 }
 
 impl Repeats {
+    fn keeps(&self, limit_ns: f64) -> bool {
+        self.bounded_ns_mean <= limit_ns
+    }
+
     fn of(load: u32, bound: &Bound, results: &[RunResult]) -> Self {
         let bounded_ns: Vec<f64> = results.iter().map(|result| bound.figure_of(result)).collect();
         let iops: Vec<f64> = results.iter().map(|result| result.total.iops.0).collect();
@@ -364,7 +364,7 @@ mod tests {
         let (found, _) = find("mean<=20ms", FindMethod::Ramp { loads: vec![60, 119, 125] }, 5, 0.2);
         // The repeats at 119 have 19.875 ms on average, give or take 10 %: their interval goes past the bound.
         assert_eq!((found.load, found.certainty), (119, Certainty::Likely), "{found:?}");
-        let edge = &found.repeats[0];
+        let edge = &found.repeats[1];
         assert!(edge.kept > 0 && edge.kept < 5 && edge.bounded_ns_half_width.unwrap() > 1e6, "{edge:?}");
         let (clear, _) = find("mean<=20ms", FindMethod::Ramp { loads: vec![60, 200] }, 5, 0.2);
         assert_eq!((clear.load, clear.certainty), (60, Certainty::Sure), "{clear:?}");

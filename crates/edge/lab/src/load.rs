@@ -2,7 +2,7 @@
 
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::TomlFileError;
-use raidlab_workload::{DriverConfig, LookupError, Workload, builtin_workload};
+use raidlab_workload::{DriverConfig, LookupError, SpecError, Workload, builtin_workload};
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,42 @@ pub fn find_workload(name: &str, folder: &Path) -> Result<Workload, WorkloadErro
     let text = std::fs::read_to_string(&path)
         .map_err(|source| WorkloadError::Read { path: path.clone(), source })?;
     Ok(Workload::from_toml(&path.display().to_string(), &text)?)
+}
+
+/// Every workload at every length of requests and every share of reads. Where a list is empty the workload's own is kept;
+/// what is varied stands in the name, so that figures of different variants are never taken for each other.
+///
+/// # Errors
+/// [`SpecError`] if a workload is a mix of sizes and lengths are given.
+pub fn varied(
+    workloads: &[Workload],
+    block_sizes: &[u32],
+    read_pcts: &[u8],
+) -> Result<Vec<Workload>, SpecError> {
+    let mut variants = Vec::new();
+    for workload in workloads {
+        let sizes: Vec<Option<u32>> = or_none(block_sizes);
+        for (size, read_pct) in
+            sizes.iter().flat_map(|size| or_none(read_pcts).into_iter().map(|pct| (*size, pct)))
+        {
+            let mut variant = workload.clone();
+            if let Some(bytes) = size {
+                variant.spec = variant.spec.with_block_bytes(bytes)?;
+                variant.spec.name += &format!(" at {}", ByteCount(u64::from(bytes)));
+            }
+            if let Some(pct) = read_pct {
+                variant.spec = variant.spec.with_read_pct(pct);
+                variant.spec.name += &format!(" with {pct} % reads");
+            }
+            variants.push(variant);
+        }
+    }
+    Ok(variants)
+}
+
+/// Each of `values`, or nothing once.
+fn or_none<T: Copy>(values: &[T]) -> Vec<Option<T>> {
+    if values.is_empty() { vec![None] } else { values.iter().copied().map(Some).collect() }
 }
 
 /// What one run asks of its target.
@@ -133,4 +169,32 @@ impl LoadPlan {
 /// Writes workloads by their names, which the results carry too.
 fn names_only<S: Serializer>(workloads: &[Workload], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(workloads.iter().map(Workload::name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_are_the_cross_product_and_say_what_they_are() {
+        let database = find_workload("storagebench-database", Path::new("")).unwrap();
+        let names = |sizes: &[u32], pcts: &[u8]| -> Vec<String> {
+            let variants = varied(std::slice::from_ref(&database), sizes, pcts).unwrap();
+            variants.iter().map(|variant| variant.name().to_owned()).collect()
+        };
+        assert_eq!(names(&[], &[]), ["storagebench-database"]);
+        assert_eq!(
+            names(&[4096, 65_536], &[0, 100]),
+            [
+                "storagebench-database at 4 KiB with 0 % reads",
+                "storagebench-database at 4 KiB with 100 % reads",
+                "storagebench-database at 64 KiB with 0 % reads",
+                "storagebench-database at 64 KiB with 100 % reads",
+            ]
+        );
+        let reads = varied(&[database], &[], &[100]).unwrap();
+        assert!(!reads[0].spec.writes() && reads[0].spec.reads());
+        let mix = find_workload("fastt600-file-server", Path::new("")).unwrap();
+        assert!(varied(&[mix], &[4096], &[]).is_err(), "a mix of sizes has no one size to replace");
+    }
 }
