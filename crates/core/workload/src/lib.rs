@@ -13,6 +13,7 @@ mod bins;
 mod driver;
 mod histogram;
 mod profile;
+pub mod program;
 mod result;
 mod rng;
 mod series;

@@ -1,6 +1,7 @@
 //! One volume: its array controller's logic, the load on it, and its members.
 
 use super::event::{Event, Life, Step};
+use super::load::Load;
 use super::members::{Member, MemberIos};
 use super::spec::{ControllerName, SimulatedVolume};
 use crate::queue::EventQueue;
@@ -8,7 +9,7 @@ use raidlab_controller::{Controller, Counters, Keep, MemberCache};
 use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
 use raidlab_hardware::{Drive, DriveOptions};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
-use raidlab_workload::{Driver, DriverIo, IoOp, Rng};
+use raidlab_workload::{DriverIo, IoOp, Rng};
 
 /// Spindles are up to this much apart: many turns of any drive.
 const SPINDLE_SPREAD: NanoSpan = NanoSpan::from_secs(1);
@@ -33,8 +34,8 @@ pub(super) struct Volume {
     pub(super) is_finished: bool,
     pub(super) block_size: BlockSize,
     pub(super) controller: Controller,
-    pub(super) driver: Driver,
-    /// The driver's I/O in each slot; slots serve as host tags.
+    pub(super) load: Load,
+    /// The host's I/O in each slot; slots serve as host tags.
     pub(super) host_ios: Vec<DriverIo>,
     pub(super) members: Vec<Member>,
     pub(super) member_ios: MemberIos,
@@ -59,7 +60,7 @@ impl Volume {
     /// has them.
     pub(super) fn new(
         spec: &SimulatedVolume,
-        (controller, driver): (Controller, Driver),
+        (controller, load): (Controller, Load),
         (index, first_slot): (u16, u32),
         member_queue_depth: u32,
         random: &mut Rng,
@@ -81,9 +82,9 @@ impl Volume {
             phase: Phase::Serving,
             is_finished: false,
             block_size: spec.config.block_size,
-            host_ios: vec![idle; driver.iodepth() as usize],
+            host_ios: vec![idle; load.iodepth() as usize],
             controller,
-            driver,
+            load,
             members,
             member_ios: MemberIos::default(),
             first_slot,
@@ -145,7 +146,8 @@ impl Volume {
         self.phase = Phase::Down;
         self.kept_at = Nanos::ZERO;
         self.earlier = self.counters();
-        (self.driver.slots_in_flight().count() as u64, lost)
+        let in_flight = self.load.driver().map_or(0, |driver| driver.slots_in_flight().count() as u64);
+        (in_flight, lost)
     }
 
     /// A step that was due for the controller before: all that is left of it is the room at the drive that it held.
