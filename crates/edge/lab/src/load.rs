@@ -2,7 +2,9 @@
 
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::TomlFileError;
-use raidlab_workload::{DriverConfig, LookupError, SpecError, Workload, builtin_workload};
+use raidlab_workload::{
+    AccessLine, AccessSpec, DriverConfig, LookupError, Metric, SpecError, Workload, builtin_workload,
+};
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
@@ -59,11 +61,11 @@ pub fn varied(
             let mut variant = workload.clone();
             if let Some(bytes) = size {
                 variant.spec = variant.spec.with_block_bytes(bytes)?;
-                variant.spec.name += &format!(" at {}", ByteCount(u64::from(bytes)));
+                variant.spec.name = format!("{} at {}", variant.spec.name, ByteCount(u64::from(bytes)));
             }
             if let Some(pct) = read_pct {
                 variant.spec = variant.spec.with_read_pct(pct);
-                variant.spec.name += &format!(" with {pct} % reads");
+                variant.spec.name = format!("{} with {pct} % reads", variant.spec.name);
             }
             variants.push(variant);
         }
@@ -89,11 +91,31 @@ pub struct Load {
     pub run: NanoSpan,
     /// Seed of everything random.
     pub seed: u64,
+    /// Ends with as many requests of the greatest length as the region holds, if the window is not over before.
+    pub once: bool,
 }
 
 impl Load {
+    /// A load that writes all of a target once, in sequence: 128 KiB each, 32 in flight.
+    pub fn filling(seed: u64) -> Self {
+        const BYTES: u32 = 128 << 10;
+        let spec = AccessSpec { name: "preconditioning".into(), lines: vec![AccessLine::plain(BYTES, 0, 0)] };
+        let workload = Workload {
+            title: "Preconditioning".into(),
+            source: "SNIA Solid State Storage Performance Test Specification".into(),
+            metric: Metric::MbPerS,
+            notes: String::new(),
+            block_bytes_published: Vec::new(),
+            spec,
+        };
+        // The end of the target ends it, not the time.
+        let run = NanoSpan::from_secs(7 * 86_400);
+        Self { workload, iodepth: 32, ramp: NanoSpan::ZERO, run, seed, once: true }
+    }
+
     /// The driver's settings for this load on the first `region` of a target with blocks of `block_bytes`.
     pub fn driver_config(&self, region: ByteCount, block_bytes: u32) -> DriverConfig {
+        let request_bytes = u64::from(self.workload.spec.request_bytes_max());
         DriverConfig {
             region,
             block_bytes,
@@ -102,7 +124,7 @@ impl Load {
             ramp: self.ramp,
             run: self.run,
             start_offset: ByteCount::ZERO,
-            max_requests: None,
+            max_requests: self.once.then(|| (region.get() / request_bytes.max(1)).max(1)),
         }
     }
 
@@ -146,6 +168,7 @@ impl LoadPlan {
                 ramp: self.ramp,
                 run: self.run,
                 seed,
+                once: false,
             })
         })
     }

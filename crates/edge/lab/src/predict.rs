@@ -374,6 +374,7 @@ pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup
         ramp: if through { task.options.ramp_write_through } else { task.options.ramp },
         run: task.options.run,
         seed: task.options.seed,
+        once: false,
     };
     Ok(Setup { array, load, limit: row.response_limit })
 }

@@ -85,9 +85,9 @@ pub fn read_pcts(text: &str) -> Result<Vec<u8>, SweepError> {
 pub fn block_sizes(text: &str) -> Result<Vec<u32>, SweepError> {
     const EXAMPLE: &str =
         "a size 4KiB, a list 4KiB,64KiB, or a range 512B..64KiB (doubling) or 4KiB..32KiB+4KiB";
-    let parse = |part: &str| part.parse::<ByteCount>().ok().map(ByteCount::get).filter(|bytes| *bytes > 0);
-    let found =
-        values(text, "block size", EXAMPLE, |part| parse(part).filter(|it| *it <= u64::from(u32::MAX)))?;
+    let in_range = |bytes: &u64| (1..=u64::from(u32::MAX)).contains(bytes);
+    let parse = |part: &str| part.parse::<ByteCount>().ok().map(ByteCount::get).filter(in_range);
+    let found = values(text, "block size", EXAMPLE, parse)?;
     Ok(found.into_iter().map(|bytes| bytes as u32).collect())
 }
 

@@ -221,27 +221,8 @@ pub(crate) fn carry_out(
             Ok(result)
         };
         let ended = match (search, mode.rounds_max) {
-            (Some((bound, by)), _) => {
-                let order = FindOrder {
-                    bound,
-                    method: match by {
-                        FindBy::Bisection => FindMethod::Bisection { first: plan.iodepths[0] },
-                        FindBy::Ramp => FindMethod::Ramp { loads: plan.iodepths.clone() },
-                    },
-                    unit: LoadUnit::Iodepth,
-                    repeats: judge.repeats,
-                };
-                let search = find_load(&order, |iodepth, repeat| {
-                    let seed = if repeat == 0 { seed } else { derived_seed(seed, u64::from(repeat)) };
-                    let load = Load { iodepth, seed, ..load.clone() };
-                    let label = match repeat {
-                        0 => format!("looking for the highest load: {}", load.label()),
-                        _ => format!("repeat {repeat} of {}: {}", judge.repeats, load.label()),
-                    };
-                    kept(&load, &label, None)
-                });
-                search.map(|(found, _)| conclusions.found.push(found))
-            }
+            (Some((bound, by)), _) => search_one(plan, load, bound, by, judge.repeats, &mut kept)
+                .map(|found| conclusions.found.push(found)),
             (None, Some(rounds_max)) => {
                 let label = |round| format!("round {round} of at most {rounds_max}: {}", load.label());
                 until_steady(rounds_max, |round| kept(load, &label(round), Some(round)))
@@ -264,6 +245,35 @@ pub(crate) fn carry_out(
     Ok(conclusions)
 }
 
+/// Does a run under a label, numbered where it is a round, and keeps it.
+type KeptRun<'a> = dyn FnMut(&Load, &str, Option<u32>) -> Result<RunResult, Stop> + 'a;
+
+/// Looks for the highest load of the kind of `like` that keeps `bound`.
+fn search_one(
+    plan: &LoadPlan,
+    like: &Load,
+    bound: &Bound,
+    by: FindBy,
+    repeats: u32,
+    kept: &mut KeptRun<'_>,
+) -> Result<FoundLoad, Stop> {
+    let method = match by {
+        FindBy::Bisection => FindMethod::Bisection { first: plan.iodepths[0] },
+        FindBy::Ramp => FindMethod::Ramp { loads: plan.iodepths.clone() },
+    };
+    let order = FindOrder { bound, method, unit: LoadUnit::Iodepth, repeats };
+    let search = find_load(&order, |iodepth, repeat| {
+        let seed = if repeat == 0 { like.seed } else { derived_seed(like.seed, u64::from(repeat)) };
+        let load = Load { iodepth, seed, ..like.clone() };
+        let label = match repeat {
+            0 => format!("looking for the highest load: {}", load.label()),
+            _ => format!("repeat {repeat} of {repeats}: {}", load.label()),
+        };
+        kept(&load, &label, None)
+    });
+    search.map(|(found, _)| found)
+}
+
 /// Prints the runs and what was concluded from them, and says how the verb ends.
 pub(crate) fn conclude(
     mut keeper: Keeper,
@@ -283,7 +293,8 @@ pub(crate) fn conclude(
         let verdicts = if has_arrays { verdicts(&keeper.results) } else { Vec::new() };
         write_report(path, &compose(&keeper, conclusions, &verdicts))?;
     }
-    let mut missed = conclusions.found.iter().any(|found| found.certainty == raidlab_lab::Certainty::NoneKeeps);
+    let mut missed =
+        conclusions.found.iter().any(|found| found.certainty == raidlab_lab::Certainty::NoneKeeps);
     missed |= conclusions.steady.iter().any(|rounds| !rounds.is_steady());
     if judge.find_load.is_none() {
         for result in &keeper.results {
@@ -313,7 +324,7 @@ fn show(results: &[RunResult], conclusions: &Conclusions, output: &Output) -> Re
         _ => raidlab_report::terminal::runs(results, output.terminal()),
     };
     for paragraph in sentences(conclusions) {
-        text += &format!("\n{}\n", paragraph.join("\n  "));
+        text.extend(["\n", &paragraph.join("\n  "), "\n"]);
     }
     print(&text)
 }
