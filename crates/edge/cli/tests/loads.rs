@@ -77,7 +77,7 @@ fn the_highest_load_that_keeps_a_bound_is_found_with_its_arithmetic() {
     assert!(at_bound >= between[0].min(between[1]) && at_bound <= between[0].max(between[1]), "{found}");
     let count = found["points"].as_array().expect("points").len() + 6;
     assert_eq!(json["runs"].as_array().map(Vec::len), Some(count), "every run is shown");
-    assert_eq!(count_runs(&bench.path().join("runs.sqlite")), Some(count as i64), "and kept");
+    assert_eq!(count_runs(&bench.path().join("runs.sqlite")), i64::try_from(count).ok(), "and kept");
     let words = simulate(&bench, &[&find[..5], &["ramp", "--iodepth", "1..64", "--repeats", "2"]].concat());
     words.assert(0, &[]);
     for part in ["keeps mean<=20ms up to iodepth", "2 repeats", "Student", "read off at the bound"] {
@@ -142,7 +142,7 @@ fn under_way(bench: &Bench) -> Child {
     let args = [&MEASURE[..], &["--run", "200ms", "--iodepth", "1..50+1"]].concat();
     let child =
         bench.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while count_runs(&bench.path().join("raidlab.sqlite")).unwrap_or(0) < 2 {
         assert!(Instant::now() < deadline, "no run was finished in time");
         std::thread::sleep(Duration::from_millis(20));
@@ -166,7 +166,11 @@ fn an_interrupt_keeps_finished_runs_and_shows_them() {
     ended.assert(130, &["stopping"]);
     let shown = ended.json()["runs"].as_array().map_or(0, Vec::len);
     assert!((2..50).contains(&shown), "{shown} runs are shown");
-    assert_eq!(count_runs(&bench.path().join("raidlab.sqlite")), Some(shown as i64), "the same are kept");
+    assert_eq!(
+        count_runs(&bench.path().join("raidlab.sqlite")),
+        i64::try_from(shown).ok(),
+        "the same are kept"
+    );
     assert_eq!(state(&bench), "incomplete");
 }
 
