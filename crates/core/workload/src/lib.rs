@@ -9,6 +9,7 @@
 //! complete; whether that happened on a real file, in a modelled array or through the network is the world's affair.
 #![forbid(unsafe_code)]
 
+mod access;
 mod bins;
 mod driver;
 mod histogram;
@@ -22,6 +23,7 @@ pub mod steady;
 mod stream;
 pub mod toml_file;
 
+pub use access::LineFacts;
 pub use bins::LatencyBin;
 pub use driver::{
     Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress,
