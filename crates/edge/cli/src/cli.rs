@@ -1,7 +1,7 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, measure, model, reproduce, runs, simulate, study, torture, workloads,
+    array, catalog, doctor, export, measure, model, reproduce, runs, simulate, study, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -57,4 +57,6 @@ pub(crate) enum Command {
     Runs(runs::ListArgs),
     /// Show one run of a results file
     Show(runs::ShowArgs),
+    /// Write runs of a results file in the forms of other tools: fio, Iometer
+    Export(export::Args),
 }

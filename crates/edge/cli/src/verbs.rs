@@ -3,6 +3,7 @@
 pub(crate) mod array;
 pub(crate) mod catalog;
 pub(crate) mod doctor;
+pub(crate) mod export;
 mod loads;
 pub(crate) mod measure;
 pub(crate) mod model;

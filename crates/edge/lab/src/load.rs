@@ -3,7 +3,7 @@
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::TomlFileError;
 use raidlab_workload::{
-    AccessLine, AccessSpec, DriverConfig, LookupError, Metric, SpecError, Workload, builtin_workload,
+    AccessLine, AccessSpec, DriverConfig, LookupError, Metric, SpecError, Worker, Workload, builtin_workload,
 };
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ fn or_none<T: Copy>(values: &[T]) -> Vec<Option<T>> {
 }
 
 /// What one run asks of its target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     /// What to ask, and how to judge the answer.
     pub workload: Workload,
@@ -99,7 +99,7 @@ impl Load {
     /// A load that writes all of a target once, in sequence: 128 KiB each, 32 in flight.
     pub fn filling(seed: u64) -> Self {
         const BYTES: u32 = 128 << 10;
-        let spec = AccessSpec { name: "preconditioning".into(), lines: vec![AccessLine::plain(BYTES, 0, 0)] };
+        let spec = AccessSpec::new("preconditioning", vec![AccessLine::plain(BYTES, 0, 0)]);
         let workload = Workload {
             title: "Preconditioning".into(),
             source: "SNIA Solid State Storage Performance Test Specification".into(),
@@ -125,6 +125,7 @@ impl Load {
             run: self.run,
             start_offset: ByteCount::ZERO,
             max_requests: self.once.then(|| (region.get() / request_bytes.max(1)).max(1)),
+            worker: Worker::ALONE,
         }
     }
 
@@ -140,7 +141,7 @@ impl Load {
 }
 
 /// The loads of a section: every workload at every iodepth.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadPlan {
     /// Workloads.
     #[serde(serialize_with = "names_only")]

@@ -15,21 +15,32 @@ use crate::cache::{io_policy_name, read_policy_name};
 use crate::load::Load;
 use raidlab_controller::{ArrayConfig, CacheMemory, FlushOrder, MemberCache};
 use raidlab_units::ByteCount;
-use raidlab_workload::{LineFacts, RunResult, World};
+use raidlab_workload::{LineFacts, Pacing, Places, RunResult, World};
 use std::collections::BTreeMap;
 
 /// A result with everything that is known before the run.
 fn empty_result(world: World, target: String, load: &Load) -> RunResult {
     let (workload, metric) = (load.workload.name().to_owned(), load.workload.metric);
-    let (iodepth, seed) = (load.iodepth, load.seed);
-    let lines = load.workload.spec.lines.iter().map(LineFacts::of).collect();
+    let spec = &load.workload.spec;
+    let (iodepth, seed) = (spec.iodepth(load.iodepth), load.seed);
+    let lines = spec.streams().flat_map(|(_, lines, _)| lines).map(LineFacts::of).collect();
     RunResult { iodepth, seed, lines, ..RunResult::unmeasured(world, target, workload, metric) }
 }
 
 /// Settings that every run has.
 fn load_settings(load: &Load, region: ByteCount) -> BTreeMap<String, String> {
-    let settings =
-        [("region", region.to_string()), ("ramp", load.ramp.to_string()), ("run", load.run.to_string())];
+    let spec = &load.workload.spec;
+    let mut settings =
+        vec![("region", region.to_string()), ("ramp", load.ramp.to_string()), ("run", load.run.to_string())];
+    if spec.pacing != Pacing::default() {
+        settings.push(("pacing", spec.pacing.to_string()));
+    }
+    if spec.places != Places::default() {
+        settings.push(("places", spec.places.to_string()));
+    }
+    if !spec.data.is_noise() {
+        settings.push(("data", spec.data.to_string()));
+    }
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 

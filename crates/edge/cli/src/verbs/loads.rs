@@ -14,7 +14,7 @@ use raidlab_lab::{
 };
 use raidlab_report::StudyReport;
 use raidlab_units::NanoSpan;
-use raidlab_workload::{RunResult, derived_seed};
+use raidlab_workload::{Pacing, RequestRate, RunResult, derived_seed};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -248,7 +248,7 @@ pub(crate) fn carry_out(
 /// Does a run under a label, numbered where it is a round, and keeps it.
 type KeptRun<'a> = dyn FnMut(&Load, &str, Option<u32>) -> Result<RunResult, Stop> + 'a;
 
-/// Looks for the highest load of the kind of `like` that keeps `bound`.
+/// Looks for the highest load of the kind of `like` that keeps `bound`: requests in flight, or the rate of an open loop.
 fn search_one(
     plan: &LoadPlan,
     like: &Load,
@@ -257,21 +257,55 @@ fn search_one(
     repeats: u32,
     kept: &mut KeptRun<'_>,
 ) -> Result<FoundLoad, Stop> {
+    let (unit, first) = searched(like, by, plan.iodepths[0])?;
     let method = match by {
-        FindBy::Bisection => FindMethod::Bisection { first: plan.iodepths[0] },
+        FindBy::Bisection => FindMethod::Bisection { first },
         FindBy::Ramp => FindMethod::Ramp { loads: plan.iodepths.clone() },
     };
-    let order = FindOrder { bound, method, unit: LoadUnit::Iodepth, repeats };
-    let search = find_load(&order, |iodepth, repeat| {
+    let order = FindOrder { bound, method, unit, repeats };
+    let search = find_load(&order, |value, repeat| {
         let seed = if repeat == 0 { like.seed } else { derived_seed(like.seed, u64::from(repeat)) };
-        let load = Load { iodepth, seed, ..like.clone() };
+        let load = Load { seed, ..at_load(like, value) };
+        let what = match unit {
+            LoadUnit::Iodepth => load.label(),
+            LoadUnit::RequestsPerSec => format!("{} at {value} requests/s", load.workload.name()),
+        };
         let label = match repeat {
-            0 => format!("looking for the highest load: {}", load.label()),
-            _ => format!("repeat {repeat} of {repeats}: {}", load.label()),
+            0 => format!("looking for the highest load: {what}"),
+            _ => format!("repeat {repeat} of {repeats}: {what}"),
         };
         kept(&load, &label, None)
     });
     search.map(|(found, _)| found)
+}
+
+/// What the load of `like` is counted in, and where a search begins.
+fn searched(like: &Load, by: FindBy, iodepth: u32) -> Result<(LoadUnit, u32), Failure> {
+    let spec = &like.workload.spec;
+    let refused =
+        |why: &str| Failure::input(anyhow::anyhow!("--find-load and workload '{}': {why}", spec.name));
+    match spec.pacing {
+        _ if !spec.parts.is_empty() => Err(refused("it is a mix, which has no one load to raise")),
+        Pacing::Open(_) if by == FindBy::Ramp => {
+            Err(refused("it has arrivals at a rate, which the iodepths of a ramp do not change")
+                .with_hint("write --find-load=bisection"))
+        }
+        Pacing::Open(arrivals) => Ok((LoadUnit::RequestsPerSec, (arrivals.rate.per_second() as u32).max(1))),
+        Pacing::Closed(_) => Ok((LoadUnit::Iodepth, iodepth)),
+    }
+}
+
+/// `like` at another load: the rate of an open loop, else requests in flight, also where the workload has its own.
+fn at_load(like: &Load, value: u32) -> Load {
+    let mut load = like.clone();
+    if let Pacing::Open(arrivals) = &mut load.workload.spec.pacing {
+        arrivals.rate =
+            RequestRate::new(f64::from(value)).expect("loads are at least 1 and below the highest rate");
+    } else {
+        load.workload.spec.iodepth = None;
+        load.iodepth = value;
+    }
+    load
 }
 
 /// Prints the runs and what was concluded from them, and says how the verb ends.
