@@ -190,6 +190,30 @@ fn a_kill_keeps_finished_runs() {
 }
 
 #[test]
+fn kept_runs_are_exported_for_other_tools() {
+    let bench = Bench::new();
+    bench.run(&[&MEASURE[..], &["--run", "50ms", "--iodepth", "2,4"]].concat()).assert(0, &[]);
+    bench.run(&["export", "fio", "2", "-o", "out.json", "--logs"]).assert(0, &[]);
+    let read = |name: &str| std::fs::read_to_string(bench.path().join(name)).expect("it was written");
+    let fio: Value = serde_json::from_str(&read("out.json")).expect("it is JSON");
+    let shown = bench.run(&["show", "2", "--json"]).json();
+    assert_eq!(fio["jobs"][0]["read"]["iops"], shown["result"]["read"]["iops"]);
+    assert_eq!(fio["jobs"][0]["job options"]["iodepth"], "4");
+    assert_eq!(fio["jobs"][0]["job options"]["rw"], "randrw");
+    assert!(read("randrw-iodepth-4-numjobs-1_lat.1.log").starts_with("50, "));
+    let iometer = bench.run(&["export", "iometer", "1", "2"]);
+    iometer.assert(0, &[]);
+    assert_eq!(
+        iometer.stdout.matches("\nALL,All,storagebench-database,1,1,1,").count(),
+        2,
+        "{}",
+        iometer.stdout
+    );
+    bench.run(&["export", "fio", "99"]).assert(2, &["no run 99"]);
+    bench.run(&["export", "fio", "1", "--logs"]).assert(2, &["--output"]);
+}
+
+#[test]
 fn diagnostics_never_mix_into_json() {
     let bench = Bench::new();
     let mut command =
