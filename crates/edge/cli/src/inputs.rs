@@ -19,6 +19,18 @@ pub(crate) struct BlockSizes(pub(crate) Vec<u32>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadPcts(pub(crate) Vec<u8>);
 
+/// Numbers of threads, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Workers(pub(crate) Vec<u32>);
+
+impl std::str::FromStr for Workers {
+    type Err = sweep::SweepError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        sweep::workers(text).map(Self)
+    }
+}
+
 impl std::str::FromStr for Iodepths {
     type Err = sweep::SweepError;
 

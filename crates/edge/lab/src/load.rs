@@ -83,8 +83,10 @@ fn or_none<T: Copy>(values: &[T]) -> Vec<Option<T>> {
 pub struct Load {
     /// What to ask, and how to judge the answer.
     pub workload: Workload,
-    /// Requests in flight.
+    /// Requests in flight, of each worker on each target.
     pub iodepth: u32,
+    /// Threads that make the load, on real targets; 1 everywhere else.
+    pub workers: u32,
     /// Time before the measured window.
     pub ramp: NanoSpan,
     /// Length of the measured window.
@@ -110,7 +112,7 @@ impl Load {
         };
         // The end of the target ends it, not the time.
         let run = NanoSpan::from_secs(7 * 86_400);
-        Self { workload, iodepth: 32, ramp: NanoSpan::ZERO, run, seed, once: true }
+        Self { workload, iodepth: 32, workers: 1, ramp: NanoSpan::ZERO, run, seed, once: true }
     }
 
     /// The driver's settings for this load on the first `region` of a target with blocks of `block_bytes`.
@@ -131,7 +133,9 @@ impl Load {
 
     /// The load in a few words.
     pub fn label(&self) -> String {
-        format!("{} at iodepth {}", self.workload.name(), self.iodepth)
+        let workers =
+            if self.workers > 1 { format!(" of each of {} workers", self.workers) } else { String::new() };
+        format!("{} at iodepth {}{workers}", self.workload.name(), self.iodepth)
     }
 
     /// Time that a real run takes by plan.
@@ -140,14 +144,16 @@ impl Load {
     }
 }
 
-/// The loads of a section: every workload at every iodepth.
+/// The loads of a section: every workload with every number of workers at every iodepth.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadPlan {
     /// Workloads.
     #[serde(serialize_with = "names_only")]
     pub workloads: Vec<Workload>,
-    /// Requests in flight.
+    /// Requests in flight, of each worker on each target.
     pub iodepths: Vec<u32>,
+    /// Threads that make the load, on real targets; 1 alone everywhere else.
+    pub workers: Vec<u32>,
     /// Time before each measured window.
     pub ramp: NanoSpan,
     /// Length of each measured window.
@@ -157,19 +163,23 @@ pub struct LoadPlan {
 impl LoadPlan {
     /// Number of loads.
     pub fn run_count(&self) -> u64 {
-        (self.workloads.len() * self.iodepths.len()) as u64
+        (self.workloads.len() * self.workers.len() * self.iodepths.len()) as u64
     }
 
-    /// Every load, workload first.
+    /// Every load: workload first, then workers, then iodepth.
     pub fn loads(&self, seed: u64) -> impl Iterator<Item = Load> {
+        let depths = move |workers: u32| self.iodepths.iter().map(move |iodepth| (workers, *iodepth));
         self.workloads.iter().flat_map(move |workload| {
-            self.iodepths.iter().map(move |iodepth| Load {
-                workload: workload.clone(),
-                iodepth: *iodepth,
-                ramp: self.ramp,
-                run: self.run,
-                seed,
-                once: false,
+            self.workers.iter().flat_map(move |workers| depths(*workers)).map(move |(workers, iodepth)| {
+                Load {
+                    workload: workload.clone(),
+                    iodepth,
+                    workers,
+                    ramp: self.ramp,
+                    run: self.run,
+                    seed,
+                    once: false,
+                }
             })
         })
     }

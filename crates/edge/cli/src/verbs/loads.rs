@@ -45,7 +45,7 @@ impl SweepArgs {
         let sizes = self.block_size.as_ref().map_or(&[][..], |sizes| &sizes.0);
         let shares = self.read_pct.as_ref().map_or(&[][..], |shares| &shares.0);
         let workloads = varied(&workloads(&self.workload)?, sizes, shares).map_err(Failure::input)?;
-        Ok(LoadPlan { workloads, iodepths: self.iodepth.0.clone(), ramp, run })
+        Ok(LoadPlan { workloads, iodepths: self.iodepth.0.clone(), workers: vec![1], ramp, run })
     }
 }
 
@@ -172,6 +172,8 @@ pub(crate) struct Conclusions {
     steady: Vec<SteadyRounds>,
     /// The user stopped before all was done.
     interrupted: bool,
+    /// What went wrong before all was done.
+    failure: Option<Failure>,
 }
 
 /// How each load is run.
@@ -239,7 +241,10 @@ pub(crate) fn carry_out(
                 conclusions.interrupted = true;
                 break;
             }
-            Err(Stop::Failed(failure)) => return Err(failure),
+            Err(Stop::Failed(failure)) => {
+                conclusions.failure = Some(failure);
+                break;
+            }
         }
     }
     Ok(conclusions)
@@ -308,16 +313,22 @@ fn at_load(like: &Load, value: u32) -> Load {
     load
 }
 
-/// Prints the runs and what was concluded from them, and says how the verb ends.
+/// Prints the runs and what was concluded from them, also where a failure ended them, and says how the verb ends.
 pub(crate) fn conclude(
     mut keeper: Keeper,
-    conclusions: &Conclusions,
+    mut conclusions: Conclusions,
     judge: &JudgeArgs,
     report: &ReportArgs,
     output: &Output,
 ) -> Result<Exit, Failure> {
-    keeper.end(!conclusions.interrupted)?;
-    show(&keeper.results, conclusions, output)?;
+    let failure = conclusions.failure.take();
+    keeper.end(!conclusions.interrupted && failure.is_none())?;
+    if keeper.results.is_empty()
+        && let Some(failure) = failure
+    {
+        return Err(failure);
+    }
+    show(&keeper.results, &conclusions, output)?;
     for warning in keeper.results.iter().flat_map(RunResult::warnings) {
         eprintln!("warning: {warning}");
     }
@@ -325,7 +336,7 @@ pub(crate) fn conclude(
         // A verdict compares arrays; runs on one target have none to compare.
         let has_arrays = keeper.results.iter().any(|run| run.array.is_some());
         let verdicts = if has_arrays { verdicts(&keeper.results) } else { Vec::new() };
-        write_report(path, &compose(&keeper, conclusions, &verdicts))?;
+        write_report(path, &compose(&keeper, &conclusions, &verdicts))?;
     }
     let mut missed =
         conclusions.found.iter().any(|found| found.certainty == raidlab_lab::Certainty::NoneKeeps);

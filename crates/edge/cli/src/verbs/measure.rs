@@ -5,22 +5,25 @@ use super::loads::{
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
+use crate::inputs::Workers;
 use crate::interrupt::cancel_flag;
 use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_lab::worlds::file::{FileBench, FileError};
 use raidlab_lab::{Environment, Load, LoadPlan};
-use raidlab_load::{LoadOptions, TargetOptions};
+use raidlab_load::{EngineKind, LoadError, LoadOptions, TargetOptions, UringOptions, place_of};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// Arguments of `raidlab measure`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A file or block device; a file that does not exist is laid out with --size
-    target: PathBuf,
+    /// Files, block devices, folders that a test file is put into, or null:SIZE for a target that does nothing; a file
+    /// that does not exist is laid out with --size
+    #[arg(required = true, value_name = "TARGET")]
+    targets: Vec<PathBuf>,
     #[command(flatten)]
     sweep: SweepArgs,
     /// Length of each measured window
@@ -29,15 +32,18 @@ pub(crate) struct Args {
     /// Time before each measured window
     #[arg(long, default_value = "1s", value_name = "TIME")]
     ramp: NanoSpan,
-    /// Size of the test file to lay out where the target does not exist
+    /// Size of the test file to lay out where a target does not exist
     #[arg(long, value_name = "SIZE")]
     size: Option<ByteCount>,
     /// Use the page cache instead of direct I/O
     #[arg(long)]
     buffered: bool,
-    /// Allow writing over the data of this target: repeat its name
-    #[arg(long, value_name = "NAME")]
-    destroy_data: Option<String>,
+    /// Allow writing over the data of these targets: repeat their names
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    destroy_data: Vec<String>,
+    /// How the load is made.
+    #[command(flatten)]
+    engine: EngineArgs,
     #[command(flatten)]
     judge: JudgeArgs,
     /// Repeat each run in rounds until the last five are steady, 25 at most (SNIA PTS); --run is the length of a round
@@ -56,6 +62,62 @@ pub(crate) struct Args {
     remove: bool,
 }
 
+/// How the load is made.
+#[derive(Debug, clap::Args)]
+struct EngineArgs {
+    /// How requests are made: `io_uring`, psync, buffered or null; by default what suits the target
+    #[arg(long, value_name = "NAME")]
+    engine: Option<EngineKind>,
+    /// Threads that each have --iodepth requests in flight on each target: a number, a list 1,2,4 or a range 1..8
+    #[arg(long, default_value = "1", value_name = "N,...")]
+    workers: Workers,
+    /// Processors that the threads are bound to, one each, in turn: 0,2 or 0-3
+    #[arg(long, value_name = "N,...")]
+    cpus: Option<Cpus>,
+    /// `io_uring` polls the device for ends instead of waiting for its interrupt (IOPOLL)
+    #[arg(long, visible_alias = "hipri")]
+    poll: bool,
+    /// `io_uring` has a thread of the kernel take the requests (SQPOLL)
+    #[arg(long, visible_alias = "sqpoll")]
+    kernel_thread: bool,
+}
+
+impl EngineArgs {
+    fn options(&self) -> LoadOptions {
+        LoadOptions {
+            engine: self.engine,
+            uring: UringOptions { io_poll: self.poll, kernel_thread: self.kernel_thread },
+            cpus: self.cpus.as_ref().map_or_else(Vec::new, |cpus| cpus.0.clone()),
+            ..LoadOptions::default()
+        }
+    }
+}
+
+/// Processors by their numbers, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cpus(Vec<u32>);
+
+impl std::str::FromStr for Cpus {
+    type Err = String;
+
+    /// Reads `3`, `0,2` or `0-3`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refused =
+            |part: &str| format!("'{part}' names no processors: write 3, a list 0,2 or a range 0-3");
+        let mut cpus = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let ends = (first.trim().parse::<u16>(), last.trim().parse::<u16>());
+            let (Ok(first), Ok(last)) = ends else { return Err(refused(part)) };
+            if first > last {
+                return Err(refused(part));
+            }
+            cpus.extend((first..=last).map(u32::from));
+        }
+        Ok(Self(cpus))
+    }
+}
+
 /// What a run is repeated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Until {
@@ -65,7 +127,13 @@ enum Until {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    let plan = args.sweep.plan(args.ramp, args.run)?;
+    let twice = (1..args.targets.len()).find(|index| args.targets[..*index].contains(&args.targets[*index]));
+    if let Some(index) = twice {
+        let name = args.targets[index].display();
+        return Err(Failure::input(anyhow::anyhow!("'{name}' is given twice"))
+            .with_hint("for more load on one target take --workers or --iodepth"));
+    }
+    let plan = LoadPlan { workers: args.engine.workers.0.clone(), ..args.sweep.plan(args.ramp, args.run)? };
     is_search(&args.judge)?;
     if let Some(report) = &args.report.report {
         check_writable(report)?;
@@ -75,7 +143,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let ran = measure(args, &plan, &cancel, &mut progress);
     progress.end();
     let Some((keeper, conclusions)) = ran? else { return Ok(Exit::Interrupted) };
-    conclude(keeper, &conclusions, &args.judge, &args.report, output)
+    let mut failed =
+        keeper.results.iter().flat_map(|run| &run.targets).filter_map(|target| target.error.clone());
+    let failed = failed.next();
+    let exit = conclude(keeper, conclusions, &args.judge, &args.report, output)?;
+    match failed {
+        Some(error) => Err(Failure::run(anyhow::anyhow!("{error}"))),
+        None => Ok(exit),
+    }
 }
 
 /// The finished runs and what was concluded; nothing if the user stopped before the first.
@@ -85,27 +160,15 @@ fn measure(
     cancel: &AtomicBool,
     progress: &mut Progress,
 ) -> Result<Option<(Keeper, Conclusions)>, Failure> {
-    let target = TargetOptions {
-        lay_out: args.size,
-        direct: !args.buffered,
-        may_write: args.precondition > 0 || plan.workloads.iter().any(|workload| workload.spec.writes()),
-        destroy_data: args.destroy_data.clone(),
-    };
-    let what = args.target.display().to_string();
-    let mut lay_out = |written: ByteCount, total: ByteCount| {
-        progress.show(
-            &format!("laying out {what}: {written} of {total}"),
-            written.get() as f64 / total.get() as f64,
-        );
-    };
-    let opened = FileBench::open(&args.target, &target, LoadOptions::default(), cancel, &mut lay_out);
+    let opened = open(args, plan, cancel, progress);
     let mut bench = match opened {
         Err(error) if error.is_cancelled() => return Ok(None),
         opened => opened.map_err(|error| failure(error, args))?,
     };
-    let environment = Environment::of_target(&args.target);
-    let mut keeper =
-        Keeper::begin(Some(&args.db), format!("measure {what}"), plan, args.sweep.seed, environment)?;
+    let environment = Environment::of_target(&place_of(&args.targets[0]));
+    let names: Vec<String> = args.targets.iter().map(|target| target.display().to_string()).collect();
+    let title = format!("measure {}", names.join(", "));
+    let mut keeper = Keeper::begin(Some(&args.db), title, plan, args.sweep.seed, environment)?;
     let mode = if args.until.is_some() { Mode::UNTIL_STEADY } else { Mode::ONCE };
     let mut run = |load: &Load, label: &str, done: f64| {
         let mut tell = |fraction: f64| progress.show(label, done.max(fraction));
@@ -140,10 +203,34 @@ fn precondition(
     Ok(())
 }
 
+fn open(
+    args: &Args,
+    plan: &LoadPlan,
+    cancel: &AtomicBool,
+    progress: &mut Progress,
+) -> Result<FileBench, FileError> {
+    let through_cache = args.engine.engine.is_some_and(EngineKind::is_through_page_cache);
+    let target = TargetOptions {
+        lay_out: args.size,
+        direct: !args.buffered && !through_cache,
+        may_write: args.precondition > 0 || plan.workloads.iter().any(|workload| workload.spec.writes()),
+        destroy_data: None,
+    };
+    let mut lay_out = |name: &Path, written: ByteCount, total: ByteCount| {
+        progress.show(
+            &format!("laying out {}: {written} of {total}", name.display()),
+            written.get() as f64 / total.get() as f64,
+        );
+    };
+    FileBench::open(&args.targets, &target, &args.destroy_data, args.engine.options(), cancel, &mut lay_out)
+}
+
 fn failure(error: FileError, args: &Args) -> Failure {
-    if args.size.is_none() && !args.target.exists() {
+    let is_missing =
+        |name: &PathBuf| !place_of(name).exists() && !name.to_string_lossy().starts_with("null:");
+    if args.size.is_none() && args.targets.iter().any(is_missing) {
         return Failure::input(error).with_hint("give --size to have a test file laid out there");
     }
-    let is_refused = matches!(error, FileError::Load(raidlab_load::LoadError::Safety(_)));
+    let is_refused = matches!(error, FileError::Load(LoadError::Safety(_) | LoadError::NullSize { .. }));
     if is_refused { Failure::input(error) } else { Failure::run(error) }
 }

@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         side_by_side(args, &models, &array, &plan, &mut keeper, &mut progress)?
     };
     progress.end();
-    conclude(keeper, &conclusions, &args.judge, &args.report, output)
+    conclude(keeper, conclusions, &args.judge, &args.report, output)
 }
 
 /// Runs all loads of `plan` on several processors.

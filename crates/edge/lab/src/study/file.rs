@@ -39,6 +39,7 @@ pub(super) struct LoadFile {
     pub(super) iodepths: Option<Spanned<SweepFile<u32>>>,
     pub(super) block_sizes: Option<Spanned<SweepFile<ByteCount>>>,
     pub(super) read_pcts: Option<Spanned<SweepFile<u8>>>,
+    pub(super) workers: Option<Spanned<SweepFile<u32>>>,
     pub(super) ramp: Option<NanoSpan>,
     pub(super) run: Option<Spanned<NanoSpan>>,
 }

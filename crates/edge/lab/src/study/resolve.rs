@@ -61,7 +61,7 @@ fn array(
     common: &LoadFile,
 ) -> Result<ArraySection, StudyFileError> {
     let given = section.get_ref();
-    let load = load_plan(place, section.span(), &given.load, common)?;
+    let load = single_worker(place, section.span(), load_plan(place, section.span(), &given.load, common)?)?;
     let mut arrays = Vec::new();
     for (level, policy) in variants(&given.levels, &given.write_policies) {
         let config = ArrayConfig {
@@ -94,7 +94,7 @@ fn simulate(
     catalog: &Catalog,
 ) -> Result<SimulateSection, StudyFileError> {
     let given = section.get_ref();
-    let load = load_plan(place, section.span(), &given.load, common)?;
+    let load = single_worker(place, section.span(), load_plan(place, section.span(), &given.load, common)?)?;
     let parts = Parts {
         controller: given.controller.get_ref().clone(),
         enclosure: given.enclosure.as_ref().map(|name| name.get_ref().clone()),
@@ -193,6 +193,13 @@ fn load_plan(
         }
         None => Vec::new(),
     };
+    let workers = match own.workers.as_ref().or(common.workers.as_ref()) {
+        Some(workers) => {
+            let in_range = |count: &u32| (1..=1024).contains(count).then_some(*count);
+            place.sweep(workers, "workers", sweep::workers, in_range)?
+        }
+        None => vec![1],
+    };
     let plain = each(workloads, |name| workload(place, name))?;
     let span = sizes.map_or(section.clone(), Spanned::span);
     let workloads = varied(&plain, &block_sizes, &read_pcts)
@@ -200,9 +207,23 @@ fn load_plan(
     Ok(LoadPlan {
         workloads,
         iodepths: depths,
+        workers,
         ramp: own.ramp.or(common.ramp).ok_or_else(|| missing("ramp"))?,
         run: *run.get_ref(),
     })
+}
+
+/// `load`, which must be of one worker: arrays of raidlab are driven by one.
+fn single_worker(
+    place: Place<'_>,
+    section: Range<usize>,
+    load: LoadPlan,
+) -> Result<LoadPlan, StudyFileError> {
+    if load.workers == [1] {
+        return Ok(load);
+    }
+    let problem = "is for [[measure]] only: write it in that section's own load".into();
+    Err(place.value(section, "workers", problem))
 }
 
 /// A built-in workload, or a file whose path is seen from the folder of the study.

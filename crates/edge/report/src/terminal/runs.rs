@@ -5,7 +5,9 @@ use super::{TerminalOptions, heading, printable};
 use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
-use raidlab_workload::{EnclosureFacts, FailoverFacts, MachineLoad, OpSummary, RunResult, World};
+use raidlab_workload::{
+    EnclosureFacts, FailoverFacts, LoadFacts, MachineLoad, OpSummary, RunResult, TargetResult, World,
+};
 
 /// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
 pub fn run(run: &RunResult, options: TerminalOptions) -> String {
@@ -16,9 +18,27 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
             text += &direction_line(name, summary);
         }
     }
+    text += &run.targets.iter().map(target_line).collect::<String>();
     text += &cost_line(run);
     text += &steady_line(run);
     text
+}
+
+/// What was measured on one target of many.
+fn target_line(part: &TargetResult) -> String {
+    let total = &part.total;
+    let failed =
+        part.error.as_ref().map_or_else(String::new, |error| format!("; FAILED: {}", printable(error)));
+    format!(
+        "  target {}  {} IOPS, {} MB/s; lat ms mean {}, p99 {}, max {}; {} errors{failed}\n",
+        printable(&part.target),
+        three_digits(total.iops.0),
+        three_digits(total.bytes_per_sec.mb_per_s()),
+        three_digits(total.lat_ns_mean / 1e6),
+        three_digits(ns_to_ms(total.lat_ns_p99)),
+        three_digits(ns_to_ms(total.lat_ns_max)),
+        total.errors
+    )
 }
 
 /// Whether the figure was steady within the window, with the arithmetic.
@@ -46,8 +66,10 @@ pub fn runs(runs: &[RunResult], options: TerminalOptions) -> String {
 /// A table over the depths of runs that are otherwise the same.
 fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let first = &runs[0];
-    let header = [
-        "iodepth",
+    // With several targets or workers the depth of each stands beside that of all together.
+    let is_spread = runs.iter().any(|run| run.load.is_some());
+    let mut header = if is_spread { vec!["workers", "per target", "in flight"] } else { vec!["iodepth"] };
+    header.extend([
         "IOPS",
         "MB/s",
         "mean ms",
@@ -57,12 +79,19 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         "p99.999 ms",
         "max ms",
         "errors",
-    ];
+    ]);
     let row = |run: &RunResult| {
         let total = &run.total;
         let latencies =
             [total.lat_ns_p50, total.lat_ns_p99, total.lat_ns_p999, total.lat_ns_p99999, total.lat_ns_max];
-        let mut row = vec![run.iodepth.to_string()];
+        let mut row = match (is_spread, &run.load) {
+            (false, _) => vec![run.iodepth.to_string()],
+            (true, None) => vec!["1".to_owned(), run.iodepth.to_string(), run.iodepth.to_string()],
+            (true, Some(load)) => {
+                let LoadFacts { workers, iodepth_per_target, .. } = load;
+                vec![workers.to_string(), iodepth_per_target.to_string(), load.iodepth_total().to_string()]
+            }
+        };
         row.extend(
             [Column::Iops, Column::MbPerS, Column::LatMean].map(|column| three_digits(column.value(run))),
         );
@@ -71,14 +100,16 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         row.into_iter().map(GridCell::plain).collect()
     };
     let grid = Grid {
-        header: header.map(str::to_owned).to_vec(),
+        header: header.into_iter().map(str::to_owned).collect(),
         first_number: 0,
         sections: vec![runs.iter().map(row).collect()],
         gap: 2,
         ..Grid::default()
     };
     let head = format!("{} on {}", first.workload, first.target);
-    heading(&head, options) + "\n" + &about(first) + &grid.render(options)
+    // What differs from row to row is in the table.
+    let common = RunResult { load: None, ..first.clone() };
+    heading(&head, options) + "\n" + &about(&common) + &grid.render(options)
 }
 
 /// The lines that say what a run was.
@@ -89,6 +120,13 @@ fn about(run: &RunResult) -> String {
         World::Simulated => "simulated in virtual time",
     };
     let mut text = format!("  {world}, window {}, seed {}\n", NanoSpan(run.window_ns), run.seed);
+    if let Some(load) = &run.load {
+        let (targets, workers, iodepth) = (load.targets, load.workers, load.iodepth_per_target);
+        text += &format!(
+            "  {targets} targets x {workers} workers x iodepth {iodepth} = {} in flight\n",
+            load.iodepth_total()
+        );
+    }
     if let Some(facts) = &run.array {
         text += &format!(
             "  {}, {} x {} behind {}, strip {}, {} usable of {}, survives {} failures\n",
@@ -181,6 +219,9 @@ fn cost_line(run: &RunResult) -> String {
     let mut parts = vec![format!("{} of wall-clock time", NanoSpan(run.cost.wall_ns))];
     if let Some(cpu_ns) = run.cost.cpu_ns_per_io {
         parts.push(format!("{} us of processor time per I/O", three_digits(cpu_ns / 1e3)));
+    }
+    if let Some(cpu_ns) = run.cost.kernel_threads_cpu_ns_per_io.filter(|ns| *ns >= 10.0) {
+        parts.push(format!("{} us of kernel threads' beside", three_digits(cpu_ns / 1e3)));
     }
     if let (Some(reads), Some(writes)) = (run.cost.member_reads, run.cost.member_writes) {
         parts.push(format!("{reads} member reads, {writes} member writes"));
