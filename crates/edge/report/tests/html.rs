@@ -172,7 +172,9 @@ fn series() -> RunSeries {
 fn runs_with_a_series_are_drawn_over_time() {
     let mut runs = study_runs();
     runs.retain(|run| run.workload == PROFILES[0].0);
-    runs.iter_mut().for_each(|run| run.series = Some(series()));
+    for run in &mut runs {
+        run.series = Some(series());
+    }
     let page = html::study(&report(&runs, &[]));
     assert_eq!(
         page.matches("<figcaption>").count(),

@@ -82,7 +82,7 @@ fn a_software_array_states_its_usable_size() {
 /// What is put after the head, and what the message must hold.
 #[test]
 fn every_mistake_names_its_line_and_what_to_do() {
-    let rows: [(String, &[&str]); 14] = [
+    let rows: [(String, &[&str]); 17] = [
         (ARRAY.replace("member-size", "member_size"), &["mine.toml:14", "'member_size'", "'member-size'"]),
         (ARRAY.replace("'5', '0'", "'5', '7'"), &["mine.toml:12", "RAID 7", "'7' is not a RAID level"]),
         (
