@@ -135,7 +135,7 @@ impl Load {
     pub fn label(&self) -> String {
         let workers =
             if self.workers > 1 { format!(" of each of {} workers", self.workers) } else { String::new() };
-        format!("{} at iodepth {}{workers}", self.workload.name(), self.iodepth)
+        format!("{} at iodepth {}{workers}", self.workload.name(), self.workload.spec.iodepth(self.iodepth))
     }
 
     /// Time that a real run takes by plan.
@@ -144,7 +144,7 @@ impl Load {
     }
 }
 
-/// The loads of a section: every workload with every number of workers at every iodepth.
+/// The loads of a section: every workload with every number of workers at every iodepth that makes a difference to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadPlan {
     /// Workloads.
@@ -163,15 +163,24 @@ pub struct LoadPlan {
 impl LoadPlan {
     /// Number of loads.
     pub fn run_count(&self) -> u64 {
-        (self.workloads.len() * self.workers.len() * self.iodepths.len()) as u64
+        let depths: usize = self.workloads.iter().map(|workload| self.iodepths_of(workload).len()).sum();
+        (depths * self.workers.len()) as u64
+    }
+
+    /// The numbers in flight at which a workload is run: one run is all there is to a workload with numbers of its own.
+    fn iodepths_of(&self, workload: &Workload) -> &[u32] {
+        let is_one = workload.spec.has_own_iodepth();
+        if is_one { &self.iodepths[..self.iodepths.len().min(1)] } else { &self.iodepths }
     }
 
     /// Every load: workload first, then workers, then iodepth.
     pub fn loads(&self, seed: u64) -> impl Iterator<Item = Load> {
-        let depths = move |workers: u32| self.iodepths.iter().map(move |iodepth| (workers, *iodepth));
+        let depths = move |workload, workers: u32| {
+            self.iodepths_of(workload).iter().map(move |iodepth| (workers, *iodepth))
+        };
         self.workloads.iter().flat_map(move |workload| {
-            self.workers.iter().flat_map(move |workers| depths(*workers)).map(move |(workers, iodepth)| {
-                Load {
+            self.workers.iter().flat_map(move |workers| depths(workload, *workers)).map(
+                move |(workers, iodepth)| Load {
                     workload: workload.clone(),
                     iodepth,
                     workers,
@@ -179,8 +188,8 @@ impl LoadPlan {
                     run: self.run,
                     seed,
                     once: false,
-                }
-            })
+                },
+            )
         })
     }
 

@@ -4,7 +4,7 @@
 //! Every run is in the results file before the next one begins, so neither Ctrl-C nor a crash takes a finished run away.
 
 use crate::failure::{Exit, Failure};
-use crate::inputs::{BlockSizes, Iodepths, ReadPcts, workloads};
+use crate::inputs::{BlockSizes, Iodepths, PacingArgs, ReadPcts, workloads};
 use crate::output::{Output, print, print_json};
 use crate::verbs::report::write_report;
 use raidlab_advisor::{Verdict, verdicts};
@@ -28,6 +28,9 @@ pub(crate) struct SweepArgs {
     /// Requests in flight: a number, a list 1,8,64, a range 1..64 that doubles, or 1..64+8 in steps
     #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
     pub(crate) iodepth: Iodepths,
+    /// When requests start.
+    #[command(flatten)]
+    pacing: PacingArgs,
     /// Length of requests instead of the workload's own: 4KiB, a list, a range 512B..64KiB or 4KiB..32KiB+4KiB
     #[arg(long, value_name = "SIZE,...")]
     block_size: Option<BlockSizes>,
@@ -44,7 +47,8 @@ impl SweepArgs {
     pub(crate) fn plan(&self, ramp: NanoSpan, run: NanoSpan) -> Result<LoadPlan, Failure> {
         let sizes = self.block_size.as_ref().map_or(&[][..], |sizes| &sizes.0);
         let shares = self.read_pct.as_ref().map_or(&[][..], |shares| &shares.0);
-        let workloads = varied(&workloads(&self.workload)?, sizes, shares).map_err(Failure::input)?;
+        let workloads =
+            varied(&self.pacing.apply(workloads(&self.workload)?)?, sizes, shares).map_err(Failure::input)?;
         Ok(LoadPlan { workloads, iodepths: self.iodepth.0.clone(), workers: vec![1], ramp, run })
     }
 }
@@ -208,7 +212,7 @@ pub(crate) fn carry_out(
     let search = judge.search()?;
     let loads: Vec<Load> = match search {
         // One search for each workload; the iodepth of this load is not used.
-        Some(_) => plan.loads(seed).step_by(plan.iodepths.len()).collect(),
+        Some(_) => LoadPlan { iodepths: vec![plan.iodepths[0]], ..plan.clone() }.loads(seed).collect(),
         None => plan.loads(seed).collect(),
     };
     for (index, load) in loads.iter().enumerate() {
