@@ -153,7 +153,7 @@ fn a_test_file_that_a_killed_study_left_is_taken_over_and_removed() {
     std::fs::create_dir(file.parent().unwrap()).unwrap();
     let order = LayOut {
         bytes: ByteCount::from_mib(4),
-        content: raidlab_load::LayOutContent::Noise,
+        content: LayOutContent::Noise,
         seed: 3,
         destroy_data: None,
     };
