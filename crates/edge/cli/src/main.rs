@@ -38,11 +38,13 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Study(args) => verbs::study::run(args, output),
         Command::Measure(args) => verbs::measure::run(args, output),
+        Command::Soak(args) => verbs::soak::run(args, output),
         Command::Simulate(args) => verbs::simulate::run(args, output),
         Command::Reproduce(args) => verbs::reproduce::run(args, output),
         Command::Torture(args) => verbs::torture::run(args, output),
         Command::Array(args) => verbs::array::run(args, output),
         Command::Workloads(args) => verbs::workloads::run(args, output),
+        Command::Import(args) => verbs::import::run(args, output),
         Command::Catalog(args) => verbs::catalog::run(args, output),
         Command::Model(args) => verbs::model::run(args, output),
         Command::Doctor(args) => verbs::doctor::run(args, output),

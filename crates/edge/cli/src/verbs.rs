@@ -3,11 +3,13 @@
 pub(crate) mod array;
 pub(crate) mod catalog;
 pub(crate) mod doctor;
+pub(crate) mod import;
 pub(crate) mod measure;
 pub(crate) mod model;
 pub(crate) mod reproduce;
 pub(crate) mod runs;
 pub(crate) mod simulate;
+pub(crate) mod soak;
 pub(crate) mod study;
 pub(crate) mod torture;
 pub(crate) mod workloads;

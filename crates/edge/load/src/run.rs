@@ -127,6 +127,12 @@ impl LoadOutcome {
         (requests > 0).then(|| self.cost.thread_cpu.get() as f64 / requests as f64)
     }
 
+    /// Processor time of the kernel's own threads for this process per request, in nanoseconds; none without requests.
+    pub fn kernel_threads_cpu_ns_per_io(&self) -> Option<f64> {
+        let requests = self.issued.reads + self.issued.writes;
+        (requests > 0).then(|| self.cost.kernel_threads_cpu.get() as f64 / requests as f64)
+    }
+
     /// The first request that failed, if one did.
     pub fn first_failure(&self) -> Option<IoFailure> {
         self.targets.iter().find_map(|target| target.first_failure)
@@ -335,7 +341,8 @@ impl Order<'_> {
         ops.extend(self.spec.reads().then_some(IoOp::Read));
         ops.extend(self.spec.writes().then_some(IoOp::Write));
         let seed = derived_seed(self.targets[job.targets[0]].1.seed, u64::from(job.worker));
-        IoMemory::new(table.in_flight_max(), self.spec.request_bytes_max(), &ops, seed)
+        let memory = IoMemory::new(table.in_flight_max(), self.spec.request_bytes_max(), &ops, seed)?;
+        Ok(memory.with_data(self.spec.data))
     }
 
     fn pin(&self, number: usize) -> Result<(), LoadError> {

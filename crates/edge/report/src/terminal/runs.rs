@@ -5,7 +5,10 @@ use super::{TerminalOptions, heading, printable};
 use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
-use raidlab_workload::{EnclosureFacts, FailoverFacts, MachineLoad, OpSummary, RunResult, World};
+use raidlab_workload::{
+    EnclosureFacts, FailoverFacts, LagSummary, MachineLoad, OpSummary, PartSummary, RunResult, TargetResult,
+    World,
+};
 
 /// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
 pub fn run(run: &RunResult, options: TerminalOptions) -> String {
@@ -16,9 +19,55 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
             text += &direction_line(name, summary);
         }
     }
+    text += &run.parts.iter().map(part_lines).collect::<String>();
+    text += &run.lag.as_ref().map_or_else(String::new, |lag| lag_line("", lag));
+    text += &run.targets.iter().map(target_line).collect::<String>();
     text += &cost_line(run);
     text += &steady_line(run);
     text
+}
+
+/// What was measured of one part of a mix.
+fn part_lines(part: &PartSummary) -> String {
+    let mut text = format!("  part {}\n", printable(&part.name));
+    for (name, summary) in [("read", &part.read), ("write", &part.write)] {
+        if summary.requests + summary.errors > 0 {
+            text += &format!("  {}", direction_line(name, summary));
+        }
+    }
+    text + &part.lag.as_ref().map_or_else(String::new, |lag| lag_line("  ", lag))
+}
+
+/// How late the requests of open loops started, and what never did.
+fn lag_line(indent: &str, lag: &LagSummary) -> String {
+    let unserved = match lag.unserved {
+        0 => "all that arrived started".to_owned(),
+        unserved => format!("{unserved} arrived and NEVER STARTED: the rate was too high"),
+    };
+    format!(
+        "{indent}  arrivals: {} started, after ms mean {}, p99 {}, max {} of waiting; {unserved}\n",
+        lag.started,
+        three_digits(lag.lag_ns_mean / 1e6),
+        three_digits(ns_to_ms(lag.lag_ns_p99)),
+        three_digits(ns_to_ms(lag.lag_ns_max))
+    )
+}
+
+/// What was measured on one target of many.
+fn target_line(part: &TargetResult) -> String {
+    let total = &part.total;
+    let failed =
+        part.error.as_ref().map_or_else(String::new, |error| format!("; FAILED: {}", printable(error)));
+    format!(
+        "  target {}  {} IOPS, {} MB/s; lat ms mean {}, p99 {}, max {}; {} errors{failed}\n",
+        printable(&part.target),
+        three_digits(total.iops.0),
+        three_digits(total.bytes_per_sec.mb_per_s()),
+        three_digits(total.lat_ns_mean / 1e6),
+        three_digits(ns_to_ms(total.lat_ns_p99)),
+        three_digits(ns_to_ms(total.lat_ns_max)),
+        total.errors
+    )
 }
 
 /// Whether the figure was steady within the window, with the arithmetic.
@@ -89,6 +138,13 @@ fn about(run: &RunResult) -> String {
         World::Simulated => "simulated in virtual time",
     };
     let mut text = format!("  {world}, window {}, seed {}\n", NanoSpan(run.window_ns), run.seed);
+    if let Some(load) = &run.load {
+        let (targets, workers, iodepth) = (load.targets, load.workers, load.iodepth_per_target);
+        text += &format!(
+            "  {targets} targets x {workers} workers x iodepth {iodepth} = {} in flight\n",
+            load.iodepth_total()
+        );
+    }
     if let Some(facts) = &run.array {
         text += &format!(
             "  {}, {} x {} behind {}, strip {}, {} usable of {}, survives {} failures\n",
@@ -181,6 +237,9 @@ fn cost_line(run: &RunResult) -> String {
     let mut parts = vec![format!("{} of wall-clock time", NanoSpan(run.cost.wall_ns))];
     if let Some(cpu_ns) = run.cost.cpu_ns_per_io {
         parts.push(format!("{} us of processor time per I/O", three_digits(cpu_ns / 1e3)));
+    }
+    if let Some(cpu_ns) = run.cost.kernel_threads_cpu_ns_per_io.filter(|ns| *ns >= 10.0) {
+        parts.push(format!("{} us of kernel threads' beside", three_digits(cpu_ns / 1e3)));
     }
     if let (Some(reads), Some(writes)) = (run.cost.member_reads, run.cost.member_writes) {
         parts.push(format!("{reads} member reads, {writes} member writes"));
