@@ -44,5 +44,5 @@ pub use hdd::{
 pub use host::{HostModel, KernelModel, PAGE_BYTES};
 pub use link::{LinkModel, Server};
 pub use network::{NetworkFlow, NetworkLoad, NetworkModel, Transport};
-pub use server::{FileServerModel, NfsServerModel};
+pub use server::{FileServerModel, NfsServerModel, ServedDefaults};
 pub use ssd::SolidStateModel;

@@ -38,10 +38,29 @@ pub struct FileServerModel {
     pub stripe_window_chunks: u32,
     /// How far apart the starts of two files are that were written one after the other.
     pub file_spacing: ByteCount,
+    /// What is on it where nothing else is said, if that is known.
+    pub served: Option<ServedDefaults>,
     /// What it does for clients on the network, if it is known.
     pub nfs: Option<NfsServerModel>,
     /// Every figure with its source.
     pub sources: Vec<FigureSource>,
+}
+
+/// What a server has, by names of the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedDefaults {
+    /// Its controllers.
+    pub controller: String,
+    /// The drives behind each.
+    pub drive: String,
+    /// RAID level of the array behind each.
+    pub level: String,
+    /// Drives of that array.
+    pub drives: u16,
+    /// What is on it.
+    pub filesystem: String,
+    /// How clients reach it.
+    pub network: String,
 }
 
 /// An NFS server and its clients.
@@ -81,6 +100,7 @@ impl FileServerModel {
             read_ahead: root.figure("read_ahead")?,
             stripe_window_chunks: root.figure("stripe_window_chunks")?,
             file_spacing: root.figure("file_spacing")?,
+            served: root.optional_section("served")?.map(ServedDefaults::read).transpose()?,
             nfs: root.optional_section("nfs")?.map(NfsServerModel::read).transpose()?,
             sources: root.figures(),
         };
@@ -101,6 +121,21 @@ impl FileServerModel {
         }
         root.finish()?;
         Ok(model)
+    }
+}
+
+impl ServedDefaults {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let served = Self {
+            controller: section.text("controller")?,
+            drive: section.text("drive")?,
+            level: section.text("level")?,
+            drives: u16::from(section.figure::<u8>("drives")?),
+            filesystem: section.text("filesystem")?,
+            network: section.text("network")?,
+        };
+        section.finish()?;
+        Ok(served)
     }
 }
 
