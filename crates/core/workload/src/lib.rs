@@ -30,8 +30,8 @@ pub use histogram::LatencyHistogram;
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use result::{
     ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts, FailoverFacts,
-    LatencyPoint, LoadFacts, MachineLoad, Measurement, Metric, OpStats, OpSummary, RunResult, Summaries,
-    World,
+    LatencyPoint, LoadFacts, MachineLoad, Measurement, Metric, OpStats, OpSummary, PhaseResult, RunResult,
+    Summaries, World,
 };
 pub use rng::{Rng, derived_seed};
 pub use series::{RunSeries, Series, SeriesColumns};

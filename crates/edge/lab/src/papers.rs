@@ -161,7 +161,8 @@ macro_rules! paper {
     };
 }
 
-const FILES: [Files; 3] = [
+const FILES: [Files; 4] = [
+    paper!("crs4-2004", published: "published.csv"),
     paper!("fastt600-2004", published: "published.csv"),
     paper!("md1200-2011", published: "published.csv"),
     paper!("primergy-2008", claims: "claims.csv"),

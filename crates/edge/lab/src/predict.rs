@@ -7,6 +7,8 @@
 //! A row whose hardware or workload the catalogue lacks is a [`RowProblem`], and problems are reported all at once:
 //! none is left out. Invariant: figures depend on the rows, the method and the seed, not on the number of threads.
 
+pub(crate) mod files;
+
 use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts};
 use crate::cache::CacheSettings;
 use crate::controllers::ControllerSettings;
@@ -15,13 +17,16 @@ use crate::papers::Method;
 use crate::parallel::{Stop, in_parallel};
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem};
 use crate::read_off::{ReadOff, read_off};
+use crate::worlds::files::{BonnieLoad, run_bonnie};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
+use files::phase_of;
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary};
 use raidlab_controller::CacheConfig;
 use raidlab_controller::{Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, FigureSource};
 use raidlab_raid::{Level, LevelVariant, ParseLevelError};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+use raidlab_workload::program::BonniePhase;
 use raidlab_workload::{LookupError, RunResult, Workload, builtin_workload};
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -158,9 +163,28 @@ pub struct PredictTask<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Setup {
     pub(crate) array: ModelledArray,
-    pub(crate) load: Load,
-    /// With a limit, `load` is the one to begin with.
-    pub(crate) limit: Option<NanoSpan>,
+    pub(crate) load: SetupLoad,
+}
+
+/// What is asked of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SetupLoad {
+    /// Requests to raw volumes. With a limit, the load is the one to begin with.
+    Requests { load: Load, limit: Option<NanoSpan> },
+    /// Bonnie on a file.
+    Bonnie(BonnieLoad),
+}
+
+impl SetupLoad {
+    /// The same with a seed that is `more` greater.
+    pub(crate) fn with_more_seed(&self, more: u64) -> Self {
+        match self {
+            Self::Requests { load, limit } => {
+                Self::Requests { load: Load { seed: load.seed + more, ..load.clone() }, limit: *limit }
+            }
+            Self::Bonnie(load) => Self::Bonnie(BonnieLoad { seed: load.seed + more, ..load.clone() }),
+        }
+    }
 }
 
 impl Setup {
@@ -168,18 +192,28 @@ impl Setup {
     fn is_same_run(&self, other: &Self) -> bool {
         let timing = |setup: &Self| {
             let parts = Parts { enclosure: None, ..setup.array.parts.clone() };
-            (ModelledArray { parts, ..setup.array.clone() }, setup.load.clone(), setup.limit)
+            (ModelledArray { parts, ..setup.array.clone() }, setup.load.clone())
         };
         timing(self) == timing(other)
     }
 
-    fn simulate(&self, models: &Models<'_>) -> Result<Simulated, SimulatedError> {
-        let run = |iodepth| run_simulated(models, &self.array, &Load { iodepth, ..self.load.clone() });
-        let Some(limit) = self.limit else {
-            return Ok(Simulated { result: run(self.load.iodepth)?, read_off: None });
+    fn simulate(&self, models: &Models<'_>, catalog: &Catalog) -> Result<Simulated, SimulatedError> {
+        let (load, limit) = match &self.load {
+            SetupLoad::Requests { load, limit } => (load, *limit),
+            SetupLoad::Bonnie(load) => {
+                let host = load.look_up(catalog).expect("rows were looked up");
+                return Ok(Simulated {
+                    result: run_bonnie(models, &host, &self.array, load)?,
+                    read_off: None,
+                });
+            }
+        };
+        let run = |iodepth| run_simulated(models, &self.array, &Load { iodepth, ..load.clone() });
+        let Some(limit) = limit else {
+            return Ok(Simulated { result: run(load.iodepth)?, read_off: None });
         };
         let step = u32::from(self.array.volume_count());
-        let (read_off, result) = read_off(limit, (self.load.iodepth, step), run)?;
+        let (read_off, result) = read_off(limit, (load.iodepth, step), run)?;
         Ok(Simulated { result, read_off: Some(read_off) })
     }
 }
@@ -192,16 +226,23 @@ pub(crate) struct Simulated {
 }
 
 impl Simulated {
-    pub(crate) fn figure(&self, metric: PublishedMetric) -> f64 {
+    /// The figure of `workload`, which names the phase where there are several.
+    pub(crate) fn figure(&self, metric: PublishedMetric, workload: &str) -> f64 {
         let total = &self.result.total;
-        let (iops, rate) = match &self.read_off {
-            Some(read_off) => (read_off.iops, BytesPerSec(read_off.bytes_per_sec)),
-            None => (total.iops.0, total.bytes_per_sec),
+        let phase = phase_of(workload).map(BonniePhase::name);
+        let phase = self.result.phases.iter().find(|result| phase == Some(&result.name));
+        let phase = phase.map(|phase| phase.figures);
+        let (iops, rate) = match (&self.read_off, phase) {
+            (_, Some(phase)) => (phase.calls_per_sec(), phase.rate()),
+            (Some(read_off), None) => (read_off.iops, BytesPerSec(read_off.bytes_per_sec)),
+            (None, None) => (total.iops.0, total.bytes_per_sec),
         };
         match metric {
             PublishedMetric::Iops => iops,
+            PublishedMetric::KibPerS => rate.0 / 1024.0,
             PublishedMetric::MbPerS => rate.mb_per_s(),
             PublishedMetric::MibPerS => rate.mib_per_s(),
+            PublishedMetric::CpuPct => phase.map_or(0.0, |phase| phase.cpu_pct()),
         }
     }
 }
@@ -244,7 +285,7 @@ pub(crate) fn simulate(
         cancel,
         |index| {
             let setup = &setups[distinct[index]];
-            setup.simulate(&models_of(setup))
+            setup.simulate(&models_of(setup), task.catalog)
         },
         |index, result| {
             let row = row_of(distinct[index]);
@@ -283,7 +324,7 @@ fn assemble(
     results: Vec<Simulated>,
 ) -> Prediction {
     let predicted = |row: &PublishedRow, configuration: usize| {
-        let figure = results[configuration].figure(row.counts);
+        let figure = results[configuration].figure(row.counts, &row.workload);
         let comparison = ComparisonRow::of(row.id.clone(), row.metric.name().to_owned(), row.value, figure);
         PredictedRow {
             comparison: comparison.expect("published figures are above zero and rates are finite"),
@@ -332,6 +373,11 @@ pub(crate) fn fitted_figures(setups: &[Setup], catalog: &Catalog) -> Vec<FittedF
     };
     for setup in setups {
         let models = setup.array.parts.look_up(catalog).expect("rows were looked up");
+        if let SetupLoad::Bonnie(load) = &setup.load {
+            let host = load.look_up(catalog).expect("rows were looked up");
+            add(&host.host.id, &host.host.sources);
+            add(&host.filesystem.id, &host.filesystem.sources);
+        }
         add(&models.controller.id, &models.controller.sources);
         add(&models.drive.id, &models.drive.sources);
     }
@@ -358,6 +404,9 @@ fn set_up_rows(task: &PredictTask<'_>) -> Result<Vec<Setup>, PublishedError> {
 pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup, Vec<RowProblem>> {
     /// Requests per drive that keep most arrays busy.
     const FIRST_PER_DRIVE: u32 = 4;
+    if row.workload.starts_with(files::BONNIE) {
+        return files::set_up_bonnie(row, task);
+    }
     let (models, workload) = match (look_up_hardware(row, task.catalog), look_up_workload(row)) {
         (Ok(models), Ok(workload)) => (models, workload),
         (models, workload) => {
@@ -375,7 +424,7 @@ pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup
         run: task.options.run,
         seed: task.options.seed,
     };
-    Ok(Setup { array, load, limit: row.response_limit })
+    Ok(Setup { array, load: SetupLoad::Requests { load, limit: row.response_limit } })
 }
 
 fn modelled_array(
@@ -387,8 +436,8 @@ fn modelled_array(
     let write_policy = row.write_policy;
     let write_policy =
         write_policy.ok_or_else(|| problem(row, "write_policy", "", "is empty but needed".into(), None))?;
-    let level: LevelVariant = row
-        .raid
+    let raid = if row.raid == "single" { "jbod" } else { &row.raid };
+    let level: LevelVariant = raid
         .parse()
         .map_err(|error: ParseLevelError| problem(row, "raid", &row.raid, error.to_string(), None))?;
     let is_dual = system_of(row).is_dual;
