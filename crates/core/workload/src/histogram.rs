@@ -88,8 +88,11 @@ impl LatencyHistogram {
     /// counted.
     pub fn stddev_ns(&self) -> f64 {
         let mean_ns = self.mean_ns();
-        let squares: f64 = self.iter().map(|(ns, count)| (ns as f64 - mean_ns).powi(2) * count as f64).sum();
-        (squares / self.count.max(1) as f64).sqrt()
+        let squares = |(lat_ns, count): (u64, u64)| (lat_ns as f64 - mean_ns).powi(2) * count as f64;
+        match self.count() {
+            0 => 0.0,
+            count => (self.iter().map(squares).sum::<f64>() / count as f64).sqrt(),
+        }
     }
 
     /// Exact smallest in nanoseconds; zero when nothing was counted.
@@ -145,6 +148,17 @@ fn new_buckets() -> Box<Buckets> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_deviation_is_that_of_the_latencies() {
+        let mut histogram = LatencyHistogram::default();
+        assert!(histogram.stddev_ns().abs() < f64::EPSILON);
+        for lat_ns in [2, 4, 4, 4, 5, 5, 7, 9] {
+            histogram.record_ns(lat_ns * 100_000);
+        }
+        // The textbook's example, with a standard deviation of 2.
+        assert!((histogram.stddev_ns() / 200_000.0 - 1.0).abs() < 0.002, "{}", histogram.stddev_ns());
+    }
 
     /// The value of nearest rank, from a sorted list.
     fn oracle_percentile(sorted: &[u64], pct: f64) -> u64 {

@@ -89,7 +89,7 @@ impl<'a, P: Program> FileWorld<'a, P> {
                 number: volume.volume,
                 block_bytes: ports[volume.enclosure].block_bytes(volume.volume),
                 driver: spec.enclosures[volume.enclosure].controller.host_driver.unwrap_or_default(),
-            elevator: Elevator::new(&spec.host.kernel),
+                elevator: Elevator::new(&spec.host.kernel),
                 sent: Vec::new(),
                 free_slots: Vec::new(),
                 new_bytes: 0,

@@ -250,8 +250,7 @@ fn what_is_wrong_with_rows_of_bonnie_is_named() {
         else {
             panic!("{line} was predicted");
         };
-        let found: Vec<_> =
-            problems.iter().map(|problem| (problem.column, problem.value.as_str())).collect();
+        let found: Vec<_> = problems.iter().map(|problem| (problem.column, problem.value.as_str())).collect();
         assert_eq!(found, [(column, value)], "{line}");
     }
 }

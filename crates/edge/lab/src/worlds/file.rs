@@ -110,7 +110,7 @@ impl FileBench {
         let config = load.driver_config(region, self.target.block_bytes());
         let mut tell = |state: &raidlab_load::LoadProgress| progress(state.window.fraction);
         let watch = MachineWatch::start(&self.path);
-        let outcome = run(&self.target, &load.workload.spec, &config, self.options, cancel, &mut tell)?;
+        let outcome = run(&self.target, &load.workload.spec, &config, &self.options, cancel, &mut tell)?;
         let machine = MachineLoad {
             load_switches_voluntary: outcome.cost.context_switches_voluntary,
             load_switches_involuntary: outcome.cost.context_switches_involuntary,
@@ -134,14 +134,14 @@ impl FileBench {
     fn settings(&self, outcome: &LoadOutcome) -> Vec<(String, String)> {
         let mut settings = vec![
             ("page cache", if self.target.is_direct() { "bypassed (O_DIRECT)" } else { "in use" }.to_owned()),
-            ("engine", outcome.engine.to_owned()),
+            ("engine", outcome.engine.clone()),
             ("block size", self.target.block_bytes().to_string()),
             ("iodepth reached", outcome.iodepth_reached.to_string()),
         ];
         if outcome.short_transfers > 0 {
             settings.push(("short transfers", outcome.short_transfers.to_string()));
         }
-        if let Some(failure) = &outcome.first_failure {
+        if let Some(failure) = outcome.first_failure() {
             let text = format!(
                 "{:?} of {} bytes at {}: {}",
                 failure.op, failure.bytes, failure.offset_bytes, failure.cause
