@@ -11,6 +11,7 @@
 //! Source of the kernel's behaviour: Linux 2.6.0, `mm/page-writeback.c`, `mm/vmscan.c`, `drivers/block/as-iosched.c`.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::link::LinkModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
 /// Bytes of a page.
@@ -46,8 +47,12 @@ pub struct HostModel {
     pub stdio_buffer: ByteCount,
     /// For each page that is read from a volume.
     pub page_in: NanoSpan,
-    /// For each page that is written to a volume.
+    /// For each page that is written to a volume. Nobody else writes to the file in that time.
     pub page_out: NanoSpan,
+    /// The bus to the drives that are plugged into it without a controller of their own, from them.
+    pub bus_in: LinkModel,
+    /// The same towards them: a device that fetches from memory waits for each piece, one that stores there does not.
+    pub bus_out: LinkModel,
     /// What its kernel does.
     pub kernel: KernelModel,
     /// Every figure with its source.
@@ -106,6 +111,8 @@ impl HostModel {
             stdio_buffer: root.figure("stdio_buffer")?,
             page_in: root.figure("page_in")?,
             page_out: root.figure("page_out")?,
+            bus_in: LinkModel::read(root.section("bus_in")?)?,
+            bus_out: LinkModel::read(root.section("bus_out")?)?,
             kernel: KernelModel::read(root.section("kernel")?)?,
             sources: root.figures(),
         };

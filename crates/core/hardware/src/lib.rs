@@ -28,7 +28,7 @@ mod ssd;
 
 pub use catalog::{Catalog, CatalogError, FigureSource};
 pub use controller::{
-    CacheDefaults, CommandCost, ControllerModel, DualModel, HostOpKind, MemoryCost, MemoryWork,
+    CacheDefaults, CommandCost, ControllerModel, DriverCost, DualModel, HostOpKind, MemoryCost, MemoryWork,
 };
 pub use drive::{
     Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, FormFactor, Sector,

@@ -304,7 +304,7 @@ impl Order<'_> {
     /// Does a job. Returns nothing if another thread failed to be ready.
     fn run(&self, number: usize, job: &Job) -> Result<Option<JobOutcome>, LoadError> {
         let targets: Vec<&Target> = job.targets.iter().map(|index| self.targets[*index].0).collect();
-        let iodepth = self.targets[job.targets[0]].1.iodepth;
+        let iodepth = self.spec.iodepth(self.targets[job.targets[0]].1.iodepth);
         let table = SlotTable::new(targets.len() as u32, iodepth);
         let ready = self.pin(number).and_then(|()| self.drivers(job));
         match job.engine {

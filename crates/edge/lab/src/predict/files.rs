@@ -1,6 +1,7 @@
 //! Rows of programs with files: `host/controller` in the `system` column, `bonnie-<phase>` as the workload.
 //!
-//! What such a row leaves open is taken as usual on such hosts: ext3, and writes back where the controller has a cache.
+//! What such a row leaves open is taken as usual on such hosts: ext2, and writes back where the controller's cache has a
+//! battery.
 
 use super::{PredictTask, Setup, SetupLoad, modelled_array, problem, unknown};
 use crate::arrays::Models;
@@ -13,7 +14,7 @@ use raidlab_workload::program::BonniePhase;
 pub(crate) const BONNIE: &str = "bonnie-";
 
 /// The filesystem where a row names none.
-const USUAL_FILESYSTEM: &str = "ext3";
+const USUAL_FILESYSTEM: &str = "ext2";
 
 /// The phase that `workload` names, if it is one of Bonnie.
 pub(crate) fn phase_of(workload: &str) -> Option<BonniePhase> {
@@ -54,8 +55,9 @@ pub(super) fn set_up_bonnie(row: &PublishedRow, task: &PredictTask<'_>) -> Resul
     if !problems.is_empty() {
         return Err(problems);
     }
-    let back = if controller.cache.size.0 > 0 { WritePolicy::WriteBack } else { WritePolicy::WriteThrough };
-    let filled = PublishedRow { write_policy: row.write_policy.or(Some(back)), ..row.clone() };
+    let is_kept = controller.cache.battery_backed && controller.cache.size.0 > 0;
+    let usual = if is_kept { WritePolicy::WriteBack } else { WritePolicy::WriteThrough };
+    let filled = PublishedRow { write_policy: row.write_policy.or(Some(usual)), ..row.clone() };
     let models = Models { controller, enclosure: None, drive };
     let array = modelled_array(&filled, &models, &task.options).map_err(|problem| vec![problem])?;
     let load = BonnieLoad {

@@ -220,3 +220,6 @@ fn number_after(note: &str, before: &str) -> Option<u64> {
     let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
     rest[..digits].parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

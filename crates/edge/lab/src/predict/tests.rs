@@ -20,7 +20,7 @@ fn rows(lines: &[&str]) -> Vec<PublishedRow> {
     parse_published("mine.csv", &format!("{HEADER}\n{}\n", lines.join("\n"))).unwrap()
 }
 
-fn task<'a>(rows: &'a [PublishedRow], catalog: &'a Catalog, threads: usize) -> PredictTask<'a> {
+pub(super) fn task<'a>(rows: &'a [PublishedRow], catalog: &'a Catalog, threads: usize) -> PredictTask<'a> {
     PredictTask {
         file: "mine.csv",
         rows,
@@ -31,7 +31,7 @@ fn task<'a>(rows: &'a [PublishedRow], catalog: &'a Catalog, threads: usize) -> P
     }
 }
 
-fn run(task: &PredictTask<'_>) -> Result<Prediction, PredictError> {
+pub(super) fn run(task: &PredictTask<'_>) -> Result<Prediction, PredictError> {
     predict(task, &AtomicBool::new(false), &mut |_, _| {})
 }
 

@@ -171,6 +171,8 @@ fn run(
         read: summary(1.0 - writes),
         write: summary(writes),
         total: summary(1.0),
+        parts: Vec::new(),
+        lag: None,
         cost,
         ..RunResult::unmeasured(world, target.to_owned(), workload.to_owned(), metric)
     }
