@@ -70,8 +70,8 @@ pub struct NfsServerModel {
     pub threads: u32,
     /// Files whose read-ahead windows are remembered between calls.
     pub remembered_files: u32,
-    /// Longest window of those: calls come out of order, which shortens them.
-    pub read_ahead: ByteCount,
+    /// Length of those in calls: calls come out of order, which shortens them.
+    pub window_calls: u32,
     /// Read of a call whose file is not remembered: what it asks for in whole pages, and as much again.
     pub read_without: ByteCount,
     /// Calls of a client to one volume at once.
@@ -144,7 +144,7 @@ impl NfsServerModel {
         let model = Self {
             threads: section.figure("threads")?,
             remembered_files: section.figure("remembered_files")?,
-            read_ahead: section.figure("read_ahead")?,
+            window_calls: section.figure("window_calls")?,
             read_without: section.figure("read_without")?,
             client_calls: section.figure("client_calls")?,
             client_read_ahead: section.figure("client_read_ahead")?,
@@ -152,16 +152,18 @@ impl NfsServerModel {
             client_call_tcp: section.figure("client_call_tcp")?,
             server_call: section.figure("server_call")?,
         };
-        for (key, count) in [("threads", model.threads), ("client_calls", model.client_calls)] {
+        for (key, count) in [
+            ("threads", model.threads),
+            ("window_calls", model.window_calls),
+            ("client_calls", model.client_calls),
+        ] {
             if count == 0 {
                 return Err(section.bad_value(key, "at least 1"));
             }
         }
-        for (key, size) in [
-            ("read_ahead", model.read_ahead),
-            ("read_without", model.read_without),
-            ("client_read_ahead", model.client_read_ahead),
-        ] {
+        for (key, size) in
+            [("read_without", model.read_without), ("client_read_ahead", model.client_read_ahead)]
+        {
             if size.0 < PAGE_BYTES || !size.0.is_multiple_of(PAGE_BYTES) {
                 return Err(section.bad_value(key, "whole pages of 4 KiB, at least one"));
             }

@@ -215,8 +215,9 @@ impl<P: Program> World<'_, P> {
         let enters = remembers && to > file.window && left > 0;
         if to > asked || enters {
             let least = to.saturating_sub(asked);
-            let more =
-                if remembers { model.read_ahead.0 } else { model.read_without.0.max(u64::from(bytes)) };
+            let call_bytes = u64::from(bytes);
+            let window = call_bytes * u64::from(model.window_calls);
+            let more = if remembers { window } else { model.read_without.0.max(call_bytes) };
             file.window = asked;
             let pages = least.max(more).min(left);
             self.ask_for(now, stream, pages, true);
