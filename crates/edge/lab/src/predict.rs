@@ -393,7 +393,9 @@ pub(crate) fn fitted_figures(setups: &[Setup], catalog: &Catalog) -> Vec<FittedF
                 let server = catalog.server(&load.server).expect("rows were looked up");
                 add(&server.id, &server.sources);
                 let network = load.network(catalog).expect("rows were looked up");
-                network.into_iter().for_each(|network| add(&network.id, &network.sources));
+                if let Some(network) = network {
+                    add(&network.id, &network.sources);
+                }
             }
             SetupLoad::Network(load) => {
                 let network = catalog.network(&load.network).expect("rows were looked up");

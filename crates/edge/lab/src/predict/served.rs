@@ -119,7 +119,7 @@ fn filled(row: &PublishedRow, server: &FileServerModel, hardware: &str) -> Optio
     } else if hardware.is_empty() {
         return None;
     } else {
-        row.system = hardware.to_owned();
+        hardware.clone_into(&mut row.system);
         row.filesystem = row.filesystem.or_else(|| Some("ext2".to_owned()));
     }
     row.write_policy = row.write_policy.or(Some(WritePolicy::WriteThrough));

@@ -233,16 +233,13 @@ fn spec_of(
     let enclosure =
         SimulatedEnclosure { controller: models.controller.clone(), second: None, volumes: vec![volume] };
     let part = |port| (port, 0);
-    let (volumes, usable): (Vec<_>, _) = match load.stripe {
-        Some(chunk) => {
-            let parts = (0..load.controllers).map(part).collect();
-            (vec![StreamsVolume { parts, chunk }], ByteCount(array.usable.0 * u64::from(load.controllers)))
-        }
-        None => {
-            let chunk = array.config.strip_size;
-            let volumes = (0..load.controllers).map(|port| StreamsVolume { parts: vec![part(port)], chunk });
-            (volumes.collect(), array.usable)
-        }
+    let (volumes, usable): (Vec<_>, _) = if let Some(chunk) = load.stripe {
+        let parts = (0..load.controllers).map(part).collect();
+        (vec![StreamsVolume { parts, chunk }], ByteCount(array.usable.0 * u64::from(load.controllers)))
+    } else {
+        let chunk = array.config.strip_size;
+        let volumes = (0..load.controllers).map(|port| StreamsVolume { parts: vec![part(port)], chunk });
+        (volumes.collect(), array.usable)
     };
     StreamsSpec {
         server: server.clone(),
