@@ -164,3 +164,55 @@ impl KernelModel {
         Ok(kernel)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Catalog;
+    use raidlab_units::ByteCount;
+
+    const NORAL3: &str = include_str!("../../../../catalog/hosts/noral3.toml");
+
+    #[test]
+    fn software_has_its_members_on_the_hosts_bus() {
+        let catalog = Catalog::builtin();
+        let host = catalog.host("noral3").expect("there");
+        let on_host = |id| catalog.controller(id).expect("there").clone().on_host(host);
+        let (software, hardware) = (on_host("linux-md"), on_host("3ware-8506-4lp"));
+        assert_eq!((software.member_link, software.member_link_for_writes()), (host.bus_in, host.bus_out));
+        assert_eq!(Some(&hardware), catalog.controller("3ware-8506-4lp").ok());
+        assert_eq!(hardware.member_link_for_writes(), hardware.member_link);
+    }
+
+    #[test]
+    fn memory_for_pages_is_what_nobody_else_takes() {
+        let mut host = Catalog::builtin().host("noral3").expect("there").clone();
+        let mib = ByteCount::from_mib;
+        let rows = [(1024, 100, 896, 924, 796), (512, 100, 896, 412, 412), (200, 100, 50, 100, 0)];
+        for (memory, taken, low, all, low_pages) in rows {
+            (host.memory, host.memory_taken, host.memory_low) = (mib(memory), mib(taken), mib(low));
+            let (found, found_low) = host.page_memory();
+            assert_eq!((found, found_low.0 >> 20), (mib(all), low_pages), "{memory} MiB");
+        }
+    }
+
+    #[test]
+    fn hosts_that_cannot_be_are_refused() {
+        let rows = [
+            (
+                "dirty_limit_pct = { value = 5",
+                "dirty_limit_pct = { value = 9",
+                "'kernel.dirty_limit_pct' must be",
+            ),
+            ("processors = { value = 2", "processors = { value = 0", "'processors' must be at least 1"),
+            ("memory = { value = \"2 GiB", "memory = { value = \"9 MiB", "'memory' must be"),
+            ("queue_requests = { value = 128", "queue_requests = { value = 0", "'kernel.queue_requests'"),
+            ("[bus_out]", "[bus_outwards]", "'bus_out' is missing"),
+        ];
+        for (from, to, expected) in rows {
+            assert!(NORAL3.contains(from), "{from}");
+            let text = NORAL3.replacen(from, to, 1);
+            let error = Catalog::parse([("noral3.toml", text.as_str())]).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{from} -> {to}: {error}");
+        }
+    }
+}

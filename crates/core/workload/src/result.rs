@@ -365,8 +365,13 @@ pub struct ArrayFacts {
 /// What the run cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CostFacts {
-    /// Processor time of this process per host I/O, where it was measured.
+    /// Processor time per host I/O, where it was measured: of this process for an array, of the threads that made the
+    /// load for storage as it is.
     pub cpu_ns_per_io: Option<f64>,
+    /// Processor time per host I/O that the kernel's own threads took for this process beside those, where it was
+    /// measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_threads_cpu_ns_per_io: Option<f64>,
     /// Member reads in the whole run, where there are members.
     pub member_reads: Option<u64>,
     /// Member writes in the whole run, where there are members.
@@ -400,6 +405,24 @@ pub struct LoadFacts {
     pub workers: u32,
     /// Requests that each worker keeps in flight on each target.
     pub iodepth_per_target: u32,
+}
+
+/// What was measured on one target of many.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TargetResult {
+    /// Its name as it was given.
+    pub target: String,
+    /// Length of the measured window; shorter than that of the run where the target failed.
+    pub window_ns: u64,
+    /// Reads.
+    pub read: OpSummary,
+    /// Writes.
+    pub write: OpSummary,
+    /// Both together.
+    pub total: OpSummary,
+    /// Why it was left alone before the end, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// What the machine did during a run, ramp and drain too, all its processes counted.
@@ -538,6 +561,9 @@ pub struct RunResult {
     pub write: OpSummary,
     /// Both together.
     pub total: OpSummary,
+    /// Each target, where there is more than one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetResult>,
     /// Each part of a mix; empty for a workload of one part. The figures above are of all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartSummary>,
@@ -610,6 +636,7 @@ impl RunResult {
             read: OpSummary::default(),
             write: OpSummary::default(),
             total: OpSummary::default(),
+            targets: Vec::new(),
             parts: Vec::new(),
             lag: None,
             series: None,

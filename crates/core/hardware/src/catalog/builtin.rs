@@ -22,6 +22,7 @@ files!(
     "controllers/lsi-1078-256.toml",
     "controllers/lsi-1078-512.toml",
     "controllers/onboard-sata.toml",
+    "controllers/onboard-scsi.toml",
     "controllers/perc-h800.toml",
     "drives/fc-10k-9gb.toml",
     "drives/fc-15k-18gb.toml",
