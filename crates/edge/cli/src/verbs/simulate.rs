@@ -12,8 +12,8 @@ use raidlab_hardware::Catalog;
 use raidlab_lab::worlds::files::{BonnieLoad, run_bonnie};
 use raidlab_lab::worlds::simulated::run_simulated_loads;
 use raidlab_lab::{
-    ArrayFile, ArrayFileError, Bound, CacheSettings, ControllerSettings, Load, LoadPlan, ModelledArray, Models,
-    Owner,
+    ArrayFile, ArrayFileError, Bound, CacheSettings, ControllerSettings, Load, LoadPlan, ModelledArray,
+    Models, Owner,
 };
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, NanoSpan};
@@ -170,9 +170,9 @@ fn bonnie(
     catalog: &Catalog,
     (bounds, output): (&[Bound], &Output),
 ) -> Result<Exit, Failure> {
-    let host = load.look_up(catalog).map_err(|error| {
-        Failure::input(error).with_hint("'raidlab catalog' lists hosts and filesystems")
-    })?;
+    let host = load
+        .look_up(catalog)
+        .map_err(|error| Failure::input(error).with_hint("'raidlab catalog' lists hosts and filesystems"))?;
     let result = run_bonnie(models, &host, array, load).map_err(Failure::input)?;
     if !output.is_json() {
         let line = |phase: &PhaseResult| {
