@@ -1,7 +1,7 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, measure, model, reproduce, runs, simulate, study, torture, workloads,
+    array, catalog, doctor, measure, model, reproduce, runs, simulate, soak, study, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Study(study::Args),
     /// Measure storage as it is: a file or a block device
     Measure(measure::Args),
+    /// Read the same data again and again, and compare every bit
+    Soak(soak::Args),
     /// Simulate an array of modelled hardware in virtual time
     Simulate(simulate::Args),
     /// Predict published figures and compare

@@ -8,6 +8,7 @@ pub(crate) mod model;
 pub(crate) mod reproduce;
 pub(crate) mod runs;
 pub(crate) mod simulate;
+pub(crate) mod soak;
 pub(crate) mod study;
 pub(crate) mod torture;
 pub(crate) mod workloads;

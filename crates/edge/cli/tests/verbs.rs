@@ -397,3 +397,26 @@ fn a_results_file_that_is_not_there_is_not_made() {
     bench.run(&["runs"]).assert(2, &["raidlab.sqlite", "hint:"]);
     assert!(bench.names().is_empty());
 }
+
+#[test]
+fn soak_counts_over_runs_and_ends_with_1_where_a_bit_has_changed() {
+    let bench = Bench::new();
+    let soak = ["soak", "soaked", "--size", "1MiB", "--passes", "2", "--buffered", "--json"];
+    for passes in [2, 4] {
+        let ended = bench.run(&soak);
+        ended.assert(0, &[]);
+        let target = &ended.json()["targets"][0];
+        assert_eq!((target["passes"].as_u64(), target["faults_total"].as_u64()), (Some(passes), Some(0)));
+        assert_eq!(target["read_bytes"].as_u64(), Some(passes << 20));
+        assert_eq!(target["written_bytes"].as_u64(), Some(1 << 20));
+    }
+    let path = bench.path().join("soaked");
+    let mut data = std::fs::read(&path).expect("it was laid out");
+    data[70_000] ^= 0x10;
+    std::fs::write(&path, data).expect("it can be written");
+    let ended = bench.run(&soak[..soak.len() - 1]);
+    ended.assert(1, &[]);
+    assert!(ended.stdout.contains("byte 69632: 1 bit has changed"), "{}", ended.stdout);
+    let missing = bench.run(&["soak", "nothing-there"]);
+    missing.assert(2, &["--size"]);
+}

@@ -13,7 +13,7 @@
 
 use crate::engine::EngineKind;
 use crate::error::LoadError;
-use crate::lay_out::{LayOut, LayOutProgress, lay_out_file};
+use crate::lay_out::{LayOut, LayOutContent, LayOutProgress, lay_out_file};
 use crate::memory::IoMemory;
 use crate::nbd_client::{NbdClient, NbdError, is_nbd_uri};
 use crate::safety;
@@ -370,7 +370,7 @@ fn lay_out_if_needed(
             };
         }
     }
-    let order = LayOut { bytes, seed: LAY_OUT_SEED, destroy_data: None };
+    let order = LayOut { bytes, content: LayOutContent::Noise, seed: LAY_OUT_SEED, destroy_data: None };
     lay_out_file(path, &order, cancel, progress).map(|_| ())
 }
 
