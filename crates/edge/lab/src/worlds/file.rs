@@ -10,6 +10,7 @@ use raidlab_load::{
 use raidlab_units::ByteCount;
 use raidlab_workload::{LoadFacts, MachineLoad, RunResult, Summaries, TargetResult, World};
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -134,6 +135,7 @@ impl FileBench {
         let targets: Vec<_> = self.targets.iter().map(|open| (&open.target, config(&open.target))).collect();
         let mut tell = |state: &raidlab_load::LoadProgress| progress(state.window.fraction);
         let watch = MachineWatch::start(self.targets[0].target.path());
+        self.options.workers = NonZeroU32::new(load.workers).unwrap_or(NonZeroU32::MIN);
         let outcome = run_targets(&targets, &load.workload.spec, &self.options, cancel, &mut tell)?;
         let machine = MachineLoad {
             load_switches_voluntary: outcome.cost.context_switches_voluntary,
