@@ -22,6 +22,8 @@ mod filesystem;
 mod hdd;
 mod host;
 mod link;
+mod network;
+mod server;
 mod ssd;
 
 pub use catalog::{Catalog, CatalogError, FigureSource};
@@ -41,4 +43,6 @@ pub use hdd::{
 };
 pub use host::{HostModel, KernelModel, PAGE_BYTES};
 pub use link::{LinkModel, Server};
+pub use network::{NetworkFlow, NetworkLoad, NetworkModel, Transport};
+pub use server::{FileServerModel, NfsServerModel, ServedDefaults};
 pub use ssd::SolidStateModel;

@@ -1,7 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, measure, model, reproduce, runs, simulate, soak, study, torture, workloads,
+    array, catalog, doctor, import, measure, model, reproduce, runs, simulate, soak, study, torture,
+    workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Array(array::Args),
     /// List the workloads, or show one
     Workloads(workloads::Args),
+    /// Make workload files of job files of fio or configurations of Iometer
+    Import(import::Args),
     /// List the modelled hardware, or show one entry with the source of each figure
     Catalog(catalog::Args),
     /// Check drive models against measured drives

@@ -44,6 +44,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Torture(args) => verbs::torture::run(args, output),
         Command::Array(args) => verbs::array::run(args, output),
         Command::Workloads(args) => verbs::workloads::run(args, output),
+        Command::Import(args) => verbs::import::run(args, output),
         Command::Catalog(args) => verbs::catalog::run(args, output),
         Command::Model(args) => verbs::model::run(args, output),
         Command::Doctor(args) => verbs::doctor::run(args, output),

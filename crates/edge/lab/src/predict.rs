@@ -8,6 +8,7 @@
 //! none is left out. Invariant: figures depend on the rows, the method and the seed, not on the number of threads.
 
 pub(crate) mod files;
+pub(crate) mod served;
 
 use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts};
 use crate::cache::CacheSettings;
@@ -18,6 +19,7 @@ use crate::parallel::{Stop, in_parallel};
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem};
 use crate::read_off::{ReadOff, read_off};
 use crate::worlds::files::{BonnieLoad, run_bonnie};
+use crate::worlds::served::{SentLoad, ServedLoad, run_network, run_served};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use files::phase_of;
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary};
@@ -98,8 +100,9 @@ pub struct PredictedRow {
 /// A simulated configuration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PredictedConfiguration {
-    /// The array, with every setting that was in effect.
-    pub array: ModelledArray,
+    /// The array, with every setting that was in effect; none where nothing was read from one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub array: Option<ModelledArray>,
     /// What came of it; where figures were read off, of the greatest load that kept to the limit.
     pub result: RunResult,
     /// How they were read off.
@@ -162,7 +165,8 @@ pub struct PredictTask<'a> {
 /// A row's simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Setup {
-    pub(crate) array: ModelledArray,
+    /// None for what is done in memory alone.
+    pub(crate) array: Option<ModelledArray>,
     pub(crate) load: SetupLoad,
 }
 
@@ -174,6 +178,10 @@ pub(crate) enum SetupLoad {
     Requests { load: Load, limit: Option<NanoSpan> },
     /// Bonnie on a file.
     Bonnie(BonnieLoad),
+    /// Readers of a file server.
+    Served(ServedLoad),
+    /// A network alone.
+    Network(SentLoad),
 }
 
 impl SetupLoad {
@@ -184,6 +192,8 @@ impl SetupLoad {
                 Self::Requests { load: Load { seed: load.seed + more, ..load.clone() }, limit: *limit }
             }
             Self::Bonnie(load) => Self::Bonnie(BonnieLoad { seed: load.seed + more, ..load.clone() }),
+            Self::Served(load) => Self::Served(ServedLoad { seed: load.seed + more, ..load.clone() }),
+            Self::Network(load) => Self::Network(load.clone()),
         }
     }
 }
@@ -192,28 +202,38 @@ impl Setup {
     /// Whether both give the same figures: the enclosure and its name have no part in timing.
     fn is_same_run(&self, other: &Self) -> bool {
         let timing = |setup: &Self| {
-            let parts = Parts { enclosure: None, ..setup.array.parts.clone() };
-            (ModelledArray { parts, ..setup.array.clone() }, setup.load.clone())
+            let array = setup.array.clone().map(|array| {
+                let parts = Parts { enclosure: None, ..array.parts };
+                ModelledArray { parts, ..array }
+            });
+            (array, setup.load.clone())
         };
         timing(self) == timing(other)
     }
 
-    fn simulate(&self, models: &Models<'_>, catalog: &Catalog) -> Result<Simulated, SimulatedError> {
+    fn simulate(&self, catalog: &Catalog) -> Result<Simulated, SimulatedError> {
+        let measured = |result| Simulated { result, read_off: None };
+        let Some(array) = &self.array else {
+            let SetupLoad::Network(load) = &self.load else {
+                unreachable!("all other loads are on an array")
+            };
+            return Ok(measured(run_network(load, catalog)));
+        };
+        let models = &array.parts.look_up(catalog).expect("rows were looked up");
         let (load, limit) = match &self.load {
             SetupLoad::Requests { load, limit } => (load, *limit),
             SetupLoad::Bonnie(load) => {
                 let host = load.look_up(catalog).expect("rows were looked up");
-                return Ok(Simulated {
-                    result: run_bonnie(models, &host, &self.array, load)?,
-                    read_off: None,
-                });
+                return Ok(measured(run_bonnie(models, &host, array, load)?));
             }
+            SetupLoad::Served(load) => return Ok(measured(run_served(models, array, load, catalog)?)),
+            SetupLoad::Network(load) => return Ok(measured(run_network(load, catalog))),
         };
-        let run = |iodepth| run_simulated(models, &self.array, &Load { iodepth, ..load.clone() });
+        let run = |iodepth| run_simulated(models, array, &Load { iodepth, ..load.clone() });
         let Some(limit) = limit else {
-            return Ok(Simulated { result: run(load.iodepth)?, read_off: None });
+            return Ok(measured(run(load.iodepth)?));
         };
-        let step = u32::from(self.array.volume_count());
+        let step = u32::from(array.volume_count());
         let (read_off, result) = read_off(limit, (load.iodepth, step), run)?;
         Ok(Simulated { result, read_off: Some(read_off) })
     }
@@ -276,7 +296,6 @@ pub(crate) fn simulate(
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Simulated>, PredictError> {
-    let models_of = |setup: &Setup| setup.array.parts.look_up(task.catalog).expect("rows were looked up");
     let mut results: Vec<Option<Simulated>> = vec![None; distinct.len()];
     let mut finished = 0;
     progress(0, distinct.len());
@@ -284,10 +303,7 @@ pub(crate) fn simulate(
         task.threads,
         distinct.len(),
         cancel,
-        |index| {
-            let setup = &setups[distinct[index]];
-            setup.simulate(&models_of(setup), task.catalog)
-        },
+        |index| setups[distinct[index]].simulate(task.catalog),
         |index, result| {
             let row = row_of(distinct[index]);
             results[index] = Some(result.map_err(|source| PredictError::Simulation { row, source })?);
@@ -373,7 +389,23 @@ pub(crate) fn fitted_figures(setups: &[Setup], catalog: &Catalog) -> Vec<FittedF
         }));
     };
     for setup in setups {
-        let models = setup.array.parts.look_up(catalog).expect("rows were looked up");
+        match &setup.load {
+            SetupLoad::Served(load) => {
+                let server = catalog.server(&load.server).expect("rows were looked up");
+                add(&server.id, &server.sources);
+                let network = load.network(catalog).expect("rows were looked up");
+                if let Some(network) = network {
+                    add(&network.id, &network.sources);
+                }
+            }
+            SetupLoad::Network(load) => {
+                let network = catalog.network(&load.network).expect("rows were looked up");
+                add(&network.id, &network.sources);
+            }
+            SetupLoad::Requests { .. } | SetupLoad::Bonnie(_) => {}
+        }
+        let Some(array) = &setup.array else { continue };
+        let models = array.parts.look_up(catalog).expect("rows were looked up");
         if let SetupLoad::Bonnie(load) = &setup.load {
             let host = load.look_up(catalog).expect("rows were looked up");
             add(&host.host.id, &host.host.sources);
@@ -408,6 +440,9 @@ pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup
     if row.workload.starts_with(files::BONNIE) {
         return files::set_up_bonnie(row, task);
     }
+    if row.workload.starts_with(served::SERVED) {
+        return served::set_up_served(row, task);
+    }
     let (models, workload) = match (look_up_hardware(row, task.catalog), look_up_workload(row)) {
         (Ok(models), Ok(workload)) => (models, workload),
         (models, workload) => {
@@ -425,7 +460,7 @@ pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup
         run: task.options.run,
         seed: task.options.seed,
     };
-    Ok(Setup { array, load: SetupLoad::Requests { load, limit: row.response_limit } })
+    Ok(Setup { array: Some(array), load: SetupLoad::Requests { load, limit: row.response_limit } })
 }
 
 fn modelled_array(

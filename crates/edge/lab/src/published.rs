@@ -5,6 +5,7 @@
 //! once. No row is ever skipped: a comparison that quietly leaves out what it can't predict flatters itself.
 
 use crate::predict::files::BONNIE;
+use crate::predict::served::SERVED;
 use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
@@ -122,6 +123,12 @@ pub struct PublishedRow {
     pub file: Option<ByteCount>,
     /// The filesystem that it is on.
     pub filesystem: Option<String>,
+    /// Readers at once; 0 where the row does not say.
+    pub streams: u32,
+    /// Volumes that their files are on in turn; 0 where the row does not say.
+    pub volumes: u32,
+    /// What else it says.
+    pub note: String,
     /// What `value` counts.
     pub metric: PublishedMetric,
     /// What the figure really counts, where a paper's figures are known to be labelled otherwise.
@@ -303,6 +310,29 @@ fn check_header(
     if columns.is_empty() { Ok(()) } else { Err(PublishedError::MissingColumns { file, columns }) }
 }
 
+/// What a row's workload is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowKind {
+    /// Requests to raw volumes.
+    Requests,
+    /// A program on a file.
+    Files,
+    /// Readers of a file server, or a network.
+    Served,
+}
+
+impl RowKind {
+    fn of(workload: &str) -> Self {
+        if workload.starts_with(BONNIE) {
+            Self::Files
+        } else if workload.starts_with(SERVED) {
+            Self::Served
+        } else {
+            Self::Requests
+        }
+    }
+}
+
 /// One record on its way to a [`PublishedRow`].
 struct Cells<'a> {
     header: &'a csv::StringRecord,
@@ -315,8 +345,8 @@ impl<'a> Cells<'a> {
     /// The row, or `None` after noting everything that is wrong with it.
     fn row(&mut self) -> Option<PublishedRow> {
         let before = self.problems.len();
-        let has_file = self.text("workload").starts_with(BONNIE);
-        self.refuse_other_experiments(has_file);
+        let kind = RowKind::of(self.text("workload"));
+        self.refuse_other_experiments(kind);
         let metric = self.one_of("metric", &METRICS).unwrap_or_else(|| self.no_metric());
         let response_limit = self.response_limit();
         let row = PublishedRow {
@@ -324,9 +354,9 @@ impl<'a> Cells<'a> {
             id: self.required("id").to_owned(),
             place: self.text("place").to_owned(),
             system: self.required("system").to_owned(),
-            raid: self.required("raid").to_owned(),
-            drives: self.number("drives").unwrap_or(0),
-            drive: self.required("drive").to_owned(),
+            raid: self.of_array("raid", kind).to_owned(),
+            drives: self.drives(kind),
+            drive: self.of_array("drive", kind).to_owned(),
             write_policy: self.one_of("write_policy", &WRITE_POLICIES),
             read_policy: self.one_of("read_policy", &READ_POLICIES),
             io_policy: self.one_of("io_policy", &IO_POLICIES),
@@ -336,7 +366,7 @@ impl<'a> Cells<'a> {
                 .optional_number::<f64>("block_kib")
                 .map(|kib| ByteCount((kib * 1024.0).round() as u64)),
             cache_mirroring: self.one_of("cache_mirroring", &ON_OFF),
-            queue_depth: if has_file {
+            queue_depth: if kind != RowKind::Requests {
                 self.one_process()
             } else if response_limit.is_some() {
                 self.no_queue_depth()
@@ -349,6 +379,9 @@ impl<'a> Cells<'a> {
             filesystem: Some(self.text("filesystem"))
                 .filter(|name| !matches!(*name, "" | "off"))
                 .map(str::to_owned),
+            streams: self.optional_number("streams").unwrap_or(0),
+            volumes: self.optional_number("volumes").unwrap_or(0),
+            note: self.text("note").to_owned(),
             metric,
             counts: metric,
             value: self.number("value").unwrap_or(0.0),
@@ -358,7 +391,7 @@ impl<'a> Cells<'a> {
     }
 
     /// Notes the columns that describe an experiment of another kind than requests to raw volumes.
-    fn refuse_other_experiments(&mut self, has_file: bool) {
+    fn refuse_other_experiments(&mut self, kind: RowKind) {
         const OTHERS: [(&str, &str); 4] = [
             ("streams", "asks for parallel streams, which are not simulated: only a queue depth is"),
             ("volumes", "spreads the load over several volumes, which is not simulated"),
@@ -368,7 +401,7 @@ impl<'a> Cells<'a> {
         const OF_FILES: [&str; 2] = ["filesystem", "file_mib"];
         for (column, why) in OTHERS {
             let is_of_files = OF_FILES.contains(&column) || self.text(column) == "1";
-            if has_file && is_of_files {
+            if kind == RowKind::Served || kind == RowKind::Files && is_of_files {
                 continue;
             }
             // "off" asks for nothing.
@@ -401,10 +434,27 @@ impl<'a> Cells<'a> {
         Some(NanoSpan((millis * 1e6).round() as u64))
     }
 
+    /// A column that a row of an array needs. What a file server has, its entry in the catalogue says, too.
+    fn of_array(&mut self, column: &'static str, kind: RowKind) -> &'a str {
+        if kind == RowKind::Served { self.text(column) } else { self.required(column) }
+    }
+
+    fn drives(&mut self, kind: RowKind) -> u16 {
+        let drives = match kind {
+            RowKind::Served => self.optional_number("drives"),
+            RowKind::Requests | RowKind::Files => self.number("drives"),
+        };
+        drives.unwrap_or(0)
+    }
+
     /// Bonnie is one process, which does one thing at a time.
     fn one_process(&mut self) -> u32 {
         if !matches!(self.text("queue_depth"), "" | "1") {
-            self.problem("queue_depth", "is not 1, and Bonnie does one thing at a time".into(), None);
+            self.problem(
+                "queue_depth",
+                "is not 1, and a program on a file does one thing at a time".into(),
+                None,
+            );
         }
         1
     }

@@ -3,7 +3,7 @@
 use super::conclude_runs;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{
-    Iodepths, io_policy, metadata_policy, on_or_off, owner, read_policy, workloads, write_policy,
+    Iodepths, PacingArgs, io_policy, metadata_policy, on_or_off, owner, read_policy, workloads, write_policy,
 };
 use crate::output::{Output, print};
 use crate::progress::Progress;
@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Requests in flight: a number, a list 1,8,64, or a range 1..64 that doubles
     #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
     iodepth: Iodepths,
+    /// When requests start.
+    #[command(flatten)]
+    pacing: PacingArgs,
     /// Length of each measured window, in virtual time
     #[arg(long, default_value = "20s", value_name = "TIME")]
     run: NanoSpan,
@@ -142,7 +145,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         return bonnie(&models, &array, &load, &catalog, (&args.bound, output));
     }
     let plan = LoadPlan {
-        workloads: workloads(&args.workload)?,
+        workloads: args.pacing.apply(workloads(&args.workload)?)?,
         iodepths: args.iodepth.0.clone(),
         ramp: args.ramp,
         run: args.run,

@@ -275,8 +275,8 @@ impl Planner<'_> {
                 return None;
             }
         };
-        if let Some(region) = self.method.region {
-            setup.array.region = region.min(setup.array.usable);
+        if let (Some(region), Some(array)) = (self.method.region, &mut setup.array) {
+            array.region = region.min(array.usable);
         }
         let first = self.plan.setups.len();
         for repeat in 0..self.method.repeats.get() {

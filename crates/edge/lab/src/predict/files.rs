@@ -66,5 +66,5 @@ pub(super) fn set_up_bonnie(row: &PublishedRow, task: &PredictTask<'_>) -> Resul
         file,
         seed: task.options.seed,
     };
-    Ok(Setup { array, load: SetupLoad::Bonnie(load) })
+    Ok(Setup { array: Some(array), load: SetupLoad::Bonnie(load) })
 }

@@ -20,7 +20,7 @@ fn rows(lines: &[&str]) -> Vec<PublishedRow> {
     parse_published("mine.csv", &format!("{HEADER}\n{}\n", lines.join("\n"))).unwrap()
 }
 
-fn task<'a>(rows: &'a [PublishedRow], catalog: &'a Catalog, threads: usize) -> PredictTask<'a> {
+pub(super) fn task<'a>(rows: &'a [PublishedRow], catalog: &'a Catalog, threads: usize) -> PredictTask<'a> {
     PredictTask {
         file: "mine.csv",
         rows,
@@ -31,7 +31,7 @@ fn task<'a>(rows: &'a [PublishedRow], catalog: &'a Catalog, threads: usize) -> P
     }
 }
 
-fn run(task: &PredictTask<'_>) -> Result<Prediction, PredictError> {
+pub(super) fn run(task: &PredictTask<'_>) -> Result<Prediction, PredictError> {
     predict(task, &AtomicBool::new(false), &mut |_, _| {})
 }
 
@@ -150,7 +150,7 @@ fn a_figure_at_a_response_time_is_read_off_between_two_loads() {
         let inside = |pair: &[crate::LoadPoint]| pair[0].lat_ns_mean <= limit && limit <= pair[1].lat_ns_mean;
         assert!(read_off.points.windows(2).any(inside), "{read_off:?}");
         assert!((row.comparison.predicted - read_off.iops).abs() < 1e-9);
-        assert_eq!(configuration.array.volume_count(), volumes);
+        assert_eq!(configuration.array.as_ref().unwrap().volume_count(), volumes);
     }
     let figures: Vec<f64> = prediction.rows.iter().map(|row| row.comparison.predicted).collect();
     assert!(figures[1] > figures[0], "a later limit allows more: {figures:?}");
