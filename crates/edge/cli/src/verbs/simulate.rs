@@ -5,16 +5,19 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::{
     Iodepths, PacingArgs, io_policy, metadata_policy, on_or_off, owner, read_policy, workloads, write_policy,
 };
-use crate::output::Output;
+use crate::output::{Output, print};
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::Catalog;
+use raidlab_lab::worlds::files::{BonnieLoad, run_bonnie};
 use raidlab_lab::worlds::simulated::run_simulated_loads;
 use raidlab_lab::{
-    ArrayFile, ArrayFileError, Bound, CacheSettings, ControllerSettings, Load, LoadPlan, Owner,
+    ArrayFile, ArrayFileError, Bound, CacheSettings, ControllerSettings, Load, LoadPlan, ModelledArray, Models,
+    Owner,
 };
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::PhaseResult;
 use std::path::PathBuf;
 
 /// Arguments of `raidlab simulate`.
@@ -32,8 +35,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     fail_after: Option<NanoSpan>,
     /// Workloads: built-in names such as `database`, or workload files (.toml)
-    #[arg(long, short, value_delimiter = ',', required = true, value_name = "NAME,...")]
+    #[arg(long, short, value_delimiter = ',', required_unless_present = "bonnie", value_name = "NAME,...")]
     workload: Vec<String>,
+    #[command(flatten)]
+    files: FileArgs,
     /// Requests in flight: a number, a list 1,8,64, or a range 1..64 that doubles
     #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
     iodepth: Iodepths,
@@ -55,6 +60,20 @@ pub(crate) struct Args {
     /// A bound to be kept, such as `mean<=20ms`, `p99<=100ms`, `iops>=5000` or `mb_per_s>=200`; may be repeated
     #[arg(long, value_name = "BOUND")]
     bound: Vec<Bound>,
+}
+
+/// Bonnie instead of workloads.
+#[derive(Debug, clap::Args)]
+struct FileArgs {
+    /// Run Bonnie with a file of this size on a filesystem on the array, instead of workloads
+    #[arg(long, value_name = "SIZE", requires = "host", conflicts_with = "workload")]
+    bonnie: Option<ByteCount>,
+    /// The host that runs Bonnie, by its name in the catalogue
+    #[arg(long, value_name = "ID", requires = "bonnie")]
+    host: Option<String>,
+    /// The filesystem, by its name in the catalogue
+    #[arg(long, value_name = "ID", requires = "bonnie", default_value = "ext2")]
+    filesystem: String,
 }
 
 /// The array by options. What is left out is as the controller is delivered.
@@ -122,6 +141,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     let catalog = Catalog::builtin();
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
+    if let Some(load) = args.files.load(args.seed) {
+        return bonnie(&models, &array, &load, &catalog, (&args.bound, output));
+    }
     let plan = LoadPlan {
         workloads: args.pacing.apply(workloads(&args.workload)?)?,
         iodepths: args.iodepth.0.clone(),
@@ -138,6 +160,37 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let results = ran.map_err(|(index, error)| Failure::input(error).context(loads[index].label()))?;
     progress.end();
     conclude_runs(&results, &args.bound, false, output)
+}
+
+/// Runs Bonnie and prints its phases.
+fn bonnie(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    load: &BonnieLoad,
+    catalog: &Catalog,
+    (bounds, output): (&[Bound], &Output),
+) -> Result<Exit, Failure> {
+    let host = load.look_up(catalog).map_err(|error| {
+        Failure::input(error).with_hint("'raidlab catalog' lists hosts and filesystems")
+    })?;
+    let result = run_bonnie(models, &host, array, load).map_err(Failure::input)?;
+    if !output.is_json() {
+        let line = |phase: &PhaseResult| {
+            let (name, figures) = (&phase.name, phase.figures);
+            let (kib, calls) = (figures.rate().0 / 1024.0, figures.calls_per_sec());
+            format!("{name:<12} {kib:>12.0} KiB/s {calls:>12.1} calls/s {:>6.1} % CPU\n", figures.cpu_pct())
+        };
+        print(&result.phases.iter().map(line).collect::<String>())?;
+    }
+    conclude_runs(&[result], bounds, false, output)
+}
+
+impl FileArgs {
+    /// What to run, if it is Bonnie.
+    fn load(&self, seed: u64) -> Option<BonnieLoad> {
+        let (file, host) = (self.bonnie?, self.host.clone()?);
+        Some(BonnieLoad { host, filesystem: self.filesystem.clone(), file, seed })
+    }
 }
 
 fn bad_array(error: ArrayFileError) -> Failure {
