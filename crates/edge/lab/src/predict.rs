@@ -172,6 +172,7 @@ pub(crate) struct Setup {
 
 /// What is asked of it.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each row")]
 pub(crate) enum SetupLoad {
     /// Requests to raw volumes. With a limit, the load is the one to begin with.
     Requests { load: Load, limit: Option<NanoSpan> },
@@ -457,7 +458,9 @@ pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup
         iodepth: if row.response_limit.is_some() { first } else { row.queue_depth },
         ramp: if through { task.options.ramp_write_through } else { task.options.ramp },
         run: task.options.run,
+        workers: 1,
         seed: task.options.seed,
+        once: false,
     };
     Ok(Setup { array: Some(array), load: SetupLoad::Requests { load, limit: row.response_limit } })
 }
