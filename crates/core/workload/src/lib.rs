@@ -42,7 +42,7 @@ pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use result::{
     ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts, FailoverFacts, LagStats,
     LagSummary, LatencyPoint, LoadFacts, MachineLoad, Measurement, Metric, OpStats, OpSummary,
-    PartMeasurement, PartSummary, RunResult, Summaries, TargetResult, World,
+    PartMeasurement, PartSummary, PhaseResult, RunResult, Summaries, TargetResult, World,
 };
 pub use rng::{Rng, derived_seed};
 pub use series::{RunSeries, Series, SeriesColumns};

@@ -6,6 +6,7 @@
 use crate::access::LineFacts;
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
+use crate::program::PhaseFigures;
 use crate::series::{RunSeries, Series};
 use crate::steady::{self, SteadyState};
 use raidlab_units::{ByteCount, BytesPerSec, Iops, NanoSpan};
@@ -386,6 +387,16 @@ pub struct CostFacts {
     pub wall_ns: u64,
 }
 
+/// A part of a run: one phase of Bonnie.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseResult {
+    /// Its name, `block-write`.
+    pub name: String,
+    /// What was moved, how long it took, and what it cost.
+    #[serde(flatten)]
+    pub figures: PhaseFigures,
+}
+
 /// How a load is made up of targets and workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadFacts {
@@ -572,6 +583,9 @@ pub struct RunResult {
     /// Whether the figure was steady within the window; none where the window is too short to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<SteadyState>,
+    /// The parts of a run that measures several things one after the other, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseResult>,
     /// What it cost.
     pub cost: CostFacts,
     /// What the machine did meanwhile; none in virtual time.
@@ -635,6 +649,7 @@ impl RunResult {
             lag: None,
             series: None,
             steady: None,
+            phases: Vec::new(),
             cost: CostFacts::default(),
             machine: None,
             settings: BTreeMap::new(),

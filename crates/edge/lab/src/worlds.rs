@@ -6,9 +6,13 @@
 //! | [`mod@file`] | a test file, or storage as it is | wall |
 //! | [`mod@array`] | a real array over member files | wall |
 //! | [`simulated`] | an array of modelled hardware | virtual |
+//! | [`mod@files`] | a file at a modelled host with such an array | virtual |
+//! | [`served`] | files of a modelled file server, networks | virtual |
 
 pub mod array;
 pub mod file;
+pub mod files;
+pub mod served;
 pub mod simulated;
 
 use crate::cache::{io_policy_name, read_policy_name};

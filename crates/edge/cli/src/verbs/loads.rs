@@ -23,7 +23,7 @@ use std::time::SystemTime;
 #[derive(Debug, clap::Args)]
 pub(crate) struct SweepArgs {
     /// Workloads: built-in names such as `database`, or workload files (.toml)
-    #[arg(long, short, value_delimiter = ',', required = true, value_name = "NAME,...")]
+    #[arg(long, short, value_delimiter = ',', value_name = "NAME,...")]
     workload: Vec<String>,
     /// Requests in flight: a number, a list 1,8,64, a range 1..64 that doubles, or 1..64+8 in steps
     #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
@@ -45,6 +45,10 @@ pub(crate) struct SweepArgs {
 impl SweepArgs {
     /// The runs that these arguments ask for.
     pub(crate) fn plan(&self, ramp: NanoSpan, run: NanoSpan) -> Result<LoadPlan, Failure> {
+        if self.workload.is_empty() {
+            let missing = Failure::input(anyhow::anyhow!("no workload is given: --workload NAME"));
+            return Err(missing.with_hint("'raidlab workloads' lists those that are built in"));
+        }
         let sizes = self.block_size.as_ref().map_or(&[][..], |sizes| &sizes.0);
         let shares = self.read_pct.as_ref().map_or(&[][..], |shares| &shares.0);
         let workloads =

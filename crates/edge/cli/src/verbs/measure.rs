@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_lab::worlds::file::{FileBench, FileError};
 use raidlab_lab::{Environment, Load, LoadPlan};
-use raidlab_load::{EngineKind, LoadError, LoadOptions, TargetOptions, UringOptions, place_of};
+use raidlab_load::{EngineKind, LoadError, LoadOptions, TargetOptions, UringOptions, is_nbd_uri, place_of};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use std::sync::atomic::AtomicBool;
 /// Arguments of `raidlab measure`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files, block devices, folders that a test file is put into, or null:SIZE for a target that does nothing; a file
-    /// that does not exist is laid out with --size
+    /// Files, block devices, folders that a test file is put into, NBD URIs, the sockets of arrays that are served, or
+    /// null:SIZE for a target that does nothing; a file that does not exist is laid out with --size
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<PathBuf>,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(crate) struct Args {
 /// How the load is made.
 #[derive(Debug, clap::Args)]
 struct EngineArgs {
-    /// How requests are made: `io_uring`, psync, buffered or null; by default what suits the target
+    /// How requests are made: `io_uring`, psync, buffered, nbd or null; by default what suits the target
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineKind>,
     /// Threads that each have --iodepth requests in flight on each target: a number, a list 1,2,4 or a range 1..8
@@ -226,8 +226,8 @@ fn open(
 }
 
 fn failure(error: FileError, args: &Args) -> Failure {
-    let is_missing =
-        |name: &PathBuf| !place_of(name).exists() && !name.to_string_lossy().starts_with("null:");
+    let is_file = |name: &Path| !is_nbd_uri(name) && !name.to_string_lossy().starts_with("null:");
+    let is_missing = |name: &PathBuf| is_file(name) && !place_of(name).exists();
     if args.size.is_none() && args.targets.iter().any(is_missing) {
         return Failure::input(error).with_hint("give --size to have a test file laid out there");
     }

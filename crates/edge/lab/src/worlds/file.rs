@@ -4,8 +4,8 @@ use super::{empty_result, load_settings};
 use crate::load::Load;
 use crate::machine::MachineWatch;
 use raidlab_load::{
-    LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, TargetOutcome,
-    lay_out_file, place_of, run_targets,
+    LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetKind, TargetOptions,
+    TargetOutcome, lay_out_file, place_of, run_targets,
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::{LoadFacts, MachineLoad, RunResult, Summaries, TargetResult, World};
@@ -186,8 +186,15 @@ impl FileBench {
             texts.dedup();
             texts.join(", ")
         };
-        let cache =
-            |target: &Target| if target.is_direct() { "bypassed (O_DIRECT)" } else { "in use" }.to_owned();
+        let cache = |target: &Target| {
+            match target.kind() {
+                TargetKind::Nbd => "the server's",
+                TargetKind::NoOp => "none",
+                _ if target.is_direct() => "bypassed (O_DIRECT)",
+                _ => "in use",
+            }
+            .to_owned()
+        };
         let mut settings = vec![
             ("page cache", of_each(&cache)),
             ("engine", outcome.engine.clone()),

@@ -11,6 +11,7 @@ use raidlab_sim::{
     SimulationLoad, SimulationOutcome, simulate_enclosure,
 };
 use raidlab_units::ByteCount;
+use raidlab_workload::program::{BonnieError, ReadersError};
 use raidlab_workload::{
     ArrayFacts, ControllerFacts, EnclosureFacts, FailoverFacts, LoadFacts, RunResult, World,
 };
@@ -28,6 +29,12 @@ pub enum SimulatedError {
     /// The array, the load or both together make no sense.
     #[error(transparent)]
     Simulation(#[from] SimError),
+    /// Bonnie can't be run on such a file.
+    #[error(transparent)]
+    Bonnie(#[from] BonnieError),
+    /// Readers have nothing to read.
+    #[error(transparent)]
+    Readers(#[from] ReadersError),
 }
 
 /// Runs `load` on `array`, whose parts are `models`. The same input gives the same result, but for
