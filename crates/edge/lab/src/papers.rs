@@ -161,7 +161,9 @@ macro_rules! paper {
     };
 }
 
-const FILES: [Files; 3] = [
+const FILES: [Files; 5] = [
+    paper!("cdf-caf-2002", published: "published.csv"),
+    paper!("crs4-2004", published: "published.csv"),
     paper!("fastt600-2004", published: "published.csv"),
     paper!("md1200-2011", published: "published.csv"),
     paper!("primergy-2008", claims: "claims.csv"),
