@@ -3,6 +3,7 @@
 //! [`Measurement`] is what a driver counted, with full histograms; [`RunResult`] is the record that is stored,
 //! compared and shown, whatever world it came from. Times are nanoseconds, sizes bytes, and the names say so.
 
+use crate::access::LineFacts;
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
 use crate::program::PhaseFigures;
@@ -444,6 +445,9 @@ pub struct MachineLoad {
     pub context_switches_per_sec: Option<f64>,
     /// Processor time of this process, user and system.
     pub process_cpu_ns: Option<u64>,
+    /// The part of it that was spent in the kernel.
+    #[serde(default)]
+    pub process_cpu_system_ns: Option<u64>,
     /// How often the threads that made the load waited, where that was counted.
     pub load_switches_voluntary: Option<u64>,
     /// How often they were made to wait.
@@ -544,6 +548,9 @@ pub struct RunResult {
     pub enclosure: Option<EnclosureFacts>,
     /// Name of the workload.
     pub workload: String,
+    /// What it asks, line by line; empty for runs from before it was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<LineFacts>,
     /// How the workload is judged.
     pub metric: Metric,
     /// Requests in flight.
@@ -628,6 +635,7 @@ impl RunResult {
             array: None,
             enclosure: None,
             workload,
+            lines: Vec::new(),
             metric,
             iodepth: 0,
             load: None,

@@ -1,7 +1,7 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, import, measure, model, reproduce, runs, simulate, soak, study, torture,
+    array, catalog, doctor, export, import, measure, model, reproduce, runs, simulate, soak, study, torture,
     workloads,
 };
 use clap::{Parser, Subcommand};
@@ -62,4 +62,6 @@ pub(crate) enum Command {
     Runs(runs::ListArgs),
     /// Show one run of a results file
     Show(runs::ShowArgs),
+    /// Write runs of a results file in the forms of other tools: fio, Iometer
+    Export(export::Args),
 }

@@ -176,7 +176,7 @@ fn measure_lays_a_file_out_and_refuses_to_write_over_data() {
     let ended = measure(&["--workload", "database,streaming", "--iodepth", "1,4", "--size", "4MiB"]);
     ended.assert(0, &[]);
     assert_eq!(ended.json()["runs"].as_array().map(Vec::len), Some(4));
-    assert_eq!(bench.names(), ["file"]);
+    assert_eq!(bench.names(), ["file", "raidlab.sqlite"]);
 
     let precious = "precious data ".repeat(8192);
     bench.write("data", &precious);

@@ -18,6 +18,7 @@ mod controllers;
 pub mod describe;
 pub mod doctor;
 mod environment;
+mod find_load;
 mod load;
 mod machine;
 mod papers;
@@ -25,10 +26,12 @@ mod parallel;
 mod predict;
 mod published;
 mod read_off;
+mod rounds;
 mod runner;
 mod scratch;
 mod store;
 mod study;
+pub mod sweep;
 pub mod worlds;
 
 pub use array_file::{ArrayFile, ArrayFileError};
@@ -45,7 +48,8 @@ pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };
 pub use environment::{DeviceFacts, Environment, FilesystemFacts};
-pub use load::{Load, LoadPlan, WorkloadError, find_workload};
+pub use find_load::{Certainty, FindMethod, FindOrder, FoundLoad, LoadUnit, Repeats, find_load};
+pub use load::{Load, LoadPlan, WorkloadError, find_workload, varied};
 pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};
 pub use predict::{
     FittedFigure, PredictError, PredictOptions, PredictTask, PredictedConfiguration, PredictedRow,
@@ -55,6 +59,7 @@ pub use published::{
     COLUMNS, PublishedError, PublishedMetric, PublishedRow, RowProblem, parse_published, read_published,
 };
 pub use read_off::{LoadPoint, ReadOff};
+pub use rounds::{ROUNDS_MAX, SteadyRounds, until_steady};
 pub use runner::{RunOptions, StudyError, StudyEvent, StudyObserver, StudyOutcome, run_study};
 pub use scratch::ScratchError;
 pub use store::{

@@ -457,7 +457,9 @@ pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup
         iodepth: if row.response_limit.is_some() { first } else { row.queue_depth },
         ramp: if through { task.options.ramp_write_through } else { task.options.ramp },
         run: task.options.run,
+        workers: 1,
         seed: task.options.seed,
+        once: false,
     };
     Ok(Setup { array: Some(array), load: SetupLoad::Requests { load, limit: row.response_limit } })
 }
