@@ -172,7 +172,6 @@ pub(crate) struct Setup {
 
 /// What is asked of it.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "there is one for each row")]
 pub(crate) enum SetupLoad {
     /// Requests to raw volumes. With a limit, the load is the one to begin with.
     Requests { load: Load, limit: Option<NanoSpan> },
