@@ -174,7 +174,7 @@ pub(crate) struct Setup {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SetupLoad {
     /// Requests to raw volumes. With a limit, the load is the one to begin with.
-    Requests { load: Load, limit: Option<NanoSpan> },
+    Requests { load: Box<Load>, limit: Option<NanoSpan> },
     /// Bonnie on a file.
     Bonnie(BonnieLoad),
     /// Readers of a file server.
@@ -188,7 +188,8 @@ impl SetupLoad {
     pub(crate) fn with_more_seed(&self, more: u64) -> Self {
         match self {
             Self::Requests { load, limit } => {
-                Self::Requests { load: Load { seed: load.seed + more, ..load.clone() }, limit: *limit }
+                let load = Box::new(Load { seed: load.seed + more, ..Load::clone(load) });
+                Self::Requests { load, limit: *limit }
             }
             Self::Bonnie(load) => Self::Bonnie(BonnieLoad { seed: load.seed + more, ..load.clone() }),
             Self::Served(load) => Self::Served(ServedLoad { seed: load.seed + more, ..load.clone() }),
@@ -228,7 +229,7 @@ impl Setup {
             SetupLoad::Served(load) => return Ok(measured(run_served(models, array, load, catalog)?)),
             SetupLoad::Network(load) => return Ok(measured(run_network(load, catalog))),
         };
-        let run = |iodepth| run_simulated(models, array, &Load { iodepth, ..load.clone() });
+        let run = |iodepth| run_simulated(models, array, &Load { iodepth, ..Load::clone(load) });
         let Some(limit) = limit else {
             return Ok(measured(run(load.iodepth)?));
         };
@@ -461,7 +462,10 @@ pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup
         seed: task.options.seed,
         once: false,
     };
-    Ok(Setup { array: Some(array), load: SetupLoad::Requests { load, limit: row.response_limit } })
+    Ok(Setup {
+        array: Some(array),
+        load: SetupLoad::Requests { load: Box::new(load), limit: row.response_limit },
+    })
 }
 
 fn modelled_array(
