@@ -16,13 +16,15 @@
 //! may be there and some may not was torn.
 //!
 //! Nothing is said of blocks that this run has not written, except where a stamp of this run does not belong there.
-//! One case is left unjudged, and counted: a block that a write finished while it was being read, and that holds something
+//! A sector that is read while it is written, or was written by two requests at once, may come in pieces of both (a page
+//! cache copies without a lock): a wrong checksum there says nothing. One case more is left unjudged, and counted: a block that a write finished while it was being read, and that holds something
 //! older still. Memory: eight bytes for each block, and the blocks of one request for each slot; no request allocates unless
 //! two writes overlap in flight.
 
 use crate::stamp::{STAMPED_SECTOR_BYTES, SectorState, Stamp, read_sector, stamp_sectors};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
 /// What is wrong with a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,10 +128,29 @@ pub struct Ledger {
     checked: Checked,
 }
 
+/// A read, and what it may find.
 #[derive(Clone, Debug, Default)]
 struct Snapshot {
+    in_flight: bool,
     first: u64,
     newest: Vec<u64>,
+    /// From the first to the last block that was being written while it was being read.
+    in_flux: Range<u64>,
+}
+
+impl Snapshot {
+    fn note_write(&mut self, first: u64, blocks: u64) {
+        let end = self.first + self.newest.len() as u64;
+        let common = first.max(self.first)..(first + blocks).min(end);
+        if common.is_empty() {
+            return;
+        }
+        self.in_flux = if self.in_flux.is_empty() {
+            common
+        } else {
+            self.in_flux.start.min(common.start)..self.in_flux.end.max(common.end)
+        };
+    }
 }
 
 impl Ledger {
@@ -141,7 +162,7 @@ impl Ledger {
     pub fn new(run: u64, blocks: u64, block_bytes: u32, slots: u32, blocks_per_io: u32) -> Self {
         let sector = STAMPED_SECTOR_BYTES as u32;
         assert!(block_bytes >= sector && block_bytes.is_multiple_of(sector), "blocks are whole sectors");
-        let snapshot = Snapshot { first: 0, newest: Vec::with_capacity(blocks_per_io as usize) };
+        let snapshot = Snapshot { newest: Vec::with_capacity(blocks_per_io as usize), ..Snapshot::default() };
         Self {
             run,
             block_bytes,
@@ -182,6 +203,9 @@ impl Ledger {
                     }
                 }
             }
+        }
+        for read in self.reads.iter_mut().filter(|read| read.in_flight) {
+            read.note_write(first_block, blocks);
         }
         let place = &mut self.writes[slot as usize];
         assert!(place.is_none(), "slot {slot} has a write in flight");
@@ -231,11 +255,16 @@ impl Ledger {
     pub fn begin_read(&mut self, slot: u32, first_block: u64, bytes: usize) {
         let blocks = self.blocks_of(first_block, bytes);
         let snapshot = &mut self.reads[slot as usize];
+        snapshot.in_flight = true;
         snapshot.first = first_block;
         snapshot.newest.clear();
         snapshot
             .newest
             .extend_from_slice(&self.newest[first_block as usize..(first_block + blocks) as usize]);
+        snapshot.in_flux = 0..0;
+        for write in self.writes.iter().flatten() {
+            snapshot.note_write(write.first, write.blocks);
+        }
     }
 
     /// Judges what the read in `slot` brought; `report` is told of each block that holds what it must not.
@@ -243,13 +272,14 @@ impl Ledger {
     /// # Panics
     /// If `bytes` are not as many as [`Ledger::begin_read`] was told.
     pub fn end_read(&mut self, slot: u32, bytes: &[u8], report: &mut dyn FnMut(Fault)) {
+        self.reads[slot as usize].in_flight = false;
         let snapshot = &self.reads[slot as usize];
         let block_bytes = self.block_bytes as usize;
         assert_eq!(bytes.len(), snapshot.newest.len() * block_bytes, "a read brings what it was asked for");
         let mut checked = self.checked;
         let blocks = (snapshot.first..).zip(&snapshot.newest).zip(bytes.chunks_exact(block_bytes));
         for ((block, expected), bytes) in blocks {
-            match self.judge(block, *expected, bytes) {
+            match self.judge(block, *expected, snapshot.in_flux.contains(&block), bytes) {
                 Verdict::Good => checked.good += 1,
                 Verdict::Unjudged => checked.unjudged += 1,
                 Verdict::Faulty(kind) => {
@@ -261,7 +291,7 @@ impl Ledger {
         self.checked = checked;
     }
 
-    fn judge(&self, block: u64, expected: u64, bytes: &[u8]) -> Verdict {
+    fn judge(&self, block: u64, expected: u64, in_flux: bool, bytes: &[u8]) -> Verdict {
         let sectors_per_block = u64::from(self.block_bytes) / STAMPED_SECTOR_BYTES as u64;
         let mut found = Found::default();
         for (index, bytes) in (0u32..).zip(bytes.chunks_exact(STAMPED_SECTOR_BYTES)) {
@@ -274,6 +304,9 @@ impl Ledger {
                         return Verdict::Faulty(FaultKind::WrongPlace { meant_for, sequence });
                     }
                     self.judge_sector(block, expected, stamp, index, &mut found);
+                }
+                SectorState::Damaged if in_flux || self.contenders.contains_key(&block) => {
+                    found.unjudged = true;
                 }
                 SectorState::Damaged => {
                     found.damaged.get_or_insert(index);

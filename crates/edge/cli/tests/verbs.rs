@@ -491,3 +491,15 @@ fn bonnie_runs_on_a_modelled_array() {
     with(&["--bonnie", "64MiB", "--host", "nothing"]).assert(2, &["there is no host 'nothing'"]);
     with(&[]).assert(2, &["--workload NAME"]);
 }
+
+#[test]
+fn a_verified_load_says_how_many_blocks_were_right() {
+    let bench = Bench::new();
+    let measure = ["measure", "t.dat", "--size", "4MiB", "--run", "300ms", "--ramp", "0s", "--iodepth", "8"];
+    let with = |more: &[&'static str]| bench.run(&[&measure[..], more].concat());
+    let ended = with(&["--workload", "database", "--verify", "--workers", "2", "--buffered", "--json"]);
+    ended.assert(0, &[]);
+    let settings = ended.json()["runs"][0]["settings"].clone();
+    assert!(settings.to_string().contains("blocks read were as written"), "{settings}");
+    with(&["--workload", "web-server", "--verify"]).assert(1, &["there is nothing to verify on 't.dat'"]);
+}

@@ -33,6 +33,7 @@ use crate::clock::Clock;
 use crate::engine::{Completion, Engine, EngineIo, FailureCause, SlotTable};
 use crate::error::LoadError;
 use crate::run::IoFailure;
+use crate::verify::Check;
 use raidlab_units::{NanoSpan, Nanos};
 use raidlab_workload::{Driver, DriverStep, IoOp};
 use rustix::io::Errno;
@@ -57,6 +58,8 @@ const FAILURES_IN_A_ROW_MAX: u32 = 1000;
 pub(crate) struct Lane<'a> {
     pub(crate) driver: Driver,
     pub(crate) path: &'a Path,
+    /// Judges what is read.
+    pub(crate) check: Option<Check<'a>>,
     failures_in_a_row: u32,
     pub(crate) first_failure: Option<IoFailure>,
     /// Why the target is left alone.
@@ -64,8 +67,8 @@ pub(crate) struct Lane<'a> {
 }
 
 impl<'a> Lane<'a> {
-    pub(crate) fn new(driver: Driver, path: &'a Path) -> Self {
-        Self { driver, path, failures_in_a_row: 0, first_failure: None, error: None }
+    pub(crate) fn new(driver: Driver, path: &'a Path, check: Option<Check<'a>>) -> Self {
+        Self { driver, path, check, failures_in_a_row: 0, first_failure: None, error: None }
     }
 }
 
@@ -127,7 +130,13 @@ impl<'a, 'b, E: Engine> Drive<'a, 'b, E> {
                     DriverStep::Issue(io) => {
                         let slot = self.table.slot_of(target as u32, io.slot);
                         let (op, offset_bytes, bytes) = (io.op, io.offset_bytes, io.bytes);
-                        self.engine.submit(EngineIo { slot, target: target as u32, op, offset_bytes, bytes });
+                        let request = EngineIo { slot, target: target as u32, op, offset_bytes, bytes };
+                        if let Some(check) = self.lanes[target].check
+                            && let Some(buffer) = self.engine.buffer(&request)
+                        {
+                            check.begin(io.slot, &request, buffer);
+                        }
+                        self.engine.submit(request);
                     }
                     DriverStep::WaitUntil(time) => break Some(time.saturating_since(now)),
                     DriverStep::WaitForCompletion => break Some(LOOK_UP_EVERY),
@@ -171,6 +180,12 @@ impl<'a, 'b, E: Engine> Drive<'a, 'b, E> {
             let Completion { slot, failure } = self.done[index];
             let (target, driver_slot) = self.table.split(slot);
             let lane = &mut self.lanes[target as usize];
+            if let Some(check) = lane.check {
+                let request = self.engine.io(slot);
+                if let Some(buffer) = self.engine.buffer(&request) {
+                    check.end(driver_slot, &request, buffer, failure.is_none());
+                }
+            }
             lane.driver.handle_completion(now, driver_slot, failure.is_none());
             match failure {
                 None => lane.failures_in_a_row = 0,

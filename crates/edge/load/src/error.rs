@@ -62,6 +62,33 @@ pub enum LoadError {
         /// Which engine.
         engine: &'static str,
     },
+    /// A load that writes nothing, or a target that keeps nothing, leaves nothing to verify.
+    #[error(
+        "there is nothing to verify on '{}' with the workload '{workload}': it takes a workload that writes, and a target that \
+         keeps what is written",
+        .path.display()
+    )]
+    VerifyNothing {
+        /// Which target.
+        path: PathBuf,
+        /// The workload.
+        workload: String,
+    },
+    /// The ledger of a target would take too much memory.
+    #[error(
+        "'{}' has {size} in blocks of {block_bytes} bytes: up to {size_max} can be verified",
+        .path.display()
+    )]
+    VerifySize {
+        /// Which target.
+        path: PathBuf,
+        /// Its size.
+        size: ByteCount,
+        /// Its blocks.
+        block_bytes: u32,
+        /// What can be verified.
+        size_max: ByteCount,
+    },
     /// The file system has no direct I/O.
     #[error(
         "the file system of '{}' refuses direct I/O (O_DIRECT): use a file on another one, or ask for buffered \

@@ -30,6 +30,7 @@ pub mod safety;
 pub mod soak;
 mod target;
 mod trailer;
+mod verify;
 
 pub use engine::{
     Completion, Engine, EngineIo, EngineKind, FailureCause, NbdEngine, NullEngine, SlotTable, SyncEngine,
@@ -43,3 +44,4 @@ pub use run::{
     IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,
 };
 pub use target::{TEST_FILE_NAME, Target, TargetKind, TargetOptions, place_of, with_inline_io};
+pub use verify::Verified;

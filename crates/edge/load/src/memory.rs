@@ -35,6 +35,8 @@ pub struct IoMemory {
     stamps: u64,
     /// Makes what writes carry, where that is not plain noise.
     data: Option<DataGenerator>,
+    /// The loop fills what is written before it submits it.
+    is_filled: bool,
 }
 
 // SAFETY: the mapping belongs to this value alone and is not tied to the thread that made it.
@@ -57,7 +59,16 @@ impl IoMemory {
         };
         let base = map(mapped_bytes)
             .map_err(|errno| LoadError::Memory { bytes: ByteCount(mapped_bytes as u64), errno })?;
-        let mut memory = Self { base, mapped_bytes, stride_bytes, writes_at, seed, stamps: 0, data: None };
+        let mut memory = Self {
+            base,
+            mapped_bytes,
+            stride_bytes,
+            writes_at,
+            seed,
+            stamps: 0,
+            data: None,
+            is_filled: false,
+        };
         // Every page is touched now, so that no request pays for the first touch.
         noise::fill(seed, 0, memory.part(0, mapped_bytes));
         Ok(memory)
@@ -70,10 +81,26 @@ impl IoMemory {
         self
     }
 
+    /// Returns the same memory whose writes carry what the loop has put there.
+    #[must_use]
+    pub(crate) fn filled_by_the_loop(mut self, is_filled: bool) -> Self {
+        self.is_filled = is_filled;
+        self
+    }
+
     /// Returns no memory at all.
     pub(crate) const fn none() -> Self {
         let base = NonNull::dangling();
-        Self { base, mapped_bytes: 0, stride_bytes: 0, writes_at: 0, seed: 0, stamps: 0, data: None }
+        Self {
+            base,
+            mapped_bytes: 0,
+            stride_bytes: 0,
+            writes_at: 0,
+            seed: 0,
+            stamps: 0,
+            data: None,
+            is_filled: false,
+        }
     }
 
     /// Returns at least a page of the memory, for a request before those of the load.
@@ -101,6 +128,9 @@ impl IoMemory {
     /// Makes the write of `bytes` from `slot` unlike every other, or as alike as the workload's data is.
     #[inline]
     pub(crate) fn stamp(&mut self, slot: u32, bytes: u32) {
+        if self.is_filled {
+            return;
+        }
         if let Some(data) = self.data {
             let first_block = self.stamps;
             data.fill(first_block, self.buffer(IoOp::Write, slot, bytes));

@@ -22,6 +22,7 @@ use crate::engine::{
 use crate::error::LoadError;
 use crate::memory::IoMemory;
 use crate::target::{Target, TargetKind};
+use crate::verify::{Verified, Verifier};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::{
     AccessSpec, Driver, DriverConfig, IoOp, IssuedCounts, Measurement, WindowProgress, derived_seed,
@@ -45,11 +46,19 @@ pub struct LoadOptions {
     pub workers: NonZeroU32,
     /// Processors that the threads are bound to, one each, in turn; none leaves that to the system.
     pub cpus: Vec<u32>,
+    /// Writes are stamped, and all that is read is judged ([`raidlab_verify`]).
+    pub verify: bool,
 }
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        Self { engine: None, uring: UringOptions::default(), workers: NonZeroU32::MIN, cpus: Vec::new() }
+        Self {
+            engine: None,
+            uring: UringOptions::default(),
+            workers: NonZeroU32::MIN,
+            cpus: Vec::new(),
+            verify: false,
+        }
     }
 }
 
@@ -91,6 +100,8 @@ pub struct TargetOutcome {
     pub first_failure: Option<IoFailure>,
     /// Why the target was left alone before the end, if it was.
     pub error: Option<LoadError>,
+    /// What was found in what was read, where that was asked for.
+    pub verified: Option<Verified>,
 }
 
 /// What came of a run.
@@ -190,6 +201,7 @@ pub fn run_targets(
         is_off: AtomicBool::new(false),
         board: Mutex::new(vec![LoadProgress::default(); jobs.len()]),
         clock: Clock::start(),
+        verifiers: verifiers(targets, spec, options)?,
     };
     let (before, own_before) = (process_cpu(), ThreadReading::now());
     let ended = std::thread::scope(|scope| {
@@ -220,10 +232,28 @@ pub fn run_targets(
     let beside = own_after.cpu - own_before.cpu;
     let ended = ended.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
     let mut outcome = gather(targets.len(), ended);
+    for (target, verifier) in outcome.targets.iter_mut().zip(&order.verifiers) {
+        target.verified = Some(verifier.verified());
+    }
     let others = (after - before).get().saturating_sub(beside.get() + outcome.cost.thread_cpu.get());
     outcome.cost.kernel_threads_cpu = NanoSpan(others);
     outcome.cancelled = cancel.load(Ordering::Relaxed);
     fail_if_all_did(outcome)
+}
+
+fn verifiers(
+    targets: &[(&Target, DriverConfig)],
+    spec: &AccessSpec,
+    options: &LoadOptions,
+) -> Result<Vec<Verifier>, LoadError> {
+    if !options.verify {
+        return Ok(Vec::new());
+    }
+    let verifier = |(target, config): &(&Target, DriverConfig)| {
+        let slots = (options.workers.get(), spec.iodepth(config.iodepth));
+        Verifier::new(target, spec, config, slots)
+    };
+    targets.iter().map(verifier).collect()
 }
 
 fn check_fit(target: &Target, spec: &AccessSpec, config: &DriverConfig) -> Result<(), LoadError> {
@@ -308,6 +338,8 @@ struct Order<'a> {
     /// How far each thread has come.
     board: Mutex<Vec<LoadProgress>>,
     clock: Clock,
+    /// One for each target, where what is read is judged.
+    verifiers: Vec<Verifier>,
 }
 
 /// What came of one thread's work.
@@ -366,7 +398,7 @@ impl Order<'_> {
         ops.extend(self.spec.writes().then_some(IoOp::Write));
         let seed = derived_seed(self.targets[job.targets[0]].1.seed, u64::from(job.worker));
         let memory = IoMemory::new(table.in_flight_max(), self.spec.request_bytes_max(), &ops, seed)?;
-        Ok(memory.with_data(self.spec.data))
+        Ok(memory.with_data(self.spec.data).filled_by_the_loop(self.options.verify))
     }
 
     fn pin(&self, number: usize) -> Result<(), LoadError> {
@@ -411,7 +443,10 @@ impl Order<'_> {
         if self.is_off.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let lane = |(driver, index): (Driver, &usize)| Lane::new(driver, self.targets[*index].0.path());
+        let lane = |(driver, index): (Driver, &usize)| {
+            let check = self.verifiers.get(*index).map(|verifier| verifier.check(job.worker));
+            Lane::new(driver, self.targets[*index].0.path(), check)
+        };
         let lanes = drivers.into_iter().zip(&job.targets).map(lane).collect();
         let before = ThreadReading::now();
         let started_at = self.clock.now();
@@ -480,6 +515,7 @@ fn of_lane(lane: Lane<'_>) -> TargetOutcome {
         issued: lane.driver.issued(),
         first_failure: lane.first_failure,
         error: lane.error,
+        verified: None,
     }
 }
 

@@ -75,6 +75,37 @@ fn a_failed_write_may_be_there_or_not_until_another_one_replaces_it() {
 }
 
 #[test]
+fn a_sector_in_pieces_is_damage_unless_requests_overlapped() {
+    let mut ledger = ledger(2);
+    let old = write(&mut ledger, 0);
+    // What a write put there, but for the end of its first sector.
+    let in_pieces = |new: &[u8]| [&new[..200], &old[200..512], &new[512..]].concat();
+    let judge = |ledger: &mut Ledger, bytes: &[u8]| {
+        let mut faults = 0;
+        ledger.end_read(1, &in_pieces(bytes), &mut |_| faults += 1);
+        faults
+    };
+    let mut new = vec![0; BLOCK];
+    ledger.begin_write(0, 0, &mut new);
+    ledger.begin_read(1, 0, BLOCK);
+    ledger.end_write(0, true);
+    assert_eq!(judge(&mut ledger, &new), 0, "it was being written when the read began");
+    ledger.begin_read(1, 0, BLOCK);
+    assert_eq!(judge(&mut ledger, &new), 1);
+    ledger.begin_read(1, 0, BLOCK);
+    ledger.begin_write(0, 0, &mut new);
+    assert_eq!(judge(&mut ledger, &new), 0, "the write began during the read");
+    ledger.begin_write(2, 0, &mut new);
+    ledger.end_write(2, true);
+    ledger.end_write(0, true);
+    ledger.begin_read(1, 0, BLOCK);
+    assert_eq!(judge(&mut ledger, &new), 0, "two writes were in flight at once");
+    let last = write(&mut ledger, 0);
+    ledger.begin_read(1, 0, BLOCK);
+    assert_eq!(judge(&mut ledger, &last), 1, "a later one has replaced both");
+}
+
+#[test]
 fn faults_read_well() {
     let fault = |kind| Fault { block: 3, block_bytes: 4096, expected: 9, kind }.to_string();
     let lost = fault(FaultKind::Lost { found: Some(4) });

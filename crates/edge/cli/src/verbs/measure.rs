@@ -80,6 +80,9 @@ struct EngineArgs {
     /// `io_uring` has a thread of the kernel take the requests (SQPOLL)
     #[arg(long, visible_alias = "sqpoll")]
     kernel_thread: bool,
+    /// Stamp all that is written and judge all that is read: lost, torn, wrong-place and damaged blocks end with exit code 1
+    #[arg(long)]
+    verify: bool,
 }
 
 impl EngineArgs {
@@ -88,6 +91,7 @@ impl EngineArgs {
             engine: self.engine,
             uring: UringOptions { io_poll: self.poll, kernel_thread: self.kernel_thread },
             cpus: self.cpus.as_ref().map_or_else(Vec::new, |cpus| cpus.0.clone()),
+            verify: self.verify,
             ..LoadOptions::default()
         }
     }

@@ -5,7 +5,7 @@ use crate::load::Load;
 use crate::machine::MachineWatch;
 use raidlab_load::{
     LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetKind, TargetOptions,
-    TargetOutcome, lay_out_file, place_of, run_targets,
+    TargetOutcome, Verified, lay_out_file, place_of, run_targets,
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::{LoadFacts, MachineLoad, RunResult, Summaries, TargetResult, World};
@@ -26,6 +26,14 @@ pub enum FileError {
         /// The target.
         path: PathBuf,
     },
+    /// What was read is not what was written.
+    #[error("{}", faults_text(path, verified))]
+    Faulty {
+        /// The target.
+        path: PathBuf,
+        /// What was found.
+        verified: Verified,
+    },
     /// The test file can't be removed.
     #[error("the test file {} cannot be removed: {source}", path.display())]
     Remove {
@@ -34,6 +42,27 @@ pub enum FileError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// How many blocks were right, where that was looked at.
+fn verified_text(outcome: &LoadOutcome) -> Option<String> {
+    let checked = || outcome.targets.iter().filter_map(|target| target.verified.as_ref());
+    let (good, unjudged) = checked().fold((0, 0), |(good, unjudged), verified| {
+        (good + verified.checked.good, unjudged + verified.checked.unjudged)
+    });
+    checked()
+        .next()
+        .map(|_| format!("{good} blocks read were as written, {unjudged} not written by this run"))
+}
+
+/// Faults that a message lists.
+const FAULTS_LISTED: usize = 10;
+
+fn faults_text(path: &Path, verified: &Verified) -> String {
+    let head =
+        format!("{} returned {} blocks that were not written so:", path.display(), verified.checked.faulty);
+    let listed = verified.faults.iter().take(FAULTS_LISTED).map(ToString::to_string);
+    std::iter::once(head).chain(listed).collect::<Vec<_>>().join("\n")
 }
 
 impl FileError {
@@ -145,6 +174,11 @@ impl FileBench {
         if outcome.cancelled {
             return Err(FileError::Stopped { path: self.targets[0].name.clone() });
         }
+        for (open, target) in self.targets.iter().zip(&outcome.targets) {
+            if let Some(verified) = target.verified.as_ref().filter(|verified| verified.checked.faulty > 0) {
+                return Err(FileError::Faulty { path: open.name.clone(), verified: verified.clone() });
+            }
+        }
         let mut result = empty_result(World::Measured, self.label(), load);
         result.set_measurement(&outcome.measurement);
         result.machine = Some(machine);
@@ -207,6 +241,9 @@ impl FileBench {
         if !self.options.cpus.is_empty() {
             let cpus: Vec<String> = self.options.cpus.iter().map(ToString::to_string).collect();
             settings.push(("processors", cpus.join(",")));
+        }
+        if let Some(text) = verified_text(outcome) {
+            settings.push(("verified", text));
         }
         if outcome.short_transfers > 0 {
             settings.push(("short transfers", outcome.short_transfers.to_string()));

@@ -58,6 +58,10 @@ impl Engine for FakeEngine {
     fn in_flight(&self) -> u32 {
         self.queue.len() as u32
     }
+    fn buffer(&mut self, _io: &EngineIo) -> Option<&mut [u8]> {
+        None
+    }
+
     fn io(&self, slot: u32) -> EngineIo {
         self.ios[slot as usize]
     }
@@ -87,7 +91,7 @@ fn on_fake(fail_every: &[u32]) -> Vec<(u64, u64, Option<IoFailure>, Option<LoadE
         worker: Worker::ALONE,
     };
     let spec = AccessSpec::new("test", vec![AccessLine::plain(4096, 100, 100)]);
-    let lane = |_| Lane::new(Driver::new(&spec, &config).unwrap(), Path::new("/fake"));
+    let lane = |_| Lane::new(Driver::new(&spec, &config).unwrap(), Path::new("/fake"), None);
     let table = engine.table;
     let mut drive = Drive::new(&mut engine, fail_every.iter().map(lane).collect(), table, Clock::start());
     drive.run(&AtomicBool::new(false), &mut |_, _| {}).unwrap();

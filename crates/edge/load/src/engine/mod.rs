@@ -238,6 +238,9 @@ pub trait Engine {
     /// Requests taken in that did not end yet.
     fn in_flight(&self) -> u32;
 
+    /// Returns the memory that `io` writes from or reads into, while it is not under way; none if it moves no bytes.
+    fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]>;
+
     /// Returns the request that has or last had `slot`.
     fn io(&self, slot: u32) -> EngineIo;
 

@@ -276,6 +276,10 @@ impl Engine for NbdEngine {
         self.in_flight
     }
 
+    fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
+        Some(self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
+    }
+
     fn io(&self, slot: u32) -> EngineIo {
         self.ios[slot as usize]
     }

@@ -60,6 +60,10 @@ impl Engine for NullEngine {
         self.ended.len() as u32
     }
 
+    fn buffer(&mut self, _io: &EngineIo) -> Option<&mut [u8]> {
+        None
+    }
+
     fn io(&self, slot: u32) -> EngineIo {
         self.ios[slot as usize]
     }

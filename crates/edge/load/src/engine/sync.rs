@@ -106,6 +106,10 @@ impl Engine for SyncEngine<'_> {
         u32::from(self.waiting)
     }
 
+    fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
+        Some(self.memory.buffer(io.op, io.slot, io.bytes))
+    }
+
     fn io(&self, _slot: u32) -> EngineIo {
         self.io
     }

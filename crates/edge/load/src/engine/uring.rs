@@ -310,6 +310,11 @@ impl Engine for UringEngine<'_> {
         self.in_flight
     }
 
+    fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
+        let moves_bytes = !matches!(self.destination, Destination::NoOp);
+        moves_bytes.then(|| self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
+    }
+
     fn io(&self, slot: u32) -> EngineIo {
         self.slots[slot as usize].io
     }

@@ -6,12 +6,12 @@ use super::record::{RecordPlace, SoakContent, SoakPhase, SoakRecord};
 use crate::lay_out::{LayOut, LayOutContent, LayOutProgress, lay_out_file};
 use crate::memory::IoMemory;
 use crate::target::{Target, TargetOptions};
+use crate::verify::new_run;
 use raidlab_units::ByteCount;
 use raidlab_verify::{STAMPED_SECTOR_BYTES, SectorState, Stamp, read_sector};
 use raidlab_workload::IoOp;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The write that a new file, or a first pass of writing, is.
 const FIRST_SEQUENCE: u64 = 1;
@@ -139,10 +139,4 @@ fn stamp_of(target: &Target, sector: u64) -> Result<Option<Stamp>, SoakError> {
         SectorState::Stamped(stamp) => Ok(Some(stamp)),
         _ => Ok(None),
     }
-}
-
-/// A number that no other run has had: the time, and the process.
-fn new_run() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (now.as_nanos() as u64).rotate_left(20) ^ u64::from(std::process::id())
 }
