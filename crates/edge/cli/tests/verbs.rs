@@ -501,5 +501,6 @@ fn a_verified_load_says_how_many_blocks_were_right() {
     ended.assert(0, &[]);
     let settings = ended.json()["runs"][0]["settings"].clone();
     assert!(settings.to_string().contains("blocks read were as written"), "{settings}");
-    with(&["--workload", "storagebench-web-server", "--verify"]).assert(1, &["there is nothing to verify on 't.dat'"]);
+    with(&["--workload", "storagebench-web-server", "--verify"])
+        .assert(1, &["there is nothing to verify on 't.dat'"]);
 }
