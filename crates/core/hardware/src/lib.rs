@@ -22,9 +22,9 @@ mod hdd;
 mod link;
 mod ssd;
 
-pub use catalog::{Catalog, CatalogError, FigureSource};
+pub use catalog::{Catalog, CatalogChange, CatalogError, FigureSource};
 pub use controller::{
-    CacheDefaults, CommandCost, ControllerModel, DualModel, HostOpKind, MemoryCost, MemoryWork,
+    CacheDefaults, CommandCost, ControllerModel, DualModel, HostOpKind, MemberPath, MemoryCost, MemoryWork,
 };
 pub use drive::{
     Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, FormFactor, Sector,

@@ -1,7 +1,7 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, measure, model, reproduce, runs, simulate, study, torture, workloads,
+    array, catalog, doctor, fit, measure, model, reproduce, runs, simulate, study, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Simulate(simulate::Args),
     /// Predict published figures and compare
     Reproduce(reproduce::Args),
+    /// Fit the free figures of the catalogue to a paper, or prove that the catalogue has the fitted ones
+    Fit(fit::Args),
     /// Check the controller under load and faults, byte for byte, in any number of random runs
     Torture(torture::Args),
     /// Make, serve and look after arrays that hold data

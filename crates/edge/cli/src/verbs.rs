@@ -3,6 +3,7 @@
 pub(crate) mod array;
 pub(crate) mod catalog;
 pub(crate) mod doctor;
+pub(crate) mod fit;
 pub(crate) mod measure;
 pub(crate) mod model;
 pub(crate) mod reproduce;

@@ -18,6 +18,7 @@ mod controllers;
 pub mod describe;
 pub mod doctor;
 mod environment;
+mod fit;
 mod load;
 mod papers;
 mod parallel;
@@ -44,6 +45,10 @@ pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };
 pub use environment::{DeviceFacts, Environment, FilesystemFacts};
+pub use fit::{
+    Figures, Fit, FitError, FitMethod, FitOutcome, FitParameter, FitProgress, Residual, Search, StoredFit,
+    StoredFitError, StoredParameter, StoredResidual,
+};
 pub use load::{Load, LoadPlan, WorkloadError, find_workload};
 pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};
 pub use predict::{

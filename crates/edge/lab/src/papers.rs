@@ -4,6 +4,7 @@
 //! a paper may have only one of the two. All are built in, so that `reproduce` works anywhere.
 
 use crate::claims::{Claim, ClaimMethod, parse_claims};
+use crate::fit::{FitMethod, StoredFit};
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, parse_published};
 use raidlab_controller::{ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -55,6 +56,9 @@ pub struct Method {
     /// How the claims were measured, if it makes any.
     #[serde(default)]
     pub claims: Option<ClaimMethod>,
+    /// Which figures of the catalogue may be fitted to it, if any.
+    #[serde(default)]
+    pub fit: Option<FitMethod>,
 }
 
 /// What is taken for the settings of the figures of one place, where a row does not say.
@@ -111,6 +115,8 @@ pub struct Paper {
     pub rows: Vec<PublishedRow>,
     /// Its relative claims.
     pub claims: Vec<Claim>,
+    /// What was found when the catalogue was fitted to it, if that was kept.
+    pub kept_fit: Option<StoredFit>,
 }
 
 /// Why a paper can't be had.
@@ -147,16 +153,18 @@ struct Files {
     study: &'static str,
     published: Option<&'static str>,
     claims: Option<&'static str>,
+    fit: Option<&'static str>,
 }
 
 /// The files of a paper: its study, and those that are named after its id.
 macro_rules! paper {
-    ($id:literal $(, published: $published:literal)? $(, claims: $claims:literal)?) => {
+    ($id:literal $(, published: $published:literal)? $(, claims: $claims:literal)? $(, fit: $fit:literal)?) => {
         Files {
             id: $id,
             study: include_str!(concat!("../../../../papers/", $id, "/study.toml")),
             published: [$(include_str!(concat!("../../../../papers/", $id, "/", $published)))?].first().copied(),
             claims: [$(include_str!(concat!("../../../../papers/", $id, "/", $claims)))?].first().copied(),
+            fit: [$(include_str!(concat!("../../../../papers/", $id, "/", $fit)))?].first().copied(),
         }
     };
 }
@@ -197,7 +205,8 @@ impl Paper {
             Some(text) => parse_claims(&file("claims.csv"), text)?,
             None => Vec::new(),
         };
-        Ok(Self { method, rows, claims })
+        let kept_fit = files.fit.map(|text| StoredFit::parse(&file("fit.toml"), text)).transpose()?;
+        Ok(Self { method, rows, claims, kept_fit })
     }
 
     /// The ids of all rows, of all papers, that fitted figures of the catalogue were fitted to.

@@ -2,7 +2,15 @@
 //!
 //! A read that goes on where a segment ends makes that segment longer; any other read takes over the segment that was
 //! used longest ago. A segment never holds more than its share of the memory: as its end moves on, so does its start.
-//! An empty segment has no length. Invariants: `sectors <= segment_sectors`; `by_use` names each segment once.
+//! An empty segment has no length.
+//!
+//! A host that goes on reading behind what was read ahead for it is a stream: its segment may then hold half of the memory,
+//! which it takes from the segments that were used longest ago. With a single share a drive that is one of several in a
+//! stripe would stop reading ahead while the host waits for another one, and find less in its memory than it takes the
+//! platter to come round again. (Makers call it dynamic or adaptive segmentation.)
+//!
+//! Invariants: no segment holds more than its `most`, and all of them together no more than the memory, but for the last
+//! read; `by_use` names each segment once.
 //!
 //! Every read searches all segments and almost always in vain, so the tests are written as one unsigned comparison
 //! each: its outcome is nearly always the same, which branch prediction rewards.
@@ -12,6 +20,8 @@
 struct Segment {
     start: u64,
     sectors: u64,
+    /// Sectors that it may hold.
+    most: u64,
 }
 
 impl Segment {
@@ -39,14 +49,16 @@ pub(crate) struct Segments {
     /// Their indices, from the one used longest ago to the one used last.
     by_use: Vec<u32>,
     segment_sectors: u64,
+    memory_sectors: u64,
 }
 
 impl Segments {
     pub(crate) fn new(segments: u32, segment_sectors: u64) -> Self {
         Self {
-            all: vec![Segment::default(); segments as usize],
+            all: vec![Segment { most: segment_sectors, ..Segment::default() }; segments as usize],
             by_use: (0..segments).collect(),
             segment_sectors,
+            memory_sectors: segment_sectors * u64::from(segments),
         }
     }
 
@@ -86,7 +98,7 @@ impl Segments {
         let follows = self.all.iter().position(|segment| segment.reaches(start));
         let segment = follows.unwrap_or(self.by_use[0] as usize);
         if follows.is_none() {
-            self.all[segment] = Segment { start, sectors: 0 };
+            self.all[segment] = Segment { start, sectors: 0, most: self.segment_sectors };
         }
         self.extend(segment, end);
         self.touch(segment);
@@ -95,10 +107,34 @@ impl Segments {
 
     /// Moves the end of a segment on to `end`, and its start too if it would hold too much.
     pub(crate) fn extend(&mut self, segment: usize, end: u64) {
-        let segment = &mut self.all[segment];
-        let end = end.max(segment.end());
-        segment.start = segment.start.max(end.saturating_sub(self.segment_sectors));
-        segment.sectors = end - segment.start;
+        let extended = &mut self.all[segment];
+        let end = end.max(extended.end());
+        extended.start = extended.start.max(end.saturating_sub(extended.most));
+        extended.sectors = end - extended.start;
+        if extended.most > self.segment_sectors {
+            self.make_room(segment);
+        }
+    }
+
+    /// Lets a segment follow a stream, and returns how many sectors it may hold.
+    pub(crate) fn widen(&mut self, segment: usize) -> u64 {
+        let most = self.segment_sectors.max(self.memory_sectors / 2);
+        self.all[segment].most = most;
+        most
+    }
+
+    /// Empties the segments used longest ago, but not `kept`, until all together fit.
+    fn make_room(&mut self, kept: usize) {
+        let mut held: u64 = self.all.iter().map(|segment| segment.sectors).sum();
+        for index in &self.by_use {
+            if held <= self.memory_sectors {
+                return;
+            }
+            let segment = &mut self.all[*index as usize];
+            if *index as usize != kept {
+                held -= core::mem::take(&mut segment.sectors);
+            }
+        }
     }
 
     /// Empties the segments that hold a part of `start..end`, which is being written.
@@ -134,6 +170,28 @@ mod tests {
         assert!(segments.hit(20, 120));
         assert_eq!(segments.fill(5000, 5001), second, "the other one was used last");
         assert!(!segments.hit(1000, 1010));
+    }
+
+    #[test]
+    fn a_stream_takes_memory_from_the_segments_used_longest_ago() {
+        let mut segments = Segments::new(4, 100);
+        let others: Vec<_> = [1000, 2000, 3000].map(|start| segments.fill(start, start + 100)).into();
+        let stream = segments.fill(0, 100);
+        segments.extend(stream, 150);
+        assert!(!segments.hit(0, 50) && segments.hit(50, 150), "no more than its share");
+        assert_eq!(segments.widen(stream), 200);
+        segments.extend(stream, 250);
+        assert!(segments.hit(50, 250));
+        let held = |segments: &mut Segments, start| segments.hit(start, start + 100);
+        assert!(!held(&mut segments, 1000), "the oldest made room");
+        assert!(held(&mut segments, 2000) && held(&mut segments, 3000));
+        segments.extend(stream, 1000);
+        assert!(segments.hit(800, 1000) && !segments.hit(799, 1000), "half of the memory at most");
+        assert_eq!(others.len(), 3);
+        // A new run has its share alone again.
+        let other = segments.fill(9000, 9100);
+        segments.extend(other, 9200);
+        assert!(!segments.hit(9050, 9150));
     }
 
     #[test]

@@ -589,17 +589,19 @@ impl HardDrive {
         }
     }
 
-    /// Lets the arm read on behind a hit that ends at `end`: half a segment is to be ahead of the host at any time, or
-    /// what the drive's limits say.
+    /// Lets the arm read on behind a hit that ends at `end`: half of what a stream may hold is to be ahead of the host at
+    /// any time, or what the drive's limits say.
     fn read_further(&mut self, now: Nanos, end: u64) {
         let Some(ahead) = self.ahead.filter(|ahead| self.segments.reaches(ahead.segment, end)) else {
             return;
         };
         let read_to = self.segments.end_of(ahead.segment);
-        let half = self.segments.segment_sectors() / 2;
         let (limit, goes_on) = match self.read_ahead {
             ReadAhead::Off => return,
-            ReadAhead::Stream => ((end + 2 * half).min(self.capacity), read_to - end < half),
+            ReadAhead::Stream => {
+                let most = self.segments.widen(ahead.segment);
+                ((end + most).min(self.capacity), read_to - end < most / 2)
+            }
             ReadAhead::Limited(limits) => {
                 let Some(limit) = self.ahead_limit(ahead.segment, end - 1, end) else { return };
                 (limit, limits.after_hit)

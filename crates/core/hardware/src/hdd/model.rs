@@ -79,7 +79,7 @@ pub struct DataSheet {
 pub enum ReadAhead {
     /// Not at all.
     Off,
-    /// A segment's worth, and behind hits half a segment further than the host.
+    /// A segment's worth; behind hits up to half of the memory further than the host.
     Stream,
     /// By these limits.
     Limited(AheadLimits),

@@ -49,11 +49,10 @@ impl<'a> World<'a> {
         let mut random = Rng::new(derived_seed(load.seed, 1));
         let mut slot_volumes = Vec::new();
         let mut volumes = Vec::with_capacity(machines.len());
-        let queue_depth = enclosure.controller.member_queue_depth;
         for (index, (spec, machine)) in (0..).zip(enclosure.volumes.iter().zip(machines)) {
             let place = (index, slot_volumes.len() as u32);
             slot_volumes.resize(slot_volumes.len() + Volume::slot_count(spec) as usize, index);
-            volumes.push(Volume::new(spec, machine, place, queue_depth, &mut random));
+            volumes.push(Volume::new(spec, machine, place, &enclosure.controller, &mut random));
         }
         let (start, unfinished) = (Nanos::ZERO + load.ramp, volumes.len());
         let mut world = Self {

@@ -3,12 +3,13 @@
 use super::conclude_runs;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{
-    Iodepths, io_policy, metadata_policy, on_or_off, owner, read_policy, workloads, write_policy,
+    Iodepths, catalog_change, catalog_with, io_policy, metadata_policy, on_or_off, owner, read_policy,
+    workloads, write_policy,
 };
 use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
-use raidlab_hardware::Catalog;
+use raidlab_hardware::CatalogChange;
 use raidlab_lab::worlds::simulated::run_simulated_loads;
 use raidlab_lab::{
     ArrayFile, ArrayFileError, Bound, CacheSettings, ControllerSettings, Load, LoadPlan, Owner,
@@ -46,6 +47,9 @@ pub(crate) struct Args {
     /// Seed of everything random
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
+    /// Simulate with another value of a figure of the catalogue; may be repeated
+    #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
+    set: Vec<CatalogChange>,
     /// Threads, where there are several runs; all processors by default
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
@@ -117,7 +121,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         let controllers = description.controllers.get_or_insert_with(|| ControllerSettings::of_count(1));
         (controllers.fail, controllers.fail_after) = (args.fail, args.fail_after);
     }
-    let catalog = Catalog::builtin();
+    let catalog = catalog_with(&args.set)?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
     let plan = LoadPlan {
         workloads: workloads(&args.workload)?,
