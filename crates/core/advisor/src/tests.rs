@@ -3,7 +3,6 @@
 use super::*;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{CostFacts, OpSummary, RunResult};
-use std::collections::BTreeMap;
 
 /// One made-up run on six members: level, policy, depth, IOPS, mean latency in ms, member I/Os per host I/O.
 type Row = (&'static str, &'static str, u32, f64, f64, f64);
@@ -40,9 +39,6 @@ fn run((level, write_policy, iodepth, iops, lat_ms, member_ios): Row) -> RunResu
         ..OpSummary::default()
     };
     RunResult {
-        world: World::Array,
-        target: format!("RAID {level}"),
-        enclosure: None,
         array: Some(ArrayFacts {
             level: level.into(),
             members: 6,
@@ -55,8 +51,6 @@ fn run((level, write_policy, iodepth, iops, lat_ms, member_ios): Row) -> RunResu
             failures_survived_always: always,
             failures_survived_at_best: at_best,
         }),
-        workload: "storagebench-database".into(),
-        metric: Metric::Iops,
         iodepth,
         seed: 1,
         window_ns: 1_000_000_000,
@@ -70,7 +64,12 @@ fn run((level, write_policy, iodepth, iops, lat_ms, member_ios): Row) -> RunResu
             host_writes: Some(REQUESTS / 3),
             ..CostFacts::default()
         },
-        settings: BTreeMap::new(),
+        ..RunResult::unmeasured(
+            World::Array,
+            format!("RAID {level}"),
+            "storagebench-database".into(),
+            Metric::Iops,
+        )
     }
 }
 

@@ -62,7 +62,6 @@ const SPECS_UNUSED: &[Unused] = &[
     ("Low (write) water mark", "a write's data fit the buffer"),
     ("Calc sector by sector", "no effect on results, says the manual"),
     ("Minimum read-ahead (blks)", "another command would have to be queued"),
-    ("Read any free blocks", "what passes before the request is not kept"),
     ("Immediate buffer write", "as for reads"),
     ("Combine seq writes", "writes that go on where the last one ended always share a segment"),
     ("Stop prefetch in sector", "shorter than any command's overhead"),
@@ -299,14 +298,20 @@ fn buffer(specs: &mut Fields<'_>) -> Result<BufferModel, ImportError> {
             after_hit,
         }),
     };
+    // A drive that begins with the first sector of a read has nothing of what is before it, whatever its file says.
+    let reads_on_arrival = specs.flag("Immediate buffer read")?;
     Ok(BufferModel {
         size: ByteCount(512 * segment_sectors * u64::from(read_segments)),
         segments: read_segments,
         read_ahead,
         write_cache: specs.flag("Fast write level")?,
         write_extents: specs.count_or("Maximum number of write segments", 1, 1, 4096)?,
-        keeps: Kept { reads: caches, writes: specs.flag("Allow read hits on write data")? && caches },
-        reads_on_arrival: specs.flag("Immediate buffer read")?,
+        keeps: Kept {
+            reads: caches,
+            writes: specs.flag("Allow read hits on write data")? && caches,
+            passed: specs.flag("Read any free blocks")? && reads_on_arrival && caches,
+        },
+        reads_on_arrival,
     })
 }
 

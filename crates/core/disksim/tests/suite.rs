@@ -83,7 +83,7 @@ fn cases() -> [Case; 6] {
             seek: Some(suite_file!("atlas_III.seek")),
             system: suite_file!("atlas_III.parv"),
             trace: suite_file!("atlas_III.trace").1,
-            demerit_pct_max: 2.8,
+            demerit_pct_max: 3.25,
         },
         Case {
             name: "cheetah4LP",

@@ -1,4 +1,4 @@
-//! Models of drives, links and controllers, and the reader of the catalogue that describes them.
+//! Models of drives, links, controllers and hosts, and the reader of the catalogue that describes them.
 //!
 //! A drive model is a pure state machine in virtual time: [`Drive::handle_request`] takes a request,
 //! [`Drive::poll_deadline`] says when it next has something to do, [`Drive::handle_deadline`] does it and
@@ -18,7 +18,9 @@ mod catalog;
 mod controller;
 mod drive;
 mod enclosure;
+mod filesystem;
 mod hdd;
+mod host;
 mod link;
 mod ssd;
 
@@ -31,10 +33,12 @@ pub use drive::{
     SectorCount,
 };
 pub use enclosure::EnclosureModel;
+pub use filesystem::{FilesystemModel, JournalMode};
 pub use hdd::{
     AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect, Extent,
     FirmwareModel, HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, Overheads, ReadAhead,
     SeekAnchors, TrackTable, TrackTableError,
 };
+pub use host::{HostModel, KernelModel, PAGE_BYTES};
 pub use link::{LinkModel, Server};
 pub use ssd::SolidStateModel;

@@ -1,18 +1,21 @@
 //! The virtual world: an event queue and a clock, a workload against a modelled array, and a world of real bytes
 //! under faults that checks the controller.
 //!
-//! The array controller is a pure state machine that has to be driven by a world. This crate has two:
+//! The array controller is a pure state machine that has to be driven by a world. This crate has three:
 //!
 //! - [`simulate`] runs a workload against a [`SimulatedArray`], the controller over hardware models, in virtual time
 //!   with lengths only, and tells what was measured and which resource was the bottleneck; [`simulate_enclosure`] does so
 //!   for several volumes behind one or two controllers, of which one may fail;
+//! - [`simulate_files`] runs programs that do file calls on a [`SimulatedHost`]: processors, a page cache, filesystems, and
+//!   the same arrays below them;
 //! - [`TortureWorld`] runs the same controller over devices in memory with real bytes, finishes its actions in any
 //!   order that a seed picks, injects the faults of a [`TorturePlan`], and checks every answer against a reference.
 //!
-//! [`EventQueue`] is the clock of the first: events at the same time leave it first in, first out.
+//! [`EventQueue`] is the clock of the first two: events at the same time leave it first in, first out.
 #![forbid(unsafe_code)]
 
 mod array;
+mod files;
 mod queue;
 mod torture;
 
@@ -21,6 +24,7 @@ pub use array::{
     SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad,
     SimulationOutcome, Utilisation, simulate, simulate_enclosure,
 };
+pub use files::{FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_files};
 pub use queue::{Due, EventQueue};
 pub use torture::{
     Access, BlockFault, Failure, Fault, FaultEvent, LevelNotTried, Place, Refusal, Shrunk, TortureMode,

@@ -122,6 +122,20 @@ impl<E: Copy> EventQueue<E> {
         }
     }
 
+    /// When the next event or deadline is due.
+    #[inline]
+    pub fn next_at(&self) -> Option<Nanos> {
+        let key = self.deadlines.first().0.min(self.heap.first().map_or(NEVER, Entry::key));
+        (key != NEVER).then_some(Nanos((key >> 64) as u64))
+    }
+
+    /// Moves the clock on to `now`, when something from outside happens; nothing may be due before.
+    #[inline]
+    pub fn advance_to(&mut self, now: Nanos) {
+        debug_assert!(self.next_at().is_none_or(|at| at >= now), "something is due before {now:?}");
+        self.now = self.now.max(now);
+    }
+
     /// Takes out the next event or deadline and moves the clock to its time.
     #[inline]
     pub fn pop(&mut self) -> Option<(Nanos, Due<E>)> {

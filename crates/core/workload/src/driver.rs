@@ -19,6 +19,7 @@
 use crate::histogram::LatencyHistogram;
 use crate::result::{Measurement, OpStats};
 use crate::rng::derived_seed;
+use crate::series::{Series, Track};
 use crate::spec::{AccessSpec, SpecError};
 use crate::stream::RequestStream;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
@@ -206,6 +207,8 @@ pub struct Driver {
     now: Nanos,
     read: OpStats,
     write: OpStats,
+    /// The same, second by second.
+    series: Series,
     issued: IssuedCounts,
 }
 
@@ -282,6 +285,7 @@ impl Driver {
             now: Nanos::ZERO,
             read: stats(spec.reads()),
             write: stats(spec.writes()),
+            series: Series::allocated(config.run, spec.reads(), spec.writes()),
             issued: IssuedCounts::default(),
         })
     }
@@ -319,17 +323,19 @@ impl Driver {
         if now < self.window_start || now > self.window_end || self.requests_left == 0 {
             return;
         }
-        let stats = match done.op {
-            IoOp::Read => &mut self.read,
-            IoOp::Write => &mut self.write,
+        let (stats, track) = match done.op {
+            IoOp::Read => (&mut self.read, Track::Read),
+            IoOp::Write => (&mut self.write, Track::Write),
         };
-        if succeeded {
+        let lat = succeeded.then(|| now.saturating_since(done.issued_at));
+        if let Some(lat) = lat {
             stats.requests += 1;
             stats.bytes += ByteCount(u64::from(done.bytes));
-            stats.lat.record_ns(now.saturating_since(done.issued_at).get());
+            stats.lat.record_ns(lat.get());
         } else {
             stats.errors += 1;
         }
+        self.series.record(now, track, done.bytes, lat);
         self.requests_left -= 1;
         if self.requests_left == 0 {
             self.window_end = now;
@@ -378,6 +384,7 @@ impl Driver {
             window: self.now.min(self.window_end).saturating_since(self.window_start),
             read: self.read.clone(),
             write: self.write.clone(),
+            series: self.series.clone(),
         }
     }
 
@@ -407,6 +414,7 @@ impl Driver {
         self.started_at = Some(now);
         self.window_start = Nanos(now.get().saturating_add(self.ramp.get()));
         self.window_end = Nanos(self.window_start.get().saturating_add(self.run.get()));
+        self.series.start(self.window_start);
     }
 
     #[inline]

@@ -9,23 +9,31 @@
 //! complete; whether that happened on a real file, in a modelled array or through the network is the world's affair.
 #![forbid(unsafe_code)]
 
+mod bins;
 mod driver;
 mod histogram;
 mod profile;
+pub mod program;
 mod result;
 mod rng;
+mod series;
 mod spec;
+pub mod steady;
 mod stream;
 pub mod toml_file;
 
+pub use bins::LatencyBin;
 pub use driver::{
     Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress,
 };
 pub use histogram::LatencyHistogram;
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use result::{
-    ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, EnclosureFacts, FailoverFacts, LatencyPoint,
-    Measurement, Metric, OpStats, OpSummary, RunResult, Summaries, World,
+    ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts, FailoverFacts,
+    LatencyPoint, LoadFacts, MachineLoad, Measurement, Metric, OpStats, OpSummary, RunResult, Summaries,
+    World,
 };
 pub use rng::{Rng, derived_seed};
+pub use series::{RunSeries, Series, SeriesColumns};
 pub use spec::{AccessLine, AccessSpec, SpecError};
+pub use steady::SteadyState;

@@ -3,7 +3,10 @@
 //! [`Measurement`] is what a driver counted, with full histograms; [`RunResult`] is the record that is stored,
 //! compared and shown, whatever world it came from. Times are nanoseconds, sizes bytes, and the names say so.
 
+use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
+use crate::series::{RunSeries, Series};
+use crate::steady::{self, SteadyState};
 use raidlab_units::{ByteCount, BytesPerSec, Iops, NanoSpan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -73,6 +76,8 @@ pub struct Measurement {
     pub read: OpStats,
     /// Writes.
     pub write: OpStats,
+    /// Both, interval by interval.
+    pub series: Series,
 }
 
 /// The figures of one direction, as stored and shown.
@@ -88,19 +93,34 @@ pub struct OpSummary {
     pub bytes_per_sec: BytesPerSec,
     /// Mean total latency, exact.
     pub lat_ns_mean: f64,
+    /// Standard deviation of total latency.
+    #[serde(default)]
+    pub lat_ns_stddev: f64,
     /// Smallest total latency.
     pub lat_ns_min: u64,
     /// Median total latency.
     pub lat_ns_p50: u64,
+    /// 90th percentile of total latency.
+    #[serde(default)]
+    pub lat_ns_p90: u64,
     /// 99th percentile of total latency.
     pub lat_ns_p99: u64,
     /// 99.9th percentile of total latency.
     pub lat_ns_p999: u64,
+    /// 99.99th percentile of total latency.
+    #[serde(default)]
+    pub lat_ns_p9999: u64,
+    /// 99.999th percentile of total latency.
+    #[serde(default)]
+    pub lat_ns_p99999: u64,
     /// Largest total latency.
     pub lat_ns_max: u64,
     /// The distribution of total latency at the steps of [`CURVE_PCT`], for charts; empty when nothing was counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lat_curve: Vec<LatencyPoint>,
+    /// How many requests took how long, in bins at most 12.5 % wide; those without a request are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lat_bins: Vec<LatencyBin>,
 }
 
 /// One point of a latency distribution.
@@ -113,9 +133,9 @@ pub struct LatencyPoint {
 }
 
 /// Percentiles at which a latency distribution is kept.
-pub const CURVE_PCT: [f64; 19] = [
+pub const CURVE_PCT: [f64; 20] = [
     0.0, 1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9, 99.99,
-    100.0,
+    99.999, 100.0,
 ];
 
 /// The figures of a measurement: each direction, and both together.
@@ -150,12 +170,17 @@ impl OpSummary {
             iops: Iops::of(stats.requests, window),
             bytes_per_sec: BytesPerSec::of(stats.bytes, window),
             lat_ns_mean: lat.mean_ns(),
+            lat_ns_stddev: lat.stddev_ns(),
             lat_ns_min: lat.min_ns(),
             lat_ns_p50: lat.percentile_ns(50.0),
+            lat_ns_p90: lat.percentile_ns(90.0),
             lat_ns_p99: lat.percentile_ns(99.0),
             lat_ns_p999: lat.percentile_ns(99.9),
+            lat_ns_p9999: lat.percentile_ns(99.99),
+            lat_ns_p99999: lat.percentile_ns(99.999),
             lat_ns_max: lat.max_ns(),
             lat_curve: if lat.count() == 0 { Vec::new() } else { CURVE_PCT.map(curve).to_vec() },
+            lat_bins: bins::coarse(lat.iter(), lat.max_ns()),
         }
     }
 }
@@ -169,6 +194,7 @@ impl Measurement {
         self.window = self.window.max(other.window);
         self.read.merge(&other.read);
         self.write.merge(&other.write);
+        self.series.merge(&other.series);
     }
 
     /// Returns the figures of each direction and of both together.
@@ -225,6 +251,71 @@ pub struct CostFacts {
     pub host_writes: Option<u64>,
     /// Wall-clock time of the whole run.
     pub wall_ns: u64,
+}
+
+/// How a load is made up of targets and workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadFacts {
+    /// Targets: files, devices or volumes that each get the load.
+    pub targets: u32,
+    /// Workers on each target.
+    pub workers: u32,
+    /// Requests that each worker keeps in flight on each target.
+    pub iodepth_per_target: u32,
+}
+
+/// What the machine did during a run, ramp and drain too, all its processes counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineLoad {
+    /// How long it was watched.
+    pub watched_ns: u64,
+    /// Processors that it has.
+    pub cpus: u32,
+    /// Share of all processors' time that was busy, from 0 to 1; none where the system does not tell.
+    pub cpu_busy: Option<f64>,
+    /// Share of it in the kernel, interrupts included.
+    pub cpu_system: Option<f64>,
+    /// Share of it that interrupts took.
+    pub cpu_interrupts: Option<f64>,
+    /// Interrupts per second.
+    pub interrupts_per_sec: Option<f64>,
+    /// Context switches per second.
+    pub context_switches_per_sec: Option<f64>,
+    /// Processor time of this process, user and system.
+    pub process_cpu_ns: Option<u64>,
+    /// How often the threads that made the load waited, where that was counted.
+    pub load_switches_voluntary: Option<u64>,
+    /// How often they were made to wait.
+    pub load_switches_involuntary: Option<u64>,
+    /// The queue of the block device under the target, where there is one.
+    pub device: Option<DeviceLoad>,
+}
+
+/// What a block device's queue did during a run: the differences of its kernel counters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceLoad {
+    /// Kernel name, `sda` or `nvme0n1`.
+    pub name: String,
+    /// Reads that it ended.
+    pub reads: u64,
+    /// Writes that it ended.
+    pub writes: u64,
+    /// Reads that were merged into others before they got to it.
+    pub read_merges: u64,
+    /// Writes that were merged into others before they got to it.
+    pub write_merges: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Mean time of a read in the queue and the device; zero where there was none.
+    pub read_ns_mean: f64,
+    /// Mean time of a write in the queue and the device; zero where there was none.
+    pub write_ns_mean: f64,
+    /// Requests in queue and device, on average over the time watched.
+    pub in_flight_mean: f64,
+    /// Share of the time in which there was any, from 0 to 1.
+    pub utilisation: f64,
 }
 
 /// What is known of the controllers and volumes that a run was on, where there are several of either.
@@ -296,6 +387,9 @@ pub struct RunResult {
     pub metric: Metric,
     /// Requests in flight.
     pub iodepth: u32,
+    /// How they are made up, where there is more than one target or worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadFacts>,
     /// The seed that everything random came from.
     pub seed: u64,
     /// Length of the measured window.
@@ -306,8 +400,17 @@ pub struct RunResult {
     pub write: OpSummary,
     /// Both together.
     pub total: OpSummary,
+    /// The window interval by interval; none for runs from before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<RunSeries>,
+    /// Whether the figure was steady within the window; none where the window is too short to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<SteadyState>,
     /// What it cost.
     pub cost: CostFacts,
+    /// What the machine did meanwhile; none in virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineLoad>,
     /// Further settings, by name.
     pub settings: BTreeMap<String, String>,
 }
@@ -336,7 +439,49 @@ impl CostFacts {
     }
 }
 
+impl LoadFacts {
+    /// Requests in flight on all targets together.
+    pub fn iodepth_total(&self) -> u64 {
+        u64::from(self.targets) * u64::from(self.workers) * u64::from(self.iodepth_per_target)
+    }
+}
+
 impl RunResult {
+    /// A run of `workload` on `target`, before anything was measured.
+    pub fn unmeasured(world: World, target: String, workload: String, metric: Metric) -> Self {
+        Self {
+            world,
+            target,
+            array: None,
+            enclosure: None,
+            workload,
+            metric,
+            iodepth: 0,
+            load: None,
+            seed: 0,
+            window_ns: 0,
+            read: OpSummary::default(),
+            write: OpSummary::default(),
+            total: OpSummary::default(),
+            series: None,
+            steady: None,
+            cost: CostFacts::default(),
+            machine: None,
+            settings: BTreeMap::new(),
+        }
+    }
+
+    /// What is to be known of the run before its figures are trusted: sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let unsteady = self.steady.as_ref().filter(|steady| !steady.is_steady);
+        let unsteady = unsteady.map(|steady| {
+            let (workload, depth) = (&self.workload, self.iodepth);
+            let arithmetic = steady.arithmetic(self.metric.unit());
+            format!("{workload} at iodepth {depth} was not steady within its window, taken as five rounds: {arithmetic}")
+        });
+        unsteady.into_iter().collect()
+    }
+
     /// The figure that the workload is judged by, of reads and writes together.
     pub fn metric_value(&self) -> f64 {
         match self.metric {
@@ -368,6 +513,8 @@ impl RunResult {
         let Summaries { read, write, total } = measurement.summaries();
         self.window_ns = measurement.window.get();
         (self.read, self.write, self.total) = (read, write, total);
+        self.series = measurement.series.columns(measurement.window);
+        self.steady = self.series.as_ref().and_then(|series| steady::within(series, self.metric));
     }
 }
 
@@ -390,25 +537,15 @@ mod tests {
             window: NanoSpan::from_millis(500),
             read: stats(&[100, 200, 300], 8192, 0),
             write: stats(&[1000], 4096, 2),
+            series: Series::default(),
         }
     }
 
     fn run(metric: Metric) -> RunResult {
         let mut run = RunResult {
-            world: World::Simulated,
-            target: "six drives".into(),
-            array: None,
-            enclosure: None,
-            workload: "made-up".into(),
-            metric,
             iodepth: 4,
             seed: 1,
-            window_ns: 0,
-            read: OpSummary::default(),
-            write: OpSummary::default(),
-            total: OpSummary::default(),
-            cost: CostFacts::default(),
-            settings: BTreeMap::new(),
+            ..RunResult::unmeasured(World::Simulated, "six drives".into(), "made-up".into(), metric)
         };
         run.set_measurement(&measurement());
         run

@@ -30,6 +30,9 @@ fn conclude_runs(
         (false, [only]) => print(&raidlab_report::terminal::run(only, output.terminal()))?,
         (false, _) => print(&raidlab_report::terminal::runs(results, output.terminal()))?,
     }
+    for warning in results.iter().flat_map(RunResult::warnings) {
+        eprintln!("warning: {warning}");
+    }
     let mut missed = false;
     for result in results {
         for bound in bounds.iter().filter(|bound| !bound.is_kept(result)) {

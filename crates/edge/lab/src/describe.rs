@@ -8,7 +8,7 @@ use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
 use raidlab_controller::{ArrayConfig, MemberCache, ReadPolicy};
 use raidlab_raid::Level;
 use raidlab_units::ByteCount;
-use raidlab_workload::Workload;
+use raidlab_workload::{RunResult, Workload};
 
 /// How the study is done, a paragraph per section.
 pub fn method(study: &Study) -> Vec<String> {
@@ -38,6 +38,10 @@ pub fn setup(environment: &Environment) -> Vec<(String, String)> {
             ("scheduler", device.scheduler.clone()),
             ("rotational", device.rotational.map(|turns| if turns { "yes" } else { "no" }.to_owned())),
             ("device write cache", device.write_cache.clone()),
+            ("device model", device.model.clone()),
+            ("device queue depth", device.queue_depth.map(|depth| depth.to_string())),
+            ("kernel queue", device.nr_requests.map(|requests| format!("{requests} requests"))),
+            ("kernel read-ahead", device.read_ahead_bytes.map(|bytes| ByteCount(bytes).to_string())),
         ];
         rows.extend(told.into_iter().filter_map(|(name, value)| value.map(|value| (name, value))));
     }
@@ -46,11 +50,18 @@ pub fn setup(environment: &Environment) -> Vec<(String, String)> {
 
 /// What a reader must know before trusting the figures.
 pub fn warnings(outcome: &StudyOutcome) -> Vec<String> {
-    if outcome.complete {
-        return Vec::new();
-    }
     let (finished, planned) = (outcome.results.len(), outcome.planned);
-    vec![format!("This study was stopped: {finished} of {planned} runs are finished.")]
+    let stopped = (!outcome.complete)
+        .then(|| format!("This study was stopped: {finished} of {planned} runs are finished."));
+    stopped.into_iter().chain(unsteady(&outcome.results)).collect()
+}
+
+/// Which of `runs` were not steady within their windows, in one sentence for all, with the arithmetic of the first.
+pub fn unsteady(runs: &[RunResult]) -> Option<String> {
+    let warned: Vec<&RunResult> = runs.iter().filter(|run| !run.warnings().is_empty()).collect();
+    let first = warned.first()?.warnings().swap_remove(0);
+    let (count, all) = (warned.len(), runs.len());
+    Some(format!("{count} of {all} runs were not steady within their windows. The first: {first}."))
 }
 
 /// What a reader may want to know as well.

@@ -41,7 +41,8 @@ pub struct FilesystemFacts {
 }
 
 /// The queue settings of a block device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DeviceFacts {
     /// Kernel name, `sda` or `nvme0n1`.
     pub name: String,
@@ -55,6 +56,31 @@ pub struct DeviceFacts {
     pub physical_block_bytes: Option<u64>,
     /// Capacity in bytes.
     pub size_bytes: Option<u64>,
+    /// Vendor, where the bus tells (SCSI).
+    pub vendor: Option<String>,
+    /// Model.
+    pub model: Option<String>,
+    /// Revision of its firmware.
+    pub firmware: Option<String>,
+    /// Commands that the device takes at once.
+    pub queue_depth: Option<u64>,
+    /// Requests that the kernel queues for it.
+    pub nr_requests: Option<u64>,
+    /// How far the kernel reads ahead through the page cache, in bytes.
+    pub read_ahead_bytes: Option<u64>,
+    /// Longest request that is sent to it, in bytes.
+    pub request_bytes_max: Option<u64>,
+    /// Whether the kernel merges neighbouring requests: 0 fully, 1 simply, 2 not at all.
+    pub nomerges: Option<u64>,
+}
+
+/// Where the kernel tells of a whole device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceFolder {
+    /// Kernel name, `sda` or `nvme0n1`.
+    pub(crate) name: String,
+    /// Its folder in sysfs.
+    pub(crate) folder: PathBuf,
 }
 
 impl Environment {
@@ -77,15 +103,28 @@ impl Environment {
     /// folder that does is looked at.
     pub fn of_target(target: &Path) -> Self {
         let machine = Self::of_machine();
-        let Some(place) = nearest_existing(target) else { return machine };
-        let Ok(stat) = rustix::fs::stat(&place) else { return machine };
-        let is_device =
-            rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::BlockDevice;
-        let number = if is_device { stat.st_rdev } else { stat.st_dev };
+        let Some((place, number, is_device)) = place_and_number(target) else { return machine };
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let filesystem = if is_device { None } else { mount_of(&mounts, &place) };
-        Self { filesystem, device: device_facts(Path::new("/sys/dev/block"), number), ..machine }
+        Self { filesystem, device: device_facts(Path::new(BY_NUMBER), number), ..machine }
     }
+}
+
+/// Devices by their numbers.
+const BY_NUMBER: &str = "/sys/dev/block";
+
+/// The device under `target`, where there is one.
+pub(crate) fn device_under(target: &Path) -> Option<DeviceFolder> {
+    let (_, number, _) = place_and_number(target)?;
+    device_folder(Path::new(BY_NUMBER), number)
+}
+
+/// Where `target` is or would be, the number of the device that holds it, and whether it is that device itself.
+fn place_and_number(target: &Path) -> Option<(PathBuf, u64, bool)> {
+    let place = nearest_existing(target)?;
+    let stat = rustix::fs::stat(&place).ok()?;
+    let is_device = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::BlockDevice;
+    Some((place, if is_device { stat.st_rdev } else { stat.st_dev }, is_device))
 }
 
 /// The nearest of `target` and its parents that exists, with symbolic links resolved.
@@ -135,24 +174,41 @@ fn unescape(text: &str) -> String {
         .fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
 }
 
-/// Reads the facts of device `number` from below `by_number`; `None` for numbers without a device (tmpfs).
-fn device_facts(by_number: &Path, number: u64) -> Option<DeviceFacts> {
+/// The folder of device `number` below `by_number`; `None` for numbers without a device (tmpfs).
+fn device_folder(by_number: &Path, number: u64) -> Option<DeviceFolder> {
     let id = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
     let folder = by_number.join(id).canonicalize().ok()?;
     // A partition has no queue folder of its own; the disk above it has.
-    let disk = [Some(folder.as_path()), folder.parent()]
+    let folder = [Some(folder.as_path()), folder.parent()]
         .into_iter()
         .flatten()
         .find(|place| place.join("queue").is_dir())?
         .to_owned();
-    let read = |name: &str| fs::read_to_string(disk.join(name)).ok().map(|text| text.trim().to_owned());
+    Some(DeviceFolder { name: folder.file_name()?.to_string_lossy().into_owned(), folder })
+}
+
+/// Reads the facts of device `number` from below `by_number`.
+fn device_facts(by_number: &Path, number: u64) -> Option<DeviceFacts> {
+    let DeviceFolder { name, folder } = device_folder(by_number, number)?;
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok().map(|text| text.trim().to_owned());
+    let first_of = |names: &[&str]| names.iter().find_map(|name| read(name)).filter(|text| !text.is_empty());
+    let number = |name: &str| read(name).and_then(|text| text.parse::<u64>().ok());
+    let kib = |name: &str| number(name).map(|kib| kib * 1024);
     Some(DeviceFacts {
-        name: disk.file_name()?.to_string_lossy().into_owned(),
+        name,
         scheduler: read("queue/scheduler").map(|text| chosen(&text)),
         rotational: read("queue/rotational").map(|text| text == "1"),
         write_cache: read("queue/write_cache"),
-        physical_block_bytes: read("queue/physical_block_size").and_then(|text| text.parse().ok()),
-        size_bytes: read("size").and_then(|text| text.parse::<u64>().ok()).map(|sectors| sectors * 512),
+        physical_block_bytes: number("queue/physical_block_size"),
+        size_bytes: number("size").map(|sectors| sectors * 512),
+        vendor: first_of(&["device/vendor"]),
+        model: first_of(&["device/model"]),
+        firmware: first_of(&["device/rev", "device/firmware_rev"]),
+        queue_depth: number("device/queue_depth"),
+        nr_requests: number("queue/nr_requests"),
+        read_ahead_bytes: kib("queue/read_ahead_kb"),
+        request_bytes_max: kib("queue/max_sectors_kb"),
+        nomerges: number("queue/nomerges"),
     })
 }
 
@@ -197,6 +253,11 @@ mod tests {
         fs::create_dir_all(root.path().join("disk/disk1")).unwrap();
         fs::write(queue.join("scheduler"), "none [mq-deadline] bfq\n").unwrap();
         fs::write(queue.join("rotational"), "1\n").unwrap();
+        fs::write(queue.join("nr_requests"), "256\n").unwrap();
+        fs::write(queue.join("read_ahead_kb"), "128\n").unwrap();
+        fs::create_dir_all(root.path().join("disk/device")).unwrap();
+        fs::write(root.path().join("disk/device/model"), "ST3600057SS     \n").unwrap();
+        fs::write(root.path().join("disk/device/queue_depth"), "32\n").unwrap();
         fs::write(root.path().join("disk/size"), "2048\n").unwrap();
         std::os::unix::fs::symlink(root.path().join("disk/disk1"), root.path().join("8:1")).unwrap();
         let facts = device_facts(root.path(), rustix::fs::makedev(8, 1)).unwrap();
@@ -205,6 +266,9 @@ mod tests {
         assert_eq!(facts.rotational, Some(true));
         assert_eq!(facts.size_bytes, Some(1 << 20));
         assert_eq!(facts.write_cache, None);
+        assert_eq!((facts.nr_requests, facts.read_ahead_bytes), (Some(256), Some(131_072)));
+        assert_eq!((facts.model.as_deref(), facts.queue_depth), (Some("ST3600057SS"), Some(32)));
+        assert_eq!(facts.firmware, None);
         assert_eq!(device_facts(root.path(), rustix::fs::makedev(8, 2)), None);
     }
 

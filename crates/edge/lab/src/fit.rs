@@ -65,8 +65,11 @@ impl FitParameter {
         let step = if value == 0.0 { 1.0 } else { 10f64.powf(value.abs().log10().floor() - 2.0) };
         let step = if self.whole { step.max(1.0) } else { step };
         // A power of ten below one is not exact, and its reciprocal is.
-        let rounded =
-            if step < 1.0 { (value * (1.0 / step).round()).round() / (1.0 / step).round() } else { (value / step).round() * step };
+        let rounded = if step < 1.0 {
+            (value * (1.0 / step).round()).round() / (1.0 / step).round()
+        } else {
+            (value / step).round() * step
+        };
         rounded.clamp(self.from, self.to)
     }
 
@@ -206,9 +209,11 @@ impl Residual {
 impl Figures {
     /// All figures, those of rows first.
     pub fn residuals(&self, fitted: &[String]) -> Vec<Residual> {
-        let rows = self.rows.iter().flat_map(|prediction| &prediction.rows).map(|row| {
-            (row.comparison.id.clone(), row.comparison.published, row.comparison.predicted)
-        });
+        let rows = self
+            .rows
+            .iter()
+            .flat_map(|prediction| &prediction.rows)
+            .map(|row| (row.comparison.id.clone(), row.comparison.published, row.comparison.predicted));
         let claims = self.claims.iter().flat_map(|prediction| &prediction.claims);
         let claims = claims.map(|claim| (claim.row.id.clone(), claim.row.published, claim.row.predicted));
         let residual = |(id, published, predicted): (String, f64, f64)| Residual {

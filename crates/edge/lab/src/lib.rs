@@ -20,6 +20,7 @@ pub mod doctor;
 mod environment;
 mod fit;
 mod load;
+mod machine;
 mod papers;
 mod parallel;
 mod predict;

@@ -15,27 +15,14 @@ use crate::cache::{io_policy_name, read_policy_name};
 use crate::load::Load;
 use raidlab_controller::{ArrayConfig, CacheMemory, FlushOrder, MemberCache};
 use raidlab_units::ByteCount;
-use raidlab_workload::{CostFacts, OpSummary, RunResult, World};
+use raidlab_workload::{RunResult, World};
 use std::collections::BTreeMap;
 
 /// A result with everything that is known before the run.
 fn empty_result(world: World, target: String, load: &Load) -> RunResult {
-    RunResult {
-        world,
-        target,
-        array: None,
-        enclosure: None,
-        workload: load.workload.name().to_owned(),
-        metric: load.workload.metric,
-        iodepth: load.iodepth,
-        seed: load.seed,
-        window_ns: 0,
-        read: OpSummary::default(),
-        write: OpSummary::default(),
-        total: OpSummary::default(),
-        cost: CostFacts::default(),
-        settings: BTreeMap::new(),
-    }
+    let (workload, metric) = (load.workload.name().to_owned(), load.workload.metric);
+    let (iodepth, seed) = (load.iodepth, load.seed);
+    RunResult { iodepth, seed, ..RunResult::unmeasured(world, target, workload, metric) }
 }
 
 /// Settings that every run has.

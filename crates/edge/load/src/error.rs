@@ -148,6 +148,14 @@ pub enum LoadError {
         /// What the system answered.
         errno: Errno,
     },
+    /// A thread can't be bound to a processor.
+    #[error("no thread can be bound to processor {cpu}: {errno}; give processors that this process may use")]
+    Pin {
+        /// Its number.
+        cpu: u32,
+        /// What the system answered.
+        errno: Errno,
+    },
     /// The workload does not fit the target.
     #[error(transparent)]
     Driver(#[from] DriverError),

@@ -1,13 +1,14 @@
 //! Load on real targets: the pure workload driver, run against files and block devices as they are.
 //!
 //! ```text
-//! Target::open ── safety ──► Target ──► run ──► Driver  (what to do, what counts; pure)
-//! lay_out_file ──┘                       └────► Engine  (`io_uring`, or one pread/pwrite at a time)
+//! Target::open ── safety ──► Target ──► run_targets ──► Driver  (what to do, what counts; pure)
+//! lay_out_file ──┘                        threads  └────► Engine  (`io_uring`, pread and pwrite, nothing)
 //! ```
 //! - [`lay_out_file`] makes a test file whose every block is written, with data that neither compresses nor
 //!   deduplicates; its mark lets raidlab know it again.
 //! - [`Target::open`] finds size and block size, and opens for direct I/O or, when asked, through the page cache.
-//! - [`run`] keeps the asked number of requests in flight and returns what the driver measured, with what it cost.
+//! - [`run_targets`] keeps the asked number of requests in flight on one or many targets, with one or many threads, and
+//!   returns what the drivers measured, with what it cost; [`run`] is the same on one target.
 //! - [`safety`] decides whether something may be overwritten. It is for every part of raidlab that writes to
 //!   files or devices which it did not make.
 //!
@@ -16,6 +17,7 @@
 #![deny(unsafe_code)]
 
 mod clock;
+mod drive;
 mod engine;
 mod error;
 mod lay_out;
@@ -26,9 +28,14 @@ pub mod safety;
 mod target;
 mod trailer;
 
-pub use engine::{Completion, Engine, EngineKind, FailureCause, SyncEngine, UringEngine};
+pub use engine::{
+    Completion, Engine, EngineIo, EngineKind, FailureCause, NullEngine, SlotTable, SyncEngine, UnknownEngine,
+    UringEngine, UringOptions,
+};
 pub use error::LoadError;
 pub use lay_out::{LaidOut, LayOut, LayOutProgress, lay_out_file};
 pub use memory::IoMemory;
-pub use run::{IoFailure, LoadOptions, LoadOutcome, LoadProgress, ThreadCost, run, run_on_engine};
+pub use run::{
+    IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,
+};
 pub use target::{Target, TargetKind, TargetOptions, with_inline_io};

@@ -60,6 +60,18 @@ impl IoMemory {
         Ok(memory)
     }
 
+    /// Returns no memory at all.
+    pub(crate) const fn none() -> Self {
+        let base = NonNull::dangling();
+        Self { base, mapped_bytes: 0, stride_bytes: 0, writes_at: 0, seed: 0, stamps: 0 }
+    }
+
+    /// Returns at least a page of the memory, for a request before those of the load.
+    pub(crate) fn spare(&self) -> *mut u8 {
+        assert!(self.mapped_bytes >= PAGE_BYTES, "there is memory");
+        self.base.as_ptr()
+    }
+
     /// Returns where the buffer of `slot` for `op` starts.
     #[inline]
     pub(crate) fn address(&self, op: IoOp, slot: u32) -> *mut u8 {

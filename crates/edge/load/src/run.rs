@@ -1,73 +1,69 @@
-//! The run: the pure driver on one side, an engine on the other, and the clock between them.
+//! The run: workers that load targets side by side, from the same moment on, and what came of it.
 //!
 //! ```text
-//! loop:  t0 = clock   poll the driver at t0 and queue what it issues; after SUBMIT_BATCH submit them, and
-//!                     go on with a new t0, until it has nothing more to issue
-//!        reap         one call submits the rest and waits for the first completion
-//!        t1 = clock   report all that ended to the driver at t1
+//! worker 0 ── thread: engine ── driver of target 0, driver of target 1, ...       iodepth requests in flight for
+//! worker 1 ── thread: engine ── driver of target 0, driver of target 1, ...       each target of each worker
 //! ```
-//! **What a latency holds.** It starts at t0, before the request is queued, and ends at t1. Requests of a batch
-//! share their stamps, so a latency is never too short. It is too long by the time to queue up to [`SUBMIT_BATCH`]
-//! requests (about 0.1 us each) and by the time since its completion was posted: at most what one pass of the loop
-//! takes, about 1 us for every [`SUBMIT_BATCH`] requests of it, and well below 1 us at one request in flight. The
-//! loop never sleeps while completions lie ready. Storage that answers within the submitting call (a page cache)
-//! serves a batch one by one, and each of its requests waits for all of it, as Little's law has it.
+//! Each worker has `iodepth` requests in flight on each target, as in Iometer: `workers x targets x iodepth` in all.
+//! An engine that has one request in flight at a time takes a thread for each target of each worker. Targets of
+//! different kinds take an engine, and so a thread, for each kind.
 //!
-//! **Why batches are short.** If all that ended at once is issued again at once, requests travel in convoys: the
-//! device idles while they are prepared, and the processor idles while they are served. At 32 requests in flight
-//! a virtio disk did 73 000 random reads per second in such convoys, and 85 000 with batches of 1 to 8, of which
-//! larger ones cost less processor time.
+//! All engines are ready before the first request of any. Every driver has a seed of its own, and the workers'
+//! sequential streams start evenly spread over each target.
 //!
-//! **What counts** is the driver's business: completions within the measured window.
-//!
-//! **Failed requests** count as errors and the run goes on, unless all others must fail like this one (`EINVAL`,
-//! `ENOSPC`, end of file, ...) or [`FAILURES_IN_A_ROW_MAX`] failed in a row: then the run ends with an error.
-//!
-//! **A stop** (`cancel`) is seen within [`LOOK_UP_EVERY`]: nothing more is issued, what is in flight comes back,
-//! and what was measured until then is returned.
+//! **A target that fails** is left alone, and what was measured on it until then is kept; the others go on. If all
+//! fail the run is an error.
 
-use crate::clock::{Clock, CostReading};
-use crate::engine::{Completion, Engine, EngineKind, FailureCause, SyncEngine, UringEngine};
+use crate::clock::{Clock, ThreadReading, process_cpu};
+use crate::drive::{Drive, Lane, PROGRESS_EVERY};
+use crate::engine::{
+    Engine, EngineKind, FailureCause, NullEngine, SlotTable, SyncEngine, UringEngine, UringOptions,
+};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
-use crate::target::Target;
-use raidlab_units::{NanoSpan, Nanos};
+use crate::target::{Target, TargetKind};
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::{
-    AccessSpec, Driver, DriverConfig, DriverStep, IoOp, IssuedCounts, Measurement, WindowProgress,
+    AccessSpec, Driver, DriverConfig, IoOp, IssuedCounts, Measurement, WindowProgress, derived_seed,
 };
-use rustix::io::Errno;
-use std::path::Path;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The loop looks up at least this often, for a stop and for progress.
-const LOOK_UP_EVERY: NanoSpan = NanoSpan::from_millis(50);
-/// So many requests are queued at most before they are submitted.
-const SUBMIT_BATCH: u32 = 4;
-/// Time between two calls of the progress callback.
-const PROGRESS_EVERY: NanoSpan = NanoSpan::from_millis(100);
-/// How long requests in flight are waited for after the end.
-const DRAIN_MAX: NanoSpan = NanoSpan::from_secs(60);
-/// So many failures without a success between them end the run.
-const FAILURES_IN_A_ROW_MAX: u32 = 1000;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
 /// How to run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// With which engine.
-    pub engine: EngineKind,
+    /// With which engine; without one each target takes what suits its kind.
+    pub engine: Option<EngineKind>,
+    /// What `io_uring` is wanted to do beyond the plain.
+    pub uring: UringOptions,
+    /// Threads that each load all targets.
+    pub workers: NonZeroU32,
+    /// Processors that the threads are bound to, one each, in turn; none leaves that to the system.
+    pub cpus: Vec<u32>,
 }
 
-/// What the thread that ran the load has used from the first request to the last.
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { engine: None, uring: UringOptions::default(), workers: NonZeroU32::MIN, cpus: Vec::new() }
+    }
+}
+
+/// What the threads that ran the load have used from the first request to the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadCost {
-    /// Processor time of the thread, user and system; the kernel's share of each request is in it.
+    /// Processor time of the threads, user and system; the kernel's share of each request is in it.
     pub thread_cpu: NanoSpan,
-    /// Processor time of the whole process: larger where the kernel handed requests to worker threads, and by
-    /// what other threads of the process did.
-    pub process_cpu: NanoSpan,
-    /// How often the thread waited, where the system tells.
+    /// Processor time of the process beside those threads: what the kernel's own threads did for it (requests that it
+    /// handed to workers, a thread that submits), and other threads of the process.
+    pub kernel_threads_cpu: NanoSpan,
+    /// How often the threads waited, where the system tells.
     pub context_switches_voluntary: Option<u64>,
-    /// How often it was made to wait, where the system tells.
+    /// How often they were made to wait, where the system tells.
     pub context_switches_involuntary: Option<u64>,
 }
 
@@ -84,11 +80,26 @@ pub struct IoFailure {
     pub cause: FailureCause,
 }
 
-/// What came of a run.
-#[derive(Clone, Debug)]
-pub struct LoadOutcome {
-    /// What the driver counted in the window.
+/// What came of a run on one target.
+#[derive(Debug, Default)]
+pub struct TargetOutcome {
+    /// What the drivers counted in the window.
     pub measurement: Measurement,
+    /// Requests of the whole run: ramp and drain are in it.
+    pub issued: IssuedCounts,
+    /// The first request that failed, if one did. How many did stands in the measurement.
+    pub first_failure: Option<IoFailure>,
+    /// Why the target was left alone before the end, if it was.
+    pub error: Option<LoadError>,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct LoadOutcome {
+    /// What the drivers counted in the window, all targets and workers together.
+    pub measurement: Measurement,
+    /// The same for each target, in their order.
+    pub targets: Vec<TargetOutcome>,
     /// The run was stopped before its end.
     pub cancelled: bool,
     /// Requests of the whole run: ramp and drain are in it. The cost is that of all these.
@@ -97,28 +108,33 @@ pub struct LoadOutcome {
     pub cost: ThreadCost,
     /// From the first request to the return of the last.
     pub wall: NanoSpan,
-    /// The most requests that were in flight at once.
+    /// The most requests that were in flight at once, the threads' figures added up.
     pub iodepth_reached: u32,
-    /// Name of the engine.
-    pub engine: &'static str,
+    /// Threads that ran it.
+    pub threads: u32,
+    /// Names of the engines, and what they did to be quick.
+    pub engine: String,
     /// Transfers that moved fewer bytes than asked for; the engine went on with the rest.
     pub short_transfers: u64,
-    /// The first request that failed, if one did. How many did stands in the measurement.
-    pub first_failure: Option<IoFailure>,
     /// What was not as good as it could be, in sentences for people.
     pub notes: Vec<String>,
 }
 
 impl LoadOutcome {
-    /// Processor time of the thread per request, in nanoseconds; none without requests.
+    /// Processor time of the load's threads per request, in nanoseconds; none without requests.
     pub fn cpu_ns_per_io(&self) -> Option<f64> {
         let requests = self.issued.reads + self.issued.writes;
         (requests > 0).then(|| self.cost.thread_cpu.get() as f64 / requests as f64)
     }
+
+    /// The first request that failed, if one did.
+    pub fn first_failure(&self) -> Option<IoFailure> {
+        self.targets.iter().find_map(|target| target.first_failure)
+    }
 }
 
 /// How far a run has come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct LoadProgress {
     /// Time since the first request.
     pub elapsed: NanoSpan,
@@ -126,36 +142,81 @@ pub struct LoadProgress {
     pub window: WindowProgress,
 }
 
-/// Runs `spec` on `target` as `config` says. Blocks until the window is over and all requests are back, or
-/// `cancel` becomes true. `progress` is called about ten times a second from this thread.
+/// Runs `spec` on `target` as `config` says: [`run_targets`] on one.
 ///
 /// # Errors
-/// [`LoadError`] if the workload does not fit the target, the engine can't be set up, or requests fail in a way
-/// that makes the measurement worthless.
+/// As [`run_targets`].
 pub fn run(
     target: &Target,
     spec: &AccessSpec,
     config: &DriverConfig,
-    options: LoadOptions,
+    options: &LoadOptions,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(&LoadProgress),
 ) -> Result<LoadOutcome, LoadError> {
-    check_fit(target, spec, config)?;
-    let driver = Driver::new(spec, config)?;
-    let mut ops = Vec::new();
-    ops.extend(spec.reads().then_some(IoOp::Read));
-    ops.extend(spec.writes().then_some(IoOp::Write));
-    let memory = || IoMemory::new(config.iodepth, spec.request_bytes_max(), &ops, config.seed);
-    match options.engine {
-        EngineKind::Uring => {
-            let mut engine = UringEngine::new(target, config.iodepth, memory()?)?;
-            run_on_engine(&mut engine, driver, target.path(), cancel, progress)
-        }
-        EngineKind::Sync => {
-            let mut engine = SyncEngine::new(target, config.iodepth, memory()?)?;
-            run_on_engine(&mut engine, driver, target.path(), cancel, progress)
-        }
+    run_targets(&[(target, config.clone())], spec, options, cancel, progress)
+}
+
+/// Runs `spec` on each target as its config says. Blocks until the windows are over and all requests are back, or
+/// `cancel` becomes true. `progress` is called about ten times a second from this thread.
+///
+/// # Errors
+/// [`LoadError`] if the workload does not fit a target, an engine can't be set up, or requests fail on every target
+/// in a way that makes the measurement worthless.
+pub fn run_targets(
+    targets: &[(&Target, DriverConfig)],
+    spec: &AccessSpec,
+    options: &LoadOptions,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(&LoadProgress),
+) -> Result<LoadOutcome, LoadError> {
+    for (target, config) in targets {
+        check_fit(target, spec, config)?;
     }
+    let jobs = jobs(targets, options);
+    let order = Order {
+        targets,
+        spec,
+        options,
+        cancel,
+        gate: Barrier::new(jobs.len()),
+        is_off: AtomicBool::new(false),
+        board: Mutex::new(vec![LoadProgress::default(); jobs.len()]),
+        clock: Clock::start(),
+    };
+    let (before, own_before) = (process_cpu(), ThreadReading::now());
+    let ended = std::thread::scope(|scope| {
+        let (alive, all_gone) = channel::<()>();
+        let threads: Vec<_> = jobs
+            .iter()
+            .enumerate()
+            .map(|(number, job)| {
+                let (order, alive) = (&order, alive.clone());
+                scope.spawn(move || {
+                    let _alive = alive;
+                    order.run(number, job)
+                })
+            })
+            .collect();
+        drop(alive);
+        while let Err(RecvTimeoutError::Timeout) =
+            all_gone.recv_timeout(Duration::from_nanos(PROGRESS_EVERY.get()))
+        {
+            if let Some(seen) = order.progress() {
+                progress(&seen);
+            }
+        }
+        let joined = threads.into_iter().map(ScopedJoinHandle::join);
+        joined.map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
+    });
+    let (after, own_after) = (process_cpu(), ThreadReading::now());
+    let beside = own_after.cpu - own_before.cpu;
+    let ended = ended.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    let mut outcome = gather(targets.len(), ended);
+    let others = (after - before).get().saturating_sub(beside.get() + outcome.cost.thread_cpu.get());
+    outcome.cost.kernel_threads_cpu = NanoSpan(others);
+    outcome.cancelled = cancel.load(Ordering::Relaxed);
+    fail_if_all_did(outcome)
 }
 
 fn check_fit(target: &Target, spec: &AccessSpec, config: &DriverConfig) -> Result<(), LoadError> {
@@ -173,187 +234,302 @@ fn check_fit(target: &Target, spec: &AccessSpec, config: &DriverConfig) -> Resul
     Ok(())
 }
 
-/// Runs a driver on an engine that is ready: the loop of [`run`], for engines of other crates too. `path` names
-/// the target in errors.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_on_engine<E: Engine>(
-    engine: &mut E,
-    driver: Driver,
-    path: &Path,
-    cancel: &AtomicBool,
-    progress: &mut dyn FnMut(&LoadProgress),
-) -> Result<LoadOutcome, LoadError> {
-    let mut run = Run {
-        engine,
-        driver,
-        path,
-        clock: Clock::start(),
-        done: Vec::with_capacity(256),
-        iodepth_reached: 0,
-        failures_in_a_row: 0,
-        first_failure: None,
-        fatal: None,
-    };
-    let before = CostReading::now();
-    let started_at = run.clock.now();
-    let cancelled = run.drive(cancel, progress)?;
-    run.drain()?;
-    let wall = run.clock.now() - started_at;
-    let after = CostReading::now();
-    if let Some(error) = run.fatal {
-        return Err(error);
-    }
-    Ok(LoadOutcome {
-        measurement: run.driver.measurement(),
-        cancelled,
-        issued: run.driver.issued(),
-        cost: cost_between(&before, &after),
-        wall,
-        iodepth_reached: run.iodepth_reached,
-        engine: run.engine.name(),
-        short_transfers: run.engine.short_transfers(),
-        first_failure: run.first_failure,
-        notes: run.engine.notes().to_vec(),
-    })
+/// What one thread does.
+#[derive(Debug)]
+struct Job {
+    worker: u32,
+    engine: EngineKind,
+    /// Indexes of its targets.
+    targets: Vec<usize>,
 }
 
-fn cost_between(before: &CostReading, after: &CostReading) -> ThreadCost {
+/// Divides the work: for each worker one job for all targets of a kind, or for each target where an engine takes one
+/// request at a time.
+fn jobs(targets: &[(&Target, DriverConfig)], options: &LoadOptions) -> Vec<Job> {
+    let mut jobs: Vec<Job> = Vec::new();
+    for worker in 0..options.workers.get() {
+        let first = jobs.len();
+        for (index, (target, config)) in targets.iter().enumerate() {
+            let engine = options.engine.unwrap_or_else(|| engine_for(target));
+            let joins = |job: &&mut Job| {
+                let (other, other_config) = &targets[job.targets[0]];
+                let both_or_none = (other.kind() == TargetKind::NoOp) == (target.kind() == TargetKind::NoOp);
+                job.engine == engine && both_or_none && other_config.iodepth == config.iodepth
+            };
+            match jobs[first..].iter_mut().find(joins) {
+                Some(job) if !engine.is_one_at_a_time() => job.targets.push(index),
+                _ => jobs.push(Job { worker, engine, targets: vec![index] }),
+            }
+        }
+    }
+    jobs
+}
+
+fn engine_for(target: &Target) -> EngineKind {
+    match target.kind() {
+        TargetKind::NoOp => EngineKind::Null,
+        TargetKind::File | TargetKind::BlockDevice => EngineKind::Uring,
+    }
+}
+
+/// What all threads share.
+struct Order<'a> {
+    targets: &'a [(&'a Target, DriverConfig)],
+    spec: &'a AccessSpec,
+    options: &'a LoadOptions,
+    cancel: &'a AtomicBool,
+    /// Opens when every thread is ready, or has failed to be.
+    gate: Barrier,
+    /// One failed to be ready.
+    is_off: AtomicBool,
+    /// How far each thread has come.
+    board: Mutex<Vec<LoadProgress>>,
+    clock: Clock,
+}
+
+/// What came of one thread's work.
+#[derive(Debug)]
+struct JobOutcome {
+    /// Indexes of the targets, and what came of each.
+    targets: Vec<(usize, TargetOutcome)>,
+    cost: ThreadCost,
+    wall: NanoSpan,
+    in_flight_reached: u32,
+    engine: String,
+    short_transfers: u64,
+    notes: Vec<String>,
+}
+
+impl Order<'_> {
+    /// Does a job. Returns nothing if another thread failed to be ready.
+    fn run(&self, number: usize, job: &Job) -> Result<Option<JobOutcome>, LoadError> {
+        let targets: Vec<&Target> = job.targets.iter().map(|index| self.targets[*index].0).collect();
+        let iodepth = self.targets[job.targets[0]].1.iodepth;
+        let table = SlotTable::new(targets.len() as u32, iodepth);
+        let ready = self.pin(number).and_then(|()| self.drivers(job));
+        match job.engine {
+            EngineKind::Null => {
+                let ready = ready.map(|drivers| (drivers, NullEngine::new(table)));
+                self.run_on(number, job, table, ready)
+            }
+            EngineKind::Uring => {
+                let ready = ready.and_then(|drivers| {
+                    let engine =
+                        UringEngine::new(&targets, table, self.options.uring, self.memory(job, table)?)?;
+                    Ok((drivers, engine))
+                });
+                self.run_on(number, job, table, ready)
+            }
+            kind @ (EngineKind::Sync | EngineKind::Buffered) => {
+                let ready = ready.and_then(|drivers| {
+                    let engine = SyncEngine::new(targets[0], kind, iodepth, self.memory(job, table)?)?;
+                    Ok((drivers, engine))
+                });
+                self.run_on(number, job, table, ready)
+            }
+        }
+    }
+
+    fn memory(&self, job: &Job, table: SlotTable) -> Result<IoMemory, LoadError> {
+        let mut ops = Vec::new();
+        ops.extend(self.spec.reads().then_some(IoOp::Read));
+        ops.extend(self.spec.writes().then_some(IoOp::Write));
+        let seed = derived_seed(self.targets[job.targets[0]].1.seed, u64::from(job.worker));
+        IoMemory::new(table.in_flight_max(), self.spec.request_bytes_max(), &ops, seed)
+    }
+
+    fn pin(&self, number: usize) -> Result<(), LoadError> {
+        let cpus = &self.options.cpus;
+        if cpus.is_empty() {
+            return Ok(());
+        }
+        let cpu = cpus[number % cpus.len()];
+        let mut set = CpuSet::new();
+        if cpu as usize >= CpuSet::MAX_CPU {
+            return Err(LoadError::Pin { cpu, errno: rustix::io::Errno::INVAL });
+        }
+        set.set(cpu as usize);
+        sched_setaffinity(None, &set).map_err(|errno| LoadError::Pin { cpu, errno })
+    }
+
+    fn drivers(&self, job: &Job) -> Result<Vec<Driver>, LoadError> {
+        let driver = |index: &usize| Driver::new(self.spec, &self.config_of(job.worker, *index));
+        Ok(job.targets.iter().map(driver).collect::<Result<_, _>>()?)
+    }
+
+    /// The part of one worker of the load on one target.
+    fn config_of(&self, worker: u32, index: usize) -> DriverConfig {
+        let config = &self.targets[index].1;
+        let workers = self.options.workers.get();
+        if workers == 1 {
+            return config.clone();
+        }
+        DriverConfig { iodepth: config.iodepth, ..config.for_worker(worker, workers) }
+    }
+
+    fn run_on<E: Engine>(
+        &self,
+        number: usize,
+        job: &Job,
+        table: SlotTable,
+        ready: Result<(Vec<Driver>, E), LoadError>,
+    ) -> Result<Option<JobOutcome>, LoadError> {
+        self.is_off.fetch_or(ready.is_err(), Ordering::Relaxed);
+        self.gate.wait();
+        let (drivers, mut engine) = ready?;
+        if self.is_off.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let lane = |(driver, index): (Driver, &usize)| Lane::new(driver, self.targets[*index].0.path());
+        let lanes = drivers.into_iter().zip(&job.targets).map(lane).collect();
+        let before = ThreadReading::now();
+        let started_at = self.clock.now();
+        let mut drive = Drive::new(&mut engine, lanes, table, self.clock);
+        let mut tell = |lanes: &[Lane<'_>], now: Nanos| self.tell(number, lanes, started_at, now);
+        drive.run(self.cancel, &mut tell)?;
+        let wall = self.clock.now() - started_at;
+        let cost = cost_between(&before, &ThreadReading::now());
+        let in_flight_reached = drive.in_flight_reached;
+        let lanes = std::mem::take(&mut drive.lanes);
+        let facts = engine.facts();
+        let with = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+        Ok(Some(JobOutcome {
+            targets: job.targets.iter().copied().zip(lanes.into_iter().map(of_lane)).collect(),
+            cost,
+            wall,
+            in_flight_reached,
+            engine: format!("{}{with}", engine.name()),
+            short_transfers: engine.short_transfers(),
+            notes: engine.notes().to_vec(),
+        }))
+    }
+
+    fn tell(&self, number: usize, lanes: &[Lane<'_>], started_at: Nanos, now: Nanos) {
+        let windows = lanes.iter().map(|lane| lane.driver.window_progress(now));
+        let seen = windows.reduce(both).map(|window| LoadProgress { elapsed: now - started_at, window });
+        let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        board[number] = seen.unwrap_or_default();
+    }
+
+    /// How far all have come together; nothing before the first has told.
+    fn progress(&self) -> Option<LoadProgress> {
+        let board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = board.iter().filter(|seen| seen.elapsed > NanoSpan::ZERO).copied();
+        told.reduce(|one, other| LoadProgress {
+            elapsed: one.elapsed.max(other.elapsed),
+            window: both(one.window, other.window),
+        })
+    }
+}
+
+fn both(one: WindowProgress, other: WindowProgress) -> WindowProgress {
+    WindowProgress {
+        fraction: one.fraction.min(other.fraction),
+        in_ramp: one.in_ramp || other.in_ramp,
+        requests: one.requests + other.requests,
+        bytes: one.bytes + other.bytes,
+        errors: one.errors + other.errors,
+        in_flight: one.in_flight + other.in_flight,
+    }
+}
+
+fn cost_between(before: &ThreadReading, after: &ThreadReading) -> ThreadCost {
     let switches = before.switches.zip(after.switches);
     ThreadCost {
-        thread_cpu: after.thread_cpu - before.thread_cpu,
-        process_cpu: after.process_cpu - before.process_cpu,
+        thread_cpu: after.cpu - before.cpu,
         context_switches_voluntary: switches.map(|(before, after)| after.0 - before.0),
         context_switches_involuntary: switches.map(|(before, after)| after.1 - before.1),
+        ..ThreadCost::default()
     }
 }
 
-/// A run under way.
-struct Run<'a, E> {
-    engine: &'a mut E,
-    driver: Driver,
-    path: &'a Path,
-    clock: Clock,
-    done: Vec<Completion>,
-    iodepth_reached: u32,
-    failures_in_a_row: u32,
-    first_failure: Option<IoFailure>,
-    /// Why the run is of no use and ends.
-    fatal: Option<LoadError>,
+fn of_lane(lane: Lane<'_>) -> TargetOutcome {
+    TargetOutcome {
+        measurement: lane.driver.measurement(),
+        issued: lane.driver.issued(),
+        first_failure: lane.first_failure,
+        error: lane.error,
+    }
 }
 
-impl<E: Engine> Run<'_, E> {
-    /// Runs until the driver has finished, the run is of no use, or it is cancelled; returns whether it was.
-    fn drive(
-        &mut self,
-        cancel: &AtomicBool,
-        progress: &mut dyn FnMut(&LoadProgress),
-    ) -> Result<bool, LoadError> {
-        let started_at = self.clock.now();
-        let mut progress_at = started_at + PROGRESS_EVERY;
-        loop {
-            let Some(at_most) = self.issue()? else { return Ok(false) };
-            let now = self.reap(at_most)?;
-            if self.fatal.is_some() {
-                return Ok(false);
-            }
-            if cancel.load(Ordering::Relaxed) {
-                self.driver.handle_stop(now);
-                return Ok(true);
-            }
-            if now >= progress_at {
-                progress_at = now + PROGRESS_EVERY;
-                let window = self.driver.window_progress(now);
-                progress(&LoadProgress { elapsed: now - started_at, window });
-            }
+/// Adds up what the threads did.
+fn gather(targets: usize, ended: Vec<JobOutcome>) -> LoadOutcome {
+    let mut outcome = LoadOutcome {
+        measurement: Measurement::default(),
+        targets: (0..targets).map(|_| TargetOutcome::default()).collect(),
+        cancelled: false,
+        issued: IssuedCounts::default(),
+        cost: ThreadCost {
+            context_switches_voluntary: Some(0),
+            context_switches_involuntary: Some(0),
+            ..ThreadCost::default()
+        },
+        wall: NanoSpan::ZERO,
+        iodepth_reached: 0,
+        threads: ended.len() as u32,
+        engine: String::new(),
+        short_transfers: 0,
+        notes: Vec::new(),
+    };
+    let mut engines: Vec<String> = Vec::new();
+    for job in ended {
+        for (index, target) in job.targets {
+            outcome.measurement.merge(&target.measurement);
+            add_issued(&mut outcome.issued, target.issued);
+            outcome.targets[index].add(target);
+        }
+        outcome.cost.add(&job.cost);
+        outcome.wall = outcome.wall.max(job.wall);
+        outcome.iodepth_reached += job.in_flight_reached;
+        outcome.short_transfers += job.short_transfers;
+        push_new(&mut engines, [job.engine]);
+        push_new(&mut outcome.notes, job.notes);
+    }
+    outcome.engine = engines.join(", ");
+    outcome
+}
+
+fn push_new(list: &mut Vec<String>, texts: impl IntoIterator<Item = String>) {
+    for text in texts {
+        if !list.contains(&text) {
+            list.push(text);
         }
     }
+}
 
-    /// Issues all that the driver wants done. Returns how long to wait for a completion at most, or nothing when
-    /// the driver has finished.
-    #[inline]
-    fn issue(&mut self) -> Result<Option<NanoSpan>, LoadError> {
-        let mut now = self.clock.now();
-        let mut queued = 0;
-        let at_most = loop {
-            match self.driver.poll_step(now) {
-                DriverStep::Issue(io) => self.engine.submit(io),
-                DriverStep::WaitUntil(time) => break time.saturating_since(now).min(LOOK_UP_EVERY),
-                DriverStep::WaitForCompletion => break LOOK_UP_EVERY,
-                DriverStep::Finished => return Ok(None),
-            }
-            queued += 1;
-            // The last batch goes with the call that waits.
-            if queued == SUBMIT_BATCH && self.engine.in_flight() < self.engine.iodepth_max() {
-                queued = 0;
-                self.engine.flush().map_err(self.cannot("submit requests"))?;
-                now = self.clock.now();
-            }
-        };
-        self.iodepth_reached = self.iodepth_reached.max(self.engine.in_flight());
-        Ok(Some(at_most))
+fn add_issued(sum: &mut IssuedCounts, other: IssuedCounts) {
+    sum.reads += other.reads;
+    sum.writes += other.writes;
+    sum.bytes += ByteCount(other.bytes.get());
+}
+
+impl TargetOutcome {
+    /// Adds what another worker did on the same target.
+    fn add(&mut self, other: Self) {
+        self.measurement.merge(&other.measurement);
+        add_issued(&mut self.issued, other.issued);
+        self.first_failure = self.first_failure.or(other.first_failure);
+        self.error = self.error.take().or(other.error);
     }
+}
 
-    /// Returns a closure that says what could not be done, for `map_err`.
-    fn cannot(&self, op: &'static str) -> impl Fn(Errno) -> LoadError + use<E> {
-        let engine = self.engine.name();
-        move |errno| LoadError::Engine { engine, op, errno }
+impl ThreadCost {
+    /// Adds what another thread used.
+    fn add(&mut self, other: &Self) {
+        let sum = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one + other);
+        self.thread_cpu += other.thread_cpu;
+        self.context_switches_voluntary =
+            sum(self.context_switches_voluntary, other.context_switches_voluntary);
+        self.context_switches_involuntary =
+            sum(self.context_switches_involuntary, other.context_switches_involuntary);
     }
+}
 
-    /// Submits, waits, and reports what ended to the driver. Returns when that was.
-    #[inline]
-    fn reap(&mut self, at_most: NanoSpan) -> Result<Nanos, LoadError> {
-        self.done.clear();
-        self.engine.reap(at_most, &mut self.done).map_err(self.cannot("wait for requests"))?;
-        let now = self.clock.now();
-        for index in 0..self.done.len() {
-            let Completion { slot, failure } = self.done[index];
-            self.driver.handle_completion(now, slot, failure.is_none());
-            match failure {
-                None => self.failures_in_a_row = 0,
-                Some(cause) => self.note_failure(slot, cause),
-            }
-        }
-        Ok(now)
-    }
-
-    #[cold]
-    fn note_failure(&mut self, slot: u32, cause: FailureCause) {
-        let io = self.engine.io(slot);
-        let failure = IoFailure { op: io.op, offset_bytes: io.offset_bytes, bytes: io.bytes, cause };
-        self.first_failure.get_or_insert(failure);
-        self.failures_in_a_row += 1;
-        let is_row_too_long = self.failures_in_a_row >= FAILURES_IN_A_ROW_MAX;
-        if self.fatal.is_some() || !(cause.is_for_all() || is_row_too_long) {
-            return;
-        }
-        self.fatal = Some(LoadError::Failing {
-            path: self.path.into(),
-            op: match io.op {
-                IoOp::Read => "read",
-                IoOp::Write => "write",
-            },
-            offset_bytes: io.offset_bytes,
-            bytes: io.bytes,
-            cause,
-            times: match self.failures_in_a_row {
-                1 => "so the run was ended".into(),
-                row => format!("the last of {row} in a row"),
-            },
-        });
-    }
-
-    /// Waits for all that is in flight.
-    fn drain(&mut self) -> Result<(), LoadError> {
-        let deadline = self.clock.now() + DRAIN_MAX;
-        while self.engine.in_flight() > 0 {
-            if self.clock.now() >= deadline {
-                let (path, in_flight) = (self.path.into(), self.engine.in_flight());
-                return Err(LoadError::Stuck { path, in_flight, waited: DRAIN_MAX });
-            }
-            self.reap(LOOK_UP_EVERY)?;
-        }
-        Ok(())
+/// A run on targets of which every one failed measured nothing: its error is that of the first.
+fn fail_if_all_did(mut outcome: LoadOutcome) -> Result<LoadOutcome, LoadError> {
+    let all = outcome.targets.iter().all(|target| target.error.is_some());
+    match outcome.targets.first_mut().and_then(|target| target.error.take_if(|_| all)) {
+        Some(error) => Err(error),
+        None => Ok(outcome),
     }
 }

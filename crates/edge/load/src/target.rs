@@ -161,6 +161,12 @@ impl Target {
         self.may_write
     }
 
+    /// The device that holds it; none for the no-op target.
+    pub(crate) fn device(&self) -> Option<rustix::fs::Dev> {
+        let stat = rustix::fs::fstat(self.file.as_ref()?).ok()?;
+        Some(if self.kind == TargetKind::BlockDevice { stat.st_rdev } else { stat.st_dev })
+    }
+
     /// The open file; none for the no-op target.
     pub(crate) fn file(&self) -> Option<&File> {
         self.file.as_ref()

@@ -4,18 +4,22 @@ mod common;
 
 use common::{config, folder, named, run_quietly, spec, test_file, writable};
 use raidlab_load::{
-    Completion, Engine, EngineKind, FailureCause, LoadError, LoadOptions, Target, TargetKind, TargetOptions,
-    run, run_on_engine,
+    EngineKind, FailureCause, LoadError, LoadOptions, Target, TargetKind, TargetOptions, UringOptions, run,
+    run_targets,
 };
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessLine, AccessSpec, Driver, DriverConfig, DriverIo, IoOp};
+use raidlab_workload::{AccessLine, AccessSpec, DriverConfig};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const ENGINES: [EngineKind; 2] = [EngineKind::Uring, EngineKind::Sync];
+
+fn with(engine: EngineKind) -> LoadOptions {
+    LoadOptions { engine: Some(engine), ..LoadOptions::default() }
+}
 
 #[test]
 fn a_mix_is_measured() {
@@ -26,23 +30,24 @@ fn a_mix_is_measured() {
         (EngineKind::Uring, 16, false),
         (EngineKind::Sync, 1, true),
         (EngineKind::Sync, 1, false),
+        (EngineKind::Buffered, 1, false),
     ] {
         let target = Target::open(&path, &TargetOptions { direct, ..writable() }).unwrap();
         assert_eq!((target.size(), target.kind()), (ByteCount::from_mib(4), TargetKind::File));
         let config = DriverConfig { ramp: NanoSpan::from_millis(20), ..config(&target, iodepth, 200) };
-        let outcome = run_quietly(&target, &spec(8192, 67, 100), &config, LoadOptions { engine }).unwrap();
+        let outcome = run_quietly(&target, &spec(8192, 67, 100), &config, &with(engine)).unwrap();
         let (read, write) = (&outcome.measurement.read, &outcome.measurement.write);
         let case = format!("{engine:?} {iodepth} {direct} {outcome:?}");
         assert!(read.requests > 10 && write.requests > 5, "{case}");
         assert_eq!(read.bytes.get(), read.requests * 8192);
-        assert_eq!((read.errors, write.errors, outcome.first_failure), (0, 0, None), "{case}");
+        assert_eq!((read.errors, write.errors, outcome.first_failure()), (0, 0, None), "{case}");
         assert!(read.requests + write.requests <= outcome.issued.reads + outcome.issued.writes);
         assert_eq!(outcome.iodepth_reached, iodepth, "{case}");
         assert_eq!(outcome.measurement.window, NanoSpan::from_millis(200));
         assert!(outcome.wall >= NanoSpan::from_millis(220), "{case}");
         assert!(outcome.cpu_ns_per_io().unwrap() > 100.0, "{case}");
         assert!(outcome.cost.thread_cpu <= outcome.wall, "{case}");
-        assert!(outcome.cost.process_cpu >= outcome.cost.thread_cpu, "{case}");
+        assert_eq!((outcome.threads, outcome.targets.len()), (1, 1));
         assert!(!outcome.cancelled);
     }
 }
@@ -55,7 +60,7 @@ fn writes_land_everywhere_and_nowhere_else_and_no_two_are_alike() {
         let target = Target::open(&path, &writable()).unwrap();
         let region = ByteCount::from_mib(1);
         let config = DriverConfig { region, max_requests: Some(32), ..config(&target, iodepth, 60_000) };
-        let outcome = run_quietly(&target, &spec(32_768, 0, 0), &config, LoadOptions { engine }).unwrap();
+        let outcome = run_quietly(&target, &spec(32_768, 0, 0), &config, &with(engine)).unwrap();
         assert_eq!(outcome.measurement.write.requests, 32);
         let after = std::fs::read(&path).unwrap();
         let in_region = region.get() as usize;
@@ -77,16 +82,15 @@ fn a_stop_is_prompt_and_keeps_what_was_measured() {
         let config = config(&target, 1, 3_600_000);
         let mut calls = 0;
         let mut stopped_at = None;
-        let outcome =
-            run(&target, &spec(4096, 100, 100), &config, LoadOptions { engine }, &cancel, &mut |seen| {
-                calls += 1;
-                assert!(seen.window.requests > 0 && seen.window.fraction < 0.01);
-                if calls == 2 {
-                    cancel.store(true, Ordering::Relaxed);
-                    stopped_at = Some((Instant::now(), seen.elapsed, seen.window.requests));
-                }
-            })
-            .unwrap();
+        let outcome = run(&target, &spec(4096, 100, 100), &config, &with(engine), &cancel, &mut |seen| {
+            calls += 1;
+            assert!(seen.window.requests > 0 && seen.window.fraction < 0.01);
+            if calls == 2 {
+                cancel.store(true, Ordering::Relaxed);
+                stopped_at = Some((Instant::now(), seen.elapsed, seen.window.requests));
+            }
+        })
+        .unwrap();
         let (at, elapsed, requests) = stopped_at.unwrap();
         assert!(at.elapsed() < Duration::from_millis(500), "{engine:?}");
         assert!(outcome.cancelled);
@@ -105,7 +109,7 @@ fn a_stop_is_prompt_while_nothing_is_issued() {
         let cancel = AtomicBool::new(false);
         let started = Instant::now();
         let config = config(&target, 1, 3_600_000);
-        let outcome = run(&target, &spec, &config, LoadOptions { engine }, &cancel, &mut |_| {
+        let outcome = run(&target, &spec, &config, &with(engine), &cancel, &mut |_| {
             cancel.store(true, Ordering::Relaxed);
         })
         .unwrap();
@@ -121,7 +125,7 @@ fn bursts_keep_their_distance() {
     let lines =
         vec![AccessLine { delay: NanoSpan::from_millis(10), burst: 3, ..AccessLine::plain(512, 100, 0) }];
     let spec = AccessSpec { name: "bursts".into(), lines };
-    let outcome = run_quietly(&target, &spec, &config(&target, 4, 105), LoadOptions::default()).unwrap();
+    let outcome = run_quietly(&target, &spec, &config(&target, 4, 105), &LoadOptions::default()).unwrap();
     let requests = outcome.measurement.read.requests;
     assert!((12..=33).contains(&requests), "at most 11 bursts of 3 in 105 ms: {requests}");
 }
@@ -130,7 +134,7 @@ fn bursts_keep_their_distance() {
 fn the_no_op_target_costs_little() {
     let target = Target::no_op(ByteCount::from_gib(1));
     let outcome =
-        run_quietly(&target, &spec(4096, 67, 100), &config(&target, 32, 100), LoadOptions::default())
+        run_quietly(&target, &spec(4096, 67, 100), &config(&target, 32, 100), &LoadOptions::default())
             .unwrap();
     assert!(outcome.measurement.read.requests > 10_000, "{outcome:?}");
     assert_eq!(outcome.iodepth_reached, 32);
@@ -156,15 +160,14 @@ fn what_does_not_fit_is_refused() {
             0,
             &two,
             EngineKind::Sync,
-            "the sync engine keeps 1 to 1 requests in flight, not 2",
+            "the psync engine keeps 1 to 1 requests in flight, not 2",
         ),
         ("depth", &writing, 0, &deep, EngineKind::Uring, "1 to 32768 requests in flight, not 32769"),
         ("request", &writing, 0, &good, EngineKind::Uring, "is smaller than one request of 2097152 bytes"),
     ];
     for (name, target, read_pct, config, engine, expected) in rows {
         let bytes = if name == "request" { 2 << 20 } else { 4096 };
-        let error =
-            run_quietly(target, &spec(bytes, read_pct, 0), config, LoadOptions { engine }).unwrap_err();
+        let error = run_quietly(target, &spec(bytes, read_pct, 0), config, &with(engine)).unwrap_err();
         assert!(error.to_string().contains(expected), "{name}: {error}");
     }
 }
@@ -179,8 +182,7 @@ fn a_file_that_shrinks_under_load_ends_the_run() {
             Target::open(&path, &TargetOptions { direct: false, ..TargetOptions::default() }).unwrap();
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(6144).unwrap();
         // The first request is short by 2048 bytes; going on with the rest finds the end.
-        let result =
-            run_quietly(&target, &spec(8192, 100, 0), &config(&target, 1, 1000), LoadOptions { engine });
+        let result = run_quietly(&target, &spec(8192, 100, 0), &config(&target, 1, 1000), &with(engine));
         match result {
             Err(LoadError::Failing {
                 cause: FailureCause::EndOfFile, offset_bytes: 0, bytes: 8192, ..
@@ -204,8 +206,7 @@ fn no_space_under_a_sparse_file_is_said() {
     std::fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
     let results = ENGINES.map(|engine| {
         let target = Target::open(&path, &TargetOptions { direct: false, ..named(&path) }).unwrap();
-        let result =
-            run_quietly(&target, &spec(65_536, 0, 0), &config(&target, 1, 5000), LoadOptions { engine });
+        let result = run_quietly(&target, &spec(65_536, 0, 0), &config(&target, 1, 5000), &with(engine));
         (result, target)
     });
     let results = results.map(|(result, _)| result);
@@ -218,67 +219,115 @@ fn no_space_under_a_sparse_file_is_said() {
     }
 }
 
-/// An engine without storage: every `fail_every`-th request fails with `EIO`; it brings back one at a time,
-/// the latest first.
-struct FakeEngine {
-    ios: Vec<DriverIo>,
-    queue: Vec<u32>,
-    served: u32,
-    fail_every: u32,
-}
-
-impl Engine for FakeEngine {
-    fn name(&self) -> &'static str {
-        "fake"
-    }
-    fn submit(&mut self, io: DriverIo) {
-        self.ios[io.slot as usize] = io;
-        self.queue.push(io.slot);
-    }
-    fn flush(&mut self) -> Result<(), Errno> {
-        Ok(())
-    }
-    fn reap(&mut self, _at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
-        let Some(slot) = self.queue.pop() else { return Ok(()) };
-        self.served += 1;
-        let failure = self.served.is_multiple_of(self.fail_every).then_some(FailureCause::Errno(Errno::IO));
-        done.push(Completion { slot, failure });
-        Ok(())
-    }
-    fn iodepth_max(&self) -> u32 {
-        self.ios.len() as u32
-    }
-    fn in_flight(&self) -> u32 {
-        self.queue.len() as u32
-    }
-    fn io(&self, slot: u32) -> DriverIo {
-        self.ios[slot as usize]
-    }
-    fn short_transfers(&self) -> u64 {
-        0
-    }
-    fn notes(&self) -> &[String] {
-        &[]
+#[test]
+fn many_targets_and_workers_are_loaded_side_by_side() {
+    let (_one, first) = test_file(1);
+    let (_two, second) = test_file(2);
+    let nothing = Target::no_op(ByteCount::from_mib(1));
+    for (engine, iodepth, threads) in
+        [(Some(EngineKind::Uring), 3, 6), (None, 3, 6), (Some(EngineKind::Sync), 1, 9)]
+    {
+        let [a, b] = [&first, &second].map(|path| Target::open(path, &writable()).unwrap());
+        let targets: Vec<_> =
+            [&a, &b, &nothing].map(|target| (target, config(target, iodepth, 150))).into_iter().collect();
+        let options = LoadOptions {
+            engine,
+            workers: NonZeroU32::new(3).unwrap(),
+            cpus: vec![0],
+            ..LoadOptions::default()
+        };
+        let spec = spec(4096, 50, 100);
+        let run = |cancel: bool| {
+            run_targets(&targets, &spec, &options, &AtomicBool::new(cancel), &mut |_| {}).unwrap()
+        };
+        let outcome = run(false);
+        let case = format!("{engine:?} {outcome:?}");
+        assert_eq!((outcome.threads, outcome.iodepth_reached), (threads, 3 * 3 * iodepth), "{case}");
+        let sum: u64 = outcome.targets.iter().map(|target| target.measurement.read.requests).sum();
+        assert_eq!(sum, outcome.measurement.read.requests);
+        assert!(outcome.targets.iter().all(|target| target.measurement.write.requests > 3), "{case}");
+        assert!(outcome.targets.iter().all(|target| target.error.is_none()), "{case}");
+        assert!(outcome.cost.thread_cpu > NanoSpan::ZERO);
+        let stopped = run(true);
+        assert!(stopped.cancelled && stopped.measurement.window < NanoSpan::from_millis(150));
     }
 }
 
 #[test]
-fn failures_are_counted_and_a_long_row_of_them_ends_the_run() {
+fn workers_read_different_places() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    let blocks: Vec<u8> = (0..64_u8).flat_map(|block| vec![block; 4096]).collect();
+    std::fs::write(&path, blocks).unwrap();
+    let target = Target::open(&path, &named(&path)).unwrap();
+    // Four workers write one block each of a sequential stream: a quarter of the region apart.
+    let config = DriverConfig { max_requests: Some(4), ..config(&target, 1, 60_000) };
+    let options = LoadOptions { workers: NonZeroU32::new(4).unwrap(), ..LoadOptions::default() };
+    let outcome = run_quietly(&target, &spec(4096, 0, 0), &config, &options).unwrap();
+    assert_eq!(outcome.measurement.write.requests, 4);
+    let after = std::fs::read(&path).unwrap();
+    let changed: Vec<usize> =
+        (0..64).filter(|block| after[block * 4096..][..4096] != vec![*block as u8; 4096]).collect();
+    assert_eq!(changed, [0, 16, 32, 48]);
+}
+
+#[test]
+fn one_target_that_fails_does_not_stop_the_others_and_all_failing_is_an_error() {
+    let folder = folder();
+    let [good, bad] = ["good", "bad"].map(|name| folder.path().join(name));
+    for path in [&good, &bad] {
+        std::fs::write(path, vec![1; 1 << 20]).unwrap();
+    }
+    let open =
+        |path| Target::open(path, &TargetOptions { direct: false, ..TargetOptions::default() }).unwrap();
+    let (first, second) = (open(&good), open(&bad));
+    std::fs::OpenOptions::new().write(true).open(&bad).unwrap().set_len(512).unwrap();
+    for engine in ENGINES {
+        let spec = spec(4096, 100, 100);
+        let run = |targets: &[&Target]| {
+            let targets: Vec<_> = targets.iter().map(|target| (*target, config(target, 1, 150))).collect();
+            run_targets(&targets, &spec, &with(engine), &AtomicBool::new(false), &mut |_| {})
+        };
+        let outcome = run(&[&second, &first]).unwrap();
+        let error = outcome.targets[0].error.as_ref().expect("it is too short").to_string();
+        assert!(error.contains("bad' failed, so the load on it was ended"), "{error}");
+        assert!(outcome.targets[1].error.is_none() && outcome.targets[1].measurement.read.requests > 100);
+        assert!(matches!(run(&[&second]), Err(LoadError::Failing { .. })));
+    }
+}
+
+#[test]
+fn wishes_that_can_not_be_granted_are_told_and_the_load_runs_all_the_same() {
+    let (_folder, path) = test_file(1);
+    let target = Target::open(&path, &TargetOptions::default()).unwrap();
+    for (io_poll, kernel_thread) in [(true, false), (false, true), (true, true)] {
+        let options =
+            LoadOptions { uring: UringOptions { io_poll, kernel_thread }, ..LoadOptions::default() };
+        let outcome =
+            run_quietly(&target, &spec(4096, 100, 100), &config(&target, 4, 100), &options).unwrap();
+        assert!(outcome.measurement.read.requests > 10);
+        let told = outcome.notes.join(" ");
+        for (wished, fact, word) in
+            [(io_poll, "polled ends", "IOPOLL"), (kernel_thread, "submitting kernel thread", "SQPOLL")]
+        {
+            let is_granted = outcome.engine.contains(fact);
+            assert!(is_granted <= wished, "{outcome:?}");
+            assert_eq!(wished && !is_granted, told.contains(word), "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn a_processor_that_there_is_not_is_refused() {
     let target = Target::no_op(ByteCount::from_mib(1));
-    let no_io = DriverIo { slot: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0 };
-    let on_fake = |fail_every| {
-        let mut engine = FakeEngine { ios: vec![no_io; 8], queue: Vec::new(), served: 0, fail_every };
-        let config = DriverConfig { max_requests: Some(3000), ..config(&target, 8, 60_000) };
-        let driver = Driver::new(&spec(4096, 100, 100), &config).unwrap();
-        run_on_engine(&mut engine, driver, Path::new("/fake"), &AtomicBool::new(false), &mut |_| {})
-    };
-    let outcome = on_fake(3).unwrap();
-    assert_eq!((outcome.measurement.read.requests, outcome.measurement.read.errors), (2000, 1000));
-    let failure = outcome.first_failure.unwrap();
-    assert_eq!((failure.bytes, failure.cause), (4096, FailureCause::Errno(Errno::IO)));
-    let error = on_fake(1).unwrap_err().to_string();
-    assert!(
-        error.contains("'/fake' failed, the last of 1000 in a row") && error.contains("kernel's log"),
-        "{error}"
-    );
+    for cpu in [1023, 100_000] {
+        let options = LoadOptions {
+            cpus: vec![0, cpu],
+            workers: NonZeroU32::new(2).unwrap(),
+            ..LoadOptions::default()
+        };
+        let error =
+            run_quietly(&target, &spec(512, 100, 100), &config(&target, 1, 50), &options).unwrap_err();
+        assert!(matches!(error, LoadError::Pin { cpu: refused, .. } if refused == cpu), "{error}");
+    }
 }

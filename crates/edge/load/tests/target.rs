@@ -184,7 +184,7 @@ fn block_devices_are_loaded_and_protected() {
     let path = Path::new(&device.0);
     let target = Target::open(path, &TargetOptions::default()).unwrap();
     assert_eq!((target.kind(), target.size()), (TargetKind::BlockDevice, ByteCount::from_mib(8)));
-    run_quietly(&target, &spec(4096, 100, 100), &config(&target, 4, 50), LoadOptions::default()).unwrap();
+    run_quietly(&target, &spec(4096, 100, 100), &config(&target, 4, 50), &LoadOptions::default()).unwrap();
 
     let refusal = |options: &TargetOptions| Target::open(path, options).unwrap_err().to_string();
     assert!(refusal(&writable()).contains("whatever this device holds"));
@@ -192,7 +192,7 @@ fn block_devices_are_loaded_and_protected() {
     for _ in 0..5 {
         let target = Target::open(path, &named(path)).unwrap();
         let config = config(&target, 4, 20);
-        let outcome = run_quietly(&target, &spec(4096, 50, 100), &config, LoadOptions::default()).unwrap();
+        let outcome = run_quietly(&target, &spec(4096, 50, 100), &config, &LoadOptions::default()).unwrap();
         assert!(outcome.measurement.write.requests > 0);
     }
 

@@ -2,8 +2,8 @@
 //!
 //! RFC 4180: fields with a comma, a quotation mark or a line break stand in quotation marks, quotation marks within
 //! are doubled. Lines end with a line feed. Names carry the unit; a field that does not apply is empty. Settings are
-//! one JSON object in one field, since runs differ in which they have. Left out: the latency curves, which are in the
-//! JSON.
+//! one JSON object in one field, since runs differ in which they have. Left out: the latency curves and
+//! the figures over time, which are in the JSON.
 
 use raidlab_workload::{ArrayFacts, OpSummary, RunResult};
 use std::fmt::Display;
@@ -29,16 +29,20 @@ const RUN_FIELDS: [&str; 16] = [
 ];
 
 /// The fields of one direction, each with `read_`, `write_` or `total_` before it.
-const SUMMARY_FIELDS: [&str; 10] = [
+const SUMMARY_FIELDS: [&str; 14] = [
     "requests",
     "errors",
     "iops",
     "bytes_per_sec",
     "lat_ns_mean",
+    "lat_ns_stddev",
     "lat_ns_min",
     "lat_ns_p50",
+    "lat_ns_p90",
     "lat_ns_p99",
     "lat_ns_p999",
+    "lat_ns_p9999",
+    "lat_ns_p99999",
     "lat_ns_max",
 ];
 
@@ -121,10 +125,14 @@ fn summary_fields(summary: &OpSummary) -> [String; SUMMARY_FIELDS.len()] {
         summary.iops.0.to_string(),
         summary.bytes_per_sec.0.to_string(),
         summary.lat_ns_mean.to_string(),
+        summary.lat_ns_stddev.to_string(),
         summary.lat_ns_min.to_string(),
         summary.lat_ns_p50.to_string(),
+        summary.lat_ns_p90.to_string(),
         summary.lat_ns_p99.to_string(),
         summary.lat_ns_p999.to_string(),
+        summary.lat_ns_p9999.to_string(),
+        summary.lat_ns_p99999.to_string(),
         summary.lat_ns_max.to_string(),
     ]
 }

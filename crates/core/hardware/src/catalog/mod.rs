@@ -1,4 +1,4 @@
-//! The catalogue: drives, controllers and enclosures, read from TOML text whose every figure names its source.
+//! The catalogue: drives, controllers, enclosures, hosts and filesystems, read from TOML text whose every figure names its source.
 //!
 //! A figure is written `rpm = { value = 15000, source = "manual" }`. The source is a name from the file's
 //! `[sources]` table, or the text itself; the text says which kind it is:
@@ -26,6 +26,8 @@ pub(crate) use reader::Section;
 use crate::controller::ControllerModel;
 use crate::drive::DriveModel;
 use crate::enclosure::EnclosureModel;
+use crate::filesystem::FilesystemModel;
+use crate::host::HostModel;
 use nearest::nearest;
 use std::collections::BTreeMap;
 
@@ -46,6 +48,8 @@ pub struct Catalog {
     drives: BTreeMap<String, DriveModel>,
     controllers: BTreeMap<String, ControllerModel>,
     enclosures: BTreeMap<String, EnclosureModel>,
+    hosts: BTreeMap<String, HostModel>,
+    filesystems: BTreeMap<String, FilesystemModel>,
 }
 
 impl Catalog {
@@ -87,7 +91,18 @@ impl Catalog {
                 let enclosure = EnclosureModel::read(root, &id)?;
                 self.enclosures.insert(id.clone(), enclosure).is_some()
             }
-            _ => return Err(root.bad_value("kind", "hard-drive, solid-state, controller or enclosure")),
+            "host" => {
+                let host = HostModel::read(root, &id)?;
+                self.hosts.insert(id.clone(), host).is_some()
+            }
+            "filesystem" => {
+                let filesystem = FilesystemModel::read(root, &id)?;
+                self.filesystems.insert(id.clone(), filesystem).is_some()
+            }
+            _ => {
+                let kinds = "hard-drive, solid-state, controller, enclosure, host or filesystem";
+                return Err(root.bad_value("kind", kinds));
+            }
         };
         if duplicate { Err(CatalogError::DuplicateId { file: file.into(), id }) } else { Ok(()) }
     }
@@ -116,6 +131,22 @@ impl Catalog {
         find(&self.enclosures, "enclosure", id)
     }
 
+    /// The host called `id`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] with the nearest name.
+    pub fn host(&self, id: &str) -> Result<&HostModel, CatalogError> {
+        find(&self.hosts, "host", id)
+    }
+
+    /// The filesystem called `id`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] with the nearest name.
+    pub fn filesystem(&self, id: &str) -> Result<&FilesystemModel, CatalogError> {
+        find(&self.filesystems, "filesystem", id)
+    }
+
     /// All drives, by id.
     pub fn drives(&self) -> impl Iterator<Item = &DriveModel> {
         self.drives.values()
@@ -129,6 +160,16 @@ impl Catalog {
     /// All enclosures, by id.
     pub fn enclosures(&self) -> impl Iterator<Item = &EnclosureModel> {
         self.enclosures.values()
+    }
+
+    /// All hosts, by id.
+    pub fn hosts(&self) -> impl Iterator<Item = &HostModel> {
+        self.hosts.values()
+    }
+
+    /// All filesystems, by id.
+    pub fn filesystems(&self) -> impl Iterator<Item = &FilesystemModel> {
+        self.filesystems.values()
     }
 }
 

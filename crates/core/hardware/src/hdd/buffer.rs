@@ -92,13 +92,14 @@ impl Segments {
         self.all[segment].reaches(sector)
     }
 
-    /// Puts a read of `start..end` into a segment and returns which.
+    /// Puts a read of `start..end` into a segment, with what passed under the head before it, `from..start`, and returns
+    /// which.
     #[inline]
-    pub(crate) fn fill(&mut self, start: u64, end: u64) -> usize {
+    pub(crate) fn fill(&mut self, from: u64, start: u64, end: u64) -> usize {
         let follows = self.all.iter().position(|segment| segment.reaches(start));
         let segment = follows.unwrap_or(self.by_use[0] as usize);
         if follows.is_none() {
-            self.all[segment] = Segment { start, sectors: 0, most: self.segment_sectors };
+            self.all[segment] = Segment { start: from, sectors: 0, most: self.segment_sectors };
         }
         self.extend(segment, end);
         self.touch(segment);
@@ -162,21 +163,21 @@ mod tests {
     #[test]
     fn sequential_reads_share_a_segment_and_others_take_the_oldest() {
         let mut segments = Segments::new(2, 100);
-        let first = segments.fill(0, 60);
-        let second = segments.fill(1000, 1010);
+        let first = segments.fill(0, 0, 60);
+        let second = segments.fill(1000, 1000, 1010);
         assert_ne!(first, second);
-        assert_eq!(segments.fill(60, 120), first);
+        assert_eq!(segments.fill(60, 60, 120), first);
         assert!(!segments.hit(0, 10), "the start has moved on to 20");
         assert!(segments.hit(20, 120));
-        assert_eq!(segments.fill(5000, 5001), second, "the other one was used last");
+        assert_eq!(segments.fill(5000, 5000, 5001), second, "the other one was used last");
         assert!(!segments.hit(1000, 1010));
     }
 
     #[test]
     fn a_stream_takes_memory_from_the_segments_used_longest_ago() {
         let mut segments = Segments::new(4, 100);
-        let others: Vec<_> = [1000, 2000, 3000].map(|start| segments.fill(start, start + 100)).into();
-        let stream = segments.fill(0, 100);
+        let others: Vec<_> = [1000, 2000, 3000].map(|start| segments.fill(start, start, start + 100)).into();
+        let stream = segments.fill(0, 0, 100);
         segments.extend(stream, 150);
         assert!(!segments.hit(0, 50) && segments.hit(50, 150), "no more than its share");
         assert_eq!(segments.widen(stream), 200);
@@ -189,7 +190,7 @@ mod tests {
         assert!(segments.hit(800, 1000) && !segments.hit(799, 1000), "half of the memory at most");
         assert_eq!(others.len(), 3);
         // A new run has its share alone again.
-        let other = segments.fill(9000, 9100);
+        let other = segments.fill(9000, 9000, 9100);
         segments.extend(other, 9200);
         assert!(!segments.hit(9050, 9150));
     }
@@ -199,7 +200,7 @@ mod tests {
         let rows = [(0, 10, true), (50, 60, false), (99, 101, false), (100, 200, true)];
         for (start, end, kept) in rows {
             let mut segments = Segments::new(1, 100);
-            segments.fill(10, 100);
+            segments.fill(10, 10, 100);
             segments.forget(start, end);
             assert_eq!(segments.hit(20, 30), kept, "write of {start}..{end}");
         }

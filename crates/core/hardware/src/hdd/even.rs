@@ -157,6 +157,13 @@ impl EvenLayout {
         }
     }
 
+    /// The first sector of the track that holds `sector`.
+    pub(crate) fn track_start(&self, sector: Sector) -> u64 {
+        let place = self.place(sector);
+        let zone = &self.zones[(place.cylinder / self.cylinders_per_zone) as usize];
+        sector.0 + u64::from(place.left_on_track) - u64::from(zone.sectors_per_track)
+    }
+
     /// The first sector that is not wholly past at the turn position `turn`, and its cylinder and head.
     pub(crate) fn sector_at(&self, turn: u64) -> (Sector, u32, u32) {
         let cylinder = ((turn / self.cylinder_turn) as u32).min(self.cylinders - 1);

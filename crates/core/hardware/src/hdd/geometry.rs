@@ -138,6 +138,14 @@ impl Geometry {
         }
     }
 
+    /// The first sector of the run that `sector` is in on its track.
+    pub(crate) fn track_start(&self, sector: Sector) -> u64 {
+        match &self.layout {
+            Layout::Even(even) => even.track_start(sector),
+            Layout::Tracks(tracks) => tracks.track_start(sector),
+        }
+    }
+
     /// The angle under the heads at `now`, in 2^-32 turns.
     #[inline]
     pub(crate) fn angle_at(&self, now: Nanos) -> u32 {

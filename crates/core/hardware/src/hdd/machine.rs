@@ -48,8 +48,22 @@ struct Job {
 #[derive(Clone, Copy, Debug)]
 struct Running {
     job: Job,
+    /// First sector that the buffer holds of a read: its own first, or one that passed before it.
+    from: u64,
     media_end: Nanos,
     done: Nanos,
+}
+
+/// Where the head is when a job begins.
+#[derive(Clone, Copy, Debug)]
+struct Positioned {
+    /// When the job's first sector passes under the head.
+    media_start: Nanos,
+    /// Turns from there to where the head landed in the middle of a read, which has the rest by then: it is done when
+    /// the sector in which it landed has passed.
+    landed: Option<u64>,
+    /// As [`Running::from`].
+    from: u64,
 }
 
 /// The arm reads on into a segment, having nothing else to do.
@@ -97,8 +111,6 @@ pub(crate) struct HardDrive {
     after_write: bool,
     /// Where it ended.
     last_end: u64,
-    /// From the start of the last read's track to the end of the one after its end.
-    stream: Range<u64>,
 
     /// Commands inside the drive.
     outstanding: u32,
@@ -146,7 +158,6 @@ impl HardDrive {
             written: 0..0,
             after_write: false,
             last_end: 0,
-            stream: 0..0,
             // Half of the memory may be dirty: the other half stays with the readers.
             cache: WriteCache::new(cache_on, model.buffer.write_extents, sectors / 2),
             outstanding: 0,
@@ -242,7 +253,8 @@ impl HardDrive {
                     Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived, reselect };
                 self.ahead = None;
                 let turns = self.turns_to(&ahead, start + 1) - place.sector_turn;
-                self.run(now, ahead.since + self.geometry.time_of(turns), None, job);
+                let media_start = ahead.since + self.geometry.time_of(turns);
+                self.run(now, Positioned { media_start, landed: None, from: start }, job);
                 return;
             }
         }
@@ -392,7 +404,9 @@ impl HardDrive {
         let media_start = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
         let read_on_arrival = self.reads_on_arrival && !write;
         let landed = if read_on_arrival { self.landed_at(begin, media_start, &job) } else { None };
-        self.run(now, media_start, landed, job);
+        let from =
+            if self.keeps.passed && !write { self.first_passed(begin, media_start, &job) } else { job.start };
+        self.run(now, Positioned { media_start, landed, from }, job);
     }
 
     /// The best dirty extent, at a cost that can be compared with that of a command.
@@ -421,10 +435,17 @@ impl HardDrive {
         (landed < job.place.sector_turn * job.sectors).then_some(landed)
     }
 
-    /// Starts `job`, whose first sector passes under its head at `media_start`.
-    ///
-    /// A head that `landed` in the middle has the rest by then; it is done when the sector in which it landed has passed.
-    fn run(&mut self, now: Nanos, media_start: Nanos, landed: Option<u64>, job: Job) {
+    /// The first sector of the run that ends with a read and passes under the head after it lands on their track.
+    fn first_passed(&self, begin: Nanos, media_start: Nanos, job: &Job) -> u64 {
+        let ready = self.arm.ready(&self.geometry, self.position, begin, &job.place, false);
+        let wait = self.geometry.turns_in(media_start.saturating_since(ready));
+        let track_start = self.geometry.track_start(Sector(job.start));
+        job.start.saturating_sub(wait / job.place.sector_turn).max(track_start)
+    }
+
+    /// Starts `job` where the head is `positioned`.
+    fn run(&mut self, now: Nanos, positioned: Positioned, job: Job) {
+        let Positioned { media_start, landed, from } = positioned;
         let write = !matches!(job.kind, JobKind::Read { .. });
         let (turns, cylinder, head) =
             self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors), write);
@@ -443,7 +464,7 @@ impl HardDrive {
             let behind = first_ones.map_or(0, |first_ones| job.sectors.saturating_sub(first_ones));
             self.read_sent(now, media_start, media_end, behind, &job) + self.overheads.read_completion
         };
-        self.running = Some(Running { job, media_end, done });
+        self.running = Some(Running { job, from, media_end, done });
     }
 
     /// Turns that a write of `turns` loses because the media gets to its last sector before the bus does.
@@ -490,11 +511,11 @@ impl HardDrive {
         self.arm_free = running.media_end;
         match job.kind {
             JobKind::Read { id } => {
-                let segment = self.segments.fill(job.start, end);
+                let segment = self.segments.fill(running.from, job.start, end);
                 self.complete(id);
                 self.start_next(now, running.media_end);
                 if self.running.is_none()
-                    && let Some(limit) = self.ahead_limit(segment, job.start, end)
+                    && let Some(limit) = self.ahead_limit(segment, end)
                 {
                     self.start_read_ahead(segment, end, running.media_end, limit);
                 }
@@ -523,43 +544,45 @@ impl HardDrive {
     }
 
     /// Up to which sector the drive reads ahead after a read of `start..end`, if it does.
-    fn ahead_limit(&mut self, segment: usize, start: u64, end: u64) -> Option<u64> {
+    fn ahead_limit(&self, segment: usize, end: u64) -> Option<u64> {
         let limit = match self.read_ahead {
             ReadAhead::Off => return None,
             ReadAhead::Stream => end + self.segments.segment_sectors(),
-            ReadAhead::Limited(limits) => self.limited(&limits, segment, start, end)?,
+            ReadAhead::Limited(limits) => self.limited(&limits, segment, end),
         };
         Some(limit.min(self.capacity))
     }
 
-    fn limited(&mut self, limits: &AheadLimits, segment: usize, start: u64, end: u64) -> Option<u64> {
+    fn limited(&self, limits: &AheadLimits, segment: usize, end: u64) -> u64 {
         let last = Sector(end - 1);
         let reach = match limits.reach {
             AheadReach::Track => self.geometry.end_around(last, Around::Track),
             AheadReach::Cylinder => self.geometry.end_around(last, Around::Cylinder),
             AheadReach::Segment => u64::MAX,
-            AheadReach::NextTrack => self.next_track_limit(start, end)?,
+            AheadReach::NextTrack => return self.next_track_limit(segment, end),
         };
         let kept = if limits.keep_request {
             self.segments.start_of(segment) + self.segments.segment_sectors()
         } else {
             u64::MAX
         };
-        Some(reach.min(end + limits.sectors_max).min(kept))
+        reach.min(end + limits.sectors_max).min(kept)
     }
 
-    /// The end of the track after the one on which the read ends, if the read before was on the same track or on the
-    /// one before it.
-    fn next_track_limit(&mut self, start: u64, end: u64) -> Option<u64> {
-        let track_end = self.geometry.end_around(Sector(end - 1), Around::Track);
-        let next_end = if track_end < self.capacity {
-            self.geometry.end_around(Sector(track_end), Around::Track)
+    /// The end of the track with the first sector after a read that ends at `end`. If the segment began on an earlier track
+    /// the host reads on and on: then the end of the track after it, as far as the segment has room.
+    fn next_track_limit(&self, segment: usize, end: u64) -> u64 {
+        let track_end = |sector| self.geometry.end_around(Sector(sector), Around::Track);
+        if end >= self.capacity {
+            return self.capacity;
+        }
+        let next = track_end(end);
+        let is_stream = track_end(self.segments.start_of(segment)) < next;
+        if is_stream && next < self.capacity {
+            track_end(next).min(end + self.segments.segment_sectors()).max(next)
         } else {
-            track_end
-        };
-        let follows = self.stream.contains(&start);
-        self.stream = start..next_end;
-        follows.then_some(next_end)
+            next
+        }
     }
 
     fn start_read_ahead(&mut self, segment: usize, from: u64, since: Nanos, limit: u64) {
@@ -603,7 +626,7 @@ impl HardDrive {
                 ((end + most).min(self.capacity), read_to - end < most / 2)
             }
             ReadAhead::Limited(limits) => {
-                let Some(limit) = self.ahead_limit(ahead.segment, end - 1, end) else { return };
+                let Some(limit) = self.ahead_limit(ahead.segment, end) else { return };
                 (limit, limits.after_hit)
             }
         };

@@ -107,7 +107,8 @@ pub enum AheadReach {
     Cylinder,
     /// Until the segment is full.
     Segment,
-    /// To the end of the track, and of the next one, once reads follow each other on a track or from one to the next.
+    /// To the end of the track on which the next sector is, though a shorter segment then keeps only what was read last;
+    /// and on to the end of the track after it, as far as there is room, if the segment came from an earlier track.
     NextTrack,
 }
 
@@ -118,6 +119,8 @@ pub struct Kept {
     pub reads: bool,
     /// What was written last.
     pub writes: bool,
+    /// What passed under the head on the first track of a read while it waited for that read's first sector.
+    pub passed: bool,
 }
 
 /// The drive's memory.
@@ -314,7 +317,7 @@ impl BufferModel {
             read_ahead: if section.flag("read_ahead")? { ReadAhead::Stream } else { ReadAhead::Off },
             write_cache: section.flag("write_cache")?,
             write_extents: section.figure("write_extents")?,
-            keeps: Kept { reads: true, writes: false },
+            keeps: Kept { reads: true, writes: false, passed: false },
             reads_on_arrival: false,
         };
         if buffer.segments == 0 || buffer.size.0 / u64::from(buffer.segments) < 4096 {

@@ -231,6 +231,14 @@ impl TrackLayout {
         self.table.extents[first..].iter().take_while(is_inside).last().map_or(sector.0 + 1, Extent::end)
     }
 
+    /// The first sector of the run of sectors, on the track that holds `sector`, that it is in.
+    pub(crate) fn track_start(&self, sector: Sector) -> u64 {
+        let here = self.table.index(sector);
+        let extents = &self.table.extents[..=here];
+        let is_inside = |extent: &&Extent| extent.is_on_track_of(&extents[here]);
+        extents.iter().rev().take_while(is_inside).last().map_or(sector.0, |extent| extent.first.0)
+    }
+
     fn begin(&self, first: &Place, start: Sector) -> Pass<'_> {
         Pass {
             layout: self,

@@ -22,6 +22,7 @@ use super::volume::Phase;
 use super::world::World;
 use raidlab_controller::{Controller, PeerState};
 use raidlab_units::{ByteCount, Iops, NanoSpan, Nanos};
+use raidlab_workload::Driver;
 
 /// A failure that will come or has come, and what came of it.
 #[derive(Debug)]
@@ -132,8 +133,8 @@ impl World<'_> {
             return;
         }
         volume.phase = Phase::Serving;
-        let waiting: Vec<_> =
-            volume.driver.slots_in_flight().map(|slot| volume.host_ios[slot as usize]).collect();
+        let in_flight = volume.load.driver().into_iter().flat_map(Driver::slots_in_flight);
+        let waiting: Vec<_> = in_flight.map(|slot| volume.host_ios[slot as usize]).collect();
         for io in waiting {
             volume.issue(&mut self.shared, now, io);
         }

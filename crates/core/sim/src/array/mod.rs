@@ -22,7 +22,9 @@
 mod event;
 mod failover;
 mod head;
+mod load;
 mod members;
+mod port;
 mod servers;
 mod service;
 mod spec;
@@ -30,6 +32,7 @@ mod utilisation;
 mod volume;
 mod world;
 
+pub(crate) use port::ArrayPort;
 pub use spec::{
     ControllerFailure, ControllerName, FailoverOutcome, LoadRegion, SecondController, SimError,
     SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome, simulate,

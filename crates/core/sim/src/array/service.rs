@@ -3,7 +3,9 @@
 
 use super::event::{Event, Step};
 use super::head::Hardware;
+use super::load::Load;
 use super::members::Places;
+use super::spec::SimulatedEnclosure;
 use super::volume::{Phase, Volume};
 use crate::queue::EventQueue;
 use raidlab_controller::{Action, BufferSpace, HostCompletion, HostOp, HostRequest, HostTag};
@@ -20,6 +22,13 @@ pub(super) struct Shared<'a> {
     pub(super) queue: EventQueue<Event>,
     /// Volumes whose load is not over. Counting beats asking all of them after each event once the first ones are done.
     pub(super) unfinished: usize,
+}
+
+impl<'a> Shared<'a> {
+    /// What `volumes` volumes with `slots` deadline slots share.
+    pub(super) fn new(enclosure: &'a SimulatedEnclosure, slots: u32, volumes: usize) -> Self {
+        Self { hardware: Hardware::new(enclosure), queue: EventQueue::new(slots), unfinished: volumes }
+    }
 }
 
 impl Volume {
@@ -61,7 +70,8 @@ impl Volume {
     #[inline]
     pub(super) fn poll_driver(&mut self, shared: &mut Shared<'_>, now: Nanos) {
         let wake = loop {
-            match self.driver.poll_step(now) {
+            let Load::Driver(driver) = &mut self.load else { return };
+            match driver.poll_step(now) {
                 DriverStep::Issue(io) => {
                     self.host_ios[io.slot as usize] = io;
                     if self.phase == Phase::Serving {
@@ -151,8 +161,13 @@ impl Volume {
     #[inline]
     fn answer(&mut self, shared: &mut Shared<'_>, now: Nanos, slot: u32, succeeded: bool) {
         self.host_requests += 1;
-        self.driver.handle_completion(now, slot, succeeded);
-        self.poll_driver(shared, now);
+        match &mut self.load {
+            Load::Driver(driver) => {
+                driver.handle_completion(now, slot, succeeded);
+                self.poll_driver(shared, now);
+            }
+            Load::Host(answers) => answers.push_back(slot),
+        }
     }
 
     // The controller's actions.

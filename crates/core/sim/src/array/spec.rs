@@ -1,5 +1,6 @@
 //! What to simulate, and what came of it.
 
+use super::load::Load;
 use super::utilisation::{ControllerUtilisation, Utilisation};
 use super::world::World;
 use core::fmt;
@@ -244,6 +245,26 @@ pub enum SimError {
         /// What it keeps.
         policy: MetadataPolicy,
     },
+    /// A host's volume is not in its enclosures, or a file's not at its host.
+    #[error("there is no volume {volume}: the host has fewer")]
+    NoSuchVolume {
+        /// Number of the volume or enclosure, from 0.
+        volume: usize,
+    },
+    /// Files do not fit on their volume.
+    #[error("files of {files} do not fit on a volume with room for {volume}: make them shorter")]
+    FilesTooLarge {
+        /// What the files take.
+        files: ByteCount,
+        /// Room for data.
+        volume: ByteCount,
+    },
+    /// The page cache can't be kept in such units.
+    #[error("a page cache can't be kept in units of {unit}: use a multiple of 4 KiB")]
+    CacheUnit {
+        /// What was asked for.
+        unit: ByteCount,
+    },
     /// Requests wait and nothing will ever happen: a defect of raidlab.
     #[error(
         "at {at:?} with seed {seed}, host requests wait and nothing is in flight: please report this defect"
@@ -290,7 +311,7 @@ pub fn simulate_enclosure(
         size += bytes;
         let region = region_in(load, bytes)?;
         let driver = Driver::new(&load.workload, &driver_config(volume, load, (index, volumes), region))?;
-        machines.push((controller, driver));
+        machines.push((controller, Load::Driver(driver)));
     }
     let mut world = World::new(enclosure, machines, load);
     world.run(load.seed)?;
@@ -317,7 +338,7 @@ fn check_controllers(enclosure: &SimulatedEnclosure, load: &SimulationLoad) -> R
     }
 }
 
-fn check_volume(enclosure: &SimulatedEnclosure, index: usize) -> Result<(), SimError> {
+pub(super) fn check_volume(enclosure: &SimulatedEnclosure, index: usize) -> Result<(), SimError> {
     let SimulatedVolume { config, drive, owner } = &enclosure.volumes[index];
     let (member, capacity) = (config.member_size + config.metadata_bytes(), drive.capacity.bytes());
     if member > capacity {

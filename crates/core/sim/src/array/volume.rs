@@ -1,6 +1,7 @@
 //! One volume: its array controller's logic, the load on it, and its members.
 
 use super::event::{Event, Life, Step};
+use super::load::Load;
 use super::members::{Member, MemberIos};
 use super::spec::{ControllerName, SimulatedVolume};
 use crate::queue::EventQueue;
@@ -10,7 +11,7 @@ use raidlab_controller::{
 use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
 use raidlab_hardware::{ControllerModel, Drive, DriveOptions};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
-use raidlab_workload::{Driver, DriverIo, IoOp, Rng};
+use raidlab_workload::{DriverIo, IoOp, Rng};
 
 /// Spindles are up to this much apart: many turns of any drive.
 const SPINDLE_SPREAD: NanoSpan = NanoSpan::from_secs(1);
@@ -40,8 +41,8 @@ pub(super) struct Volume {
     /// Where the bytes of a member I/O lie, while that is asked.
     pub(super) segments: Vec<Segment>,
     pub(super) controller: Controller,
-    pub(super) driver: Driver,
-    /// The driver's I/O in each slot; slots serve as host tags.
+    pub(super) load: Load,
+    /// The host's I/O in each slot; slots serve as host tags.
     pub(super) host_ios: Vec<DriverIo>,
     pub(super) members: Vec<Member>,
     pub(super) member_ios: MemberIos,
@@ -73,7 +74,7 @@ impl Volume {
     /// has them.
     pub(super) fn new(
         spec: &SimulatedVolume,
-        (controller, driver): (Controller, Driver),
+        (controller, load): (Controller, Load),
         (index, first_slot): (u16, u32),
         model: &ControllerModel,
         random: &mut Rng,
@@ -99,9 +100,9 @@ impl Volume {
             passes_through: passes_through(&spec.config.cache),
             has_parity: spec.config.layout().is_ok_and(|layout| layout.shape().parities > 0),
             segments: Vec::new(),
-            host_ios: vec![idle; driver.iodepth() as usize],
+            host_ios: vec![idle; load.iodepth() as usize],
             controller,
-            driver,
+            load,
             members,
             member_ios: MemberIos::default(),
             first_slot,
@@ -163,7 +164,8 @@ impl Volume {
         self.phase = Phase::Down;
         self.kept_at = Nanos::ZERO;
         self.earlier = self.counters();
-        (self.driver.slots_in_flight().count() as u64, lost)
+        let in_flight = self.load.driver().map_or(0, |driver| driver.slots_in_flight().count() as u64);
+        (in_flight, lost)
     }
 
     /// A step that was due for the controller before: all that is left of it is the room at the drive that it held.

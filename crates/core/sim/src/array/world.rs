@@ -1,15 +1,17 @@
 //! The world of an enclosure: whose turn it is, and what is counted.
 
+use super::event::Event;
 use super::failover::Failover;
-use super::head::{Hardware, HardwareTimes};
+use super::head::HardwareTimes;
+use super::load::Load;
 use super::service::Shared;
 use super::spec::{SimError, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome};
 use super::utilisation::{ControllerUtilisation, Utilisation};
 use super::volume::{Phase, Volume};
-use crate::queue::{Due, EventQueue};
+use crate::queue::Due;
 use raidlab_controller::{Controller, Counters};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
-use raidlab_workload::{Driver, IssuedCounts, Measurement, Rng, derived_seed};
+use raidlab_workload::{IssuedCounts, Measurement, Rng, derived_seed};
 
 /// The deadline slot of no volume: a controller fails, or that is found out.
 const NO_VOLUME: u16 = u16::MAX;
@@ -39,29 +41,61 @@ pub(super) struct World<'a> {
     pub(super) failover: Option<Failover>,
 }
 
+/// The volumes of `enclosure` with their controllers and loads, and whose each deadline slot is.
+pub(super) fn build_volumes(
+    enclosure: &SimulatedEnclosure,
+    machines: Vec<(Controller, Load)>,
+    random: &mut Rng,
+) -> (Vec<Volume>, Vec<u16>) {
+    let mut slot_volumes = Vec::new();
+    let mut volumes = Vec::with_capacity(machines.len());
+    for (index, (spec, machine)) in (0..).zip(enclosure.volumes.iter().zip(machines)) {
+        let place = (index, slot_volumes.len() as u32);
+        slot_volumes.resize(slot_volumes.len() + Volume::slot_count(spec) as usize, index);
+        volumes.push(Volume::new(spec, machine, place, &enclosure.controller, random));
+    }
+    (volumes, slot_volumes)
+}
+
+/// Lets the volume that `due` concerns do it, and returns which one that is, if it is one.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "it is the body of the world's loop")]
+pub(super) fn handle_due(
+    volumes: &mut [Volume],
+    shared: &mut Shared<'_>,
+    slot_volumes: &[u16],
+    now: Nanos,
+    due: Due<Event>,
+) -> u16 {
+    let index = match due {
+        Due::Event(event) => event.volume,
+        Due::Deadline(slot) => slot_volumes[slot as usize],
+    };
+    if index == NO_VOLUME {
+        return index;
+    }
+    let volume = &mut volumes[usize::from(index)];
+    match due {
+        Due::Event(event) => volume.handle_event(shared, now, event),
+        Due::Deadline(slot) => volume.handle_deadline(shared, now, slot),
+    }
+    volume.pump(shared);
+    index
+}
+
 impl<'a> World<'a> {
     /// Puts the volumes together with `machines`, the controller and the load of each.
     pub(super) fn new(
         enclosure: &'a SimulatedEnclosure,
-        machines: Vec<(Controller, Driver)>,
+        machines: Vec<(Controller, Load)>,
         load: &SimulationLoad,
     ) -> Self {
         let mut random = Rng::new(derived_seed(load.seed, 1));
-        let mut slot_volumes = Vec::new();
-        let mut volumes = Vec::with_capacity(machines.len());
-        for (index, (spec, machine)) in (0..).zip(enclosure.volumes.iter().zip(machines)) {
-            let place = (index, slot_volumes.len() as u32);
-            slot_volumes.resize(slot_volumes.len() + Volume::slot_count(spec) as usize, index);
-            volumes.push(Volume::new(spec, machine, place, &enclosure.controller, &mut random));
-        }
+        let (volumes, slot_volumes) = build_volumes(enclosure, machines, &mut random);
         let (start, unfinished) = (Nanos::ZERO + load.ramp, volumes.len());
         let mut world = Self {
             enclosure,
-            shared: Shared {
-                hardware: Hardware::new(enclosure),
-                queue: EventQueue::new(slot_volumes.len() as u32),
-                unfinished,
-            },
+            shared: Shared::new(enclosure, slot_volumes.len() as u32, unfinished),
             volumes,
             slot_volumes,
             window: [start, start + load.run],
@@ -98,20 +132,12 @@ impl<'a> World<'a> {
             if now >= self.next_edge {
                 self.note_busy_times(now);
             }
-            let index = match due {
-                Due::Event(event) => event.volume,
-                Due::Deadline(slot) => self.slot_volumes[slot as usize],
-            };
+            let index = handle_due(&mut self.volumes, &mut self.shared, &self.slot_volumes, now, due);
             if index == NO_VOLUME {
                 self.failover_due(now);
                 continue;
             }
-            let volume = &mut self.volumes[usize::from(index)];
-            match due {
-                Due::Event(event) => volume.handle_event(&mut self.shared, now, event),
-                Due::Deadline(slot) => volume.handle_deadline(&mut self.shared, now, slot),
-            }
-            volume.pump(&mut self.shared);
+            let volume = &self.volumes[usize::from(index)];
             if volume.phase == Phase::Restoring {
                 self.try_to_serve(now, index);
             } else if volume.is_finished {
@@ -150,9 +176,10 @@ impl<'a> World<'a> {
         let mut measurement = Measurement::default();
         let (mut counters, mut issued) = (Counters::default(), IssuedCounts::default());
         for volume in &self.volumes {
-            measurement.merge(&volume.driver.measurement());
             counters.merge(&volume.counters());
-            let IssuedCounts { reads, writes, bytes } = volume.driver.issued();
+            let Some(driver) = volume.load.driver() else { continue };
+            measurement.merge(&driver.measurement());
+            let IssuedCounts { reads, writes, bytes } = driver.issued();
             issued.reads += reads;
             issued.writes += writes;
             issued.bytes += bytes;

@@ -58,7 +58,19 @@ fn entries(catalog: &Catalog) -> Vec<Entry<'_>> {
         name: &model.name,
         sources: &model.sources,
     });
-    drives.chain(controllers).chain(enclosures).collect()
+    let hosts = catalog.hosts().map(|model| Entry {
+        kind: "host",
+        id: &model.id,
+        name: &model.name,
+        sources: &model.sources,
+    });
+    let filesystems = catalog.filesystems().map(|model| Entry {
+        kind: "filesystem",
+        id: &model.id,
+        name: &model.name,
+        sources: &model.sources,
+    });
+    drives.chain(controllers).chain(enclosures).chain(hosts).chain(filesystems).collect()
 }
 
 fn find<'a, 'b>(entries: &'b [Entry<'a>], id: &str) -> Result<&'b Entry<'a>, Failure> {

@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_bowl_is_found_to_a_finest_step_and_a_bound_is_kept() {
-        let parameters = [parameter(0.1, 100.0, false), parameter(0.0, 10.0, false), parameter(1.0, 64.0, true)];
+        let parameters =
+            [parameter(0.1, 100.0, false), parameter(0.0, 10.0, false), parameter(1.0, 64.0, true)];
         let wanted = [7.0_f64, 2.5, 512.0];
         let error = |values: &[f64]| -> f64 {
             let off = (values[0] / wanted[0]).ln();

@@ -101,13 +101,7 @@ pub enum StoredFitError {
 
 impl StoredFit {
     /// What to keep of `outcome`.
-    pub fn of(
-        paper: &str,
-        seed: u64,
-        method: &FitMethod,
-        fitted: &[String],
-        outcome: &FitOutcome,
-    ) -> Self {
+    pub fn of(paper: &str, seed: u64, method: &FitMethod, fitted: &[String], outcome: &FitOutcome) -> Self {
         let parameter = |(parameter, (before, after)): (&FitParameter, &(f64, f64))| StoredParameter {
             entry: parameter.entry.clone(),
             keys: parameter.keys.clone(),
@@ -175,7 +169,8 @@ impl StoredFit {
             }
         }
         let of_study: Vec<&String> = method.parameters.iter().flat_map(|parameter| &parameter.rows).collect();
-        let here = |row: &String| self.residuals.iter().any(|residual| residual.fitted && residual.id == *row);
+        let here =
+            |row: &String| self.residuals.iter().any(|residual| residual.fitted && residual.id == *row);
         let missing = of_study.iter().find(|row| !here(row)).map(|row| (*row).clone());
         let fitted = self.residuals.iter().filter(|residual| residual.fitted).map(|residual| &residual.id);
         let surplus = fitted.into_iter().find(|row| !of_study.contains(row)).cloned();

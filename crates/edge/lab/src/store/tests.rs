@@ -2,7 +2,7 @@
 
 use super::*;
 use raidlab_units::{BytesPerSec, Iops};
-use raidlab_workload::{CostFacts, Metric, OpSummary, World};
+use raidlab_workload::{Metric, OpSummary, RunSeries, SeriesColumns, World};
 use std::collections::BTreeMap;
 
 /// A result of `iops` requests per second of 8 KiB, 1.25 ms on average and 3 ms at the 99th percentile.
@@ -16,20 +16,13 @@ pub(crate) fn example_result(workload: &str, iops: f64) -> RunResult {
         ..OpSummary::default()
     };
     RunResult {
-        world: World::Simulated,
-        target: "six drives".into(),
-        array: None,
-        enclosure: None,
-        workload: workload.into(),
-        metric: Metric::Iops,
         iodepth: 8,
         seed: u64::MAX,
         window_ns: 1_000_000_000,
         read: total.clone(),
-        write: OpSummary::default(),
         total,
-        cost: CostFacts::default(),
         settings: BTreeMap::from([("ramp".into(), "1 s".into())]),
+        ..RunResult::unmeasured(World::Simulated, "six drives".into(), workload.into(), Metric::Iops)
     }
 }
 
@@ -127,4 +120,63 @@ fn unknown_runs_newer_files_and_other_files_are_errors() {
     let text = folder.path().join("text.sqlite");
     std::fs::write(&text, "this is no database, but long enough to be looked at as one".repeat(20)).unwrap();
     assert!(matches!(Store::open(&text), Err(StoreError::Open { .. })));
+}
+
+/// A file as the first version wrote it, with a run from then.
+fn first_version(path: &Path) {
+    let connection = Connection::open(path).unwrap();
+    connection.execute_batch(schema::step(0)).unwrap();
+    connection.pragma_update(None, "user_version", 1).unwrap();
+    let old = r#"{"world":"measured","target":"/dev/sda","array":null,"workload":"database","metric":"iops",
+        "iodepth":4,"seed":1,"window_ns":1000000000,"read":OP,"write":OP,"total":OP,
+        "cost":{"cpu_ns_per_io":null,"member_reads":null,"member_writes":null,"wall_ns":5},"settings":{}}"#
+        .replace(
+            "OP",
+            r#"{"requests":9,"errors":0,"iops":9.0,"bytes_per_sec":73728.0,"lat_ns_mean":1.5,"lat_ns_min":1,
+                "lat_ns_p50":1,"lat_ns_p99":2,"lat_ns_p999":2,"lat_ns_max":3}"#,
+        );
+    let environment = r#"{"raidlab_version":"0.1.0","kernel":"Linux 5","cpu_model":null,"cpus":1,"memory_bytes":1,
+        "filesystem":null,"device":{"name":"sda","scheduler":null,"rotational":true,"write_cache":null,
+        "physical_block_bytes":512,"size_bytes":7}}"#;
+    let study =
+        "INSERT INTO study_run VALUES (1, 'old', '', '2026-01-01', NULL, 1, 'complete', 1, '{}', '0.1.0')";
+    connection.execute(study, []).unwrap();
+    let run = "INSERT INTO run VALUES (1, 1, 0, '2026-01-01', 'measured', '/dev/sda', 'database', 4, 9.0, 0.07, 1.5, 2,
+                   ?1, ?2)";
+    connection.execute(run, [old.as_str(), environment]).unwrap();
+}
+
+#[test]
+fn a_file_of_the_first_version_opens_and_takes_new_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.sqlite");
+    first_version(&path);
+    let mut store = Store::open(&path).unwrap();
+    let old = store.run(1).unwrap();
+    assert_eq!((old.result.iodepth, old.result.total.requests), (4, 9));
+    assert_eq!((old.result.series, old.result.machine, old.result.steady), (None, None, None));
+    assert_eq!(old.environment.device.unwrap().nr_requests, None);
+    let study = begin(&mut store);
+    let mut result = example_result("database", 7.0);
+    result.total.lat_ns_p99999 = 77;
+    let total = SeriesColumns {
+        requests: vec![3, 4],
+        errors: vec![0, 0],
+        bytes: vec![30, 40],
+        lat_ns_mean: vec![5, 6],
+        lat_ns_p50: vec![5, 6],
+        lat_ns_p99: vec![7, 8],
+        lat_ns_p999: vec![7, 8],
+        lat_ns_max: vec![9, 10],
+    };
+    result.series = Some(RunSeries { interval_ns: 1000, last_ns: 1000, total, ..RunSeries::default() });
+    let id = insert(&mut store, study, 0, &result);
+    assert_eq!(store.run(id).unwrap().result, result);
+    let figure =
+        |query: &str| store.connection.query_row(query, [], |row| row.get::<_, Option<i64>>(0)).unwrap();
+    assert_eq!(figure("SELECT lat_ns_p99999 FROM run WHERE id = 1"), None);
+    assert_eq!(figure("SELECT lat_ns_p99999 FROM run WHERE id = 2"), Some(77));
+    assert_eq!(figure("SELECT count(*) FROM run_interval"), Some(2), "the old run has none, the new one two");
+    assert_eq!(figure("SELECT sum(bytes) FROM run_interval WHERE run = 2 AND op = 'total'"), Some(70));
+    assert_eq!(figure("SELECT lat_ns_max FROM run_interval WHERE start_ns = 1000"), Some(10));
 }

@@ -9,6 +9,7 @@
 use super::{array_settings, empty_result, load_settings};
 use crate::arrays::{SoftwareArray, array_facts};
 use crate::load::Load;
+use crate::machine::MachineWatch;
 use raidlab_array::{
     ArrayError, ArrayOutcome, ArrayWorld, Contents, CreateError, CreateOptions, DeviceReport, RunSettings,
     StartOptions, create, examine,
@@ -106,6 +107,7 @@ pub struct ArrayBench<'a> {
     array: &'a SoftwareArray,
     world: ArrayWorld,
     region: ByteCount,
+    folder: PathBuf,
 }
 
 impl<'a> ArrayBench<'a> {
@@ -117,7 +119,7 @@ impl<'a> ArrayBench<'a> {
     pub fn new(array: &'a SoftwareArray, region: ByteCount, folder: &Path) -> Result<Self, ArrayError> {
         let paths = member_paths(folder, array.config.members);
         let started = ArrayWorld::start(&paths, &RunSettings::of(&array.config), StartOptions::default());
-        Ok(Self { array, world: started.world?, region })
+        Ok(Self { array, world: started.world?, region, folder: folder.to_owned() })
     }
 
     /// Runs `load`, telling `progress` what share of ramp and window is over, then drains the cache so that nothing of this run is left for the next.
@@ -133,9 +135,11 @@ impl<'a> ArrayBench<'a> {
         let config = &self.array.config;
         let block_bytes = config.block_size.bytes() as u32;
         let mut driver = Driver::new(&load.workload.spec, &load.driver_config(self.region, block_bytes))?;
+        let watch = MachineWatch::start(&self.folder);
         let outcome =
             self.world.run(&mut driver, cancel, &mut |window: WindowProgress| progress(window.fraction))?;
         let mut result = empty_result(World::Array, self.array.label(), load);
+        result.machine = Some(watch.end());
         result.set_measurement(&outcome.measurement);
         result.array = Some(array_facts(config, "raidlab", "file")?);
         set_cost(&mut result, &outcome, driver.issued());

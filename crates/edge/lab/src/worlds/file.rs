@@ -2,11 +2,12 @@
 
 use super::{empty_result, load_settings};
 use crate::load::Load;
+use crate::machine::MachineWatch;
 use raidlab_load::{
     LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, lay_out_file, run,
 };
 use raidlab_units::ByteCount;
-use raidlab_workload::{RunResult, World};
+use raidlab_workload::{MachineLoad, RunResult, World};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -108,12 +109,19 @@ impl FileBench {
         let region = self.target.size();
         let config = load.driver_config(region, self.target.block_bytes());
         let mut tell = |state: &raidlab_load::LoadProgress| progress(state.window.fraction);
-        let outcome = run(&self.target, &load.workload.spec, &config, self.options, cancel, &mut tell)?;
+        let watch = MachineWatch::start(&self.path);
+        let outcome = run(&self.target, &load.workload.spec, &config, &self.options, cancel, &mut tell)?;
+        let machine = MachineLoad {
+            load_switches_voluntary: outcome.cost.context_switches_voluntary,
+            load_switches_involuntary: outcome.cost.context_switches_involuntary,
+            ..watch.end()
+        };
         if outcome.cancelled {
             return Err(FileError::Stopped { path: self.path.clone() });
         }
         let mut result = empty_result(World::Measured, self.path.display().to_string(), load);
         result.set_measurement(&outcome.measurement);
+        result.machine = Some(machine);
         result.cost.cpu_ns_per_io = outcome.cpu_ns_per_io();
         result.cost.host_reads = Some(outcome.issued.reads);
         result.cost.host_writes = Some(outcome.issued.writes);
@@ -126,14 +134,14 @@ impl FileBench {
     fn settings(&self, outcome: &LoadOutcome) -> Vec<(String, String)> {
         let mut settings = vec![
             ("page cache", if self.target.is_direct() { "bypassed (O_DIRECT)" } else { "in use" }.to_owned()),
-            ("engine", outcome.engine.to_owned()),
+            ("engine", outcome.engine.clone()),
             ("block size", self.target.block_bytes().to_string()),
             ("iodepth reached", outcome.iodepth_reached.to_string()),
         ];
         if outcome.short_transfers > 0 {
             settings.push(("short transfers", outcome.short_transfers.to_string()));
         }
-        if let Some(failure) = &outcome.first_failure {
+        if let Some(failure) = outcome.first_failure() {
             let text = format!(
                 "{:?} of {} bytes at {}: {}",
                 failure.op, failure.bytes, failure.offset_bytes, failure.cause

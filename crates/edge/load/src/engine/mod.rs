@@ -1,19 +1,32 @@
-//! Engines: what takes requests to a target and brings completions back. The run loop knows only this interface.
+//! Engines: what takes requests to targets and brings completions back. The run loop knows only this interface.
+//!
+//! | engine | how | in flight |
+//! |---|---|---|
+//! | `io_uring` | a ring shared with the kernel | any number |
+//! | `psync` | `pread`, `pwrite` | 1 for each thread |
+//! | `buffered` | the same through the page cache | 1 for each thread |
+//! | `null` | nothing at all: what the load generator itself costs | any number |
 //!
 //! **Short transfers:** an engine goes on with the rest of a request that moved fewer bytes than asked for, and
 //! reports the request when all of it is done; its latency covers all parts. A transfer of nothing is the end of
 //! the file, which is a failure. Interrupted calls (`EINTR`, `EAGAIN`) are repeated.
 
+mod null;
+mod ring;
 mod sync;
 mod uring;
 
+pub use null::NullEngine;
 pub use sync::SyncEngine;
 pub use uring::UringEngine;
 
 use raidlab_units::NanoSpan;
-use raidlab_workload::{DriverIo, IoOp};
+use raidlab_workload::IoOp;
 use rustix::io::Errno;
 use std::fmt;
+use std::str::FromStr;
+
+pub(crate) const NAME_URING: &str = EngineKind::Uring.name();
 
 /// Which engine to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,8 +34,119 @@ pub enum EngineKind {
     /// `io_uring`: any number of requests in flight.
     #[default]
     Uring,
-    /// `pread` and `pwrite`: one request at a time.
+    /// `pread` and `pwrite`: one request at a time for each thread.
     Sync,
+    /// `pread` and `pwrite` through the page cache: one request at a time for each thread.
+    Buffered,
+    /// Requests end when they are waited for, and nothing was done.
+    Null,
+}
+
+/// An engine's name that there is not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no engine '{0}': there are io_uring, psync, buffered and null")]
+pub struct UnknownEngine(String);
+
+impl EngineKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Uring, Self::Sync, Self::Buffered, Self::Null];
+
+    /// Its name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uring => "io_uring",
+            Self::Sync => "psync",
+            Self::Buffered => "buffered",
+            Self::Null => "null",
+        }
+    }
+
+    /// Whether it has one request in flight at a time, so that each target of each worker takes a thread.
+    pub const fn is_one_at_a_time(self) -> bool {
+        matches!(self, Self::Sync | Self::Buffered)
+    }
+
+    /// Whether its targets are to be opened with the page cache in use.
+    pub const fn is_through_page_cache(self) -> bool {
+        matches!(self, Self::Buffered)
+    }
+}
+
+impl FromStr for EngineKind {
+    type Err = UnknownEngine;
+
+    fn from_str(text: &str) -> Result<Self, UnknownEngine> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| UnknownEngine(text.to_owned()))
+    }
+}
+
+/// What the `io_uring` engine is wanted to do beyond the plain; what it can't is left out, with a note in the result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UringOptions {
+    /// Ends are polled for at the device instead of told by its interrupt (`IOPOLL`).
+    pub io_poll: bool,
+    /// A thread of the kernel takes requests by itself, so that submission needs no call (`SQPOLL`).
+    pub kernel_thread: bool,
+}
+
+/// A request for an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineIo {
+    /// Its place in the [`SlotTable`].
+    pub slot: u32,
+    /// Which of the engine's targets, from 0.
+    pub target: u32,
+    /// Direction.
+    pub op: IoOp,
+    /// First byte, counted from the start of the target.
+    pub offset_bytes: u64,
+    /// Length in bytes.
+    pub bytes: u32,
+}
+
+/// The places of requests in flight: `iodepth` for each target, numbered so that the target is in the upper bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotTable {
+    targets: u32,
+    iodepth: u32,
+    shift: u32,
+}
+
+impl SlotTable {
+    /// Returns the table for `targets` targets with up to `iodepth` requests in flight each, both above zero.
+    pub fn new(targets: u32, iodepth: u32) -> Self {
+        Self { targets, iodepth, shift: iodepth.next_power_of_two().ilog2() }
+    }
+
+    /// Returns the place of a driver's slot on a target.
+    #[inline]
+    pub fn slot_of(&self, target: u32, driver_slot: u32) -> u32 {
+        target << self.shift | driver_slot
+    }
+
+    /// Returns the target and the driver's slot of a place.
+    #[inline]
+    pub fn split(&self, slot: u32) -> (u32, u32) {
+        (slot >> self.shift, slot & ((1 << self.shift) - 1))
+    }
+
+    /// Returns which buffer belongs to a place; buffers are numbered without gaps.
+    #[inline]
+    pub fn buffer_of(&self, slot: u32) -> u32 {
+        let (target, driver_slot) = self.split(slot);
+        target * self.iodepth + driver_slot
+    }
+
+    /// Places there are, with the gaps.
+    pub fn slots(&self) -> usize {
+        (self.targets as usize) << self.shift
+    }
+
+    /// The most requests that are in flight.
+    pub fn in_flight_max(&self) -> u32 {
+        self.targets.saturating_mul(self.iodepth)
+    }
 }
 
 /// A request that ended.
@@ -76,19 +200,22 @@ impl FailureCause {
     }
 }
 
-/// Takes requests to a target.
+/// Takes requests to targets.
 pub trait Engine {
     /// Its name, for results.
     fn name(&self) -> &'static str;
 
     /// Takes `io` in; it is under way with the next [`Engine::flush`] or [`Engine::reap`]. Its slot must be free.
-    fn submit(&mut self, io: DriverIo);
+    fn submit(&mut self, io: EngineIo);
 
     /// Puts all that was taken in under way, without waiting for any of it.
     ///
     /// # Errors
     /// What the system answers if it takes nothing at all; what it can't take for the moment goes with the next call.
     fn flush(&mut self) -> Result<(), Errno>;
+
+    /// Returns how many requests have ended that were not handed out, without a call.
+    fn ready(&mut self) -> u32;
 
     /// Waits until a request ended or `at_most` is over, and appends those that ended to `done`.
     ///
@@ -97,20 +224,56 @@ pub trait Engine {
     fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno>;
 
     /// The most requests that it can have in flight.
-    fn iodepth_max(&self) -> u32;
+    fn in_flight_max(&self) -> u32;
 
     /// Requests taken in that did not end yet.
     fn in_flight(&self) -> u32;
 
     /// Returns the request that has or last had `slot`.
-    fn io(&self, slot: u32) -> DriverIo;
+    fn io(&self, slot: u32) -> EngineIo;
 
     /// Transfers that moved fewer bytes than asked for and were gone on with.
     fn short_transfers(&self) -> u64;
+
+    /// What it does to be quick, in a word or two each.
+    fn facts(&self) -> Vec<&'static str>;
 
     /// What is not as good as it could be, in sentences for people.
     fn notes(&self) -> &[String];
 }
 
 /// A slot before its first request.
-const NO_IO: DriverIo = DriverIo { slot: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0 };
+const NO_IO: EngineIo = EngineIo { slot: 0, target: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn places_are_told_apart_and_buffers_have_no_gaps() {
+        for (targets, iodepth) in [(1, 1), (1, 32), (3, 1), (3, 5), (24, 17), (2, 32_768)] {
+            let table = SlotTable::new(targets, iodepth);
+            let mut buffers = BTreeSet::new();
+            for target in 0..targets {
+                for driver_slot in 0..iodepth {
+                    let slot = table.slot_of(target, driver_slot);
+                    assert_eq!(table.split(slot), (target, driver_slot));
+                    assert!((slot as usize) < table.slots());
+                    buffers.insert(table.buffer_of(slot));
+                }
+            }
+            assert_eq!(table.in_flight_max(), targets * iodepth);
+            assert!(buffers.into_iter().eq(0..targets * iodepth));
+        }
+    }
+
+    #[test]
+    fn engines_are_known_by_their_names() {
+        for kind in EngineKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        let error = "libaio".parse::<EngineKind>().unwrap_err().to_string();
+        assert_eq!(error, "there is no engine 'libaio': there are io_uring, psync, buffered and null");
+    }
+}

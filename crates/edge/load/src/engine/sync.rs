@@ -1,44 +1,48 @@
 //! The simple engine: `pread` and `pwrite`, one request at a time. It works everywhere, and measures what a
 //! program without asynchronous I/O gets.
 
-use super::{Completion, Engine, FailureCause, NO_IO};
+use super::{Completion, Engine, EngineIo, EngineKind, FailureCause, NO_IO};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
 use crate::target::Target;
 use raidlab_units::NanoSpan;
-use raidlab_workload::{DriverIo, IoOp};
+use raidlab_workload::IoOp;
 use rustix::io::{Errno, pread, pwrite};
 use std::fs::File;
 use std::time::Duration;
 
-const NAME: &str = "sync";
-
 /// One `pread` or `pwrite` at a time.
 #[derive(Debug)]
 pub struct SyncEngine<'a> {
+    kind: EngineKind,
     /// None for the no-op target.
     file: Option<&'a File>,
     memory: IoMemory,
-    io: DriverIo,
+    io: EngineIo,
     waiting: bool,
     short_transfers: u64,
 }
 
 impl<'a> SyncEngine<'a> {
-    /// Returns the engine for `target`.
+    /// Returns the engine for `target`, under the name of `kind`: psync or buffered.
     ///
     /// # Errors
     /// [`LoadError::Iodepth`] for anything but one request in flight.
-    pub fn new(target: &'a Target, iodepth: u32, memory: IoMemory) -> Result<Self, LoadError> {
+    pub fn new(
+        target: &'a Target,
+        kind: EngineKind,
+        iodepth: u32,
+        memory: IoMemory,
+    ) -> Result<Self, LoadError> {
         if iodepth != 1 {
-            return Err(LoadError::Iodepth { engine: NAME, iodepth_max: 1, iodepth });
+            return Err(LoadError::Iodepth { engine: kind.name(), iodepth_max: 1, iodepth });
         }
-        Ok(Self { file: target.file(), memory, io: NO_IO, waiting: false, short_transfers: 0 })
+        Ok(Self { kind, file: target.file(), memory, io: NO_IO, waiting: false, short_transfers: 0 })
     }
 
     /// Does the request, in as many parts as it takes.
     fn transfer(&mut self) -> Option<FailureCause> {
-        let DriverIo { slot, op, offset_bytes, bytes } = self.io;
+        let EngineIo { slot, op, offset_bytes, bytes, .. } = self.io;
         let file = self.file?;
         let mut moved = 0;
         while moved < bytes as usize {
@@ -62,10 +66,10 @@ impl<'a> SyncEngine<'a> {
 
 impl Engine for SyncEngine<'_> {
     fn name(&self) -> &'static str {
-        NAME
+        self.kind.name()
     }
 
-    fn submit(&mut self, io: DriverIo) {
+    fn submit(&mut self, io: EngineIo) {
         assert!(!self.waiting, "one request at a time");
         if io.op == IoOp::Write {
             self.memory.stamp(io.slot, io.bytes);
@@ -79,6 +83,10 @@ impl Engine for SyncEngine<'_> {
         Ok(())
     }
 
+    fn ready(&mut self) -> u32 {
+        0
+    }
+
     fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
         if !self.waiting {
             std::thread::sleep(Duration::from_nanos(at_most.get()));
@@ -90,7 +98,7 @@ impl Engine for SyncEngine<'_> {
         Ok(())
     }
 
-    fn iodepth_max(&self) -> u32 {
+    fn in_flight_max(&self) -> u32 {
         1
     }
 
@@ -98,12 +106,16 @@ impl Engine for SyncEngine<'_> {
         u32::from(self.waiting)
     }
 
-    fn io(&self, _slot: u32) -> DriverIo {
+    fn io(&self, _slot: u32) -> EngineIo {
         self.io
     }
 
     fn short_transfers(&self) -> u64 {
         self.short_transfers
+    }
+
+    fn facts(&self) -> Vec<&'static str> {
+        Vec::new()
     }
 
     fn notes(&self) -> &[String] {

@@ -1,36 +1,43 @@
 //! The `io_uring` engine: requests are queued in memory that the kernel shares, and one call submits all that are
 //! queued and waits for the first to end.
 //!
-//! What makes it cheap: the file and the request memory are registered once, so no request pays for looking them
+//! What makes it cheap: the files and the request memory are registered once, so no request pays for looking them
 //! up and pinning pages; the ring belongs to one thread, which also runs the kernel's completion work when it
 //! waits (`SINGLE_ISSUER | DEFER_TASKRUN | COOP_TASKRUN`, Linux 6.1), so nothing interrupts it. What an older
 //! kernel or a low memory limit does not give is left out, with a note.
 //!
-//! Invariants: at most `iodepth` entries are under way, so neither queue overflows; the memory outlives the ring,
+//! **Polling** (`IOPOLL`) is tried with one read of each target before the load: not all drivers and file systems can,
+//! and a ring either polls for all its requests or for none.
+//!
+//! Invariants: at most one entry of a slot is under way, so neither queue overflows; the memory outlives the ring,
 //! and is never given back while requests are in flight.
 //!
 //! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
 #![allow(unsafe_code)]
 
-use super::{Completion, Engine, FailureCause, NO_IO};
-use crate::error::{LoadError, errno_of};
+use super::ring::{EntryEnd, Ring, RingWish};
+use super::{Completion, Engine, EngineIo, FailureCause, NAME_URING, NO_IO, SlotTable, UringOptions};
+use crate::clock::Clock;
+use crate::error::LoadError;
 use crate::memory::IoMemory;
 use crate::target::Target;
+use io_uring::opcode;
 use io_uring::squeue::Entry;
-use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
-use io_uring::{Builder, IoUring, opcode};
-use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{DriverIo, IoOp};
+use io_uring::types::{Fd, Fixed};
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
+use raidlab_workload::IoOp;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::time::Duration;
 
-const NAME: &str = "io_uring";
 /// The longest submission queue that the kernel makes.
-const IODEPTH_MAX: u32 = 32_768;
+const SLOTS_MAX: u32 = 32_768;
 /// The longest buffer that can be registered.
 const REGISTERED_BYTES_MAX: usize = 1 << 30;
+/// Entries are named by their slots; this one belongs to none.
+const TRIAL: u64 = u64::MAX;
+/// How long a read for trial may take.
+const TRIAL_MAX: NanoSpan = NanoSpan::from_secs(10);
 
 /// `struct iovec`: a piece of memory, for the kernel.
 #[repr(C)]
@@ -42,81 +49,139 @@ struct IoVec {
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    io: DriverIo,
+    io: EngineIo,
     /// Bytes moved by the parts that ended.
     moved_bytes: u32,
 }
 
 /// What entries refer to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Destination {
-    /// The registered file.
+    /// The registered files, by the numbers of the targets.
     Registered,
-    /// A file by its descriptor.
-    Plain(RawFd),
+    /// Files by their descriptors.
+    Plain(Vec<RawFd>),
     /// None: entries do nothing.
     NoOp,
 }
 
 /// Any number of requests in flight through one `io_uring`.
+#[derive(Debug)]
 pub struct UringEngine<'a> {
     // The order matters: fields are dropped from the top, and the ring must be gone before the memory.
-    ring: IoUring,
+    ring: Ring,
     memory: IoMemory,
-    /// Keeps the file open as long as the ring.
-    _target: &'a Target,
+    /// Keeps the files open as long as the ring.
+    targets: &'a [&'a Target],
     destination: Destination,
     buffers_registered: bool,
+    table: SlotTable,
     slots: Vec<Slot>,
     in_flight: u32,
     short_transfers: u64,
     notes: Vec<String>,
 }
 
-impl std::fmt::Debug for UringEngine<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UringEngine")
-            .field("destination", &self.destination)
-            .field("buffers_registered", &self.buffers_registered)
-            .field("in_flight", &self.in_flight)
-            .finish_non_exhaustive()
-    }
-}
-
 impl<'a> UringEngine<'a> {
-    /// Returns the engine for `target` with up to `iodepth` requests in flight. Only the thread that calls this
-    /// may use it.
+    /// Returns the engine for `targets` with the slots of `table`. Only the thread that calls this may use it.
     ///
     /// # Errors
     /// [`LoadError::Iodepth`] for none or more requests than the kernel takes, [`LoadError::Engine`] if this
     /// kernel or container gives no ring.
-    pub fn new(target: &'a Target, iodepth: u32, memory: IoMemory) -> Result<Self, LoadError> {
-        if !(1..=IODEPTH_MAX).contains(&iodepth) {
-            return Err(LoadError::Iodepth { engine: NAME, iodepth_max: IODEPTH_MAX, iodepth });
+    pub fn new(
+        targets: &'a [&'a Target],
+        table: SlotTable,
+        options: UringOptions,
+        memory: IoMemory,
+    ) -> Result<Self, LoadError> {
+        let places = table.in_flight_max();
+        if !(1..=SLOTS_MAX).contains(&places) {
+            let (iodepth_max, iodepth) = (SLOTS_MAX, places);
+            return Err(LoadError::Iodepth { engine: NAME_URING, iodepth_max, iodepth });
         }
         let mut notes = Vec::new();
-        let ring = build(iodepth, &mut notes)?;
-        if !ring.params().is_feature_ext_arg() {
-            return Err(LoadError::Engine {
-                engine: NAME,
-                op: "wait with a time limit",
-                errno: Errno::OPNOTSUPP,
-            });
+        let wish = RingWish { io_poll: options.io_poll, kernel_thread: options.kernel_thread };
+        let mut engine = Self::build(targets, table, wish, memory, &mut notes)?;
+        if engine.ring.wish().io_poll
+            && let Some(why) = engine.find_unpolled()?
+        {
+            notes = vec![format!("ends came by interrupt, not by polling (IOPOLL): {why}")];
+            let memory = engine.into_memory();
+            engine = Self::build(targets, table, RingWish { io_poll: false, ..wish }, memory, &mut notes)?;
         }
-        let destination = register_file(&ring, target, &mut notes);
+        engine.notes = notes;
+        Ok(engine)
+    }
+
+    fn build(
+        targets: &'a [&'a Target],
+        table: SlotTable,
+        wish: RingWish,
+        memory: IoMemory,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, LoadError> {
+        let ring = Ring::new(table.in_flight_max(), wish, notes)?;
+        let destination = register_files(&ring, targets, notes);
         let has_data = !matches!(destination, Destination::NoOp);
-        let buffers_registered = has_data && register_memory(&ring, &memory, &mut notes);
+        let buffers_registered = has_data && register_memory(&ring, &memory, notes);
+        let slots = vec![Slot { io: NO_IO, moved_bytes: 0 }; table.slots()];
+        let (in_flight, short_transfers, notes) = (0, 0, Vec::new());
         Ok(Self {
             ring,
             memory,
-            _target: target,
+            targets,
             destination,
             buffers_registered,
-            slots: vec![Slot { io: NO_IO, moved_bytes: 0 }; iodepth as usize],
-            in_flight: 0,
-            short_transfers: 0,
+            table,
+            slots,
+            in_flight,
+            short_transfers,
             notes,
         })
+    }
+
+    /// Gives the memory up for another ring.
+    fn into_memory(mut self) -> IoMemory {
+        std::mem::replace(&mut self.memory, IoMemory::none())
+    }
+
+    /// Reads one block of each target. Returns why one can't be polled.
+    fn find_unpolled(&mut self) -> Result<Option<String>, LoadError> {
+        for (number, target) in (0..).zip(self.targets) {
+            let bytes = target.block_bytes();
+            let io = EngineIo { slot: 0, target: number, op: IoOp::Read, offset_bytes: 0, bytes };
+            self.slots[0] = Slot { io, moved_bytes: 0 };
+            let entry = self.entry_at(self.memory.spare(), 0).user_data(TRIAL);
+            // SAFETY: the memory belongs to the engine, which leaks it if the read does not come back; the target is
+            // open.
+            unsafe { self.ring.push(&entry) };
+            self.in_flight = 1;
+            let end = self.trial_end().map_err(|errno| {
+                let (engine, op) = (NAME_URING, "poll for a read");
+                LoadError::Engine { engine, op, errno }
+            })?;
+            self.in_flight = 0;
+            if end.result < 0 {
+                let errno = Errno::from_raw_os_error(-end.result);
+                return Ok(Some(format!("'{}' refuses it ({errno})", target.path().display())));
+            }
+            if let Some(why) = unpolled_device(target) {
+                return Ok(Some(why));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits for the end of a read for trial. The kernel stops to poll whenever another thread wants the processor.
+    fn trial_end(&mut self) -> Result<EntryEnd, Errno> {
+        let started = Clock::start();
+        while started.now() < Nanos::ZERO + TRIAL_MAX {
+            self.ring.submit_and_wait(TRIAL_MAX)?;
+            if let Some(end) = self.ring.next() {
+                return Ok(end);
+            }
+        }
+        Err(Errno::TIME)
     }
 
     /// Queues what is left of the request in `slot`.
@@ -124,36 +189,43 @@ impl<'a> UringEngine<'a> {
     fn push(&mut self, slot: u32) {
         let entry = self.entry(slot).user_data(u64::from(slot));
         // SAFETY: the entry names memory of this slot only, which stays mapped and untouched until the completion
-        // (or is leaked), and a file that `_target` keeps open.
-        let pushed = unsafe { self.ring.submission().push(&entry) };
-        assert!(pushed.is_ok(), "the queue has room for every slot");
+        // (or is leaked), and a file that `targets` keeps open.
+        unsafe { self.ring.push(&entry) };
     }
 
     #[inline]
     fn entry(&self, slot: u32) -> Entry {
         let Slot { io, moved_bytes } = self.slots[slot as usize];
-        let address = || self.memory.address(io.op, slot).wrapping_add(moved_bytes as usize);
+        let buffer = self.table.buffer_of(slot);
+        let address = match self.destination {
+            Destination::NoOp => std::ptr::null_mut(),
+            _ => self.memory.address(io.op, buffer).wrapping_add(moved_bytes as usize),
+        };
+        self.entry_at(address, slot)
+    }
+
+    #[inline]
+    fn entry_at(&self, address: *mut u8, slot: u32) -> Entry {
+        let Slot { io, moved_bytes } = self.slots[slot as usize];
         let bytes = io.bytes - moved_bytes;
         let offset = io.offset_bytes + u64::from(moved_bytes);
         macro_rules! transfer {
             ($file:expr) => {
                 match (io.op, self.buffers_registered) {
                     (IoOp::Read, true) => {
-                        opcode::ReadFixed::new($file, address(), bytes, 0).offset(offset).build()
+                        opcode::ReadFixed::new($file, address, bytes, 0).offset(offset).build()
                     }
                     (IoOp::Write, true) => {
-                        opcode::WriteFixed::new($file, address(), bytes, 0).offset(offset).build()
+                        opcode::WriteFixed::new($file, address, bytes, 0).offset(offset).build()
                     }
-                    (IoOp::Read, false) => opcode::Read::new($file, address(), bytes).offset(offset).build(),
-                    (IoOp::Write, false) => {
-                        opcode::Write::new($file, address(), bytes).offset(offset).build()
-                    }
+                    (IoOp::Read, false) => opcode::Read::new($file, address, bytes).offset(offset).build(),
+                    (IoOp::Write, false) => opcode::Write::new($file, address, bytes).offset(offset).build(),
                 }
             };
         }
-        match self.destination {
-            Destination::Registered => transfer!(Fixed(0)),
-            Destination::Plain(fd) => transfer!(Fd(fd)),
+        match &self.destination {
+            Destination::Registered => transfer!(Fixed(io.target)),
+            Destination::Plain(files) => transfer!(Fd(files[io.target as usize])),
             Destination::NoOp => opcode::Nop::new().build(),
         }
     }
@@ -161,9 +233,9 @@ impl<'a> UringEngine<'a> {
     /// Takes in what the kernel says of the request in `slot`. Returns its completion unless it goes on.
     #[inline]
     fn judge(&mut self, slot: u32, result: i32) -> Option<Completion> {
-        let Slot { io, moved_bytes } = self.slots[slot as usize];
-        let whole = i64::from(io.bytes) - i64::from(moved_bytes);
-        let is_done = i64::from(result) == whole || matches!(self.destination, Destination::NoOp);
+        let Slot { io, moved_bytes } = &self.slots[slot as usize];
+        let whole = io.bytes - moved_bytes;
+        let is_done = result as u32 == whole || matches!(self.destination, Destination::NoOp);
         if is_done && result >= 0 {
             return Some(Completion { slot, failure: None });
         }
@@ -194,13 +266,13 @@ impl<'a> UringEngine<'a> {
 
 impl Engine for UringEngine<'_> {
     fn name(&self) -> &'static str {
-        NAME
+        NAME_URING
     }
 
     #[inline]
-    fn submit(&mut self, io: DriverIo) {
+    fn submit(&mut self, io: EngineIo) {
         if io.op == IoOp::Write && !matches!(self.destination, Destination::NoOp) {
-            self.memory.stamp(io.slot, io.bytes);
+            self.memory.stamp(self.table.buffer_of(io.slot), io.bytes);
         }
         self.slots[io.slot as usize] = Slot { io, moved_bytes: 0 };
         self.push(io.slot);
@@ -209,38 +281,53 @@ impl Engine for UringEngine<'_> {
 
     #[inline]
     fn flush(&mut self) -> Result<(), Errno> {
-        unless_momentary(self.ring.submit())
+        self.ring.submit()
+    }
+
+    #[inline]
+    fn ready(&mut self) -> u32 {
+        self.ring.ready()
     }
 
     #[inline]
     fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
-        let limit = Timespec::from(Duration::from_nanos(at_most.get()));
-        let args = SubmitArgs::new().timespec(&limit);
-        unless_momentary(self.ring.submitter().submit_with_args(1, &args))?;
-        loop {
-            let next = self.ring.completion().next();
-            let Some(entry) = next else { return Ok(()) };
-            if let Some(completion) = self.judge(entry.user_data() as u32, entry.result()) {
+        self.ring.submit_and_wait(at_most)?;
+        self.ring.ready();
+        while let Some(end) = self.ring.next() {
+            if let Some(completion) = self.judge(end.name as u32, end.result) {
                 self.in_flight -= 1;
                 done.push(completion);
             }
         }
+        Ok(())
     }
 
-    fn iodepth_max(&self) -> u32 {
-        self.slots.len() as u32
+    fn in_flight_max(&self) -> u32 {
+        self.table.in_flight_max()
     }
 
     fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    fn io(&self, slot: u32) -> DriverIo {
+    fn io(&self, slot: u32) -> EngineIo {
         self.slots[slot as usize].io
     }
 
     fn short_transfers(&self) -> u64 {
         self.short_transfers
+    }
+
+    fn facts(&self) -> Vec<&'static str> {
+        let wish = self.ring.wish();
+        let files = matches!(self.destination, Destination::Registered);
+        let all = [
+            (files, "registered files"),
+            (self.buffers_registered, "registered buffers"),
+            (wish.io_poll, "polled ends"),
+            (wish.kernel_thread, "submitting kernel thread"),
+        ];
+        all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, fact)| fact).collect()
     }
 
     fn notes(&self) -> &[String] {
@@ -258,73 +345,42 @@ impl Drop for UringEngine<'_> {
         // device claimed, and the next to open it would be refused.
         if matches!(self.destination, Destination::Registered) {
             let unregistered = self.ring.submitter().unregister_files();
-            debug_assert!(unregistered.is_ok(), "a registered file can be unregistered");
+            debug_assert!(unregistered.is_ok(), "registered files can be unregistered");
         }
     }
 }
 
-/// Lets pass what is no failure: the time is over, a signal came, or the kernel is short of something for a moment.
-/// In each case there may be completions, and the next call submits the rest.
-#[inline]
-fn unless_momentary(entered: io::Result<usize>) -> Result<(), Errno> {
-    match entered {
-        Ok(_) => Ok(()),
-        Err(error) => match errno_of(&error) {
-            Errno::TIME | Errno::INTR | Errno::AGAIN | Errno::BUSY => Ok(()),
-            errno => Err(errno),
-        },
-    }
+/// Says so if the queues of a device can't be polled: the kernel takes such requests and waits for the interrupt.
+fn unpolled_device(target: &Target) -> Option<String> {
+    let device = target.device()?;
+    let [major, minor] = [rustix::fs::major(device), rustix::fs::minor(device)];
+    // A partition has no queue of its own.
+    let places = ["queue", "../queue"].map(|queue| format!("/sys/dev/block/{major}:{minor}/{queue}/io_poll"));
+    let text = places.iter().find_map(|path| std::fs::read_to_string(path).ok())?;
+    (text.trim() == "0")
+        .then(|| format!("the device of '{}' has no queues for polling", target.path().display()))
 }
 
-/// Sets a ring up with the best flags that the kernel takes.
-fn build(iodepth: u32, notes: &mut Vec<String>) -> Result<IoUring, LoadError> {
-    type Flags = fn(&mut Builder) -> &mut Builder;
-    let steps: [(&str, Flags); 4] = [
-        ("", |builder| {
-            builder.setup_single_issuer().setup_defer_taskrun().setup_coop_taskrun().setup_no_sqarray()
-        }),
-        ("without NO_SQARRAY", |builder| {
-            builder.setup_single_issuer().setup_defer_taskrun().setup_coop_taskrun()
-        }),
-        ("without SINGLE_ISSUER and DEFER_TASKRUN", Builder::setup_coop_taskrun),
-        ("without SINGLE_ISSUER, DEFER_TASKRUN and COOP_TASKRUN", |builder| builder),
-    ];
-    let mut errno = Errno::INVAL;
-    for (missing, flags) in steps {
-        match flags(&mut IoUring::builder()).build(iodepth) {
-            Ok(ring) => {
-                if !missing.is_empty() {
-                    notes.push(format!(
-                        "this kernel makes an io_uring only {missing}: requests cost a little more"
-                    ));
-                }
-                return Ok(ring);
-            }
-            Err(error) => errno = errno_of(&error),
-        }
-        if errno != Errno::INVAL {
-            break;
-        }
+fn register_files(ring: &Ring, targets: &[&Target], notes: &mut Vec<String>) -> Destination {
+    let files: Vec<RawFd> =
+        targets.iter().filter_map(|target| target.file()).map(AsRawFd::as_raw_fd).collect();
+    if files.is_empty() {
+        return Destination::NoOp;
     }
-    Err(LoadError::Engine { engine: NAME, op: "set up a ring", errno })
-}
-
-fn register_file(ring: &IoUring, target: &Target, notes: &mut Vec<String>) -> Destination {
-    let Some(file) = target.file() else { return Destination::NoOp };
-    let fd = file.as_raw_fd();
-    match ring.submitter().register_files(&[fd]) {
+    assert_eq!(files.len(), targets.len(), "targets that do nothing have an engine of their own");
+    match ring.submitter().register_files(&files) {
         Ok(()) => Destination::Registered,
         Err(error) => {
             notes.push(format!(
-                "the file is not registered with io_uring ({error}): requests cost a little more"
+                "the files are not registered with io_uring ({error}): requests cost a little more"
             ));
-            Destination::Plain(fd)
+            Destination::Plain(files)
         }
     }
 }
 
 /// Registers all request memory as one buffer. Returns whether that worked.
-fn register_memory(ring: &IoUring, memory: &IoMemory, notes: &mut Vec<String>) -> bool {
+fn register_memory(ring: &Ring, memory: &IoMemory, notes: &mut Vec<String>) -> bool {
     let (start, bytes) = memory.whole();
     let result = if bytes > REGISTERED_BYTES_MAX {
         Err(io::Error::from(Errno::TOOBIG))

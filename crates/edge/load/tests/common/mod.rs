@@ -58,7 +58,7 @@ pub fn run_quietly(
     target: &Target,
     spec: &AccessSpec,
     config: &DriverConfig,
-    options: LoadOptions,
+    options: &LoadOptions,
 ) -> Result<LoadOutcome, LoadError> {
     run(target, spec, config, options, &AtomicBool::new(false), &mut |_| {})
 }

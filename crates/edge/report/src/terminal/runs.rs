@@ -5,7 +5,7 @@ use super::{TerminalOptions, heading, printable};
 use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
-use raidlab_workload::{EnclosureFacts, FailoverFacts, OpSummary, RunResult, World};
+use raidlab_workload::{EnclosureFacts, FailoverFacts, MachineLoad, OpSummary, RunResult, World};
 
 /// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
 pub fn run(run: &RunResult, options: TerminalOptions) -> String {
@@ -17,7 +17,15 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
         }
     }
     text += &cost_line(run);
+    text += &steady_line(run);
     text
+}
+
+/// Whether the figure was steady within the window, with the arithmetic.
+fn steady_line(run: &RunResult) -> String {
+    run.steady.as_ref().map_or_else(String::new, |steady| {
+        format!("  steady state by fifths of the window: {}\n", steady.arithmetic(run.metric.unit()))
+    })
 }
 
 /// Prints `runs` in the order given, those of one workload on one target in one table over their depths.
@@ -38,10 +46,22 @@ pub fn runs(runs: &[RunResult], options: TerminalOptions) -> String {
 /// A table over the depths of runs that are otherwise the same.
 fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let first = &runs[0];
-    let header = ["iodepth", "IOPS", "MB/s", "mean ms", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "errors"];
+    let header = [
+        "iodepth",
+        "IOPS",
+        "MB/s",
+        "mean ms",
+        "p50 ms",
+        "p99 ms",
+        "p99.9 ms",
+        "p99.999 ms",
+        "max ms",
+        "errors",
+    ];
     let row = |run: &RunResult| {
         let total = &run.total;
-        let latencies = [total.lat_ns_p50, total.lat_ns_p99, total.lat_ns_p999, total.lat_ns_max];
+        let latencies =
+            [total.lat_ns_p50, total.lat_ns_p99, total.lat_ns_p999, total.lat_ns_p99999, total.lat_ns_max];
         let mut row = vec![run.iodepth.to_string()];
         row.extend(
             [Column::Iops, Column::MbPerS, Column::LatMean].map(|column| three_digits(column.value(run))),
@@ -140,7 +160,7 @@ fn failover_lines(facts: &FailoverFacts) -> String {
 fn direction_line(name: &str, summary: &OpSummary) -> String {
     let ms = |ns: u64| three_digits(ns_to_ms(ns));
     format!(
-        "  {name:<6}{} IOPS, {} MB/s; lat ms min {}, mean {}, p50 {}, p99 {}, p99.9 {}, max {}; {} requests, {} errors\n",
+        "  {name:<6}{} IOPS, {} MB/s; lat ms min {}, mean {}, p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}; {} requests, {} errors\n",
         three_digits(summary.iops.0),
         three_digits(summary.bytes_per_sec.mb_per_s()),
         ms(summary.lat_ns_min),
@@ -148,6 +168,8 @@ fn direction_line(name: &str, summary: &OpSummary) -> String {
         ms(summary.lat_ns_p50),
         ms(summary.lat_ns_p99),
         ms(summary.lat_ns_p999),
+        ms(summary.lat_ns_p9999),
+        ms(summary.lat_ns_p99999),
         ms(summary.lat_ns_max),
         summary.requests,
         summary.errors
@@ -166,5 +188,30 @@ fn cost_line(run: &RunResult) -> String {
     if let Some(ios) = run.cost.member_ios_per_host_io() {
         parts.push(format!("{} member I/Os per host I/O", three_digits(ios)));
     }
-    format!("  cost  {}\n", parts.join("; "))
+    format!("  cost  {}\n", parts.join("; ")) + &run.machine.as_ref().map_or_else(String::new, machine_lines)
+}
+
+/// What the machine and the device under the target did meanwhile.
+fn machine_lines(machine: &MachineLoad) -> String {
+    let pct = |share: f64| format!("{:.1} %", share * 100.0);
+    let mut parts = Vec::new();
+    parts.extend(machine.cpu_busy.map(|share| format!("{} processors {} busy", machine.cpus, pct(share))));
+    parts.extend(machine.cpu_system.map(|share| format!("{} in the kernel", pct(share))));
+    parts.extend(machine.interrupts_per_sec.map(|rate| format!("{} interrupts/s", three_digits(rate))));
+    let switches = machine.context_switches_per_sec;
+    parts.extend(switches.map(|rate| format!("{} context switches/s", three_digits(rate))));
+    let mut text =
+        if parts.is_empty() { String::new() } else { format!("  machine  {}\n", parts.join("; ")) };
+    if let Some(device) = &machine.device {
+        text += &format!(
+            "  device {}  {} reads, {} writes, {} merges; {} in flight on average, {} of the time busy\n",
+            printable(&device.name),
+            device.reads,
+            device.writes,
+            device.read_merges + device.write_merges,
+            three_digits(device.in_flight_mean),
+            pct(device.utilisation)
+        );
+    }
+    text
 }

@@ -9,7 +9,6 @@ use raidlab_advisor::{Choice, Verdict};
 use raidlab_report::StudyReport;
 use raidlab_units::{ByteCount, BytesPerSec, Iops};
 use raidlab_workload::{ArrayFacts, CURVE_PCT, CostFacts, LatencyPoint, Metric, OpSummary, RunResult, World};
-use std::collections::BTreeMap;
 
 /// Name, metric, request size, share of writes.
 pub(crate) const PROFILES: [(&str, Metric, u64, f64); 4] = [
@@ -165,12 +164,7 @@ fn run(
     let summary =
         |share: f64| summary(iops * share, request_bytes, if share > 0.0 { lat_ns_mean } else { 0.0 });
     RunResult {
-        world,
-        target: target.to_owned(),
         array,
-        enclosure: None,
-        workload: workload.to_owned(),
-        metric,
         iodepth,
         seed: 42,
         window_ns: 1_000_000_000,
@@ -178,7 +172,7 @@ fn run(
         write: summary(writes),
         total: summary(1.0),
         cost,
-        settings: BTreeMap::new(),
+        ..RunResult::unmeasured(world, target.to_owned(), workload.to_owned(), metric)
     }
 }
 
@@ -193,8 +187,11 @@ fn summary(iops: f64, request_bytes: u64, lat_ns_mean: f64) -> OpSummary {
         lat_ns_p50: (lat_ns_mean * 0.9) as u64,
         lat_ns_p99: (lat_ns_mean * 3.1) as u64,
         lat_ns_p999: (lat_ns_mean * 5.7) as u64,
+        lat_ns_p9999: (lat_ns_mean * 7.1) as u64,
+        lat_ns_p99999: (lat_ns_mean * 8.2) as u64,
         lat_ns_max: (lat_ns_mean * 9.3) as u64,
         lat_curve: if lat_ns_mean > 0.0 { curve(lat_ns_mean) } else { Vec::new() },
+        ..OpSummary::default()
     }
 }
 

@@ -1,0 +1,117 @@
+//! A filesystem: where it puts files on a volume, how far it reads ahead, and what it writes besides.
+//!
+//! ```text
+//!  volume:  │ metadata │ data ............... │ metadata │ data ............... │
+//!           └───────────── group ─────────────┴───────────── group ─────────────┘
+//! ```
+//! Files are laid out one after the other, each in one piece but for the metadata at the start of every group.
+//!
+//! Left out: fragmentation, directories, the time that finding free space takes.
+
+use crate::catalog::{CatalogError, FigureSource, Section};
+use raidlab_units::{ByteCount, NanoSpan};
+
+/// What a journal promises of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalMode {
+    /// There is no journal.
+    None,
+    /// It holds metadata; data of new blocks is written before a commit.
+    Ordered,
+    /// It holds metadata; data is written at any time.
+    Writeback,
+}
+
+/// A filesystem.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FilesystemModel {
+    /// Name in the catalogue, `ext3`.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Blocks that files are made of.
+    pub block_size: ByteCount,
+    /// Length of the first read-ahead of a file that is read in sequence.
+    pub read_ahead_min: ByteCount,
+    /// Length that it grows to.
+    pub read_ahead_max: ByteCount,
+    /// Length of a group, its metadata included.
+    pub group: ByteCount,
+    /// Metadata at the start of each group.
+    pub group_metadata: ByteCount,
+    /// What its journal promises.
+    pub journal: JournalMode,
+    /// Time between two commits.
+    pub commit_interval: NanoSpan,
+    /// Bytes that go to the journal for every MiB of new data.
+    pub journal_per_mib: ByteCount,
+    /// Every figure with its source.
+    pub sources: Vec<FigureSource>,
+}
+
+impl FilesystemModel {
+    /// Reads the rest of a filesystem's file.
+    pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
+        let journal = match root.text("journal")?.as_str() {
+            "none" => JournalMode::None,
+            "ordered" => JournalMode::Ordered,
+            "writeback" => JournalMode::Writeback,
+            _ => return Err(root.bad_value("journal", "\"none\", \"ordered\" or \"writeback\"")),
+        };
+        let model = Self {
+            id: id.into(),
+            name: root.text("name")?,
+            block_size: root.figure("block_size")?,
+            read_ahead_min: root.figure("read_ahead_min")?,
+            read_ahead_max: root.figure("read_ahead_max")?,
+            group: root.figure("group")?,
+            group_metadata: root.figure("group_metadata")?,
+            journal,
+            commit_interval: root.figure("commit_interval")?,
+            journal_per_mib: root.figure("journal_per_mib")?,
+            sources: root.figures(),
+        };
+        if model.read_ahead_min.0 == 0 || model.read_ahead_max < model.read_ahead_min {
+            return Err(root.bad_value("read_ahead_max", "at least read_ahead_min, which is above zero"));
+        }
+        if model.group.0 <= model.group_metadata.0 {
+            return Err(root.bad_value("group", "longer than group_metadata"));
+        }
+        if model.journal != JournalMode::None && model.commit_interval == NanoSpan::ZERO {
+            return Err(root.bad_value("commit_interval", "above zero"));
+        }
+        root.finish()?;
+        Ok(model)
+    }
+
+    /// Where on the volume the byte `position` of all data stands, metadata before it counted in, and how many bytes from
+    /// there on stand in one piece.
+    #[inline]
+    pub fn place_of(&self, position: u64) -> (u64, u64) {
+        let data = self.group.0 - self.group_metadata.0;
+        let within = position % data;
+        (position / data * self.group.0 + self.group_metadata.0 + within, data - within)
+    }
+
+    /// Data that a volume of `bytes` has room for.
+    pub fn room_in(&self, bytes: ByteCount) -> ByteCount {
+        ByteCount(bytes.0 / self.group.0 * (self.group.0 - self.group_metadata.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Catalog;
+
+    #[test]
+    fn data_skips_the_metadata_of_each_group() {
+        let catalog = Catalog::builtin();
+        let mut ext2 = catalog.filesystem("ext2").expect("there").clone();
+        (ext2.group.0, ext2.group_metadata.0) = (100, 10);
+        let rows = [(0, (10, 90)), (89, (99, 1)), (90, (110, 90)), (185, (215, 85))];
+        for (position, place) in rows {
+            assert_eq!(ext2.place_of(position), place, "{position}");
+        }
+        assert_eq!(ext2.room_in(raidlab_units::ByteCount(250)).0, 180);
+    }
+}

@@ -1,0 +1,159 @@
+//! A host: what its processors take for file calls, and how its kernel keeps pages and feeds volumes.
+//!
+//! ```text
+//!  program ──calls──► [ processors ] ──► page cache ──► queue of each volume ──► array
+//!            per_call, copies, getc     dirty limits     requests, batches
+//! ```
+//! Figures of the processor are times or rates of one processor; a world charges them to one server for each of
+//! [`HostModel::processors`]. The kernel's figures are those that Linux names (`dirty_ratio`, `nr_requests`).
+//!
+//! Left out: programs beside the load, swap, more than one memory node.
+//! Source of the kernel's behaviour: Linux 2.6.0, `mm/page-writeback.c`, `mm/vmscan.c`, `drivers/block/as-iosched.c`.
+
+use crate::catalog::{CatalogError, FigureSource, Section};
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// A computer that runs programs on files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostModel {
+    /// Name in the catalogue, `noral3`.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Processors.
+    pub processors: u32,
+    /// Memory.
+    pub memory: ByteCount,
+    /// The part of it that holds no pages of files: the kernel and the programs.
+    pub memory_taken: ByteCount,
+    /// The part of it that the kernel can address at any time; pages of files lie there and above it, each part with its
+    /// own order of use.
+    pub memory_low: ByteCount,
+    /// A system call, whatever it does.
+    pub per_call: NanoSpan,
+    /// Rate of copies out of the page cache.
+    pub read_copy: BytesPerSec,
+    /// Rate of copies into the page cache, finding a page for each included.
+    pub write_copy: BytesPerSec,
+    /// Characters per second by `getc`, the buffer's reads included.
+    pub getc: BytesPerSec,
+    /// Characters per second by `putc`, without the buffer's writes.
+    pub putc: BytesPerSec,
+    /// Buffer of the standard I/O library.
+    pub stdio_buffer: ByteCount,
+    /// For each page that is read from a volume.
+    pub page_in: NanoSpan,
+    /// For each page that is written to a volume.
+    pub page_out: NanoSpan,
+    /// What its kernel does.
+    pub kernel: KernelModel,
+    /// Every figure with its source.
+    pub sources: Vec<FigureSource>,
+}
+
+/// Memory and requests as the kernel handles them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelModel {
+    /// Above this share of memory dirty, pages are written out in the background, in percent.
+    pub dirty_background_pct: u8,
+    /// Above this share of memory dirty or being written, whoever writes waits, in percent.
+    pub dirty_limit_pct: u8,
+    /// Files that have been dirty for so long are written out in any case.
+    pub dirty_expire: NanoSpan,
+    /// How often the kernel looks for those.
+    pub flush_interval: NanoSpan,
+    /// Longest request to a volume.
+    pub request_max: ByteCount,
+    /// Writes that wait for a volume before nobody adds more.
+    pub queue_requests: u32,
+    /// Requests at a volume at once.
+    pub volume_depth: u32,
+    /// How long reads go before writes that wait.
+    pub read_batch: NanoSpan,
+    /// And how long writes go before reads.
+    pub write_batch: NanoSpan,
+    /// How long a volume waits for the next read of a process before it writes.
+    pub anticipation: NanoSpan,
+    /// Whether the next part of a file is asked for while a program works on the last.
+    pub read_ahead_overlaps: bool,
+}
+
+impl HostModel {
+    /// Memory for pages of files, all and the part below the end of what the kernel addresses at any time.
+    pub fn page_memory(&self) -> (ByteCount, ByteCount) {
+        let all = self.memory - self.memory_taken;
+        let low = self.memory_low.min(self.memory);
+        (all, ByteCount(low.0.saturating_sub(self.memory_taken.0).max(PAGE_BYTES)))
+    }
+
+    /// Reads the rest of a host's file.
+    pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
+        let model = Self {
+            id: id.into(),
+            name: root.text("name")?,
+            processors: root.figure("processors")?,
+            memory: root.figure("memory")?,
+            memory_taken: root.figure("memory_taken")?,
+            memory_low: root.figure("memory_low")?,
+            per_call: root.figure("per_call")?,
+            read_copy: root.figure("read_copy")?,
+            write_copy: root.figure("write_copy")?,
+            getc: root.figure("getc")?,
+            putc: root.figure("putc")?,
+            stdio_buffer: root.figure("stdio_buffer")?,
+            page_in: root.figure("page_in")?,
+            page_out: root.figure("page_out")?,
+            kernel: KernelModel::read(root.section("kernel")?)?,
+            sources: root.figures(),
+        };
+        if model.processors == 0 {
+            return Err(root.bad_value("processors", "at least 1"));
+        }
+        if model.memory.0 < model.memory_taken.0 + (1 << 20) {
+            return Err(root.bad_value("memory", "at least 1 MiB more than memory_taken"));
+        }
+        if model.stdio_buffer.0 == 0 {
+            return Err(root.bad_value("stdio_buffer", "above zero"));
+        }
+        root.finish()?;
+        Ok(model)
+    }
+}
+
+impl KernelModel {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let kernel = Self {
+            dirty_background_pct: section.figure("dirty_background_pct")?,
+            dirty_limit_pct: section.figure("dirty_limit_pct")?,
+            dirty_expire: section.figure("dirty_expire")?,
+            flush_interval: section.figure("flush_interval")?,
+            request_max: section.figure("request_max")?,
+            queue_requests: section.figure("queue_requests")?,
+            volume_depth: section.figure("volume_depth")?,
+            read_batch: section.figure("read_batch")?,
+            write_batch: section.figure("write_batch")?,
+            anticipation: section.figure("anticipation")?,
+            read_ahead_overlaps: section.flag("read_ahead_overlaps")?,
+        };
+        if kernel.dirty_background_pct > kernel.dirty_limit_pct || kernel.dirty_limit_pct > 90 {
+            return Err(section.bad_value("dirty_limit_pct", "from dirty_background_pct to 90"));
+        }
+        if kernel.request_max.0 < PAGE_BYTES {
+            return Err(section.bad_value("request_max", "at least a page"));
+        }
+        for (key, count) in [("queue_requests", kernel.queue_requests), ("volume_depth", kernel.volume_depth)]
+        {
+            if count == 0 {
+                return Err(section.bad_value(key, "at least 1"));
+            }
+        }
+        if kernel.flush_interval == NanoSpan::ZERO {
+            return Err(section.bad_value("flush_interval", "above zero"));
+        }
+        section.finish()?;
+        Ok(kernel)
+    }
+}

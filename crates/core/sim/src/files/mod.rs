@@ -1,0 +1,25 @@
+//! Programs that do file calls on a host with modelled arrays, in virtual time.
+//!
+//! ```text
+//!  Program ──call──► processors ──► page cache ──miss, read-ahead──► elevator of the volume ──► ArrayPort ──► drives
+//!     ▲                                 │ dirty                          ▲
+//!     └── bytes ──                      └────── flusher ─────────────────┘
+//! ```
+//! - **Time**: every call takes a processor for what its host's model says; the flusher takes one for each page.
+//! - **Pages** are kept in units of some pages (`SimulatedHost::unit`), in zones with an active and an inactive list each.
+//! - **Dirty units** are written behind: in the background above one mark, and above the other whoever writes waits.
+//! - **Volumes** have a queue each, in which reads and writes go by turns, and below it the same array controllers over the
+//!   same drives as everywhere; software RAID is a controller without a cache.
+//!
+//! Lengths only: no byte is moved. Events of equal time are done in this order: the host's, then those of the arrays, in
+//! their order. Left out: swap, memory that programs take, direct and mapped access, directories.
+//! Source of what a kernel does: Linux 2.6.0, `mm/` and `drivers/block/as-iosched.c`.
+
+mod cache;
+mod elevator;
+mod flush;
+mod process;
+mod spec;
+mod world;
+
+pub use spec::{FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_files};

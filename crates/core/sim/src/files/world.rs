@@ -1,0 +1,278 @@
+//! The world of a host: whose turn it is, whose processor time is taken, and how requests get to volumes and back.
+
+use super::cache::{InodeId, PageCache, Run};
+use super::elevator::{Elevator, Next, Request};
+use super::process::Process;
+use super::spec::{FilesOutcome, SimulatedHost};
+use crate::array::{ArrayPort, SimError};
+use crate::queue::{Due, EventQueue};
+use raidlab_controller::Counters;
+use raidlab_hardware::{FilesystemModel, JournalMode, PAGE_BYTES, Server};
+use raidlab_units::{NanoSpan, Nanos};
+use raidlab_workload::program::Program;
+use raidlab_workload::{DriverIo, IoOp};
+
+/// What is due at the host.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum HostEvent {
+    /// The processor has done a call of this process, or it has slept enough.
+    CallDone(u32),
+    /// The kernel looks for files that have been dirty for long.
+    FlushTick,
+    /// The journal of this volume is committed.
+    Commit(u16),
+}
+
+/// A volume of the host.
+#[derive(Debug)]
+pub(super) struct Volume<'a> {
+    pub(super) filesystem: &'a FilesystemModel,
+    port: usize,
+    number: u16,
+    block_bytes: u64,
+    pub(super) elevator: Elevator,
+    /// Requests at the volume, by slot.
+    sent: Vec<Option<Request>>,
+    free_slots: Vec<u32>,
+    /// Bytes of new data since the last commit.
+    pub(super) new_bytes: u64,
+}
+
+/// Everything that happens in one simulation.
+#[derive(Debug)]
+pub(super) struct FileWorld<'a, P> {
+    pub(super) spec: &'a SimulatedHost,
+    pub(super) program: &'a mut P,
+    pub(super) queue: EventQueue<HostEvent>,
+    ports: Vec<ArrayPort<'a>>,
+    pub(super) volumes: Vec<Volume<'a>>,
+    pub(super) cache: PageCache,
+    /// The contents of each file of the program.
+    pub(super) inodes: Vec<InodeId>,
+    pub(super) processes: Vec<Process>,
+    /// Processes that have not finished.
+    pub(super) running: u32,
+    /// Processes that wait for memory.
+    pub(super) starved: u32,
+    cpus: Vec<Server>,
+    cpu: NanoSpan,
+    pub(super) calls: u64,
+    requests: [u64; 2],
+    bytes: [u64; 2],
+    /// Runs that a reclaim wants written.
+    pub(super) outgoing: Vec<Run>,
+    ended: Nanos,
+}
+
+impl<'a, P: Program> FileWorld<'a, P> {
+    pub(super) fn new(
+        spec: &'a SimulatedHost,
+        program: &'a mut P,
+        ports: Vec<ArrayPort<'a>>,
+        bases: &[u64],
+    ) -> Self {
+        let (all, low) = spec.host.page_memory();
+        let units = |bytes: u64| (bytes / spec.unit.0).min(u64::from(u32::MAX / 4)) as u32;
+        let (low, all) = (units(low.0), units(all.0));
+        let mut cache =
+            PageCache::new(low.min(all).max(1), all.saturating_sub(low), (spec.unit.0 / PAGE_BYTES) as u32);
+        let files = spec.files.iter().zip(bases);
+        let inodes =
+            files.map(|(file, base)| cache.add_inode(file.volume as u16, *base, file.bytes.0)).collect();
+        let volumes: Vec<Volume<'_>> = spec
+            .volumes
+            .iter()
+            .map(|volume| Volume {
+                filesystem: &volume.filesystem,
+                port: volume.enclosure,
+                number: volume.volume,
+                block_bytes: ports[volume.enclosure].block_bytes(volume.volume),
+                elevator: Elevator::new(&spec.host.kernel),
+                sent: Vec::new(),
+                free_slots: Vec::new(),
+                new_bytes: 0,
+            })
+            .collect();
+        let processes = program.process_count();
+        Self {
+            spec,
+            program,
+            // A deadline for each volume: the end of anticipation.
+            queue: EventQueue::new(volumes.len().max(1) as u32),
+            ports,
+            volumes,
+            cache,
+            inodes,
+            processes: (0..processes).map(|_| Process::new(spec.files.len())).collect(),
+            running: processes,
+            starved: 0,
+            cpus: vec![Server::default(); spec.host.processors as usize],
+            cpu: NanoSpan::ZERO,
+            calls: 0,
+            requests: [0; 2],
+            bytes: [0; 2],
+            outgoing: Vec::new(),
+            ended: Nanos::ZERO,
+        }
+    }
+
+    /// Runs until all processes have finished. `seed` is for the message only.
+    pub(super) fn run(&mut self, seed: u64) -> Result<(), SimError> {
+        let kernel = &self.spec.host.kernel;
+        self.queue.push(Nanos::ZERO + kernel.flush_interval, HostEvent::FlushTick);
+        for (index, volume) in (0..).zip(&self.spec.volumes) {
+            if volume.filesystem.journal != JournalMode::None {
+                self.queue.push(Nanos::ZERO + volume.filesystem.commit_interval, HostEvent::Commit(index));
+            }
+        }
+        self.poll_all(Nanos::ZERO);
+        while self.running > 0 {
+            let ports = self.ports.iter().enumerate();
+            let earliest = ports.filter_map(|(index, port)| Some((port.next_at()?, index))).min();
+            let host = self.queue.next_at().expect("the flusher always comes back");
+            match earliest {
+                Some((at, index)) if at < host => self.handle_port(at, index),
+                _ => self.handle_host(),
+            }
+            if self.is_stuck() {
+                return Err(SimError::Stalled { at: self.queue.now(), seed });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether processes wait and only the flusher's clock ticks, for longer than anything takes.
+    fn is_stuck(&self) -> bool {
+        const PATIENCE: NanoSpan = NanoSpan::from_secs(3_600);
+        self.queue.now() > self.ended + PATIENCE
+    }
+
+    fn handle_host(&mut self) {
+        let Some((now, due)) = self.queue.pop() else { return };
+        match due {
+            Due::Event(HostEvent::CallDone(process)) => {
+                self.ended = now;
+                self.call_done(now, process);
+            }
+            Due::Event(HostEvent::FlushTick) => {
+                self.flush_tick(now);
+                self.queue.push(now + self.spec.host.kernel.flush_interval, HostEvent::FlushTick);
+            }
+            Due::Event(HostEvent::Commit(volume)) => {
+                self.commit(now, volume);
+                let interval = self.volumes[usize::from(volume)].filesystem.commit_interval;
+                self.queue.push(now + interval, HostEvent::Commit(volume));
+            }
+            Due::Deadline(volume) => self.send(now, volume as u16),
+        }
+    }
+
+    fn handle_port(&mut self, now: Nanos, index: usize) {
+        self.queue.advance_to(now);
+        self.ports[index].handle_next();
+        self.take_answers(now, index);
+    }
+
+    fn take_answers(&mut self, now: Nanos, index: usize) {
+        while let Some((number, slot)) = self.ports[index].poll_answer() {
+            let volume = self.volumes.iter().position(|it| it.port == index && it.number == number);
+            let volume = volume.expect("only volumes of this host are asked");
+            self.request_ended(now, volume as u16, slot);
+        }
+    }
+
+    // Processor time.
+
+    /// Takes a processor for `span`, the one that is free first, and returns when it has done it.
+    pub(super) fn take_cpu(&mut self, now: Nanos, span: NanoSpan) -> Nanos {
+        self.cpu += span;
+        let cpu = self.cpus.iter_mut().min_by_key(|cpu| cpu.busy_until());
+        cpu.expect("a host has a processor").serve(now, span)
+    }
+
+    // Requests.
+
+    /// Puts the run of a file into the queue of its volume, in as many requests as it takes.
+    pub(super) fn enqueue(&mut self, now: Nanos, run: Run, is_write: bool) {
+        let inode = self.cache.inode(run.inode);
+        let (base, volume) = (inode.base, inode.volume);
+        let (unit, most) = (self.spec.unit.0, self.spec.host.kernel.request_max.0);
+        let filesystem = self.volumes[usize::from(volume)].filesystem;
+        let (mut first, end) = (run.first, run.first + run.units);
+        while first < end {
+            let (offset, room) = filesystem.place_of(base + u64::from(first) * unit);
+            // A unit that metadata cuts in two counts as being before it.
+            let whole = (room.min(most) / unit).max(1).min(u64::from(end - first));
+            let part = Run { inode: run.inode, first, units: whole as u32 };
+            let request = Request { run: Some(part), is_write, offset, bytes: whole * unit };
+            self.volumes[usize::from(volume)].elevator.add(request);
+            first += part.units;
+        }
+        self.send(now, volume);
+    }
+
+    /// Sends what the volume has room for.
+    pub(super) fn send(&mut self, now: Nanos, volume: u16) {
+        let kernel = &self.spec.host.kernel;
+        let wake = loop {
+            let this = &mut self.volumes[usize::from(volume)];
+            match this.elevator.poll(now, kernel) {
+                Next::Send(request) => {
+                    let slot = this.free_slots.pop().unwrap_or_else(|| {
+                        this.sent.push(None);
+                        this.sent.len() as u32 - 1
+                    });
+                    this.sent[slot as usize] = Some(request);
+                    let (op, kind) = if request.is_write { (IoOp::Write, 1) } else { (IoOp::Read, 0) };
+                    self.requests[kind] += 1;
+                    self.bytes[kind] += request.bytes;
+                    let block = this.block_bytes;
+                    let io = DriverIo {
+                        slot,
+                        op,
+                        offset_bytes: request.offset / block * block,
+                        bytes: request.bytes.next_multiple_of(block) as u32,
+                    };
+                    self.ports[this.port].handle_request(now, this.number, io);
+                }
+                Next::WaitUntil(at) => break Some(at),
+                Next::Nothing => break None,
+            }
+        };
+        self.queue.set_deadline(u32::from(volume), wake);
+        // A controller may have answered at once.
+        let port = self.volumes[usize::from(volume)].port;
+        self.take_answers(now, port);
+    }
+
+    fn request_ended(&mut self, now: Nanos, volume: u16, slot: u32) {
+        let this = &mut self.volumes[usize::from(volume)];
+        let request = this.sent[slot as usize].take().expect("it was sent");
+        this.free_slots.push(slot);
+        this.elevator.handle_end(now, request.is_write, &self.spec.host.kernel);
+        if let Some(run) = request.run {
+            if request.is_write {
+                self.cache.end_write(run);
+                self.flush(now, volume);
+                self.written(now);
+            } else {
+                self.cache.end_read(run);
+                self.read_ended(now, run);
+            }
+        }
+        self.send(now, volume);
+    }
+
+    pub(super) fn outcome(&self) -> FilesOutcome {
+        let mut counters = Counters::default();
+        self.ports.iter().for_each(|port| counters.merge(&port.counters()));
+        FilesOutcome {
+            virtual_time: self.ended - Nanos::ZERO,
+            calls: self.calls,
+            requests: self.requests,
+            bytes: self.bytes,
+            cpu: self.cpu,
+            counters,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Programs on files as pure state machines: what a process calls next, given how its last call ended.
+//!
+//! ```text
+//!  world ── poll_step(process, time) ──► Program ──► Call(FileCall) | Wait | Finished
+//!        ── handle_return(process, time, bytes) ─►
+//! ```
+//! A program is one or more processes with something in common (Bonnie's parent and its seekers, a set of readers). It
+//! names files by number; where they lie is the world's affair, and whether they are real is, too. A process that waits is
+//! asked again when another process of the program waits or finishes.
+//!
+//! Invariant: a process has at most one call under way.
+
+mod bonnie;
+mod readers;
+
+pub use bonnie::{BonnieConfig, BonnieError, BonniePhase, BonnieProgram, PhaseFigures};
+pub use readers::{ReaderFigures, Readers, ReadersConfig, ReadersError};
+
+use raidlab_units::{NanoSpan, Nanos};
+
+/// Names a file of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileId(pub u32);
+
+/// What a process asks of its host. Every file has a position for each process that has it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileCall {
+    /// Opens a file at its start; `create` takes away what was there and makes it anew.
+    Open {
+        /// Which.
+        file: FileId,
+        /// Whether it is made anew.
+        create: bool,
+    },
+    /// Closes it.
+    Close {
+        /// Which.
+        file: FileId,
+    },
+    /// Moves the position to the byte `offset`.
+    Seek {
+        /// Which.
+        file: FileId,
+        /// From the file's start.
+        offset: u64,
+    },
+    /// `read` of so many bytes at the position.
+    Read {
+        /// Which.
+        file: FileId,
+        /// How many at most.
+        bytes: u64,
+    },
+    /// `write` of so many bytes at the position.
+    Write {
+        /// Which.
+        file: FileId,
+        /// How many.
+        bytes: u64,
+    },
+    /// So many characters by `getc`.
+    GetChars {
+        /// Which.
+        file: FileId,
+        /// How many at most.
+        bytes: u64,
+    },
+    /// So many characters by `putc`.
+    PutChars {
+        /// Which.
+        file: FileId,
+        /// How many.
+        bytes: u64,
+    },
+    /// Waits until all of the file is on its volume.
+    Sync {
+        /// Which.
+        file: FileId,
+    },
+    /// Sleeps.
+    Sleep {
+        /// How long.
+        span: NanoSpan,
+    },
+}
+
+/// When a process is asked, and what it has cost by then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessTime {
+    /// The time.
+    pub now: Nanos,
+    /// Processor time of the process so far.
+    pub cpu: NanoSpan,
+}
+
+/// What a process does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramStep {
+    /// This call.
+    Call(FileCall),
+    /// Nothing, until another process waits or finishes.
+    Wait,
+    /// Nothing any more.
+    Finished,
+}
+
+/// Processes that do file calls.
+pub trait Program {
+    /// How many processes there are.
+    fn process_count(&self) -> u32;
+
+    /// What `process` does next; not asked while a call of it is under way.
+    fn poll_step(&mut self, process: u32, time: ProcessTime) -> ProgramStep;
+
+    /// The call of `process` has ended and moved so many bytes: fewer than asked for at the end of a file.
+    fn handle_return(&mut self, process: u32, time: ProcessTime, bytes: u64);
+}
