@@ -115,8 +115,8 @@ pub struct CacheConfig {
     pub flush_after: NanoSpan,
     /// Member writes of destages at once; a stripe is begun while fewer are under way.
     pub flush_iodepth: u32,
-    /// Bytes that destages of parts of stripes write at once, parity included, if that limits them, too; another one is
-    /// begun while there are fewer. Whole stripes need no buffers for what is read before, and are not counted.
+    /// Bytes that destages of parts of parity stripes write at once, parity included, if that limits them, too; another one
+    /// is begun while there are fewer. Whole stripes need no buffers for what is read before, and are not counted.
     #[serde(default)]
     pub flush_partial_bytes: Option<ByteCount>,
     /// Which of them first.

@@ -40,9 +40,9 @@ pub struct FitMethod {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct FitParameter {
-    /// Id of the drive or controller.
-    pub entry: String,
-    /// Its keys, which all take the same value.
+    /// Ids of the drives or controllers.
+    pub entries: Vec<String>,
+    /// Their keys, which all take the same value.
     pub keys: Vec<String>,
     /// What stands behind the number in the catalogue: `us`, `MB/s`; nothing for a plain number.
     #[serde(default)]
@@ -88,28 +88,34 @@ impl FitParameter {
     /// # Errors
     /// [`FitError`] if there is none, or it is not in this unit, or keys differ.
     pub fn committed(&self) -> Result<f64, FitError> {
-        let mut values = Vec::with_capacity(self.keys.len());
-        for key in &self.keys {
-            values.push(self.value_of(key)?);
-        }
-        let first = *values.first().ok_or_else(|| self.unusable("", "has no key"))?;
-        let differing = values.iter().position(|value| value.total_cmp(&first).is_ne());
-        match differing {
-            Some(index) => {
-                Err(self.unusable(&self.keys[index], "differs from the other keys of its parameter"))
+        let mut common = None;
+        for (entry, key) in self.places() {
+            let value = self.value_of(entry, key)?;
+            if *common.get_or_insert(value) != value {
+                return Err(unusable(entry, key, "differs from the other keys of its parameter"));
             }
-            None => Ok(first),
         }
+        common.ok_or_else(|| unusable(&self.entries.concat(), "", "has no key"))
     }
 
-    fn value_of(&self, key: &str) -> Result<f64, FitError> {
-        let text = Catalog::builtin_value(&self.entry, key)?;
-        self.read(&text).ok_or_else(|| self.unusable(key, &format!("is '{text}', not in '{}'", self.unit)))
+    /// Every entry with every key.
+    fn places(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.entries.iter().flat_map(|entry| self.keys.iter().map(move |key| (entry, key)))
     }
 
-    fn unusable(&self, key: &str, why: &str) -> FitError {
-        FitError::Unusable { entry: self.entry.clone(), key: key.to_owned(), why: why.to_owned() }
+    /// What it is called in tables and messages.
+    pub fn name(&self) -> String {
+        format!("{}: {}", self.entries.join(", "), self.keys.join(", "))
     }
+
+    fn value_of(&self, entry: &str, key: &str) -> Result<f64, FitError> {
+        let text = Catalog::builtin_value(entry, key)?;
+        self.read(&text).ok_or_else(|| unusable(entry, key, &format!("is '{text}', not in '{}'", self.unit)))
+    }
+}
+
+fn unusable(entry: &str, key: &str, why: &str) -> FitError {
+    FitError::Unusable { entry: entry.to_owned(), key: key.to_owned(), why: why.to_owned() }
 }
 
 /// Why there is no fit.
@@ -303,7 +309,13 @@ impl<'a> Fit<'a> {
         let first = first.expect("the catalogue's values are tried first");
         let before_error = percent(self.mean_square(&first));
         let all = |values: &[f64]| self.predict(values, false, cancel);
-        let (before, after) = match (all(&committed), all(&values)) {
+        let before = all(&committed);
+        // What is already known need not be simulated once more.
+        let after = match &before {
+            Ok(before) if values == committed => Ok(before.clone()),
+            _ => all(&values),
+        };
+        let (before, after) = match (before, after) {
             (Ok(before), Ok(after)) => (before, after),
             // Stopped: the fitted rows are known, with the catalogue's values at least.
             _ => (first.clone(), self.predict(&values, true, &AtomicBool::new(false))?),
@@ -328,12 +340,12 @@ impl<'a> Fit<'a> {
         let parameters = self.method.parameters.iter().zip(values);
         let changes = parameters.flat_map(|(parameter, value)| {
             let value = parameter.written(*value);
-            let change = move |key: &String| CatalogChange {
-                entry: parameter.entry.clone(),
+            let change = move |(entry, key): (&String, &String)| CatalogChange {
+                entry: entry.clone(),
                 key: key.clone(),
                 value: value.clone(),
             };
-            parameter.keys.iter().map(change)
+            parameter.places().map(change)
         });
         changes.collect()
     }

@@ -170,8 +170,8 @@ macro_rules! paper {
 }
 
 const FILES: [Files; 3] = [
-    paper!("fastt600-2004", published: "published.csv"),
-    paper!("md1200-2011", published: "published.csv"),
+    paper!("fastt600-2004", published: "published.csv", claims: "claims.csv"),
+    paper!("md1200-2011", published: "published.csv", fit: "fit.toml"),
     paper!("primergy-2008", claims: "claims.csv"),
 ];
 

@@ -385,6 +385,12 @@ impl HardDrive {
 
     /// Gives the idle arm its next job; it can set out at `earliest`.
     fn start_next(&mut self, now: Nanos, earliest: Nanos) {
+        self.start_next_behind(now, earliest, None);
+    }
+
+    /// The same right behind a read up to the sector `read_to`: a drive that reads ahead has gone on there, and need not
+    /// wait for the overhead of a command that asks for just that.
+    fn start_next_behind(&mut self, now: Nanos, earliest: Nanos, read_to: Option<u64>) {
         if self.running.is_some() || (self.host_jobs.is_empty() && self.destage_jobs.is_empty()) {
             return;
         }
@@ -399,8 +405,9 @@ impl HardDrive {
             (None, Some(destage)) => self.destage_jobs.take(destage.index),
             (None, None) => unreachable!("one of the schedules is not empty"),
         };
-        let begin = begin.max(job.ready);
         let write = !matches!(job.kind, JobKind::Read { .. });
+        let is_read_on = !write && read_to == Some(job.start) && self.read_ahead != ReadAhead::Off;
+        let begin = if is_read_on { begin } else { begin.max(job.ready) };
         let media_start = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
         let read_on_arrival = self.reads_on_arrival && !write;
         let landed = if read_on_arrival { self.landed_at(begin, media_start, &job) } else { None };
@@ -513,7 +520,7 @@ impl HardDrive {
             JobKind::Read { id } => {
                 let segment = self.segments.fill(running.from, job.start, end);
                 self.complete(id);
-                self.start_next(now, running.media_end);
+                self.start_next_behind(now, running.media_end, Some(end));
                 if self.running.is_none()
                     && let Some(limit) = self.ahead_limit(segment, end)
                 {

@@ -109,9 +109,8 @@ fn as_text(fit: &Fit<'_>, outcome: &FitOutcome) -> String {
     let mut text = String::new();
     for (parameter, (before, after)) in fit.parameters().iter().zip(&outcome.values) {
         text += &format!(
-            "{} {}: {} -> {} (from {} to {})\n",
-            parameter.entry,
-            parameter.keys.join(", "),
+            "{}: {} -> {} (from {} to {})\n",
+            parameter.name(),
             parameter.written(*before),
             parameter.written(*after),
             parameter.from,

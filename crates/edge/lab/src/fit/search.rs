@@ -144,7 +144,7 @@ mod tests {
 
     fn parameter(from: f64, to: f64, whole: bool) -> FitParameter {
         FitParameter {
-            entry: "x".into(),
+            entries: vec!["x".into()],
             keys: vec!["y".into()],
             unit: String::new(),
             from,

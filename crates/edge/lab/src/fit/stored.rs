@@ -38,9 +38,9 @@ pub struct StoredFit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct StoredParameter {
-    /// Id of the drive or controller.
-    pub entry: String,
-    /// Its keys, which all have this value.
+    /// Ids of the drives or controllers.
+    pub entries: Vec<String>,
+    /// Their keys, which all have this value.
     pub keys: Vec<String>,
     /// The value, as the catalogue writes it.
     pub value: String,
@@ -80,12 +80,10 @@ pub enum StoredFitError {
         what: String,
     },
     /// The catalogue has another value.
-    #[error("{entry}: {key} is {committed} in the catalogue, and the fit has {stored}")]
+    #[error("{parameter} is {committed} in the catalogue, and the fit has {stored}")]
     Differs {
-        /// Drive or controller.
-        entry: String,
-        /// The key.
-        key: String,
+        /// Entries and keys.
+        parameter: String,
         /// In the catalogue.
         committed: String,
         /// In the fit.
@@ -103,7 +101,7 @@ impl StoredFit {
     /// What to keep of `outcome`.
     pub fn of(paper: &str, seed: u64, method: &FitMethod, fitted: &[String], outcome: &FitOutcome) -> Self {
         let parameter = |(parameter, (before, after)): (&FitParameter, &(f64, f64))| StoredParameter {
-            entry: parameter.entry.clone(),
+            entries: parameter.entries.clone(),
             keys: parameter.keys.clone(),
             value: parameter.written(*after),
             before: parameter.written(*before),
@@ -158,14 +156,13 @@ impl StoredFit {
             return Err(StoredFitError::OtherParameters { what });
         }
         for (stored, parameter) in self.parameters.iter().zip(&method.parameters) {
-            if (&stored.entry, &stored.keys) != (&parameter.entry, &parameter.keys) {
-                let what = format!("{} {}", parameter.entry, parameter.keys.join(", "));
-                return Err(StoredFitError::OtherParameters { what });
+            if (&stored.entries, &stored.keys) != (&parameter.entries, &parameter.keys) {
+                return Err(StoredFitError::OtherParameters { what: parameter.name() });
             }
             let committed = parameter.written(parameter.committed()?);
             if committed != stored.value {
-                let (entry, key) = (stored.entry.clone(), stored.keys.join(", "));
-                return Err(StoredFitError::Differs { entry, key, committed, stored: stored.value.clone() });
+                let (parameter, stored) = (parameter.name(), stored.value.clone());
+                return Err(StoredFitError::Differs { parameter, committed, stored });
             }
         }
         let of_study: Vec<&String> = method.parameters.iter().flat_map(|parameter| &parameter.rows).collect();

@@ -6,7 +6,7 @@ use raidlab_units::NanoSpan;
 
 fn parameter(keys: &[&str], unit: &str, (from, to): (f64, f64), rows: &[&str]) -> FitParameter {
     FitParameter {
-        entry: "perc-h800".into(),
+        entries: vec!["perc-h800".into()],
         keys: keys.iter().map(|key| (*key).to_owned()).collect(),
         unit: unit.into(),
         from,
@@ -128,7 +128,7 @@ fn a_kept_fit_that_differs_is_refused() {
         error_before_pct: 1.0,
         error_pct: 1.0,
         parameters: vec![StoredParameter {
-            entry: "perc-h800".into(),
+            entries: vec!["perc-h800".into()],
             keys: vec!["host_link.rate".into()],
             value: value.into(),
             before: value.into(),
