@@ -263,6 +263,26 @@ fn reproduce_lists_papers_and_knows_their_tables() {
 }
 
 #[test]
+fn the_catalogue_has_what_was_fitted_and_what_is_not_there_is_named() {
+    let bench = Bench::new();
+    bench.run(&["fit", "--check"]).assert(0, &[]);
+    bench.run(&["fit", "md1200-2011", "--check"]).assert(0, &[]);
+    bench.run(&["fit", "primergy-2008"]).assert(2, &["has nothing to fit"]);
+    bench.run(&["fit", "primergy-2008", "--check"]).assert(2, &["has no kept fit"]);
+    bench.run(&["fit"]).assert(2, &["<ID>"]);
+    let set = |change: &str| ["reproduce", "md1200-2011", "--set", change].map(str::to_owned);
+    for (change, said) in [
+        ("perc-h800:copy.rate", "is no change"),
+        ("perc-h80:copy.rate=1GB/s", "did you mean 'perc-h800'?"),
+        ("perc-h800:copy.rat=1GB/s", "did you mean 'rate'?"),
+        ("perc-h800:copy.rate=fast", "must be a rate"),
+    ] {
+        let args = set(change);
+        bench.run(&args.each_ref().map(String::as_str)).assert(2, &[said]);
+    }
+}
+
+#[test]
 fn reproduce_judges_the_claims_of_a_file() {
     let bench = Bench::new();
     let system = "system=lsi-1068 raid=jbod drives=1 drive=wd1600aajs";

@@ -111,6 +111,8 @@ pub struct PublishedRow {
     pub response_limit: Option<NanoSpan>,
     /// Share of the volume in use, in percent.
     pub stroke_pct: Option<f64>,
+    /// Virtual time before the measured window where the cache writes back, if the figures' paper has its own for them.
+    pub ramp: Option<NanoSpan>,
     /// What `value` counts.
     pub metric: PublishedMetric,
     /// What the figure really counts, where a paper's figures are known to be labelled otherwise.
@@ -331,6 +333,7 @@ impl<'a> Cells<'a> {
             },
             response_limit,
             stroke_pct: self.optional_number("stroke_pct"),
+            ramp: None,
             metric,
             counts: metric,
             value: self.number("value").unwrap_or(0.0),

@@ -217,6 +217,9 @@ fn load(args: &Args) -> Result<Figures, Failure> {
     let options = &mut figures.options;
     options.strip_size = args.strip_size.or(options.strip_size);
     options.ramp = args.ramp.unwrap_or(options.ramp);
+    if args.ramp.is_some() {
+        figures.rows.iter_mut().for_each(|row| row.ramp = None);
+    }
     options.ramp_write_through = args.ramp.unwrap_or(options.ramp_write_through);
     options.run = args.run.unwrap_or(options.run);
     options.seed = args.seed.unwrap_or(options.seed);
