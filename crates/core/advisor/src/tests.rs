@@ -57,6 +57,8 @@ fn run((level, write_policy, iodepth, iops, lat_ms, member_ios): Row) -> RunResu
         read: op(REQUESTS * 2 / 3, 2.0 / 3.0),
         write: op(REQUESTS / 3, 1.0 / 3.0),
         total: op(REQUESTS, 1.0),
+        parts: Vec::new(),
+        lag: None,
         cost: CostFacts {
             member_reads: Some((member_ios * REQUESTS as f64) as u64),
             member_writes: Some(0),

@@ -10,6 +10,7 @@ use crate::cached_write::SlotWaiter;
 use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
 use crate::destage::{AGE_TIMER, Destage};
 use crate::fill::{Fill, Streams};
+use crate::gather::{Gather, HOLD_TIMER};
 use crate::granule::Granules;
 use crate::intent::Intent;
 use crate::io::{IoState, TaskState};
@@ -91,6 +92,7 @@ pub struct Controller {
     pub(crate) area: AreaLayout,
     pub(crate) cache: Cache,
     pub(crate) granules: Granules,
+    pub(crate) gather: Gather,
     pub(crate) bad: BadBlocks,
     pub(crate) unsynced: Unsynced,
     pub(crate) visits: Slab<Visit>,
@@ -150,6 +152,7 @@ impl Controller {
             members: Members::new(initial_states(&*layout, config), layout.member_count()),
             cache,
             granules: Granules::new(checked.cache_slots as usize / 4),
+            gather: Gather::default(),
             bad: BadBlocks::default(),
             unsynced: Unsynced::default(),
             visits: Slab::new(),
@@ -229,6 +232,7 @@ impl Controller {
             AGE_TIMER => self.age_timer_due(),
             CLEAR_TIMER => self.clear_timer_due(),
             SWEEP_TIMER => self.sweep_timer_due(),
+            HOLD_TIMER => self.hold_timer_due(),
             TimerId(other) => panic!("the controller sets no timer {other}"),
         }
         self.pump();
@@ -310,8 +314,13 @@ impl Controller {
         self.pump();
     }
 
-    /// Hands out the next action, in the order in which they must be taken.
+    /// Hands out the next action, in the order in which they must be taken. A world asks when it has handed in all that it
+    /// has at the moment: writes that come together are carried out together.
+    #[inline]
     pub fn poll_action(&mut self) -> Option<Action> {
+        if self.actions.is_empty() && !self.gather.is_empty() {
+            self.start_collected();
+        }
         self.actions.pop_front()
     }
 

@@ -33,6 +33,16 @@ pub(crate) struct Waiter {
     pub(crate) next: u32,
 }
 
+/// What is known of the write through that has locked a granule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Through {
+    Unknown,
+    /// It still collects, as this operation.
+    Collects(u32),
+    /// It is being carried out, and has the granule's last block.
+    WritesEnd,
+}
+
 /// One granule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granule {
@@ -41,6 +51,7 @@ pub(crate) struct Granule {
     pub(crate) syncing: bool,
     /// Wanted by a request that waits for its destage.
     pub(crate) urgent: bool,
+    pub(crate) through: Through,
     first_waiter: u32,
     last_waiter: u32,
     /// First of the dirty slots that no destage has taken.
@@ -53,10 +64,18 @@ impl Default for Granule {
             locked: false,
             syncing: false,
             urgent: false,
+            through: Through::Unknown,
             first_waiter: NIL,
             last_waiter: NIL,
             first_dirty: NIL,
         }
+    }
+}
+
+impl Granule {
+    /// True if something waits for it to be free.
+    pub(crate) const fn is_awaited(&self) -> bool {
+        self.urgent || self.first_waiter != NIL
     }
 }
 

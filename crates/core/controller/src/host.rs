@@ -13,9 +13,6 @@ use crate::table::NIL;
 use raidlab_raid::{StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, Lba};
 
-/// How many waiting fragments one operation gathers at most.
-const GATHER_LIMIT: usize = 256;
-
 impl Controller {
     pub(crate) fn begin_request(&mut self, request: HostRequest) {
         let tag = request.tag.0;
@@ -332,6 +329,10 @@ impl Controller {
                 continue;
             }
             let key = self.granule_key(&fragment);
+            if self.collects() {
+                self.collect_fragment(key, &fragment, fua);
+                continue;
+            }
             if let Some((gathering_key, op)) = gathering {
                 if gathering_key == key {
                     self.add_piece(op, &fragment, fua);
@@ -363,7 +364,7 @@ impl Controller {
         }
     }
 
-    fn add_piece(&mut self, op: u32, fragment: &Fragment, fua: bool) {
+    pub(crate) fn add_piece(&mut self, op: u32, fragment: &Fragment, fua: bool) {
         let op = &mut self.ops[op];
         op.pieces.push(Piece { strip: fragment.strip, rows: fragment.rows, source: fragment.host_buffer() });
         op.told.push(fragment.request);
@@ -404,22 +405,18 @@ impl Controller {
             let fua = matches!(self.requests[fragment.request as usize].op, HostOp::Write { fua: true });
             self.add_piece(op, &fragment, fua && self.config.member_cache == MemberCache::On);
             let Some(waiter) = self.granules.peek_waiter(key) else { break };
-            let pieces = &self.ops[op].pieces;
-            let overlaps = |piece: &Piece| {
-                piece.strip == waiter.fragment.strip && piece.rows.overlaps(waiter.fragment.rows)
-            };
             let gathers = self.config.cache.gather_through || waiter.fragment.request == first.request;
-            let fits = pieces.len() < GATHER_LIMIT && !pieces.iter().any(overlaps);
-            if waiter.kind == WaitKind::Write && gathers && fits {
+            if waiter.kind == WaitKind::Write && gathers && self.takes_in(op, &waiter.fragment) {
                 self.granules.pop_waiter(key);
                 next = Some(waiter.fragment);
             }
         }
-        self.launch_op(op);
+        self.start_through(op);
     }
 
     pub(crate) fn begin_flush(&mut self, tag: u32) {
         self.requests[tag as usize].pending += 1;
+        self.end_holds();
         let up_to = self.cache.next_sequence();
         self.flushes.push_back((tag, up_to));
     }

@@ -23,6 +23,7 @@ mod config;
 mod controller;
 mod destage;
 mod fill;
+mod gather;
 mod granule;
 mod host;
 mod integrity;

@@ -7,7 +7,8 @@
 //! A crash may have torn a record on all devices but one. Once some of it is in place the stripe needs it, so before that it
 //! is made whole on as many devices as it was to be on: then it is there whichever of them are away when this start is
 //! cut short, too. On each device a copy stands at the record's own place of the ring, which was free when the record was
-//! made. A copy that is whole is not written again.
+//! made. A copy that is whole is not written again. A copy on a device that has left meanwhile, and at whose place another
+//! answers, is none: what is read there are other bytes, and nobody would look at their checksums once more.
 //!
 //! A record that can't be read from any of its copies leaves its stripe unsynced, and the data that it was to write is bad
 //! blocks: an older record may just have been written over it. Where its devices are lost that lasts until they are back,
@@ -24,6 +25,7 @@ use crate::api::{
 use crate::controller::Controller;
 use crate::io::IoOwner;
 use crate::request::Rows;
+use crate::start::Start;
 use raidlab_format::{BadRange, KEPT_RING_AT, LogSource, Replay, header_len};
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -92,6 +94,7 @@ impl Controller {
 
     /// Reads the record from the next of its copies, all rows, and its header where it may have to be copied.
     fn read_record(&mut self) {
+        self.pass_replaced();
         let Current { record, copy, header, .. } = self.current();
         let Some(&copy) = record.copies.get(*copy) else { return self.give_up_record() };
         let has_header = header.is_some();
@@ -110,6 +113,14 @@ impl Controller {
             }
         }
         self.end_of_replay_read();
+    }
+
+    /// Passes over the copies on devices at whose place others answer now.
+    fn pass_replaced(&mut self) {
+        let Start { current, replaced, .. } = &mut self.start;
+        let Current { record, copy, .. } = current.as_mut().expect("a record is being replayed");
+        let is_there = |source| !matches!(source, LogSource::Device(device) if replaced.contains(&device));
+        *copy += record.copies[*copy..].iter().take_while(|copy| !is_there(copy.source)).count();
     }
 
     /// Reads blocks of a device's ring.

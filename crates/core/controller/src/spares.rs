@@ -53,6 +53,7 @@ impl Controller {
             let trusted = self.members.vacant_role().filter(|_| self.is_mutant(Mutant::StaleMemberTrusted));
             let state = trusted.map_or(DeviceState::Spare, |role| DeviceState::InSync { role });
             self.members.set_state(device, state);
+            self.start.note_replaced(device);
             self.change_state();
             self.sweeps.attention = true;
             self.greet_newcomer();

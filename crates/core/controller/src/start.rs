@@ -87,6 +87,8 @@ pub(crate) struct Start {
     phase: Phase,
     records: VecDeque<Replay>,
     pub(crate) current: Option<Current>,
+    /// Devices at whose place others have come while records were being written again.
+    pub(crate) replaced: Vec<MemberIndex>,
     flush_pending: u32,
     entries: Vec<(u32, KeptEntry)>,
     /// Kept memory names no life that the devices know, or another: the next start would not use it.
@@ -106,6 +108,13 @@ impl Start {
     /// True until all records are in place and durable.
     pub(crate) fn is_replaying(&self) -> bool {
         matches!(self.phase, Phase::Replaying | Phase::Flushing)
+    }
+
+    /// Takes in that another device answers at the place of one that the start had found.
+    pub(crate) fn note_replaced(&mut self, device: MemberIndex) {
+        if self.is_replaying() {
+            self.replaced.push(device);
+        }
     }
 
     /// True when the host is served.

@@ -17,6 +17,7 @@
 use crate::api::{HostError, IoClass, MemberError};
 use crate::config::MemberCache;
 use crate::controller::Controller;
+use crate::gather::Hold;
 use crate::io::{IoOwner, TaskOwner};
 use crate::mutant::Mutant;
 use crate::plan::{BeyondRedundancy, Plan, UnitView};
@@ -24,7 +25,7 @@ use crate::request::{CopySet, Fragment, Rows};
 use crate::state::StateWaiter;
 use crate::table::NIL;
 use raidlab_raid::StripUnit;
-use raidlab_units::{Lba, StripeIndex};
+use raidlab_units::{Lba, Nanos, StripeIndex};
 
 /// What a stripe operation is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,6 +120,10 @@ pub(crate) struct StripeOp {
     pub(crate) unreadable: Vec<u16>,
     pub(crate) pending: u32,
     read_failed: bool,
+    /// How far it is while it collects.
+    pub(crate) hold: Hold,
+    /// When it was carried out, for one whose time is counted.
+    pub(crate) began: Option<Nanos>,
     /// The bitmap counts it among the writes of its region.
     pub(crate) noted: bool,
     /// Its record in the log.
@@ -134,7 +139,7 @@ impl Controller {
         let op = &mut self.ops[id];
         (op.key, op.stripe, op.kind, op.class, op.fua) = (key, stripe, kind, Some(class), false);
         (op.pending, op.read_failed, op.failed_at) = (0, false, None);
-        (op.noted, op.record) = (false, None);
+        (op.noted, op.record, op.began) = (false, None, None);
         op.pieces.clear();
         op.rest.clear();
         op.told.clear();
@@ -503,6 +508,7 @@ impl Controller {
                     self.end_part(request, result);
                 }
                 self.end_destage(id, result);
+                self.end_through(id);
             }
             OpKind::Restore | OpKind::Probe | OpKind::Compare => {
                 let visit = target.request;

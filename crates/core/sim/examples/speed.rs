@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for iodepth in [8, 64, 256] {
             let array = array(drive, write_policy)?;
             let load = SimulationLoad {
-                workload: AccessSpec { name: "oltp".into(), lines: vec![AccessLine::plain(8192, 70, 100)] },
+                workload: AccessSpec::new("oltp", vec![AccessLine::plain(8192, 70, 100)]),
                 iodepth,
                 region: LoadRegion::StrokePct(100),
                 ramp: NanoSpan::from_secs(5),

@@ -80,7 +80,7 @@ fn failing(
 
 fn load(line: AccessLine, iodepth: u32) -> SimulationLoad {
     SimulationLoad {
-        workload: AccessSpec { name: "made up".into(), lines: vec![line] },
+        workload: AccessSpec::new("made up", vec![line]),
         iodepth,
         region: LoadRegion::Bytes(ByteCount::from_gib(8)),
         ramp: NanoSpan::from_secs(1),

@@ -36,7 +36,7 @@ fn array(level: &str, members: u16) -> SimulatedArray {
 
 fn load(line: AccessLine, iodepth: u32) -> SimulationLoad {
     SimulationLoad {
-        workload: AccessSpec { name: "made up".into(), lines: vec![line] },
+        workload: AccessSpec::new("made up", vec![line]),
         iodepth,
         region: LoadRegion::StrokePct(100),
         ramp: NanoSpan::from_secs(1),

@@ -9,7 +9,7 @@
 )]
 
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
-use raidlab_workload::{Driver, DriverConfig, DriverStep, builtin_workload};
+use raidlab_workload::{Driver, DriverConfig, DriverStep, Worker, builtin_workload};
 use std::time::Instant;
 
 const REQUESTS: u64 = 20_000_000;
@@ -27,6 +27,7 @@ fn main() {
             run: NanoSpan(u64::MAX),
             start_offset: ByteCount::ZERO,
             max_requests: Some(REQUESTS),
+            worker: Worker::ALONE,
         };
         let mut driver = Driver::new(&workload.spec, &config).expect("the profile fits");
         let started = Instant::now();

@@ -1,4 +1,7 @@
-//! The closed-loop workload driver: a pure state machine that keeps `iodepth` requests in flight.
+//! The workload driver: a pure state machine that says which request to start when, and counts what came of it.
+//!
+//! In its plain form it is a closed loop that keeps `iodepth` requests in flight; the loops of [`paced`] have arrivals, limits,
+//! think times and several streams of requests.
 //!
 //! ```text
 //! first poll_step      window starts                      window ends        Finished
@@ -10,18 +13,22 @@
 //!
 //! **What counts:** an I/O counts when it *completes* at a time t with window start <= t <= window end, whenever it
 //! was issued: so throughput is what the target delivered in the window, and neither the ramp nor the drain is in
-//! it. Its latency runs from the `poll_step` that handed it out to its completion. With
+//! it. Its latency runs to its completion from the `poll_step` that handed it out, or, in an open loop, from its arrival. With
 //! [`DriverConfig::max_requests`] the window ends with the completion that reaches that count, and what completes
 //! later, even at the same instant, is not counted.
 //!
-//! Left out: open loop (arrivals on a schedule).
+//! **How it ends:** from the end of the window on nothing starts; requests in flight are waited for, but are not in the
+//! figures. Arrivals of an open loop that found no place until then are counted as unserved.
 
-use crate::histogram::LatencyHistogram;
+mod paced;
+
+use crate::data::DataSpec;
 use crate::result::{Measurement, OpStats};
 use crate::rng::derived_seed;
 use crate::series::{Series, Track};
 use crate::spec::{AccessSpec, SpecError};
-use crate::stream::RequestStream;
+use crate::stream::{Request, RequestStream};
+use paced::{Pacer, Turn};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 
 /// Direction of an I/O.
@@ -78,6 +85,28 @@ pub struct DriverConfig {
     pub start_offset: ByteCount,
     /// Ends the window when so many requests were counted, failed ones too; `None` leaves it to `run`.
     pub max_requests: Option<u64>,
+    /// Which share of the specification's own numbers (rates, requests in flight) this driver has.
+    pub worker: Worker,
+}
+
+/// One of several workers that share a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Worker {
+    /// Which, from 0.
+    pub index: u32,
+    /// How many there are; at least 1.
+    pub count: u32,
+}
+
+impl Worker {
+    /// The only one.
+    pub const ALONE: Self = Self { index: 0, count: 1 };
+
+    /// Returns its share of `total`; the shares of all workers add up to it.
+    pub const fn share_of(self, total: u64) -> u64 {
+        let count = self.count as u64;
+        total / count + ((self.index as u64) < total % count) as u64
+    }
 }
 
 /// Why a workload can't be driven.
@@ -123,6 +152,21 @@ pub enum DriverError {
         line: usize,
         /// What was given.
         reply_bytes: u32,
+    },
+    /// The part of the target that the workload uses is not within the region.
+    #[error(
+        "workload '{spec}' uses {} from {start} on, but its region has only {region}: make it smaller",
+        size.map_or_else(|| "the rest".into(), |size| size.to_string())
+    )]
+    PlacesOutside {
+        /// Name of the specification, or of the part.
+        spec: String,
+        /// Where its part of the target starts.
+        start: ByteCount,
+        /// Length of that part, where it is given.
+        size: Option<ByteCount>,
+        /// Region given.
+        region: ByteCount,
     },
     /// A number that must be above zero is zero.
     #[error("{what} is 0: give at least 1")]
@@ -178,6 +222,7 @@ pub struct WindowProgress {
 struct Slot {
     issued_at: Nanos,
     bytes: u32,
+    part: u16,
     op: IoOp,
     in_flight: bool,
 }
@@ -185,7 +230,11 @@ struct Slot {
 /// The driver.
 #[derive(Debug)]
 pub struct Driver {
+    /// The requests of the plain loop; of no use where there is a pacer.
     stream: RequestStream,
+    /// All loops, where there is more than the plain one.
+    pacer: Option<Box<Pacer>>,
+    data: DataSpec,
     slots: Vec<Slot>,
     /// Slots that are free; the one freed last is taken first.
     free: Vec<u32>,
@@ -221,23 +270,27 @@ impl DriverConfig {
     pub fn for_worker(&self, worker: u32, workers: u32) -> Self {
         assert!(worker < workers, "worker {worker} of {workers}");
         let (index, count) = (u64::from(worker), u64::from(workers));
-        let share = |total: u64| total / count + u64::from(index < total % count);
+        let part = Worker { index: worker, count: workers };
         let spread_bytes = (u128::from(self.region.get()) * u128::from(index) / u128::from(count)) as u64;
         let block_bytes = u64::from(self.block_bytes.max(1));
         let start_bytes = self.start_offset.get() + spread_bytes / block_bytes * block_bytes;
         Self {
-            iodepth: share(u64::from(self.iodepth)) as u32,
+            iodepth: part.share_of(u64::from(self.iodepth)) as u32,
             seed: derived_seed(self.seed, index),
             start_offset: ByteCount(start_bytes % self.region.get().max(1)),
-            max_requests: self.max_requests.map(share),
+            max_requests: self.max_requests.map(|max| part.share_of(max)),
+            worker: Worker {
+                index: self.worker.index * workers + worker,
+                count: self.worker.count * workers,
+            },
             ..self.clone()
         }
     }
 
-    fn validate(&self) -> Result<(), DriverError> {
+    /// Checks the numbers; `places` is the number of requests that this driver will have in flight.
+    fn validate(&self, places: u32) -> Result<(), DriverError> {
         let numbers = [
-            ("the target's block size", u64::from(self.block_bytes)),
-            ("the number of requests in flight", u64::from(self.iodepth)),
+            ("the number of requests in flight", u64::from(places)),
             ("the length of the measured window", self.run.get()),
             ("the number of requests that ends the window", self.max_requests.unwrap_or(1)),
         ];
@@ -260,17 +313,24 @@ impl Driver {
     /// # Errors
     /// [`DriverError`] when the specification or a number is wrong, or does not fit the target.
     pub fn new(spec: &AccessSpec, config: &DriverConfig) -> Result<Self, DriverError> {
-        config.validate()?;
-        let stream = RequestStream::new(spec, config)?;
-        let empty = Slot { issued_at: Nanos::ZERO, bytes: 0, op: IoOp::Read, in_flight: false };
-        let stats = |used: bool| OpStats {
-            lat: if used { LatencyHistogram::allocated() } else { LatencyHistogram::default() },
-            ..OpStats::default()
-        };
+        if config.block_bytes == 0 {
+            return Err(DriverError::Zero { what: "the target's block size" });
+        }
+        spec.validate()?;
+        let pacer = Pacer::new(spec, config)?;
+        let own = spec.iodepth.map(|own| config.worker.share_of(u64::from(own)) as u32);
+        let places = pacer.as_ref().map_or(own.unwrap_or(config.iodepth), Pacer::places);
+        config.validate(places)?;
+        let (name, lines, of_lines) = spec.streams().next().expect("a valid specification has a stream");
+        let stream = RequestStream::new(name, lines, of_lines, config)?;
+        let empty = Slot { issued_at: Nanos::ZERO, bytes: 0, part: 0, op: IoOp::Read, in_flight: false };
+        let stats = |used: bool| if used { OpStats::allocated() } else { OpStats::default() };
         Ok(Self {
             stream,
-            slots: vec![empty; config.iodepth as usize],
-            free: (0..config.iodepth).rev().collect(),
+            pacer: pacer.map(Box::new),
+            data: spec.data,
+            slots: vec![empty; places as usize],
+            free: (0..places).rev().collect(),
             region: config.region,
             block_bytes: config.block_bytes,
             request_bytes_max: spec.request_bytes_max(),
@@ -301,12 +361,37 @@ impl Driver {
             let idle = self.free.len() == self.slots.len();
             return if idle { DriverStep::Finished } else { DriverStep::WaitForCompletion };
         }
+        if self.pacer.is_some() {
+            return self.poll_paced(now);
+        }
         if now < self.next_burst_at {
             return DriverStep::WaitUntil(self.next_burst_at.min(self.window_end));
         }
         match self.free.pop() {
-            Some(slot) => DriverStep::Issue(self.issue(now, slot)),
+            Some(slot) => {
+                let request = self.stream.next_request();
+                if request.delay_after != NanoSpan::ZERO {
+                    self.next_burst_at = Nanos(now.get().saturating_add(request.delay_after.get()));
+                }
+                DriverStep::Issue(self.issue(&request, slot, now, 0))
+            }
             None => DriverStep::WaitForCompletion,
+        }
+    }
+
+    /// The next step of loops that are not the plain one.
+    fn poll_paced(&mut self, now: Nanos) -> DriverStep {
+        let pacer = self.pacer.as_mut().expect("only paced drivers come here");
+        match pacer.next_turn(now) {
+            Turn::Start { request, due, part } => {
+                if now >= self.window_start {
+                    pacer.note_lag(part, now.saturating_since(due));
+                }
+                let slot = self.free.pop().expect("a loop has a slot for each of its places");
+                DriverStep::Issue(self.issue(&request, slot, due, part))
+            }
+            Turn::WaitUntil(at) => DriverStep::WaitUntil(at.min(self.window_end)),
+            Turn::WaitForCompletion => DriverStep::WaitForCompletion,
         }
     }
 
@@ -320,6 +405,9 @@ impl Driver {
         assert!(done.in_flight, "slot {slot} completed but was not in flight");
         done.in_flight = false;
         self.free.push(slot);
+        if let Some(pacer) = &mut self.pacer {
+            pacer.give_place(now, done.part);
+        }
         if now < self.window_start || now > self.window_end || self.requests_left == 0 {
             return;
         }
@@ -328,12 +416,9 @@ impl Driver {
             IoOp::Write => (&mut self.write, Track::Write),
         };
         let lat = succeeded.then(|| now.saturating_since(done.issued_at));
-        if let Some(lat) = lat {
-            stats.requests += 1;
-            stats.bytes += ByteCount(u64::from(done.bytes));
-            stats.lat.record_ns(lat.get());
-        } else {
-            stats.errors += 1;
+        stats.count(done.bytes, lat);
+        if let Some(stats) = self.pacer.as_mut().and_then(|pacer| pacer.stats(done.part, done.op)) {
+            stats.count(done.bytes, lat);
         }
         self.series.record(now, track, done.bytes, lat);
         self.requests_left -= 1;
@@ -368,6 +453,11 @@ impl Driver {
         self.region
     }
 
+    /// What writes are to carry.
+    pub fn data(&self) -> DataSpec {
+        self.data
+    }
+
     /// Offsets and lengths are multiples of this many bytes.
     pub fn block_bytes(&self) -> u32 {
         self.block_bytes
@@ -380,10 +470,13 @@ impl Driver {
 
     /// Returns what was counted so far; the window is as long as it has lasted up to the latest event.
     pub fn measurement(&self) -> Measurement {
+        let over_at = self.now.min(self.window_end);
         Measurement {
-            window: self.now.min(self.window_end).saturating_since(self.window_start),
+            window: over_at.saturating_since(self.window_start),
             read: self.read.clone(),
             write: self.write.clone(),
+            parts: self.pacer.as_ref().map_or_else(Vec::new, |pacer| pacer.part_measurements(over_at)),
+            lag: self.pacer.as_ref().and_then(|pacer| pacer.lag(over_at)),
             series: self.series.clone(),
         }
     }
@@ -414,6 +507,9 @@ impl Driver {
         self.started_at = Some(now);
         self.window_start = Nanos(now.get().saturating_add(self.ramp.get()));
         self.window_end = Nanos(self.window_start.get().saturating_add(self.run.get()));
+        if let Some(pacer) = &mut self.pacer {
+            pacer.start(now);
+        }
         self.series.start(self.window_start);
     }
 
@@ -422,19 +518,16 @@ impl Driver {
         now >= self.window_end || self.requests_left == 0
     }
 
+    /// Puts a request in flight whose latency runs from `issued_at`.
     #[inline]
-    fn issue(&mut self, now: Nanos, slot: u32) -> DriverIo {
-        let request = self.stream.next_request();
-        if request.delay_after != NanoSpan::ZERO {
-            self.next_burst_at = Nanos(now.get().saturating_add(request.delay_after.get()));
-        }
+    fn issue(&mut self, request: &Request, slot: u32, issued_at: Nanos, part: u16) -> DriverIo {
         match request.op {
             IoOp::Read => self.issued.reads += 1,
             IoOp::Write => self.issued.writes += 1,
         }
         self.issued.bytes += ByteCount(u64::from(request.bytes));
         self.slots[slot as usize] =
-            Slot { issued_at: now, bytes: request.bytes, op: request.op, in_flight: true };
+            Slot { issued_at, bytes: request.bytes, part, op: request.op, in_flight: true };
         DriverIo { slot, op: request.op, offset_bytes: request.offset_bytes, bytes: request.bytes }
     }
 }

@@ -10,12 +10,18 @@
 #![forbid(unsafe_code)]
 
 mod bins;
+mod data;
 mod driver;
 mod histogram;
+mod pacing;
+mod permutation;
+mod places;
 mod profile;
 pub mod program;
 mod result;
 mod rng;
+mod sampler;
+mod schedule;
 mod series;
 mod spec;
 pub mod steady;
@@ -23,17 +29,20 @@ mod stream;
 pub mod toml_file;
 
 pub use bins::LatencyBin;
+pub use data::{DATA_BLOCK_BYTES, DataGenerator, DataSpec};
 pub use driver::{
-    Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress,
+    Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress, Worker,
 };
 pub use histogram::LatencyHistogram;
+pub use pacing::{ArrivalProcess, Arrivals, ClosedLoop, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate};
+pub use places::{Distribution, Places, Zone};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use result::{
-    ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts, FailoverFacts,
-    LatencyPoint, LoadFacts, MachineLoad, Measurement, Metric, OpStats, OpSummary, RunResult, Summaries,
-    World,
+    ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts, FailoverFacts, LagStats,
+    LagSummary, LatencyPoint, LoadFacts, MachineLoad, Measurement, Metric, OpStats, OpSummary,
+    PartMeasurement, PartSummary, RunResult, Summaries, TargetResult, World,
 };
 pub use rng::{Rng, derived_seed};
 pub use series::{RunSeries, Series, SeriesColumns};
-pub use spec::{AccessLine, AccessSpec, SpecError};
+pub use spec::{AccessLine, AccessSpec, MixPart, SpecError};
 pub use steady::SteadyState;

@@ -28,7 +28,7 @@ use serde::Deserialize;
 const SCHEMA: u32 = 1;
 
 /// A workload: what to ask, and how to judge the answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// For people, in a few words.
     pub title: String,
@@ -138,8 +138,7 @@ impl Workload {
     /// [`TomlFileError`] says what is wrong and where.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, TomlFileError> {
         let parsed: WorkloadFile = toml_file::parse(file, text, SCHEMA)?;
-        let spec =
-            AccessSpec { name: parsed.name, lines: parsed.line.into_iter().map(AccessLine::from).collect() };
+        let spec = AccessSpec::new(parsed.name, parsed.line.into_iter().map(AccessLine::from).collect());
         spec.validate().map_err(|error| TomlFileError::Invalid {
             file: file.into(),
             line: None,

@@ -78,6 +78,63 @@ pub struct Measurement {
     pub write: OpStats,
     /// Both, interval by interval.
     pub series: Series,
+    /// Each part of a mix; empty for a workload of one part. The figures above are of all of them.
+    pub parts: Vec<PartMeasurement>,
+    /// How late requests of open loops started; none without any.
+    pub lag: Option<LagStats>,
+}
+
+/// What a driver counted of one part of a mix.
+#[derive(Clone, Debug, Default)]
+pub struct PartMeasurement {
+    /// Its name.
+    pub name: String,
+    /// Reads.
+    pub read: OpStats,
+    /// Writes.
+    pub write: OpStats,
+    /// How late its requests started, in an open loop.
+    pub lag: Option<LagStats>,
+}
+
+/// How late the requests of open loops started, of those that started in the window.
+#[derive(Clone, Debug, Default)]
+pub struct LagStats {
+    /// From arrival to start. It is in the latencies.
+    pub lag: LatencyHistogram,
+    /// Requests that arrived until the end of the window and never started.
+    pub unserved: u64,
+}
+
+/// How late the requests of open loops started, as stored and shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LagSummary {
+    /// Requests that started in the window.
+    pub started: u64,
+    /// Requests that arrived until its end and never started.
+    pub unserved: u64,
+    /// Mean time from arrival to start, which is in the latencies.
+    pub lag_ns_mean: f64,
+    /// Its 99th percentile.
+    pub lag_ns_p99: u64,
+    /// The longest.
+    pub lag_ns_max: u64,
+}
+
+/// The figures of one part of a mix, as stored and shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PartSummary {
+    /// Its name.
+    pub name: String,
+    /// Reads.
+    pub read: OpSummary,
+    /// Writes.
+    pub write: OpSummary,
+    /// Both together.
+    pub total: OpSummary,
+    /// How late its requests started, in an open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag: Option<LagSummary>,
 }
 
 /// The figures of one direction, as stored and shown.
@@ -150,6 +207,23 @@ pub struct Summaries {
 }
 
 impl OpStats {
+    /// Returns figures of nothing whose histogram is allocated already.
+    pub(crate) fn allocated() -> Self {
+        Self { lat: LatencyHistogram::allocated(), ..Self::default() }
+    }
+
+    /// Counts a request of `bytes` that ended after `lat`, or failed without one.
+    #[inline]
+    pub(crate) fn count(&mut self, bytes: u32, lat: Option<NanoSpan>) {
+        if let Some(lat) = lat {
+            self.requests += 1;
+            self.bytes += ByteCount(u64::from(bytes));
+            self.lat.record_ns(lat.get());
+        } else {
+            self.errors += 1;
+        }
+    }
+
     /// Adds what another worker counted.
     pub fn merge(&mut self, other: &Self) {
         self.requests += other.requests;
@@ -194,17 +268,70 @@ impl Measurement {
         self.window = self.window.max(other.window);
         self.read.merge(&other.read);
         self.write.merge(&other.write);
+        for theirs in &other.parts {
+            match self.parts.iter_mut().find(|part| part.name == theirs.name) {
+                Some(part) => part.merge(theirs),
+                None => self.parts.push(theirs.clone()),
+            }
+        }
+        self.lag = LagStats::merged(self.lag.take(), other.lag.as_ref());
         self.series.merge(&other.series);
     }
 
     /// Returns the figures of each direction and of both together.
     pub fn summaries(&self) -> Summaries {
-        let mut total = self.read.clone();
-        total.merge(&self.write);
-        Summaries {
-            read: OpSummary::of(&self.read, self.window),
-            write: OpSummary::of(&self.write, self.window),
-            total: OpSummary::of(&total, self.window),
+        Summaries::of(&self.read, &self.write, self.window)
+    }
+
+    /// Returns the figures of each part of a mix.
+    pub fn part_summaries(&self) -> Vec<PartSummary> {
+        let summary = |part: &PartMeasurement| {
+            let Summaries { read, write, total } = Summaries::of(&part.read, &part.write, self.window);
+            let lag = part.lag.as_ref().map(LagStats::summary);
+            PartSummary { name: part.name.clone(), read, write, total, lag }
+        };
+        self.parts.iter().map(summary).collect()
+    }
+}
+
+impl Summaries {
+    fn of(read: &OpStats, write: &OpStats, window: NanoSpan) -> Self {
+        let mut total = read.clone();
+        total.merge(write);
+        Self {
+            read: OpSummary::of(read, window),
+            write: OpSummary::of(write, window),
+            total: OpSummary::of(&total, window),
+        }
+    }
+}
+
+impl PartMeasurement {
+    fn merge(&mut self, other: &Self) {
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.lag = LagStats::merged(self.lag.take(), other.lag.as_ref());
+    }
+}
+
+impl LagStats {
+    /// Both together; none if there is neither.
+    pub(crate) fn merged(own: Option<Self>, other: Option<&Self>) -> Option<Self> {
+        let Some(other) = other else { return own };
+        let mut own = own.unwrap_or_default();
+        own.lag.merge(&other.lag);
+        own.unserved += other.unserved;
+        Some(own)
+    }
+
+    /// Returns the figures.
+    pub fn summary(&self) -> LagSummary {
+        LagSummary {
+            started: self.lag.count(),
+            unserved: self.unserved,
+            lag_ns_mean: self.lag.mean_ns(),
+            lag_ns_p99: self.lag.percentile_ns(99.0),
+            lag_ns_max: self.lag.max_ns(),
         }
     }
 }
@@ -237,8 +364,13 @@ pub struct ArrayFacts {
 /// What the run cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CostFacts {
-    /// Processor time of this process per host I/O, where it was measured.
+    /// Processor time per host I/O, where it was measured: of this process for an array, of the threads that made the
+    /// load for storage as it is.
     pub cpu_ns_per_io: Option<f64>,
+    /// Processor time per host I/O that the kernel's own threads took for this process beside those, where it was
+    /// measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_threads_cpu_ns_per_io: Option<f64>,
     /// Member reads in the whole run, where there are members.
     pub member_reads: Option<u64>,
     /// Member writes in the whole run, where there are members.
@@ -262,6 +394,24 @@ pub struct LoadFacts {
     pub workers: u32,
     /// Requests that each worker keeps in flight on each target.
     pub iodepth_per_target: u32,
+}
+
+/// What was measured on one target of many.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TargetResult {
+    /// Its name as it was given.
+    pub target: String,
+    /// Length of the measured window; shorter than that of the run where the target failed.
+    pub window_ns: u64,
+    /// Reads.
+    pub read: OpSummary,
+    /// Writes.
+    pub write: OpSummary,
+    /// Both together.
+    pub total: OpSummary,
+    /// Why it was left alone before the end, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// What the machine did during a run, ramp and drain too, all its processes counted.
@@ -400,6 +550,15 @@ pub struct RunResult {
     pub write: OpSummary,
     /// Both together.
     pub total: OpSummary,
+    /// Each target, where there is more than one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetResult>,
+    /// Each part of a mix; empty for a workload of one part. The figures above are of all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartSummary>,
+    /// How late requests of open loops started; none without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag: Option<LagSummary>,
     /// The window interval by interval; none for runs from before it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<RunSeries>,
@@ -463,6 +622,9 @@ impl RunResult {
             read: OpSummary::default(),
             write: OpSummary::default(),
             total: OpSummary::default(),
+            targets: Vec::new(),
+            parts: Vec::new(),
+            lag: None,
             series: None,
             steady: None,
             cost: CostFacts::default(),
@@ -513,6 +675,8 @@ impl RunResult {
         let Summaries { read, write, total } = measurement.summaries();
         self.window_ns = measurement.window.get();
         (self.read, self.write, self.total) = (read, write, total);
+        self.parts = measurement.part_summaries();
+        self.lag = measurement.lag.as_ref().map(LagStats::summary);
         self.series = measurement.series.columns(measurement.window);
         self.steady = self.series.as_ref().and_then(|series| steady::within(series, self.metric));
     }
@@ -537,7 +701,7 @@ mod tests {
             window: NanoSpan::from_millis(500),
             read: stats(&[100, 200, 300], 8192, 0),
             write: stats(&[1000], 4096, 2),
-            series: Series::default(),
+            ..Measurement::default()
         }
     }
 

@@ -11,11 +11,25 @@
 //! - **random** takes every aligned place in the region with the same chance.
 //! - **delay** is waited after the last I/O of a burst was issued (not completed) before the next burst starts;
 //!   the delay is that of the line whose burst just ended.
-//! - **reply** is the answer's size on network targets; storage targets refuse it.
+//! - **align** is a length in bytes, the length of the I/O, or (0) the block size of the target, Iometer's "sector
+//!   boundaries".
+//! - **reply** is the answer's size on network targets; storage targets refuse it. (Iometer does a second I/O of the same
+//!   direction and that size at a place of its own on a disk, and its guide says to leave it out there.)
 //!
-//! Source: Iometer User's Guide, "Access Specifications tab".
+//! Around the lines a specification says where its requests go ([`Places`]), when they start ([`Pacing`]) and what
+//! writes carry ([`DataSpec`]). Instead of lines it can have *parts* that run at once, each with lines, places and pacing of
+//! its own. Parts with *weights* share one loop, and each request is drawn from one of them by weight; parts without run in
+//! loops of their own.
+//!
+//! **Differs from Iometer:** its dynamo waits the delay of the burst that is to come, before it; here the delay of the burst that
+//! ended is waited, as its guide says. With one delay for all lines, or one line, both are the same.
+//!
+//! Source: Iometer User's Guide, "Access Specifications tab"; its `IOGrunt.cpp` and `IOTargetDisk.cpp` for what is done.
 
-use raidlab_units::NanoSpan;
+use crate::data::DataSpec;
+use crate::pacing::{OPEN_IODEPTH_DEFAULT, Pacing};
+use crate::places::Places;
+use raidlab_units::{ByteCount, NanoSpan};
 
 /// One line of an access specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,19 +46,46 @@ pub struct AccessLine {
     pub delay: NanoSpan,
     /// I/Os per burst; at least 1.
     pub burst: u32,
-    /// Offsets are multiples of this; `None` is the length of the I/O.
+    /// Offsets are multiples of this; `None` is the length of the I/O, 0 the target's block.
     pub align_bytes: Option<u32>,
     /// Length of the reply; only network targets have one.
     pub reply_bytes: u32,
 }
 
 /// An access specification.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccessSpec {
     /// Name, as in the workload files and the published tables.
     pub name: String,
+    /// Lines; at least one, unless there are parts.
+    pub lines: Vec<AccessLine>,
+    /// Where requests go; with parts, each has places of its own.
+    pub places: Places,
+    /// When requests start. With parts, of those that share a loop by weight.
+    pub pacing: Pacing,
+    /// Requests in flight that the specification itself asks for, instead of those of the run.
+    pub iodepth: Option<u32>,
+    /// What writes carry.
+    pub data: DataSpec,
+    /// What runs at once, where that is more than one stream of requests; else empty.
+    pub parts: Vec<MixPart>,
+}
+
+/// One of several streams of requests that run at once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MixPart {
+    /// Name, for its results.
+    pub name: String,
+    /// Its share of the requests of the loop that parts with weights share; none for a loop of its own.
+    pub weight: Option<u32>,
     /// Lines; at least one.
     pub lines: Vec<AccessLine>,
+    /// Where its requests go.
+    pub places: Places,
+    /// When its requests start, in a loop of its own.
+    pub pacing: Pacing,
+    /// Requests in flight in a loop of its own, instead of those of the run.
+    pub iodepth: Option<u32>,
 }
 
 /// Why a list of lines is no access specification.
@@ -86,6 +127,36 @@ pub enum SpecError {
         /// Which column.
         column: &'static str,
     },
+    /// Lines and parts exclude each other.
+    #[error("workload '{spec}' has lines and parts: put the lines into a part of their own")]
+    LinesAndParts {
+        /// Name of the specification.
+        spec: String,
+    },
+    /// Some parts have a weight and others none.
+    #[error("workload '{spec}' has parts with and without a weight: give all of them one, or none")]
+    SomeWeights {
+        /// Name of the specification.
+        spec: String,
+    },
+    /// Two parts have one name.
+    #[error("workload '{spec}' has two parts called '{part}': give each a name of its own")]
+    SameNames {
+        /// Name of the specification.
+        spec: String,
+        /// The name.
+        part: String,
+    },
+    /// A setting is wrong, or does not go with another.
+    #[error("workload '{spec}': {key} {problem}")]
+    Setting {
+        /// Name of the specification, or of the part.
+        spec: String,
+        /// Which setting.
+        key: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// The size of a mix cannot be replaced by one size.
     #[error("workload '{spec}' mixes {sizes} sizes: one block size cannot replace them, leave it out")]
     MixedSizes {
@@ -111,9 +182,13 @@ impl AccessLine {
         }
     }
 
-    /// Offsets of this line are multiples of so many bytes.
-    pub fn alignment_bytes(&self) -> u32 {
-        self.align_bytes.unwrap_or(self.bytes)
+    /// Offsets of this line are multiples of so many bytes on a target with blocks of `block_bytes`.
+    pub fn alignment_bytes(&self, block_bytes: u32) -> u32 {
+        match self.align_bytes {
+            None => self.bytes,
+            Some(0) => block_bytes,
+            Some(align_bytes) => align_bytes,
+        }
     }
 
     fn validate(&self, spec: &str, line: usize) -> Result<(), SpecError> {
@@ -122,7 +197,7 @@ impl AccessLine {
         if let Some(&(column, pct)) = percentages.iter().find(|(_, pct)| *pct > 100) {
             return Err(SpecError::Percentage { spec: spec.into(), line, column, pct });
         }
-        let counts = [("size", self.bytes), ("burst", self.burst), ("align", self.alignment_bytes())];
+        let counts = [("size", self.bytes), ("burst", self.burst)];
         match counts.iter().find(|(_, count)| *count == 0) {
             Some(&(column, _)) => Err(SpecError::Zero { spec: spec.into(), line, column }),
             None => Ok(()),
@@ -131,21 +206,98 @@ impl AccessLine {
 }
 
 impl AccessSpec {
+    /// Returns the specification of `lines` over all of a target, evenly, in a closed loop, with incompressible data.
+    pub fn new(name: impl Into<String>, lines: Vec<AccessLine>) -> Self {
+        Self { name: name.into(), lines, ..Self::default() }
+    }
+
     /// Checks all that holds for any target.
     ///
     /// # Errors
-    /// [`SpecError`] names the line and column that is wrong.
+    /// [`SpecError`] names the line and column, or the setting, that is wrong.
     pub fn validate(&self) -> Result<(), SpecError> {
-        if self.lines.is_empty() {
-            return Err(SpecError::NoLines { spec: self.name.clone() });
+        let setting = |key, problem| Err(SpecError::Setting { spec: self.name.clone(), key, problem });
+        if self.data.compressible_pct > 100 || self.data.dedupe_pct > 100 {
+            return setting("data", "has a percentage above 100");
         }
-        for (index, line) in self.lines.iter().enumerate() {
-            line.validate(&self.name, index + 1)?;
+        if self.parts.is_empty() {
+            return check_stream(&self.name, &self.lines, &self.places, self.pacing, self.iodepth);
         }
-        match self.lines.iter().map(|line| u32::from(line.share_pct)).sum() {
-            100 => Ok(()),
-            sum_pct => Err(SpecError::ShareSum { spec: self.name.clone(), sum_pct }),
+        if !self.lines.is_empty() {
+            return Err(SpecError::LinesAndParts { spec: self.name.clone() });
         }
+        let has_weights = self.has_weights();
+        if self.parts.iter().any(|part| part.weight.is_some() != has_weights) {
+            return Err(SpecError::SomeWeights { spec: self.name.clone() });
+        }
+        if self.places != Places::default() {
+            return setting("places", "are those of each part: write them there");
+        }
+        if !has_weights && (self.pacing != Pacing::default() || self.iodepth.is_some()) {
+            return setting("arrival, limit, think and iodepth", "are those of each part without weights");
+        }
+        for (index, part) in self.parts.iter().enumerate() {
+            if self.parts[..index].iter().any(|other| other.name == part.name) {
+                return Err(SpecError::SameNames { spec: self.name.clone(), part: part.name.clone() });
+            }
+            self.check_part(part)?;
+        }
+        if has_weights { check_loop(&self.name, self.pacing, self.iodepth) } else { Ok(()) }
+    }
+
+    fn check_part(&self, part: &MixPart) -> Result<(), SpecError> {
+        let name = format!("{}/{}", self.name, part.name);
+        let wrong = |key, problem| Err(SpecError::Setting { spec: name.clone(), key, problem });
+        if part.weight == Some(0) {
+            return wrong("weight", "must be at least 1");
+        }
+        if part.weight.is_some() && (part.pacing != Pacing::default() || part.iodepth.is_some()) {
+            return wrong(
+                "arrival, limit, think and iodepth",
+                "are those of all parts where they have weights",
+            );
+        }
+        if part.weight.is_some() && self.pacing.is_open() && has_delay(&part.lines) {
+            return wrong("delay", "has no meaning where requests arrive at a rate: leave it out");
+        }
+        check_stream(&name, &part.lines, &part.places, part.pacing, part.iodepth)
+    }
+
+    /// Whether its parts share a loop by weight.
+    pub fn has_weights(&self) -> bool {
+        self.parts.iter().any(|part| part.weight.is_some())
+    }
+
+    /// Lines, places and pacing of each stream of requests; the parts, or the one that there is.
+    pub fn streams(&self) -> impl Iterator<Item = (&str, &[AccessLine], &Places)> {
+        let own = self.parts.is_empty().then_some((self.name.as_str(), &self.lines[..], &self.places));
+        own.into_iter()
+            .chain(self.parts.iter().map(|part| (part.name.as_str(), &part.lines[..], &part.places)))
+    }
+
+    /// All lines, of all parts.
+    pub fn all_lines(&self) -> impl Iterator<Item = &AccessLine> {
+        self.lines.iter().chain(self.parts.iter().flat_map(|part| &part.lines))
+    }
+
+    /// Requests in flight at most in a run that asks for `run` of them: its own number where it has one, and the sum
+    /// over the parts that run in loops of their own.
+    pub fn iodepth(&self, run: u32) -> u32 {
+        if self.parts.is_empty() || self.has_weights() {
+            return loop_iodepth(self.iodepth, self.pacing, run);
+        }
+        let each = self.parts.iter().map(|part| loop_iodepth(part.iodepth, part.pacing, run));
+        each.fold(0, u32::saturating_add)
+    }
+
+    /// Whether the number in flight of a run makes no difference to it.
+    pub fn has_own_iodepth(&self) -> bool {
+        self.iodepth(1) == self.iodepth(2)
+    }
+
+    /// Whether any loop of it is open.
+    pub fn is_open(&self) -> bool {
+        self.pacing.is_open() || self.parts.iter().any(|part| part.pacing.is_open())
     }
 
     /// Returns the same specification with I/Os of `bytes`. An explicit alignment stays.
@@ -153,30 +305,80 @@ impl AccessSpec {
     /// # Errors
     /// [`SpecError::MixedSizes`] when the lines differ in size, [`SpecError::Zero`] for no bytes.
     pub fn with_block_bytes(&self, bytes: u32) -> Result<Self, SpecError> {
-        let sizes: std::collections::BTreeSet<u32> = self.lines.iter().map(|line| line.bytes).collect();
+        let sizes: std::collections::BTreeSet<u32> = self.all_lines().map(|line| line.bytes).collect();
         if sizes.len() > 1 {
             return Err(SpecError::MixedSizes { spec: self.name.clone(), sizes: sizes.len() });
         }
         if bytes == 0 {
             return Err(SpecError::Zero { spec: self.name.clone(), line: 1, column: "size" });
         }
-        let lines = self.lines.iter().map(|line| AccessLine { bytes, ..*line }).collect();
-        Ok(Self { name: self.name.clone(), lines })
+        let mut spec = self.clone();
+        let parts = spec.parts.iter_mut().flat_map(|part| &mut part.lines);
+        spec.lines.iter_mut().chain(parts).for_each(|line| line.bytes = bytes);
+        Ok(spec)
     }
 
     /// Length of the largest I/O; zero without lines.
     pub fn request_bytes_max(&self) -> u32 {
-        self.lines.iter().map(|line| line.bytes).max().unwrap_or(0)
+        self.all_lines().map(|line| line.bytes).max().unwrap_or(0)
     }
 
     /// Whether any I/O writes.
     pub fn writes(&self) -> bool {
-        self.lines.iter().any(|line| line.share_pct > 0 && line.read_pct < 100)
+        self.all_lines().any(|line| line.share_pct > 0 && line.read_pct < 100)
     }
 
     /// Whether any I/O reads.
     pub fn reads(&self) -> bool {
-        self.lines.iter().any(|line| line.share_pct > 0 && line.read_pct > 0)
+        self.all_lines().any(|line| line.share_pct > 0 && line.read_pct > 0)
+    }
+}
+
+/// Requests in flight of one loop.
+pub(crate) fn loop_iodepth(own: Option<u32>, pacing: Pacing, run: u32) -> u32 {
+    own.unwrap_or(if pacing.is_open() { OPEN_IODEPTH_DEFAULT } else { run })
+}
+
+fn has_delay(lines: &[AccessLine]) -> bool {
+    lines.iter().any(|line| line.delay > NanoSpan::ZERO)
+}
+
+/// What holds for one stream of requests, called `name` in errors.
+fn check_stream(
+    name: &str,
+    lines: &[AccessLine],
+    places: &Places,
+    pacing: Pacing,
+    iodepth: Option<u32>,
+) -> Result<(), SpecError> {
+    if lines.is_empty() {
+        return Err(SpecError::NoLines { spec: name.into() });
+    }
+    for (index, line) in lines.iter().enumerate() {
+        line.validate(name, index + 1)?;
+    }
+    let sum_pct = lines.iter().map(|line| u32::from(line.share_pct)).sum();
+    if sum_pct != 100 {
+        return Err(SpecError::ShareSum { spec: name.into(), sum_pct });
+    }
+    let setting = |key, problem| Err(SpecError::Setting { spec: name.into(), key, problem });
+    if pacing.is_open() && has_delay(lines) {
+        return setting("delay", "has no meaning where requests arrive at a rate: leave it out");
+    }
+    match places.complaint() {
+        Some((key, problem)) => setting(key, problem),
+        None => check_loop(name, pacing, iodepth),
+    }
+}
+
+/// What holds for one loop.
+fn check_loop(name: &str, pacing: Pacing, iodepth: Option<u32>) -> Result<(), SpecError> {
+    let zero = |key| Err(SpecError::Setting { spec: name.into(), key, problem: "must be at least 1" });
+    match pacing {
+        _ if iodepth == Some(0) => zero("iodepth"),
+        Pacing::Open(arrivals) if arrivals.burst == 0 => zero("burst"),
+        Pacing::Closed(closed) if closed.bytes_per_sec_max == Some(ByteCount::ZERO) => zero("bytes_per_sec"),
+        _ => Ok(()),
     }
 }
 
@@ -185,7 +387,7 @@ mod tests {
     use super::*;
 
     fn spec(lines: Vec<AccessLine>) -> AccessSpec {
-        AccessSpec { name: "made-up".into(), lines }
+        AccessSpec::new("made-up", lines)
     }
 
     #[test]
@@ -218,10 +420,6 @@ mod tests {
                 vec![AccessLine { burst: 0, ..good }],
                 "line 1 of workload 'made-up' has burst = 0: it must be at least 1",
             ),
-            (
-                vec![AccessLine { align_bytes: Some(0), ..good }],
-                "line 1 of workload 'made-up' has align = 0: it must be at least 1",
-            ),
         ];
         for (lines, expected) in table {
             let said =
@@ -237,11 +435,66 @@ mod tests {
         let replaced =
             spec(vec![small, AccessLine { share_pct: 60, ..small }]).with_block_bytes(8192).unwrap();
         assert!(replaced.lines.iter().all(|line| line.bytes == 8192));
-        assert_eq!(replaced.lines[0].alignment_bytes(), 8192);
+        assert_eq!(replaced.lines[0].alignment_bytes(512), 8192);
         let mixed = spec(vec![small, large]).with_block_bytes(8192);
         assert_eq!(mixed, Err(SpecError::MixedSizes { spec: "made-up".into(), sizes: 2 }));
         assert!(spec(vec![small]).with_block_bytes(0).is_err());
         assert_eq!(spec(vec![small, large]).request_bytes_max(), 65536);
+    }
+
+    #[test]
+    fn parts_and_settings_that_make_no_sense_are_named() {
+        let lines = || vec![AccessLine::plain(4096, 100, 100)];
+        let part =
+            |name: &str, weight| MixPart { name: name.into(), weight, lines: lines(), ..MixPart::default() };
+        let mix = |parts| AccessSpec { name: "mix".into(), parts, ..AccessSpec::default() };
+        let rate = crate::pacing::RequestRate::new(10.0).unwrap();
+        let process = crate::pacing::ArrivalProcess::Fixed;
+        let open = Pacing::Open(crate::pacing::Arrivals { process, rate, burst: 1 });
+        let delayed = vec![AccessLine { delay: NanoSpan(1), ..AccessLine::plain(4096, 100, 100) }];
+        let good = mix(vec![part("a", None), part("b", None)]);
+        assert_eq!(good.validate(), Ok(()));
+        assert_eq!((good.iodepth(3), good.has_own_iodepth(), good.is_open()), (6, false, false));
+        let open_part = mix(vec![MixPart { pacing: open, iodepth: Some(9), ..part("a", None) }]);
+        assert_eq!((open_part.iodepth(3), open_part.has_own_iodepth(), open_part.is_open()), (9, true, true));
+        let table = [
+            (
+                AccessSpec { lines: lines(), ..good.clone() },
+                "workload 'mix' has lines and parts: put the lines into a part of their own",
+            ),
+            (
+                mix(vec![part("a", Some(1)), part("b", None)]),
+                "workload 'mix' has parts with and without a weight: give all of them one, or none",
+            ),
+            (
+                mix(vec![part("a", None), part("a", None)]),
+                "workload 'mix' has two parts called 'a': give each a name of its own",
+            ),
+            (mix(vec![part("a", Some(0))]), "workload 'mix/a': weight must be at least 1"),
+            (
+                mix(vec![MixPart { iodepth: Some(0), ..part("a", None) }]),
+                "workload 'mix/a': iodepth must be at least 1",
+            ),
+            (
+                mix(vec![MixPart { iodepth: Some(1), ..part("a", Some(1)) }]),
+                "workload 'mix/a': arrival, limit, think and iodepth are those of all parts where they have weights",
+            ),
+            (
+                AccessSpec { iodepth: Some(1), ..good },
+                "workload 'mix': arrival, limit, think and iodepth are those of each part without weights",
+            ),
+            (
+                AccessSpec { pacing: open, ..spec(delayed) },
+                "workload 'made-up': delay has no meaning where requests arrive at a rate: leave it out",
+            ),
+            (
+                AccessSpec { places: Places { working_set_pct: 0.0, ..Places::default() }, ..spec(lines()) },
+                "workload 'made-up': working_set_pct must be above 0 and up to 100",
+            ),
+        ];
+        for (spec, expected) in table {
+            assert_eq!(spec.validate().unwrap_err().to_string(), expected);
+        }
     }
 
     #[test]

@@ -1,15 +1,21 @@
 //! The stream of requests that an access specification asks for: which lines, where, read or write.
 //!
-//! A [`RequestStream`] is the specification made ready for one region of a target. It knows nothing of time and
-//! of what is in flight; the same seed gives the same stream. One request costs at most four random draws and no
-//! division (but for sequential requests at an alignment that is no power of two).
+//! A [`RequestStream`] is the lines of a specification made ready for one working set on a target. It knows nothing of
+//! time and of what is in flight; the same seed gives the same stream. One request costs at most four random draws (more
+//! where places are not drawn evenly) and no division (but for sequential requests at an alignment that is no power of
+//! two).
 //!
-//! Invariant: every request lies within the region, at a multiple of its line's alignment.
+//! Invariant: every request lies within the working set, at a multiple of its line's alignment.
 
 use crate::driver::{DriverConfig, DriverError, IoOp};
-use crate::rng::Rng;
-use crate::spec::{AccessLine, AccessSpec};
-use raidlab_units::NanoSpan;
+use crate::places::Places;
+use crate::rng::{Rng, derived_seed};
+use crate::sampler::Sampler;
+use crate::spec::AccessLine;
+use raidlab_units::{ByteCount, NanoSpan};
+
+/// The stream of random numbers that orders of places come from.
+const SAMPLER_STREAM: u64 = 900;
 
 /// One request of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +28,7 @@ pub(crate) struct Request {
 }
 
 /// A line with all that can be computed beforehand.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct ReadyLine {
     bytes: u32,
     read_pct: u8,
@@ -32,8 +38,12 @@ struct ReadyLine {
     align_bytes: u64,
     /// `align_bytes - 1` when that is a mask, else zero.
     align_mask: u64,
-    /// Aligned places at which a request fits the region; at least one.
+    /// The first aligned place of the working set.
+    first_bytes: u64,
+    /// Aligned places at which a request fits the working set; at least one.
     places: u64,
+    /// Draws places, where they are not drawn evenly.
+    sampler: Option<Box<Sampler>>,
 }
 
 /// The endless sequence of requests.
@@ -42,7 +52,8 @@ pub(crate) struct RequestStream {
     lines: Vec<ReadyLine>,
     /// The line for each of the hundred outcomes of the draw by share.
     line_by_pct: [u16; 100],
-    region_bytes: u64,
+    /// Where the working set ends.
+    end_bytes: u64,
     rng: Rng,
     /// Where the last request ended; a sequential one goes on from here.
     position_bytes: u64,
@@ -53,13 +64,19 @@ pub(crate) struct RequestStream {
 }
 
 impl ReadyLine {
-    fn new(line: &AccessLine, config: &DriverConfig) -> Result<Self, DriverError> {
-        let align_bytes = u64::from(line.alignment_bytes());
-        let spare_bytes = config
-            .region
-            .get()
-            .checked_sub(u64::from(line.bytes))
-            .ok_or(DriverError::RegionTooSmall { region: config.region, request_bytes: line.bytes })?;
+    fn new(
+        line: &AccessLine,
+        (start, end): (u64, u64),
+        places: &Places,
+        config: &DriverConfig,
+    ) -> Result<Self, DriverError> {
+        let align_bytes = u64::from(line.alignment_bytes(config.block_bytes));
+        let first_bytes = start.next_multiple_of(align_bytes);
+        let spare_bytes = end.checked_sub(first_bytes.saturating_add(u64::from(line.bytes))).ok_or(
+            DriverError::RegionTooSmall { region: ByteCount(end - start), request_bytes: line.bytes },
+        )?;
+        let count = spare_bytes / align_bytes + 1;
+        let sampler = Sampler::new(places, count, derived_seed(config.seed, SAMPLER_STREAM)).map(Box::new);
         Ok(Self {
             bytes: line.bytes,
             read_pct: line.read_pct,
@@ -68,7 +85,9 @@ impl ReadyLine {
             delay: line.delay,
             align_bytes,
             align_mask: if align_bytes.is_power_of_two() { align_bytes - 1 } else { 0 },
-            places: spare_bytes / align_bytes + 1,
+            first_bytes,
+            places: count,
+            sampler,
         })
     }
 
@@ -83,20 +102,32 @@ impl ReadyLine {
 }
 
 impl RequestStream {
-    /// Makes `spec` ready for the region, block size, start and seed of `config`.
-    pub(crate) fn new(spec: &AccessSpec, config: &DriverConfig) -> Result<Self, DriverError> {
-        spec.validate()?;
-        let mut lines = Vec::with_capacity(spec.lines.len());
-        for (index, line) in spec.lines.iter().enumerate() {
+    /// Makes `lines` ready for `places` in the region of `config`, with its block size, start and seed. `spec` names them
+    /// in errors; they are valid.
+    pub(crate) fn new(
+        spec: &str,
+        lines: &[AccessLine],
+        places: &Places,
+        config: &DriverConfig,
+    ) -> Result<Self, DriverError> {
+        let outside = || DriverError::PlacesOutside {
+            spec: spec.into(),
+            start: places.start,
+            size: places.size,
+            region: config.region,
+        };
+        let (start, end) = places.working_set(config.region).ok_or_else(outside)?;
+        let mut ready = Vec::with_capacity(lines.len());
+        for (index, line) in lines.iter().enumerate() {
             check_for_target(spec, index + 1, line, config.block_bytes)?;
-            lines.push(ReadyLine::new(line, config)?);
+            ready.push(ReadyLine::new(line, (start, end), places, config)?);
         }
         Ok(Self {
-            lines,
-            line_by_pct: lines_by_pct(spec),
-            region_bytes: config.region.get(),
+            lines: ready,
+            line_by_pct: lines_by_pct(lines),
+            end_bytes: end,
             rng: Rng::new(config.seed),
-            position_bytes: config.start_offset.get(),
+            position_bytes: start + share_of(config.start_offset.get(), end - start, config.region.get()),
             line: 0,
             burst_left: 0,
         })
@@ -113,13 +144,18 @@ impl RequestStream {
             self.burst_left = self.lines[self.line].burst;
         }
         self.burst_left -= 1;
-        let line = &self.lines[self.line];
+        let line = &mut self.lines[self.line];
         let op = if self.rng.chance_pct(line.read_pct) { IoOp::Read } else { IoOp::Write };
         let offset_bytes = if self.rng.chance_pct(line.random_pct) {
-            self.rng.below(line.places) * line.align_bytes
+            let place = match &mut line.sampler {
+                None => self.rng.below(line.places),
+                Some(sampler) => sampler.draw(&mut self.rng),
+            };
+            line.first_bytes + place * line.align_bytes
         } else {
             let next_bytes = line.align_up(self.position_bytes);
-            if next_bytes + u64::from(line.bytes) <= self.region_bytes { next_bytes } else { 0 }
+            let fits = next_bytes + u64::from(line.bytes) <= self.end_bytes;
+            if fits { next_bytes } else { line.first_bytes }
         };
         self.position_bytes = offset_bytes + u64::from(line.bytes);
         let delay_after = if self.burst_left == 0 { line.delay } else { NanoSpan::ZERO };
@@ -129,33 +165,43 @@ impl RequestStream {
 
 /// What a storage target with blocks of `block_bytes` asks of a line.
 fn check_for_target(
-    spec: &AccessSpec,
+    spec: &str,
     line: usize,
     access: &AccessLine,
     block_bytes: u32,
 ) -> Result<(), DriverError> {
-    let lengths = [("size", access.bytes), ("align", access.alignment_bytes())];
+    let lengths = [("size", access.bytes), ("align", access.alignment_bytes(block_bytes))];
     if let Some(&(column, bytes)) = lengths.iter().find(|(_, bytes)| !bytes.is_multiple_of(block_bytes)) {
-        return Err(DriverError::NotInBlocks { spec: spec.name.clone(), line, column, bytes, block_bytes });
+        return Err(DriverError::NotInBlocks { spec: spec.into(), line, column, bytes, block_bytes });
     }
     match access.reply_bytes {
         0 => Ok(()),
-        reply_bytes => Err(DriverError::ReplyOnStorage { spec: spec.name.clone(), line, reply_bytes }),
+        reply_bytes => Err(DriverError::ReplyOnStorage { spec: spec.into(), line, reply_bytes }),
     }
 }
 
-/// Lays the shares of the lines end to end over a hundred outcomes; `spec` is valid, so they fill it.
-fn lines_by_pct(spec: &AccessSpec) -> [u16; 100] {
-    let mut outcomes =
-        (0u16..).zip(&spec.lines).flat_map(|(index, line)| (0..line.share_pct).map(move |_| index));
+/// `bytes` of `whole`, as the same share of `part`.
+fn share_of(bytes: u64, part: u64, whole: u64) -> u64 {
+    if part == whole {
+        bytes
+    } else {
+        (u128::from(bytes) * u128::from(part) / u128::from(whole.max(1))) as u64
+    }
+}
+
+/// Lays the shares of the lines end to end over a hundred outcomes; the lines are valid, so they fill it.
+fn lines_by_pct(lines: &[AccessLine]) -> [u16; 100] {
+    let mut outcomes = (0u16..).zip(lines).flat_map(|(index, line)| (0..line.share_pct).map(move |_| index));
     core::array::from_fn(|_| outcomes.next().unwrap_or_else(|| unreachable!("the shares add up to 100")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Worker;
+    use crate::places::Distribution;
+    use crate::spec::AccessSpec;
     use proptest::prelude::*;
-    use raidlab_units::ByteCount;
 
     fn config(region: u64, seed: u64) -> DriverConfig {
         DriverConfig {
@@ -167,15 +213,16 @@ mod tests {
             run: NanoSpan::from_secs(1),
             start_offset: ByteCount::ZERO,
             max_requests: None,
+            worker: Worker::ALONE,
         }
     }
 
     fn spec(lines: Vec<AccessLine>) -> AccessSpec {
-        AccessSpec { name: "made-up".into(), lines }
+        AccessSpec::new("made-up", lines)
     }
 
     fn take(spec: &AccessSpec, config: &DriverConfig, count: usize) -> Vec<Request> {
-        let mut stream = RequestStream::new(spec, config).unwrap();
+        let mut stream = RequestStream::new(&spec.name, &spec.lines, &spec.places, config).unwrap();
         (0..count).map(|_| stream.next_request()).collect()
     }
 
@@ -254,6 +301,38 @@ mod tests {
     }
 
     #[test]
+    fn align_0_is_the_block_of_the_target() {
+        let line = AccessLine { align_bytes: Some(0), ..AccessLine::plain(4096, 100, 100) };
+        let requests = take(&spec(vec![line]), &config(1 << 20, 1), 2000);
+        assert!(requests.iter().any(|request| !request.offset_bytes.is_multiple_of(1024)));
+        assert!(requests.iter().all(|request| request.offset_bytes.is_multiple_of(512)));
+    }
+
+    #[test]
+    fn requests_stay_in_the_working_set_and_are_spread_as_asked() {
+        let mib = |n| ByteCount::from_mib(n);
+        let (start, size) = (mib(64), Some(mib(512)));
+        let distribution = Distribution::Pareto { h: 0.2 };
+        let places = Places { start, size, working_set_pct: 25.0, distribution, scrambled: false };
+        let wide = AccessSpec { places, ..spec(vec![AccessLine::plain(4096, 100, 50)]) };
+        let requests = take(&wide, &config(1 << 30, 3), 40_000);
+        let inside = |request: &&Request| (64 << 20..192 << 20).contains(&request.offset_bytes);
+        assert_eq!(requests.iter().filter(inside).count(), requests.len());
+        // Half of the requests go on from the last, so a fifth of the places gets four fifths of all.
+        let favourites =
+            requests.iter().filter(|request| request.offset_bytes < (64 << 20) + (128 << 20) / 5);
+        let share = favourites.count() as f64 / requests.len() as f64;
+        assert!((share - 0.8).abs() < 0.01, "{share}");
+        let outside = AccessSpec { places: Places { start: mib(600), ..wide.places.clone() }, ..wide };
+        let error =
+            RequestStream::new("made-up", &outside.lines, &outside.places, &config(1 << 30, 1)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "workload 'made-up' uses 512 MiB from 600 MiB on, but its region has only 1 GiB: make it smaller"
+        );
+    }
+
+    #[test]
     fn a_line_is_drawn_per_burst_and_its_delay_follows_the_burst() {
         let delay = NanoSpan::from_millis(3);
         let bursty = AccessLine { share_pct: 50, burst: 4, delay, ..AccessLine::plain(4096, 100, 100) };
@@ -294,13 +373,10 @@ mod tests {
                 AccessLine { bytes: 1 << 20, ..good },
                 "the region of 64 KiB is smaller than one request of 1048576 bytes",
             ),
-            (
-                AccessLine { share_pct: 99, ..good },
-                "the shares of workload 'made-up' add up to 99 percent: make them 100",
-            ),
         ];
         for (line, expected) in table {
-            let error = RequestStream::new(&spec(vec![line]), &config(65536, 1)).unwrap_err();
+            let error =
+                RequestStream::new("made-up", &[line], &Places::default(), &config(65536, 1)).unwrap_err();
             assert_eq!(error.to_string(), expected);
         }
     }
@@ -324,7 +400,7 @@ mod tests {
             for request in &requests {
                 prop_assert!(request.offset_bytes + u64::from(request.bytes) <= region_blocks * 512);
                 let aligned = lines.iter().any(|line| line.bytes == request.bytes
-                    && request.offset_bytes.is_multiple_of(u64::from(line.alignment_bytes())));
+                    && request.offset_bytes.is_multiple_of(u64::from(line.alignment_bytes(512))));
                 prop_assert!(aligned, "{request:?}");
             }
             prop_assert_eq!(requests, take(&spec, &config, 500), "the same seed gives the same stream");

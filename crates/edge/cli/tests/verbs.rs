@@ -189,6 +189,46 @@ fn measure_lays_a_file_out_and_refuses_to_write_over_data() {
     on_data(&["--workload", "restore", "--destroy-data", "data"]).assert(0, &[]);
 }
 
+#[test]
+fn measure_loads_many_targets_with_many_workers() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path().join("folder")).expect("it can be made");
+    let quick = ["--ramp", "5ms", "--run", "30ms", "--json", "--workload", "database", "--iodepth", "4"];
+    let args =
+        ["measure", "folder", "file", "null:1GiB", "--size", "4MiB", "--workers", "2", "--cpus", "0-0"];
+    let ended = bench.run(&[&args[..], &quick].concat());
+    ended.assert(0, &[]);
+    assert!(bench.path().join("folder/raidlab-test-file").exists());
+    let run = &ended.json()["runs"][0];
+    assert_eq!(
+        (run["target"].as_str(), run["iodepth"].as_u64()),
+        (Some("folder, file, null:1GiB"), Some(24))
+    );
+    let load = &run["load"];
+    let figures =
+        ["targets", "workers", "iodepth_per_target"].map(|key| load[key].as_u64().expect("a number"));
+    assert_eq!(figures, [3, 2, 4]);
+    let requests = |result: &serde_json::Value| result["total"]["requests"].as_u64().expect("a number");
+    let targets = run["targets"].as_array().expect("one for each");
+    assert_eq!(targets.iter().map(requests).sum::<u64>(), requests(run));
+    assert!(targets.iter().all(|target| requests(target) > 0 && target.get("error").is_none()));
+
+    for engine in ["io_uring", "psync", "buffered"] {
+        let iodepth = if engine == "io_uring" { "4" } else { "1" };
+        let more = ["measure", "file", "--engine", engine, "--iodepth", iodepth];
+        let ended = bench.run(&[&more[..], &quick[..7]].concat());
+        ended.assert(0, &[]);
+        let settings = ended.json()["runs"][0]["settings"].clone();
+        assert!(settings["engine"].as_str().is_some_and(|used| used.starts_with(engine)), "{settings}");
+        assert_eq!(settings["page cache"] == "in use", engine == "buffered");
+    }
+    bench
+        .run(&["measure", "file", "--engine", "libaio", "--workload", "database"])
+        .assert(2, &["libaio", "psync"]);
+    bench.run(&[&["measure", "null:x"], &quick[..]].concat()).assert(2, &["null:x", "null:1GiB"]);
+    bench.run(&[&["measure", "file", "file"], &quick[..]].concat()).assert(2, &["twice", "--workers"]);
+}
+
 const CSV: &str = "id,place,system,raid,drives,drive,write_policy,read_policy,io_policy,workload,block_kib,\
                    queue_depth,metric,value\n\
                    a,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,iops,1200\n\

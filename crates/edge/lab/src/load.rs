@@ -2,7 +2,7 @@
 
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::TomlFileError;
-use raidlab_workload::{DriverConfig, LookupError, Workload, builtin_workload};
+use raidlab_workload::{DriverConfig, LookupError, Worker, Workload, builtin_workload};
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ pub fn find_workload(name: &str, folder: &Path) -> Result<Workload, WorkloadErro
 }
 
 /// What one run asks of its target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     /// What to ask, and how to judge the answer.
     pub workload: Workload,
@@ -67,6 +67,7 @@ impl Load {
             run: self.run,
             start_offset: ByteCount::ZERO,
             max_requests: None,
+            worker: Worker::ALONE,
         }
     }
 
@@ -82,7 +83,7 @@ impl Load {
 }
 
 /// The loads of a section: every workload at every iodepth.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadPlan {
     /// Workloads.
     #[serde(serialize_with = "names_only")]

@@ -15,20 +15,30 @@ use crate::cache::{io_policy_name, read_policy_name};
 use crate::load::Load;
 use raidlab_controller::{ArrayConfig, CacheMemory, FlushOrder, MemberCache};
 use raidlab_units::ByteCount;
-use raidlab_workload::{RunResult, World};
+use raidlab_workload::{Pacing, Places, RunResult, World};
 use std::collections::BTreeMap;
 
 /// A result with everything that is known before the run.
 fn empty_result(world: World, target: String, load: &Load) -> RunResult {
     let (workload, metric) = (load.workload.name().to_owned(), load.workload.metric);
-    let (iodepth, seed) = (load.iodepth, load.seed);
+    let (iodepth, seed) = (load.workload.spec.iodepth(load.iodepth), load.seed);
     RunResult { iodepth, seed, ..RunResult::unmeasured(world, target, workload, metric) }
 }
 
 /// Settings that every run has.
 fn load_settings(load: &Load, region: ByteCount) -> BTreeMap<String, String> {
-    let settings =
-        [("region", region.to_string()), ("ramp", load.ramp.to_string()), ("run", load.run.to_string())];
+    let spec = &load.workload.spec;
+    let mut settings =
+        vec![("region", region.to_string()), ("ramp", load.ramp.to_string()), ("run", load.run.to_string())];
+    if spec.pacing != Pacing::default() {
+        settings.push(("pacing", spec.pacing.to_string()));
+    }
+    if spec.places != Places::default() {
+        settings.push(("places", spec.places.to_string()));
+    }
+    if !spec.data.is_noise() {
+        settings.push(("data", spec.data.to_string()));
+    }
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 

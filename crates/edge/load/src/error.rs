@@ -29,6 +29,12 @@ pub enum LoadError {
         /// What it is.
         kind: &'static str,
     },
+    /// The size of a target that does nothing can't be read.
+    #[error("'null:{size}' is no target: write its size behind the colon, such as null:1GiB")]
+    NullSize {
+        /// What stands there.
+        size: String,
+    },
     /// The file system has no direct I/O.
     #[error(
         "the file system of '{}' refuses direct I/O (O_DIRECT): use a file on another one, or ask for buffered \

@@ -38,4 +38,4 @@ pub use memory::IoMemory;
 pub use run::{
     IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,
 };
-pub use target::{Target, TargetKind, TargetOptions, with_inline_io};
+pub use target::{TEST_FILE_NAME, Target, TargetKind, TargetOptions, place_of, with_inline_io};

@@ -127,6 +127,12 @@ impl LoadOutcome {
         (requests > 0).then(|| self.cost.thread_cpu.get() as f64 / requests as f64)
     }
 
+    /// Processor time of the kernel's own threads for this process per request, in nanoseconds; none without requests.
+    pub fn kernel_threads_cpu_ns_per_io(&self) -> Option<f64> {
+        let requests = self.issued.reads + self.issued.writes;
+        (requests > 0).then(|| self.cost.kernel_threads_cpu.get() as f64 / requests as f64)
+    }
+
     /// The first request that failed, if one did.
     pub fn first_failure(&self) -> Option<IoFailure> {
         self.targets.iter().find_map(|target| target.first_failure)
@@ -304,7 +310,7 @@ impl Order<'_> {
     /// Does a job. Returns nothing if another thread failed to be ready.
     fn run(&self, number: usize, job: &Job) -> Result<Option<JobOutcome>, LoadError> {
         let targets: Vec<&Target> = job.targets.iter().map(|index| self.targets[*index].0).collect();
-        let iodepth = self.targets[job.targets[0]].1.iodepth;
+        let iodepth = self.spec.iodepth(self.targets[job.targets[0]].1.iodepth);
         let table = SlotTable::new(targets.len() as u32, iodepth);
         let ready = self.pin(number).and_then(|()| self.drivers(job));
         match job.engine {

@@ -4,6 +4,9 @@
 //! never a silent fall-back. The block size comes from the device (`BLKSSZGET`), else from `statx`
 //! (`STATX_DIOALIGN`, Linux 6.1), else from trying 512 and then 4096 bytes. Buffered I/O takes blocks of 512.
 //!
+//! **Names.** A path names a file or a block device; a folder stands for the test file in it ([`TEST_FILE_NAME`]);
+//! `null:SIZE` is a target that does nothing.
+//!
 //! **Writing** is asked for, and goes through [`crate::safety::permit_write`] on the very file that is then
 //! written. A block device is opened with `O_EXCL` then, so the kernel refuses what is mounted or held, too.
 
@@ -22,6 +25,10 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+/// Name of the test file in a folder that was given as a target.
+pub const TEST_FILE_NAME: &str = "raidlab-test-file";
+/// What the name of a target that does nothing begins with; its size follows.
+const NULL_PREFIX: &str = "null:";
 /// Blocks of buffered I/O, and of the no-op target.
 const BUFFERED_BLOCK_BYTES: u32 = 512;
 /// Block sizes to try where the system does not tell.
@@ -92,6 +99,10 @@ impl Target {
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(LayOutProgress),
     ) -> Result<Self, LoadError> {
+        if let Some(target) = Self::null_of(path)? {
+            return Ok(target);
+        }
+        let path = &place_of(path);
         if let Some(bytes) = options.lay_out.filter(|_| !is_block_device(path)) {
             lay_out_if_needed(path, bytes, cancel, progress)?;
         }
@@ -116,6 +127,17 @@ impl Target {
             direct: options.direct,
             may_write: options.may_write,
         })
+    }
+
+    /// The target that does nothing, if `path` names one.
+    fn null_of(path: &Path) -> Result<Option<Self>, LoadError> {
+        let Some(size) = path.to_str().and_then(|text| text.strip_prefix(NULL_PREFIX)) else {
+            return Ok(None);
+        };
+        match size.parse::<ByteCount>() {
+            Ok(size) if size > ByteCount::ZERO => Ok(Some(Self { path: path.into(), ..Self::no_op(size) })),
+            _ => Err(LoadError::NullSize { size: size.into() }),
+        }
     }
 
     /// Returns the target that does nothing, as if it were of `size`.
@@ -171,6 +193,11 @@ impl Target {
     pub(crate) fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
+}
+
+/// Returns the file that `path` stands for: the test file in it if it is a folder, else itself.
+pub fn place_of(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(TEST_FILE_NAME) } else { path.to_owned() }
 }
 
 /// A first look at a path, through a file that is open for plain reading.

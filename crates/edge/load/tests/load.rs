@@ -104,7 +104,7 @@ fn a_stop_is_prompt_and_keeps_what_was_measured() {
 fn a_stop_is_prompt_while_nothing_is_issued() {
     let target = Target::no_op(ByteCount::from_mib(1));
     let lines = vec![AccessLine { delay: NanoSpan::from_secs(600), ..AccessLine::plain(512, 100, 0) }];
-    let spec = AccessSpec { name: "slow".into(), lines };
+    let spec = AccessSpec::new("slow", lines);
     for engine in ENGINES {
         let cancel = AtomicBool::new(false);
         let started = Instant::now();
@@ -124,7 +124,7 @@ fn bursts_keep_their_distance() {
     let target = Target::no_op(ByteCount::from_mib(1));
     let lines =
         vec![AccessLine { delay: NanoSpan::from_millis(10), burst: 3, ..AccessLine::plain(512, 100, 0) }];
-    let spec = AccessSpec { name: "bursts".into(), lines };
+    let spec = AccessSpec::new("bursts", lines);
     let outcome = run_quietly(&target, &spec, &config(&target, 4, 105), &LoadOptions::default()).unwrap();
     let requests = outcome.measurement.read.requests;
     assert!((12..=33).contains(&requests), "at most 11 bursts of 3 in 105 ms: {requests}");

@@ -8,7 +8,7 @@ use raidlab_controller::{ArrayConfig, ConfigError, Controller, Counters, Metadat
 use raidlab_hardware::{ControllerModel, DriveModel, DualModel};
 use raidlab_units::{ByteCount, Iops, NanoSpan, Nanos};
 use raidlab_workload::{
-    AccessSpec, Driver, DriverConfig, DriverError, IssuedCounts, Measurement, derived_seed,
+    AccessSpec, Driver, DriverConfig, DriverError, IssuedCounts, Measurement, Worker, derived_seed,
 };
 
 /// An array of modelled hardware.
@@ -328,8 +328,9 @@ fn check_controllers(enclosure: &SimulatedEnclosure, load: &SimulationLoad) -> R
     if volumes == 0 {
         return Err(SimError::NoVolumes);
     }
-    if volumes > 1 && load.iodepth as usize / volumes == 0 {
-        return Err(SimError::TooFewRequests { iodepth: load.iodepth, volumes });
+    let iodepth = load.workload.iodepth(load.iodepth);
+    if volumes > 1 && iodepth as usize / volumes == 0 {
+        return Err(SimError::TooFewRequests { iodepth, volumes });
     }
     let failure = enclosure.second.and_then(|second| second.failure);
     match failure.filter(|failure| failure.after >= load.run) {
@@ -389,5 +390,6 @@ fn driver_config(
         run: load.run,
         max_requests: None,
         start_offset: ByteCount::ZERO,
+        worker: Worker { index, count: volumes },
     }
 }

@@ -150,6 +150,9 @@ impl TortureWorld {
                 let area = device.area_mut(io.area);
                 let bytes = area.write(io.lba.0, io.blocks.0, fua);
                 self.memories.gather(self.controller.own_memory(), bytes, &flight.segments);
+                if io.area == Area::Data {
+                    self.note_written(io);
+                }
             }
             MemberOp::Flush => {
                 let [data, metadata] = flight.mark;

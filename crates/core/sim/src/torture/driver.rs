@@ -48,6 +48,8 @@ impl TortureWorld {
         while self.report.host_ops < plan.ops {
             let is_due = |fault: &(usize, &FaultEvent)| fault.1.after_ops <= self.report.host_ops;
             if let Some((index, event)) = faults.next_if(is_due) {
+                // What was asked of a device is asked before that is replaced.
+                self.pump()?;
                 self.inject(index, event)?;
                 if self.is_refused {
                     return Ok(());
@@ -58,7 +60,10 @@ impl TortureWorld {
                 depth = 1 + self.random.below(u64::from(plan.workload.iodepth)) as usize;
             }
             if self.waiting_count() < depth && self.random.chance_pct(60) {
-                self.submit_random(&plan.workload, &mut pattern)?;
+                self.hand_in_random(&plan.workload, &mut pattern);
+                if !self.batches.chance_pct(plan.workload.batch_pct) {
+                    self.pump()?;
+                }
             } else {
                 self.step()?;
             }
@@ -78,9 +83,10 @@ impl TortureWorld {
         }
     }
 
-    fn submit_random(&mut self, load: &Workload, pattern: &mut Pattern) -> Result<(), Failure> {
+    fn hand_in_random(&mut self, load: &Workload, pattern: &mut Pattern) {
         if self.random.below(1_000) < u64::from(load.flush_permille) {
-            return self.submit(HostOp::Flush, Lba(0), BlockCount(0)).map(|_| ());
+            self.hand_in(HostOp::Flush, Lba(0), BlockCount(0));
+            return;
         }
         let (lba, blocks) = self.pick_range(load.blocks_max.0, pattern);
         let op = if self.random.chance_pct(load.read_pct) {
@@ -88,7 +94,7 @@ impl TortureWorld {
         } else {
             HostOp::Write { fua: self.random.chance_pct(load.fua_pct) }
         };
-        self.submit(op, lba, blocks).map(|_| ())
+        self.hand_in(op, lba, blocks);
     }
 
     fn pick_range(&mut self, blocks_max: u64, pattern: &mut Pattern) -> (Lba, BlockCount) {

@@ -68,6 +68,13 @@ impl TortureWorld {
     /// # Errors
     /// [`Failure`] if the controller breaks a rule.
     pub fn submit(&mut self, op: HostOp, lba: Lba, blocks: BlockCount) -> Result<HostTag, Failure> {
+        let tag = self.hand_in(op, lba, blocks);
+        self.pump()?;
+        Ok(tag)
+    }
+
+    /// The same, without asking the controller what to do: more requests may be handed in before.
+    pub(super) fn hand_in(&mut self, op: HostOp, lba: Lba, blocks: BlockCount) -> HostTag {
         assert!(lba.0 + blocks.0 <= self.volume_blocks.0, "the range must be in the volume");
         let tag = self.hosts.take_tag();
         let request = HostRequest { tag, op, lba, blocks };
@@ -79,8 +86,7 @@ impl TortureWorld {
         self.hosts.slots[tag.0 as usize] = Some(HostInFlight { request, started, write, newest, must_fail });
         self.report.host_ops += 1;
         self.controller.handle_host_request(self.now, request);
-        self.pump()?;
-        Ok(tag)
+        tag
     }
 
     /// Prepares the request's buffer and the reference.

@@ -45,6 +45,8 @@ pub struct Workload {
     pub fua_pct: u8,
     /// Longest request.
     pub blocks_max: BlockCount,
+    /// Share of requests that are handed in together with the next, in percent.
+    pub batch_pct: u8,
 }
 
 /// A run, before it begins.
@@ -125,6 +127,7 @@ fn draw_workload(random: &mut Rng) -> Workload {
         flush_permille: pick(random, &[0, 2, 10, 50]),
         fua_pct: pick(random, &[0, 10, 50]),
         blocks_max: BlockCount(pick(random, &[2, 4, 16, 48])),
+        batch_pct: pick(random, &[0, 0, 50, 90]),
     }
 }
 

@@ -235,7 +235,7 @@ impl TortureWorld {
                     }
                 }
                 self.is_resyncing = known.0.is_some();
-                self.note_doubts(&unsynced, &records);
+                self.note_doubts(&unsynced, &records, &controller);
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));
                 self.take_controller(controller)?;

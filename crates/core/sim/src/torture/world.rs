@@ -46,6 +46,8 @@ pub struct TortureWorld {
     pub(super) timers: [Option<Nanos>; Controller::TIMERS as usize],
     pub(super) volume: VolumeHistory,
     pub(super) random: Rng,
+    /// Decides which requests are handed in together, apart from all else.
+    pub(super) batches: Rng,
     pub(super) order: FinishOrder,
     pub(super) battery: BatteryState,
     pub(super) battery_changed: Stamp,
@@ -124,6 +126,7 @@ impl TortureWorld {
             hosts: Hosts::default(),
             timers: [None; Controller::TIMERS as usize],
             random,
+            batches: Rng::new(derived_seed(seed, 6)),
             order,
             battery: BatteryState::Good,
             battery_changed: Stamp(0),
@@ -175,6 +178,7 @@ impl TortureWorld {
     /// # Errors
     /// [`Failure`] if the controller breaks a rule.
     pub fn step(&mut self) -> Result<bool, Failure> {
+        self.pump()?;
         self.now = Nanos(self.now.0 + self.random.below(50_000));
         self.check_progress()?;
         if self.memories.peer_place() == Peer::Due && self.may_peer_come() {

@@ -10,23 +10,24 @@ const BLOCK: u32 = 4096;
 
 /// One I/O as the world saw it.
 #[derive(Clone, Copy, Debug)]
-struct Logged {
-    issued_at: u64,
-    completed_at: u64,
-    op: IoOp,
-    bytes: u32,
-    succeeded: bool,
+pub(super) struct Logged {
+    pub(super) issued_at: u64,
+    pub(super) completed_at: u64,
+    pub(super) op: IoOp,
+    pub(super) offset_bytes: u64,
+    pub(super) bytes: u32,
+    pub(super) succeeded: bool,
 }
 
 /// A target that takes `fixed_ns` plus up to `jitter_ns` for each I/O, and fails a share of them.
 #[derive(Clone, Copy, Debug)]
-struct Target {
-    fixed_ns: u64,
-    jitter_ns: u64,
-    error_pct: u8,
+pub(super) struct Target {
+    pub(super) fixed_ns: u64,
+    pub(super) jitter_ns: u64,
+    pub(super) error_pct: u8,
 }
 
-fn config() -> DriverConfig {
+pub(super) fn config() -> DriverConfig {
     DriverConfig {
         region: ByteCount::from_mib(64),
         block_bytes: BLOCK,
@@ -36,11 +37,12 @@ fn config() -> DriverConfig {
         run: NanoSpan(10_000),
         start_offset: ByteCount::ZERO,
         max_requests: None,
+        worker: Worker::ALONE,
     }
 }
 
-fn spec(lines: Vec<AccessLine>) -> AccessSpec {
-    AccessSpec { name: "made-up".into(), lines }
+pub(super) fn spec(lines: Vec<AccessLine>) -> AccessSpec {
+    AccessSpec::new("made-up", lines)
 }
 
 fn database() -> AccessSpec {
@@ -48,7 +50,7 @@ fn database() -> AccessSpec {
 }
 
 /// Drives to the end, from the time `start` on; completions in flight lie in `due` by time and order of issue.
-fn drive(driver: &mut Driver, start: u64, target: Target) -> Vec<Logged> {
+pub(super) fn drive(driver: &mut Driver, start: u64, target: Target) -> Vec<Logged> {
     let mut rng = Rng::new(99);
     let mut log = Vec::new();
     let mut due: BTreeMap<(u64, usize), u32> = BTreeMap::new();
@@ -62,7 +64,8 @@ fn drive(driver: &mut Driver, start: u64, target: Target) -> Vec<Logged> {
                 let completed_at = now + target.fixed_ns + rng.below(target.jitter_ns + 1);
                 due.insert((completed_at, log.len()), io.slot);
                 let succeeded = !rng.chance_pct(target.error_pct);
-                log.push(Logged { issued_at: now, completed_at, op: io.op, bytes: io.bytes, succeeded });
+                let (op, offset_bytes, bytes) = (io.op, io.offset_bytes, io.bytes);
+                log.push(Logged { issued_at: now, completed_at, op, offset_bytes, bytes, succeeded });
             }
             DriverStep::Finished => {
                 assert!(due.is_empty(), "finished with I/Os in flight");

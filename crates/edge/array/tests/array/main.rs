@@ -19,7 +19,7 @@ use raidlab_controller::{
 };
 use raidlab_format::StartOptions;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan};
-use raidlab_workload::{AccessLine, AccessSpec, Driver, DriverConfig};
+use raidlab_workload::{AccessLine, AccessSpec, Driver, DriverConfig, Worker};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -247,7 +247,7 @@ fn too_many_lost_members_fail_requests_and_not_the_process() {
 }
 
 fn driver(world: &ArrayWorld, iodepth: u32, run_ms: u64) -> Driver {
-    let spec = AccessSpec { name: "mixed".to_owned(), lines: vec![AccessLine::plain(8192, 67, 100)] };
+    let spec = AccessSpec::new("mixed", vec![AccessLine::plain(8192, 67, 100)]);
     let config = DriverConfig {
         region: world.volume_bytes(),
         block_bytes: 4096,
@@ -257,6 +257,7 @@ fn driver(world: &ArrayWorld, iodepth: u32, run_ms: u64) -> Driver {
         run: NanoSpan::from_millis(run_ms),
         start_offset: ByteCount::ZERO,
         max_requests: None,
+        worker: Worker::ALONE,
     };
     Driver::new(&spec, &config).expect("a workload that fits")
 }

@@ -56,6 +56,13 @@ fn line_text(line: &AccessLine) -> String {
     format!("{order} {}/{}, {}", line.read_pct, 100 - line.read_pct, ByteCount(u64::from(line.bytes)))
 }
 
+fn alignment_text(line: &AccessLine) -> String {
+    match line.align_bytes {
+        Some(0) => "the target's blocks".into(),
+        align => ByteCount(u64::from(align.unwrap_or(line.bytes))).to_string(),
+    }
+}
+
 fn metric_name(metric: Metric) -> &'static str {
     match metric {
         Metric::Iops => "requests per second",
@@ -84,7 +91,7 @@ fn as_text(workload: &Workload) -> String {
             line.share_pct,
             line_text(line),
             line.burst,
-            ByteCount(u64::from(line.alignment_bytes())),
+            alignment_text(line),
             line.delay
         )
     }));
@@ -104,7 +111,8 @@ fn as_json(workload: &Workload) -> Value {
                 "random_pct": line.random_pct,
                 "delay_ns": line.delay.get(),
                 "burst": line.burst,
-                "align_bytes": line.alignment_bytes(),
+                // 0 is the block of the target.
+                "align_bytes": line.align_bytes.unwrap_or(line.bytes),
                 "reply_bytes": line.reply_bytes,
             })
         })

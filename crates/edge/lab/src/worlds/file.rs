@@ -1,13 +1,14 @@
-//! Runs on storage as it is: a test file, any other file, or a block device.
+//! Runs on storage as it is: test files, any other files, block devices, or nothing at all.
 
 use super::{empty_result, load_settings};
 use crate::load::Load;
 use crate::machine::MachineWatch;
 use raidlab_load::{
-    LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, lay_out_file, run,
+    LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, TargetOutcome,
+    lay_out_file, place_of, run_targets,
 };
 use raidlab_units::ByteCount;
-use raidlab_workload::{MachineLoad, RunResult, World};
+use raidlab_workload::{LoadFacts, MachineLoad, RunResult, Summaries, TargetResult, World};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -41,33 +42,54 @@ impl FileError {
     }
 }
 
-/// Storage that is open and ready for runs.
+/// Storage that is open and ready for runs: one target or many.
 #[derive(Debug)]
 pub struct FileBench {
-    path: PathBuf,
-    target: Target,
-    /// The file is raidlab's to remove.
-    is_ours: bool,
+    targets: Vec<OpenTarget>,
     options: LoadOptions,
 }
 
+#[derive(Debug)]
+struct OpenTarget {
+    /// As it was given.
+    name: PathBuf,
+    target: Target,
+    /// The file is raidlab's to remove.
+    is_ours: bool,
+}
+
 impl FileBench {
-    /// Opens `path`; where there is nothing and `target` gives a size, a test file is laid out. `progress` gets the
-    /// bytes written so far and the bytes in all.
+    /// Opens the targets called `names`; where there is nothing and `options` give a size, a test file is laid out. Of
+    /// `destroy_data` each target takes what begins with its name. `progress` gets the name, the bytes written so far and
+    /// the bytes in all.
     ///
     /// # Errors
     /// [`FileError`]: no such file, no direct I/O, no space, data that may not be written over, or `cancel`.
     pub fn open(
-        path: &Path,
-        target: &TargetOptions,
-        options: LoadOptions,
+        names: &[PathBuf],
+        options: &TargetOptions,
+        destroy_data: &[String],
+        load: LoadOptions,
         cancel: &AtomicBool,
-        progress: &mut dyn FnMut(ByteCount, ByteCount),
+        progress: &mut dyn FnMut(&Path, ByteCount, ByteCount),
     ) -> Result<Self, FileError> {
-        let is_ours = target.lay_out.is_some() && !path.exists();
-        let mut tell = |state: LayOutProgress| progress(state.written, state.total);
-        let target = Target::open_with_progress(path, target, cancel, &mut tell)?;
-        Ok(Self { path: path.to_owned(), target, is_ours, options })
+        let mut bench = Self { targets: Vec::new(), options: load };
+        for name in names {
+            let place = place_of(name);
+            let is_ours = options.lay_out.is_some() && !place.exists();
+            let named = destroy_data.iter().find(|given| is_name_of(given, name, &place));
+            let options =
+                TargetOptions { destroy_data: named.or(destroy_data.first()).cloned(), ..options.clone() };
+            let mut tell = |state: LayOutProgress| progress(name, state.written, state.total);
+            match Target::open_with_progress(name, &options, cancel, &mut tell) {
+                Ok(target) => bench.targets.push(OpenTarget { name: name.clone(), target, is_ours }),
+                Err(error) => {
+                    bench.close()?;
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(bench)
     }
 
     /// Lays a test file out and opens it for reading and writing. A test file that raidlab left there is taken over;
@@ -87,7 +109,8 @@ impl FileBench {
         let options = TargetOptions { lay_out: None, direct, may_write: true, destroy_data: None };
         match Target::open(path, &options) {
             Ok(target) => {
-                Ok(Self { path: path.to_owned(), target, is_ours: true, options: LoadOptions::default() })
+                let target = OpenTarget { name: path.to_owned(), target, is_ours: true };
+                Ok(Self { targets: vec![target], options: LoadOptions::default() })
             }
             Err(error) => {
                 remove(path)?;
@@ -96,48 +119,86 @@ impl FileBench {
         }
     }
 
-    /// Runs `load` on the whole target, telling `progress` what share of ramp and window is over.
+    /// Runs `load` on each target as a whole, telling `progress` what share of ramp and window is over. The result is that
+    /// of all targets together; where there are many it holds that of each as well.
     ///
     /// # Errors
-    /// [`FileError`]: a load that does not fit, storage that fails, or `cancel`.
+    /// [`FileError`]: a load that does not fit, storage of which every target fails, or `cancel`.
     pub fn run(
         &mut self,
         load: &Load,
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(f64),
     ) -> Result<RunResult, FileError> {
-        let region = self.target.size();
-        let config = load.driver_config(region, self.target.block_bytes());
+        let config = |target: &Target| load.driver_config(target.size(), target.block_bytes());
+        let targets: Vec<_> = self.targets.iter().map(|open| (&open.target, config(&open.target))).collect();
         let mut tell = |state: &raidlab_load::LoadProgress| progress(state.window.fraction);
-        let watch = MachineWatch::start(&self.path);
-        let outcome = run(&self.target, &load.workload.spec, &config, &self.options, cancel, &mut tell)?;
+        let watch = MachineWatch::start(self.targets[0].target.path());
+        let outcome = run_targets(&targets, &load.workload.spec, &self.options, cancel, &mut tell)?;
         let machine = MachineLoad {
             load_switches_voluntary: outcome.cost.context_switches_voluntary,
             load_switches_involuntary: outcome.cost.context_switches_involuntary,
             ..watch.end()
         };
         if outcome.cancelled {
-            return Err(FileError::Stopped { path: self.path.clone() });
+            return Err(FileError::Stopped { path: self.targets[0].name.clone() });
         }
-        let mut result = empty_result(World::Measured, self.path.display().to_string(), load);
+        let mut result = empty_result(World::Measured, self.label(), load);
         result.set_measurement(&outcome.measurement);
         result.machine = Some(machine);
+        self.set_parts(&mut result, load, &outcome);
         result.cost.cpu_ns_per_io = outcome.cpu_ns_per_io();
+        result.cost.kernel_threads_cpu_ns_per_io = outcome.kernel_threads_cpu_ns_per_io();
         result.cost.host_reads = Some(outcome.issued.reads);
         result.cost.host_writes = Some(outcome.issued.writes);
         result.cost.wall_ns = outcome.wall.get();
+        let region = self.targets.iter().fold(ByteCount::ZERO, |sum, open| sum + open.target.size());
         result.settings = load_settings(load, region);
         result.settings.extend(self.settings(&outcome));
         Ok(result)
     }
 
+    /// The targets' names.
+    fn label(&self) -> String {
+        let names = self.targets.iter().map(|open| open.name.display().to_string());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    /// How the load is made up, and what was measured on each target, where there is more than one of anything.
+    fn set_parts(&self, result: &mut RunResult, load: &Load, outcome: &LoadOutcome) {
+        let (targets, workers) = (self.targets.len() as u32, self.options.workers.get());
+        if targets > 1 || workers > 1 {
+            let facts = LoadFacts { targets, workers, iodepth_per_target: load.iodepth };
+            result.iodepth = u32::try_from(facts.iodepth_total()).unwrap_or(u32::MAX);
+            result.load = Some(facts);
+        }
+        if targets > 1 {
+            let each = self.targets.iter().zip(&outcome.targets);
+            result.targets = each.map(|(open, outcome)| target_result(open, outcome)).collect();
+        }
+    }
+
     fn settings(&self, outcome: &LoadOutcome) -> Vec<(String, String)> {
+        let of_each = |text: &dyn Fn(&Target) -> String| {
+            let mut texts: Vec<String> = self.targets.iter().map(|open| text(&open.target)).collect();
+            texts.dedup();
+            texts.join(", ")
+        };
+        let cache =
+            |target: &Target| if target.is_direct() { "bypassed (O_DIRECT)" } else { "in use" }.to_owned();
         let mut settings = vec![
-            ("page cache", if self.target.is_direct() { "bypassed (O_DIRECT)" } else { "in use" }.to_owned()),
+            ("page cache", of_each(&cache)),
             ("engine", outcome.engine.clone()),
-            ("block size", self.target.block_bytes().to_string()),
+            ("block size", of_each(&|target| target.block_bytes().to_string())),
             ("iodepth reached", outcome.iodepth_reached.to_string()),
         ];
+        if outcome.threads > 1 {
+            settings.push(("threads", outcome.threads.to_string()));
+        }
+        if !self.options.cpus.is_empty() {
+            let cpus: Vec<String> = self.options.cpus.iter().map(ToString::to_string).collect();
+            settings.push(("processors", cpus.join(",")));
+        }
         if outcome.short_transfers > 0 {
             settings.push(("short transfers", outcome.short_transfers.to_string()));
         }
@@ -149,19 +210,45 @@ impl FileBench {
             settings.push(("first failure", text));
         }
         if !outcome.notes.is_empty() {
-            settings.push(("notes", outcome.notes.join(" ")));
+            settings.push(("notes", outcome.notes.join("; ")));
         }
         settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Closes the target, and removes it if it is a test file that was laid out for it.
+    /// Closes the targets, and removes those that are test files laid out for it.
     ///
     /// # Errors
-    /// [`FileError::Remove`] when the file can't be removed.
+    /// [`FileError::Remove`] when a file can't be removed; the others are removed all the same.
     pub fn close(self) -> Result<(), FileError> {
-        let Self { path, target, is_ours, .. } = self;
-        drop(target);
-        if is_ours { remove(&path) } else { Ok(()) }
+        let mut outcome = Ok(());
+        for OpenTarget { target, is_ours, .. } in self.targets {
+            let path = target.path().to_owned();
+            drop(target);
+            if is_ours {
+                outcome = outcome.and(remove(&path));
+            }
+        }
+        outcome
+    }
+}
+
+/// Whether `given` names the target, with or without the signatures that are to go.
+fn is_name_of(given: &str, name: &Path, place: &Path) -> bool {
+    [name, place].iter().any(|path| {
+        let rest = path.to_str().and_then(|path| given.strip_prefix(path));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    })
+}
+
+fn target_result(open: &OpenTarget, outcome: &TargetOutcome) -> TargetResult {
+    let Summaries { read, write, total } = outcome.measurement.summaries();
+    TargetResult {
+        target: open.name.display().to_string(),
+        window_ns: outcome.measurement.window.get(),
+        read,
+        write,
+        total,
+        error: outcome.error.as_ref().map(ToString::to_string),
     }
 }
 

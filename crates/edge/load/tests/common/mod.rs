@@ -3,7 +3,7 @@
 
 use raidlab_load::{LayOut, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, lay_out_file, run};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessLine, AccessSpec, DriverConfig};
+use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Worker};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +14,7 @@ pub fn folder() -> tempfile::TempDir {
 }
 
 pub fn spec(bytes: u32, read_pct: u8, random_pct: u8) -> AccessSpec {
-    AccessSpec { name: "test".into(), lines: vec![AccessLine::plain(bytes, read_pct, random_pct)] }
+    AccessSpec::new("test", vec![AccessLine::plain(bytes, read_pct, random_pct)])
 }
 
 pub fn config(target: &Target, iodepth: u32, run_ms: u64) -> DriverConfig {
@@ -27,6 +27,7 @@ pub fn config(target: &Target, iodepth: u32, run_ms: u64) -> DriverConfig {
         run: NanoSpan::from_millis(run_ms),
         start_offset: ByteCount::ZERO,
         max_requests: None,
+        worker: Worker::ALONE,
     }
 }
 

@@ -5,7 +5,9 @@ use super::{TerminalOptions, heading, printable};
 use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
-use raidlab_workload::{EnclosureFacts, FailoverFacts, MachineLoad, OpSummary, RunResult, World};
+use raidlab_workload::{
+    EnclosureFacts, FailoverFacts, MachineLoad, OpSummary, RunResult, TargetResult, World,
+};
 
 /// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
 pub fn run(run: &RunResult, options: TerminalOptions) -> String {
@@ -16,9 +18,27 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
             text += &direction_line(name, summary);
         }
     }
+    text += &run.targets.iter().map(target_line).collect::<String>();
     text += &cost_line(run);
     text += &steady_line(run);
     text
+}
+
+/// What was measured on one target of many.
+fn target_line(part: &TargetResult) -> String {
+    let total = &part.total;
+    let failed =
+        part.error.as_ref().map_or_else(String::new, |error| format!("; FAILED: {}", printable(error)));
+    format!(
+        "  target {}  {} IOPS, {} MB/s; lat ms mean {}, p99 {}, max {}; {} errors{failed}\n",
+        printable(&part.target),
+        three_digits(total.iops.0),
+        three_digits(total.bytes_per_sec.mb_per_s()),
+        three_digits(total.lat_ns_mean / 1e6),
+        three_digits(ns_to_ms(total.lat_ns_p99)),
+        three_digits(ns_to_ms(total.lat_ns_max)),
+        total.errors
+    )
 }
 
 /// Whether the figure was steady within the window, with the arithmetic.
@@ -89,6 +109,13 @@ fn about(run: &RunResult) -> String {
         World::Simulated => "simulated in virtual time",
     };
     let mut text = format!("  {world}, window {}, seed {}\n", NanoSpan(run.window_ns), run.seed);
+    if let Some(load) = &run.load {
+        let (targets, workers, iodepth) = (load.targets, load.workers, load.iodepth_per_target);
+        text += &format!(
+            "  {targets} targets x {workers} workers x iodepth {iodepth} = {} in flight\n",
+            load.iodepth_total()
+        );
+    }
     if let Some(facts) = &run.array {
         text += &format!(
             "  {}, {} x {} behind {}, strip {}, {} usable of {}, survives {} failures\n",
@@ -181,6 +208,9 @@ fn cost_line(run: &RunResult) -> String {
     let mut parts = vec![format!("{} of wall-clock time", NanoSpan(run.cost.wall_ns))];
     if let Some(cpu_ns) = run.cost.cpu_ns_per_io {
         parts.push(format!("{} us of processor time per I/O", three_digits(cpu_ns / 1e3)));
+    }
+    if let Some(cpu_ns) = run.cost.kernel_threads_cpu_ns_per_io.filter(|ns| *ns >= 10.0) {
+        parts.push(format!("{} us of kernel threads' beside", three_digits(cpu_ns / 1e3)));
     }
     if let (Some(reads), Some(writes)) = (run.cost.member_reads, run.cost.member_writes) {
         parts.push(format!("{reads} member reads, {writes} member writes"));

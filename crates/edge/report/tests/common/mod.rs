@@ -160,6 +160,7 @@ fn run(
         host_writes: Some((iops * writes) as u64),
         wall_ns: 1_250_000_000,
         cpu_ns_per_io: None,
+        kernel_threads_cpu_ns_per_io: None,
     };
     let summary =
         |share: f64| summary(iops * share, request_bytes, if share > 0.0 { lat_ns_mean } else { 0.0 });
@@ -171,6 +172,9 @@ fn run(
         read: summary(1.0 - writes),
         write: summary(writes),
         total: summary(1.0),
+        targets: Vec::new(),
+        parts: Vec::new(),
+        lag: None,
         cost,
         ..RunResult::unmeasured(world, target.to_owned(), workload.to_owned(), metric)
     }

@@ -156,7 +156,9 @@ impl TortureWorld {
             };
             let checked = check_bytes(device.data.block(at))
                 .and_then(|()| device.data.older(at).try_for_each(check_bytes));
-            if let Err(fault) = checked {
+            if let Err(fault) = checked
+                && !self.is_bad(member, at)
+            {
                 let tag = host.request.tag;
                 return Err(Violation::NotOnMember { tag, member, lba, fault }.into());
             }

@@ -7,6 +7,7 @@
 //! | more is gone or unreadable than the level survives | that is over |
 //! | a row was written while that was so: parity can't make up the rest of it any more (`volume.rs`: gone) | it is rewritten |
 //! | redundancy is in doubt after a crash, by a policy that leaves the write hole open, and something is missing | it agrees |
+//! | the same, and the start found the block called bad: only redundancy could give it, whatever a torn write left there | it is written |
 //! | a write to the very block failed | one succeeds |
 //! | a device is lost: nothing is written that the devices would have to know, and of copies in doubt the first may be on it | the next start |
 //! | a block was written or restored while a device was lost: the devices could not be told that it is bad no more | it is rewritten |
@@ -19,11 +20,11 @@
 use crate::torture::host::HostInFlight;
 use crate::torture::members::Presence;
 use crate::torture::plan::TortureMode;
-use crate::torture::stripes::Stripes;
+use crate::torture::stripes::{BadRange, Stripes};
 use crate::torture::violation::{Failure, Violation};
 use crate::torture::volume::Stamp;
 use crate::torture::world::{TortureWorld, is_in_sync};
-use raidlab_controller::{DeviceState, HostError, HostOp, HostRequest, MemberIo, Notice, Sweep};
+use raidlab_controller::{Controller, DeviceState, HostError, HostOp, HostRequest, MemberIo, Notice, Sweep};
 use raidlab_format::{RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
@@ -44,6 +45,8 @@ pub(in crate::torture) struct Losses {
     any_doubt: bool,
     /// The latest start had records to write again, which may have gone with a device before they were.
     may_lack_records: bool,
+    /// Blocks that the latest start found called bad and no write has reached since.
+    found_bad: BTreeSet<(MemberIndex, u64)>,
     /// The target of the latest rebuild.
     target: Option<MemberIndex>,
     /// When a device was last given another state.
@@ -119,8 +122,17 @@ impl TortureWorld {
 
     /// Notes in which stripes redundancy is in doubt after a start: those that it finds unsynced, and, beyond the bounds, those
     /// with `records` that may go with their device before they are written again.
-    pub(in crate::torture) fn note_doubts(&mut self, unsynced: &RegionMap, records: &[StripeIndex]) {
-        self.losses = Losses { may_lack_records: !records.is_empty(), ..Losses::default() };
+    pub(in crate::torture) fn note_doubts(
+        &mut self,
+        unsynced: &RegionMap,
+        records: &[StripeIndex],
+        controller: &Controller,
+    ) {
+        self.losses = Losses {
+            may_lack_records: !records.is_empty(),
+            found_bad: bad_blocks_of(controller),
+            ..Losses::default()
+        };
         if !self.is_redundant() {
             return;
         }
@@ -161,6 +173,27 @@ impl TortureWorld {
         stripes.shape().parities > 0
             && self.was_in_doubt(stripe, started)
             && stripes.units().any(|unit| stripes.is_unavailable(stripe, unit))
+    }
+
+    /// True if a block that could be read may be lost all the same: it was called bad when redundancy came to be in doubt. The
+    /// devices don't tell a block that a torn write has reached from one that it has not, and what stands in the latter may
+    /// never have been the host's.
+    fn is_bad_and_doubtful(&self, member: MemberIndex, block: u64, stripe: StripeIndex) -> bool {
+        self.mode == TortureMode::Beyond
+            && self.stripes().shape().parities > 0
+            && self.was_in_doubt(stripe, self.stamp)
+            && self.losses.found_bad.contains(&(member, block))
+    }
+
+    /// Takes note of it that a write to a device's data area has succeeded.
+    pub(in crate::torture) fn note_written(&mut self, io: &MemberIo) {
+        if self.losses.found_bad.is_empty() {
+            return;
+        }
+        let tags = self.devices[io.member.index()].data.tags;
+        for block in (io.lba.0..io.lba.0 + io.blocks.0).filter_map(|place| tags.block(place)) {
+            self.losses.found_bad.remove(&(io.member, block));
+        }
     }
 
     // What is gone.
@@ -241,7 +274,9 @@ impl TortureWorld {
                 || (self.mode == TortureMode::Beyond && stripes.is_row_given_up(stripe, row, unit, is_target))
                 || (is_target && stripes.shape().parities > 0 && self.was_in_doubt(stripe, self.stamp))
                 || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond);
-            if !is_failed && !self.is_doubtful(stripe, self.stamp) && !is_gone {
+            let is_in_doubt =
+                self.is_doubtful(stripe, self.stamp) || self.is_bad_and_doubtful(member, block, stripe);
+            if !is_failed && !is_in_doubt && !is_gone {
                 return Err(Violation::NeedlessBadBlock { member, block }.into());
             }
             if let StripUnit::Data { strip, .. } = unit {
@@ -254,10 +289,14 @@ impl TortureWorld {
 
     /// The blocks that the controller calls bad.
     pub(in crate::torture) fn bad_blocks(&self) -> BTreeSet<(MemberIndex, u64)> {
-        let each = |(member, lba, blocks): (MemberIndex, MemberLba, BlockCount)| {
-            (lba.0..lba.0 + blocks.0).map(move |block| (member, block))
-        };
-        self.controller.bad_blocks().flat_map(each).collect()
+        bad_blocks_of(&self.controller)
+    }
+
+    /// True if the controller calls a block bad.
+    pub(in crate::torture) fn is_bad(&self, member: MemberIndex, block: u64) -> bool {
+        let holds =
+            |range: BadRange| range.0 == member && (range.1.0..range.1.0 + range.2.0).contains(&block);
+        self.controller.bad_blocks().any(holds)
     }
 
     /// Checks that blocks that are errors could not be read; parity may also have been given up with its stripe.
@@ -336,4 +375,9 @@ impl TortureWorld {
         }
         Ok(())
     }
+}
+
+fn bad_blocks_of(controller: &Controller) -> BTreeSet<(MemberIndex, u64)> {
+    let each = |(member, lba, blocks): BadRange| (lba.0..lba.0 + blocks.0).map(move |block| (member, block));
+    controller.bad_blocks().flat_map(each).collect()
 }

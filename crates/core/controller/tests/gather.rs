@@ -1,0 +1,281 @@
+//! Writes through that are gathered into whole stripes: what comes together, what is held for more, and what ends a hold.
+//!
+//! Member I/O ends only when a test says so. Not verified here: the bytes and crashes, which is the torture net's part.
+
+use raidlab_controller::{
+    Action, ArrayConfig, CacheConfig, Controller, HostOp, HostRequest, HostTag, MemberCache, MemberIo,
+    MemberOp, Resilience, TimerId,
+};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
+
+const STRIP: u64 = 16;
+const WRITE: HostOp = HostOp::Write { fua: false };
+/// How long members take for a write.
+const SPAN: NanoSpan = NanoSpan::from_micros(500);
+
+fn config(level: &str, members: u16) -> ArrayConfig {
+    ArrayConfig {
+        level: level.parse().expect(level),
+        members,
+        strip_size: ByteCount::from_kib(64),
+        block_size: BlockSize::B4096,
+        member_size: ByteCount::from_mib(4),
+        member_cache: MemberCache::On,
+        cache: CacheConfig { size: ByteCount(0), ..CacheConfig::default() },
+        staging_size: ByteCount::from_mib(4),
+        resilience: Resilience::default(),
+    }
+}
+
+/// Member I/O under way, and all that was asked for since the last look.
+struct World {
+    controller: Controller,
+    now: Nanos,
+    under_way: Vec<MemberIo>,
+    reads: u32,
+    writes: u32,
+    completed: Vec<u32>,
+    timer: Option<(TimerId, Nanos)>,
+    next_tag: u32,
+}
+
+impl World {
+    fn new(config: &ArrayConfig) -> Self {
+        let controller = Controller::new(config).expect("a possible array");
+        let (under_way, completed) = (Vec::new(), Vec::new());
+        Self {
+            controller,
+            now: Nanos::ZERO,
+            under_way,
+            reads: 0,
+            writes: 0,
+            completed,
+            timer: None,
+            next_tag: 0,
+        }
+    }
+
+    /// RAID 5 over 6 members that has written a stripe, so that it knows how long that takes.
+    fn that_knows_its_members() -> Self {
+        let mut world = Self::new(&config("5", 6));
+        world.request(WRITE, 0, 5 * STRIP);
+        world.finish_all();
+        world.completed.clear();
+        world
+    }
+
+    /// The same, with stripe 0 being written up to its end and the first strip of stripe 1 held.
+    fn that_holds() -> Self {
+        let mut world = Self::that_knows_its_members();
+        for strip in 0..6 {
+            world.request(WRITE, strip * STRIP, STRIP);
+        }
+        assert_eq!(world.poll(), (0, 6), "stripe 0 is written whole, and nothing else is done");
+        world
+    }
+
+    fn request(&mut self, op: HostOp, lba: u64, blocks: u64) {
+        let request =
+            HostRequest { tag: HostTag(self.next_tag), op, lba: Lba(lba), blocks: BlockCount(blocks) };
+        self.next_tag += 1;
+        self.controller.handle_host_request(self.now, request);
+    }
+
+    /// Takes all actions; returns how many reads and writes of members are among them.
+    fn poll(&mut self) -> (u32, u32) {
+        let (reads, writes) = (self.reads, self.writes);
+        while let Some(action) = self.controller.poll_action() {
+            match action {
+                Action::Member(io) => {
+                    match io.op {
+                        MemberOp::Read => self.reads += 1,
+                        MemberOp::Write { .. } => self.writes += 1,
+                        MemberOp::Flush => {}
+                    }
+                    self.under_way.push(io);
+                }
+                Action::Memory(task) => self.controller.handle_memory_completion(self.now, task.id),
+                Action::Complete(completion) => {
+                    assert_eq!(completion.result, Ok(()));
+                    self.completed.push(completion.tag.0);
+                }
+                Action::Timer { id, at } => self.timer = Some((id, at)),
+                Action::Keep(_) | Action::Notice(_) => {}
+            }
+        }
+        (self.reads - reads, self.writes - writes)
+    }
+
+    /// Ends all member I/O under way, a span later.
+    fn finish(&mut self) {
+        self.now += SPAN;
+        for io in std::mem::take(&mut self.under_way) {
+            self.controller.handle_member_completion(self.now, io.id, Ok(()));
+        }
+    }
+
+    /// Ends member I/O until there is none.
+    fn finish_all(&mut self) {
+        self.poll();
+        while !self.under_way.is_empty() {
+            self.finish();
+            self.poll();
+        }
+    }
+
+    fn fire(&mut self) {
+        let (id, at) = self.timer.take().expect("a timer is set");
+        self.now = self.now.max(at);
+        self.controller.handle_timer(self.now, id);
+    }
+}
+
+#[test]
+fn writes_that_come_together_are_whole_stripes() {
+    // Level, members, requests, blocks of each; member reads and writes.
+    let rows: &[(&str, u16, u64, u64, u32, u32)] = &[
+        ("5", 6, 5, STRIP, 0, 6),
+        ("5", 6, 10, STRIP, 0, 12),
+        ("5", 6, 80, 1, 0, 6),
+        ("5", 6, 2, 1, 2, 2),
+        ("6", 6, 4, STRIP, 0, 6),
+        ("50:2-spans", 6, 4, STRIP, 0, 6),
+    ];
+    for &(level, members, requests, blocks, reads, writes) in rows {
+        for backwards in [false, true] {
+            let mut world = World::new(&config(level, members));
+            for index in 0..requests {
+                let place = if backwards { requests - 1 - index } else { index };
+                world.request(WRITE, place * blocks, blocks);
+            }
+            world.finish_all();
+            let counted = (world.reads, world.writes);
+            assert_eq!(counted, (reads, writes), "{requests} writes of {blocks} on RAID {level}");
+            assert_eq!(world.completed.len() as u64, requests);
+            assert!(world.controller.is_idle());
+        }
+    }
+}
+
+#[test]
+fn one_request_at_a_time_never_waits() {
+    for strips in [1, 4, 13] {
+        let mut world = World::that_knows_its_members();
+        for index in 0..20 {
+            world.request(WRITE, index * strips * STRIP, strips * STRIP);
+            world.finish_all();
+            assert_eq!(world.completed.pop(), Some(index as u32 + 1), "of {strips} strips");
+        }
+        assert_eq!(world.timer, None, "writes of {strips} strips");
+    }
+}
+
+#[test]
+fn a_stripe_is_held_until_the_host_has_gone_on() {
+    let mut world = World::that_holds();
+    world.finish();
+    assert_eq!(world.poll(), (0, 0), "stripe 1 is held on");
+    let held_until = world.timer.expect("for so long").1;
+    assert_eq!(held_until - world.now, SPAN);
+    for strip in 6..10 {
+        world.now += SPAN / 2;
+        world.request(WRITE, strip * STRIP, STRIP);
+        assert_eq!(world.poll(), if strip < 9 { (0, 0) } else { (0, 6) }, "strip {strip}");
+    }
+    // It fires for what is no longer held, too.
+    world.fire();
+    assert_eq!(world.poll(), (0, 0));
+    world.finish_all();
+    assert_eq!(world.completed.len(), 10);
+    assert!(world.controller.is_idle());
+}
+
+/// Writes stripe `at` whole and the first strip of the next, and nothing more. Returns whether that was held.
+fn is_tail_held(world: &mut World, at: u64) -> bool {
+    for strip in 5 * at..5 * at + 6 {
+        world.request(WRITE, strip * STRIP, STRIP);
+    }
+    let is_held = world.poll() == (0, 6);
+    if is_held {
+        world.finish();
+        assert_eq!(world.poll(), (0, 0), "the hold goes on for a time");
+        world.fire();
+        assert_eq!(world.poll(), (2, 0), "the strip is written by itself");
+    }
+    world.finish_all();
+    assert!(world.controller.is_idle());
+    is_held
+}
+
+#[test]
+fn holds_in_vain_are_left_out_more_and_more() {
+    let mut world = World::that_knows_its_members();
+    let held: Vec<bool> = (0..14).map(|round| is_tail_held(&mut world, 3 * round)).collect();
+    let vain = |skipped| [vec![true], vec![false; skipped]].concat();
+    assert_eq!(held, [vain(1), vain(3), vain(7)].concat());
+    // One that was worth it makes them usual again.
+    let mut world = World::that_knows_its_members();
+    assert!(is_tail_held(&mut world, 0));
+    assert!(!is_tail_held(&mut world, 3));
+    for strip in 30..36 {
+        world.request(WRITE, strip * STRIP, STRIP);
+    }
+    assert_eq!(world.poll(), (0, 6));
+    world.request(WRITE, 36 * STRIP, 4 * STRIP);
+    assert_eq!(world.poll(), (0, 6));
+    world.finish_all();
+    let held: Vec<bool> = (4..8).map(|round| is_tail_held(&mut world, 3 * round)).collect();
+    assert_eq!(held, [true, false, true, false]);
+}
+
+#[test]
+fn what_ends_a_hold_at_once() {
+    type End = fn(&mut World);
+    let rows: &[(&str, End, (u32, u32))] = &[
+        ("a flush", |world| world.request(HostOp::Flush, 0, 0), (2, 0)),
+        ("forced unit access", |world| world.request(HostOp::Write { fua: true }, 6 * STRIP, 1), (3, 0)),
+        ("an overlapping write", |world| world.request(WRITE, 5 * STRIP + 1, 1), (2, 0)),
+        ("a read by recovery", recover, (2, 0)),
+    ];
+    for (name, end, counted) in rows {
+        let mut world = World::that_holds();
+        end(&mut world);
+        assert_eq!(world.poll(), *counted, "{name}");
+        world.finish_all();
+        assert_eq!(world.completed.len() as u32, world.next_tag - 1, "{name}");
+        assert!(world.controller.is_idle(), "{name}");
+    }
+}
+
+/// Has a strip of stripe 1 read whose member is gone.
+fn recover(world: &mut World) {
+    world.controller.handle_member_loss(world.now, MemberIndex(1));
+    world.request(HostOp::Read, 7 * STRIP, 1);
+}
+
+#[test]
+fn nothing_is_held_where_it_would_be_of_no_use() {
+    // Level, gathering, first block and blocks of a second write while stripe 0 is written whole.
+    let rows: &[(&str, bool, u64, u64)] = &[
+        ("5", false, 5 * STRIP, STRIP),
+        ("5", true, 6 * STRIP, STRIP),
+        ("5", true, 10 * STRIP, STRIP),
+        ("10", true, 3 * STRIP, STRIP),
+        ("0", true, 6 * STRIP, STRIP),
+    ];
+    for &(level, gather_through, lba, blocks) in rows {
+        let mut config = config(level, 6);
+        config.cache.gather_through = gather_through;
+        let mut world = World::new(&config);
+        let whole = world.controller.layout().shape().stripe_blocks().0;
+        world.request(WRITE, 0, whole);
+        world.finish_all();
+        world.request(WRITE, 0, whole);
+        assert_eq!(world.poll(), (0, 6));
+        world.request(WRITE, lba, blocks);
+        let (reads, writes) = world.poll();
+        assert!(reads + writes > 0, "RAID {level}, gathering {gather_through}: {lba}+{blocks} waits");
+        world.finish_all();
+        assert!(world.controller.is_idle());
+    }
+}

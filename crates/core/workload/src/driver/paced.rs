@@ -1,0 +1,337 @@
+//! Loops beyond the plain one: arrivals, limits, think time, and several streams of requests at once.
+//!
+//! ```text
+//! weights     loop ── draws ──► part a, part b, ...      one loop, its places shared
+//! no weights  loop ──► part a                            each part a loop, with places of its own
+//!             loop ──► part b
+//! ```
+//! A [`Loop`] says when it could start its next request; the [`Pacer`] starts the one that is due first. Loops have places
+//! of their own, so a slow one never keeps another from starting.
+//!
+//! Invariants: a loop never has more in flight than its places; the requests of an open loop start in the order of their
+//! arrival. No allocation per request: the queue of idle places has room for all of them.
+
+use super::{DriverConfig, DriverError, IoOp, Worker};
+use crate::histogram::LatencyHistogram;
+use crate::pacing::{ClosedLoop, Pacing};
+use crate::result::{LagStats, OpStats, PartMeasurement};
+use crate::rng::{Rng, derived_seed};
+use crate::schedule::{Schedule, Throttle};
+use crate::spec::{AccessLine, AccessSpec, loop_iodepth};
+use crate::stream::{Request, RequestStream};
+use raidlab_units::{NanoSpan, Nanos};
+use std::collections::VecDeque;
+
+/// Streams of random numbers of a driver: parts, weights and arrivals from these on.
+const PARTS_STREAM: u64 = 500;
+const WEIGHTS_STREAM: u64 = 700;
+const ARRIVALS_STREAM: u64 = 800;
+
+/// All loops of a driver.
+#[derive(Debug)]
+pub(super) struct Pacer {
+    loops: Vec<Loop>,
+    parts: Vec<Part>,
+    /// The loop that is asked first, so that none is always last.
+    first: usize,
+}
+
+/// What a loop could do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    /// Start a request at this time, if that is not in the future.
+    At(Nanos),
+    /// Nothing before one of its requests ends.
+    AfterCompletion,
+}
+
+/// What the driver is to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Turn {
+    /// Start `request` of the part `part`, which was due at `due`.
+    Start { request: Request, due: Nanos, part: u16 },
+    /// Nothing before this time, or the next completion.
+    WaitUntil(Nanos),
+    /// Nothing before the next completion.
+    WaitForCompletion,
+}
+
+/// When the requests of a loop start.
+#[derive(Debug)]
+enum Pace {
+    Closed { think: NanoSpan, throttle: Throttle },
+    Open(Schedule),
+}
+
+/// A loop: its places, its pace, and the parts that it draws from.
+#[derive(Debug)]
+struct Loop {
+    pacing: Pacing,
+    pace: Option<Pace>,
+    worker: Worker,
+    seed: u64,
+    /// Places that are neither in flight nor idle.
+    ready: u32,
+    /// When each idle place is ready again, in order.
+    idle: VecDeque<Nanos>,
+    /// No request starts before this, after a burst with a delay.
+    next_burst_at: Nanos,
+    first_part: usize,
+    /// Weights of its parts, each added to those before; empty where it has one part only.
+    weights: Vec<u64>,
+    rng: Rng,
+}
+
+/// A stream of requests, and what came of it.
+#[derive(Debug)]
+struct Part {
+    name: String,
+    stream: RequestStream,
+    loop_index: usize,
+    read: OpStats,
+    write: OpStats,
+    lag: Option<LatencyHistogram>,
+}
+
+impl Pacer {
+    /// Returns the loops of `spec`, which is valid; none where one plain loop is all there is.
+    pub(super) fn new(spec: &AccessSpec, config: &DriverConfig) -> Result<Option<Self>, DriverError> {
+        if spec.parts.is_empty() && spec.pacing == Pacing::default() {
+            return Ok(None);
+        }
+        let mut pacer = Self { loops: Vec::new(), parts: Vec::new(), first: 0 };
+        let is_one_loop = spec.parts.is_empty() || spec.has_weights();
+        if is_one_loop {
+            let weights = spec.parts.iter().scan(0, |sum, part| {
+                *sum += u64::from(part.weight.unwrap_or(0));
+                Some(*sum)
+            });
+            pacer.loops.push(Loop::new(spec.pacing, spec.iodepth, weights.collect(), config, 0));
+        }
+        for (index, (name, lines, places)) in (0..).zip(spec.streams()) {
+            let is_alone = spec.parts.is_empty();
+            let seed = if is_alone { config.seed } else { derived_seed(config.seed, PARTS_STREAM + index) };
+            let stream = RequestStream::new(name, lines, places, &DriverConfig { seed, ..config.clone() })?;
+            if !is_one_loop {
+                let part = &spec.parts[index as usize];
+                pacer.loops.push(Loop::new(part.pacing, part.iodepth, Vec::new(), config, index));
+            }
+            let is_open =
+                if is_one_loop { spec.pacing.is_open() } else { spec.parts[index as usize].pacing.is_open() };
+            pacer.parts.push(Part::new(name, lines, stream, pacer.loops.len() - 1, is_open));
+        }
+        Ok(Some(pacer))
+    }
+
+    /// Places of all loops together.
+    pub(super) fn places(&self) -> u32 {
+        self.loops.iter().map(|each| each.ready).fold(0, u32::saturating_add)
+    }
+
+    /// Starts the clock of all loops.
+    pub(super) fn start(&mut self, now: Nanos) {
+        self.loops.iter_mut().for_each(|each| each.start(now));
+    }
+
+    /// Returns what to do at `now`. A request that is to start has taken a place of its loop.
+    pub(super) fn next_turn(&mut self, now: Nanos) -> Turn {
+        let mut wake = None::<Nanos>;
+        let mut best = None::<(Nanos, usize)>;
+        let count = self.loops.len();
+        for turn in 0..count {
+            let index = if self.first + turn < count { self.first + turn } else { self.first + turn - count };
+            match self.loops[index].due(now) {
+                Due::At(at) if at > now => wake = Some(wake.map_or(at, |wake| wake.min(at))),
+                Due::At(at) if best.is_none_or(|(earliest, _)| at < earliest) => best = Some((at, index)),
+                Due::At(_) | Due::AfterCompletion => {}
+            }
+        }
+        let Some((due, index)) = best else {
+            return wake.map_or(Turn::WaitForCompletion, Turn::WaitUntil);
+        };
+        self.first = if index + 1 < count { index + 1 } else { 0 };
+        let part = self.loops[index].draw_part();
+        let request = self.parts[part].stream.next_request();
+        self.loops[index].take_place(now, &request);
+        Turn::Start { request, due, part: part as u16 }
+    }
+
+    /// Takes in by how much a request that counts started late.
+    #[inline]
+    pub(super) fn note_lag(&mut self, part: u16, lag: NanoSpan) {
+        if let Some(histogram) = &mut self.parts[usize::from(part)].lag {
+            histogram.record_ns(lag.get());
+        }
+    }
+
+    /// Takes in that a request of `part` ended: its place is idle or ready.
+    #[inline]
+    pub(super) fn give_place(&mut self, now: Nanos, part: u16) {
+        let owner = self.parts[usize::from(part)].loop_index;
+        self.loops[owner].give_place(now);
+    }
+
+    /// The figures of one direction of `part`, where it has figures of its own.
+    #[inline]
+    pub(super) fn stats(&mut self, part: u16, op: IoOp) -> Option<&mut OpStats> {
+        if self.parts.len() == 1 {
+            return None;
+        }
+        let part = &mut self.parts[usize::from(part)];
+        Some(match op {
+            IoOp::Read => &mut part.read,
+            IoOp::Write => &mut part.write,
+        })
+    }
+
+    /// What was counted of each part, where there are several.
+    pub(super) fn part_measurements(&self, window_end: Nanos) -> Vec<PartMeasurement> {
+        let parts = if self.parts.len() == 1 { &[] } else { &self.parts[..] };
+        let measure = |(index, part): (usize, &Part)| PartMeasurement {
+            name: part.name.clone(),
+            read: part.read.clone(),
+            write: part.write.clone(),
+            lag: self.lag_of(index, window_end),
+        };
+        parts.iter().enumerate().map(measure).collect()
+    }
+
+    /// How late requests started, of all open loops together; none without any.
+    pub(super) fn lag(&self, window_end: Nanos) -> Option<LagStats> {
+        let mut all: Option<LagStats> = None;
+        for index in 0..self.parts.len() {
+            let lag = self.lag_of(index, window_end);
+            all = LagStats::merged(all, lag.as_ref());
+        }
+        all
+    }
+
+    /// How late requests of a part started. What a loop of several parts did not serve is the first part's.
+    fn lag_of(&self, index: usize, window_end: Nanos) -> Option<LagStats> {
+        let part = &self.parts[index];
+        let owner = &self.loops[part.loop_index];
+        let lag = part.lag.clone()?;
+        let is_first = self.parts.iter().position(|other| other.loop_index == part.loop_index) == Some(index);
+        Some(LagStats { lag, unserved: if is_first { owner.unserved(window_end) } else { 0 } })
+    }
+}
+
+impl Part {
+    fn new(
+        name: &str,
+        lines: &[AccessLine],
+        stream: RequestStream,
+        loop_index: usize,
+        is_open: bool,
+    ) -> Self {
+        let used = |used: bool| if used { OpStats::allocated() } else { OpStats::default() };
+        let drawn =
+            |wanted: fn(&AccessLine) -> bool| lines.iter().any(|line| line.share_pct > 0 && wanted(line));
+        Self {
+            name: name.into(),
+            stream,
+            loop_index,
+            read: used(drawn(|line| line.read_pct > 0)),
+            write: used(drawn(|line| line.read_pct < 100)),
+            lag: is_open.then(LatencyHistogram::allocated),
+        }
+    }
+}
+
+impl Loop {
+    fn new(
+        pacing: Pacing,
+        iodepth: Option<u32>,
+        weights: Vec<u64>,
+        config: &DriverConfig,
+        first_part: u64,
+    ) -> Self {
+        // The run's number is this worker's share already.
+        let fixed = iodepth.or(pacing.is_open().then(|| loop_iodepth(None, pacing, 0)));
+        let ready = fixed.map_or(config.iodepth, |places| config.worker.share_of(u64::from(places)) as u32);
+        // With fewer places than workers, those that have one share the rate.
+        let count = fixed.map_or(config.worker.count, |places| config.worker.count.min(places));
+        Self {
+            pacing,
+            pace: None,
+            worker: Worker { index: config.worker.index, count: count.max(1) },
+            seed: derived_seed(config.seed, ARRIVALS_STREAM + first_part),
+            ready,
+            idle: VecDeque::with_capacity(ready as usize),
+            next_burst_at: Nanos::ZERO,
+            first_part: first_part as usize,
+            weights,
+            rng: Rng::new(derived_seed(config.seed, WEIGHTS_STREAM)),
+        }
+    }
+
+    fn start(&mut self, now: Nanos) {
+        let Worker { index, count } = self.worker;
+        self.pace = Some(match self.pacing {
+            Pacing::Open(arrivals) => Pace::Open(Schedule::new(&arrivals, (index, count), self.seed, now)),
+            Pacing::Closed(closed @ ClosedLoop { think, .. }) => {
+                Pace::Closed { think, throttle: Throttle::new(&closed, count, now) }
+            }
+        });
+    }
+
+    /// When its next request is due: when it arrives, or when the loop may have one.
+    #[inline]
+    fn due(&mut self, now: Nanos) -> Due {
+        while self.idle.front().is_some_and(|ready_at| *ready_at <= now) {
+            self.idle.pop_front();
+            self.ready += 1;
+        }
+        let pace_due = match &self.pace {
+            Some(Pace::Open(schedule)) => schedule.due(),
+            // What may start now is due now: only arrivals are late.
+            Some(Pace::Closed { throttle, .. }) => throttle.due().max(self.next_burst_at).max(now),
+            None => return Due::AfterCompletion,
+        };
+        match (self.ready, self.idle.front()) {
+            (0, None) => Due::AfterCompletion,
+            (0, Some(ready_at)) => Due::At(pace_due.max(*ready_at)),
+            _ => Due::At(pace_due),
+        }
+    }
+
+    /// The part that the next request is of.
+    #[inline]
+    fn draw_part(&mut self) -> usize {
+        let Some(total) = self.weights.last() else { return self.first_part };
+        let drawn = self.rng.below(*total);
+        self.weights.partition_point(|until| *until <= drawn)
+    }
+
+    #[inline]
+    fn take_place(&mut self, now: Nanos, request: &Request) {
+        self.ready -= 1;
+        match &mut self.pace {
+            Some(Pace::Open(schedule)) => schedule.advance(),
+            Some(Pace::Closed { throttle, .. }) => throttle.advance(now, request.bytes),
+            None => unreachable!("a loop that has not started is never due"),
+        }
+        if request.delay_after > NanoSpan::ZERO {
+            self.next_burst_at = Nanos(now.get().saturating_add(request.delay_after.get()));
+        }
+    }
+
+    #[inline]
+    fn give_place(&mut self, now: Nanos) {
+        match self.pace {
+            Some(Pace::Closed { think, .. }) if think > NanoSpan::ZERO => self.idle.push_back(now + think),
+            _ => self.ready += 1,
+        }
+    }
+
+    /// Requests that arrived before `window_end` and never started.
+    fn unserved(&self, window_end: Nanos) -> u64 {
+        match &self.pace {
+            Some(Pace::Open(schedule)) => schedule.count_before(window_end),
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

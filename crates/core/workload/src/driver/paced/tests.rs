@@ -1,0 +1,257 @@
+//! Paced loops against slow oracles: a queue with so many servers, users who think, and formulas.
+
+use crate::driver::tests::{Logged, Target, config, drive, spec};
+use crate::driver::{Driver, DriverConfig, DriverStep, IoOp};
+use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, Pacing, RequestRate};
+use crate::places::Places;
+use crate::result::Measurement;
+use crate::schedule::Schedule;
+use crate::spec::{AccessLine, AccessSpec, MixPart};
+use proptest::prelude::*;
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
+
+fn rate(per_second: f64) -> RequestRate {
+    RequestRate::new(per_second).unwrap()
+}
+
+fn open(process: ArrivalProcess, per_second: f64, burst: u32) -> Pacing {
+    Pacing::Open(Arrivals { process, rate: rate(per_second), burst })
+}
+
+fn closed(think_ns: u64, rate_max: Option<RequestRate>) -> Pacing {
+    Pacing::Closed(ClosedLoop { think: NanoSpan(think_ns), rate_max, bytes_per_sec_max: None })
+}
+
+fn random_reads() -> Vec<AccessLine> {
+    vec![AccessLine::plain(4096, 67, 100)]
+}
+
+fn part(name: &str, pacing: Pacing) -> MixPart {
+    MixPart { name: name.into(), lines: random_reads(), pacing, ..MixPart::default() }
+}
+
+fn mix(parts: Vec<MixPart>) -> AccessSpec {
+    AccessSpec { name: "mix".into(), parts, ..AccessSpec::default() }
+}
+
+/// Requests, and the sum of their latencies, of a measurement.
+fn counted(measured: &Measurement) -> (u64, u64) {
+    let sum = |stats: &crate::result::OpStats| (stats.lat.mean_ns() * stats.requests as f64).round() as u64;
+    (measured.read.requests + measured.write.requests, sum(&measured.read) + sum(&measured.write))
+}
+
+/// When each request starts that becomes ready at `ready` and waits for one of `places`; it keeps the place for
+/// `service`, and the place rests for `rest`.
+fn queue_oracle(ready: &[u64], service: &[u64], places: usize, rest: u64) -> Vec<u64> {
+    let mut free_at = vec![0u64; places];
+    let start = |(ready, service): (&u64, &u64)| {
+        let place = (0..places).min_by_key(|place| free_at[*place]).unwrap();
+        let start = free_at[place].max(*ready);
+        free_at[place] = start + service + rest;
+        start
+    };
+    ready.iter().zip(service).map(start).collect()
+}
+
+fn services(log: &[Logged]) -> Vec<u64> {
+    log.iter().map(|io| io.completed_at - io.issued_at).collect()
+}
+
+proptest! {
+    #[test]
+    fn an_open_loop_is_a_queue_with_so_many_servers(
+        seed in any::<u64>(),
+        places in 1u32..6,
+        start in 0u64..5000,
+        ramp in 0u64..20_000,
+        per_second in 1e6f64..2e7,
+        burst in 1u32..4,
+        fixed_ns in 1u64..600,
+        jitter_ns in 0u64..600,
+        poisson in any::<bool>(),
+    ) {
+        let process = if poisson { ArrivalProcess::Poisson } else { ArrivalProcess::Fixed };
+        let pacing = open(process, per_second, burst);
+        let spec = AccessSpec { pacing, iodepth: Some(places), ..spec(random_reads()) };
+        let config = DriverConfig { seed, ramp: NanoSpan(ramp), run: NanoSpan(20_000), ..config() };
+        let mut driver = Driver::new(&spec, &config).unwrap();
+        let log = drive(&mut driver, start, Target { fixed_ns, jitter_ns, error_pct: 0 });
+
+        // The arrivals are tested on their own; here they are the input of the oracle.
+        let Pacing::Open(arrivals) = pacing else { unreachable!() };
+        let seed = crate::rng::derived_seed(seed, super::ARRIVALS_STREAM);
+        let mut schedule = Schedule::new(&arrivals, (0, 1), seed, Nanos(start));
+        let window_end = start + ramp + 20_000;
+        let mut arrived = Vec::new();
+        while schedule.due().get() < window_end {
+            arrived.push(schedule.due().get());
+            schedule.advance();
+        }
+        let starts = queue_oracle(&arrived, &services(&log), places as usize, 0);
+        let seen: Vec<u64> = log.iter().map(|io| io.issued_at).collect();
+        prop_assert_eq!(&seen, &starts);
+
+        let measured = driver.measurement();
+        let in_window = |io: &&(u64, Logged)| (start + ramp..=window_end).contains(&io.1.completed_at);
+        let pairs: Vec<(u64, Logged)> = arrived.iter().copied().zip(log.iter().copied()).collect();
+        let expected = pairs.iter().filter(in_window);
+        let expected = expected.fold((0, 0), |(count, sum), (arrived, io)| (count + 1, sum + io.completed_at - arrived));
+        prop_assert_eq!(counted(&measured), expected);
+        let lag = measured.lag.unwrap();
+        prop_assert_eq!(lag.unserved, (arrived.len() - log.len()) as u64);
+        let late = pairs.iter().filter(|(_, io)| io.issued_at >= start + ramp);
+        let lags: Vec<u64> = late.map(|(arrived, io)| io.issued_at - arrived).collect();
+        prop_assert_eq!(lag.lag.count(), lags.len() as u64);
+        prop_assert_eq!(lag.lag.max_ns(), lags.iter().copied().max().unwrap_or(0));
+    }
+
+    #[test]
+    fn users_think_after_each_of_their_requests(
+        seed in any::<u64>(),
+        places in 1u32..6,
+        think in 1u64..2000,
+        fixed_ns in 1u64..600,
+        jitter_ns in 0u64..600,
+    ) {
+        let spec = AccessSpec { pacing: closed(think, None), ..spec(random_reads()) };
+        let config = DriverConfig { seed, iodepth: places, ..config() };
+        let mut driver = Driver::new(&spec, &config).unwrap();
+        let log = drive(&mut driver, 0, Target { fixed_ns, jitter_ns, error_pct: 0 });
+        let starts = queue_oracle(&vec![0; log.len()], &services(&log), places as usize, think);
+        prop_assert_eq!(log.iter().map(|io| io.issued_at).collect::<Vec<_>>(), starts);
+        prop_assert!(driver.measurement().lag.is_none());
+    }
+}
+
+#[test]
+fn a_limit_holds_the_rate_and_a_slow_target_stays_below_it() {
+    for (limit, service_ns, expected) in [(1e6, 100, 10_000), (3e6, 100, 30_000), (1e9, 1000, 40_000)] {
+        let spec = AccessSpec { pacing: closed(0, Some(rate(limit))), ..spec(random_reads()) };
+        let config = DriverConfig { ramp: NanoSpan(100_000), run: NanoSpan(10_000_000), ..config() };
+        let mut driver = Driver::new(&spec, &config).unwrap();
+        drive(&mut driver, 0, Target { fixed_ns: service_ns, jitter_ns: 0, error_pct: 0 });
+        let (requests, _) = counted(&driver.measurement());
+        assert!(requests.abs_diff(expected) <= 4, "{limit}: {requests} of {expected}");
+    }
+    let bytes = Pacing::Closed(ClosedLoop {
+        bytes_per_sec_max: Some(ByteCount(4096 * 1_000_000)),
+        ..ClosedLoop::default()
+    });
+    let spec = AccessSpec { pacing: bytes, ..spec(random_reads()) };
+    let config = DriverConfig { ramp: NanoSpan::ZERO, run: NanoSpan(10_000_000), ..config() };
+    let mut driver = Driver::new(&spec, &config).unwrap();
+    drive(&mut driver, 0, Target { fixed_ns: 100, jitter_ns: 0, error_pct: 0 });
+    let (requests, _) = counted(&driver.measurement());
+    assert!(requests.abs_diff(10_000) <= 4, "{requests}");
+}
+
+#[test]
+fn weights_share_the_requests_and_every_part_has_its_figures() {
+    let weighted = |name: &str, weight| MixPart { weight: Some(weight), ..part(name, Pacing::default()) };
+    let small = MixPart { lines: vec![AccessLine::plain(8192, 0, 0)], ..weighted("log", 1) };
+    let spec = mix(vec![weighted("table", 6), small, weighted("index", 3)]);
+    let config = DriverConfig { run: NanoSpan(1_000_000), ..config() };
+    let mut driver = Driver::new(&spec, &config).unwrap();
+    let log = drive(&mut driver, 0, Target { fixed_ns: 90, jitter_ns: 20, error_pct: 10 });
+    assert_eq!(driver.iodepth(), 4, "they share the places of the run");
+    let measured = driver.measurement();
+    let ends: Vec<u64> = measured
+        .parts
+        .iter()
+        .map(|part| part.read.requests + part.read.errors + part.write.requests + part.write.errors)
+        .collect();
+    let total: u64 = ends.iter().sum();
+    let all = measured.read.requests + measured.read.errors + measured.write.requests + measured.write.errors;
+    assert_eq!(total, all);
+    let chi2: f64 = ends
+        .iter()
+        .zip([0.6, 0.1, 0.3])
+        .map(|(end, share)| (*end as f64 - share * total as f64).powi(2) / (share * total as f64))
+        .sum();
+    assert!(chi2 < 13.8, "chi square {chi2} with two degrees of freedom: {ends:?}");
+    let names: Vec<&str> = measured.parts.iter().map(|part| part.name.as_str()).collect();
+    assert_eq!(names, ["table", "log", "index"]);
+    let log_part = &measured.parts[1];
+    assert_eq!(log_part.read.requests, 0);
+    assert_eq!(log_part.write.bytes.get(), 8192 * log_part.write.requests);
+    // The log goes on from its own last write, whatever the others do.
+    let writes: Vec<&Logged> = log.iter().filter(|io| io.bytes == 8192).collect();
+    assert!(writes.windows(2).all(|pair| pair[1].offset_bytes == pair[0].offset_bytes + 8192));
+    let bytes: u64 = measured.parts.iter().map(|part| part.read.bytes.get() + part.write.bytes.get()).sum();
+    assert_eq!(bytes, (measured.read.bytes + measured.write.bytes).get());
+}
+
+#[test]
+fn parts_without_weights_run_in_loops_of_their_own() {
+    let users = MixPart { iodepth: Some(2), ..part("users", closed(900, None)) };
+    let feed = part("feed", open(ArrivalProcess::Fixed, 1e6, 1));
+    let scan = MixPart {
+        lines: vec![AccessLine::plain(16_384, 100, 0)],
+        places: Places {
+            start: ByteCount::from_mib(32),
+            size: Some(ByteCount::from_mib(1)),
+            ..Places::default()
+        },
+        ..part("scan", Pacing::default())
+    };
+    let spec = mix(vec![users, feed, scan]);
+    let config = DriverConfig { ramp: NanoSpan::ZERO, run: NanoSpan(1_000_000), iodepth: 3, ..config() };
+    let mut driver = Driver::new(&spec, &config).unwrap();
+    assert_eq!((driver.iodepth(), spec.iodepth(3)), (2 + 256 + 3, 2 + 256 + 3));
+    let log = drive(&mut driver, 0, Target { fixed_ns: 100, jitter_ns: 0, error_pct: 0 });
+    let measured = driver.measurement();
+    let requests: Vec<u64> =
+        measured.parts.iter().map(|part| part.read.requests + part.write.requests).collect();
+    // Two users who ask every 1000 ns, a feed of one per 1000 ns, and three that always have one of 100 ns in flight.
+    for (seen, expected) in requests.iter().zip([2000u64, 1000, 30_000]) {
+        assert!(seen.abs_diff(expected) <= 3, "{requests:?}");
+    }
+    assert!(measured.parts[1].lag.is_some() && measured.parts[0].lag.is_none());
+    assert_eq!(measured.lag.unwrap().lag.max_ns(), 0, "there was always a place");
+    let scanned = log.iter().filter(|io| io.bytes == 16_384);
+    assert!(scanned.clone().count() > 0);
+    for io in scanned {
+        assert!((32 << 20..33 << 20).contains(&io.offset_bytes), "{io:?}");
+    }
+}
+
+#[test]
+fn workers_share_rates_and_places_of_the_workload() {
+    let feed = part("feed", open(ArrivalProcess::Fixed, 3e6, 1));
+    let few = MixPart { iodepth: Some(2), ..part("few", open(ArrivalProcess::Fixed, 1e6, 1)) };
+    let limited = part("limited", closed(0, Some(rate(5e5))));
+    let spec = mix(vec![feed, few, limited]);
+    let whole = DriverConfig { ramp: NanoSpan::ZERO, run: NanoSpan(1_000_000), iodepth: 3, ..config() };
+    let mut merged = Measurement::default();
+    let mut places = 0;
+    for worker in 0..3 {
+        let mut driver = Driver::new(&spec, &whole.for_worker(worker, 3)).unwrap();
+        places += driver.iodepth();
+        drive(&mut driver, 0, Target { fixed_ns: 100, jitter_ns: 0, error_pct: 0 });
+        merged.merge(&driver.measurement());
+    }
+    assert_eq!(places, spec.iodepth(3));
+    let requests: Vec<u64> =
+        merged.parts.iter().map(|part| part.read.requests + part.write.requests).collect();
+    for (seen, expected) in requests.iter().zip([3000u64, 1000, 500]) {
+        assert!(seen.abs_diff(expected) <= 6, "{requests:?}");
+    }
+}
+
+#[test]
+fn a_stop_ends_an_open_loop_and_what_never_started_is_counted() {
+    let spec =
+        AccessSpec { pacing: open(ArrivalProcess::Fixed, 1e7, 1), iodepth: Some(1), ..spec(random_reads()) };
+    let mut driver = Driver::new(&spec, &DriverConfig { ramp: NanoSpan::ZERO, ..config() }).unwrap();
+    let DriverStep::Issue(io) = driver.poll_step(Nanos(0)) else { panic!("one is due at once") };
+    assert!(matches!(io.op, IoOp::Read | IoOp::Write));
+    assert_eq!(driver.poll_step(Nanos(500)), DriverStep::WaitForCompletion);
+    driver.handle_stop(Nanos(1000));
+    assert_eq!(driver.poll_step(Nanos(1000)), DriverStep::WaitForCompletion);
+    driver.handle_completion(Nanos(1100), io.slot, true);
+    assert_eq!(driver.poll_step(Nanos(1100)), DriverStep::Finished);
+    let measured = driver.measurement();
+    assert_eq!((measured.window, counted(&measured).0), (NanoSpan(1000), 0));
+    // Due at 0, 100, .. 900 ns; the first started.
+    assert_eq!(measured.lag.unwrap().unserved, 9);
+}

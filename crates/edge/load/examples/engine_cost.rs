@@ -1,0 +1,44 @@
+//! What the load generator costs per I/O: `cargo run --release -p raidlab-load --example engine_cost [TARGET BYTES]`.
+//!
+//! Without a target: the null engine, and `io_uring` with requests that do nothing. With one: random reads of it, of
+//! so many bytes. Each line is a depth with what a second gave: IOPS, and processor time of the thread per request.
+
+use raidlab_load::{EngineKind, LoadOptions, Target, TargetOptions, run};
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Worker};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let bytes = args.get(1).map_or(4096, |text| text.parse().expect("a number of bytes"));
+    let (target, engines) = match args.first() {
+        None => (Target::no_op(ByteCount::from_gib(1)), vec![EngineKind::Null, EngineKind::Uring]),
+        Some(path) => {
+            let options = TargetOptions { direct: args.len() < 3, ..TargetOptions::default() };
+            (Target::open(Path::new(path), &options).expect("a target"), vec![EngineKind::Uring])
+        }
+    };
+    let spec = AccessSpec::new("reads", vec![AccessLine::plain(bytes, 100, 100)]);
+    for engine in engines {
+        for iodepth in [1, 32, 128] {
+            let config = DriverConfig {
+                region: target.size(),
+                block_bytes: target.block_bytes(),
+                iodepth,
+                seed: 1,
+                ramp: NanoSpan::from_millis(100),
+                run: NanoSpan::from_secs(1),
+                start_offset: ByteCount::ZERO,
+                max_requests: None,
+                worker: Worker::ALONE,
+            };
+            let options = LoadOptions { engine: Some(engine), ..LoadOptions::default() };
+            let outcome = run(&target, &spec, &config, &options, &AtomicBool::new(false), &mut |_| {});
+            let outcome = outcome.expect("it runs");
+            let iops = outcome.measurement.read.requests as f64 / outcome.measurement.window.as_secs_f64();
+            let cpu_ns = outcome.cpu_ns_per_io().unwrap_or_default();
+            println!("{:10} depth {iodepth:3}: {iops:10.0} IOPS, {cpu_ns:6.1} ns of CPU each", engine.name());
+        }
+    }
+}
