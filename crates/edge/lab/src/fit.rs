@@ -91,7 +91,7 @@ impl FitParameter {
         let mut common = None;
         for (entry, key) in self.places() {
             let value = self.value_of(entry, key)?;
-            if *common.get_or_insert(value) != value {
+            if common.get_or_insert(value).total_cmp(&value).is_ne() {
                 return Err(unusable(entry, key, "differs from the other keys of its parameter"));
             }
         }
@@ -232,6 +232,15 @@ impl Figures {
     }
 }
 
+/// Which figures of a paper.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Those that the parameters are fitted to.
+    Fitted,
+    /// All.
+    All,
+}
+
 /// A fit of one paper.
 #[derive(Debug)]
 pub struct Fit<'a> {
@@ -296,7 +305,7 @@ impl<'a> Fit<'a> {
         while let Some(values) = search.next_trial() {
             let best_error_pct = search.best_error().map(percent);
             progress(FitProgress { trials: search.trials(), trials_max, best_error_pct });
-            match self.predict(&values, true, cancel) {
+            match self.predict(&values, Scope::Fitted, cancel) {
                 Ok(figures) => {
                     search.take(self.mean_square(&figures));
                     first.get_or_insert(figures);
@@ -308,7 +317,7 @@ impl<'a> Fit<'a> {
         let (values, error) = (search.best().to_vec(), search.best_error());
         let first = first.expect("the catalogue's values are tried first");
         let before_error = percent(self.mean_square(&first));
-        let all = |values: &[f64]| self.predict(values, false, cancel);
+        let all = |values: &[f64]| self.predict(values, Scope::All, cancel);
         let before = all(&committed);
         // What is already known need not be simulated once more.
         let after = match &before {
@@ -318,7 +327,7 @@ impl<'a> Fit<'a> {
         let (before, after) = match (before, after) {
             (Ok(before), Ok(after)) => (before, after),
             // Stopped: the fitted rows are known, with the catalogue's values at least.
-            _ => (first.clone(), self.predict(&values, true, &AtomicBool::new(false))?),
+            _ => (first.clone(), self.predict(&values, Scope::Fitted, &AtomicBool::new(false))?),
         };
         Ok(FitOutcome {
             values: committed.into_iter().zip(values).collect(),
@@ -350,9 +359,9 @@ impl<'a> Fit<'a> {
         changes.collect()
     }
 
-    fn predict(&self, values: &[f64], fitted_only: bool, cancel: &AtomicBool) -> Result<Figures, FitError> {
+    fn predict(&self, values: &[f64], scope: Scope, cancel: &AtomicBool) -> Result<Figures, FitError> {
         let catalog = Catalog::builtin_with(&self.changes(values))?;
-        let wanted = |id: &String| !fitted_only || self.fitted.contains(id);
+        let wanted = |id: &String| scope == Scope::All || self.fitted.contains(id);
         let rows: Vec<_> = self.paper.rows.iter().filter(|row| wanted(&row.id)).cloned().collect();
         let claims: Vec<_> = self.paper.claims.iter().filter(|claim| wanted(&claim.id)).cloned().collect();
         let task = PredictTask {
@@ -371,9 +380,9 @@ impl<'a> Fit<'a> {
 
     /// The mean square of the logarithms of predicted over published, of the fitted rows.
     fn mean_square(&self, figures: &Figures) -> f64 {
-        let fitted = figures.residuals(&self.fitted).into_iter().filter(|residual| residual.fitted);
         // A drive that serves nothing at all is a thousand times too slow, and not infinitely.
         const LEAST: f64 = 1e-3;
+        let fitted = figures.residuals(&self.fitted).into_iter().filter(|residual| residual.fitted);
         let squares: Vec<f64> = fitted
             .map(|residual| (residual.predicted / residual.published).max(LEAST).ln().powi(2))
             .collect();

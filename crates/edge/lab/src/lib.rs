@@ -3,6 +3,7 @@
 //! ```text
 //! study.toml ─► Study ─► run_study ─► worlds::{file, array, simulated} ─► RunResult ─► Store (SQLite)
 //! published.csv ─► PublishedRow ─► predict ─► worlds::simulated ─► Comparison
+//! study.toml [fit] ─► Fit ─► predict with other values ─► StoredFit (fit.toml)
 //! ```
 //! Nothing here knows how results are shown: whoever calls gets [`raidlab_workload::RunResult`]s, and events through
 //! a [`StudyObserver`] while they come about. Every run carries the effective configuration and the

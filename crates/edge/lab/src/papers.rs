@@ -1,7 +1,8 @@
 //! Publications whose figures come with the program: how they were measured, and the figures themselves.
 //!
 //! Each lies in `papers/<id>/`: `study.toml` says how, `published.csv` holds the figures, `claims.csv` the relative claims;
-//! a paper may have only one of the two. All are built in, so that `reproduce` works anywhere.
+//! a paper may have only one of the two. `fit.toml` is what was fitted to it. All are built in, so that `reproduce` works
+//! anywhere.
 
 use crate::claims::{Claim, ClaimMethod, parse_claims};
 use crate::fit::{FitMethod, StoredFit};
