@@ -107,7 +107,11 @@ impl Search {
         let mut values = self.best.clone();
         let parameter = &self.parameters[self.turn];
         let way = if self.down { -self.step } else { self.step };
-        values[self.turn] = parameter.rounded(at(parameter, place(parameter, values[self.turn]) + way));
+        let old = values[self.turn];
+        let new = parameter.rounded(at(parameter, place(parameter, old) + way));
+        // A whole number moves by one at least.
+        let is_stuck = parameter.whole && new == old;
+        values[self.turn] = if is_stuck { parameter.rounded(old + way.signum()) } else { new };
         values
     }
 

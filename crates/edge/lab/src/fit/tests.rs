@@ -68,7 +68,14 @@ fn a_fit_gets_nearer_and_is_the_same_on_any_number_of_threads() {
     let found = fit(&paper, 1, 6, false).unwrap();
     let (before, after) = found.error_pct;
     assert!(after <= before, "{before} to {after}");
-    assert_eq!(found, fit(&paper, 3, 6, false).unwrap());
+    // All but how long the simulations took.
+    let again = fit(&paper, 3, 6, false).unwrap();
+    assert_eq!(
+        (&found.values, found.error_pct, found.trials),
+        (&again.values, again.error_pct, again.trials)
+    );
+    let residuals = |found: &FitOutcome| found.after.residuals(&[ROW.to_owned()]);
+    assert_eq!(residuals(&found), residuals(&again));
     let kept = StoredFit::of("md1200-2011", 1, paper.method.fit.as_ref().unwrap(), &[ROW.to_owned()], &found);
     assert_eq!(StoredFit::parse("fit.toml", &kept.to_toml()).unwrap(), kept);
     let flags: Vec<bool> = kept.residuals.iter().map(|residual| residual.fitted).collect();
