@@ -9,12 +9,18 @@
 //! |---|---|
 //! | `stamp` | 512 bytes with address, sequence, noise and checksum |
 //! | `ledger` | which writes a read may see while others are in flight |
+//! | `sweep` | sectors of one known write, read again and again |
+//! | `bound` | what counted errors say about the rate behind them |
 //!
 //! Nothing here does I/O; a load loop stamps its buffers and shows what came back.
 #![forbid(unsafe_code)]
 
+mod bound;
 mod ledger;
 mod stamp;
+mod sweep;
 
+pub use bound::error_rate_upper_bound;
 pub use ledger::{Checked, Fault, FaultKind, Ledger};
 pub use stamp::{STAMPED_SECTOR_BYTES, SectorState, Stamp, read_sector, stamp_sectors};
+pub use sweep::{SectorFault, check_sectors};

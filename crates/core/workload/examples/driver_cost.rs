@@ -1,4 +1,4 @@
-//! What the driver and its histogram cost per I/O: `cargo run --release -p raidlab-workload --example driver_cost`.
+//! What the driver and its histogram cost per I/O, and how fast data is made: `cargo run --release -p raidlab-workload --example driver_cost`.
 //!
 //! Every I/O is handed out, completed at once with a made-up latency, and counted; nothing else happens, so the
 //! time is all the driver's.
@@ -9,7 +9,10 @@
 )]
 
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
-use raidlab_workload::{Driver, DriverConfig, DriverStep, Worker, builtin_workload};
+use raidlab_workload::{
+    AccessSpec, ArrivalProcess, Arrivals, DataGenerator, DataSpec, Distribution, Driver, DriverConfig,
+    DriverStep, Pacing, Places, RequestRate, Worker, builtin_workload,
+};
 use std::time::Instant;
 
 const REQUESTS: u64 = 20_000_000;
@@ -18,23 +21,46 @@ fn main() {
     for (name, iodepth) in [("database", 1), ("database", 64), ("streaming", 64), ("fastt600-web-server", 64)]
     {
         let workload = builtin_workload(name).expect("a built-in name");
-        let config = DriverConfig {
-            region: ByteCount(8_000_000_000),
-            block_bytes: 512,
-            iodepth,
-            seed: 1,
-            ramp: NanoSpan::ZERO,
-            run: NanoSpan(u64::MAX),
-            start_offset: ByteCount::ZERO,
-            max_requests: Some(REQUESTS),
-            worker: Worker::ALONE,
-        };
-        let mut driver = Driver::new(&workload.spec, &config).expect("the profile fits");
-        let started = Instant::now();
-        drive(&mut driver);
-        let ns = started.elapsed().as_nanos() as f64 / REQUESTS as f64;
-        println!("{name}, {iodepth} in flight: {ns:.1} ns per I/O");
+        report(&format!("{name}, {iodepth} in flight"), &workload.spec, iodepth);
     }
+    let database = || builtin_workload("database").expect("a built-in name").spec;
+    let mut zipf = database();
+    zipf.places =
+        Places { distribution: Distribution::Zipf { theta: 0.99 }, scrambled: true, ..Places::default() };
+    report("database by zipf, scrambled, 64 in flight", &zipf, 64);
+    for process in [ArrivalProcess::Fixed, ArrivalProcess::Poisson] {
+        let rate = RequestRate::new(1e6).expect("a rate");
+        let pacing = Pacing::Open(Arrivals { process, rate, burst: 1 });
+        report(&format!("database, {pacing}"), &AccessSpec { pacing, ..database() }, 64);
+    }
+    for data in [(0, 0), (50, 0), (0, 50)] {
+        let (compressible_pct, dedupe_pct) = data;
+        let generator = DataGenerator::new(DataSpec { compressible_pct, dedupe_pct }, 1);
+        let mut bytes = vec![0; 1 << 20];
+        let started = Instant::now();
+        (0..1000).for_each(|round| generator.fill(round << 8, &mut bytes));
+        let gb_per_s = 1000.0 * bytes.len() as f64 / started.elapsed().as_nanos() as f64;
+        println!("data, {compressible_pct}% compressible, {dedupe_pct}% duplicates: {gb_per_s:.1} GB/s");
+    }
+}
+
+fn report(what: &str, spec: &AccessSpec, iodepth: u32) {
+    let config = DriverConfig {
+        region: ByteCount(8_000_000_000),
+        block_bytes: 512,
+        iodepth,
+        seed: 1,
+        ramp: NanoSpan::ZERO,
+        run: NanoSpan(u64::MAX),
+        start_offset: ByteCount::ZERO,
+        max_requests: Some(REQUESTS),
+        worker: Worker::ALONE,
+    };
+    let mut driver = Driver::new(spec, &config).expect("the profile fits");
+    let started = Instant::now();
+    drive(&mut driver);
+    let ns = started.elapsed().as_nanos() as f64 / REQUESTS as f64;
+    println!("{what}: {ns:.1} ns per I/O");
 }
 
 /// Completes the oldest I/O whenever all places are taken; latencies spread over a few hundred microseconds.
@@ -45,7 +71,13 @@ fn drive(driver: &mut Driver) {
         match driver.poll_step(Nanos(now)) {
             DriverStep::Issue(io) => in_flight.push_back((io.slot, io.offset_bytes)),
             DriverStep::Finished => return,
-            DriverStep::WaitUntil(at) => now = at.get(),
+            // An open loop waits for an arrival with requests in flight: one of them ends meanwhile.
+            DriverStep::WaitUntil(at) => {
+                now = at.get();
+                if let Some((slot, _)) = in_flight.pop_front() {
+                    driver.handle_completion(Nanos(now), slot, true);
+                }
+            }
             DriverStep::WaitForCompletion => {
                 let (slot, offset_bytes) = in_flight.pop_front().expect("an I/O is in flight");
                 now += offset_bytes >> 14;

@@ -16,13 +16,16 @@
 //! random_pct = 100
 //! ```
 //! A line may also set `delay` (default none), `burst` (default 1), `align` (default the size) and `reply` (default
-//! none), as in Iometer. `block_sizes` lists the sizes at which a paper ran a profile of one size.
+//! none), as in Iometer. `block_sizes` lists the sizes at which a paper ran a profile of one size. What else there is (arrivals,
+//! limits, places, data, parts) is shown by example in `docs/workloads.md`.
+
+mod file;
+mod write;
 
 use crate::result::Metric;
-use crate::spec::{AccessLine, AccessSpec, SpecError};
+use crate::spec::{AccessSpec, SpecError};
 use crate::toml_file::{self, TomlFileError};
-use raidlab_units::{ByteCount, NanoSpan};
-use serde::Deserialize;
+use file::WorkloadFile;
 
 /// Version of the form of workload files.
 const SCHEMA: u32 = 1;
@@ -65,72 +68,6 @@ pub enum LookupError {
     },
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WorkloadFile {
-    #[serde(rename = "schema")]
-    _schema: u32,
-    name: String,
-    title: String,
-    source: String,
-    metric: Metric,
-    #[serde(default)]
-    notes: String,
-    #[serde(default)]
-    block_sizes: Vec<RequestBytes>,
-    #[serde(default)]
-    line: Vec<LineTable>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LineTable {
-    size: RequestBytes,
-    share_pct: u8,
-    read_pct: u8,
-    random_pct: u8,
-    #[serde(default)]
-    delay: NanoSpan,
-    #[serde(default = "burst_of_one")]
-    burst: u32,
-    align: Option<RequestBytes>,
-    reply: Option<RequestBytes>,
-}
-
-/// A length that one request can have.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "ByteCount")]
-struct RequestBytes(u32);
-
-impl TryFrom<ByteCount> for RequestBytes {
-    type Error = String;
-
-    fn try_from(bytes: ByteCount) -> Result<Self, String> {
-        u32::try_from(bytes.get())
-            .map(Self)
-            .map_err(|_| format!("{bytes} is too long for one request: it must be below 4 GiB"))
-    }
-}
-
-const fn burst_of_one() -> u32 {
-    1
-}
-
-impl From<LineTable> for AccessLine {
-    fn from(line: LineTable) -> Self {
-        Self {
-            bytes: line.size.0,
-            share_pct: line.share_pct,
-            read_pct: line.read_pct,
-            random_pct: line.random_pct,
-            delay: line.delay,
-            burst: line.burst,
-            align_bytes: line.align.map(|align| align.0),
-            reply_bytes: line.reply.map_or(0, |reply| reply.0),
-        }
-    }
-}
-
 impl Workload {
     /// Reads the content `text` of the workload file called `file`.
     ///
@@ -138,20 +75,11 @@ impl Workload {
     /// [`TomlFileError`] says what is wrong and where.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, TomlFileError> {
         let parsed: WorkloadFile = toml_file::parse(file, text, SCHEMA)?;
-        let spec = AccessSpec::new(parsed.name, parsed.line.into_iter().map(AccessLine::from).collect());
-        spec.validate().map_err(|error| TomlFileError::Invalid {
+        parsed.workload().map_err(|message| TomlFileError::Invalid {
             file: file.into(),
             line: None,
             key: None,
-            message: error.to_string(),
-        })?;
-        Ok(Self {
-            title: parsed.title,
-            source: parsed.source,
-            metric: parsed.metric,
-            notes: parsed.notes,
-            block_bytes_published: parsed.block_sizes.iter().map(|size| size.0).collect(),
-            spec,
+            message,
         })
     }
 

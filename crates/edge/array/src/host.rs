@@ -14,7 +14,7 @@ use crate::memory::HostBuffers;
 use crate::port_ring::{EntryEnd, PortRing};
 use raidlab_controller::{HostCompletion, HostError, HostOp, HostRequest, HostTag};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, NanoSpan, Nanos};
-use raidlab_workload::{Driver, DriverStep, IoOp, WindowProgress};
+use raidlab_workload::{DATA_BLOCK_BYTES, DataGenerator, Driver, DriverStep, IoOp, WindowProgress};
 
 /// How often a run reports how far it is.
 const REPORT_EVERY: NanoSpan = NanoSpan::from_millis(100);
@@ -70,12 +70,17 @@ pub trait HostPort {
     }
 }
 
-/// A workload driver as host, in the same process. Writes carry random bytes that are made once.
+/// A workload driver as host, in the same process. Writes carry random bytes that are made once, or new data of the kind that
+/// the workload asks for.
 pub struct DriverHost<'a> {
     driver: &'a mut Driver,
     progress: &'a mut dyn FnMut(WindowProgress),
     block_size: BlockSize,
     filled: bool,
+    /// Makes what writes carry, where that is not plain noise.
+    data: Option<DataGenerator>,
+    /// Blocks of it that were written.
+    blocks_made: u64,
     next_report_at: Nanos,
 }
 
@@ -104,7 +109,10 @@ impl<'a> DriverHost<'a> {
         if block_size.blocks_in(unit).is_none() {
             return Err(ArrayError::UnitMismatch { unit, block: ByteCount(block_size.bytes()) });
         }
-        Ok(Self { driver, progress, block_size, filled: false, next_report_at: Nanos::ZERO })
+        let spec = driver.data();
+        let data = (!spec.is_noise()).then(|| DataGenerator::new(spec, 0));
+        let next_report_at = Nanos::ZERO;
+        Ok(Self { driver, progress, block_size, filled: false, data, blocks_made: 0, next_report_at })
     }
 
     /// Fills all buffers with bytes that no device can compress or recognise as zeros.
@@ -120,6 +128,16 @@ impl<'a> DriverHost<'a> {
             }
         }
         self.filled = true;
+    }
+
+    /// Puts new data into the buffer of a write, where the workload says what it is like.
+    #[inline]
+    fn make_data(&mut self, io: raidlab_workload::DriverIo, buffers: &mut HostBuffers) {
+        if let (Some(data), IoOp::Write) = (self.data, io.op) {
+            let buffer = &mut buffers.slot_mut(HostTag(io.slot))[..io.bytes as usize];
+            data.fill(self.blocks_made, buffer);
+            self.blocks_made += u64::from(io.bytes).div_ceil(DATA_BLOCK_BYTES as u64);
+        }
     }
 
     fn request(&self, io: raidlab_workload::DriverIo) -> HostRequest {
@@ -154,7 +172,10 @@ impl HostPort for DriverHost<'_> {
             (self.progress)(self.driver.window_progress(now));
         }
         match self.driver.poll_step(now) {
-            DriverStep::Issue(io) => HostStep::Submit(self.request(io)),
+            DriverStep::Issue(io) => {
+                self.make_data(io, buffers);
+                HostStep::Submit(self.request(io))
+            }
             DriverStep::WaitUntil(at) => HostStep::WaitUntil(at),
             DriverStep::WaitForCompletion => HostStep::WaitForCompletion,
             DriverStep::Finished => HostStep::Finished,

@@ -1,7 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, fit, measure, model, reproduce, runs, simulate, study, torture, workloads,
+    array, catalog, doctor, fit, import, measure, model, reproduce, runs, simulate, soak, study, torture,
+    workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Study(study::Args),
     /// Measure storage as it is: a file or a block device
     Measure(measure::Args),
+    /// Read the same data again and again, and compare every bit
+    Soak(soak::Args),
     /// Simulate an array of modelled hardware in virtual time
     Simulate(simulate::Args),
     /// Predict published figures and compare
@@ -49,6 +52,8 @@ pub(crate) enum Command {
     Array(array::Args),
     /// List the workloads, or show one
     Workloads(workloads::Args),
+    /// Make workload files of job files of fio or configurations of Iometer
+    Import(import::Args),
     /// List the modelled hardware, or show one entry with the source of each figure
     Catalog(catalog::Args),
     /// Check drive models against measured drives

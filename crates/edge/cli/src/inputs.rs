@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogChange};
 use raidlab_lab::{Owner, WorkloadError, find_workload};
-use raidlab_units::NanoSpan;
-use raidlab_workload::Workload;
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::{ArrivalProcess, Arrivals, ClosedLoop, Pacing, RequestRate, Workload};
 use std::path::Path;
 
 /// The most requests in flight that are offered.
@@ -133,6 +133,63 @@ fn one_of<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
 /// Looks up each of `names`: a built-in workload by its full or short name, or the path of a workload file.
 pub(crate) fn workloads(names: &[String]) -> Result<Vec<Workload>, Failure> {
     names.iter().map(|name| workload(name)).collect()
+}
+
+/// When requests start, by options instead of by the workload's file.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PacingArgs {
+    /// Open loop: so many requests arrive per second, whatever the target does; latencies run from the arrival
+    #[arg(long, value_parser = request_rate, value_name = "PER_SECOND")]
+    rate: Option<RequestRate>,
+    /// How arrivals are spread over time: poisson, fixed [default: poisson]
+    #[arg(long, value_parser = arrival_process, requires = "rate", value_name = "PROCESS")]
+    arrival: Option<ArrivalProcess>,
+    /// Requests of an open loop in flight at most; those that arrive beyond wait [default: 256]
+    #[arg(long, requires = "rate", value_name = "N")]
+    in_flight: Option<u32>,
+    /// Closed loop: at most so many requests per second
+    #[arg(long, value_parser = request_rate, conflicts_with = "rate", value_name = "PER_SECOND")]
+    rate_limit: Option<RequestRate>,
+    /// Closed loop: at most so many bytes per second
+    #[arg(long, conflicts_with = "rate", value_name = "SIZE")]
+    bytes_limit: Option<ByteCount>,
+    /// Closed loop: each place is idle so long after its request has ended
+    #[arg(long, conflicts_with = "rate", value_name = "TIME")]
+    think: Option<NanoSpan>,
+}
+
+impl PacingArgs {
+    /// Returns `workloads` with the pacing that is asked for.
+    pub(crate) fn apply(&self, mut workloads: Vec<Workload>) -> Result<Vec<Workload>, Failure> {
+        let closed = self.rate_limit.is_some() || self.bytes_limit.is_some() || self.think.is_some();
+        for workload in &mut workloads {
+            let spec = &mut workload.spec;
+            if let Some(rate) = self.rate {
+                let process = self.arrival.unwrap_or(ArrivalProcess::Poisson);
+                spec.pacing = Pacing::Open(Arrivals { process, rate, burst: 1 });
+                spec.iodepth = self.in_flight.or(spec.iodepth);
+            } else if closed {
+                spec.pacing = Pacing::Closed(ClosedLoop {
+                    think: self.think.unwrap_or_default(),
+                    rate_max: self.rate_limit,
+                    bytes_per_sec_max: self.bytes_limit,
+                });
+            }
+            spec.validate().map_err(Failure::input)?;
+        }
+        Ok(workloads)
+    }
+}
+
+/// Reads requests per second.
+fn request_rate(text: &str) -> Result<RequestRate, String> {
+    let rate = text.parse::<f64>().ok().and_then(RequestRate::new);
+    rate.ok_or_else(|| format!("'{text}' is no rate: write requests per second, 0.000001 to 1000000000"))
+}
+
+/// Reads `poisson` or `fixed`.
+fn arrival_process(text: &str) -> Result<ArrivalProcess, String> {
+    one_of(text, &[("poisson", ArrivalProcess::Poisson), ("fixed", ArrivalProcess::Fixed)])
 }
 
 /// Looks up one workload.

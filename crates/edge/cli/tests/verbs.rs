@@ -417,3 +417,69 @@ fn a_results_file_that_is_not_there_is_not_made() {
     bench.run(&["runs"]).assert(2, &["raidlab.sqlite", "hint:"]);
     assert!(bench.names().is_empty());
 }
+
+#[test]
+fn soak_counts_over_runs_and_ends_with_1_where_a_bit_has_changed() {
+    let bench = Bench::new();
+    let soak = ["soak", "soaked", "--size", "1MiB", "--passes", "2", "--buffered", "--json"];
+    for passes in [2, 4] {
+        let ended = bench.run(&soak);
+        ended.assert(0, &[]);
+        let target = &ended.json()["targets"][0];
+        assert_eq!((target["passes"].as_u64(), target["faults_total"].as_u64()), (Some(passes), Some(0)));
+        assert_eq!(target["read_bytes"].as_u64(), Some(passes << 20));
+        assert_eq!(target["written_bytes"].as_u64(), Some(1 << 20));
+    }
+    let path = bench.path().join("soaked");
+    let mut data = std::fs::read(&path).expect("it was laid out");
+    data[70_000] ^= 0x10;
+    std::fs::write(&path, data).expect("it can be written");
+    let ended = bench.run(&soak[..soak.len() - 1]);
+    ended.assert(1, &[]);
+    assert!(ended.stdout.contains("byte 69632: 1 bit has changed"), "{}", ended.stdout);
+    let missing = bench.run(&["soak", "nothing-there"]);
+    missing.assert(2, &["--size"]);
+}
+
+#[test]
+fn simulate_takes_requests_at_a_rate_and_tells_how_late_they_were() {
+    let bench = Bench::new();
+    let ended = bench.run(&simulate(&["--rate", "500", "--arrival", "fixed", "--json"]));
+    ended.assert(0, &[]);
+    let run = &ended.json()["runs"][0];
+    assert_eq!(run["iodepth"], 256, "in flight at most");
+    let started = run["lag"]["started"].as_u64().expect("an open loop has arrivals");
+    assert!(started.abs_diff(150) <= 1, "{started}");
+    let overrun = bench.run(&simulate(&["--rate", "100000", "--in-flight", "4"]));
+    overrun.assert(0, &[]);
+    assert!(overrun.stdout.contains("NEVER STARTED"), "{}", overrun.stdout);
+    bench.run(&simulate(&["--arrival", "fixed"])).assert(2, &["--rate"]);
+    bench.run(&simulate(&["--rate", "0"])).assert(2, &["'0' is no rate"]);
+}
+
+#[test]
+fn import_makes_workload_files_that_run() {
+    let bench = Bench::new();
+    let job = "[global]\nioengine=libaio\ndirect=1\nsize=1m\nruntime=1\n[a]\nrw=randread\nbs=8k\niodepth=4\n\
+               [b]\nrw=write\n[c]\nstonewall\nrw=read\n";
+    bench.write("job.fio", job);
+    let many = bench.run(&["import", "fio", "job.fio"]);
+    many.assert(2, &["2 steps", "--output"]);
+    let ended = bench.run(&["import", "fio", "job.fio", "-o", "made"]);
+    ended.assert(0, &[]);
+    let text = "raidlab measure TARGET --workload made/job.toml --run 1s --size 2097152\n\
+                raidlab measure TARGET --workload made/c.toml --iodepth 1 --run 1s --size 1048576\n";
+    assert_eq!(ended.stdout, text);
+    let shown = bench.run(&["workloads", "made/job.toml"]);
+    shown.assert(0, &[]);
+    assert!(shown.stdout.contains("part a") && shown.stdout.contains("every place once"), "{}", shown.stdout);
+    let run =
+        ["measure", "null:2MiB", "--workload", "made/job.toml", "--run", "50ms", "--ramp", "1ms", "--json"];
+    let ran = bench.run(&run);
+    ran.assert(0, &[]);
+    let parts = ran.json()["runs"][0]["parts"].as_array().expect("parts have figures").clone();
+    assert_eq!(parts.iter().map(|part| part["name"].as_str()).collect::<Vec<_>>(), [Some("a"), Some("b")]);
+    bench.run(&["import", "fio", "job.fio", "-o", "made"]).assert(2, &["cannot write"]);
+    bench.write("bad.fio", "[a]\nrw=read\nzonemode=zbd\n");
+    bench.run(&["import", "fio", "bad.fio"]).assert(2, &["bad.fio:3: zonemode has no counterpart here"]);
+}

@@ -73,7 +73,7 @@ impl Load {
 
     /// The load in a few words.
     pub fn label(&self) -> String {
-        format!("{} at iodepth {}", self.workload.name(), self.iodepth)
+        format!("{} at iodepth {}", self.workload.name(), self.workload.spec.iodepth(self.iodepth))
     }
 
     /// Time that a real run takes by plan.
@@ -82,7 +82,7 @@ impl Load {
     }
 }
 
-/// The loads of a section: every workload at every iodepth.
+/// The loads of a section: every workload at every iodepth that makes a difference to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadPlan {
     /// Workloads.
@@ -99,13 +99,19 @@ pub struct LoadPlan {
 impl LoadPlan {
     /// Number of loads.
     pub fn run_count(&self) -> u64 {
-        (self.workloads.len() * self.iodepths.len()) as u64
+        self.workloads.iter().map(|workload| self.iodepths_of(workload).len() as u64).sum()
+    }
+
+    /// The numbers in flight at which a workload is run: one run is all there is to a workload with numbers of its own.
+    fn iodepths_of(&self, workload: &Workload) -> &[u32] {
+        let is_one = workload.spec.has_own_iodepth();
+        if is_one { &self.iodepths[..self.iodepths.len().min(1)] } else { &self.iodepths }
     }
 
     /// Every load, workload first.
     pub fn loads(&self, seed: u64) -> impl Iterator<Item = Load> {
         self.workloads.iter().flat_map(move |workload| {
-            self.iodepths.iter().map(move |iodepth| Load {
+            self.iodepths_of(workload).iter().map(move |iodepth| Load {
                 workload: workload.clone(),
                 iodepth: *iodepth,
                 ramp: self.ramp,

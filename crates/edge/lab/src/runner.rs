@@ -24,7 +24,7 @@ use crate::worlds::file::{FileBench, FileError};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use pace::Pace;
 use raidlab_hardware::{Catalog, CatalogError};
-use raidlab_load::LayOut;
+use raidlab_load::{LayOut, LayOutContent};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
 use std::num::NonZeroUsize;
@@ -270,7 +270,12 @@ impl Runner<'_> {
         let folder = section.path.parent().unwrap_or(Path::new("."));
         let _scratch = ScratchFolder::make(folder)?;
         let environment = self.look_around(&section.path);
-        let order = LayOut { bytes: section.size, seed: self.seed, destroy_data: None };
+        let order = LayOut {
+            bytes: section.size,
+            content: LayOutContent::Noise,
+            seed: self.seed,
+            destroy_data: None,
+        };
         let observer = &mut *self.recorder.observer;
         let mut prepare =
             |written, total| observer.observe(StudyEvent::Preparing { what: &label, written, total });

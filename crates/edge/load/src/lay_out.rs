@@ -1,7 +1,7 @@
 //! Laying out a test file: every block written, so that reads reach the storage and writes find their place.
 //!
 //! A file that was merely made longer reads as zeros that the file system makes up, and a file with reserved but
-//! unwritten extents pays for their conversion in the first write. So all is written with noise that neither
+//! unwritten extents pays for their conversion in the first write. So all is written with data that neither
 //! compresses nor deduplicates, made durable, and dropped from the page cache.
 //!
 //! The order keeps a file that was interrupted known as raidlab's own: length and mark ("being laid out") first,
@@ -14,6 +14,7 @@ use crate::safety;
 use crate::target::describe;
 use crate::trailer::{TRAILER_BYTES, Trailer};
 use raidlab_units::ByteCount;
+use raidlab_verify::{STAMPED_SECTOR_BYTES, stamp_sectors};
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatvfs};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -32,11 +33,25 @@ const SYNC_EVERY_BYTES: u64 = 128 << 20;
 pub struct LayOut {
     /// Length of the data: a multiple of 4096 above zero. The file is one block of 4096 bytes longer.
     pub bytes: ByteCount,
-    /// Seed of the data.
+    /// What the data is.
+    pub content: LayOutContent,
+    /// Seed of the data; of stamped data, the run.
     pub seed: u64,
     /// Names an existing file whose data may be destroyed; see [`crate::safety`]. A test file that raidlab laid
     /// out, and an empty file, may always be replaced.
     pub destroy_data: Option<String>,
+}
+
+/// What the data of a test file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayOutContent {
+    /// Noise.
+    Noise,
+    /// Sectors that say where they belong ([`raidlab_verify::stamp_sectors`]).
+    Stamped {
+        /// The write that they say they are of.
+        sequence: u64,
+    },
 }
 
 /// How far a lay-out has come.
@@ -187,7 +202,13 @@ impl Work<'_> {
                 return Err(LoadError::Cancelled { path: self.path.into() });
             }
             let part = &mut chunk[..CHUNK_BYTES.min(total - written) as usize];
-            noise::fill(self.order.seed, written / 8, part);
+            match self.order.content {
+                LayOutContent::Noise => noise::fill(self.order.seed, written / 8, part),
+                LayOutContent::Stamped { sequence } => {
+                    let sector = written / STAMPED_SECTOR_BYTES as u64;
+                    stamp_sectors(part, self.order.seed, sector, sequence);
+                }
+            }
             self.file.write_all_at(part, written).map_err(|error| self.explain("write", &error))?;
             let before = written;
             written += part.len() as u64;

@@ -9,6 +9,7 @@
 //! - [`Target::open`] finds size and block size, and opens for direct I/O or, when asked, through the page cache.
 //! - [`run_targets`] keeps the asked number of requests in flight on one or many targets, with one or many threads, and
 //!   returns what the drivers measured, with what it cost; [`run`] is the same on one target.
+//! - [`soak`] reads the same data again and again, and counts what is wrong.
 //! - [`safety`] decides whether something may be overwritten. It is for every part of raidlab that writes to
 //!   files or devices which it did not make.
 //!
@@ -25,6 +26,7 @@ mod memory;
 mod noise;
 mod run;
 pub mod safety;
+pub mod soak;
 mod target;
 mod trailer;
 
@@ -33,7 +35,7 @@ pub use engine::{
     UringEngine, UringOptions,
 };
 pub use error::LoadError;
-pub use lay_out::{LaidOut, LayOut, LayOutProgress, lay_out_file};
+pub use lay_out::{LaidOut, LayOut, LayOutContent, LayOutProgress, lay_out_file};
 pub use memory::IoMemory;
 pub use run::{
     IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,

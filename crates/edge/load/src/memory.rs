@@ -4,7 +4,8 @@
 //! | read 0 | read 1 | ... | write 0 | write 1 | ... |     each a whole number of 4 KiB pages
 //! ```
 //! Reads and writes have buffers of their own, so what was read from a target of zeros never makes the writes
-//! compressible. Write buffers hold noise; every write stamps each of its 4 KiB blocks with a number of its own,
+//! compressible. Write buffers hold noise, unless the workload says what its data is like, which every write then
+//! generates anew; every write of noise stamps each of its 4 KiB blocks with a number of its own,
 //! so no two writes are alike. Huge pages are asked for where the mapping is large enough.
 //!
 //! Invariant: a slot's buffer is touched here only while no request of that slot is in flight.
@@ -13,7 +14,7 @@
 use crate::error::LoadError;
 use crate::noise;
 use raidlab_units::ByteCount;
-use raidlab_workload::IoOp;
+use raidlab_workload::{DATA_BLOCK_BYTES, DataGenerator, DataSpec, IoOp};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ptr::NonNull;
 
@@ -30,8 +31,10 @@ pub struct IoMemory {
     /// Where the write buffers start.
     writes_at: usize,
     seed: u64,
-    /// Stamps given out so far.
+    /// Stamps given out so far: blocks written.
     stamps: u64,
+    /// Makes what writes carry, where that is not plain noise.
+    data: Option<DataGenerator>,
 }
 
 // SAFETY: the mapping belongs to this value alone and is not tied to the thread that made it.
@@ -54,16 +57,23 @@ impl IoMemory {
         };
         let base = map(mapped_bytes)
             .map_err(|errno| LoadError::Memory { bytes: ByteCount(mapped_bytes as u64), errno })?;
-        let mut memory = Self { base, mapped_bytes, stride_bytes, writes_at, seed, stamps: 0 };
+        let mut memory = Self { base, mapped_bytes, stride_bytes, writes_at, seed, stamps: 0, data: None };
         // Every page is touched now, so that no request pays for the first touch.
         noise::fill(seed, 0, memory.part(0, mapped_bytes));
         Ok(memory)
     }
 
+    /// Returns the same memory whose writes carry data like `spec`.
+    #[must_use]
+    pub fn with_data(mut self, spec: DataSpec) -> Self {
+        self.data = (!spec.is_noise()).then(|| DataGenerator::new(spec, self.seed));
+        self
+    }
+
     /// Returns no memory at all.
     pub(crate) const fn none() -> Self {
         let base = NonNull::dangling();
-        Self { base, mapped_bytes: 0, stride_bytes: 0, writes_at: 0, seed: 0, stamps: 0 }
+        Self { base, mapped_bytes: 0, stride_bytes: 0, writes_at: 0, seed: 0, stamps: 0, data: None }
     }
 
     /// Returns at least a page of the memory, for a request before those of the load.
@@ -88,9 +98,15 @@ impl IoMemory {
         self.part(offset, bytes as usize)
     }
 
-    /// Makes the write of `bytes` from `slot` unlike every other.
+    /// Makes the write of `bytes` from `slot` unlike every other, or as alike as the workload's data is.
     #[inline]
     pub(crate) fn stamp(&mut self, slot: u32, bytes: u32) {
+        if let Some(data) = self.data {
+            let first_block = self.stamps;
+            data.fill(first_block, self.buffer(IoOp::Write, slot, bytes));
+            self.stamps = first_block + u64::from(bytes).div_ceil(DATA_BLOCK_BYTES as u64);
+            return;
+        }
         let (seed, mut stamps) = (self.seed, self.stamps);
         for block in self.buffer(IoOp::Write, slot, bytes).chunks_mut(PAGE_BYTES) {
             let stamp = noise::word(seed, stamps).to_le_bytes();
@@ -192,5 +208,21 @@ mod tests {
     fn a_direction_that_was_not_asked_for_has_no_buffer() {
         let memory = IoMemory::new(4, 4096, &[IoOp::Read], 1).unwrap();
         let _ = memory.address(IoOp::Write, 0);
+    }
+
+    #[test]
+    fn data_of_a_kind_is_made_for_every_write() {
+        let spec = DataSpec { compressible_pct: 50, dedupe_pct: 0 };
+        let mut memory = IoMemory::new(2, 8192, &[IoOp::Write], 1).unwrap().with_data(spec);
+        let mut written = Vec::new();
+        for slot in [0, 1, 0] {
+            memory.stamp(slot, 8192);
+            written.push(memory.buffer(IoOp::Write, slot, 8192).to_vec());
+        }
+        for (index, bytes) in written.iter().enumerate() {
+            let zeros: usize = bytes.iter().map(|byte| usize::from(*byte == 0)).sum();
+            assert!((4096..4096 + 64).contains(&zeros), "{zeros} zeros");
+            assert!(written[..index].iter().all(|other| other[..256] != bytes[..256]));
+        }
     }
 }

@@ -341,7 +341,8 @@ impl Order<'_> {
         ops.extend(self.spec.reads().then_some(IoOp::Read));
         ops.extend(self.spec.writes().then_some(IoOp::Write));
         let seed = derived_seed(self.targets[job.targets[0]].1.seed, u64::from(job.worker));
-        IoMemory::new(table.in_flight_max(), self.spec.request_bytes_max(), &ops, seed)
+        let memory = IoMemory::new(table.in_flight_max(), self.spec.request_bytes_max(), &ops, seed)?;
+        Ok(memory.with_data(self.spec.data))
     }
 
     fn pin(&self, number: usize) -> Result<(), LoadError> {

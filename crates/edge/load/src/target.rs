@@ -11,7 +11,7 @@
 //! written. A block device is opened with `O_EXCL` then, so the kernel refuses what is mounted or held, too.
 
 use crate::error::LoadError;
-use crate::lay_out::{LayOut, LayOutProgress, lay_out_file};
+use crate::lay_out::{LayOut, LayOutContent, LayOutProgress, lay_out_file};
 use crate::memory::IoMemory;
 use crate::safety;
 use crate::trailer::Trailer;
@@ -304,7 +304,7 @@ fn lay_out_if_needed(
             };
         }
     }
-    let order = LayOut { bytes, seed: LAY_OUT_SEED, destroy_data: None };
+    let order = LayOut { bytes, content: LayOutContent::Noise, seed: LAY_OUT_SEED, destroy_data: None };
     lay_out_file(path, &order, cancel, progress).map(|_| ())
 }
 

@@ -1,6 +1,8 @@
 //! The built-in workload files against the published tables, and bad files against their messages.
 
 use super::*;
+use crate::spec::AccessLine;
+use raidlab_units::NanoSpan;
 
 const KIB: u32 = 1024;
 const MIB: u32 = 1024 * 1024;
@@ -176,5 +178,216 @@ fn mistakes_in_a_file_are_named() {
     ];
     for (text, expected) in table {
         assert_eq!(Workload::from_toml("mine.toml", &text).unwrap_err().to_string(), expected);
+    }
+}
+
+const HEAD: &str = "schema = 1\nname = 'mine'\ntitle = 'Mine'\nsource = 'here'\nmetric = 'iops'\n";
+const LINE: &str = "[[line]]\nsize = '8KiB'\nshare_pct = 100\nread_pct = 50\nrandom_pct = 25\n";
+
+fn read(text: &str) -> Workload {
+    Workload::from_toml("mine.toml", text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[test]
+fn places_pacing_and_data_are_read() {
+    let places = [
+        ("distribution = 'zipf'\ntheta = 1.1\nscrambled = true", "zipf, theta 1.1, scrambled"),
+        ("distribution = 'pareto'\nh = 0.2\nscrambled = false", "pareto, h 0.2, not scrambled"),
+        (
+            "distribution = 'hot-spot'\naccesses_pct = 90\nspace_pct = 10",
+            "zones 90% to 10% of the space, 10% to 90% of the space, not scrambled",
+        ),
+        (
+            "distribution = 'zones'\nzones = [[60, 10], [40, 90]]\nscrambled = true",
+            "zones 60% to 10% of the space, 40% to 90% of the space, scrambled",
+        ),
+        (
+            "distribution = 'normal'\nmean_pct = 50\ndeviation_pct = 12.5\nstart = '1GiB'\nsize = '8GiB'",
+            "normal, mean 50%, deviation 12.5%, not scrambled, from 1 GiB, over 8 GiB",
+        ),
+        ("distribution = 'shuffle'\nworking_set_pct = 8", "every place once, shuffled, working set 8%"),
+    ];
+    for (text, expected) in places {
+        assert_eq!(read(&format!("{HEAD}[places]\n{text}\n{LINE}")).spec.places.to_string(), expected);
+    }
+    let pacings = [
+        ("[arrival]\nprocess = 'poisson'\nrate = 2500", "open loop, Poisson arrivals at 2500/s"),
+        (
+            "[arrival]\nprocess = 'fixed'\nrate = 0.5\nburst = 8",
+            "open loop, fixed arrivals at 0.5/s in bursts of 8",
+        ),
+        (
+            "think = '5ms'\n[limit]\niops = 100\nbytes_per_sec = '1MiB'",
+            "closed loop, at most 100/s, at most 1 MiB/s, 5.00 ms of think time",
+        ),
+    ];
+    for (text, expected) in pacings {
+        assert_eq!(read(&format!("{HEAD}{text}\n{LINE}")).spec.pacing.to_string(), expected);
+    }
+    let data =
+        read(&format!("{HEAD}iodepth = 16\n[data]\ncompressible_pct = 40\ndedupe_pct = 25\n{LINE}")).spec;
+    assert_eq!((data.iodepth, data.data.compressible_pct, data.data.dedupe_pct), (Some(16), 40, 25));
+}
+
+#[test]
+fn parts_are_read_with_all_that_a_loop_has() {
+    let text = format!(
+        "{HEAD}[[part]]\nname = 'users'\niodepth = 50\nthink = '100ms'\n[[part.line]]\nsize = '8KiB'\nshare_pct = 100\n\
+         read_pct = 70\nrandom_pct = 100\n[[part]]\nname = 'log'\n[part.arrival]\nprocess = 'fixed'\nrate = 200\n\
+         [part.places]\nstart = '1GiB'\n[[part.line]]\nsize = '64KiB'\nshare_pct = 100\nread_pct = 0\nrandom_pct = 0\n"
+    );
+    let workload = read(&text);
+    let parts = &workload.spec.parts;
+    assert_eq!(parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>(), ["users", "log"]);
+    assert_eq!(
+        (parts[0].iodepth, parts[0].pacing.to_string().as_str()),
+        (Some(50), "closed loop, 100 ms of think time")
+    );
+    assert_eq!(parts[1].places.to_string(), "uniform, from 1 GiB");
+    assert!(workload.spec.has_own_iodepth() && workload.spec.is_open());
+    assert_eq!(workload.spec.iodepth(1), 50 + 256);
+}
+
+#[test]
+fn settings_that_do_not_go_together_are_named() {
+    let part =
+        "[[part]]\nname = 'a'\n[[part.line]]\nsize = 512\nshare_pct = 100\nread_pct = 100\nrandom_pct = 0\n";
+    let rows = [
+        (
+            "[places]\ndistribution = 'zipf'\ntheta = 1\n",
+            "mine.toml: scrambled is missing: write true if the favourite places lie all over the working set, false if they are neighbours at its start",
+        ),
+        (
+            "[places]\ndistribution = 'zipf'\nscrambled = true\n",
+            "mine.toml: theta is missing for this distribution: add it",
+        ),
+        ("[places]\ntheta = 1\n", "mine.toml: theta belongs to distribution = \"zipf\": leave it out"),
+        (
+            "[places]\naccesses_pct = 1\n",
+            "mine.toml: accesses_pct belongs to distribution = \"hot-spot\": leave it out",
+        ),
+        (
+            "[places]\ndistribution = 'zipfian'\n",
+            "mine.toml:7: unknown value 'zipfian': the nearest known is 'zipf' (known: uniform, zipf, pareto, hot-spot, zones, normal, shuffle)",
+        ),
+        (
+            "[places]\ndistribution = 'zones'\nzones = [[50, 50], [40, 50]]\n",
+            "mine.toml: workload 'mine': zones must add up to 100 percent of the accesses",
+        ),
+        (
+            "think = '1ms'\n[arrival]\nprocess = 'fixed'\nrate = 1\n",
+            "mine.toml: limit and think are for loops without arrival: leave out either",
+        ),
+        (
+            "[arrival]\nprocess = 'fixed'\nrate = 0\n",
+            "mine.toml:8: rate: 0 is no rate: write requests per second, 0.000001 to 1000000000",
+        ),
+        (
+            "[arrival]\nprocess = 'fixed'\nrate = 1\nbrust = 2\n",
+            "mine.toml:9: unknown key 'brust': the nearest known is 'burst' (known: process, rate, burst)",
+        ),
+        (part, "mine.toml: workload 'mine' has lines and parts: put the lines into a part of their own"),
+    ];
+    for (text, expected) in rows {
+        let error = Workload::from_toml("mine.toml", &format!("{HEAD}{text}{LINE}")).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
+fn every_built_in_workload_is_written_as_it_reads() {
+    for workload in builtin_workloads() {
+        assert_eq!(read(&workload.to_toml()), workload);
+    }
+}
+
+mod round_trips {
+    use super::*;
+    use crate::data::DataSpec;
+    use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, Pacing, RequestRate};
+    use crate::places::{Distribution, Places, Zone};
+    use crate::spec::MixPart;
+    use proptest::prelude::*;
+    use raidlab_units::ByteCount;
+
+    fn lines() -> impl Strategy<Value = Vec<AccessLine>> {
+        let line = (1u32.., 0u8..=100, 0u8..=100, 1u32.., proptest::option::of(0u32..), 0u32..5);
+        proptest::collection::vec(line, 2).prop_map(|lines| {
+            let line = |(bytes, read_pct, random_pct, burst, align_bytes, reply_bytes)| AccessLine {
+                share_pct: 50,
+                burst,
+                align_bytes,
+                reply_bytes,
+                ..AccessLine::plain(bytes, read_pct, random_pct)
+            };
+            lines.into_iter().map(line).collect()
+        })
+    }
+
+    fn places() -> impl Strategy<Value = Places> {
+        let distribution = prop_oneof![
+            Just(Distribution::Uniform),
+            Just(Distribution::Shuffle),
+            (0.001f64..100.0).prop_map(|theta| Distribution::Zipf { theta }),
+            (0.001f64..0.499).prop_map(|h| Distribution::Pareto { h }),
+            (0.0f64..=100.0, 0.001f64..100.0)
+                .prop_map(|(mean_pct, deviation_pct)| Distribution::Normal { mean_pct, deviation_pct }),
+            (0u8..=100, 1u8..100).prop_map(|(accesses, space)| {
+                let (accesses_pct, space_pct) = (f64::from(accesses), f64::from(space));
+                let rest = Zone { accesses_pct: 100.0 - accesses_pct, space_pct: 100.0 - space_pct };
+                Distribution::Zones(vec![Zone { accesses_pct, space_pct }, rest])
+            }),
+        ];
+        let size = proptest::option::of(1u64..1 << 60).prop_map(|size| size.map(ByteCount));
+        (distribution, any::<bool>(), 0u64..1 << 60, size, 0.001f64..=100.0).prop_map(
+            |(distribution, scrambled, start, size, working_set_pct)| Places {
+                start: ByteCount(start),
+                size,
+                working_set_pct,
+                distribution,
+                scrambled,
+            },
+        )
+    }
+
+    fn pacing() -> impl Strategy<Value = Pacing> {
+        let rate = || (1u64..1_000_000_000_000).prop_map(|rate| RequestRate::new(rate as f64 / 1e6).unwrap());
+        let open = (any::<bool>(), rate(), 1u32..).prop_map(|(poisson, rate, burst)| {
+            let process = if poisson { ArrivalProcess::Poisson } else { ArrivalProcess::Fixed };
+            Pacing::Open(Arrivals { process, rate, burst })
+        });
+        let bytes = proptest::option::of((1u64..1 << 60).prop_map(ByteCount));
+        let closed =
+            (0u64..1 << 50, proptest::option::of(rate()), bytes).prop_map(|(think, rate_max, bytes)| {
+                Pacing::Closed(ClosedLoop { think: NanoSpan(think), rate_max, bytes_per_sec_max: bytes })
+            });
+        prop_oneof![open, closed]
+    }
+
+    proptest! {
+        #[test]
+        fn a_workload_is_written_as_it_reads(
+            lines in lines(),
+            places in places(),
+            pacing in pacing(),
+            iodepth in proptest::option::of(1u32..),
+            (compressible_pct, dedupe_pct) in (0u8..=100, 0u8..=100),
+            text in "\\PC{0,20}",
+            is_mix in any::<bool>(),
+        ) {
+            let mut spec = AccessSpec::new(text.clone(), Vec::new());
+            spec.data = DataSpec { compressible_pct, dedupe_pct };
+            if is_mix {
+                let part = MixPart { name: text.clone(), weight: None, lines, places, pacing, iodepth };
+                spec.parts = vec![MixPart { name: format!("not {text}"), ..part.clone() }, part];
+            } else {
+                (spec.lines, spec.places, spec.pacing, spec.iodepth) = (lines, places, pacing, iodepth);
+            }
+            let block_bytes_published = vec![512, 65_536];
+            let (title, source, notes) = (text.clone(), format!("'{text}'"), format!("\"{text}\\"));
+            let workload =
+                Workload { title, source, metric: Metric::MbPerS, notes, block_bytes_published, spec };
+            prop_assert_eq!(read(&workload.to_toml()), workload);
+        }
     }
 }

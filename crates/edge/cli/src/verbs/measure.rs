@@ -2,7 +2,7 @@
 
 use super::conclude_runs;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{Iodepths, workloads};
+use crate::inputs::{Iodepths, PacingArgs, workloads};
 use crate::interrupt::cancel_flag;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Requests in flight on each target of each worker: a number, a list 1,8,64, or a range 1..64 that doubles
     #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
     iodepth: Iodepths,
+    /// When requests start.
+    #[command(flatten)]
+    pacing: PacingArgs,
     /// Length of each measured window
     #[arg(long, default_value = "5s", value_name = "TIME")]
     run: NanoSpan,
@@ -129,7 +132,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             .with_hint("for more load on one target take --workers or --iodepth"));
     }
     let plan = LoadPlan {
-        workloads: workloads(&args.workload)?,
+        workloads: args.pacing.apply(workloads(&args.workload)?)?,
         iodepths: args.iodepth.0.clone(),
         ramp: args.ramp,
         run: args.run,

@@ -3,8 +3,8 @@
 use super::conclude_runs;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{
-    Iodepths, catalog_change, catalog_with, io_policy, metadata_policy, on_or_off, owner, read_policy,
-    workloads, write_policy,
+    Iodepths, PacingArgs, catalog_change, catalog_with, io_policy, metadata_policy, on_or_off, owner,
+    read_policy, workloads, write_policy,
 };
 use crate::output::Output;
 use crate::progress::Progress;
@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Requests in flight: a number, a list 1,8,64, or a range 1..64 that doubles
     #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
     iodepth: Iodepths,
+    /// When requests start.
+    #[command(flatten)]
+    pacing: PacingArgs,
     /// Length of each measured window, in virtual time
     #[arg(long, default_value = "20s", value_name = "TIME")]
     run: NanoSpan,
@@ -124,7 +127,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let catalog = catalog_with(&args.set)?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
     let plan = LoadPlan {
-        workloads: workloads(&args.workload)?,
+        workloads: args.pacing.apply(workloads(&args.workload)?)?,
         iodepths: args.iodepth.0.clone(),
         ramp: args.ramp,
         run: args.run,

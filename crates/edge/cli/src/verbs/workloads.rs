@@ -4,7 +4,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::workload;
 use crate::output::{Output, print, print_json};
 use raidlab_units::ByteCount;
-use raidlab_workload::{AccessLine, Metric, Workload, builtin_workloads};
+use raidlab_workload::{AccessLine, Metric, MixPart, Pacing, Places, Workload, builtin_workloads};
 use serde_json::{Value, json};
 
 /// Arguments of `raidlab workloads`.
@@ -42,6 +42,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 /// `random 67/33, 8 KiB`, or how many lines a mix has.
 fn accesses(workload: &Workload) -> String {
     match workload.spec.lines.as_slice() {
+        [] => format!("{} parts", workload.spec.parts.len()),
         [line] => line_text(line),
         lines => format!("{} kinds of request", lines.len()),
     }
@@ -85,9 +86,43 @@ fn as_text(workload: &Workload) -> String {
             workload.block_bytes_published.iter().map(|bytes| ByteCount(u64::from(*bytes)).to_string());
         lines.push(format!("  published at: {}", sizes.collect::<Vec<_>>().join(", ")));
     }
-    lines.extend(workload.spec.lines.iter().map(|line| {
+    let spec = &workload.spec;
+    if spec.parts.is_empty() {
+        lines.extend(stream_text("  ", &spec.lines, &spec.places, spec.pacing, spec.iodepth));
+    } else if spec.has_weights() {
+        lines.push(format!("  parts share one loop: {}{}", spec.pacing, own_iodepth(spec.iodepth)));
+    }
+    if !spec.data.is_noise() {
+        lines.push(format!("  data: {}", spec.data));
+    }
+    for part in &spec.parts {
+        let weight = part.weight.map_or_else(String::new, |weight| format!(", weight {weight}"));
+        lines.push(format!("  part {}{weight}", part.name));
+        let texts = stream_text("    ", &part.lines, &part.places, part.pacing, part.iodepth);
+        lines.extend(texts.into_iter().skip(usize::from(part.weight.is_some())));
+    }
+    lines.join("\n")
+}
+
+fn own_iodepth(iodepth: Option<u32>) -> String {
+    iodepth.map_or_else(String::new, |iodepth| format!(", iodepth {iodepth} of its own"))
+}
+
+/// Pacing, places and lines of one stream of requests.
+fn stream_text(
+    indent: &str,
+    lines: &[AccessLine],
+    places: &Places,
+    pacing: Pacing,
+    iodepth: Option<u32>,
+) -> Vec<String> {
+    let mut texts = vec![format!("{indent}{pacing}{}", own_iodepth(iodepth))];
+    if *places != Places::default() {
+        texts.push(format!("{indent}random places: {places}"));
+    }
+    texts.extend(lines.iter().map(|line| {
         format!(
-            "  {:>3}% of bursts: {} (reads/writes in %), bursts of {}, aligned to {}, delay {}",
+            "{indent}{:>3}% of bursts: {} (reads/writes in %), bursts of {}, aligned to {}, delay {}",
             line.share_pct,
             line_text(line),
             line.burst,
@@ -95,28 +130,21 @@ fn as_text(workload: &Workload) -> String {
             line.delay
         )
     }));
-    lines.join("\n")
+    texts
 }
 
 fn as_json(workload: &Workload) -> Value {
-    let lines: Vec<Value> = workload
-        .spec
-        .lines
-        .iter()
-        .map(|line| {
-            json!({
-                "size_bytes": line.bytes,
-                "share_pct": line.share_pct,
-                "read_pct": line.read_pct,
-                "random_pct": line.random_pct,
-                "delay_ns": line.delay.get(),
-                "burst": line.burst,
-                // 0 is the block of the target.
-                "align_bytes": line.align_bytes.unwrap_or(line.bytes),
-                "reply_bytes": line.reply_bytes,
-            })
+    let spec = &workload.spec;
+    let part = |part: &MixPart| {
+        json!({
+            "name": part.name,
+            "weight": part.weight,
+            "iodepth": part.iodepth,
+            "pacing": part.pacing.to_string(),
+            "places": part.places.to_string(),
+            "lines": lines_json(&part.lines),
         })
-        .collect();
+    };
     json!({
         "name": workload.name(),
         "title": workload.title,
@@ -124,6 +152,29 @@ fn as_json(workload: &Workload) -> Value {
         "metric": workload.metric,
         "notes": workload.notes,
         "block_bytes_published": workload.block_bytes_published,
-        "lines": lines,
+        "iodepth": spec.iodepth,
+        "pacing": spec.pacing.to_string(),
+        "places": spec.places.to_string(),
+        "compressible_pct": spec.data.compressible_pct,
+        "dedupe_pct": spec.data.dedupe_pct,
+        "lines": lines_json(&spec.lines),
+        "parts": spec.parts.iter().map(part).collect::<Vec<_>>(),
     })
+}
+
+fn lines_json(lines: &[AccessLine]) -> Vec<Value> {
+    let line = |line: &AccessLine| {
+        json!({
+            "size_bytes": line.bytes,
+            "share_pct": line.share_pct,
+            "read_pct": line.read_pct,
+            "random_pct": line.random_pct,
+            "delay_ns": line.delay.get(),
+            "burst": line.burst,
+            // 0 is the block of the target.
+            "align_bytes": line.align_bytes.unwrap_or(line.bytes),
+            "reply_bytes": line.reply_bytes,
+        })
+    };
+    lines.iter().map(line).collect()
 }

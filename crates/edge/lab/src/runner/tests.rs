@@ -151,7 +151,8 @@ fn a_test_file_that_a_killed_study_left_is_taken_over_and_removed() {
     let folder = disk_folder();
     let file = folder.path().join("new/test-file");
     std::fs::create_dir(file.parent().unwrap()).unwrap();
-    let order = LayOut { bytes: ByteCount::from_mib(4), seed: 3, destroy_data: None };
+    let order =
+        LayOut { bytes: ByteCount::from_mib(4), content: LayOutContent::Noise, seed: 3, destroy_data: None };
     raidlab_load::lay_out_file(&file, &order, &AtomicBool::new(false), &mut |_| {}).unwrap();
     let cancel = AtomicBool::new(false);
     let mut watcher =

@@ -1,7 +1,9 @@
 //! What the test files share.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
-use raidlab_load::{LayOut, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, lay_out_file, run};
+use raidlab_load::{
+    LayOut, LayOutContent, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, lay_out_file, run,
+};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Worker};
 use std::path::{Path, PathBuf};
@@ -32,7 +34,7 @@ pub fn config(target: &Target, iodepth: u32, run_ms: u64) -> DriverConfig {
 }
 
 pub fn order(bytes: ByteCount) -> LayOut {
-    LayOut { bytes, seed: 7, destroy_data: None }
+    LayOut { bytes, content: LayOutContent::Noise, seed: 7, destroy_data: None }
 }
 
 /// A test file of `mib`, in a folder that lives as long as the first value.

@@ -2,7 +2,7 @@
 //!
 //! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
 //! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
-//! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did. Without colour the
+//! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did, [`soaks`] what `soak` did. Without colour the
 //! text is plain ASCII apart from the names it is given, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
@@ -11,6 +11,7 @@ mod claims;
 mod examine;
 mod grid;
 mod runs;
+mod soak;
 mod study;
 mod validation;
 
@@ -18,6 +19,7 @@ pub use array::array_status;
 pub use claims::claims;
 pub use examine::examined;
 pub use runs::{run, runs};
+pub use soak::{SoakFigures, soaks};
 pub use study::study;
 pub use validation::{DriveValidation, drive_validation};
 

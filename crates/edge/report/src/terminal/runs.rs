@@ -6,7 +6,8 @@ use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
-    EnclosureFacts, FailoverFacts, MachineLoad, OpSummary, RunResult, TargetResult, World,
+    EnclosureFacts, FailoverFacts, LagSummary, MachineLoad, OpSummary, PartSummary, RunResult, TargetResult,
+    World,
 };
 
 /// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
@@ -18,10 +19,38 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
             text += &direction_line(name, summary);
         }
     }
+    text += &run.parts.iter().map(part_lines).collect::<String>();
+    text += &run.lag.as_ref().map_or_else(String::new, |lag| lag_line("", lag));
     text += &run.targets.iter().map(target_line).collect::<String>();
     text += &cost_line(run);
     text += &steady_line(run);
     text
+}
+
+/// What was measured of one part of a mix.
+fn part_lines(part: &PartSummary) -> String {
+    let mut text = format!("  part {}\n", printable(&part.name));
+    for (name, summary) in [("read", &part.read), ("write", &part.write)] {
+        if summary.requests + summary.errors > 0 {
+            text += &format!("  {}", direction_line(name, summary));
+        }
+    }
+    text + &part.lag.as_ref().map_or_else(String::new, |lag| lag_line("  ", lag))
+}
+
+/// How late the requests of open loops started, and what never did.
+fn lag_line(indent: &str, lag: &LagSummary) -> String {
+    let unserved = match lag.unserved {
+        0 => "all that arrived started".to_owned(),
+        unserved => format!("{unserved} arrived and NEVER STARTED: the rate was too high"),
+    };
+    format!(
+        "{indent}  arrivals: {} started, after ms mean {}, p99 {}, max {} of waiting; {unserved}\n",
+        lag.started,
+        three_digits(lag.lag_ns_mean / 1e6),
+        three_digits(ns_to_ms(lag.lag_ns_p99)),
+        three_digits(ns_to_ms(lag.lag_ns_max))
+    )
 }
 
 /// What was measured on one target of many.

@@ -1,0 +1,304 @@
+//! The workload file as it stands in TOML, before it is an access specification, and the way back.
+//!
+//! Every key is checked twice: here that it is known and of the right kind, in [`AccessSpec::validate`] that it makes sense
+//! with the others.
+
+use super::Workload;
+use crate::data::DataSpec;
+use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, Pacing, RequestRate};
+use crate::places::{Distribution, Places, Zone};
+use crate::result::Metric;
+use crate::spec::{AccessLine, AccessSpec, MixPart};
+use raidlab_units::{ByteCount, NanoSpan};
+use serde::Deserialize;
+
+/// A whole file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WorkloadFile {
+    #[serde(rename = "schema")]
+    _schema: u32,
+    name: String,
+    title: String,
+    source: String,
+    metric: Metric,
+    #[serde(default)]
+    notes: String,
+    #[serde(default)]
+    block_sizes: Vec<RequestBytes>,
+    iodepth: Option<u32>,
+    #[serde(default)]
+    think: NanoSpan,
+    arrival: Option<ArrivalTable>,
+    #[serde(default)]
+    limit: LimitTable,
+    #[serde(default)]
+    places: PlacesTable,
+    #[serde(default)]
+    data: DataTable,
+    #[serde(default)]
+    line: Vec<LineTable>,
+    #[serde(default)]
+    part: Vec<PartTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PartTable {
+    name: String,
+    weight: Option<u32>,
+    iodepth: Option<u32>,
+    #[serde(default)]
+    think: NanoSpan,
+    arrival: Option<ArrivalTable>,
+    #[serde(default)]
+    limit: LimitTable,
+    #[serde(default)]
+    places: PlacesTable,
+    #[serde(default)]
+    line: Vec<LineTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LineTable {
+    size: RequestBytes,
+    share_pct: u8,
+    read_pct: u8,
+    random_pct: u8,
+    #[serde(default)]
+    delay: NanoSpan,
+    #[serde(default = "one")]
+    burst: u32,
+    align: Option<RequestBytes>,
+    reply: Option<RequestBytes>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArrivalTable {
+    process: ArrivalProcess,
+    rate: Rate,
+    #[serde(default = "one")]
+    burst: u32,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitTable {
+    iops: Option<Rate>,
+    bytes_per_sec: Option<ByteCount>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlacesTable {
+    #[serde(default)]
+    start: ByteCount,
+    size: Option<ByteCount>,
+    working_set_pct: Option<f64>,
+    #[serde(default)]
+    distribution: DistributionName,
+    scrambled: Option<bool>,
+    theta: Option<f64>,
+    h: Option<f64>,
+    mean_pct: Option<f64>,
+    deviation_pct: Option<f64>,
+    /// Pairs of percentages, of the accesses and of the space.
+    zones: Option<Vec<(f64, f64)>>,
+    accesses_pct: Option<f64>,
+    space_pct: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum DistributionName {
+    #[default]
+    Uniform,
+    Zipf,
+    Pareto,
+    HotSpot,
+    Zones,
+    Normal,
+    Shuffle,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DataTable {
+    #[serde(default)]
+    compressible_pct: u8,
+    #[serde(default)]
+    dedupe_pct: u8,
+}
+
+/// A length that one request can have.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "ByteCount")]
+struct RequestBytes(u32);
+
+impl TryFrom<ByteCount> for RequestBytes {
+    type Error = String;
+
+    fn try_from(bytes: ByteCount) -> Result<Self, String> {
+        u32::try_from(bytes.get())
+            .map(Self)
+            .map_err(|_| format!("{bytes} is too long for one request: it must be below 4 GiB"))
+    }
+}
+
+/// Requests per second.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "f64")]
+struct Rate(RequestRate);
+
+impl TryFrom<f64> for Rate {
+    type Error = String;
+
+    fn try_from(per_second: f64) -> Result<Self, String> {
+        RequestRate::new(per_second).map(Self).ok_or_else(|| {
+            format!("{per_second} is no rate: write requests per second, 0.000001 to 1000000000")
+        })
+    }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl From<LineTable> for AccessLine {
+    fn from(line: LineTable) -> Self {
+        Self {
+            bytes: line.size.0,
+            share_pct: line.share_pct,
+            read_pct: line.read_pct,
+            random_pct: line.random_pct,
+            delay: line.delay,
+            burst: line.burst,
+            align_bytes: line.align.map(|align| align.0),
+            reply_bytes: line.reply.map_or(0, |reply| reply.0),
+        }
+    }
+}
+
+/// Puts the keys of a loop together.
+fn pacing(arrival: Option<ArrivalTable>, limit: LimitTable, think: NanoSpan) -> Result<Pacing, String> {
+    let closed =
+        ClosedLoop { think, rate_max: limit.iops.map(|rate| rate.0), bytes_per_sec_max: limit.bytes_per_sec };
+    match arrival {
+        None => Ok(Pacing::Closed(closed)),
+        Some(ArrivalTable { process, rate, burst }) if closed == ClosedLoop::default() => {
+            Ok(Pacing::Open(Arrivals { process, rate: rate.0, burst }))
+        }
+        Some(_) => Err("limit and think are for loops without arrival: leave out either".into()),
+    }
+}
+
+impl PlacesTable {
+    fn places(self) -> Result<Places, String> {
+        let distribution = self.distribution()?;
+        let is_ranked = matches!(distribution, Distribution::Zipf { .. } | Distribution::Pareto { .. });
+        if is_ranked && self.scrambled.is_none() {
+            return Err(
+                "scrambled is missing: write true if the favourite places lie all over the working set, \
+                        false if they are neighbours at its start"
+                    .into(),
+            );
+        }
+        Ok(Places {
+            start: self.start,
+            size: self.size,
+            working_set_pct: self.working_set_pct.unwrap_or(100.0),
+            distribution,
+            scrambled: self.scrambled.unwrap_or(false),
+        })
+    }
+
+    /// The distribution, of the keys that it has; any other is one too many.
+    fn distribution(&self) -> Result<Distribution, String> {
+        use DistributionName as Name;
+        let zones = self.zones.as_ref().map(|_| 0.0);
+        let keys = [
+            ("theta", self.theta, Name::Zipf),
+            ("h", self.h, Name::Pareto),
+            ("accesses_pct", self.accesses_pct, Name::HotSpot),
+            ("space_pct", self.space_pct, Name::HotSpot),
+            ("mean_pct", self.mean_pct, Name::Normal),
+            ("deviation_pct", self.deviation_pct, Name::Normal),
+            ("zones", zones, Name::Zones),
+        ];
+        for (key, value, owner) in keys {
+            match (value, owner == self.distribution) {
+                (None, true) => return Err(format!("{key} is missing for this distribution: add it")),
+                (Some(_), false) => {
+                    let owner = format!("{owner:?}").to_lowercase().replace("hotspot", "hot-spot");
+                    return Err(format!("{key} belongs to distribution = \"{owner}\": leave it out"));
+                }
+                _ => {}
+            }
+        }
+        let figure = |value: Option<f64>| value.unwrap_or(0.0);
+        Ok(match self.distribution {
+            Name::Uniform => Distribution::Uniform,
+            Name::Shuffle => Distribution::Shuffle,
+            Name::Zipf => Distribution::Zipf { theta: figure(self.theta) },
+            Name::Pareto => Distribution::Pareto { h: figure(self.h) },
+            Name::Normal => Distribution::Normal {
+                mean_pct: figure(self.mean_pct),
+                deviation_pct: figure(self.deviation_pct),
+            },
+            Name::HotSpot => {
+                let (accesses_pct, space_pct) = (figure(self.accesses_pct), figure(self.space_pct));
+                let rest = Zone { accesses_pct: 100.0 - accesses_pct, space_pct: 100.0 - space_pct };
+                Distribution::Zones(vec![Zone { accesses_pct, space_pct }, rest])
+            }
+            Name::Zones => {
+                let pairs = self.zones.iter().flatten();
+                let zone = |&(accesses_pct, space_pct): &(f64, f64)| Zone { accesses_pct, space_pct };
+                Distribution::Zones(pairs.map(zone).collect())
+            }
+        })
+    }
+}
+
+impl PartTable {
+    fn part(self) -> Result<MixPart, String> {
+        let within = |problem: String| format!("part '{}': {problem}", self.name);
+        Ok(MixPart {
+            weight: self.weight,
+            lines: self.line.into_iter().map(AccessLine::from).collect(),
+            places: self.places.places().map_err(within)?,
+            pacing: pacing(self.arrival, self.limit, self.think).map_err(within)?,
+            iodepth: self.iodepth,
+            name: self.name,
+        })
+    }
+}
+
+impl WorkloadFile {
+    /// Puts the workload together.
+    ///
+    /// # Errors
+    /// Says in words what does not go together.
+    pub(super) fn workload(self) -> Result<Workload, String> {
+        let DataTable { compressible_pct, dedupe_pct } = self.data;
+        let spec = AccessSpec {
+            name: self.name,
+            lines: self.line.into_iter().map(AccessLine::from).collect(),
+            places: self.places.places()?,
+            pacing: pacing(self.arrival, self.limit, self.think)?,
+            iodepth: self.iodepth,
+            data: DataSpec { compressible_pct, dedupe_pct },
+            parts: self.part.into_iter().map(PartTable::part).collect::<Result<_, _>>()?,
+        };
+        spec.validate().map_err(|error| error.to_string())?;
+        Ok(Workload {
+            title: self.title,
+            source: self.source,
+            metric: self.metric,
+            notes: self.notes,
+            block_bytes_published: self.block_sizes.iter().map(|size| size.0).collect(),
+            spec,
+        })
+    }
+}

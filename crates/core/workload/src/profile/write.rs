@@ -1,0 +1,196 @@
+//! A workload as the text of a workload file, which reads back as the same workload.
+
+use super::Workload;
+use crate::data::DataSpec;
+use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, Pacing};
+use crate::places::{Distribution, Places};
+use crate::result::Metric;
+use crate::spec::AccessLine;
+use raidlab_units::{ByteCount, NanoSpan};
+use std::fmt::Write;
+
+/// Text that is written to.
+struct Text(String);
+
+impl Text {
+    /// Adds a line.
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        self.0
+            .write_fmt(line)
+            .and_then(|()| self.0.write_char('\n'))
+            .expect("strings take all that is written");
+    }
+
+    fn string(&mut self, key: &str, value: &str) {
+        self.line(format_args!("{key} = {}", toml::Value::from(value)));
+    }
+
+    /// Real numbers with their point, as TOML wants them.
+    fn real(&mut self, key: &str, value: f64) {
+        self.line(format_args!("{key} = {value:?}"));
+    }
+
+    fn pacing(&mut self, table: &str, pacing: Pacing) {
+        match pacing {
+            Pacing::Open(Arrivals { process, rate, burst }) => {
+                let process = match process {
+                    ArrivalProcess::Poisson => "poisson",
+                    ArrivalProcess::Fixed => "fixed",
+                };
+                self.line(format_args!("\n[{table}arrival]\nprocess = \"{process}\""));
+                self.real("rate", rate.per_second());
+                if burst != 1 {
+                    self.line(format_args!("burst = {burst}"));
+                }
+            }
+            Pacing::Closed(ClosedLoop { rate_max: None, bytes_per_sec_max: None, .. }) => {}
+            Pacing::Closed(ClosedLoop { rate_max, bytes_per_sec_max, .. }) => {
+                self.line(format_args!("\n[{table}limit]"));
+                if let Some(rate) = rate_max {
+                    self.real("iops", rate.per_second());
+                }
+                if let Some(bytes) = bytes_per_sec_max {
+                    self.line(format_args!("bytes_per_sec = {}", size(bytes)));
+                }
+            }
+        }
+    }
+
+    fn places(&mut self, table: &str, places: &Places) {
+        if *places == Places::default() {
+            return;
+        }
+        self.line(format_args!("\n[{table}places]"));
+        if places.start > ByteCount::ZERO {
+            self.line(format_args!("start = {}", size(places.start)));
+        }
+        if let Some(bytes) = places.size {
+            self.line(format_args!("size = {}", size(bytes)));
+        }
+        if places.working_set_pct < 100.0 {
+            self.real("working_set_pct", places.working_set_pct);
+        }
+        self.distribution(&places.distribution);
+        let is_ranked =
+            matches!(places.distribution, Distribution::Zipf { .. } | Distribution::Pareto { .. });
+        if is_ranked || places.scrambled {
+            self.line(format_args!("scrambled = {}", places.scrambled));
+        }
+    }
+
+    fn distribution(&mut self, distribution: &Distribution) {
+        let mut name = |name: &str| self.string("distribution", name);
+        match distribution {
+            Distribution::Uniform => {}
+            Distribution::Shuffle => name("shuffle"),
+            Distribution::Zipf { theta } => {
+                name("zipf");
+                self.real("theta", *theta);
+            }
+            Distribution::Pareto { h } => {
+                name("pareto");
+                self.real("h", *h);
+            }
+            Distribution::Normal { mean_pct, deviation_pct } => {
+                name("normal");
+                self.real("mean_pct", *mean_pct);
+                self.real("deviation_pct", *deviation_pct);
+            }
+            Distribution::Zones(zones) => {
+                name("zones");
+                let pair =
+                    |zone: &crate::places::Zone| format!("[{:?}, {:?}]", zone.accesses_pct, zone.space_pct);
+                let pairs: Vec<String> = zones.iter().map(pair).collect();
+                self.line(format_args!("zones = [{}]", pairs.join(", ")));
+            }
+        }
+    }
+
+    fn lines(&mut self, table: &str, lines: &[AccessLine]) {
+        for line in lines {
+            let bytes = |bytes: u32| size(ByteCount(u64::from(bytes)));
+            self.line(format_args!("\n[[{table}line]]\nsize = {}", bytes(line.bytes)));
+            self.line(format_args!("share_pct = {}", line.share_pct));
+            self.line(format_args!("read_pct = {}", line.read_pct));
+            self.line(format_args!("random_pct = {}", line.random_pct));
+            if line.delay > NanoSpan::ZERO {
+                self.line(format_args!("delay = \"{}ns\"", line.delay.get()));
+            }
+            if line.burst != 1 {
+                self.line(format_args!("burst = {}", line.burst));
+            }
+            if let Some(align) = line.align_bytes {
+                self.line(format_args!("align = {}", bytes(align)));
+            }
+            if line.reply_bytes > 0 {
+                self.line(format_args!("reply = {}", bytes(line.reply_bytes)));
+            }
+        }
+    }
+
+    /// The keys that a loop has outside of tables.
+    fn loop_keys(&mut self, iodepth: Option<u32>, pacing: Pacing) {
+        if let Some(iodepth) = iodepth {
+            self.line(format_args!("iodepth = {iodepth}"));
+        }
+        if let Pacing::Closed(ClosedLoop { think, .. }) = pacing
+            && think > NanoSpan::ZERO
+        {
+            self.line(format_args!("think = \"{}ns\"", think.get()));
+        }
+    }
+}
+
+/// A size that reads back exactly: with the largest binary unit that divides it.
+fn size(bytes: ByteCount) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match UNITS.iter().find(|(unit, _)| bytes.get() >= *unit && bytes.get().is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("\"{}{name}\"", bytes.get() / unit),
+        None => format!("\"{}B\"", bytes.get()),
+    }
+}
+
+impl Workload {
+    /// Returns the text of the workload file that reads back as this workload.
+    pub fn to_toml(&self) -> String {
+        let spec = &self.spec;
+        let mut text = Text(String::new());
+        text.line(format_args!("schema = 1"));
+        text.string("name", &spec.name);
+        text.string("title", &self.title);
+        text.string("source", &self.source);
+        let metric = match self.metric {
+            Metric::Iops => "iops",
+            Metric::MbPerS => "mb-per-s",
+        };
+        text.string("metric", metric);
+        if !self.notes.is_empty() {
+            text.string("notes", &self.notes);
+        }
+        if !self.block_bytes_published.is_empty() {
+            let sizes = self.block_bytes_published.iter().map(|bytes| size(ByteCount(u64::from(*bytes))));
+            text.line(format_args!("block_sizes = [{}]", sizes.collect::<Vec<_>>().join(", ")));
+        }
+        text.loop_keys(spec.iodepth, spec.pacing);
+        text.pacing("", spec.pacing);
+        text.places("", &spec.places);
+        let DataSpec { compressible_pct, dedupe_pct } = spec.data;
+        if !spec.data.is_noise() {
+            let table = format!("compressible_pct = {compressible_pct}\ndedupe_pct = {dedupe_pct}");
+            text.line(format_args!("\n[data]\n{table}"));
+        }
+        text.lines("", &spec.lines);
+        for part in &spec.parts {
+            text.line(format_args!("\n[[part]]"));
+            text.string("name", &part.name);
+            if let Some(weight) = part.weight {
+                text.line(format_args!("weight = {weight}"));
+            }
+            text.loop_keys(part.iodepth, part.pacing);
+            text.pacing("part.", part.pacing);
+            text.places("part.", &part.places);
+            text.lines("part.", &part.lines);
+        }
+        text.0
+    }
+}

@@ -1,0 +1,117 @@
+//! `raidlab import`: job files of other load tools as workload files.
+
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, print, print_json};
+use raidlab_jobs::{Import, ImportError, Step, import_fio, import_icf};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `raidlab import`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What the file is: a job file of fio, or a configuration of Iometer (.icf)
+    kind: Kind,
+    /// The file
+    file: PathBuf,
+    /// Write a workload file for each step into this folder, instead of the only one to standard output
+    #[arg(long, short, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    Fio,
+    Icf,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    let bytes = std::fs::read(&args.file).map_err(|error| {
+        Failure::input(anyhow::Error::new(error).context(format!("cannot read {}", args.file.display())))
+    })?;
+    let text = String::from_utf8_lossy(&bytes);
+    let name = args.file.file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
+    let import = match args.kind {
+        Kind::Fio => import_fio(&name, &text),
+        Kind::Icf => import_icf(&name, &text),
+    };
+    let import = import.map_err(refused)?;
+    if let Some(folder) = &args.output {
+        write_all(folder, &import)?;
+    }
+    if output.is_json() {
+        print_json(&as_json(&import))?;
+        return Ok(Exit::Done);
+    }
+    match (&args.output, &import.steps[..]) {
+        (None, [only]) => print(&file_text(only, &import.notes))?,
+        (None, steps) => {
+            let problem =
+                anyhow::anyhow!("{} holds {} steps, a workload file each", args.file.display(), steps.len());
+            return Err(Failure::input(problem).with_hint("give a folder for them with --output"));
+        }
+        (Some(folder), steps) => {
+            let command = |step: &Step| step.run.command(&path_of(folder, step).display().to_string()) + "\n";
+            print(&steps.iter().map(command).collect::<String>())?;
+        }
+    }
+    import.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    Ok(Exit::Done)
+}
+
+/// All reasons, a line each.
+fn refused(error: ImportError) -> Failure {
+    let hint = match error.reasons.len() {
+        1 => "mend or take out that line",
+        _ => "mend or take out these lines",
+    };
+    Failure::input(error).with_hint(hint)
+}
+
+fn path_of(folder: &Path, step: &Step) -> PathBuf {
+    folder.join(format!("{}.toml", step.workload.name()))
+}
+
+/// The workload file of a step: how the original ran it and what differs stand in front.
+fn file_text(step: &Step, notes: &[String]) -> String {
+    let command = step.run.command(&format!("{}.toml", step.workload.name()));
+    let mut lines: Vec<String> = std::iter::once(&command)
+        .chain(notes)
+        .map(|line| format!("# {}", line.replace(char::is_control, " ")))
+        .collect();
+    lines.push(step.workload.to_toml());
+    lines.join("\n")
+}
+
+/// Writes a file for each step; none that is there already is written over.
+fn write_all(folder: &Path, import: &Import) -> Result<(), Failure> {
+    let failed = |path: &Path, error: std::io::Error| {
+        Failure::input(anyhow::Error::new(error).context(format!("cannot write {}", path.display())))
+    };
+    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    for step in &import.steps {
+        let path = path_of(folder, step);
+        let text = file_text(step, &import.notes);
+        let file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path);
+        file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| failed(&path, error))?;
+    }
+    Ok(())
+}
+
+fn as_json(import: &Import) -> Value {
+    let step = |step: &Step| {
+        json!({
+            "name": step.workload.name(),
+            "targets": step.run.targets,
+            "run_ns": step.run.run.map(raidlab_units::NanoSpan::get),
+            "ramp_ns": step.run.ramp.map(raidlab_units::NanoSpan::get),
+            "iodepths": step.run.iodepths,
+            "size_bytes": step.run.size.map(raidlab_units::ByteCount::get),
+            "seed": step.run.seed,
+            "buffered": step.run.buffered,
+            "toml": step.workload.to_toml(),
+        })
+    };
+    json!({ "schema": 1, "steps": import.steps.iter().map(step).collect::<Vec<_>>(), "notes": import.notes })
+}

@@ -1,0 +1,187 @@
+//! `raidlab soak`: the same data read again and again, and every bit compared.
+
+use crate::failure::{Exit, Failure};
+use crate::interrupt::cancel_flag;
+use crate::output::{Output, print, print_json};
+use crate::progress::Progress;
+use raidlab_load::LoadError;
+use raidlab_load::soak::{SoakError, SoakLimit, SoakOptions, SoakProgress, SoakRecord, soak};
+use raidlab_report::terminal::{SoakFigures, soaks};
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+/// Arguments of `raidlab soak`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Files or block devices, soaked side by side; what they hold is read and left as it is
+    #[arg(required = true, value_name = "FILE")]
+    targets: Vec<PathBuf>,
+    /// Size of the file to lay out where there is none
+    #[arg(long, value_name = "SIZE")]
+    size: Option<ByteCount>,
+    /// End after this time
+    #[arg(long, value_name = "TIME")]
+    time: Option<NanoSpan>,
+    /// End when so much has been read of each target
+    #[arg(long, value_name = "SIZE")]
+    volume: Option<ByteCount>,
+    /// End after so many passes over each target
+    #[arg(long, value_name = "N")]
+    passes: Option<u64>,
+    /// Move no more than this in a second, each target
+    #[arg(long, value_name = "SIZE")]
+    rate: Option<ByteCount>,
+    /// Bytes of one read
+    #[arg(long, default_value = "1MiB", value_name = "SIZE")]
+    block: ByteCount,
+    /// Write stamped data over what is there first; needs --destroy-data for what holds data
+    #[arg(long)]
+    write: bool,
+    /// Write each target anew after every pass, so that lost writes are found too
+    #[arg(long)]
+    rewrite: bool,
+    /// Allow writing over the data of this target: repeat its name
+    #[arg(long, value_name = "NAME")]
+    destroy_data: Option<String>,
+    /// Folder of the records [default: that of each file; the current one for devices]
+    #[arg(long, value_name = "DIR")]
+    records: Option<PathBuf>,
+    /// Read through the page cache, which is asked to forget what was read
+    #[arg(long)]
+    buffered: bool,
+    /// Confidence of the upper bound on the rate of errors, in percent
+    #[arg(long, default_value_t = 95.0, value_name = "PCT")]
+    confidence: f64,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    if !(args.confidence > 0.0 && args.confidence < 100.0) {
+        let error = anyhow::anyhow!("--confidence {} is not between 0 and 100 percent", args.confidence);
+        return Err(Failure::input(error));
+    }
+    let options = options(args);
+    let cancel = cancel_flag();
+    let mut progress = Progress::start();
+    let ended = soak(&args.targets, &options, &cancel, &mut |seen| show(seen, &mut progress));
+    progress.end();
+    let mut records = Vec::new();
+    let mut first_failure = None;
+    for ended in ended {
+        match ended {
+            Ok(record) => records.push(record),
+            Err(SoakError::Target(LoadError::Cancelled { .. })) => {}
+            Err(error) => {
+                let failure = failure(error);
+                match first_failure {
+                    None => first_failure = Some(failure),
+                    Some(_) => output.error(&failure),
+                }
+            }
+        }
+    }
+    if !records.is_empty() {
+        conclude(&records, args.confidence, output)?;
+    }
+    let any_fault = records.iter().any(|record| record.faults.total() > 0);
+    match first_failure {
+        Some(failure) => Err(failure),
+        None if any_fault => Ok(Exit::RunFailed),
+        None if cancel.load(Ordering::Relaxed) => Ok(Exit::Interrupted),
+        None => Ok(Exit::Done),
+    }
+}
+
+fn options(args: &Args) -> SoakOptions {
+    SoakOptions {
+        size: args.size,
+        direct: !args.buffered,
+        chunk: args.block,
+        rate: args.rate.map(|bytes| BytesPerSec(bytes.get() as f64)),
+        limit: SoakLimit { time: args.time, volume: args.volume, passes: args.passes },
+        write: args.write,
+        rewrite: args.rewrite,
+        destroy_data: args.destroy_data.clone(),
+        records: args.records.clone(),
+    }
+}
+
+fn failure(error: SoakError) -> Failure {
+    let is_input = !matches!(
+        error,
+        SoakError::Target(LoadError::System { .. } | LoadError::Memory { .. }) | SoakError::Record { .. }
+    );
+    if is_input { Failure::input(error) } else { Failure::run(error) }
+}
+
+/// Shows the target that is furthest behind.
+fn show(seen: &[SoakProgress], progress: &mut Progress) {
+    let faults: u64 = seen.iter().map(|target| target.faults).sum();
+    let last = seen.iter().min_by(|a, b| {
+        (a.passes, a.pass_share).partial_cmp(&(b.passes, b.pass_share)).expect("shares are numbers")
+    });
+    if let Some(target) = last {
+        let label = format!(
+            "{} {}: pass {}, {} read, {} faults in all",
+            target.doing,
+            target.path.display(),
+            target.passes + 1,
+            target.read,
+            faults
+        );
+        progress.show(&label, target.pass_share);
+    }
+}
+
+fn conclude(records: &[SoakRecord], confidence_pct: f64, output: &Output) -> Result<(), Failure> {
+    let bound = |record: &SoakRecord| record.fault_rate_upper_bound(confidence_pct / 100.0);
+    if output.is_json() {
+        let targets: Vec<_> = records
+            .iter()
+            .map(|record| {
+                json!({
+                    "target": record.path,
+                    "size_bytes": record.bytes,
+                    "passes": record.passes,
+                    "read_bytes": record.bytes_read,
+                    "written_bytes": record.bytes_written,
+                    "duration_s": record.seconds,
+                    "faults": record.faults,
+                    "faults_total": record.faults.total(),
+                    "changed_bits": record.bits_changed,
+                    "confidence_pct": confidence_pct,
+                    "fault_rate_per_bit_upper_bound": bound(record),
+                    "notes": record.notes,
+                })
+            })
+            .collect();
+        return print_json(&json!({ "schema": 1, "targets": targets }));
+    }
+    let figures: Vec<_> = records
+        .iter()
+        .map(|record| SoakFigures {
+            target: record.path.display().to_string(),
+            passes: record.passes,
+            bytes_read: record.bytes_read,
+            seconds: record.seconds,
+            faults: kinds(record),
+            notes: record.notes.iter().map(|note| (note.byte, note.what.as_str())).collect(),
+            rate_bound: bound(record),
+        })
+        .collect();
+    print(&soaks(&figures, confidence_pct, output.terminal()))
+}
+
+fn kinds(record: &SoakRecord) -> Vec<(&'static str, u64)> {
+    let faults = record.faults;
+    let all = [
+        ("changed", faults.changed),
+        ("in a wrong place", faults.wrong_place),
+        ("lost writes", faults.old),
+        ("foreign", faults.foreign),
+        ("unreadable", faults.unreadable),
+    ];
+    all.into_iter().filter(|(_, count)| *count > 0).collect()
+}
