@@ -78,7 +78,7 @@ smoke:
 
 ## Compares with fio, ISA-L and nbdkit on this machine (installs them if they are missing); takes a few minutes.
 bench: build
-	bash bench/measure-against-fio.sh
+	bash bench/load-against-fio.sh
 	bash bench/simulation-rate.sh
 	bash bench/simulation-scale.sh
 	bash bench/parity-against-isal.sh

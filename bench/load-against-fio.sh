@@ -21,7 +21,7 @@ end() {
 trap end EXIT
 
 for bytes in 4096 512; do
-    printf 'schema = 1\nname = "reads-%s"\n[[line]]\nsize = "%sB"\nread_pct = 100\nrandom_pct = 100\n' \
+    printf 'schema = 1\nname = "reads-%s"\ntitle = "Random reads"\nsource = "this script"\nmetric = "iops"\n[[line]]\nshare_pct = 100\nsize = "%sB"\nread_pct = 100\nrandom_pct = 100\n' \
         $bytes $bytes >"$work/reads-$bytes.toml"
 done
 measure() { # TARGET BYTES DEPTH more: IOPS and ns of CPU
@@ -31,12 +31,12 @@ run = json.load(sys.stdin)["runs"][0]
 print(run["total"]["iops"], run["cost"]["cpu_ns_per_io"])'
 }
 with_fio() { # TARGET BYTES DEPTH more
-    $prefix fio --name=r --filename="$1" --size=$size --rw=randread --bs="$2" --iodepth="$3" --ramp_time=0.1 \
+    $prefix fio --name=r --filename="${1/null:*/raidlab-null}" --size=$size --rw=randread --bs="$2" --iodepth="$3" --ramp_time=0.1 \
         --runtime="$seconds" --time_based --output-format=json "${@:4}" 2>/dev/null | python3 -c 'import json, sys
 text = sys.stdin.read()
-job = json.loads(text[text.index("{"):])["jobs"][0]
-iops = job["read"]["iops"]
-print(iops, (job["usr_cpu"] + job["sys_cpu"]) / 100 / iops * 1e9)'
+job = json.loads(text[text.index("{"):])["jobs"][0] if "{" in text else None
+iops = job["read"]["iops"] if job else float("nan")
+print(iops, (job["usr_cpu"] + job["sys_cpu"]) / 100 / iops * 1e9 if job else "nan")'
 }
 with_t() { # TARGET BYTES DEPTH more
     [ -n "$t_io_uring" ] || { echo 'nan nan'; return; }
@@ -48,13 +48,14 @@ with_t() { # TARGET BYTES DEPTH more
 found = re.findall(r"Maximum IOPS=([0-9.]+)([KM]?)", sys.stdin.read())
 print(float(found[-1][0]) * {"": 1, "K": 1e3, "M": 1e6}[found[-1][1]] if found else "nan", "nan")'
 }
-tuned='--registerfiles --fixedbufs --norandommap --gtod_reduce=1 --iodepth_batch_submit=32 --iodepth_batch_complete_max=32'
+batches='--norandommap --gtod_reduce=1 --iodepth_batch_submit=32 --iodepth_batch_complete_max=32'
 row() { # CASE TARGET BYTES DEPTH "raidlab's options" "fio's options" "t/io_uring's options"
     for _ in $(seq "$rounds"); do
         {
             measure "$2" "$3" "$4" $5
             with_fio "$2" "$3" "$4" $6
-            with_fio "$2" "$3" "$4" $6 $tuned
+            case $6 in *io_uring*) with_fio "$2" "$3" "$4" $6 --registerfiles --fixedbufs $batches ;;
+            *) with_fio "$2" "$3" "$4" $6 $batches ;; esac
             with_t "$2" "$3" "$4" $7
         } | tr '\n' ' ' && echo
     done >"$work/rows"
@@ -96,8 +97,8 @@ for case in $cases; do
             cached) row cached "$target" "$bytes" "$depth" --buffered '--ioengine=io_uring --direct=0 --invalidate=0' -O0 ;;
             noop)
                 # The null engines against each other, then rings whose requests do nothing.
-                row null "$target" "$bytes" "$depth" '--engine null' '--ioengine=null --filename=raidlab-null' '-N1'
-                row nop "$target" "$bytes" "$depth" '--engine io_uring' '--ioengine=null --filename=raidlab-null' '-N1' ;;
+                row null "$target" "$bytes" "$depth" '--engine null' '--ioengine=null' '-N1'
+                row nop "$target" "$bytes" "$depth" '--engine io_uring' '--ioengine=null' '-N1' ;;
             *) row "$case" "$target" "$bytes" "$depth" '' '--ioengine=io_uring --direct=1' '' ;;
             esac
         done

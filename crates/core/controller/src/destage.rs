@@ -198,7 +198,7 @@ impl Controller {
     }
 
     /// Takes in that an operation has written its slots, or could not.
-    pub(crate) fn end_destage(&mut self, id: u32, result: Result<(), HostError>) {
+    pub(crate) fn end_destage(&mut self, id: u32) {
         let op = &self.ops[id];
         if op.slots.is_empty() {
             return;
@@ -208,31 +208,47 @@ impl Controller {
         self.destage.unforced_count -= u32::from(!op.fua);
         for index in 0..self.ops[id].slots.len() {
             let slot = self.ops[id].slots[index];
-            if result.is_err() {
-                self.lose_slot(slot);
-            }
+            let stored = self.ops[id].failed.is_empty() || !self.lose_slot(id, slot);
             let mut waiter = core::mem::replace(&mut self.cache[slot].first_waiter, NIL);
             while waiter != NIL {
                 let waiting = self.slot_waiters[waiter];
                 self.slot_waiters.give(waiter);
+                let result = if stored { Ok(()) } else { self.result_for(id, waiting.request) };
                 self.end_part(waiting.request, result);
                 waiter = waiting.next;
             }
-            self.settle_destaged(slot, result.is_ok());
+            self.settle_destaged(slot, stored);
         }
     }
 
-    /// Gives up on dirty data that no member can take, and says so: to the operator, to the next host flush, and to the
-    /// writes that brought it if they are still under way.
-    fn lose_slot(&mut self, slot: u32) {
+    /// Gives up on dirty data of a slot that no member can take. Returns false if there is none.
+    fn lose_slot(&mut self, id: u32, slot: u32) -> bool {
+        let mut any = false;
         for (first, count) in runs_of_ones(self.cache[slot].dirty) {
-            let lba = self.first_lba(slot) + BlockCount(u64::from(first));
-            let blocks = BlockCount(u64::from(count));
-            self.lost_since_flush = Some(lba);
-            self.fail_writes_under_way(lba, blocks);
-            self.actions.push_back(Action::Notice(Notice::WriteLost { lba, blocks }));
+            let mut at = self.first_lba(slot) + BlockCount(u64::from(first));
+            let end = at + BlockCount(u64::from(count));
+            while let Some(lost) = self.ops[id].failed.first_in(at, BlockCount(end.0 - at.0)) {
+                let failed = &self.ops[id].failed;
+                let blocks =
+                    (lost.0..end.0).take_while(|lba| failed.first_in(Lba(*lba), BlockCount(1)).is_some());
+                let blocks = BlockCount(blocks.count() as u64);
+                self.lose_write(lost, blocks);
+                any = true;
+                at = lost + blocks;
+            }
         }
-        self.cache.detach(slot);
+        if any {
+            self.cache.detach(slot);
+        }
+        any
+    }
+
+    /// Says that dirty data is lost: to the operator, to the next host flush, and to the writes that brought it if they are
+    /// still under way.
+    fn lose_write(&mut self, lba: Lba, blocks: BlockCount) {
+        self.lost_since_flush = Some(lba);
+        self.fail_writes_under_way(lba, blocks);
+        self.actions.push_back(Action::Notice(Notice::WriteLost { lba, blocks }));
     }
 
     fn fail_writes_under_way(&mut self, lba: Lba, blocks: BlockCount) {

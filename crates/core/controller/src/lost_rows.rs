@@ -11,6 +11,9 @@
 //! In a row where more is lost than redundancy brings back, new data still goes to the device that should hold it. Parity
 //! of the row then agrees with nothing: it becomes a bad block before the data is written, so that nothing is derived from
 //! it. When the last lost strip of the row has been written again, parity is computed anew.
+//!
+//! An operation may carry what many requests and cache slots want written. What could not be stored is told row by row: the
+//! others have what they asked for.
 
 use crate::controller::Controller;
 use crate::members::places_of;
@@ -18,7 +21,41 @@ use crate::plan::{self, BeyondRedundancy, Cover, Plan};
 use crate::request::Rows;
 use crate::stripe_op::{OpKind, Piece};
 use raidlab_raid::{StripUnit, UnitPlace};
-use raidlab_units::{BlockCount, StripeIndex};
+use raidlab_units::{BlockCount, Lba, StripeIndex};
+
+/// Blocks that an operation was to write and that can't be read back.
+#[derive(Debug, Default)]
+pub(crate) struct Failed {
+    ranges: Vec<(Lba, BlockCount)>,
+    /// All that it was to write is among them.
+    all: bool,
+}
+
+impl Failed {
+    pub(crate) fn clear(&mut self) {
+        self.ranges.clear();
+        self.all = false;
+    }
+
+    /// True when all was stored.
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.ranges.is_empty() && !self.all
+    }
+
+    /// The first of so many blocks from `lba` on, all of them the operation's, that was not stored.
+    pub(crate) fn first_in(&self, lba: Lba, blocks: BlockCount) -> Option<Lba> {
+        if self.all {
+            return (blocks > BlockCount::ZERO).then_some(lba);
+        }
+        let end = lba + blocks;
+        let overlap = |&(first, count): &(Lba, BlockCount)| {
+            let both = first.max(lba);
+            (both < end.min(first + count)).then_some(both)
+        };
+        self.ranges.iter().filter_map(overlap).min()
+    }
+}
 
 impl Controller {
     /// True if some of `rows` of the unit at `place` are bad blocks of the device that holds it.
@@ -103,11 +140,22 @@ impl Controller {
         true
     }
 
+    /// Notes that nothing of the window was stored.
     pub(crate) fn note_failed(&mut self, id: u32) {
-        let op = &self.ops[id];
-        let first = op.pieces.first().expect("a write has pieces");
-        let lba = self.strip_lba(op.stripe, first.strip, first.rows.first);
-        self.ops[id].failed_at.get_or_insert(lba);
+        for piece in 0..self.ops[id].pieces.len() {
+            let Piece { strip, rows, .. } = self.ops[id].pieces[piece];
+            self.note_rows_failed(id, strip, rows);
+        }
+    }
+
+    /// Notes that nothing of all windows counts as stored.
+    pub(crate) fn note_all_failed(&mut self, id: u32) {
+        self.ops[id].failed.all = true;
+    }
+
+    fn note_rows_failed(&mut self, id: u32, strip: u16, rows: Rows) {
+        let lba = self.strip_lba(self.ops[id].stripe, strip, rows.first);
+        self.ops[id].failed.ranges.push((lba, BlockCount(u64::from(rows.count))));
     }
 
     /// Makes parity that no longer agrees with the data bad blocks, before the data is written.
@@ -136,10 +184,19 @@ impl Controller {
         if op.plan == Plan::ReconstructWrite && op.hull.count == self.strip_rows() {
             self.granule_synced(key);
         }
-        let op = &self.ops[id];
-        let stored = op.pieces.iter().all(|piece| self.is_stored(op.stripe, piece.strip, piece.rows));
-        if !stored {
-            self.note_failed(id);
+        let mut stored = true;
+        for index in 0..self.ops[id].pieces.len() {
+            let Piece { strip, rows, .. } = self.ops[id].pieces[index];
+            let stripe = self.ops[id].stripe;
+            if self.is_stored(stripe, strip, rows) {
+                continue;
+            }
+            stored = false;
+            for row in (rows.first..rows.end()).map(|row| Rows::between(row, row + 1)) {
+                if !self.is_stored(stripe, strip, row) {
+                    self.note_rows_failed(id, strip, row);
+                }
+            }
         }
         stored
     }

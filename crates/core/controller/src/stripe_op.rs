@@ -19,13 +19,14 @@ use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::gather::Hold;
 use crate::io::{IoOwner, TaskOwner};
+use crate::lost_rows::Failed;
 use crate::mutant::Mutant;
 use crate::plan::{BeyondRedundancy, Plan, UnitView};
-use crate::request::{CopySet, Fragment, Rows};
+use crate::request::{CopySet, Fragment, Request, Rows};
 use crate::state::StateWaiter;
 use crate::table::NIL;
 use raidlab_raid::StripUnit;
-use raidlab_units::{Lba, Nanos, StripeIndex};
+use raidlab_units::{Nanos, StripeIndex};
 
 /// What a stripe operation is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,8 +102,8 @@ pub(crate) struct StripeOp {
     pub(crate) pieces: Vec<Piece>,
     /// Pieces for the windows after this one, likewise.
     pub(crate) rest: Vec<Piece>,
-    /// The first block that could not be stored.
-    pub(crate) failed_at: Option<Lba>,
+    /// What could not be stored.
+    pub(crate) failed: Failed,
     /// Host requests to tell, one entry per fragment written through.
     pub(crate) told: Vec<u32>,
     /// Cache slots being destaged.
@@ -138,8 +139,9 @@ impl Controller {
         let id = self.ops.take();
         let op = &mut self.ops[id];
         (op.key, op.stripe, op.kind, op.class, op.fua) = (key, stripe, kind, Some(class), false);
-        (op.pending, op.read_failed, op.failed_at) = (0, false, None);
+        (op.pending, op.read_failed) = (0, false);
         (op.noted, op.record, op.began) = (false, None, None);
+        op.failed.clear();
         op.pieces.clear();
         op.rest.clear();
         op.told.clear();
@@ -473,24 +475,27 @@ impl Controller {
         }
     }
 
-    /// Ends an operation that may not write in place.
+    /// Ends an operation that may not write in place, with all windows that it has left.
     pub(crate) fn give_window_up(&mut self, id: u32) {
         self.note_failed(id);
+        if self.next_window(id) {
+            self.note_failed(id);
+        }
         self.finish_op(id, false);
     }
 
     /// Ends an operation that has written in place; `kept` unless the devices will never know what it relied on.
     pub(crate) fn finish_written(&mut self, id: u32, kept: bool) {
         if !kept {
-            self.note_failed(id);
+            self.note_all_failed(id);
         }
-        let stored = self.ops[id].failed_at.is_none();
+        let stored = self.ops[id].failed.is_empty();
         self.finish_op(id, stored);
     }
 
     pub(crate) fn finish_op(&mut self, id: u32, succeeded: bool) {
         self.release_staging(id);
-        let StripeOp { kind, key, target, failed_at, .. } = self.ops[id];
+        let StripeOp { kind, key, target, .. } = self.ops[id];
         match kind {
             OpKind::Recover if succeeded => self.end_part(target.request, Ok(())),
             // Bad blocks seldom lie in the same rows of two units.
@@ -502,12 +507,12 @@ impl Controller {
                 return self.pump_staging();
             }
             OpKind::Write => {
-                let result = failed_at.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }));
                 for index in 0..self.ops[id].told.len() {
                     let request = self.ops[id].told[index];
+                    let result = self.result_for(id, request);
                     self.end_part(request, result);
                 }
-                self.end_destage(id, result);
+                self.end_destage(id);
                 self.end_through(id);
             }
             OpKind::Restore | OpKind::Probe | OpKind::Compare => {
@@ -522,6 +527,13 @@ impl Controller {
         self.ops.give(id);
         self.unlock(key);
         self.pump_staging();
+    }
+
+    /// What a write comes to for one of the requests that wanted some of it.
+    pub(crate) fn result_for(&self, id: u32, request: u32) -> Result<(), HostError> {
+        let Request { lba, blocks, .. } = self.requests[request as usize];
+        let failed = self.ops[id].failed.first_in(lba, blocks);
+        failed.map_or(Ok(()), |lba| Err(HostError::ArrayFailed { lba }))
     }
 
     /// Where `unit` of `stripe` begins: a data strip's first copy, or a parity strip.

@@ -11,6 +11,7 @@
 //! Where an enclosure has two of them, [`DualModel`] says what is between the two.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::host::HostModel;
 use crate::link::LinkModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
@@ -52,6 +53,15 @@ pub struct CommandCost {
     pub write: NanoSpan,
     /// More for every 4 KiB that the command moves: its scatter-gather list.
     pub per_page: NanoSpan,
+}
+
+/// Time of the host's processor, for each page and besides what any controller takes there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriverCost {
+    /// Of a read.
+    pub page_in: NanoSpan,
+    /// Of a write.
+    pub page_out: NanoSpan,
 }
 
 /// Time for a task on memory.
@@ -114,6 +124,12 @@ pub struct ControllerModel {
     pub host_link: LinkModel,
     /// Towards the members, all ports together.
     pub member_link: LinkModel,
+    /// Towards the members, where writing is another matter than reading.
+    pub member_link_out: Option<LinkModel>,
+    /// What its driver takes of the host's processor for each page, where that is known.
+    pub host_driver: Option<DriverCost>,
+    /// Whether it is software on the host, whose bus the members are on.
+    pub is_software: bool,
     /// Processor time per host command.
     pub host_command: CommandCost,
     /// Processor time per member command that the firmware only passes on, where it has such a path: data goes between
@@ -158,6 +174,23 @@ impl ControllerModel {
         cost.of(op, bytes)
     }
 
+    /// The same as software on `host`: its members are on the host's bus. A controller with hardware of its own stays as
+    /// it is.
+    #[must_use]
+    pub fn on_host(self, host: &HostModel) -> Self {
+        if self.is_software {
+            Self { member_link: host.bus_in, member_link_out: Some(host.bus_out), ..self }
+        } else {
+            self
+        }
+    }
+
+    /// The link that a write to a member takes.
+    #[inline]
+    pub fn member_link_for_writes(&self) -> LinkModel {
+        self.member_link_out.unwrap_or(self.member_link)
+    }
+
     /// Time for a memory task that reads `bytes_in` and writes `bytes_out`.
     #[inline]
     pub fn memory_cost(&self, work: MemoryWork, bytes_in: ByteCount, bytes_out: ByteCount) -> NanoSpan {
@@ -187,6 +220,14 @@ impl CommandCost {
             write: section.figure("write")?,
             per_page: section.figure("per_page")?,
         };
+        section.finish()?;
+        Ok(cost)
+    }
+}
+
+impl DriverCost {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let cost = Self { page_in: section.figure("page_in")?, page_out: section.figure("page_out")? };
         section.finish()?;
         Ok(cost)
     }
@@ -250,6 +291,9 @@ impl ControllerModel {
             processors: root.figure("processors")?,
             host_link: LinkModel::read(root.section("host_link")?)?,
             member_link: LinkModel::read(root.section("member_link")?)?,
+            member_link_out: root.optional_section("member_link_out")?.map(LinkModel::read).transpose()?,
+            host_driver: root.optional_section("host_driver")?.map(DriverCost::read).transpose()?,
+            is_software: root.optional_flag("software")?,
             host_command: CommandCost::read(root.section("host_command")?)?,
             cut_through: root.optional_section("cut_through")?.map(CommandCost::read).transpose()?,
             member_command: CommandCost::read(root.section("member_command")?)?,

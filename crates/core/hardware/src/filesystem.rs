@@ -45,6 +45,8 @@ pub struct FilesystemModel {
     pub commit_interval: NanoSpan,
     /// Bytes that go to the journal for every MiB of new data.
     pub journal_per_mib: ByteCount,
+    /// One block of the map of a file is read before each so many bytes of it, if it has a map of blocks.
+    pub map_every: Option<ByteCount>,
     /// Every figure with its source.
     pub sources: Vec<FigureSource>,
 }
@@ -69,10 +71,14 @@ impl FilesystemModel {
             journal,
             commit_interval: root.figure("commit_interval")?,
             journal_per_mib: root.figure("journal_per_mib")?,
+            map_every: root.optional_figure("map_every")?,
             sources: root.figures(),
         };
         if model.read_ahead_min.0 == 0 || model.read_ahead_max < model.read_ahead_min {
             return Err(root.bad_value("read_ahead_max", "at least read_ahead_min, which is above zero"));
+        }
+        if model.map_every.is_some_and(|every| every.0 == 0 || !every.0.is_multiple_of(model.block_size.0)) {
+            return Err(root.bad_value("map_every", "whole blocks, at least one"));
         }
         if model.group.0 <= model.group_metadata.0 {
             return Err(root.bad_value("group", "longer than group_metadata"));

@@ -11,6 +11,7 @@
 //! Source of the kernel's behaviour: Linux 2.6.0, `mm/page-writeback.c`, `mm/vmscan.c`, `drivers/block/as-iosched.c`.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::link::LinkModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
 /// Bytes of a page.
@@ -46,8 +47,12 @@ pub struct HostModel {
     pub stdio_buffer: ByteCount,
     /// For each page that is read from a volume.
     pub page_in: NanoSpan,
-    /// For each page that is written to a volume.
+    /// For each page that is written to a volume. Nobody else writes to the file in that time.
     pub page_out: NanoSpan,
+    /// The bus to the drives that are plugged into it without a controller of their own, from them.
+    pub bus_in: LinkModel,
+    /// The same towards them: a device that fetches from memory waits for each piece, one that stores there does not.
+    pub bus_out: LinkModel,
     /// What its kernel does.
     pub kernel: KernelModel,
     /// Every figure with its source.
@@ -106,6 +111,8 @@ impl HostModel {
             stdio_buffer: root.figure("stdio_buffer")?,
             page_in: root.figure("page_in")?,
             page_out: root.figure("page_out")?,
+            bus_in: LinkModel::read(root.section("bus_in")?)?,
+            bus_out: LinkModel::read(root.section("bus_out")?)?,
             kernel: KernelModel::read(root.section("kernel")?)?,
             sources: root.figures(),
         };
@@ -155,5 +162,57 @@ impl KernelModel {
         }
         section.finish()?;
         Ok(kernel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Catalog;
+    use raidlab_units::ByteCount;
+
+    const NORAL3: &str = include_str!("../../../../catalog/hosts/noral3.toml");
+
+    #[test]
+    fn software_has_its_members_on_the_hosts_bus() {
+        let catalog = Catalog::builtin();
+        let host = catalog.host("noral3").expect("there");
+        let on_host = |id| catalog.controller(id).expect("there").clone().on_host(host);
+        let (software, hardware) = (on_host("linux-md"), on_host("3ware-8506-4lp"));
+        assert_eq!((software.member_link, software.member_link_for_writes()), (host.bus_in, host.bus_out));
+        assert_eq!(Some(&hardware), catalog.controller("3ware-8506-4lp").ok());
+        assert_eq!(hardware.member_link_for_writes(), hardware.member_link);
+    }
+
+    #[test]
+    fn memory_for_pages_is_what_nobody_else_takes() {
+        let mut host = Catalog::builtin().host("noral3").expect("there").clone();
+        let mib = ByteCount::from_mib;
+        let rows = [(1024, 100, 896, 924, 796), (512, 100, 896, 412, 412), (200, 100, 50, 100, 0)];
+        for (memory, taken, low, all, low_pages) in rows {
+            (host.memory, host.memory_taken, host.memory_low) = (mib(memory), mib(taken), mib(low));
+            let (found, found_low) = host.page_memory();
+            assert_eq!((found, found_low.0 >> 20), (mib(all), low_pages), "{memory} MiB");
+        }
+    }
+
+    #[test]
+    fn hosts_that_cannot_be_are_refused() {
+        let rows = [
+            (
+                "dirty_limit_pct = { value = 5",
+                "dirty_limit_pct = { value = 9",
+                "'kernel.dirty_limit_pct' must be",
+            ),
+            ("processors = { value = 2", "processors = { value = 0", "'processors' must be at least 1"),
+            ("memory = { value = \"2 GiB", "memory = { value = \"9 MiB", "'memory' must be"),
+            ("queue_requests = { value = 128", "queue_requests = { value = 0", "'kernel.queue_requests'"),
+            ("[bus_out]", "[bus_outwards]", "'bus_out' is missing"),
+        ];
+        for (from, to, expected) in rows {
+            assert!(NORAL3.contains(from), "{from}");
+            let text = NORAL3.replacen(from, to, 1);
+            let error = Catalog::parse([("noral3.toml", text.as_str())]).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{from} -> {to}: {error}");
+        }
     }
 }

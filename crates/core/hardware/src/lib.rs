@@ -22,11 +22,14 @@ mod filesystem;
 mod hdd;
 mod host;
 mod link;
+mod network;
+mod server;
 mod ssd;
 
 pub use catalog::{Catalog, CatalogChange, CatalogError, FigureSource};
 pub use controller::{
-    CacheDefaults, CommandCost, ControllerModel, DualModel, HostOpKind, MemberPath, MemoryCost, MemoryWork,
+    CacheDefaults, CommandCost, ControllerModel, DriverCost, DualModel, HostOpKind, MemberPath, MemoryCost,
+    MemoryWork,
 };
 pub use drive::{
     Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, FormFactor, Sector,
@@ -41,4 +44,6 @@ pub use hdd::{
 };
 pub use host::{HostModel, KernelModel, PAGE_BYTES};
 pub use link::{LinkModel, Server};
+pub use network::{NetworkFlow, NetworkLoad, NetworkModel, Transport};
+pub use server::{FileServerModel, NfsServerModel, ServedDefaults};
 pub use ssd::SolidStateModel;

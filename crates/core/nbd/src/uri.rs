@@ -103,6 +103,21 @@ pub enum NbdUriError {
     },
 }
 
+impl NbdUri {
+    /// Returns the URI of the default export behind the Unix socket at `path`, without TLS.
+    pub const fn of_socket(path: Vec<u8>) -> Self {
+        Self {
+            transport: Transport::Unix { path },
+            tls: false,
+            export: String::new(),
+            user: None,
+            tls_type: None,
+            tls_hostname: None,
+            tls_verify_peer: true,
+        }
+    }
+}
+
 impl FromStr for NbdUri {
     type Err = NbdUriError;
 

@@ -17,6 +17,7 @@
 mod array;
 mod files;
 mod queue;
+mod streams;
 mod torture;
 
 pub use array::{
@@ -26,6 +27,7 @@ pub use array::{
 };
 pub use files::{FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_files};
 pub use queue::{Due, EventQueue};
+pub use streams::{NfsSpec, PlacedFile, StreamsOutcome, StreamsSpec, StreamsVolume, simulate_streams};
 pub use torture::{
     Access, BlockFault, Failure, Fault, FaultEvent, LevelNotTried, Place, Refusal, Shrunk, TortureMode,
     TorturePlan, TortureReport, TortureWorld, TraceEvent, Use, Violation, Workload, WriteNumber, shrink,

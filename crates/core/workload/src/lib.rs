@@ -9,6 +9,7 @@
 //! complete; whether that happened on a real file, in a modelled array or through the network is the world's affair.
 #![forbid(unsafe_code)]
 
+mod access;
 mod bins;
 mod data;
 mod driver;
@@ -28,6 +29,7 @@ pub mod steady;
 mod stream;
 pub mod toml_file;
 
+pub use access::LineFacts;
 pub use bins::LatencyBin;
 pub use data::{DATA_BLOCK_BYTES, DataGenerator, DataSpec};
 pub use driver::{
@@ -40,7 +42,7 @@ pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use result::{
     ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts, FailoverFacts, LagStats,
     LagSummary, LatencyPoint, LoadFacts, MachineLoad, Measurement, Metric, OpStats, OpSummary,
-    PartMeasurement, PartSummary, RunResult, Summaries, TargetResult, World,
+    PartMeasurement, PartSummary, PhaseResult, RunResult, Summaries, TargetResult, World,
 };
 pub use rng::{Rng, derived_seed};
 pub use series::{RunSeries, Series, SeriesColumns};

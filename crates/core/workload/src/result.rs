@@ -3,8 +3,10 @@
 //! [`Measurement`] is what a driver counted, with full histograms; [`RunResult`] is the record that is stored,
 //! compared and shown, whatever world it came from. Times are nanoseconds, sizes bytes, and the names say so.
 
+use crate::access::LineFacts;
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
+use crate::program::PhaseFigures;
 use crate::series::{RunSeries, Series};
 use crate::steady::{self, SteadyState};
 use raidlab_units::{ByteCount, BytesPerSec, Iops, NanoSpan};
@@ -385,6 +387,16 @@ pub struct CostFacts {
     pub wall_ns: u64,
 }
 
+/// A part of a run: one phase of Bonnie.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseResult {
+    /// Its name, `block-write`.
+    pub name: String,
+    /// What was moved, how long it took, and what it cost.
+    #[serde(flatten)]
+    pub figures: PhaseFigures,
+}
+
 /// How a load is made up of targets and workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadFacts {
@@ -433,6 +445,9 @@ pub struct MachineLoad {
     pub context_switches_per_sec: Option<f64>,
     /// Processor time of this process, user and system.
     pub process_cpu_ns: Option<u64>,
+    /// The part of it that was spent in the kernel.
+    #[serde(default)]
+    pub process_cpu_system_ns: Option<u64>,
     /// How often the threads that made the load waited, where that was counted.
     pub load_switches_voluntary: Option<u64>,
     /// How often they were made to wait.
@@ -533,6 +548,9 @@ pub struct RunResult {
     pub enclosure: Option<EnclosureFacts>,
     /// Name of the workload.
     pub workload: String,
+    /// What it asks, line by line; empty for runs from before it was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<LineFacts>,
     /// How the workload is judged.
     pub metric: Metric,
     /// Requests in flight.
@@ -565,6 +583,9 @@ pub struct RunResult {
     /// Whether the figure was steady within the window; none where the window is too short to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<SteadyState>,
+    /// The parts of a run that measures several things one after the other, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseResult>,
     /// What it cost.
     pub cost: CostFacts,
     /// What the machine did meanwhile; none in virtual time.
@@ -614,6 +635,7 @@ impl RunResult {
             array: None,
             enclosure: None,
             workload,
+            lines: Vec::new(),
             metric,
             iodepth: 0,
             load: None,
@@ -627,6 +649,7 @@ impl RunResult {
             lag: None,
             series: None,
             steady: None,
+            phases: Vec::new(),
             cost: CostFacts::default(),
             machine: None,
             settings: BTreeMap::new(),

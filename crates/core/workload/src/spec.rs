@@ -318,6 +318,16 @@ impl AccessSpec {
         Ok(spec)
     }
 
+    /// Returns the same specification with `read_pct` of each line's I/Os reading, and all others writing.
+    #[must_use]
+    pub fn with_read_pct(&self, read_pct: u8) -> Self {
+        assert!(read_pct <= 100, "{read_pct} percent");
+        let mut spec = self.clone();
+        let parts = spec.parts.iter_mut().flat_map(|part| &mut part.lines);
+        spec.lines.iter_mut().chain(parts).for_each(|line| line.read_pct = read_pct);
+        spec
+    }
+
     /// Length of the largest I/O; zero without lines.
     pub fn request_bytes_max(&self) -> u32 {
         self.all_lines().map(|line| line.bytes).max().unwrap_or(0)

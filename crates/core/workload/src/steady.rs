@@ -9,7 +9,8 @@
 //! Within a single run, [`within`] takes fifths of the window for rounds, so that a run that drifts is found out too.
 //!
 //! Left out: SNIA's rule that a device has to be steady for all block sizes of a test at once.
-//! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, section 2.1.22 (steady state) and 3.3.
+//! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, its definitions of "round", "measurement window" and
+//! "steady state".
 
 use crate::result::Metric;
 use crate::series::RunSeries;

@@ -1,7 +1,7 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, fit, import, measure, model, reproduce, runs, simulate, soak, study, torture,
+    array, catalog, doctor, export, import, measure, model, reproduce, runs, simulate, soak, study, torture,
     workloads,
 };
 use clap::{Parser, Subcommand};
@@ -44,8 +44,6 @@ pub(crate) enum Command {
     Simulate(simulate::Args),
     /// Predict published figures and compare
     Reproduce(reproduce::Args),
-    /// Fit the free figures of the catalogue to a paper, or prove that the catalogue has the fitted ones
-    Fit(fit::Args),
     /// Check the controller under load and faults, byte for byte, in any number of random runs
     Torture(torture::Args),
     /// Make, serve and look after arrays that hold data
@@ -64,4 +62,6 @@ pub(crate) enum Command {
     Runs(runs::ListArgs),
     /// Show one run of a results file
     Show(runs::ShowArgs),
+    /// Write runs of a results file in the forms of other tools: fio, Iometer
+    Export(export::Args),
 }

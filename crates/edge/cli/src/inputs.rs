@@ -3,50 +3,57 @@
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogChange};
-use raidlab_lab::{Owner, WorkloadError, find_workload};
+use raidlab_lab::{Owner, WorkloadError, find_workload, sweep};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{ArrivalProcess, Arrivals, ClosedLoop, Pacing, RequestRate, Workload};
 use std::path::Path;
-
-/// The most requests in flight that are offered.
-const IODEPTH_MAX: u32 = 65_536;
 
 /// Queue depths to run at, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Iodepths(pub(crate) Vec<u32>);
 
-impl std::str::FromStr for Iodepths {
-    type Err = String;
+/// Lengths of requests in bytes, in the order given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockSizes(pub(crate) Vec<u32>);
 
-    /// Reads `8`, `1,8,64` or `1..64`, which doubles from 1 and ends at 64.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let depth = |part: &str| match part.trim().parse::<u32>() {
-            Ok(depth) if (1..=IODEPTH_MAX).contains(&depth) => Ok(depth),
-            _ => Err(format!(
-                "'{part}' is no iodepth: write 1 to {IODEPTH_MAX}, a list 1,8,64 or a range 1..64"
-            )),
-        };
-        let mut depths = Vec::new();
-        for part in text.split(',') {
-            match part.split_once("..") {
-                None => depths.push(depth(part)?),
-                Some((first, last)) => depths.extend(doubling(depth(first)?, depth(last)?)?),
-            }
-        }
-        Ok(Self(depths))
+/// Shares of reads in percent, in the order given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReadPcts(pub(crate) Vec<u8>);
+
+/// Numbers of threads, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Workers(pub(crate) Vec<u32>);
+
+impl std::str::FromStr for Workers {
+    type Err = sweep::SweepError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        sweep::workers(text).map(Self)
     }
 }
 
-/// `first`, twice that, and so on; ends with `last` whether it is met or not.
-fn doubling(first: u32, last: u32) -> Result<Vec<u32>, String> {
-    if last < first {
-        return Err(format!("{first}..{last} is no range: the second is smaller"));
+impl std::str::FromStr for Iodepths {
+    type Err = sweep::SweepError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        sweep::iodepths(text).map(Self)
     }
-    let mut depths: Vec<u32> = std::iter::successors(Some(first), |depth| depth.checked_mul(2))
-        .take_while(|depth| *depth < last)
-        .collect();
-    depths.push(last);
-    Ok(depths)
+}
+
+impl std::str::FromStr for BlockSizes {
+    type Err = sweep::SweepError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        sweep::block_sizes(text).map(Self)
+    }
+}
+
+impl std::str::FromStr for ReadPcts {
+    type Err = sweep::SweepError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        sweep::read_pcts(text).map(Self)
+    }
 }
 
 /// Reads `ENTRY:KEY=VALUE`, a figure of the catalogue and another value for it.
@@ -204,25 +211,6 @@ pub(crate) fn workload(name: &str) -> Result<Workload, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn iodepths_are_numbers_lists_and_doubling_ranges() {
-        let rows: [(&str, Option<&[u32]>); 9] = [
-            ("8", Some(&[8])),
-            ("1,8,64", Some(&[1, 8, 64])),
-            ("1..64", Some(&[1, 2, 4, 8, 16, 32, 64])),
-            ("3..20,100", Some(&[3, 6, 12, 20, 100])),
-            ("5..5", Some(&[5])),
-            ("64..1", None),
-            ("0", None),
-            ("70000", None),
-            ("1,", None),
-        ];
-        for (text, expected) in rows {
-            let found = text.parse::<Iodepths>().ok().map(|depths| depths.0);
-            assert_eq!(found.as_deref(), expected, "{text}");
-        }
-    }
 
     #[test]
     fn words_are_read_exactly() {

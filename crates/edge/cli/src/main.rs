@@ -41,7 +41,6 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Soak(args) => verbs::soak::run(args, output),
         Command::Simulate(args) => verbs::simulate::run(args, output),
         Command::Reproduce(args) => verbs::reproduce::run(args, output),
-        Command::Fit(args) => verbs::fit::run(args, output),
         Command::Torture(args) => verbs::torture::run(args, output),
         Command::Array(args) => verbs::array::run(args, output),
         Command::Workloads(args) => verbs::workloads::run(args, output),
@@ -51,6 +50,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Doctor(args) => verbs::doctor::run(args, output),
         Command::Runs(args) => verbs::runs::list(args, output),
         Command::Show(args) => verbs::runs::show(args, output),
+        Command::Export(args) => verbs::export::run(args, output),
     }
 }
 

@@ -81,6 +81,14 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
 
     let served = Served::start(&bench, &["m1", "m2", "m0"]);
     assert!(done(&bench, &["status", "./c.sock"]).contains("optimal, RAID 5 of 3 members"));
+    let load = ["--workload", "streaming", "--iodepth", "4", "--ramp", "5ms", "--run", "50ms", "--json"];
+    let measured = bench.run(&[&["measure", "n.sock", "nbd+unix:///a?socket=n.sock"], &load[..]].concat());
+    measured.assert(0, &[]);
+    let targets = measured.json()["runs"][0]["targets"].clone();
+    assert!(
+        targets.as_array().is_some_and(|each| each.iter().all(|it| it["total"]["requests"] != 0)),
+        "{targets}"
+    );
     done(&bench, &["fail", "./c.sock", "1"]);
     await_status(&bench, |array| array["condition"] == "degraded");
     array(&bench, &["fail", "./c.sock", "2"]).assert(1, &["data would be lost"]);

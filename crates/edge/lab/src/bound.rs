@@ -9,15 +9,25 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
     Mean,
+    P50,
+    P90,
     P99,
+    P999,
+    P9999,
+    P99999,
     Max,
     Iops,
     MbPerS,
 }
 
-const FIGURES: [(&str, Figure); 5] = [
+const FIGURES: [(&str, Figure); 10] = [
     ("mean", Figure::Mean),
+    ("p50", Figure::P50),
+    ("p90", Figure::P90),
     ("p99", Figure::P99),
+    ("p99.9", Figure::P999),
+    ("p99.99", Figure::P9999),
+    ("p99.999", Figure::P99999),
     ("max", Figure::Max),
     ("iops", Figure::Iops),
     ("mb_per_s", Figure::MbPerS),
@@ -43,7 +53,9 @@ pub enum BoundError {
         text: String,
     },
     /// The left side is no figure.
-    #[error("'{figure}' in '{text}' is no figure: write one of mean, p99, max, iops, mb_per_s")]
+    #[error(
+        "'{figure}' in '{text}' is no figure: write one of mean, p50, p90, p99, p99.9, p99.99, p99.999, max, iops, mb_per_s"
+    )]
     UnknownFigure {
         /// What was given.
         text: String,
@@ -66,15 +78,40 @@ pub enum BoundError {
 impl Bound {
     /// Whether `result` keeps the bound. A run without a single request keeps none.
     pub fn is_kept(&self, result: &RunResult) -> bool {
+        let found = self.figure_of(result);
+        result.total.requests > 0 && if self.is_upper { found <= self.value } else { found >= self.value }
+    }
+
+    /// The bound that a request takes at most `limit` on average.
+    pub fn on_mean(limit: NanoSpan) -> Self {
+        Self { text: format!("mean<={limit}"), figure: Figure::Mean, is_upper: true, value: limit.0 as f64 }
+    }
+
+    /// Whether it keeps latency from above, which is what a highest load can be found for.
+    pub fn limits_latency(&self) -> bool {
+        self.is_upper && !matches!(self.figure, Figure::Iops | Figure::MbPerS)
+    }
+
+    /// The value of the bound, in nanoseconds, requests per second or 10^6 bytes per second.
+    pub fn value(&self) -> f64 {
+        self.value
+    }
+
+    /// What is bounded, of `result`, in the unit of [`Bound::value`].
+    pub fn figure_of(&self, result: &RunResult) -> f64 {
         let total = &result.total;
-        let found = match self.figure {
+        match self.figure {
             Figure::Mean => total.lat_ns_mean,
+            Figure::P50 => total.lat_ns_p50 as f64,
+            Figure::P90 => total.lat_ns_p90 as f64,
             Figure::P99 => total.lat_ns_p99 as f64,
+            Figure::P999 => total.lat_ns_p999 as f64,
+            Figure::P9999 => total.lat_ns_p9999 as f64,
+            Figure::P99999 => total.lat_ns_p99999 as f64,
             Figure::Max => total.lat_ns_max as f64,
             Figure::Iops => total.iops.0,
             Figure::MbPerS => total.bytes_per_sec.mb_per_s(),
-        };
-        total.requests > 0 && if self.is_upper { found <= self.value } else { found >= self.value }
+        }
     }
 }
 
@@ -98,10 +135,10 @@ impl FromStr for Bound {
         let figure =
             figure.ok_or_else(|| BoundError::UnknownFigure { text: text.into(), figure: name.into() })?;
         let value = match figure {
-            Figure::Mean | Figure::P99 | Figure::Max => value.parse::<NanoSpan>()?.get() as f64,
             Figure::Iops | Figure::MbPerS => value
                 .parse()
                 .map_err(|_| BoundError::NotANumber { text: text.into(), value: value.into() })?,
+            _ => value.parse::<NanoSpan>()?.get() as f64,
         };
         Ok(Self { text: text.trim().into(), figure, is_upper, value })
     }
@@ -121,6 +158,7 @@ mod tests {
             ("mean <= 1ms", false),
             ("p99<=3ms", true),
             ("p99>=4ms", false),
+            ("p99.999<=0ns", true),
             ("iops>=100", true),
             ("iops>=100.5", false),
             ("mb_per_s>=0.8", true),

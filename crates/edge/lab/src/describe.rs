@@ -2,7 +2,9 @@
 
 use crate::arrays::ModelledArray;
 use crate::environment::Environment;
+use crate::find_load::{Certainty, FoundLoad, LoadUnit};
 use crate::load::LoadPlan;
+use crate::rounds::SteadyRounds;
 use crate::runner::StudyOutcome;
 use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
 use raidlab_controller::{ArrayConfig, MemberCache, ReadPolicy};
@@ -181,6 +183,11 @@ fn shapes_clause<'a>(configs: impl Iterator<Item = &'a ArrayConfig> + Clone) -> 
     )
 }
 
+/// The load in a sentence.
+pub fn load(load: &LoadPlan) -> String {
+    format!("Load: {}.", load_clause(load))
+}
+
 fn load_clause(load: &LoadPlan) -> String {
     let depths: Vec<String> = load.iodepths.iter().map(u32::to_string).collect();
     format!(
@@ -194,4 +201,61 @@ fn load_clause(load: &LoadPlan) -> String {
 
 fn workload_names(load: &LoadPlan) -> String {
     load.workloads.iter().map(Workload::name).collect::<Vec<_>>().join(", ")
+}
+
+/// What was found of a highest load, in sentences with the arithmetic.
+pub fn found_load(found: &FoundLoad) -> Vec<String> {
+    let unit = |load: u32| match found.unit {
+        LoadUnit::Iodepth => format!("iodepth {load}"),
+        LoadUnit::RequestsPerSec => format!("{load} requests/s"),
+    };
+    let (workload, target, bound) = (&found.workload, &found.target, &found.bound);
+    let head = match found.certainty {
+        Certainty::NoneKeeps => {
+            format!(
+                "{workload} on {target} keeps {bound} at no load that was tried, down to {}",
+                unit(found.load)
+            )
+        }
+        Certainty::Sure => {
+            format!("{workload} on {target} keeps {bound} up to {}, at 95 % confidence", unit(found.load))
+        }
+        Certainty::Likely => {
+            format!(
+                "{workload} on {target} likely keeps {bound} up to {}; repeats do not make it sure",
+                unit(found.load)
+            )
+        }
+    };
+    let ms = |ns: f64| format!("{:.3} ms", ns / 1e6);
+    let repeats = found.repeats.iter().map(|repeats| {
+        let half = repeats.bounded_ns_half_width.map_or_else(String::new, |half| format!(" ± {}", ms(half)));
+        format!(
+            "at {}: {} repeats, {}{half} (95 % by Student's t), {} of them within the bound; {:.1} IOPS",
+            unit(repeats.load),
+            repeats.bounded_ns.len(),
+            ms(repeats.bounded_ns_mean),
+            repeats.kept,
+            repeats.iops_mean
+        )
+    });
+    let rate = format!(
+        "read off at the bound: {:.1} IOPS, {:.1} MB/s; {} loads tried",
+        found.iops_at_bound,
+        found.bytes_per_sec_at_bound / 1e6,
+        found.points.len()
+    );
+    [head].into_iter().chain(repeats).chain([rate]).collect()
+}
+
+/// What came of rounds, in sentences with the arithmetic.
+pub fn steady_rounds(rounds: &SteadyRounds) -> Vec<String> {
+    let (workload, depth, count) = (&rounds.workload, rounds.iodepth, rounds.values.len());
+    let head = if rounds.is_steady() {
+        format!("{workload} at iodepth {depth} is steady after {count} rounds")
+    } else {
+        format!("{workload} at iodepth {depth} is NOT steady after {count} rounds")
+    };
+    let window = rounds.window.as_ref().map(|window| window.arithmetic(rounds.metric.unit()));
+    [head].into_iter().chain(window).collect()
 }

@@ -3,7 +3,6 @@
 //! ```text
 //! study.toml ─► Study ─► run_study ─► worlds::{file, array, simulated} ─► RunResult ─► Store (SQLite)
 //! published.csv ─► PublishedRow ─► predict ─► worlds::simulated ─► Comparison
-//! study.toml [fit] ─► Fit ─► predict with other values ─► StoredFit (fit.toml)
 //! ```
 //! Nothing here knows how results are shown: whoever calls gets [`raidlab_workload::RunResult`]s, and events through
 //! a [`StudyObserver`] while they come about. Every run carries the effective configuration and the
@@ -19,7 +18,7 @@ mod controllers;
 pub mod describe;
 pub mod doctor;
 mod environment;
-mod fit;
+mod find_load;
 mod load;
 mod machine;
 mod papers;
@@ -27,10 +26,12 @@ mod parallel;
 mod predict;
 mod published;
 mod read_off;
+mod rounds;
 mod runner;
 mod scratch;
 mod store;
 mod study;
+pub mod sweep;
 pub mod worlds;
 
 pub use array_file::{ArrayFile, ArrayFileError};
@@ -47,11 +48,8 @@ pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };
 pub use environment::{DeviceFacts, Environment, FilesystemFacts};
-pub use fit::{
-    Figures, Fit, FitError, FitMethod, FitOutcome, FitParameter, FitProgress, Residual, Search, StoredFit,
-    StoredFitError, StoredParameter, StoredResidual,
-};
-pub use load::{Load, LoadPlan, WorkloadError, find_workload};
+pub use find_load::{Certainty, FindMethod, FindOrder, FoundLoad, LoadUnit, Repeats, find_load};
+pub use load::{Load, LoadPlan, WorkloadError, find_workload, varied};
 pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};
 pub use predict::{
     FittedFigure, PredictError, PredictOptions, PredictTask, PredictedConfiguration, PredictedRow,
@@ -61,6 +59,7 @@ pub use published::{
     COLUMNS, PublishedError, PublishedMetric, PublishedRow, RowProblem, parse_published, read_published,
 };
 pub use read_off::{LoadPoint, ReadOff};
+pub use rounds::{ROUNDS_MAX, SteadyRounds, until_steady};
 pub use runner::{RunOptions, StudyError, StudyEvent, StudyObserver, StudyOutcome, run_study};
 pub use scratch::ScratchError;
 pub use store::{

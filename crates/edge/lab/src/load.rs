@@ -2,7 +2,9 @@
 
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::TomlFileError;
-use raidlab_workload::{DriverConfig, LookupError, Worker, Workload, builtin_workload};
+use raidlab_workload::{
+    AccessLine, AccessSpec, DriverConfig, LookupError, Metric, SpecError, Worker, Workload, builtin_workload,
+};
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
@@ -40,24 +42,82 @@ pub fn find_workload(name: &str, folder: &Path) -> Result<Workload, WorkloadErro
     Ok(Workload::from_toml(&path.display().to_string(), &text)?)
 }
 
+/// Every workload at every length of requests and every share of reads. Where a list is empty the workload's own is kept;
+/// what is varied stands in the name, so that figures of different variants are never taken for each other.
+///
+/// # Errors
+/// [`SpecError`] if a workload is a mix of sizes and lengths are given.
+pub fn varied(
+    workloads: &[Workload],
+    block_sizes: &[u32],
+    read_pcts: &[u8],
+) -> Result<Vec<Workload>, SpecError> {
+    let mut variants = Vec::new();
+    for workload in workloads {
+        let sizes: Vec<Option<u32>> = or_none(block_sizes);
+        for (size, read_pct) in
+            sizes.iter().flat_map(|size| or_none(read_pcts).into_iter().map(|pct| (*size, pct)))
+        {
+            let mut variant = workload.clone();
+            if let Some(bytes) = size {
+                variant.spec = variant.spec.with_block_bytes(bytes)?;
+                variant.spec.name = format!("{} at {}", variant.spec.name, ByteCount(u64::from(bytes)));
+            }
+            if let Some(pct) = read_pct {
+                variant.spec = variant.spec.with_read_pct(pct);
+                variant.spec.name = format!("{} with {pct} % reads", variant.spec.name);
+            }
+            variants.push(variant);
+        }
+    }
+    Ok(variants)
+}
+
+/// Each of `values`, or nothing once.
+fn or_none<T: Copy>(values: &[T]) -> Vec<Option<T>> {
+    if values.is_empty() { vec![None] } else { values.iter().copied().map(Some).collect() }
+}
+
 /// What one run asks of its target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     /// What to ask, and how to judge the answer.
     pub workload: Workload,
-    /// Requests in flight.
+    /// Requests in flight, of each worker on each target.
     pub iodepth: u32,
+    /// Threads that make the load, on real targets; 1 everywhere else.
+    pub workers: u32,
     /// Time before the measured window.
     pub ramp: NanoSpan,
     /// Length of the measured window.
     pub run: NanoSpan,
     /// Seed of everything random.
     pub seed: u64,
+    /// Ends with as many requests of the greatest length as the region holds, if the window is not over before.
+    pub once: bool,
 }
 
 impl Load {
+    /// A load that writes all of a target once, in sequence: 128 KiB each, 32 in flight.
+    pub fn filling(seed: u64) -> Self {
+        const BYTES: u32 = 128 << 10;
+        let spec = AccessSpec::new("preconditioning", vec![AccessLine::plain(BYTES, 0, 0)]);
+        let workload = Workload {
+            title: "Preconditioning".into(),
+            source: "SNIA Solid State Storage Performance Test Specification".into(),
+            metric: Metric::MbPerS,
+            notes: String::new(),
+            block_bytes_published: Vec::new(),
+            spec,
+        };
+        // The end of the target ends it, not the time.
+        let run = NanoSpan::from_secs(7 * 86_400);
+        Self { workload, iodepth: 32, workers: 1, ramp: NanoSpan::ZERO, run, seed, once: true }
+    }
+
     /// The driver's settings for this load on the first `region` of a target with blocks of `block_bytes`.
     pub fn driver_config(&self, region: ByteCount, block_bytes: u32) -> DriverConfig {
+        let request_bytes = u64::from(self.workload.spec.request_bytes_max());
         DriverConfig {
             region,
             block_bytes,
@@ -66,14 +126,16 @@ impl Load {
             ramp: self.ramp,
             run: self.run,
             start_offset: ByteCount::ZERO,
-            max_requests: None,
+            max_requests: self.once.then(|| (region.get() / request_bytes.max(1)).max(1)),
             worker: Worker::ALONE,
         }
     }
 
     /// The load in a few words.
     pub fn label(&self) -> String {
-        format!("{} at iodepth {}", self.workload.name(), self.workload.spec.iodepth(self.iodepth))
+        let workers =
+            if self.workers > 1 { format!(" of each of {} workers", self.workers) } else { String::new() };
+        format!("{} at iodepth {}{workers}", self.workload.name(), self.workload.spec.iodepth(self.iodepth))
     }
 
     /// Time that a real run takes by plan.
@@ -82,14 +144,16 @@ impl Load {
     }
 }
 
-/// The loads of a section: every workload at every iodepth that makes a difference to it.
+/// The loads of a section: every workload with every number of workers at every iodepth that makes a difference to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadPlan {
     /// Workloads.
     #[serde(serialize_with = "names_only")]
     pub workloads: Vec<Workload>,
-    /// Requests in flight.
+    /// Requests in flight, of each worker on each target.
     pub iodepths: Vec<u32>,
+    /// Threads that make the load, on real targets; 1 alone everywhere else.
+    pub workers: Vec<u32>,
     /// Time before each measured window.
     pub ramp: NanoSpan,
     /// Length of each measured window.
@@ -99,7 +163,8 @@ pub struct LoadPlan {
 impl LoadPlan {
     /// Number of loads.
     pub fn run_count(&self) -> u64 {
-        self.workloads.iter().map(|workload| self.iodepths_of(workload).len() as u64).sum()
+        let depths: usize = self.workloads.iter().map(|workload| self.iodepths_of(workload).len()).sum();
+        (depths * self.workers.len()) as u64
     }
 
     /// The numbers in flight at which a workload is run: one run is all there is to a workload with numbers of its own.
@@ -108,16 +173,23 @@ impl LoadPlan {
         if is_one { &self.iodepths[..self.iodepths.len().min(1)] } else { &self.iodepths }
     }
 
-    /// Every load, workload first.
+    /// Every load: workload first, then workers, then iodepth.
     pub fn loads(&self, seed: u64) -> impl Iterator<Item = Load> {
+        let depths = move |workload, workers: u32| {
+            self.iodepths_of(workload).iter().map(move |iodepth| (workers, *iodepth))
+        };
         self.workloads.iter().flat_map(move |workload| {
-            self.iodepths_of(workload).iter().map(move |iodepth| Load {
-                workload: workload.clone(),
-                iodepth: *iodepth,
-                ramp: self.ramp,
-                run: self.run,
-                seed,
-            })
+            self.workers.iter().flat_map(move |workers| depths(workload, *workers)).map(
+                move |(workers, iodepth)| Load {
+                    workload: workload.clone(),
+                    iodepth,
+                    workers,
+                    ramp: self.ramp,
+                    run: self.run,
+                    seed,
+                    once: false,
+                },
+            )
         })
     }
 
@@ -140,4 +212,32 @@ impl LoadPlan {
 /// Writes workloads by their names, which the results carry too.
 fn names_only<S: Serializer>(workloads: &[Workload], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(workloads.iter().map(Workload::name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_are_the_cross_product_and_say_what_they_are() {
+        let database = find_workload("storagebench-database", Path::new("")).unwrap();
+        let names = |sizes: &[u32], pcts: &[u8]| -> Vec<String> {
+            let variants = varied(std::slice::from_ref(&database), sizes, pcts).unwrap();
+            variants.iter().map(|variant| variant.name().to_owned()).collect()
+        };
+        assert_eq!(names(&[], &[]), ["storagebench-database"]);
+        assert_eq!(
+            names(&[4096, 65_536], &[0, 100]),
+            [
+                "storagebench-database at 4 KiB with 0 % reads",
+                "storagebench-database at 4 KiB with 100 % reads",
+                "storagebench-database at 64 KiB with 0 % reads",
+                "storagebench-database at 64 KiB with 100 % reads",
+            ]
+        );
+        let reads = varied(&[database], &[], &[100]).unwrap();
+        assert!(!reads[0].spec.writes() && reads[0].spec.reads());
+        let mix = find_workload("fastt600-file-server", Path::new("")).unwrap();
+        assert!(varied(&[mix], &[4096], &[]).is_err(), "a mix of sizes has no one size to replace");
+    }
 }

@@ -43,6 +43,8 @@ impl MachineWatch {
 struct Reading {
     machine: Option<MachineCounters>,
     process_cpu_ns: Option<u64>,
+    /// User and system time of the process, in ticks of any length.
+    process_ticks: Option<(u64, u64)>,
     device: Option<DeviceCounters>,
 }
 
@@ -52,6 +54,7 @@ impl Reading {
         Self {
             machine: fs::read_to_string("/proc/stat").ok().and_then(|text| MachineCounters::parse(&text)),
             process_cpu_ns: Some(process_cpu_ns()),
+            process_ticks: fs::read_to_string("/proc/self/stat").ok().and_then(|text| process_ticks(&text)),
             device: device.and_then(stat).and_then(|text| DeviceCounters::parse(&text)),
         }
     }
@@ -157,6 +160,12 @@ fn difference(before: &Reading, after: &Reading, watched_ns: u64, device: String
     }
     let cpu = before.process_cpu_ns.zip(after.process_cpu_ns);
     load.process_cpu_ns = cpu.map(|(before, after)| after.saturating_sub(before));
+    let ticks = before.process_ticks.zip(after.process_ticks);
+    load.process_cpu_system_ns = load.process_cpu_ns.zip(ticks).map(|(ns, (before, after))| {
+        let (user, system) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+        // The clock is finer than the ticks, which only say how to divide it.
+        (ns as f64 * system as f64 / (user + system).max(1) as f64) as u64
+    });
     let both = before.device.zip(after.device);
     load.device = both.map(|(before, after)| device_load(&before, &after, seconds, device));
     load
@@ -165,6 +174,13 @@ fn difference(before: &Reading, after: &Reading, watched_ns: u64, device: String
 fn process_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Fields 14 and 15 of `/proc/self/stat`; the name of the program before them may hold anything but is in brackets.
+fn process_ticks(stat: &str) -> Option<(u64, u64)> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 fn device_load(before: &DeviceCounters, after: &DeviceCounters, seconds: f64, name: String) -> DeviceLoad {
@@ -198,7 +214,7 @@ mod tests {
 
     fn reading(stat: &str, device: &str) -> Reading {
         let machine = MachineCounters::parse(stat);
-        Reading { machine, process_cpu_ns: None, device: DeviceCounters::parse(device) }
+        Reading { machine, process_cpu_ns: None, process_ticks: None, device: DeviceCounters::parse(device) }
     }
 
     #[test]
@@ -223,6 +239,9 @@ mod tests {
         assert_eq!(load, MachineLoad::default());
         assert_eq!(MachineCounters::parse("cpu  1 2 3\n"), None);
         assert_eq!(DeviceCounters::parse("1 2 x"), None);
+        let stat = "42 (a) b) S 1 2 3 4 5 6 7 8 9 10 77 33 0 0";
+        assert_eq!(process_ticks(stat), Some((77, 33)));
+        assert_eq!(process_ticks("42 (a) S 1"), None);
     }
 
     #[test]

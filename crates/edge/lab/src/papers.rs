@@ -1,11 +1,9 @@
 //! Publications whose figures come with the program: how they were measured, and the figures themselves.
 //!
 //! Each lies in `papers/<id>/`: `study.toml` says how, `published.csv` holds the figures, `claims.csv` the relative claims;
-//! a paper may have only one of the two. `fit.toml` is what was fitted to it. All are built in, so that `reproduce` works
-//! anywhere.
+//! a paper may have only one of the two. All are built in, so that `reproduce` works anywhere.
 
 use crate::claims::{Claim, ClaimMethod, parse_claims};
-use crate::fit::{FitMethod, StoredFit};
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, parse_published};
 use raidlab_controller::{ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -61,9 +59,6 @@ pub struct Method {
     /// How the claims were measured, if it makes any.
     #[serde(default)]
     pub claims: Option<ClaimMethod>,
-    /// Which figures of the catalogue may be fitted to it, if any.
-    #[serde(default)]
-    pub fit: Option<FitMethod>,
 }
 
 /// What is taken for the settings of the figures of one place, where a row does not say.
@@ -120,8 +115,6 @@ pub struct Paper {
     pub rows: Vec<PublishedRow>,
     /// Its relative claims.
     pub claims: Vec<Claim>,
-    /// What was found when the catalogue was fitted to it, if that was kept.
-    pub kept_fit: Option<StoredFit>,
 }
 
 /// Why a paper can't be had.
@@ -158,25 +151,25 @@ struct Files {
     study: &'static str,
     published: Option<&'static str>,
     claims: Option<&'static str>,
-    fit: Option<&'static str>,
 }
 
 /// The files of a paper: its study, and those that are named after its id.
 macro_rules! paper {
-    ($id:literal $(, published: $published:literal)? $(, claims: $claims:literal)? $(, fit: $fit:literal)?) => {
+    ($id:literal $(, published: $published:literal)? $(, claims: $claims:literal)?) => {
         Files {
             id: $id,
             study: include_str!(concat!("../../../../papers/", $id, "/study.toml")),
             published: [$(include_str!(concat!("../../../../papers/", $id, "/", $published)))?].first().copied(),
             claims: [$(include_str!(concat!("../../../../papers/", $id, "/", $claims)))?].first().copied(),
-            fit: [$(include_str!(concat!("../../../../papers/", $id, "/", $fit)))?].first().copied(),
         }
     };
 }
 
-const FILES: [Files; 3] = [
+const FILES: [Files; 5] = [
+    paper!("cdf-caf-2002", published: "published.csv"),
+    paper!("crs4-2004", published: "published.csv"),
     paper!("fastt600-2004", published: "published.csv", claims: "claims.csv"),
-    paper!("md1200-2011", published: "published.csv", fit: "fit.toml"),
+    paper!("md1200-2011", published: "published.csv"),
     paper!("primergy-2008", claims: "claims.csv"),
 ];
 
@@ -211,8 +204,7 @@ impl Paper {
             Some(text) => parse_claims(&file("claims.csv"), text)?,
             None => Vec::new(),
         };
-        let kept_fit = files.fit.map(|text| StoredFit::parse(&file("fit.toml"), text)).transpose()?;
-        Ok(Self { method, rows, claims, kept_fit })
+        Ok(Self { method, rows, claims })
     }
 
     /// The ids of all rows, of all papers, that fitted figures of the catalogue were fitted to.

@@ -7,6 +7,9 @@
 //! A row whose hardware or workload the catalogue lacks is a [`RowProblem`], and problems are reported all at once:
 //! none is left out. Invariant: figures depend on the rows, the method and the seed, not on the number of threads.
 
+pub(crate) mod files;
+pub(crate) mod served;
+
 use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts};
 use crate::cache::CacheSettings;
 use crate::controllers::ControllerSettings;
@@ -15,13 +18,17 @@ use crate::papers::Method;
 use crate::parallel::{Stop, in_parallel};
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem};
 use crate::read_off::{ReadOff, read_off};
+use crate::worlds::files::{BonnieLoad, run_bonnie};
+use crate::worlds::served::{SentLoad, ServedLoad, run_network, run_served};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
+use files::phase_of;
 use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary};
 use raidlab_controller::CacheConfig;
 use raidlab_controller::{Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, FigureSource};
 use raidlab_raid::{Level, LevelVariant, ParseLevelError};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+use raidlab_workload::program::BonniePhase;
 use raidlab_workload::{LookupError, RunResult, Workload, builtin_workload};
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -93,8 +100,9 @@ pub struct PredictedRow {
 /// A simulated configuration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PredictedConfiguration {
-    /// The array, with every setting that was in effect.
-    pub array: ModelledArray,
+    /// The array, with every setting that was in effect; none where nothing was read from one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub array: Option<ModelledArray>,
     /// What came of it; where figures were read off, of the greatest load that kept to the limit.
     pub result: RunResult,
     /// How they were read off.
@@ -157,29 +165,76 @@ pub struct PredictTask<'a> {
 /// A row's simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Setup {
-    pub(crate) array: ModelledArray,
-    pub(crate) load: Load,
-    /// With a limit, `load` is the one to begin with.
-    pub(crate) limit: Option<NanoSpan>,
+    /// None for what is done in memory alone.
+    pub(crate) array: Option<ModelledArray>,
+    pub(crate) load: SetupLoad,
+}
+
+/// What is asked of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SetupLoad {
+    /// Requests to raw volumes. With a limit, the load is the one to begin with.
+    Requests { load: Box<Load>, limit: Option<NanoSpan> },
+    /// Bonnie on a file.
+    Bonnie(BonnieLoad),
+    /// Readers of a file server.
+    Served(ServedLoad),
+    /// A network alone.
+    Network(SentLoad),
+}
+
+impl SetupLoad {
+    /// The same with a seed that is `more` greater.
+    pub(crate) fn with_more_seed(&self, more: u64) -> Self {
+        match self {
+            Self::Requests { load, limit } => {
+                let load = Load { seed: load.seed + more, ..Load::clone(load) };
+                Self::Requests { load: Box::new(load), limit: *limit }
+            }
+            Self::Bonnie(load) => Self::Bonnie(BonnieLoad { seed: load.seed + more, ..load.clone() }),
+            Self::Served(load) => Self::Served(ServedLoad { seed: load.seed + more, ..load.clone() }),
+            Self::Network(load) => Self::Network(load.clone()),
+        }
+    }
 }
 
 impl Setup {
     /// Whether both give the same figures: the enclosure and its name have no part in timing.
     fn is_same_run(&self, other: &Self) -> bool {
         let timing = |setup: &Self| {
-            let parts = Parts { enclosure: None, ..setup.array.parts.clone() };
-            (ModelledArray { parts, ..setup.array.clone() }, setup.load.clone(), setup.limit)
+            let array = setup.array.clone().map(|array| {
+                let parts = Parts { enclosure: None, ..array.parts };
+                ModelledArray { parts, ..array }
+            });
+            (array, setup.load.clone())
         };
         timing(self) == timing(other)
     }
 
-    fn simulate(&self, models: &Models<'_>) -> Result<Simulated, SimulatedError> {
-        let run = |iodepth| run_simulated(models, &self.array, &Load { iodepth, ..self.load.clone() });
-        let Some(limit) = self.limit else {
-            return Ok(Simulated { result: run(self.load.iodepth)?, read_off: None });
+    fn simulate(&self, catalog: &Catalog) -> Result<Simulated, SimulatedError> {
+        let measured = |result| Simulated { result, read_off: None };
+        let Some(array) = &self.array else {
+            let SetupLoad::Network(load) = &self.load else {
+                unreachable!("all other loads are on an array")
+            };
+            return Ok(measured(run_network(load, catalog)));
         };
-        let step = u32::from(self.array.volume_count());
-        let (read_off, result) = read_off(limit, (self.load.iodepth, step), run)?;
+        let models = &array.parts.look_up(catalog).expect("rows were looked up");
+        let (load, limit) = match &self.load {
+            SetupLoad::Requests { load, limit } => (&**load, *limit),
+            SetupLoad::Bonnie(load) => {
+                let host = load.look_up(catalog).expect("rows were looked up");
+                return Ok(measured(run_bonnie(models, &host, array, load)?));
+            }
+            SetupLoad::Served(load) => return Ok(measured(run_served(models, array, load, catalog)?)),
+            SetupLoad::Network(load) => return Ok(measured(run_network(load, catalog))),
+        };
+        let run = |iodepth| run_simulated(models, array, &Load { iodepth, ..load.clone() });
+        let Some(limit) = limit else {
+            return Ok(measured(run(load.iodepth)?));
+        };
+        let step = u32::from(array.volume_count());
+        let (read_off, result) = read_off(limit, (load.iodepth, step), run)?;
         Ok(Simulated { result, read_off: Some(read_off) })
     }
 }
@@ -192,16 +247,23 @@ pub(crate) struct Simulated {
 }
 
 impl Simulated {
-    pub(crate) fn figure(&self, metric: PublishedMetric) -> f64 {
+    /// The figure of `workload`, which names the phase where there are several.
+    pub(crate) fn figure(&self, metric: PublishedMetric, workload: &str) -> f64 {
         let total = &self.result.total;
-        let (iops, rate) = match &self.read_off {
-            Some(read_off) => (read_off.iops, BytesPerSec(read_off.bytes_per_sec)),
-            None => (total.iops.0, total.bytes_per_sec),
+        let phase = phase_of(workload).map(BonniePhase::name);
+        let phase = self.result.phases.iter().find(|result| phase == Some(&result.name));
+        let phase = phase.map(|phase| phase.figures);
+        let (iops, rate) = match (&self.read_off, phase) {
+            (_, Some(phase)) => (phase.calls_per_sec(), phase.rate()),
+            (Some(read_off), None) => (read_off.iops, BytesPerSec(read_off.bytes_per_sec)),
+            (None, None) => (total.iops.0, total.bytes_per_sec),
         };
         match metric {
             PublishedMetric::Iops => iops,
+            PublishedMetric::KibPerS => rate.0 / 1024.0,
             PublishedMetric::MbPerS => rate.mb_per_s(),
             PublishedMetric::MibPerS => rate.mib_per_s(),
+            PublishedMetric::CpuPct => phase.map_or(0.0, |phase| phase.cpu_pct()),
         }
     }
 }
@@ -234,7 +296,6 @@ pub(crate) fn simulate(
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Simulated>, PredictError> {
-    let models_of = |setup: &Setup| setup.array.parts.look_up(task.catalog).expect("rows were looked up");
     let mut results: Vec<Option<Simulated>> = vec![None; distinct.len()];
     let mut finished = 0;
     progress(0, distinct.len());
@@ -242,10 +303,7 @@ pub(crate) fn simulate(
         task.threads,
         distinct.len(),
         cancel,
-        |index| {
-            let setup = &setups[distinct[index]];
-            setup.simulate(&models_of(setup))
-        },
+        |index| setups[distinct[index]].simulate(task.catalog),
         |index, result| {
             let row = row_of(distinct[index]);
             results[index] = Some(result.map_err(|source| PredictError::Simulation { row, source })?);
@@ -283,7 +341,7 @@ fn assemble(
     results: Vec<Simulated>,
 ) -> Prediction {
     let predicted = |row: &PublishedRow, configuration: usize| {
-        let figure = results[configuration].figure(row.counts);
+        let figure = results[configuration].figure(row.counts, &row.workload);
         let comparison = ComparisonRow::of(row.id.clone(), row.metric.name().to_owned(), row.value, figure);
         PredictedRow {
             comparison: comparison.expect("published figures are above zero and rates are finite"),
@@ -331,7 +389,28 @@ pub(crate) fn fitted_figures(setups: &[Setup], catalog: &Catalog) -> Vec<FittedF
         }));
     };
     for setup in setups {
-        let models = setup.array.parts.look_up(catalog).expect("rows were looked up");
+        match &setup.load {
+            SetupLoad::Served(load) => {
+                let server = catalog.server(&load.server).expect("rows were looked up");
+                add(&server.id, &server.sources);
+                let network = load.network(catalog).expect("rows were looked up");
+                if let Some(network) = network {
+                    add(&network.id, &network.sources);
+                }
+            }
+            SetupLoad::Network(load) => {
+                let network = catalog.network(&load.network).expect("rows were looked up");
+                add(&network.id, &network.sources);
+            }
+            SetupLoad::Requests { .. } | SetupLoad::Bonnie(_) => {}
+        }
+        let Some(array) = &setup.array else { continue };
+        let models = array.parts.look_up(catalog).expect("rows were looked up");
+        if let SetupLoad::Bonnie(load) = &setup.load {
+            let host = load.look_up(catalog).expect("rows were looked up");
+            add(&host.host.id, &host.host.sources);
+            add(&host.filesystem.id, &host.filesystem.sources);
+        }
         add(&models.controller.id, &models.controller.sources);
         add(&models.drive.id, &models.drive.sources);
     }
@@ -358,6 +437,12 @@ fn set_up_rows(task: &PredictTask<'_>) -> Result<Vec<Setup>, PublishedError> {
 pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup, Vec<RowProblem>> {
     /// Requests per drive that keep most arrays busy.
     const FIRST_PER_DRIVE: u32 = 4;
+    if row.workload.starts_with(files::BONNIE) {
+        return files::set_up_bonnie(row, task);
+    }
+    if row.workload.starts_with(served::SERVED) {
+        return served::set_up_served(row, task);
+    }
     let (models, workload) = match (look_up_hardware(row, task.catalog), look_up_workload(row)) {
         (Ok(models), Ok(workload)) => (models, workload),
         (models, workload) => {
@@ -373,9 +458,14 @@ pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup
         iodepth: if row.response_limit.is_some() { first } else { row.queue_depth },
         ramp: if through { task.options.ramp_write_through } else { row.ramp.unwrap_or(task.options.ramp) },
         run: task.options.run,
+        workers: 1,
         seed: task.options.seed,
+        once: false,
     };
-    Ok(Setup { array, load, limit: row.response_limit })
+    Ok(Setup {
+        array: Some(array),
+        load: SetupLoad::Requests { load: Box::new(load), limit: row.response_limit },
+    })
 }
 
 fn modelled_array(
@@ -387,8 +477,8 @@ fn modelled_array(
     let write_policy = row.write_policy;
     let write_policy =
         write_policy.ok_or_else(|| problem(row, "write_policy", "", "is empty but needed".into(), None))?;
-    let level: LevelVariant = row
-        .raid
+    let raid = if row.raid == "single" { "jbod" } else { &row.raid };
+    let level: LevelVariant = raid
         .parse()
         .map_err(|error: ParseLevelError| problem(row, "raid", &row.raid, error.to_string(), None))?;
     let is_dual = system_of(row).is_dual;

@@ -4,6 +4,8 @@
 //! [`RowProblem`]. All problems of a file are reported together, because whoever wrote the file wants to mend it
 //! once. No row is ever skipped: a comparison that quietly leaves out what it can't predict flatters itself.
 
+use crate::predict::files::BONNIE;
+use crate::predict::served::SERVED;
 use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
@@ -57,10 +59,14 @@ const OPTIONAL_COLUMNS: [&str; 10] = [
 pub enum PublishedMetric {
     /// Requests per second.
     Iops,
+    /// 2^10 bytes per second.
+    KibPerS,
     /// 10^6 bytes per second.
     MbPerS,
     /// 2^20 bytes per second.
     MibPerS,
+    /// Share of the time that a processor was busy, in percent.
+    CpuPct,
 }
 
 impl PublishedMetric {
@@ -68,6 +74,8 @@ impl PublishedMetric {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Iops => "iops",
+            Self::KibPerS => "kib_per_s",
+            Self::CpuPct => "cpu_pct",
             Self::MbPerS => "mb_per_s",
             Self::MibPerS => "mib_per_s",
         }
@@ -113,6 +121,16 @@ pub struct PublishedRow {
     pub stroke_pct: Option<f64>,
     /// Virtual time before the measured window where the cache writes back, if the figures' paper has its own for them.
     pub ramp: Option<NanoSpan>,
+    /// Length of the file, where the workload has one.
+    pub file: Option<ByteCount>,
+    /// The filesystem that it is on.
+    pub filesystem: Option<String>,
+    /// Readers at once; 0 where the row does not say.
+    pub streams: u32,
+    /// Volumes that their files are on in turn; 0 where the row does not say.
+    pub volumes: u32,
+    /// What else it says.
+    pub note: String,
     /// What `value` counts.
     pub metric: PublishedMetric,
     /// What the figure really counts, where a paper's figures are known to be labelled otherwise.
@@ -294,6 +312,29 @@ fn check_header(
     if columns.is_empty() { Ok(()) } else { Err(PublishedError::MissingColumns { file, columns }) }
 }
 
+/// What a row's workload is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowKind {
+    /// Requests to raw volumes.
+    Requests,
+    /// A program on a file.
+    Files,
+    /// Readers of a file server, or a network.
+    Served,
+}
+
+impl RowKind {
+    fn of(workload: &str) -> Self {
+        if workload.starts_with(BONNIE) {
+            Self::Files
+        } else if workload.starts_with(SERVED) {
+            Self::Served
+        } else {
+            Self::Requests
+        }
+    }
+}
+
 /// One record on its way to a [`PublishedRow`].
 struct Cells<'a> {
     header: &'a csv::StringRecord,
@@ -306,7 +347,8 @@ impl<'a> Cells<'a> {
     /// The row, or `None` after noting everything that is wrong with it.
     fn row(&mut self) -> Option<PublishedRow> {
         let before = self.problems.len();
-        self.refuse_other_experiments();
+        let kind = RowKind::of(self.text("workload"));
+        self.refuse_other_experiments(kind);
         let metric = self.one_of("metric", &METRICS).unwrap_or_else(|| self.no_metric());
         let response_limit = self.response_limit();
         let row = PublishedRow {
@@ -314,9 +356,9 @@ impl<'a> Cells<'a> {
             id: self.required("id").to_owned(),
             place: self.text("place").to_owned(),
             system: self.required("system").to_owned(),
-            raid: self.required("raid").to_owned(),
-            drives: self.number("drives").unwrap_or(0),
-            drive: self.required("drive").to_owned(),
+            raid: self.of_array("raid", kind).to_owned(),
+            drives: self.drives(kind),
+            drive: self.of_array("drive", kind).to_owned(),
             write_policy: self.one_of("write_policy", &WRITE_POLICIES),
             read_policy: self.one_of("read_policy", &READ_POLICIES),
             io_policy: self.one_of("io_policy", &IO_POLICIES),
@@ -326,7 +368,9 @@ impl<'a> Cells<'a> {
                 .optional_number::<f64>("block_kib")
                 .map(|kib| ByteCount((kib * 1024.0).round() as u64)),
             cache_mirroring: self.one_of("cache_mirroring", &ON_OFF),
-            queue_depth: if response_limit.is_some() {
+            queue_depth: if kind != RowKind::Requests {
+                self.one_process()
+            } else if response_limit.is_some() {
                 self.no_queue_depth()
             } else {
                 self.number("queue_depth").unwrap_or(0)
@@ -334,6 +378,13 @@ impl<'a> Cells<'a> {
             response_limit,
             stroke_pct: self.optional_number("stroke_pct"),
             ramp: None,
+            file: self.optional_number("file_mib").map(ByteCount::from_mib),
+            filesystem: Some(self.text("filesystem"))
+                .filter(|name| !matches!(*name, "" | "off"))
+                .map(str::to_owned),
+            streams: self.optional_number("streams").unwrap_or(0),
+            volumes: self.optional_number("volumes").unwrap_or(0),
+            note: self.text("note").to_owned(),
             metric,
             counts: metric,
             value: self.number("value").unwrap_or(0.0),
@@ -343,14 +394,19 @@ impl<'a> Cells<'a> {
     }
 
     /// Notes the columns that describe an experiment of another kind than requests to raw volumes.
-    fn refuse_other_experiments(&mut self) {
+    fn refuse_other_experiments(&mut self, kind: RowKind) {
         const OTHERS: [(&str, &str); 4] = [
             ("streams", "asks for parallel streams, which are not simulated: only a queue depth is"),
             ("volumes", "spreads the load over several volumes, which is not simulated"),
             ("filesystem", "asks for a filesystem, which is not simulated: only raw volumes are"),
             ("file_mib", "asks for a file, which is not simulated: only raw volumes are"),
         ];
+        const OF_FILES: [&str; 2] = ["filesystem", "file_mib"];
         for (column, why) in OTHERS {
+            let is_of_files = OF_FILES.contains(&column) || self.text(column) == "1";
+            if kind == RowKind::Served || kind == RowKind::Files && is_of_files {
+                continue;
+            }
             // "off" asks for nothing.
             if !matches!(self.text(column), "" | "off") {
                 self.problem(column, why.to_owned(), None);
@@ -379,6 +435,31 @@ impl<'a> Cells<'a> {
             return None;
         }
         Some(NanoSpan((millis * 1e6).round() as u64))
+    }
+
+    /// A column that a row of an array needs. What a file server has, its entry in the catalogue says, too.
+    fn of_array(&mut self, column: &'static str, kind: RowKind) -> &'a str {
+        if kind == RowKind::Served { self.text(column) } else { self.required(column) }
+    }
+
+    fn drives(&mut self, kind: RowKind) -> u16 {
+        let drives = match kind {
+            RowKind::Served => self.optional_number("drives"),
+            RowKind::Requests | RowKind::Files => self.number("drives"),
+        };
+        drives.unwrap_or(0)
+    }
+
+    /// Bonnie is one process, which does one thing at a time.
+    fn one_process(&mut self) -> u32 {
+        if !matches!(self.text("queue_depth"), "" | "1") {
+            self.problem(
+                "queue_depth",
+                "is not 1, and a program on a file does one thing at a time".into(),
+                None,
+            );
+        }
+        1
     }
 
     /// Notes a queue depth beside a response time.
@@ -457,7 +538,9 @@ const READ_POLICIES: [(&str, ReadPolicy); 3] = [
 ];
 const IO_POLICIES: [(&str, IoPolicy); 2] = [("direct", IoPolicy::Direct), ("cached", IoPolicy::Cached)];
 const ON_OFF: [(&str, bool); 2] = [("on", true), ("off", false)];
-const METRICS: [(&str, PublishedMetric); 3] = [
+const METRICS: [(&str, PublishedMetric); 5] = [
+    ("kib_per_s", PublishedMetric::KibPerS),
+    ("cpu_pct", PublishedMetric::CpuPct),
     ("iops", PublishedMetric::Iops),
     ("mb_per_s", PublishedMetric::MbPerS),
     ("mib_per_s", PublishedMetric::MibPerS),

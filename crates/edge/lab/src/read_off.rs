@@ -1,4 +1,4 @@
-//! Reads a figure off where requests take a given time on average: the load goes up until they do.
+//! Searches for the load at which a bound is just kept, and reads a figure off there: the load goes up until it is not.
 //!
 //! ```text
 //! requests/s │          ·   ·  above      by Little's law a load of n requests that take t each is a rate of n / t, so
@@ -7,9 +7,11 @@
 //!            └──────┼──────── mean time
 //!                 limit
 //! ```
-//! The figure is interpolated between the nearest points on both sides, which are kept: they say how sure it is.
-//! Invariant: the points depend on the limit, the step and what the runs give, on nothing else.
+//! A bound on a percentile is searched for in the same way, as if it grew with the load as the mean does. The figure is
+//! interpolated between the nearest points on both sides, which are kept: they say how sure it is.
+//! [`crate::find_load`] builds on this search and adds repeats. Invariant: the points depend on the limit, the step and what the runs give, on nothing else.
 
+use crate::bound::Bound;
 use raidlab_units::NanoSpan;
 use raidlab_workload::RunResult;
 use serde::Serialize;
@@ -21,11 +23,13 @@ const IODEPTH_MAX: u32 = 16_384;
 /// Two loads as near as this on both sides of the limit are near enough: the rate between them is as good as straight.
 const NEAR: f64 = 1.12;
 
-/// A simulated load.
+/// A load that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LoadPoint {
     /// Requests in flight.
     pub iodepth: u32,
+    /// What is bounded, in nanoseconds; the mean time unless the bound is on a percentile.
+    pub bounded_ns: f64,
     /// Mean time of a request in nanoseconds.
     pub lat_ns_mean: f64,
     /// Requests per second.
@@ -61,10 +65,11 @@ impl ReadOff {
 }
 
 impl LoadPoint {
-    fn of(iodepth: u32, result: &RunResult) -> Self {
+    pub(crate) fn of(iodepth: u32, bound: &Bound, result: &RunResult) -> Self {
         let total = &result.total;
         Self {
             iodepth,
+            bounded_ns: bound.figure_of(result),
             lat_ns_mean: total.lat_ns_mean,
             iops: total.iops.0,
             bytes_per_sec: total.bytes_per_sec.0,
@@ -72,13 +77,30 @@ impl LoadPoint {
     }
 }
 
+/// Where a search begins, and how fine it gets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SearchRange {
+    /// The load to try first.
+    pub(crate) first: u32,
+    /// Loads are multiples of this.
+    pub(crate) step: u32,
+    /// The greatest load to try.
+    pub(crate) max: u32,
+    /// Two loads on both sides of the limit are near enough if their ratio is at most this.
+    pub(crate) near: f64,
+    /// Points to try at most.
+    pub(crate) points_max: usize,
+    /// Whether the load is requests in flight, which Little's law ties to time; else it is a rate.
+    pub(crate) is_depth: bool,
+}
+
 /// The points so far, and the nearest ones on both sides of the limit.
-struct Search {
-    limit_ns: f64,
-    step: u32,
-    points: Vec<LoadPoint>,
-    below: Option<(LoadPoint, RunResult)>,
-    above: Option<(LoadPoint, RunResult)>,
+pub(crate) struct Search<'a> {
+    bound: &'a Bound,
+    range: SearchRange,
+    pub(crate) points: Vec<LoadPoint>,
+    pub(crate) below: Option<(LoadPoint, RunResult)>,
+    pub(crate) above: Option<(LoadPoint, RunResult)>,
 }
 
 /// Raises or lowers the load, from `first` requests in flight, in multiples of `step`, until requests take `limit` on
@@ -89,31 +111,53 @@ struct Search {
 pub(crate) fn read_off<E>(
     limit: NanoSpan,
     (first, step): (u32, u32),
-    mut run: impl FnMut(u32) -> Result<RunResult, E>,
+    run: impl FnMut(u32) -> Result<RunResult, E>,
 ) -> Result<(ReadOff, RunResult), E> {
-    let mut search =
-        Search { limit_ns: limit.0 as f64, step: step.max(1), points: vec![], below: None, above: None };
-    let mut next = Some(search.rounded(f64::from(first)));
-    while let Some(iodepth) = next.filter(|_| search.points.len() < POINTS_MAX) {
-        let result = run(iodepth)?;
-        search.take(LoadPoint::of(iodepth, &result), result);
-        next = search.next();
-    }
-    Ok(search.finish(limit))
+    let bound = Bound::on_mean(limit);
+    let range = SearchRange {
+        first,
+        step: step.max(1),
+        max: IODEPTH_MAX,
+        near: NEAR,
+        points_max: POINTS_MAX,
+        is_depth: true,
+    };
+    Ok(Search::run(&bound, range, run)?.finish(limit))
 }
 
-impl Search {
-    /// The multiple of the step nearest to `iodepth`.
-    fn rounded(&self, iodepth: f64) -> u32 {
-        let steps = (iodepth / f64::from(self.step)).round() as u32;
-        steps.clamp(1, (IODEPTH_MAX / self.step).max(1)) * self.step
+impl<'a> Search<'a> {
+    /// Nothing tried yet.
+    pub(crate) fn new(bound: &'a Bound, range: SearchRange) -> Self {
+        Self { bound, range, points: Vec::new(), below: None, above: None }
     }
 
-    fn take(&mut self, point: LoadPoint, result: RunResult) {
+    /// Tries loads until another one would tell no more.
+    pub(crate) fn run<E>(
+        bound: &'a Bound,
+        range: SearchRange,
+        mut run: impl FnMut(u32) -> Result<RunResult, E>,
+    ) -> Result<Self, E> {
+        let mut search = Self::new(bound, range);
+        let mut next = Some(search.rounded(f64::from(range.first)));
+        while let Some(load) = next.filter(|_| search.points.len() < range.points_max) {
+            search.take(load, run(load)?);
+            next = search.next();
+        }
+        Ok(search)
+    }
+
+    /// The multiple of the step nearest to `iodepth`.
+    fn rounded(&self, iodepth: f64) -> u32 {
+        let SearchRange { step, max, .. } = self.range;
+        let steps = (iodepth / f64::from(step)).round() as u32;
+        steps.clamp(1, (max / step).max(1)) * step
+    }
+
+    pub(crate) fn take(&mut self, load: u32, result: RunResult) {
+        let point = LoadPoint::of(load, self.bound, &result);
         self.points.push(point);
-        // A run in which nothing ended was too short for its load.
-        let is_below = result.total.requests > 0 && point.lat_ns_mean <= self.limit_ns;
-        if is_below {
+        // A run in which nothing ended was too short for its load, and keeps no bound.
+        if self.bound.is_kept(&result) {
             if self.below.as_ref().is_none_or(|(best, _)| point.iodepth > best.iodepth) {
                 self.below = Some((point, result));
             }
@@ -129,46 +173,58 @@ impl Search {
         // Points by which a search that is still on one side has seen that small steps lead nowhere.
         const PATIENCE: usize = 3;
         let stride = if self.points.len() < PATIENCE { BEYOND } else { 2.0 };
-        let wanted = |point: &LoadPoint| point.iops * self.limit_ns / 1e9;
+        let (limit_ns, step) = (self.bound.value(), self.range.step);
+        let wanted = |point: &LoadPoint| {
+            // By Little's law so many were in flight; the bounded figure is taken to grow with them.
+            let in_flight = point.iops * point.lat_ns_mean / 1e9;
+            let load = if self.range.is_depth { in_flight } else { f64::from(point.iodepth) };
+            load * limit_ns / point.bounded_ns.max(1.0)
+        };
         let untried =
             |iodepth: u32| (self.points.iter().all(|point| point.iodepth != iodepth)).then_some(iodepth);
         match (&self.below, &self.above) {
             (Some((below, _)), None) => {
-                let least = f64::from(below.iodepth + self.step).max(f64::from(below.iodepth) * stride);
+                let least =
+                    f64::from(below.iodepth.saturating_add(step)).max(f64::from(below.iodepth) * stride);
                 untried(self.rounded((wanted(below) * BEYOND).max(least)))
             }
             (None, Some((above, _))) => {
-                let most = above.iodepth.saturating_sub(self.step);
+                let most = above.iodepth.saturating_sub(step);
                 let most = f64::from(most).min(f64::from(above.iodepth) / stride);
                 untried(self.rounded((wanted(above) / BEYOND).min(most)))
             }
             (Some((below, _)), Some((above, _))) => {
                 let (low, high) = (f64::from(below.iodepth), f64::from(above.iodepth));
                 // Loads out of order tell of noise: nothing between them would tell more.
-                let is_near = high <= low * NEAR || high - low <= f64::from(self.step);
-                let share = share_of(self.limit_ns, below.lat_ns_mean, above.lat_ns_mean).clamp(0.2, 0.8);
+                let is_near = high <= low * self.range.near || high - low <= f64::from(step);
+                let share = share_of(limit_ns, below.bounded_ns, above.bounded_ns).clamp(0.2, 0.8);
                 if is_near { None } else { untried(self.rounded(low + (high - low) * share)) }
             }
             (None, None) => None,
         }
     }
 
+    /// Requests and bytes per second where the bound is just kept, interpolated between the nearest points on both sides;
+    /// those of the nearest point where there is none on one side.
+    pub(crate) fn rates_at_bound(&self) -> (f64, f64) {
+        let limit_ns = self.bound.value();
+        match (&self.below, &self.above) {
+            (Some((below, _)), Some((above, _))) => {
+                let share = share_of(limit_ns, below.bounded_ns, above.bounded_ns);
+                let between = |low: f64, high: f64| low + (high - low) * share;
+                (between(below.iops, above.iops), between(below.bytes_per_sec, above.bytes_per_sec))
+            }
+            (Some((point, _)), None) | (None, Some((point, _))) => (point.iops, point.bytes_per_sec),
+            (None, None) => unreachable!("a search begins with a run"),
+        }
+    }
+
     fn finish(mut self, limit: NanoSpan) -> (ReadOff, RunResult) {
         self.points.sort_by_key(|point| point.iodepth);
         let bracketed = self.below.is_some() && self.above.is_some();
-        let (iops, bytes_per_sec, result) = match (self.below, self.above) {
-            (Some((below, result)), Some((above, _))) => {
-                let share = share_of(self.limit_ns, below.lat_ns_mean, above.lat_ns_mean);
-                let between = |low: f64, high: f64| low + (high - low) * share;
-                let rate = between(below.bytes_per_sec, above.bytes_per_sec);
-                (between(below.iops, above.iops), rate, result)
-            }
-            (Some((point, result)), None) | (None, Some((point, result))) => {
-                (point.iops, point.bytes_per_sec, result)
-            }
-            (None, None) => unreachable!("a search begins with a run"),
-        };
-        (ReadOff { limit, iops, bytes_per_sec, bracketed, points: self.points }, result)
+        let (iops, bytes_per_sec) = self.rates_at_bound();
+        let nearest = self.below.or(self.above).expect("a search begins with a run");
+        (ReadOff { limit, iops, bytes_per_sec, bracketed, points: self.points }, nearest.1)
     }
 }
 

@@ -128,6 +128,10 @@ pub struct StoredRun {
     pub title: String,
     /// Start, UTC, ISO 8601.
     pub started_at: String,
+    /// The same in seconds since 1970.
+    pub started_at_unix: u64,
+    /// End, UTC, ISO 8601: the start and the wall-clock time that it took.
+    pub ended_at: String,
     /// What came of it.
     pub result: RunResult,
     /// What it depended on.
@@ -267,16 +271,19 @@ impl Store {
         let found = self
             .connection
             .query_row(
-                "SELECT run.study, study_run.title, run.started_at, result, environment
+                "SELECT run.study, study_run.title, run.started_at, unixepoch(run.started_at),
+                     strftime('%Y-%m-%dT%H:%M:%fZ', run.started_at,
+                         printf('+%.3f seconds', (result ->> '$.cost.wall_ns') / 1e9)),
+                     result, environment
                  FROM run JOIN study_run ON study_run.id = run.study WHERE run.id = ?1",
                 [id],
                 |row| {
-                    let head = (row.get(0)?, row.get(1)?, row.get(2)?);
-                    Ok((head, row.get::<_, String>(3)?, row.get::<_, String>(4)?))
+                    let head = (row.get(0)?, row.get(1)?, row.get(2)?, row.get::<_, i64>(3)?, row.get(4)?);
+                    Ok((head, row.get::<_, String>(5)?, row.get::<_, String>(6)?))
                 },
             )
             .optional()?;
-        let ((study, title, started_at), result, environment) =
+        let ((study, title, started_at, started_at_unix, ended_at), result, environment) =
             found.ok_or(StoreError::NoSuchRun { run: id })?;
         let damaged = |source| StoreError::Damaged { run: id, source };
         Ok(StoredRun {
@@ -284,6 +291,8 @@ impl Store {
             study,
             title,
             started_at,
+            started_at_unix: started_at_unix.cast_unsigned(),
+            ended_at,
             result: serde_json::from_str(&result).map_err(damaged)?,
             environment: serde_json::from_str(&environment).map_err(damaged)?,
         })

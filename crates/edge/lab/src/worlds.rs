@@ -6,23 +6,29 @@
 //! | [`mod@file`] | a test file, or storage as it is | wall |
 //! | [`mod@array`] | a real array over member files | wall |
 //! | [`simulated`] | an array of modelled hardware | virtual |
+//! | [`mod@files`] | a file at a modelled host with such an array | virtual |
+//! | [`served`] | files of a modelled file server, networks | virtual |
 
 pub mod array;
 pub mod file;
+pub mod files;
+pub mod served;
 pub mod simulated;
 
 use crate::cache::{io_policy_name, read_policy_name};
 use crate::load::Load;
 use raidlab_controller::{ArrayConfig, CacheMemory, FlushOrder, MemberCache};
 use raidlab_units::ByteCount;
-use raidlab_workload::{Pacing, Places, RunResult, World};
+use raidlab_workload::{LineFacts, Pacing, Places, RunResult, World};
 use std::collections::BTreeMap;
 
 /// A result with everything that is known before the run.
 fn empty_result(world: World, target: String, load: &Load) -> RunResult {
     let (workload, metric) = (load.workload.name().to_owned(), load.workload.metric);
-    let (iodepth, seed) = (load.workload.spec.iodepth(load.iodepth), load.seed);
-    RunResult { iodepth, seed, ..RunResult::unmeasured(world, target, workload, metric) }
+    let spec = &load.workload.spec;
+    let (iodepth, seed) = (spec.iodepth(load.iodepth), load.seed);
+    let lines = spec.streams().flat_map(|(_, lines, _)| lines).map(LineFacts::of).collect();
+    RunResult { iodepth, seed, lines, ..RunResult::unmeasured(world, target, workload, metric) }
 }
 
 /// Settings that every run has.

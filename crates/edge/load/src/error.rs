@@ -1,6 +1,7 @@
 //! Why a target can't be opened, laid out or loaded. Every message says what was wrong, where, and what to do.
 
 use crate::engine::FailureCause;
+use crate::nbd_client::NbdError;
 use crate::safety::SafetyError;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::DriverError;
@@ -34,6 +35,32 @@ pub enum LoadError {
     NullSize {
         /// What stands there.
         size: String,
+    },
+    /// An NBD export can't be used.
+    #[error("can't use '{}': {source}", .path.display())]
+    Nbd {
+        /// Its URI.
+        path: PathBuf,
+        /// Why.
+        source: NbdError,
+    },
+    /// A request is longer than the target takes.
+    #[error("'{}' takes requests of {bytes_max} bytes at most, not of {bytes}: use smaller ones", .path.display())]
+    TooLong {
+        /// Which target.
+        path: PathBuf,
+        /// Longest request of the workload.
+        bytes: u32,
+        /// Longest that it takes.
+        bytes_max: u32,
+    },
+    /// The engine is none for the target.
+    #[error("the {engine} engine can't load '{}': leave it out to have the one that can", .path.display())]
+    EngineUnfit {
+        /// Which target.
+        path: PathBuf,
+        /// Which engine.
+        engine: &'static str,
     },
     /// The file system has no direct I/O.
     #[error(
@@ -233,6 +260,7 @@ fn advice(errno: Errno) -> &'static str {
 
 fn cause_advice(cause: FailureCause) -> &'static str {
     match cause {
+        FailureCause::Disconnected => "; the server is gone or at fault, see its log",
         FailureCause::EndOfFile => "; the target was made shorter while it was loaded",
         FailureCause::Errno(Errno::INVAL) => "; the target does not take this length or place by direct I/O",
         FailureCause::Errno(Errno::IO) => "; the storage reports an error, see the kernel's log",

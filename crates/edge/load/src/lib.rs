@@ -23,6 +23,7 @@ mod engine;
 mod error;
 mod lay_out;
 mod memory;
+mod nbd_client;
 mod noise;
 mod run;
 pub mod safety;
@@ -31,12 +32,13 @@ mod target;
 mod trailer;
 
 pub use engine::{
-    Completion, Engine, EngineIo, EngineKind, FailureCause, NullEngine, SlotTable, SyncEngine, UnknownEngine,
-    UringEngine, UringOptions,
+    Completion, Engine, EngineIo, EngineKind, FailureCause, NbdEngine, NullEngine, SlotTable, SyncEngine,
+    UnknownEngine, UringEngine, UringOptions,
 };
 pub use error::LoadError;
 pub use lay_out::{LaidOut, LayOut, LayOutContent, LayOutProgress, lay_out_file};
 pub use memory::IoMemory;
+pub use nbd_client::{NbdClient, NbdError, NbdPayload, is_nbd_uri};
 pub use run::{
     IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,
 };

@@ -17,7 +17,7 @@
 use crate::clock::{Clock, ThreadReading, process_cpu};
 use crate::drive::{Drive, Lane, PROGRESS_EVERY};
 use crate::engine::{
-    Engine, EngineKind, FailureCause, NullEngine, SlotTable, SyncEngine, UringEngine, UringOptions,
+    Engine, EngineKind, FailureCause, NbdEngine, NullEngine, SlotTable, SyncEngine, UringEngine, UringOptions,
 };
 use crate::error::LoadError;
 use crate::memory::IoMemory;
@@ -178,6 +178,7 @@ pub fn run_targets(
 ) -> Result<LoadOutcome, LoadError> {
     for (target, config) in targets {
         check_fit(target, spec, config)?;
+        check_engine(target, options)?;
     }
     let jobs = jobs(targets, options);
     let order = Order {
@@ -234,10 +235,24 @@ fn check_fit(target: &Target, spec: &AccessSpec, config: &DriverConfig) -> Resul
     if !driver_bytes.is_multiple_of(target_bytes) {
         return Err(LoadError::BlockSize { path: path(), target_bytes, driver_bytes });
     }
+    if let Some(bytes_max) = target.request_bytes_max()
+        && spec.request_bytes_max() > bytes_max
+    {
+        return Err(LoadError::TooLong { path: path(), bytes: spec.request_bytes_max(), bytes_max });
+    }
     if spec.writes() && !target.may_write() {
         return Err(LoadError::ReadOnly { path: path(), workload: spec.name.clone() });
     }
     Ok(())
+}
+
+/// Exports are loaded by the NBD protocol only, and nothing else is.
+fn check_engine(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
+    let is_export = target.kind() == TargetKind::Nbd;
+    match options.engine.filter(|engine| is_export != (*engine == EngineKind::Nbd)) {
+        Some(engine) => Err(LoadError::EngineUnfit { path: target.path().into(), engine: engine.name() }),
+        None => Ok(()),
+    }
 }
 
 /// What one thread does.
@@ -259,7 +274,8 @@ fn jobs(targets: &[(&Target, DriverConfig)], options: &LoadOptions) -> Vec<Job> 
             let engine = options.engine.unwrap_or_else(|| engine_for(target));
             let joins = |job: &&mut Job| {
                 let (other, other_config) = &targets[job.targets[0]];
-                let both_or_none = (other.kind() == TargetKind::NoOp) == (target.kind() == TargetKind::NoOp);
+                let is_no_op = |target: &Target| target.kind() == TargetKind::NoOp;
+                let both_or_none = is_no_op(other) == is_no_op(target);
                 job.engine == engine && both_or_none && other_config.iodepth == config.iodepth
             };
             match jobs[first..].iter_mut().find(joins) {
@@ -274,6 +290,7 @@ fn jobs(targets: &[(&Target, DriverConfig)], options: &LoadOptions) -> Vec<Job> 
 fn engine_for(target: &Target) -> EngineKind {
     match target.kind() {
         TargetKind::NoOp => EngineKind::Null,
+        TargetKind::Nbd => EngineKind::Nbd,
         TargetKind::File | TargetKind::BlockDevice => EngineKind::Uring,
     }
 }
@@ -322,6 +339,13 @@ impl Order<'_> {
                 let ready = ready.and_then(|drivers| {
                     let engine =
                         UringEngine::new(&targets, table, self.options.uring, self.memory(job, table)?)?;
+                    Ok((drivers, engine))
+                });
+                self.run_on(number, job, table, ready)
+            }
+            EngineKind::Nbd => {
+                let ready = ready.and_then(|drivers| {
+                    let engine = NbdEngine::new(&targets, table, self.memory(job, table)?)?;
                     Ok((drivers, engine))
                 });
                 self.run_on(number, job, table, ready)

@@ -5,16 +5,20 @@
 //! (`STATX_DIOALIGN`, Linux 6.1), else from trying 512 and then 4096 bytes. Buffered I/O takes blocks of 512.
 //!
 //! **Names.** A path names a file or a block device; a folder stands for the test file in it ([`TEST_FILE_NAME`]);
-//! `null:SIZE` is a target that does nothing.
+//! an NBD URI names an export, the path of a Unix socket the default export of the NBD server there; `null:SIZE` is a
+//! target that does nothing.
 //!
 //! **Writing** is asked for, and goes through [`crate::safety::permit_write`] on the very file that is then
 //! written. A block device is opened with `O_EXCL` then, so the kernel refuses what is mounted or held, too.
 
+use crate::engine::EngineKind;
 use crate::error::LoadError;
 use crate::lay_out::{LayOut, LayOutContent, LayOutProgress, lay_out_file};
 use crate::memory::IoMemory;
+use crate::nbd_client::{NbdClient, NbdError, is_nbd_uri};
 use crate::safety;
 use crate::trailer::Trailer;
+use raidlab_nbd::{NbdUri, TransmissionFlags};
 use raidlab_units::ByteCount;
 use raidlab_workload::IoOp;
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
@@ -63,6 +67,8 @@ pub enum TargetKind {
     File,
     /// A block device.
     BlockDevice,
+    /// An export of an NBD server.
+    Nbd,
     /// Nothing: requests go through the engine and back, which measures our own cost.
     NoOp,
 }
@@ -71,8 +77,10 @@ pub enum TargetKind {
 #[derive(Debug)]
 pub struct Target {
     path: PathBuf,
-    /// None for [`TargetKind::NoOp`] only.
+    /// None for exports and [`TargetKind::NoOp`].
     file: Option<File>,
+    /// Where the export is, and the longest request that its server takes.
+    export: Option<(NbdUri, u32)>,
     kind: TargetKind,
     size: ByteCount,
     block_bytes: u32,
@@ -102,6 +110,9 @@ impl Target {
         if let Some(target) = Self::null_of(path)? {
             return Ok(target);
         }
+        if is_nbd_uri(path) || is_socket(path) {
+            return Self::open_export(path, options);
+        }
         let path = &place_of(path);
         if let Some(bytes) = options.lay_out.filter(|_| !is_block_device(path)) {
             lay_out_if_needed(path, bytes, cancel, progress)?;
@@ -121,10 +132,44 @@ impl Target {
         Ok(Self {
             path: path.into(),
             file: Some(file),
+            export: None,
             kind: look.kind,
             size,
             block_bytes,
             direct: options.direct,
+            may_write: options.may_write,
+        })
+    }
+
+    /// Looks at an export; each engine connects to it anew.
+    fn open_export(path: &Path, options: &TargetOptions) -> Result<Self, LoadError> {
+        let nbd = |source| LoadError::Nbd { path: path.into(), source };
+        let mut client = if is_nbd_uri(path) {
+            NbdClient::connect(path)
+        } else {
+            NbdClient::connect_to(NbdUri::of_socket(path.as_os_str().as_encoded_bytes().to_vec()))
+        }
+        .map_err(nbd)?;
+        let (size, sizes) = (ByteCount(client.bytes()), client.agreement().block_sizes);
+        if options.may_write {
+            if client.agreement().flags.contains(TransmissionFlags::READ_ONLY) {
+                let reason = "its server offers it for reading only".to_owned();
+                return Err(nbd(NbdError::Refused { reason }));
+            }
+            let look = client.look().map_err(nbd)?;
+            safety::permit_write_export(path, &look, options.destroy_data.as_deref())?;
+        }
+        if size == ByteCount::ZERO {
+            return Err(LoadError::TooSmall { path: path.into(), size, region: ByteCount(1) });
+        }
+        Ok(Self {
+            path: path.into(),
+            file: None,
+            export: Some((client.uri().clone(), sizes.payload_max())),
+            kind: TargetKind::Nbd,
+            size,
+            block_bytes: sizes.minimum().max(BUFFERED_BLOCK_BYTES),
+            direct: true,
             may_write: options.may_write,
         })
     }
@@ -145,6 +190,7 @@ impl Target {
         Self {
             path: PathBuf::from("no-op"),
             file: None,
+            export: None,
             kind: TargetKind::NoOp,
             size,
             block_bytes: BUFFERED_BLOCK_BYTES,
@@ -181,6 +227,22 @@ impl Target {
     /// Whether it may be written.
     pub fn may_write(&self) -> bool {
         self.may_write
+    }
+
+    /// The longest request that it takes, where it has a limit.
+    pub fn request_bytes_max(&self) -> Option<u32> {
+        self.export.as_ref().map(|(_, bytes_max)| *bytes_max)
+    }
+
+    /// Connects to the export.
+    ///
+    /// # Errors
+    /// [`LoadError::Nbd`], or [`LoadError::EngineUnfit`] for a target that is none.
+    pub(crate) fn connect(&self) -> Result<NbdClient, LoadError> {
+        let path = || self.path.clone();
+        let unfit = || LoadError::EngineUnfit { path: path(), engine: EngineKind::Nbd.name() };
+        let (uri, _) = self.export.as_ref().ok_or_else(unfit)?;
+        NbdClient::connect_to(uri.clone()).map_err(|source| LoadError::Nbd { path: path(), source })
     }
 
     /// The device that holds it; none for the no-op target.
@@ -256,6 +318,10 @@ impl Look {
             Err(LoadError::System { path: path.into(), op: "open twice the same", errno: Errno::STALE })
         }
     }
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
 fn is_block_device(path: &Path) -> bool {

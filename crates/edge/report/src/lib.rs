@@ -7,7 +7,7 @@
 //! ```text
 //! runs ──> matrix (profile x configuration x side x iodepth) ──┬──> terminal::study
 //!                                                              └──> html::study
-//! runs ────────────────────────────────────────────────────────┬──> json::runs, csv::runs
+//! runs ────────────────────────────────────────────────────────┬──> json::runs, csv::runs, export::{fio, iometer}
 //!                                                              └──> terminal::run, terminal::runs
 //! ```
 //!
@@ -21,6 +21,7 @@
 )]
 
 pub mod csv;
+pub mod export;
 mod figures;
 pub mod html;
 pub mod json;

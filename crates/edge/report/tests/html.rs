@@ -7,7 +7,7 @@ mod common;
 
 use common::{PROFILES, database_verdicts, report, study_runs};
 use raidlab_report::html;
-use raidlab_workload::RunResult;
+use raidlab_workload::{RunResult, RunSeries, SeriesColumns};
 use serde_json::Value;
 
 /// The page without the text of plotly.js, which is not ours to check.
@@ -149,4 +149,47 @@ fn a_study_without_runs_is_a_page_without_charts() {
     assert!(page.contains("No run was finished."));
     assert!(charts(&page).is_empty());
     assert!(!page.contains("plotly.js v"));
+}
+
+/// Eleven intervals of a second and a stump, with a stall in the sixth.
+fn series() -> RunSeries {
+    let requests: Vec<u64> = (0..12).map(|second| if second == 5 { 10 } else { 1000 + second }).collect();
+    let lat_ns: Vec<u64> = (0..12).map(|second| if second == 5 { 800_000_000 } else { 2_000_000 }).collect();
+    let total = SeriesColumns {
+        bytes: requests.iter().map(|count| count * 8192).collect(),
+        errors: vec![0; 12],
+        requests,
+        lat_ns_mean: lat_ns.clone(),
+        lat_ns_p50: lat_ns.clone(),
+        lat_ns_p99: lat_ns.clone(),
+        lat_ns_p999: lat_ns.clone(),
+        lat_ns_max: lat_ns,
+    };
+    RunSeries { interval_ns: 1_000_000_000, last_ns: 100_000_000, total, ..RunSeries::default() }
+}
+
+#[test]
+fn runs_with_a_series_are_drawn_over_time() {
+    let mut runs = study_runs();
+    runs.retain(|run| run.workload == PROFILES[0].0);
+    for run in &mut runs {
+        run.series = Some(series());
+    }
+    let page = html::study(&report(&runs, &[]));
+    assert_eq!(
+        page.matches("<figcaption>").count(),
+        6,
+        "throughput and latency over time beside the four others"
+    );
+    let charts = charts(&page);
+    assert_eq!(charts.len(), 10 + 8, "one figure of throughput and three of latency, on two sides");
+    let over_time: Vec<&Value> = charts
+        .iter()
+        .filter(|chart| chart["layout"]["xaxis"]["title"]["text"] == "seconds into the window")
+        .collect();
+    assert_eq!(over_time.len(), 8);
+    let trace = &over_time[0]["data"][0];
+    let x: Vec<f64> = trace["x"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+    assert_eq!((x.len(), x[0], x[10]), (11, 0.5, 10.5), "the stump is left out");
+    assert_eq!(trace["y"][5], 0.08192, "ten requests of 8 KiB in a second, in MB/s");
 }

@@ -44,17 +44,6 @@ impl Catalog {
         }
         Ok(catalog)
     }
-
-    /// The value of `key` of `entry` in the catalogue that comes with the program, as its file writes it, without quotes.
-    ///
-    /// # Errors
-    /// [`CatalogError::UnknownId`] or [`CatalogError::UnknownKey`] for a place that is not there.
-    pub fn builtin_value(entry: &str, key: &str) -> Result<String, CatalogError> {
-        let (file, text) = file_of(entry)?;
-        let document = parse(file, text)?;
-        let value = find(document.root(), key).map_err(|nearest| unknown_key(file, key, nearest))?;
-        Ok(text[value.span()].trim_matches('"').to_owned())
-    }
 }
 
 /// The entry in a file: its name.
@@ -132,15 +121,6 @@ mod tests {
         assert_ne!(other.drive("st3600057ss").unwrap(), plain.drive("st3600057ss").unwrap());
         assert_eq!(other.drive("wd1600aajs").unwrap(), plain.drive("wd1600aajs").unwrap());
         assert_eq!(Catalog::builtin_with(&[]).unwrap().drives().count(), plain.drives().count());
-    }
-
-    #[test]
-    fn a_value_is_read_as_it_is_written() {
-        let value = |entry, key| Catalog::builtin_value(entry, key).unwrap();
-        assert_eq!(value("lsi-1078-512", "cache.gather_through"), "false");
-        assert_eq!(value("st3600057ss", "mechanics.rpm"), "15000");
-        assert_eq!(value("st3600057ss", "buffer.size"), "16 MiB");
-        assert!(Catalog::builtin_value("st3600057ss", "mechanics.rpms").is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The catalogue: drives, controllers, enclosures, hosts and filesystems, read from TOML text whose every figure names its source.
+//! The catalogue: drives, controllers, enclosures, hosts, servers, networks and filesystems, read from TOML text whose every figure names its source.
 //!
 //! A figure is written `rpm = { value = 15000, source = "manual" }`. The source is a name from the file's
 //! `[sources]` table, or the text itself; the text says which kind it is:
@@ -28,6 +28,8 @@ use crate::drive::DriveModel;
 use crate::enclosure::EnclosureModel;
 use crate::filesystem::FilesystemModel;
 use crate::host::HostModel;
+use crate::network::NetworkModel;
+use crate::server::FileServerModel;
 use nearest::nearest;
 use std::collections::BTreeMap;
 
@@ -50,6 +52,8 @@ pub struct Catalog {
     enclosures: BTreeMap<String, EnclosureModel>,
     hosts: BTreeMap<String, HostModel>,
     filesystems: BTreeMap<String, FilesystemModel>,
+    servers: BTreeMap<String, FileServerModel>,
+    networks: BTreeMap<String, NetworkModel>,
 }
 
 impl Catalog {
@@ -99,8 +103,16 @@ impl Catalog {
                 let filesystem = FilesystemModel::read(root, &id)?;
                 self.filesystems.insert(id.clone(), filesystem).is_some()
             }
+            "file-server" => {
+                let server = FileServerModel::read(root, &id)?;
+                self.servers.insert(id.clone(), server).is_some()
+            }
+            "network" => {
+                let network = NetworkModel::read(root, &id)?;
+                self.networks.insert(id.clone(), network).is_some()
+            }
             _ => {
-                let kinds = "hard-drive, solid-state, controller, enclosure, host or filesystem";
+                let kinds = "hard-drive, solid-state, controller, enclosure, host, filesystem, file-server or network";
                 return Err(root.bad_value("kind", kinds));
             }
         };
@@ -147,6 +159,22 @@ impl Catalog {
         find(&self.filesystems, "filesystem", id)
     }
 
+    /// The file server called `id`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] with the nearest name.
+    pub fn server(&self, id: &str) -> Result<&FileServerModel, CatalogError> {
+        find(&self.servers, "file server", id)
+    }
+
+    /// The network called `id`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] with the nearest name.
+    pub fn network(&self, id: &str) -> Result<&NetworkModel, CatalogError> {
+        find(&self.networks, "network", id)
+    }
+
     /// All drives, by id.
     pub fn drives(&self) -> impl Iterator<Item = &DriveModel> {
         self.drives.values()
@@ -165,6 +193,16 @@ impl Catalog {
     /// All hosts, by id.
     pub fn hosts(&self) -> impl Iterator<Item = &HostModel> {
         self.hosts.values()
+    }
+
+    /// All file servers, by id.
+    pub fn servers(&self) -> impl Iterator<Item = &FileServerModel> {
+        self.servers.values()
+    }
+
+    /// All networks, by id.
+    pub fn networks(&self) -> impl Iterator<Item = &NetworkModel> {
+        self.networks.values()
     }
 
     /// All filesystems, by id.

@@ -91,6 +91,15 @@ impl<'a> Section<'a> {
         value.ok_or_else(|| self.bad_value(key, "true or false"))
     }
 
+    /// A setting that is off where it is not there.
+    pub(crate) fn optional_flag(&mut self, key: &'static str) -> Result<bool, CatalogError> {
+        if self.table.contains_key(key) {
+            return self.flag(key);
+        }
+        self.asked.push(key);
+        Ok(false)
+    }
+
     /// A figure that must be there.
     pub(crate) fn figure<T: Quantity>(&mut self, key: &'static str) -> Result<T, CatalogError> {
         self.optional_figure(key)?.ok_or_else(|| self.missing(key, T::EXPECTED))

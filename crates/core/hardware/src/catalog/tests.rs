@@ -20,6 +20,7 @@ fn builtin_catalogue_reads_and_holds_every_file() {
     let catalog = Catalog::builtin();
     let entries = catalog.drives().count() + catalog.controllers().count() + catalog.enclosures().count();
     let entries = entries + catalog.hosts().count() + catalog.filesystems().count();
+    let entries = entries + catalog.servers().count() + catalog.networks().count();
     assert_eq!(entries, builtin::FILES.len());
     let h800 = catalog.controller("perc-h800").expect("there");
     assert_eq!(h800.cache.size, ByteCount::from_mib(512));
@@ -81,7 +82,7 @@ fn mistakes_are_named_with_line_and_remedy() {
         (
             "enclosure",
             "enclosures",
-            "shelf.toml:2: 'kind' must be hard-drive, solid-state, controller, enclosure, host or filesystem",
+            "shelf.toml:2: 'kind' must be hard-drive, solid-state, controller, enclosure, host, filesystem, file-server or network",
         ),
         ("slots = {", "slots = = {", "shelf.toml:6: this is not TOML"),
     ];
@@ -125,7 +126,7 @@ fn lookups_name_the_nearest_entry() {
     assert!(error.contains("did you mean 'st3600057ss'?"), "{error}");
     let error = catalog.controller("zzz").expect_err("no such controller").to_string();
     assert!(
-        error.contains("it has: 3ware-8506-4lp, adaptec-2010s, fastt200, fastt600")
+        error.contains("it has: 3ware-7850, 3ware-8506-4lp, adaptec-2010s, arena-indy-2400")
             && !error.contains("did you mean"),
         "{error}"
     );

@@ -287,7 +287,7 @@ impl Volume {
                 continue;
             }
             let bytes = self.block_size.bytes_of(io.blocks);
-            let span = shared.hardware.model.member_link.transfer_time(bytes);
+            let span = shared.hardware.model.member_link_for_writes().transfer_time(bytes);
             let end = shared.hardware.member_link(self.owner).serve(now, span);
             if end == now {
                 self.start_drive(shared, now, id);

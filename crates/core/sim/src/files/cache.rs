@@ -11,6 +11,7 @@
 //!
 //! Invariant: a unit is in one list exactly while it holds something. Source: Linux 2.6.0, `mm/vmscan.c`, `mm/swap.c`.
 
+use raidlab_hardware::Server;
 use raidlab_units::Nanos;
 
 /// No unit, no inode.
@@ -117,6 +118,8 @@ pub(super) struct Inode {
     pub(super) base: u64,
     /// Its length in bytes.
     pub(super) bytes: u64,
+    /// Who writes to it, or writes it out: one at a time.
+    pub(super) writers: Server,
     is_alive: bool,
 }
 
@@ -184,6 +187,7 @@ impl PageCache {
             volume,
             base,
             bytes,
+            writers: Server::default(),
             is_alive: true,
         });
         InodeId(self.inodes.len() as u32 - 1)

@@ -49,7 +49,11 @@ impl<P: Program> FileWorld<'_, P> {
     /// Sends a run, which is marked as being written, on its way.
     pub(super) fn write_run(&mut self, now: Nanos, run: Run) {
         let pages = u64::from(run.units) * self.spec.unit.0 / PAGE_BYTES;
-        self.take_cpu(now, self.spec.host.page_out * pages);
+        let volume = self.cache.inode(run.inode).volume;
+        let driver = self.volumes[usize::from(volume)].driver;
+        let span = (self.spec.host.page_out + driver.page_out) * pages;
+        self.take_cpu(now, span);
+        self.cache.inode_mut(run.inode).writers.serve(now, span);
         self.enqueue(now, run, true);
     }
 

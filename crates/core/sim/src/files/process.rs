@@ -160,7 +160,11 @@ impl<P: Program> FileWorld<'_, P> {
         let this = &mut self.processes[process as usize];
         let span = span + this.extra;
         this.cpu += span;
-        let end = self.take_cpu(now, span);
+        let mut end = self.take_cpu(now, span);
+        if let FileCall::Write { file, .. } | FileCall::PutChars { file, .. } = call {
+            let inode = self.inodes[file.0 as usize];
+            end = end.max(self.cache.inode_mut(inode).writers.serve(now, span));
+        }
         self.queue.push(end, HostEvent::CallDone(process));
     }
 
@@ -302,7 +306,8 @@ impl<P: Program> FileWorld<'_, P> {
         }
         runs += u32::from(run.units > 0);
         self.read_run(now, &mut run);
-        self.processes[process as usize].extra += self.spec.host.page_in * pages;
+        let driver = self.volumes[usize::from(self.cache.inode(inode).volume)].driver;
+        self.processes[process as usize].extra += (self.spec.host.page_in + driver.page_in) * pages;
         self.write_outgoing(now);
         runs > 0
     }

@@ -7,7 +7,7 @@ use super::spec::{FilesOutcome, SimulatedHost};
 use crate::array::{ArrayPort, SimError};
 use crate::queue::{Due, EventQueue};
 use raidlab_controller::Counters;
-use raidlab_hardware::{FilesystemModel, JournalMode, PAGE_BYTES, Server};
+use raidlab_hardware::{DriverCost, FilesystemModel, JournalMode, PAGE_BYTES, Server};
 use raidlab_units::{NanoSpan, Nanos};
 use raidlab_workload::program::Program;
 use raidlab_workload::{DriverIo, IoOp};
@@ -30,6 +30,7 @@ pub(super) struct Volume<'a> {
     port: usize,
     number: u16,
     block_bytes: u64,
+    pub(super) driver: DriverCost,
     pub(super) elevator: Elevator,
     /// Requests at the volume, by slot.
     sent: Vec<Option<Request>>,
@@ -87,6 +88,7 @@ impl<'a, P: Program> FileWorld<'a, P> {
                 port: volume.enclosure,
                 number: volume.volume,
                 block_bytes: ports[volume.enclosure].block_bytes(volume.volume),
+                driver: spec.enclosures[volume.enclosure].controller.host_driver.unwrap_or_default(),
                 elevator: Elevator::new(&spec.host.kernel),
                 sent: Vec::new(),
                 free_slots: Vec::new(),

@@ -22,6 +22,9 @@
 //! back, is *gone*: errors are right until a write to it has succeeded and is promised to be kept. Where only kept memory
 //! promised that, and the array then says that it lost the write, the block is gone as before.
 //!
+//! What a read finds after a cut while a device is gone that may bring something else is settled *for now*: reads agree on it
+//! until the next start, and no flush promises it, because the device did not hear of that.
+//!
 //! Left out: that two reads which both overlap one write see it in order; mirrors without a cache do not promise that.
 
 use raidlab_units::{BlockCount, Lba};
@@ -96,6 +99,19 @@ struct Version {
     ended: Stamp,
     /// When it stopped being a possible answer.
     superseded: Stamp,
+    /// A read has found it after a power cut, but a device is gone for now that may bring something else: nobody promises it.
+    is_for_now: bool,
+}
+
+impl Version {
+    const fn new(write: WriteNumber, started: Stamp, ended: Stamp) -> Self {
+        Self { write, started, ended, superseded: Stamp::NEVER, is_for_now: false }
+    }
+
+    /// True for what a power cut has left, until a read has told for good what that is.
+    fn is_open(&self) -> bool {
+        self.write == SURVIVOR || self.is_for_now
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -120,7 +136,7 @@ impl Block {
     /// Leaves, from `now` on, only what the survivors allow.
     fn keep_survivor(&mut self, now: Stamp) {
         self.versions.clear();
-        self.versions.push(Version { write: SURVIVOR, started: now, ended: now, superseded: Stamp::NEVER });
+        self.versions.push(Version::new(SURVIVOR, now, now));
     }
 }
 
@@ -140,8 +156,7 @@ pub(crate) struct Stale {
 
 impl VolumeHistory {
     pub(crate) fn new(volume_blocks: BlockCount) -> Self {
-        let first =
-            Version { write: WriteNumber(0), started: Stamp(0), ended: Stamp(0), superseded: Stamp::NEVER };
+        let first = Version::new(WriteNumber(0), Stamp(0), Stamp(0));
         let survivors =
             Survivors { floor: Floor::NONE, newest: WriteNumber(0), is_on_members: true, is_durable: true };
         let block = Block {
@@ -162,7 +177,7 @@ impl VolumeHistory {
     pub(crate) fn begin_write(&mut self, lba: Lba, write: WriteNumber, now: Stamp, oldest: Stamp) {
         let versions = &mut self.blocks[lba.0 as usize].versions;
         versions.retain(|version| version.superseded >= oldest);
-        versions.push(Version { write, started: now, ended: Stamp::NEVER, superseded: Stamp::NEVER });
+        versions.push(Version::new(write, now, Stamp::NEVER));
     }
 
     /// Notes that the host was told that `write` to `lba` succeeded or failed.
@@ -202,7 +217,7 @@ impl VolumeHistory {
         let mut possible = block.versions.iter().filter(|version| version.superseded > started);
         // What was lost, or not told to be stored, is not promised either.
         let undefined = block.defined_since > started;
-        if undefined || possible.clone().any(|version| version.write == SURVIVOR) {
+        if undefined || possible.clone().any(Version::is_open) {
             return;
         }
         let also = possible.by_ref().map(|it| it.write).filter(|write| *write <= newest).collect();
@@ -239,7 +254,7 @@ impl VolumeHistory {
     pub(crate) fn fail_over(&mut self, newest: WriteNumber, now: Stamp) {
         for block in &mut self.blocks {
             let mut possible = block.versions.iter().filter(|version| version.superseded > now);
-            let floor = if possible.clone().any(|version| version.write == SURVIVOR) {
+            let floor = if possible.clone().any(Version::is_open) {
                 block.survivors.floor.clone()
             } else {
                 let also = possible.by_ref().map(|version| version.write).collect();
@@ -346,9 +361,9 @@ impl VolumeHistory {
             return;
         }
         if held <= block.survivors.newest
-            && let Some(survivor) = block.versions.iter_mut().find(|version| version.write == SURVIVOR)
+            && let Some(survivor) = block.versions.iter_mut().find(|version| version.is_open())
         {
-            survivor.write = held;
+            (survivor.write, survivor.is_for_now) = (held, !for_good);
             let Survivors { newest, is_on_members, is_durable, .. } = block.survivors;
             let told = Floor { from: WriteNumber(newest.0 + 1), also: vec![held] };
             if is_on_members && for_good {
@@ -441,6 +456,22 @@ mod tests {
         lost.cut(TWO, Stamp(12), false);
         assert!(lost.check(LBA, TWO, Stamp(13)).is_err(), "what was read stays");
         assert!(cut_history(true).check(LBA, ONE, Stamp(10)).is_err(), "kept memory had the newer one");
+    }
+
+    /// A device that is gone for now brings the other version back, whatever was promised meanwhile.
+    #[test]
+    fn what_was_read_for_now_is_not_promised() {
+        for for_good in [false, true] {
+            let mut history = history();
+            history.begin_write(LBA, ONE, Stamp(1), Stamp(1));
+            history.cut(ONE, Stamp(2), false);
+            history.settle(LBA, ONE, Stamp(3), for_good);
+            assert!(history.check(LBA, FIRST, Stamp(4)).is_err());
+            history.promise_all(ONE, Stamp(5));
+            history.cut(ONE, Stamp(6), false);
+            assert_eq!(history.check(LBA, FIRST, Stamp(7)).is_err(), for_good);
+            assert!(history.check(LBA, ONE, Stamp(7)).is_ok());
+        }
     }
 
     #[test]

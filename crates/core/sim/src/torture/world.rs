@@ -250,7 +250,7 @@ impl TortureWorld {
         for (device, state) in self.controller.kept_device_states().enumerate() {
             let was_in_sync = is_in_sync(self.states[device]);
             self.proven[device] = is_in_sync(state) && (is_kept || (was_in_sync && self.proven[device]));
-            if state != self.states[device] && self.mode == TortureMode::Beyond {
+            if state != self.states[device] && !was_in_sync && self.mode == TortureMode::Beyond {
                 self.losses.note_change(self.stamp);
             }
             self.states[device] = state;

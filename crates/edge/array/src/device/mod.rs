@@ -17,6 +17,7 @@ pub(crate) use local::{LocalDevice, allocation_failed, folder_of, space_of};
 pub(crate) use remote::{Flushing, Remote, RemoteDevice};
 
 use crate::error::DeviceError;
+pub use raidlab_load::is_nbd_uri;
 use raidlab_units::ByteCount;
 use std::io;
 use std::path::Path;
@@ -151,15 +152,6 @@ impl Device {
             Self::Remote(device) => device.sync(),
         }
     }
-}
-
-/// Whether the name of a device is an NBD URI, or means to be, and not a path.
-pub fn is_nbd_uri(path: &Path) -> bool {
-    const SCHEMES: [&str; 4] = ["nbd://", "nbds://", "nbd+unix://", "nbds+unix://"];
-    let text = path.as_os_str().as_encoded_bytes();
-    let begins =
-        |scheme: &str| text.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme.as_bytes()));
-    SCHEMES.iter().any(|scheme| begins(scheme))
 }
 
 /// Whether a name names something that is there. An export is there, or it can't be used: nobody makes one.

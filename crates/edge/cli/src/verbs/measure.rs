@@ -1,36 +1,31 @@
 //! `raidlab measure`: a load on storage as it is.
 
-use super::conclude_runs;
+use super::loads::{
+    Conclusions, JudgeArgs, Keeper, Mode, ReportArgs, Stop, SweepArgs, carry_out, conclude, is_search,
+};
+use super::report::check_writable;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{Iodepths, PacingArgs, workloads};
+use crate::inputs::Workers;
 use crate::interrupt::cancel_flag;
 use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_lab::worlds::file::{FileBench, FileError};
-use raidlab_lab::{Bound, Load, LoadPlan};
-use raidlab_load::{EngineKind, LoadError, LoadOptions, TargetOptions, UringOptions, place_of};
+use raidlab_lab::{Environment, Load, LoadPlan};
+use raidlab_load::{EngineKind, LoadError, LoadOptions, TargetOptions, UringOptions, is_nbd_uri, place_of};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// Arguments of `raidlab measure`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files, block devices, folders that a test file is put into, or null:SIZE for a target that does nothing; a file
-    /// that does not exist is laid out with --size
+    /// Files, block devices, folders that a test file is put into, NBD URIs, the sockets of arrays that are served, or
+    /// null:SIZE for a target that does nothing; a file that does not exist is laid out with --size
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<PathBuf>,
-    /// Workloads: built-in names such as `database`, or workload files (.toml)
-    #[arg(long, short, value_delimiter = ',', required = true, value_name = "NAME,...")]
-    workload: Vec<String>,
-    /// Requests in flight on each target of each worker: a number, a list 1,8,64, or a range 1..64 that doubles
-    #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
-    iodepth: Iodepths,
-    /// When requests start.
     #[command(flatten)]
-    pacing: PacingArgs,
+    sweep: SweepArgs,
     /// Length of each measured window
     #[arg(long, default_value = "5s", value_name = "TIME")]
     run: NanoSpan,
@@ -49,12 +44,19 @@ pub(crate) struct Args {
     /// How the load is made.
     #[command(flatten)]
     engine: EngineArgs,
-    /// Seed of everything random
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u64,
-    /// A bound to be kept, such as `mean<=20ms`, `p99<=100ms`, `iops>=5000` or `mb_per_s>=200`; may be repeated
-    #[arg(long, value_name = "BOUND")]
-    bound: Vec<Bound>,
+    #[command(flatten)]
+    judge: JudgeArgs,
+    /// Repeat each run in rounds until the last five are steady, 25 at most (SNIA PTS); --run is the length of a round
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "find_load")]
+    until: Option<Until>,
+    /// First write all of the target so many times, in sequence, 128 KiB each
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    precondition: u32,
+    /// Results file; every run is in it as soon as it is finished
+    #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite")]
+    db: PathBuf,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Remove the test file afterwards if it was laid out by this command
     #[arg(long)]
     remove: bool,
@@ -63,12 +65,12 @@ pub(crate) struct Args {
 /// How the load is made.
 #[derive(Debug, clap::Args)]
 struct EngineArgs {
-    /// How requests are made: `io_uring`, psync, buffered or null; by default what suits the target
+    /// How requests are made: `io_uring`, psync, buffered, nbd or null; by default what suits the target
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineKind>,
-    /// Threads that each have --iodepth requests in flight on each target
-    #[arg(long, default_value = "1", value_name = "N")]
-    workers: NonZeroU32,
+    /// Threads that each have --iodepth requests in flight on each target: a number, a list 1,2,4 or a range 1..8
+    #[arg(long, default_value = "1", value_name = "N,...")]
+    workers: Workers,
     /// Processors that the threads are bound to, one each, in turn: 0,2 or 0-3
     #[arg(long, value_name = "N,...")]
     cpus: Option<Cpus>,
@@ -85,8 +87,8 @@ impl EngineArgs {
         LoadOptions {
             engine: self.engine,
             uring: UringOptions { io_poll: self.poll, kernel_thread: self.kernel_thread },
-            workers: self.workers,
             cpus: self.cpus.as_ref().map_or_else(Vec::new, |cpus| cpus.0.clone()),
+            ..LoadOptions::default()
         }
     }
 }
@@ -116,11 +118,11 @@ impl std::str::FromStr for Cpus {
     }
 }
 
-/// What was done before the end, and how it ended.
-struct Measured {
-    results: Vec<RunResult>,
-    interrupted: bool,
-    failure: Option<Failure>,
+/// What a run is repeated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Until {
+    /// A steady state
+    Steady,
 }
 
 /// Runs the verb.
@@ -131,61 +133,74 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         return Err(Failure::input(anyhow::anyhow!("'{name}' is given twice"))
             .with_hint("for more load on one target take --workers or --iodepth"));
     }
-    let plan = LoadPlan {
-        workloads: args.pacing.apply(workloads(&args.workload)?)?,
-        iodepths: args.iodepth.0.clone(),
-        ramp: args.ramp,
-        run: args.run,
-    };
+    let plan = LoadPlan { workers: args.engine.workers.0.clone(), ..args.sweep.plan(args.ramp, args.run)? };
+    is_search(&args.judge)?;
+    if let Some(report) = &args.report.report {
+        check_writable(report)?;
+    }
     let cancel = cancel_flag();
     let mut progress = Progress::start();
-    let measured = measure(args, &plan, &cancel, &mut progress);
+    let ran = measure(args, &plan, &cancel, &mut progress);
     progress.end();
-    let Measured { results, interrupted, failure } = measured?;
-    if let Some(failure) = failure {
-        if !results.is_empty() {
-            conclude_runs(&results, &args.bound, interrupted, output)?;
-        }
-        return Err(failure);
-    }
-    let exit = conclude_runs(&results, &args.bound, interrupted, output)?;
-    let mut failed = results.iter().flat_map(|run| &run.targets).filter_map(|target| target.error.as_ref());
-    match failed.next() {
+    let Some((keeper, conclusions)) = ran? else { return Ok(Exit::Interrupted) };
+    let mut failed =
+        keeper.results.iter().flat_map(|run| &run.targets).filter_map(|target| target.error.clone());
+    let failed = failed.next();
+    let exit = conclude(keeper, conclusions, &args.judge, &args.report, output)?;
+    match failed {
         Some(error) => Err(Failure::run(anyhow::anyhow!("{error}"))),
         None => Ok(exit),
     }
 }
 
-/// Runs what is planned as far as it goes. What was finished before a failure is kept.
+/// The finished runs and what was concluded; nothing if the user stopped before the first.
 fn measure(
     args: &Args,
     plan: &LoadPlan,
     cancel: &AtomicBool,
     progress: &mut Progress,
-) -> Result<Measured, Failure> {
-    let mut measured = Measured { results: Vec::new(), interrupted: false, failure: None };
-    let mut bench = match open(args, plan, cancel, progress) {
-        Err(error) if error.is_cancelled() => return Ok(Measured { interrupted: true, ..measured }),
+) -> Result<Option<(Keeper, Conclusions)>, Failure> {
+    let opened = open(args, plan, cancel, progress);
+    let mut bench = match opened {
+        Err(error) if error.is_cancelled() => return Ok(None),
         opened => opened.map_err(|error| failure(error, args))?,
     };
-    let loads: Vec<Load> = plan.loads(args.seed).collect();
-    for load in &loads {
-        let done = measured.results.len();
-        let label = format!("run {} of {}: {}", done + 1, loads.len(), load.label());
-        let mut tell = |fraction: f64| progress.show(&label, (done as f64 + fraction) / loads.len() as f64);
+    let environment = Environment::of_target(&place_of(&args.targets[0]));
+    let names: Vec<String> = args.targets.iter().map(|target| target.display().to_string()).collect();
+    let title = format!("measure {}", names.join(", "));
+    let mut keeper = Keeper::begin(Some(&args.db), title, plan, args.sweep.seed, environment)?;
+    let mode = if args.until.is_some() { Mode::UNTIL_STEADY } else { Mode::ONCE };
+    let mut run = |load: &Load, label: &str, done: f64| {
+        let mut tell = |fraction: f64| progress.show(label, done.max(fraction));
         match bench.run(load, cancel, &mut tell) {
-            Ok(result) => measured.results.push(result),
-            Err(error) if error.is_cancelled() => measured.interrupted = true,
-            Err(error) => measured.failure = Some(failure(error, args).context(label)),
+            Err(error) if error.is_cancelled() => Err(Stop::Cancelled),
+            ran => ran.map_err(|error| Stop::Failed(failure(error, args))),
         }
-        if measured.interrupted || measured.failure.is_some() {
-            break;
-        }
-    }
+    };
+    let conclusions = match precondition(args, &mut run) {
+        Err(Stop::Cancelled) => return Ok(None),
+        Err(Stop::Failed(failure)) => return Err(failure),
+        Ok(()) => carry_out(plan, args.sweep.seed, &args.judge, &mode, &mut keeper, &mut run)?,
+    };
     if args.remove {
         bench.close().map_err(Failure::run)?;
     }
-    Ok(measured)
+    Ok(Some((keeper, conclusions)))
+}
+
+/// Writes all of the target as often as asked for, as SNIA's workload-independent preconditioning does (it asks for 2).
+fn precondition(
+    args: &Args,
+    run: &mut dyn FnMut(&Load, &str, f64) -> Result<RunResult, Stop>,
+) -> Result<(), Stop> {
+    for pass in 1..=args.precondition {
+        run(
+            &Load::filling(args.sweep.seed),
+            &format!("writing all, pass {pass} of {}", args.precondition),
+            0.0,
+        )?;
+    }
+    Ok(())
 }
 
 fn open(
@@ -198,7 +213,7 @@ fn open(
     let target = TargetOptions {
         lay_out: args.size,
         direct: !args.buffered && !through_cache,
-        may_write: plan.workloads.iter().any(|workload| workload.spec.writes()),
+        may_write: args.precondition > 0 || plan.workloads.iter().any(|workload| workload.spec.writes()),
         destroy_data: None,
     };
     let mut lay_out = |name: &Path, written: ByteCount, total: ByteCount| {
@@ -211,8 +226,8 @@ fn open(
 }
 
 fn failure(error: FileError, args: &Args) -> Failure {
-    let is_missing =
-        |name: &PathBuf| !place_of(name).exists() && !name.to_string_lossy().starts_with("null:");
+    let is_file = |name: &Path| !is_nbd_uri(name) && !name.to_string_lossy().starts_with("null:");
+    let is_missing = |name: &PathBuf| is_file(name) && !place_of(name).exists();
     if args.size.is_none() && args.targets.iter().any(is_missing) {
         return Failure::input(error).with_hint("give --size to have a test file laid out there");
     }

@@ -284,7 +284,9 @@ fn as_text(
     });
     if let Some(prediction) = prediction {
         text += &raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
-        text += &how_text(prediction.configurations.len(), figures);
+        let programs = prediction.configurations.iter().filter(|it| !it.result.phases.is_empty()).count();
+        text += &how_text(prediction.configurations.len() - programs, figures);
+        text += &programs_text(programs, figures);
         text += &read_off_text(prediction);
         text += &fit_text(prediction);
     }
@@ -324,7 +326,19 @@ fn read_off_text(prediction: &Prediction) -> String {
     )
 }
 
+/// Runs of programs, which end when they are done.
+fn programs_text(programs: usize, figures: &Figures) -> String {
+    let seed = figures.options.seed;
+    match programs {
+        0 => String::new(),
+        _ => format!("\nPredicted by {programs} runs of Bonnie from start to end, seed {seed}.\n"),
+    }
+}
+
 fn how_text(simulations: usize, figures: &Figures) -> String {
+    if simulations == 0 {
+        return String::new();
+    }
     let PredictOptions { run, ramp, ramp_write_through, seed, .. } = figures.options;
     format!(
         "\nPredicted by {simulations} simulations of {run} after a ramp of {ramp} (write-through: \

@@ -2,7 +2,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
-use raidlab_lab::{RunLine, Store, StoreError};
+use raidlab_lab::{RunLine, Store, StoreError, StoredRun};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -40,10 +40,7 @@ pub(crate) fn list(args: &ListArgs, output: &Output) -> Result<Exit, Failure> {
 
 /// Shows one run.
 pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
-    let run = open(&args.db)?.run(args.run).map_err(|error| match error {
-        StoreError::NoSuchRun { .. } => Failure::input(error),
-        other => Failure::run(other),
-    })?;
+    let run = stored(&open(&args.db)?, args.run)?;
     if output.is_json() {
         let mut value = serde_json::to_value(&run).map_err(Failure::run)?;
         value["schema"] = json!(1);
@@ -55,8 +52,16 @@ pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The run with number `run`.
+pub(crate) fn stored(store: &Store, run: i64) -> Result<StoredRun, Failure> {
+    store.run(run).map_err(|error| match error {
+        StoreError::NoSuchRun { .. } => Failure::input(error),
+        other => Failure::run(other),
+    })
+}
+
 /// Opens a results file that exists: looking must not make one.
-fn open(path: &Path) -> Result<Store, Failure> {
+pub(crate) fn open(path: &Path) -> Result<Store, Failure> {
     if !path.exists() {
         let error = std::io::Error::from(std::io::ErrorKind::NotFound);
         return Err(Failure::input(error)

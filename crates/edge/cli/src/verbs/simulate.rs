@@ -1,22 +1,28 @@
 //! `raidlab simulate`: an array of modelled hardware in virtual time.
 
-use super::conclude_runs;
+use super::loads::{
+    Conclusions, JudgeArgs, Keeper, Mode, ReportArgs, Stop, SweepArgs, carry_out, conclude, is_search,
+};
+use super::report::check_writable;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{
-    Iodepths, PacingArgs, catalog_change, catalog_with, io_policy, metadata_policy, on_or_off, owner,
-    read_policy, workloads, write_policy,
+    catalog_change, catalog_with, io_policy, metadata_policy, on_or_off, owner, read_policy, write_policy,
 };
-use crate::output::Output;
+use crate::output::{Output, print};
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
-use raidlab_hardware::CatalogChange;
-use raidlab_lab::worlds::simulated::run_simulated_loads;
+use raidlab_hardware::{Catalog, CatalogChange};
+use raidlab_lab::worlds::files::{BonnieLoad, run_bonnie};
+use raidlab_lab::worlds::simulated::{run_simulated, run_simulated_loads};
 use raidlab_lab::{
-    ArrayFile, ArrayFileError, Bound, CacheSettings, ControllerSettings, Load, LoadPlan, Owner,
+    ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Environment, Load, LoadPlan, ModelledArray,
+    Models, Owner,
 };
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::PhaseResult;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 /// Arguments of `raidlab simulate`.
 #[derive(Debug, clap::Args)]
@@ -32,33 +38,43 @@ pub(crate) struct Args {
     /// When a controller fails, from the start of the measured window
     #[arg(long, value_name = "TIME")]
     fail_after: Option<NanoSpan>,
-    /// Workloads: built-in names such as `database`, or workload files (.toml)
-    #[arg(long, short, value_delimiter = ',', required = true, value_name = "NAME,...")]
-    workload: Vec<String>,
-    /// Requests in flight: a number, a list 1,8,64, or a range 1..64 that doubles
-    #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
-    iodepth: Iodepths,
-    /// When requests start.
     #[command(flatten)]
-    pacing: PacingArgs,
+    files: FileArgs,
+    #[command(flatten)]
+    sweep: SweepArgs,
     /// Length of each measured window, in virtual time
     #[arg(long, default_value = "20s", value_name = "TIME")]
     run: NanoSpan,
     /// Virtual time before each measured window
     #[arg(long, default_value = "20s", value_name = "TIME")]
     ramp: NanoSpan,
-    /// Seed of everything random
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u64,
     /// Simulate with another value of a figure of the catalogue; may be repeated
     #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
     set: Vec<CatalogChange>,
     /// Threads, where there are several runs; all processors by default
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
-    /// A bound to be kept, such as `mean<=20ms`, `p99<=100ms`, `iops>=5000` or `mb_per_s>=200`; may be repeated
-    #[arg(long, value_name = "BOUND")]
-    bound: Vec<Bound>,
+    #[command(flatten)]
+    judge: JudgeArgs,
+    /// Keep the runs in this results file
+    #[arg(long, value_name = "FILE.sqlite")]
+    db: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportArgs,
+}
+
+/// Bonnie instead of workloads.
+#[derive(Debug, clap::Args)]
+struct FileArgs {
+    /// Run Bonnie with a file of this size on a filesystem on the array, instead of workloads
+    #[arg(long, value_name = "SIZE", requires = "host", conflicts_with_all = ["workload", "bound", "db", "report"])]
+    bonnie: Option<ByteCount>,
+    /// The host that runs Bonnie, by its name in the catalogue
+    #[arg(long, value_name = "ID", requires = "bonnie")]
+    host: Option<String>,
+    /// The filesystem, by its name in the catalogue
+    #[arg(long, value_name = "ID", requires = "bonnie", default_value = "ext2")]
+    filesystem: String,
 }
 
 /// The array by options. What is left out is as the controller is delivered.
@@ -126,22 +142,84 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     let catalog = catalog_with(&args.set)?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
-    let plan = LoadPlan {
-        workloads: args.pacing.apply(workloads(&args.workload)?)?,
-        iodepths: args.iodepth.0.clone(),
-        ramp: args.ramp,
-        run: args.run,
-    };
-    let loads: Vec<Load> = plan.loads(args.seed).collect();
+    if let Some(load) = args.files.load(args.sweep.seed) {
+        return bonnie(&models, &array, &load, &catalog, output);
+    }
+    let plan = args.sweep.plan(args.ramp, args.run)?;
+    if let Some(report) = &args.report.report {
+        check_writable(report)?;
+    }
+    let seed = args.sweep.seed;
+    let title = format!("simulate {}", array.label());
+    let mut keeper = Keeper::begin(args.db.as_deref(), title, &plan, seed, Environment::of_machine())?;
     let mut progress = Progress::start();
+    let conclusions = if is_search(&args.judge)? {
+        let mut run = |load: &Load, label: &str, done: f64| {
+            progress.show(label, done);
+            let failed = |error| Stop::Failed(Failure::input(error).context(load.label()));
+            run_simulated(&models, &array, load).map_err(failed)
+        };
+        carry_out(&plan, seed, &args.judge, &Mode::ONCE, &mut keeper, &mut run)?
+    } else {
+        side_by_side(args, &models, &array, &plan, &mut keeper, &mut progress)?
+    };
+    progress.end();
+    conclude(keeper, conclusions, &args.judge, &args.report, output)
+}
+
+/// Runs all loads of `plan` on several processors.
+fn side_by_side(
+    args: &Args,
+    models: &Models<'_>,
+    array: &ModelledArray,
+    plan: &LoadPlan,
+    keeper: &mut Keeper,
+    progress: &mut Progress,
+) -> Result<Conclusions, Failure> {
+    let loads: Vec<Load> = plan.loads(args.sweep.seed).collect();
+    let started_at = SystemTime::now();
     let mut count = 0;
-    let ran = run_simulated_loads(&models, &array, &loads, args.threads, &mut |index| {
+    let ran = run_simulated_loads(models, array, &loads, args.threads, &mut |index| {
         count += 1;
         progress.show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
     });
-    let results = ran.map_err(|(index, error)| Failure::input(error).context(loads[index].label()))?;
-    progress.end();
-    conclude_runs(&results, &args.bound, false, output)
+    for result in ran.map_err(|(index, error)| Failure::input(error).context(loads[index].label()))? {
+        keeper.take(started_at, result)?;
+    }
+    Ok(Conclusions::default())
+}
+
+/// Runs Bonnie and prints its phases.
+fn bonnie(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    load: &BonnieLoad,
+    catalog: &Catalog,
+    output: &Output,
+) -> Result<Exit, Failure> {
+    let host = load
+        .look_up(catalog)
+        .map_err(|error| Failure::input(error).with_hint("'raidlab catalog' lists hosts and filesystems"))?;
+    let result = run_bonnie(models, &host, array, load).map_err(Failure::input)?;
+    if output.is_json() {
+        print(&raidlab_report::json::runs(std::slice::from_ref(&result)))?;
+    } else {
+        let line = |phase: &PhaseResult| {
+            let (name, figures) = (&phase.name, phase.figures);
+            let (kib, calls) = (figures.rate().0 / 1024.0, figures.calls_per_sec());
+            format!("{name:<12} {kib:>12.0} KiB/s {calls:>12.1} calls/s {:>6.1} % CPU\n", figures.cpu_pct())
+        };
+        print(&result.phases.iter().map(line).collect::<String>())?;
+    }
+    Ok(Exit::Done)
+}
+
+impl FileArgs {
+    /// What to run, if it is Bonnie.
+    fn load(&self, seed: u64) -> Option<BonnieLoad> {
+        let (file, host) = (self.bonnie?, self.host.clone()?);
+        Some(BonnieLoad { host, filesystem: self.filesystem.clone(), file, seed })
+    }
 }
 
 fn bad_array(error: ArrayFileError) -> Failure {

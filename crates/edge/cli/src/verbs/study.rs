@@ -4,11 +4,12 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print};
 use crate::progress::Progress;
+use crate::verbs::report::{check_writable, write_report};
 use raidlab_advisor::{Verdict, verdicts};
 use raidlab_hardware::Catalog;
 use raidlab_lab::{RunOptions, Store, Study, StudyOutcome, describe, run_study};
 use raidlab_report::StudyReport;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Arguments of `raidlab study`.
 #[derive(Debug, clap::Args)]
@@ -81,30 +82,4 @@ fn compose<'a>(study: &'a Study, outcome: &'a StudyOutcome, verdicts: &'a [Verdi
         published: None,
         iodepth: None,
     }
-}
-
-/// Finds out before the study whether its report can be written after it.
-fn check_writable(path: &Path) -> Result<(), Failure> {
-    let existed = path.exists();
-    std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .map_err(|error| cannot_write(path, error))?;
-    if !existed {
-        std::fs::remove_file(path).map_err(|error| cannot_write(path, error))?;
-    }
-    Ok(())
-}
-
-fn write_report(path: &Path, report: &StudyReport<'_>) -> Result<(), Failure> {
-    std::fs::write(path, raidlab_report::html::study(report)).map_err(|error| cannot_write(path, error))?;
-    eprintln!("report: {}", path.display());
-    Ok(())
-}
-
-fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
-    Failure::run(error)
-        .context(format!("the report {} cannot be written", path.display()))
-        .with_hint("name a file in a folder that exists, that you can write to, and that has room")
 }

@@ -10,7 +10,6 @@
 //! seed, and over the minutes of a real measurement they drift through all of it.
 
 use super::{Against, Choice, Claim, ClaimMethod, ClaimSide, ClaimWorkload};
-use crate::load::Load;
 use crate::predict::{
     FittedFigure, PredictError, PredictTask, PredictedConfiguration, Setup, Simulated, distinct_setups,
     fitted_figures, set_up, simulate,
@@ -278,12 +277,12 @@ impl Planner<'_> {
                 return None;
             }
         };
-        if let Some(region) = self.method.region {
-            setup.array.region = region.min(setup.array.usable);
+        if let (Some(region), Some(array)) = (self.method.region, &mut setup.array) {
+            array.region = region.min(array.usable);
         }
         let first = self.plan.setups.len();
         for repeat in 0..self.method.repeats.get() {
-            let load = Load { seed: setup.load.seed + u64::from(repeat), ..setup.load.clone() };
+            let load = setup.load.with_more_seed(u64::from(repeat));
             self.plan.setups.push(Setup { load, ..setup.clone() });
             self.plan.claim_of.push(self.index);
         }
@@ -350,7 +349,7 @@ fn outcomes(
 ) -> Vec<Outcome> {
     let outcome = |setups: &Vec<usize>| {
         let configurations: Vec<usize> = setups.iter().map(|setup| of_setup[*setup]).collect();
-        let sum: f64 = configurations.iter().map(|index| results[*index].figure(metric)).sum();
+        let sum: f64 = configurations.iter().map(|index| results[*index].figure(metric, "")).sum();
         Outcome { figure: sum / configurations.len() as f64, configurations }
     };
     let all = candidates.setups.iter().map(outcome);

@@ -20,7 +20,7 @@ fn rows(lines: &[&str]) -> Vec<PublishedRow> {
     parse_published("mine.csv", &format!("{HEADER}\n{}\n", lines.join("\n"))).unwrap()
 }
 
-fn task<'a>(rows: &'a [PublishedRow], catalog: &'a Catalog, threads: usize) -> PredictTask<'a> {
+pub(super) fn task<'a>(rows: &'a [PublishedRow], catalog: &'a Catalog, threads: usize) -> PredictTask<'a> {
     PredictTask {
         file: "mine.csv",
         rows,
@@ -31,7 +31,7 @@ fn task<'a>(rows: &'a [PublishedRow], catalog: &'a Catalog, threads: usize) -> P
     }
 }
 
-fn run(task: &PredictTask<'_>) -> Result<Prediction, PredictError> {
+pub(super) fn run(task: &PredictTask<'_>) -> Result<Prediction, PredictError> {
     predict(task, &AtomicBool::new(false), &mut |_, _| {})
 }
 
@@ -150,7 +150,7 @@ fn a_figure_at_a_response_time_is_read_off_between_two_loads() {
         let inside = |pair: &[crate::LoadPoint]| pair[0].lat_ns_mean <= limit && limit <= pair[1].lat_ns_mean;
         assert!(read_off.points.windows(2).any(inside), "{read_off:?}");
         assert!((row.comparison.predicted - read_off.iops).abs() < 1e-9);
-        assert_eq!(configuration.array.volume_count(), volumes);
+        assert_eq!(configuration.array.as_ref().unwrap().volume_count(), volumes);
     }
     let figures: Vec<f64> = prediction.rows.iter().map(|row| row.comparison.predicted).collect();
     assert!(figures[1] > figures[0], "a later limit allows more: {figures:?}");
@@ -192,5 +192,65 @@ fn every_row_of_the_built_in_papers_can_be_set_up() {
         let task = PredictTask { options, ..task(&paper.rows, &catalog, 1) };
         let setups = set_up_rows(&task).unwrap_or_else(|error| panic!("{id}: {error}"));
         assert_eq!(setups.len(), paper.rows.len());
+    }
+}
+
+/// Rows of Bonnie: host and controller, RAID level, drives, drive, filesystem, workload, file, metric.
+fn bonnie_rows(lines: &[&str]) -> Result<Vec<PublishedRow>, PublishedError> {
+    let header = "id,system,raid,drives,drive,write_policy,read_policy,io_policy,filesystem,workload,block_kib,\
+                  queue_depth,streams,file_mib,metric,value";
+    let line = |(index, line): (usize, &&str)| {
+        let [system, raid, drives, drive, filesystem, workload, file, metric] =
+            line.split(' ').collect::<Vec<_>>().try_into().expect("eight words");
+        format!(
+            "r{index},{system},{raid},{drives},{drive},,,,{filesystem},{workload},,,1,{file},{metric},1000"
+        )
+    };
+    let lines: Vec<String> = lines.iter().enumerate().map(line).collect();
+    parse_published("mine.csv", &format!("{header}\n{}\n", lines.join("\n")))
+}
+
+#[test]
+fn all_phases_of_bonnie_come_from_one_simulation_of_a_host_with_files() {
+    let catalog = Catalog::builtin();
+    let rows = bonnie_rows(&[
+        "noral3/onboard-sata single 1 maxtor-6y160m0 ext2 bonnie-block-write 64 kib_per_s",
+        "noral3/onboard-sata single 1 maxtor-6y160m0 ext2 bonnie-block-read 64 mib_per_s",
+        "noral3/onboard-sata single 1 maxtor-6y160m0 ext2 bonnie-char-read 64 cpu_pct",
+        "noral3/onboard-sata single 1 maxtor-6y160m0 ext2 bonnie-seeks 64 iops",
+        "noral3/onboard-sata single 1 maxtor-6y160m0 - bonnie-block-read 64 kib_per_s",
+    ]);
+    assert!(matches!(rows, Ok(ref rows) if rows[4].filesystem.as_deref() == Some("-")));
+    let rows = &rows.unwrap()[..4];
+    let prediction = run(&task(rows, &catalog, 1)).unwrap();
+    assert_eq!(prediction.configurations.len(), 1);
+    assert_eq!(prediction.configurations[0].result.phases.len(), 6);
+    let figures: Vec<f64> = prediction.rows.iter().map(|row| row.comparison.predicted).collect();
+    assert!((250_000.0..330_000.0).contains(&figures[0]), "written into memory: {figures:?}");
+    assert!((1_200.0..1_900.0).contains(&figures[1]), "read from memory: {figures:?}");
+    assert!((99.0..100.1).contains(&figures[2]), "characters keep the processor busy: {figures:?}");
+    assert!(figures[3] > 10_000.0, "seeks in memory: {figures:?}");
+    assert!(prediction.fitted_figures.iter().any(|figure| figure.entry == "noral3"));
+}
+
+#[test]
+fn what_is_wrong_with_rows_of_bonnie_is_named() {
+    let catalog = Catalog::builtin();
+    let rows = [
+        ("noral4/onboard-sata single 1 maxtor-6y160m0 ext2 bonnie-seeks 64 iops", "system", "noral4"),
+        ("noral3 single 1 maxtor-6y160m0 ext2 bonnie-seeks 64 iops", "system", "noral3"),
+        ("noral3/onboard-pata single 1 maxtor-6y160m0 ext2 bonnie-seeks 64 iops", "system", "onboard-pata"),
+        ("noral3/onboard-sata single 1 maxtor-6y160m0 ext9 bonnie-seeks 64 iops", "filesystem", "ext9"),
+        ("noral3/onboard-sata single 1 maxtor-6y160m0 ext2 bonnie-seek 64 iops", "workload", "bonnie-seek"),
+        ("noral3/onboard-sata 11 1 maxtor-6y160m0 ext2 bonnie-seeks 64 iops", "raid", "11"),
+    ];
+    for (line, column, value) in rows {
+        let rows = bonnie_rows(&[line]).unwrap();
+        let Err(PredictError::Rows(PublishedError::Rows { problems, .. })) = run(&task(&rows, &catalog, 1))
+        else {
+            panic!("{line} was predicted");
+        };
+        let found: Vec<_> = problems.iter().map(|problem| (problem.column, problem.value.as_str())).collect();
+        assert_eq!(found, [(column, value)], "{line}");
     }
 }

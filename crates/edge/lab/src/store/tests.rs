@@ -56,7 +56,8 @@ fn what_goes_in_comes_out_after_the_file_is_opened_again() {
     let run = store.run(id).unwrap();
     assert_eq!(run.result, example_result("database", 123.5));
     assert_eq!(run.environment.kernel, "Linux 6");
-    assert_eq!(run.started_at, "1970-01-01T00:00:01.500Z");
+    assert_eq!((run.started_at.as_str(), run.started_at_unix), ("1970-01-01T00:00:01.500Z", 1));
+    assert_eq!(run.ended_at, run.started_at, "the example took no time");
     assert_eq!(run.study, study.0);
     let lines = store.list_runs(10).unwrap();
     assert_eq!(lines.len(), 1);

@@ -36,9 +36,20 @@ pub(super) struct StudyFile {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct LoadFile {
     pub(super) workloads: Option<Vec<Spanned<String>>>,
-    pub(super) iodepths: Option<Spanned<Vec<u32>>>,
+    pub(super) iodepths: Option<Spanned<SweepFile<u32>>>,
+    pub(super) block_sizes: Option<Spanned<SweepFile<ByteCount>>>,
+    pub(super) read_pcts: Option<Spanned<SweepFile<u8>>>,
+    pub(super) workers: Option<Spanned<SweepFile<u32>>>,
     pub(super) ramp: Option<NanoSpan>,
     pub(super) run: Option<Spanned<NanoSpan>>,
+}
+
+/// Values as a list `[1, 8, 64]`, or as text that [`crate::sweep`] reads: `"1..64+8"`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum SweepFile<T> {
+    List(Vec<T>),
+    Text(String),
 }
 
 /// One `[[measure]]`.

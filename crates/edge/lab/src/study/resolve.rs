@@ -1,11 +1,12 @@
 //! From the file's text to a [`Study`]: names looked up, defaults filled in, everything checked.
 
-use super::file::{ArrayFile, LoadFile, MeasureFile, SimulateFile, StudyFile};
+use super::file::{ArrayFile, LoadFile, MeasureFile, SimulateFile, StudyFile, SweepFile};
 use super::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};
 use crate::arrays::{ModelledArray, ModelledSettings, Parts, SoftwareArray, member_cache};
 use crate::cache::{SOFTWARE_CACHE, STAGING_SIZE};
 use crate::controllers::ControllersError;
-use crate::load::{LoadPlan, find_workload};
+use crate::load::{LoadPlan, find_workload, varied};
+use crate::sweep::{self, SweepError};
 use raidlab_controller::{ArrayConfig, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError};
 use raidlab_raid::{LevelVariant, ParseLevelError};
@@ -60,7 +61,7 @@ fn array(
     common: &LoadFile,
 ) -> Result<ArraySection, StudyFileError> {
     let given = section.get_ref();
-    let load = load_plan(place, section.span(), &given.load, common)?;
+    let load = single_worker(place, section.span(), load_plan(place, section.span(), &given.load, common)?)?;
     let mut arrays = Vec::new();
     for (level, policy) in variants(&given.levels, &given.write_policies) {
         let config = ArrayConfig {
@@ -93,7 +94,7 @@ fn simulate(
     catalog: &Catalog,
 ) -> Result<SimulateSection, StudyFileError> {
     let given = section.get_ref();
-    let load = load_plan(place, section.span(), &given.load, common)?;
+    let load = single_worker(place, section.span(), load_plan(place, section.span(), &given.load, common)?)?;
     let parts = Parts {
         controller: given.controller.get_ref().clone(),
         enclosure: given.enclosure.as_ref().map(|name| name.get_ref().clone()),
@@ -175,15 +176,54 @@ fn load_plan(
     if *run.get_ref() == NanoSpan::ZERO {
         return Err(place.value(run.span(), "run", "is no time: write at least 1ms".into()));
     }
-    if iodepths.get_ref().contains(&0) {
+    let depths = place.sweep(iodepths, "iodepths", sweep::iodepths, |depth| Some(*depth))?;
+    if depths.contains(&0) {
         return Err(place.value(iodepths.span(), "iodepths", "has 0: a run needs at least 1".into()));
     }
+    let sizes = own.block_sizes.as_ref().or(common.block_sizes.as_ref());
+    let bytes = |size: &ByteCount| u32::try_from(size.get()).ok().filter(|bytes| *bytes > 0);
+    let block_sizes = match sizes {
+        Some(sizes) => place.sweep(sizes, "block-sizes", sweep::block_sizes, bytes)?,
+        None => Vec::new(),
+    };
+    let shares = own.read_pcts.as_ref().or(common.read_pcts.as_ref());
+    let read_pcts = match shares {
+        Some(shares) => {
+            place.sweep(shares, "read-pcts", sweep::read_pcts, |pct| (*pct <= 100).then_some(*pct))?
+        }
+        None => Vec::new(),
+    };
+    let workers = match own.workers.as_ref().or(common.workers.as_ref()) {
+        Some(workers) => {
+            let in_range = |count: &u32| (1..=1024).contains(count).then_some(*count);
+            place.sweep(workers, "workers", sweep::workers, in_range)?
+        }
+        None => vec![1],
+    };
+    let plain = each(workloads, |name| workload(place, name))?;
+    let span = sizes.map_or(section.clone(), Spanned::span);
+    let workloads = varied(&plain, &block_sizes, &read_pcts)
+        .map_err(|error| place.value(span, "block-sizes", format!("cannot be used: {error}")))?;
     Ok(LoadPlan {
-        workloads: each(workloads, |name| workload(place, name))?,
-        iodepths: iodepths.get_ref().clone(),
+        workloads,
+        iodepths: depths,
+        workers,
         ramp: own.ramp.or(common.ramp).ok_or_else(|| missing("ramp"))?,
         run: *run.get_ref(),
     })
+}
+
+/// `load`, which must be of one worker: arrays of raidlab are driven by one.
+fn single_worker(
+    place: Place<'_>,
+    section: Range<usize>,
+    load: LoadPlan,
+) -> Result<LoadPlan, StudyFileError> {
+    if load.workers == [1] {
+        return Ok(load);
+    }
+    let problem = "is for [[measure]] only: write it in that section's own load".into();
+    Err(place.value(section, "workers", problem))
 }
 
 /// A built-in workload, or a file whose path is seen from the folder of the study.
@@ -210,6 +250,26 @@ impl Place<'_> {
 
     fn value(self, span: Range<usize>, key: &'static str, problem: String) -> StudyFileError {
         StudyFileError::Value { file: self.file.to_owned(), line: self.line(span), key, problem }
+    }
+
+    /// The values of a sweep: each of a list as `check` takes it, or what `read` makes of a text.
+    fn sweep<T, V>(
+        self,
+        given: &Spanned<SweepFile<T>>,
+        key: &'static str,
+        read: impl Fn(&str) -> Result<Vec<V>, SweepError>,
+        check: impl Fn(&T) -> Option<V>,
+    ) -> Result<Vec<V>, StudyFileError> {
+        match given.get_ref() {
+            SweepFile::Text(text) => {
+                read(text).map_err(|error| self.value(given.span(), key, format!("cannot be read: {error}")))
+            }
+            SweepFile::List(list) => {
+                let values: Option<Vec<V>> = list.iter().map(check).collect();
+                let out_of_range = || self.value(given.span(), key, "has a value out of range".into());
+                values.ok_or_else(out_of_range)
+            }
+        }
     }
 
     fn level(self, level: &Spanned<String>, members: u16) -> Result<LevelVariant, StudyFileError> {

@@ -49,6 +49,18 @@ fn the_first_look_is_what_it_says() {
 }
 
 #[test]
+fn sweeps_are_lists_or_text() {
+    let text = format!(
+        "{HEAD}{SIMULATE}[simulate.load]\niodepths = '4..12+4'\nblock-sizes = ['4KiB', '64KiB']\nread-pcts = '0..100+50'\n"
+    );
+    let study = parse(&text).unwrap();
+    let load = &study.simulations[0].load;
+    assert_eq!((load.iodepths.as_slice(), load.workloads.len()), (&[4, 8, 12][..], 6));
+    assert_eq!(load.workloads[5].name(), "storagebench-database at 64 KiB with 100 % reads");
+    assert_eq!(study.run_count(), 18);
+}
+
+#[test]
 fn sections_take_the_common_load_and_change_parts_of_it() {
     let text = format!("{HEAD}{ARRAY}{SIMULATE}[simulate.load]\niodepths = [64]\nrun = '2s'\n");
     let study = parse(&text).unwrap();
@@ -70,7 +82,7 @@ fn a_software_array_states_its_usable_size() {
 /// What is put after the head, and what the message must hold.
 #[test]
 fn every_mistake_names_its_line_and_what_to_do() {
-    let rows: [(String, &[&str]); 14] = [
+    let rows: [(String, &[&str]); 17] = [
         (ARRAY.replace("member-size", "member_size"), &["mine.toml:14", "'member_size'", "'member-size'"]),
         (ARRAY.replace("'5', '0'", "'5', '7'"), &["mine.toml:12", "RAID 7", "'7' is not a RAID level"]),
         (
@@ -89,6 +101,9 @@ fn every_mistake_names_its_line_and_what_to_do() {
             &["mine.toml:19", "'databse'", "storagebench-database"],
         ),
         (format!("{ARRAY}[array.load]\niodepths = [0]\n"), &["mine.toml:19", "iodepths", "at least 1"]),
+        (format!("{ARRAY}[array.load]\niodepths = '9..1'\n"), &["mine.toml:19", "iodepths", "smaller"]),
+        (format!("{ARRAY}[array.load]\nread-pcts = [101]\n"), &["mine.toml:19", "read-pcts", "range"]),
+        (format!("{ARRAY}[array.load]\nworkers = [2]\n"), &["mine.toml:10", "workers", "[[measure]]"]),
         (format!("{ARRAY}[array.load]\nrun = '0s'\n"), &["mine.toml:19", "run", "at least 1ms"]),
         (String::new(), &["mine.toml", "at least one run"]),
     ];

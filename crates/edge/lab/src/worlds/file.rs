@@ -4,12 +4,13 @@ use super::{empty_result, load_settings};
 use crate::load::Load;
 use crate::machine::MachineWatch;
 use raidlab_load::{
-    LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, TargetOutcome,
-    lay_out_file, place_of, run_targets,
+    LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetKind, TargetOptions,
+    TargetOutcome, lay_out_file, place_of, run_targets,
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::{LoadFacts, MachineLoad, RunResult, Summaries, TargetResult, World};
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -134,6 +135,7 @@ impl FileBench {
         let targets: Vec<_> = self.targets.iter().map(|open| (&open.target, config(&open.target))).collect();
         let mut tell = |state: &raidlab_load::LoadProgress| progress(state.window.fraction);
         let watch = MachineWatch::start(self.targets[0].target.path());
+        self.options.workers = NonZeroU32::new(load.workers).unwrap_or(NonZeroU32::MIN);
         let outcome = run_targets(&targets, &load.workload.spec, &self.options, cancel, &mut tell)?;
         let machine = MachineLoad {
             load_switches_voluntary: outcome.cost.context_switches_voluntary,
@@ -184,8 +186,15 @@ impl FileBench {
             texts.dedup();
             texts.join(", ")
         };
-        let cache =
-            |target: &Target| if target.is_direct() { "bypassed (O_DIRECT)" } else { "in use" }.to_owned();
+        let cache = |target: &Target| {
+            match target.kind() {
+                TargetKind::Nbd => "the server's",
+                TargetKind::NoOp => "none",
+                _ if target.is_direct() => "bypassed (O_DIRECT)",
+                _ => "in use",
+            }
+            .to_owned()
+        };
         let mut settings = vec![
             ("page cache", of_each(&cache)),
             ("engine", outcome.engine.clone()),

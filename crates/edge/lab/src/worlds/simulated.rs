@@ -11,7 +11,10 @@ use raidlab_sim::{
     SimulationLoad, SimulationOutcome, simulate_enclosure,
 };
 use raidlab_units::ByteCount;
-use raidlab_workload::{ArrayFacts, ControllerFacts, EnclosureFacts, FailoverFacts, RunResult, World};
+use raidlab_workload::program::{BonnieError, ReadersError};
+use raidlab_workload::{
+    ArrayFacts, ControllerFacts, EnclosureFacts, FailoverFacts, LoadFacts, RunResult, World,
+};
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
@@ -26,6 +29,12 @@ pub enum SimulatedError {
     /// The array, the load or both together make no sense.
     #[error(transparent)]
     Simulation(#[from] SimError),
+    /// Bonnie can't be run on such a file.
+    #[error(transparent)]
+    Bonnie(#[from] BonnieError),
+    /// Readers have nothing to read.
+    #[error(transparent)]
+    Readers(#[from] ReadersError),
 }
 
 /// Runs `load` on `array`, whose parts are `models`. The same input gives the same result, but for
@@ -54,6 +63,11 @@ pub fn run_simulated(
     )?;
     let mut result = empty_result(World::Simulated, array.label(), load);
     result.set_measurement(&outcome.measurement);
+    let volumes = u32::from(array.volume_count());
+    if volumes > 1 && load.iodepth.is_multiple_of(volumes) {
+        let iodepth_per_target = load.iodepth / volumes;
+        result.load = Some(LoadFacts { targets: volumes, workers: 1, iodepth_per_target });
+    }
     result.array = Some(of_volumes(facts, array.volume_count()));
     result.enclosure = array.controllers.is_some().then(|| enclosure_facts(&enclosure, &outcome));
     result.cost.member_reads = Some(outcome.counters.member_reads);

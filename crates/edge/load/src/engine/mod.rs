@@ -5,17 +5,20 @@
 //! | `io_uring` | a ring shared with the kernel | any number |
 //! | `psync` | `pread`, `pwrite` | 1 for each thread |
 //! | `buffered` | the same through the page cache | 1 for each thread |
+//! | `nbd` | a connection for each target, on a ring | any number |
 //! | `null` | nothing at all: what the load generator itself costs | any number |
 //!
 //! **Short transfers:** an engine goes on with the rest of a request that moved fewer bytes than asked for, and
 //! reports the request when all of it is done; its latency covers all parts. A transfer of nothing is the end of
 //! the file, which is a failure. Interrupted calls (`EINTR`, `EAGAIN`) are repeated.
 
+mod nbd;
 mod null;
 mod ring;
 mod sync;
 mod uring;
 
+pub use nbd::NbdEngine;
 pub use null::NullEngine;
 pub use sync::SyncEngine;
 pub use uring::UringEngine;
@@ -38,18 +41,20 @@ pub enum EngineKind {
     Sync,
     /// `pread` and `pwrite` through the page cache: one request at a time for each thread.
     Buffered,
+    /// The NBD protocol, for exports: any number of requests in flight.
+    Nbd,
     /// Requests end when they are waited for, and nothing was done.
     Null,
 }
 
 /// An engine's name that there is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no engine '{0}': there are io_uring, psync, buffered and null")]
+#[error("there is no engine '{0}': there are io_uring, psync, buffered, nbd and null")]
 pub struct UnknownEngine(String);
 
 impl EngineKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Uring, Self::Sync, Self::Buffered, Self::Null];
+    pub const ALL: [Self; 5] = [Self::Uring, Self::Sync, Self::Buffered, Self::Nbd, Self::Null];
 
     /// Its name on the command line and in results.
     pub const fn name(self) -> &'static str {
@@ -57,6 +62,7 @@ impl EngineKind {
             Self::Uring => "io_uring",
             Self::Sync => "psync",
             Self::Buffered => "buffered",
+            Self::Nbd => "nbd",
             Self::Null => "null",
         }
     }
@@ -165,6 +171,8 @@ pub enum FailureCause {
     Errno(Errno),
     /// The target ends before the request does.
     EndOfFile,
+    /// The connection to the target ended.
+    Disconnected,
 }
 
 impl fmt::Display for FailureCause {
@@ -172,6 +180,7 @@ impl fmt::Display for FailureCause {
         match self {
             Self::Errno(errno) => errno.fmt(f),
             Self::EndOfFile => f.write_str("the target ends before the request does"),
+            Self::Disconnected => f.write_str("the connection ended"),
         }
     }
 }
@@ -180,7 +189,7 @@ impl FailureCause {
     /// Whether every other request would fail like this one, so that to go on is of no use.
     pub(crate) fn is_for_all(self) -> bool {
         match self {
-            Self::EndOfFile => true,
+            Self::EndOfFile | Self::Disconnected => true,
             Self::Errno(errno) => matches!(
                 errno,
                 Errno::INVAL
@@ -274,6 +283,6 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
         let error = "libaio".parse::<EngineKind>().unwrap_err().to_string();
-        assert_eq!(error, "there is no engine 'libaio': there are io_uring, psync, buffered and null");
+        assert_eq!(error, "there is no engine 'libaio': there are io_uring, psync, buffered, nbd and null");
     }
 }

@@ -205,7 +205,7 @@ impl<'a> Panel<'a> {
     }
 
     /// One line; the points are x, y and what the pointer shows.
-    fn line(self, configuration: usize, points: &[(f64, f64, String)]) -> Value {
+    pub(super) fn line(self, configuration: usize, points: &[(f64, f64, String)]) -> Value {
         let style = LineStyle::of(self.matrix, configuration);
         let (name, policy) = self.matrix.name(configuration);
         // A logarithmic axis has no place for zero.
@@ -228,7 +228,7 @@ impl<'a> Panel<'a> {
     }
 
     /// The configurations that have a run in this panel.
-    fn configurations(self) -> impl Iterator<Item = usize> + use<'a> {
+    pub(super) fn configurations(self) -> impl Iterator<Item = usize> + use<'a> {
         let has_run = move |index: &usize| !self.matrix.line(self.profile, *index, self.side).is_empty();
         (0..self.matrix.configurations.len()).filter(has_run)
     }
@@ -258,7 +258,7 @@ impl<'a> Panel<'a> {
     }
 
     /// What all layouts have in common.
-    fn layout(x_title: &str, y_title: &str) -> Value {
+    pub(super) fn layout(x_title: &str, y_title: &str) -> Value {
         let axis = |title: &str| {
             json!({
                 "title": { "text": title, "standoff": 8 }, "automargin": true, "fixedrange": true,
@@ -280,7 +280,7 @@ impl<'a> Panel<'a> {
     }
 
     /// Makes `axis` logarithmic, with ticks that fit `values`.
-    fn make_log(axis: &mut Value, values: impl Iterator<Item = f64>) {
+    pub(super) fn make_log(axis: &mut Value, values: impl Iterator<Item = f64>) {
         let positive = values.filter(|value| *value > 0.0);
         let (low, high) = positive.fold((f64::MAX, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
         let ticks = log_ticks(low, high);
@@ -289,7 +289,7 @@ impl<'a> Panel<'a> {
         axis["tickvals"] = json!(ticks);
     }
 
-    fn chart(self, id: String, data: Vec<Value>, layout: Value, what: &str) -> Option<Chart> {
+    pub(super) fn chart(self, id: String, data: Vec<Value>, layout: Value, what: &str) -> Option<Chart> {
         let (profile, side) = (self.matrix.profiles[self.profile], self.matrix.sides[self.side]);
         let label = format!("{}, {}. {what}", profile.workload, side.full_name());
         (!data.is_empty()).then(|| Chart { id, label: label.trim_end().to_owned(), data, layout })

@@ -10,12 +10,14 @@
 
 mod charts;
 mod legend;
+mod over_time;
 mod tables;
 
 use crate::StudyReport;
 use crate::figures::{Column, grouped, survives, three_digits};
 use crate::matrix::{Matrix, side_name};
 use charts::{Chart, Panel};
+use over_time::LatencyOf;
 use raidlab_advisor::{Choice, Verdict};
 use raidlab_units::NanoSpan;
 use serde_json::json;
@@ -226,13 +228,36 @@ impl Figures<'_> {
             &format!("Distribution of latency at iodepth {}.", matrix.iodepth),
             "The share of requests that were done within a time; each further nine is one step to the right.",
         );
+        let over_time = self.over_time(profile, judged);
         let legend = legend::of(matrix, profile);
         let table = tables::every_depth(matrix, profile);
         let id = format!("profile-{profile}");
         let body = format!(
-            "{legend}{bars}{throughput}{latency}{distribution}<details><summary>Figures at every iodepth</summary>{table}</details>"
+            "{legend}{bars}{throughput}{latency}{distribution}{over_time}<details><summary>Figures at every iodepth</summary>{table}</details>"
         );
         section(&id, names.workload, &body)
+    }
+
+    /// The course of the runs at the iodepth shown, where they lasted long enough to have one.
+    fn over_time(&mut self, profile: usize, judged: Column) -> String {
+        let iodepth = self.matrix.iodepth;
+        let rate = self.figure(
+            profile,
+            &[("", &|panel, id| panel.rate_over_time(id, judged))],
+            &format!("Throughput in {} over time at iodepth {iodepth}.", judged.unit()),
+            "A level line is a steady state; a slope is a cache that fills, or a device that is not yet itself.",
+        );
+        let latency = self.figure(
+            profile,
+            &[
+                ("mean", &|panel, id| panel.latency_over_time(id, LatencyOf::Mean)),
+                ("99th percentile", &|panel, id| panel.latency_over_time(id, LatencyOf::P99)),
+                ("longest", &|panel, id| panel.latency_over_time(id, LatencyOf::Max)),
+            ],
+            &format!("Latency over time at iodepth {iodepth}."),
+            "Of the requests done in each interval, in ms on a logarithmic scale; stalls stand out in the longest.",
+        );
+        rate + &latency
     }
 
     /// A figure: for each of `rows` a panel per side, and a caption. Empty when there is nothing to show.

@@ -6,8 +6,8 @@ use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
-    EnclosureFacts, FailoverFacts, LagSummary, MachineLoad, OpSummary, PartSummary, RunResult, TargetResult,
-    World,
+    EnclosureFacts, FailoverFacts, LagSummary, LoadFacts, MachineLoad, OpSummary, PartSummary, RunResult,
+    TargetResult, World,
 };
 
 /// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
@@ -95,8 +95,10 @@ pub fn runs(runs: &[RunResult], options: TerminalOptions) -> String {
 /// A table over the depths of runs that are otherwise the same.
 fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let first = &runs[0];
-    let header = [
-        "iodepth",
+    // With several targets or workers the depth of each stands beside that of all together.
+    let is_spread = runs.iter().any(|run| run.load.is_some());
+    let mut header = if is_spread { vec!["workers", "per target", "in flight"] } else { vec!["iodepth"] };
+    header.extend([
         "IOPS",
         "MB/s",
         "mean ms",
@@ -106,12 +108,19 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         "p99.999 ms",
         "max ms",
         "errors",
-    ];
+    ]);
     let row = |run: &RunResult| {
         let total = &run.total;
         let latencies =
             [total.lat_ns_p50, total.lat_ns_p99, total.lat_ns_p999, total.lat_ns_p99999, total.lat_ns_max];
-        let mut row = vec![run.iodepth.to_string()];
+        let mut row = match (is_spread, &run.load) {
+            (false, _) => vec![run.iodepth.to_string()],
+            (true, None) => vec!["1".to_owned(), run.iodepth.to_string(), run.iodepth.to_string()],
+            (true, Some(load)) => {
+                let LoadFacts { workers, iodepth_per_target, .. } = load;
+                vec![workers.to_string(), iodepth_per_target.to_string(), load.iodepth_total().to_string()]
+            }
+        };
         row.extend(
             [Column::Iops, Column::MbPerS, Column::LatMean].map(|column| three_digits(column.value(run))),
         );
@@ -120,14 +129,16 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         row.into_iter().map(GridCell::plain).collect()
     };
     let grid = Grid {
-        header: header.map(str::to_owned).to_vec(),
+        header: header.into_iter().map(str::to_owned).collect(),
         first_number: 0,
         sections: vec![runs.iter().map(row).collect()],
         gap: 2,
         ..Grid::default()
     };
     let head = format!("{} on {}", first.workload, first.target);
-    heading(&head, options) + "\n" + &about(first) + &grid.render(options)
+    // What differs from row to row is in the table.
+    let common = RunResult { load: None, ..first.clone() };
+    heading(&head, options) + "\n" + &about(&common) + &grid.render(options)
 }
 
 /// The lines that say what a run was.

@@ -1,6 +1,7 @@
 //! Losses: what fails or is lost fails only because of what is missing, and is reported.
 //!
-//! A request may fail, acknowledged data may be given up, and a block may become an error, where in one of its stripes
+//! A request may fail, acknowledged data may be given up, and a block may become an error, where in the row of one of its
+//! blocks, or, with doubt and lost devices, in one of its stripes
 //!
 //! | reason | until |
 //! |---|---|
@@ -15,7 +16,7 @@
 //! Verified: that, and that a flush fails exactly when data was given up before it; a member is failed only where the
 //! faults justify it (it is gone, or a write to it failed); a member that does not hold what it should is out of the array
 //! when all is quiet; in a bounded run, each bad block is one that can't be read, or was in a stripe in doubt. Not
-//! verified: which block of a stripe it was; bad blocks of a run beyond redundancy, once they are listed.
+//! verified: which block of a row it was; bad blocks of a run beyond redundancy, once they are listed.
 
 use crate::torture::host::HostInFlight;
 use crate::torture::members::Presence;
@@ -28,7 +29,7 @@ use raidlab_controller::{Controller, DeviceState, HostError, HostOp, HostRequest
 use raidlab_format::{RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What was lost, and where it may be.
 #[derive(Debug, Default)]
@@ -39,8 +40,8 @@ pub(in crate::torture) struct Losses {
     pub(in crate::torture) must_be_told: bool,
     /// For each stripe, if any: requests that begin until then may find its redundancy in doubt.
     in_doubt_until: Vec<Stamp>,
-    /// For each stripe: requests that begin before this may have met it failed, in a row that was then written.
-    failed_until: Vec<Stamp>,
+    /// For rows: requests that begin before this may have met them failed, and then they were written.
+    failed_until: BTreeMap<(StripeIndex, u64), Stamp>,
     /// Some stripe is in doubt now.
     any_doubt: bool,
     /// The latest start had records to write again, which may have gone with a device before they were.
@@ -90,20 +91,27 @@ impl TortureWorld {
 
     /// Whether a request begun at `started` may find that some of the range is lost, or can't be stored.
     fn may_fail(&self, lba: Lba, blocks: BlockCount, started: Stamp) -> bool {
-        let stripes = self.stripes();
-        let mut range = stripes.of_range(lba, blocks);
         let mut each = (lba.0..lba.0 + blocks.0).map(Lba);
         self.losses.changed >= started
-            || each.any(|lba| self.volume.is_undefined(lba, started) || self.is_called_lost(lba))
-            || range.any(|stripe| {
-                stripes.is_failed(stripe)
-                    || self.losses.failed_until.get(stripe.0 as usize).is_some_and(|until| *until > started)
-                    || self.is_doubtful(stripe, started)
-                    || (self.has_lost()
-                        && self.was_in_doubt(stripe, started)
-                        && stripes.awaits_device(stripe))
-                    || stripes.blocks(stripe).any(|lba| self.volume.may_be_gone(lba, started))
-            })
+            || each.any(|lba| self.may_fail_in_row(lba, started))
+            || self.stripes().of_range(lba, blocks).any(|stripe| self.may_fail_in_stripe(stripe, started))
+    }
+
+    /// Whether there is a reason in the row of a block.
+    fn may_fail_in_row(&self, lba: Lba, started: Stamp) -> bool {
+        let stripes = self.stripes();
+        let (stripe, _, row) = self.layout.locate(lba);
+        self.volume.is_undefined(lba, started)
+            || self.is_called_lost(lba)
+            || stripes.is_row_failed(stripe, row.0)
+            || self.losses.failed_until.get(&(stripe, row.0)).is_some_and(|until| *until > started)
+            || stripes.row_blocks(stripe, row.0).any(|lba| self.volume.may_be_gone(lba, started))
+    }
+
+    /// Whether there is a reason in all of a stripe.
+    fn may_fail_in_stripe(&self, stripe: StripeIndex, started: Stamp) -> bool {
+        self.is_doubtful(stripe, started)
+            || (self.has_lost() && self.was_in_doubt(stripe, started) && self.stripes().awaits_device(stripe))
     }
 
     /// True if a block is lost with what the devices call bad. A row that was written, restored or torn while they could not be
@@ -220,8 +228,7 @@ impl TortureWorld {
             for lba in stripes.hopeless_blocks(stripe, row) {
                 self.volume.give_up(lba);
             }
-            self.losses.failed_until.resize(self.layout.stripe_count().0 as usize, Stamp(0));
-            self.losses.failed_until[stripe.0 as usize] = self.stamp;
+            self.losses.failed_until.insert((stripe, row), self.stamp);
         }
     }
 
@@ -323,10 +330,12 @@ impl TortureWorld {
         self.look_at_states();
         match notice {
             Notice::WriteLost { lba, blocks } => {
-                if !self.may_fail(lba, blocks, self.stamp) && !self.has_lost() {
-                    return Err(self.failure(Violation::NeedlessLoss { lba }));
+                for lba in (lba.0..lba.0 + blocks.0).map(Lba) {
+                    if !self.may_fail(lba, BlockCount(1), self.stamp) && !self.has_lost() {
+                        return Err(self.failure(Violation::NeedlessLoss { lba }));
+                    }
+                    self.volume.lose(lba);
                 }
-                (lba.0..lba.0 + blocks.0).for_each(|lba| self.volume.lose(Lba(lba)));
                 self.losses.untold += 1;
                 self.losses.must_be_told |= !self.hosts.any_flush();
             }

@@ -1,0 +1,177 @@
+//! A file server: what its kernel does between a volume and whoever reads a file on it.
+//!
+//! ```text
+//!  reader ◄─ copy ─ [ processors, page cache, read-ahead window ] ◄═ bus ═ controllers ◄═ volumes
+//!  client ◄═ network ═ [ nfsd threads, remembered read-aheads ] ◄┘
+//! ```
+//! The kernel is Linux 2.4: a window of [`FileServerModel::read_ahead`] is asked for when a reader touches the first page of
+//! the window before it, so that a reader has one window under way while it copies the last. An NFS server keeps these
+//! windows for a few files only ([`NfsServerModel::remembered_files`]); whoever reads more files at once reads them without.
+//!
+//! Left out: writing, page reclaim, programs beside the readers.
+//! Source of the kernel's behaviour: Linux 2.4.18, `mm/filemap.c`, `fs/nfsd/vfs.c`, `drivers/md/md.c`.
+
+use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::link::LinkModel;
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+
+/// A file server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileServerModel {
+    /// Name in the catalogue, `asa`.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Processors.
+    pub processors: u32,
+    /// The bus that controllers and network adapters share.
+    pub bus: LinkModel,
+    /// Rate of copies from the page cache to a program.
+    pub copy: BytesPerSec,
+    /// Processor time for a request to a volume: driver, interrupt, waking its reader.
+    pub per_request: NanoSpan,
+    /// Longest request to a volume.
+    pub request_max: ByteCount,
+    /// Longest read-ahead window of a file.
+    pub read_ahead: ByteCount,
+    /// A window on a software stripe is so many chunks for each volume in it.
+    pub stripe_window_chunks: u32,
+    /// How far apart the starts of two files are that were written one after the other.
+    pub file_spacing: ByteCount,
+    /// What is on it where nothing else is said, if that is known.
+    pub served: Option<ServedDefaults>,
+    /// What it does for clients on the network, if it is known.
+    pub nfs: Option<NfsServerModel>,
+    /// Every figure with its source.
+    pub sources: Vec<FigureSource>,
+}
+
+/// What a server has, by names of the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedDefaults {
+    /// Its controllers.
+    pub controller: String,
+    /// The drives behind each.
+    pub drive: String,
+    /// RAID level of the array behind each.
+    pub level: String,
+    /// Drives of that array.
+    pub drives: u16,
+    /// What is on it.
+    pub filesystem: String,
+    /// How clients reach it.
+    pub network: String,
+}
+
+/// An NFS server and its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NfsServerModel {
+    /// Threads that serve calls, one each at a time.
+    pub threads: u32,
+    /// Files whose read-ahead windows are remembered between calls.
+    pub remembered_files: u32,
+    /// Length of those in calls: calls come out of order, which shortens them.
+    pub window_calls: u32,
+    /// Read of a call whose file is not remembered: what it asks for in whole pages, and as much again.
+    pub read_without: ByteCount,
+    /// Calls of a client to one volume at once.
+    pub client_calls: u32,
+    /// Longest read-ahead window of a client.
+    pub client_read_ahead: ByteCount,
+    /// Time of the client for each call over UDP.
+    pub client_call_udp: NanoSpan,
+    /// The same over TCP.
+    pub client_call_tcp: NanoSpan,
+    /// Time of the server for each call.
+    pub server_call: NanoSpan,
+}
+
+impl FileServerModel {
+    /// Reads the rest of a file server's file.
+    pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
+        let model = Self {
+            id: id.into(),
+            name: root.text("name")?,
+            processors: root.figure("processors")?,
+            bus: LinkModel::read(root.section("bus")?)?,
+            copy: root.figure("copy")?,
+            per_request: root.figure("per_request")?,
+            request_max: root.figure("request_max")?,
+            read_ahead: root.figure("read_ahead")?,
+            stripe_window_chunks: root.figure("stripe_window_chunks")?,
+            file_spacing: root.figure("file_spacing")?,
+            served: root.optional_section("served")?.map(ServedDefaults::read).transpose()?,
+            nfs: root.optional_section("nfs")?.map(NfsServerModel::read).transpose()?,
+            sources: root.figures(),
+        };
+        if model.processors == 0 {
+            return Err(root.bad_value("processors", "at least 1"));
+        }
+        if model.stripe_window_chunks == 0 {
+            return Err(root.bad_value("stripe_window_chunks", "at least 1"));
+        }
+        for (key, size) in [
+            ("request_max", model.request_max),
+            ("read_ahead", model.read_ahead),
+            ("file_spacing", model.file_spacing),
+        ] {
+            if size.0 < PAGE_BYTES || !size.0.is_multiple_of(PAGE_BYTES) {
+                return Err(root.bad_value(key, "whole pages of 4 KiB, at least one"));
+            }
+        }
+        root.finish()?;
+        Ok(model)
+    }
+}
+
+impl ServedDefaults {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let served = Self {
+            controller: section.text("controller")?,
+            drive: section.text("drive")?,
+            level: section.text("level")?,
+            drives: u16::from(section.figure::<u8>("drives")?),
+            filesystem: section.text("filesystem")?,
+            network: section.text("network")?,
+        };
+        section.finish()?;
+        Ok(served)
+    }
+}
+
+impl NfsServerModel {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let model = Self {
+            threads: section.figure("threads")?,
+            remembered_files: section.figure("remembered_files")?,
+            window_calls: section.figure("window_calls")?,
+            read_without: section.figure("read_without")?,
+            client_calls: section.figure("client_calls")?,
+            client_read_ahead: section.figure("client_read_ahead")?,
+            client_call_udp: section.figure("client_call_udp")?,
+            client_call_tcp: section.figure("client_call_tcp")?,
+            server_call: section.figure("server_call")?,
+        };
+        for (key, count) in [
+            ("threads", model.threads),
+            ("window_calls", model.window_calls),
+            ("client_calls", model.client_calls),
+        ] {
+            if count == 0 {
+                return Err(section.bad_value(key, "at least 1"));
+            }
+        }
+        for (key, size) in
+            [("read_without", model.read_without), ("client_read_ahead", model.client_read_ahead)]
+        {
+            if size.0 < PAGE_BYTES || !size.0.is_multiple_of(PAGE_BYTES) {
+                return Err(section.bad_value(key, "whole pages of 4 KiB, at least one"));
+            }
+        }
+        section.finish()?;
+        Ok(model)
+    }
+}
+
+/// Bytes of a page.
+const PAGE_BYTES: u64 = 4096;

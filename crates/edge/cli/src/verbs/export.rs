@@ -1,0 +1,115 @@
+//! `raidlab export`: runs of a results file in the forms of other tools.
+
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, print, print_json};
+use crate::verbs::runs::{open, stored};
+use raidlab_lab::StoredRun;
+use raidlab_report::export::{fio, iometer};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `raidlab export`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    form: Form,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Form {
+    /// As fio 3 prints a run with --output-format=json+, for fio-plot and others
+    Fio(FioArgs),
+    /// As Iometer 1.1.0 writes its results file
+    Iometer(IometerArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct FioArgs {
+    /// Number of the run, as `raidlab runs` lists it
+    run: i64,
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Write the logs over time beside the file, named as fio-plot looks for them; needs -o
+    #[arg(long, requires = "output")]
+    logs: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct IometerArgs {
+    /// Numbers of the runs, as `raidlab runs` lists them
+    #[arg(required = true)]
+    run: Vec<i64>,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct PlaceArgs {
+    /// Results file
+    #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite")]
+    db: PathBuf,
+    /// Write here instead of to standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    match &args.form {
+        Form::Fio(args) => {
+            let run = stored(&open(&args.place.db)?, args.run)?;
+            let mut written = deliver(&fio::json(&run.result, run.started_at_unix), &args.place)?;
+            if let (true, Some(place)) = (args.logs, &args.place.output) {
+                for (name, text) in fio::logs(&run.result) {
+                    let path = place.with_file_name(name);
+                    write(&path, &text)?;
+                    written.push(path);
+                }
+            }
+            tell(&written, output)
+        }
+        Form::Iometer(args) => {
+            let store = open(&args.place.db)?;
+            let runs = args.run.iter().map(|run| stored(&store, *run)).collect::<Result<Vec<_>, _>>()?;
+            let title = runs.first().map_or("", |run| &run.title);
+            let timed: Vec<_> = runs.iter().map(timed).collect();
+            let timed: Vec<_> = timed
+                .iter()
+                .zip(&runs)
+                .map(|((started_at, ended_at), run)| iometer::TimedRun {
+                    run: &run.result,
+                    started_at,
+                    ended_at,
+                })
+                .collect();
+            tell(&deliver(&iometer::csv(title, &timed), &args.place)?, output)
+        }
+    }
+}
+
+/// When a run started and ended, as Iometer prints it.
+fn timed(run: &StoredRun) -> (String, String) {
+    let text = |iso: &str| iso.replace('T', " ").replace('.', ":").trim_end_matches('Z').to_owned();
+    (text(&run.started_at), text(&run.ended_at))
+}
+
+/// Writes `text` to its file, or prints it. Returns the file.
+fn deliver(text: &str, place: &PlaceArgs) -> Result<Vec<PathBuf>, Failure> {
+    match &place.output {
+        Some(path) => write(path, text).map(|()| vec![path.clone()]),
+        None => print(text).map(|()| Vec::new()),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::run(error).context(format!("{} cannot be written", path.display())))
+}
+
+/// Says what was written; nothing where the result itself went to standard output.
+fn tell(written: &[PathBuf], output: &Output) -> Result<Exit, Failure> {
+    if !written.is_empty() && output.is_json() {
+        print_json(&json!({ "schema": 1, "written": written }))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,404 @@
+//! What `measure` and `simulate` have in common: sweeps, the search for the highest load, rounds until steady, the results
+//! file, and how runs are shown.
+//!
+//! Every run is in the results file before the next one begins, so neither Ctrl-C nor a crash takes a finished run away.
+
+use crate::failure::{Exit, Failure};
+use crate::inputs::{BlockSizes, Iodepths, PacingArgs, ReadPcts, workloads};
+use crate::output::{Output, print, print_json};
+use crate::verbs::report::write_report;
+use raidlab_advisor::{Verdict, verdicts};
+use raidlab_lab::{
+    Bound, Environment, FindMethod, FindOrder, FinishedRun, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX,
+    SteadyRounds, Store, StudyEnd, StudyRunHead, StudyRunId, describe, find_load, until_steady, varied,
+};
+use raidlab_report::StudyReport;
+use raidlab_units::NanoSpan;
+use raidlab_workload::{Pacing, RequestRate, RunResult, derived_seed};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// What to go through.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SweepArgs {
+    /// Workloads: built-in names such as `database`, or workload files (.toml)
+    #[arg(long, short, value_delimiter = ',', value_name = "NAME,...")]
+    workload: Vec<String>,
+    /// Requests in flight: a number, a list 1,8,64, a range 1..64 that doubles, or 1..64+8 in steps
+    #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
+    pub(crate) iodepth: Iodepths,
+    /// When requests start.
+    #[command(flatten)]
+    pacing: PacingArgs,
+    /// Length of requests instead of the workload's own: 4KiB, a list, a range 512B..64KiB or 4KiB..32KiB+4KiB
+    #[arg(long, value_name = "SIZE,...")]
+    block_size: Option<BlockSizes>,
+    /// Percentage of reads instead of the workload's own: 67, a list, or a range 0..100+25
+    #[arg(long, value_name = "PERCENT,...")]
+    read_pct: Option<ReadPcts>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+}
+
+impl SweepArgs {
+    /// The runs that these arguments ask for.
+    pub(crate) fn plan(&self, ramp: NanoSpan, run: NanoSpan) -> Result<LoadPlan, Failure> {
+        if self.workload.is_empty() {
+            let missing = Failure::input(anyhow::anyhow!("no workload is given: --workload NAME"));
+            return Err(missing.with_hint("'raidlab workloads' lists those that are built in"));
+        }
+        let sizes = self.block_size.as_ref().map_or(&[][..], |sizes| &sizes.0);
+        let shares = self.read_pct.as_ref().map_or(&[][..], |shares| &shares.0);
+        let workloads =
+            varied(&self.pacing.apply(workloads(&self.workload)?)?, sizes, shares).map_err(Failure::input)?;
+        Ok(LoadPlan { workloads, iodepths: self.iodepth.0.clone(), workers: vec![1], ramp, run })
+    }
+}
+
+/// How to search for the highest load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FindBy {
+    /// Halve what is unknown, from the first iodepth on
+    Bisection,
+    /// Go through the iodepths until one misses the bound
+    Ramp,
+}
+
+/// What to judge by.
+#[derive(Debug, clap::Args)]
+pub(crate) struct JudgeArgs {
+    /// A bound to be kept: `mean<=20ms`, `p99<=100ms` (p50 to p99.999, max), `iops>=5000`, `mb_per_s>=200`; may be repeated
+    #[arg(long, value_name = "BOUND")]
+    bound: Vec<Bound>,
+    /// Find the highest load that keeps the bound on latency, and say how sure that is
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "bisection", requires = "bound")]
+    find_load: Option<FindBy>,
+    /// Runs at each edge of the load found, each with a seed of its own
+    #[arg(long, default_value_t = 5, value_name = "N", requires = "find_load")]
+    repeats: u32,
+}
+
+impl JudgeArgs {
+    /// The one bound that a highest load is to be found for, and how.
+    fn search(&self) -> Result<Option<(&Bound, FindBy)>, Failure> {
+        let Some(by) = self.find_load else { return Ok(None) };
+        match &self.bound[..] {
+            [bound] if bound.limits_latency() => Ok(Some((bound, by))),
+            _ => Err(Failure::input(anyhow::anyhow!("--find-load needs one bound, on latency from above"))
+                .with_hint("write --bound 'mean<=20ms' or --bound 'p99<=50ms'")),
+        }
+    }
+}
+
+/// Where results go.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// Write an HTML report with charts here; it opens without a network
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+/// Why a run gave no result.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The user stopped it.
+    Cancelled,
+    /// It failed.
+    Failed(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// The finished runs, in the results file where there is one.
+pub(crate) struct Keeper {
+    store: Option<(Store, StudyRunId)>,
+    environment: Environment,
+    title: String,
+    method: String,
+    pub(crate) results: Vec<RunResult>,
+}
+
+impl Keeper {
+    /// Begins to keep the runs of `plan` on what `title` names.
+    pub(crate) fn begin(
+        db: Option<&Path>,
+        title: String,
+        plan: &LoadPlan,
+        seed: u64,
+        environment: Environment,
+    ) -> Result<Self, Failure> {
+        let method = describe::load(plan);
+        let head = StudyRunHead {
+            title: &title,
+            question: "",
+            planned_runs: plan.run_count(),
+            seed,
+            configuration: serde_json::to_string(plan).map_err(Failure::run)?,
+        };
+        let begin = |path: &Path| {
+            let mut store = Store::open(path)?;
+            let study = store.begin_study(&head)?;
+            Ok((store, study))
+        };
+        let store = db.map(begin).transpose().map_err(|error: raidlab_lab::StoreError| {
+            Failure::run(error).with_hint("name another results file with --db")
+        })?;
+        Ok(Self { store, environment, title, method, results: Vec::new() })
+    }
+
+    /// Takes in a finished run; it is safe when this returns.
+    pub(crate) fn take(&mut self, started_at: SystemTime, result: RunResult) -> Result<(), Failure> {
+        if let Some((store, study)) = &mut self.store {
+            let (ordinal, environment) = (self.results.len() as u64, &self.environment);
+            let run = FinishedRun { ordinal, started_at, result: &result, environment };
+            store.insert_run(*study, &run).map_err(Failure::run)?;
+        }
+        self.results.push(result);
+        Ok(())
+    }
+
+    /// Records the end.
+    fn end(&mut self, complete: bool) -> Result<(), Failure> {
+        let Some((store, study)) = &mut self.store else { return Ok(()) };
+        let end = if complete { StudyEnd::Complete } else { StudyEnd::Incomplete };
+        store.end_study(*study, end).map_err(Failure::run)
+    }
+}
+
+/// What was concluded from runs, beside their figures.
+#[derive(Debug, Default)]
+pub(crate) struct Conclusions {
+    /// The highest load of each workload, where it was searched for.
+    found: Vec<FoundLoad>,
+    /// The rounds of each load, where runs were repeated until steady.
+    steady: Vec<SteadyRounds>,
+    /// The user stopped before all was done.
+    interrupted: bool,
+    /// What went wrong before all was done.
+    failure: Option<Failure>,
+}
+
+/// How each load is run.
+pub(crate) struct Mode {
+    /// In rounds until steady, so many at most.
+    pub(crate) rounds_max: Option<u32>,
+}
+
+impl Mode {
+    /// Every load once.
+    pub(crate) const ONCE: Self = Self { rounds_max: None };
+    /// Every load in rounds until it is steady.
+    pub(crate) const UNTIL_STEADY: Self = Self { rounds_max: Some(ROUNDS_MAX) };
+}
+
+/// Whether a search for the highest load is asked for; one that can't be done is an error.
+pub(crate) fn is_search(judge: &JudgeArgs) -> Result<bool, Failure> {
+    Ok(judge.search()?.is_some())
+}
+
+/// Runs `plan` one run after another: each load once or until steady, or a search for the highest load of each workload.
+/// `run` does a run, and is told what share of all runs is done, as far as that is known. Stops where `run` was cancelled.
+pub(crate) fn carry_out(
+    plan: &LoadPlan,
+    seed: u64,
+    judge: &JudgeArgs,
+    mode: &Mode,
+    keeper: &mut Keeper,
+    run: &mut dyn FnMut(&Load, &str, f64) -> Result<RunResult, Stop>,
+) -> Result<Conclusions, Failure> {
+    let mut conclusions = Conclusions::default();
+    let search = judge.search()?;
+    let loads: Vec<Load> = match search {
+        // One search for each workload; the iodepth of this load is not used.
+        Some(_) => LoadPlan { iodepths: vec![plan.iodepths[0]], ..plan.clone() }.loads(seed).collect(),
+        None => plan.loads(seed).collect(),
+    };
+    for (index, load) in loads.iter().enumerate() {
+        let done = index as f64 / loads.len() as f64;
+        let mut kept = |load: &Load, label: &str, round: Option<u32>| -> Result<RunResult, Stop> {
+            let started_at = SystemTime::now();
+            let mut result = run(load, label, done)?;
+            if let Some(round) = round {
+                result.settings.insert("round".into(), round.to_string());
+            }
+            keeper.take(started_at, result.clone())?;
+            Ok(result)
+        };
+        let ended = match (search, mode.rounds_max) {
+            (Some((bound, by)), _) => search_one(plan, load, bound, by, judge.repeats, &mut kept)
+                .map(|found| conclusions.found.push(found)),
+            (None, Some(rounds_max)) => {
+                let label = |round| format!("round {round} of at most {rounds_max}: {}", load.label());
+                until_steady(rounds_max, |round| kept(load, &label(round), Some(round)))
+                    .map(|rounds| conclusions.steady.push(rounds))
+            }
+            (None, None) => {
+                let label = format!("run {} of {}: {}", index + 1, loads.len(), load.label());
+                kept(load, &label, None).map(|_| ())
+            }
+        };
+        match ended {
+            Ok(()) => {}
+            Err(Stop::Cancelled) => {
+                conclusions.interrupted = true;
+                break;
+            }
+            Err(Stop::Failed(failure)) => {
+                conclusions.failure = Some(failure);
+                break;
+            }
+        }
+    }
+    Ok(conclusions)
+}
+
+/// Does a run under a label, numbered where it is a round, and keeps it.
+type KeptRun<'a> = dyn FnMut(&Load, &str, Option<u32>) -> Result<RunResult, Stop> + 'a;
+
+/// Looks for the highest load of the kind of `like` that keeps `bound`: requests in flight, or the rate of an open loop.
+fn search_one(
+    plan: &LoadPlan,
+    like: &Load,
+    bound: &Bound,
+    by: FindBy,
+    repeats: u32,
+    kept: &mut KeptRun<'_>,
+) -> Result<FoundLoad, Stop> {
+    let (unit, first) = searched(like, by, plan.iodepths[0])?;
+    let method = match by {
+        FindBy::Bisection => FindMethod::Bisection { first },
+        FindBy::Ramp => FindMethod::Ramp { loads: plan.iodepths.clone() },
+    };
+    let order = FindOrder { bound, method, unit, repeats };
+    let search = find_load(&order, |value, repeat| {
+        let seed = if repeat == 0 { like.seed } else { derived_seed(like.seed, u64::from(repeat)) };
+        let load = Load { seed, ..at_load(like, value) };
+        let what = match unit {
+            LoadUnit::Iodepth => load.label(),
+            LoadUnit::RequestsPerSec => format!("{} at {value} requests/s", load.workload.name()),
+        };
+        let label = match repeat {
+            0 => format!("looking for the highest load: {what}"),
+            _ => format!("repeat {repeat} of {repeats}: {what}"),
+        };
+        kept(&load, &label, None)
+    });
+    search.map(|(found, _)| found)
+}
+
+/// What the load of `like` is counted in, and where a search begins.
+fn searched(like: &Load, by: FindBy, iodepth: u32) -> Result<(LoadUnit, u32), Failure> {
+    let spec = &like.workload.spec;
+    let refused =
+        |why: &str| Failure::input(anyhow::anyhow!("--find-load and workload '{}': {why}", spec.name));
+    match spec.pacing {
+        _ if !spec.parts.is_empty() => Err(refused("it is a mix, which has no one load to raise")),
+        Pacing::Open(_) if by == FindBy::Ramp => {
+            Err(refused("it has arrivals at a rate, which the iodepths of a ramp do not change")
+                .with_hint("write --find-load=bisection"))
+        }
+        Pacing::Open(arrivals) => Ok((LoadUnit::RequestsPerSec, (arrivals.rate.per_second() as u32).max(1))),
+        Pacing::Closed(_) => Ok((LoadUnit::Iodepth, iodepth)),
+    }
+}
+
+/// `like` at another load: the rate of an open loop, else requests in flight, also where the workload has its own.
+fn at_load(like: &Load, value: u32) -> Load {
+    let mut load = like.clone();
+    if let Pacing::Open(arrivals) = &mut load.workload.spec.pacing {
+        arrivals.rate =
+            RequestRate::new(f64::from(value)).expect("loads are at least 1 and below the highest rate");
+    } else {
+        load.workload.spec.iodepth = None;
+        load.iodepth = value;
+    }
+    load
+}
+
+/// Prints the runs and what was concluded from them, also where a failure ended them, and says how the verb ends.
+pub(crate) fn conclude(
+    mut keeper: Keeper,
+    mut conclusions: Conclusions,
+    judge: &JudgeArgs,
+    report: &ReportArgs,
+    output: &Output,
+) -> Result<Exit, Failure> {
+    let failure = conclusions.failure.take();
+    keeper.end(!conclusions.interrupted && failure.is_none())?;
+    if keeper.results.is_empty()
+        && let Some(failure) = failure
+    {
+        return Err(failure);
+    }
+    show(&keeper.results, &conclusions, output)?;
+    for warning in keeper.results.iter().flat_map(RunResult::warnings) {
+        eprintln!("warning: {warning}");
+    }
+    if let Some(path) = &report.report {
+        // A verdict compares arrays; runs on one target have none to compare.
+        let has_arrays = keeper.results.iter().any(|run| run.array.is_some());
+        let verdicts = if has_arrays { verdicts(&keeper.results) } else { Vec::new() };
+        write_report(path, &compose(&keeper, &conclusions, &verdicts))?;
+    }
+    let mut missed =
+        conclusions.found.iter().any(|found| found.certainty == raidlab_lab::Certainty::NoneKeeps);
+    missed |= conclusions.steady.iter().any(|rounds| !rounds.is_steady());
+    if judge.find_load.is_none() {
+        for result in &keeper.results {
+            for bound in judge.bound.iter().filter(|bound| !bound.is_kept(result)) {
+                missed = true;
+                eprintln!("bound missed: {bound} by {} at iodepth {}", result.workload, result.iodepth);
+            }
+        }
+    }
+    Ok(match (conclusions.interrupted, missed) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::BoundMissed,
+        (false, false) => Exit::Done,
+    })
+}
+
+fn show(results: &[RunResult], conclusions: &Conclusions, output: &Output) -> Result<(), Failure> {
+    let Conclusions { found, steady, .. } = conclusions;
+    if output.is_json() {
+        if found.is_empty() && steady.is_empty() {
+            return print(&raidlab_report::json::runs(results));
+        }
+        return print_json(&json!({ "schema": 1, "runs": results, "found": found, "steady": steady }));
+    }
+    let mut text = match results {
+        [only] => raidlab_report::terminal::run(only, output.terminal()),
+        _ => raidlab_report::terminal::runs(results, output.terminal()),
+    };
+    for paragraph in sentences(conclusions) {
+        text.extend(["\n", &paragraph.join("\n  "), "\n"]);
+    }
+    print(&text)
+}
+
+/// A paragraph for each conclusion.
+fn sentences(conclusions: &Conclusions) -> Vec<Vec<String>> {
+    let found = conclusions.found.iter().map(describe::found_load);
+    found.chain(conclusions.steady.iter().map(describe::steady_rounds)).collect()
+}
+
+fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
+    StudyReport {
+        title: &keeper.title,
+        question: "",
+        method: vec![keeper.method.clone()],
+        setup: describe::setup(&keeper.environment),
+        runs: &keeper.results,
+        verdicts,
+        warnings: describe::unsteady(&keeper.results).into_iter().collect(),
+        notes: sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".").collect(),
+        published: None,
+        iodepth: None,
+    }
+}

@@ -1,0 +1,32 @@
+//! Writing HTML reports.
+
+use crate::failure::Failure;
+use raidlab_report::StudyReport;
+use std::path::Path;
+
+/// Finds out before the runs whether their report can be written after them.
+pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
+    let existed = path.exists();
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|error| cannot_write(path, error))?;
+    if !existed {
+        std::fs::remove_file(path).map_err(|error| cannot_write(path, error))?;
+    }
+    Ok(())
+}
+
+/// Writes `report` as HTML.
+pub(crate) fn write_report(path: &Path, report: &StudyReport<'_>) -> Result<(), Failure> {
+    std::fs::write(path, raidlab_report::html::study(report)).map_err(|error| cannot_write(path, error))?;
+    eprintln!("report: {}", path.display());
+    Ok(())
+}
+
+fn cannot_write(path: &Path, error: std::io::Error) -> Failure {
+    Failure::run(error)
+        .context(format!("the report {} cannot be written", path.display()))
+        .with_hint("name a file in a folder that exists, that you can write to, and that has room")
+}

@@ -1,0 +1,228 @@
+//! Sweeps, the search for the highest load, rounds until steady, and what is kept of runs, on the real binary.
+
+mod support;
+
+use rusqlite::{Connection, OpenFlags};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use support::{Bench, Ended};
+
+const ARRAY: &str = "schema = 1\nlevel = '5'\nmembers = 6\ndrive = 'st3600057ss'\ncontroller = 'perc-h800'\n\
+                     write-policy = 'write-back'\n";
+
+fn simulate(bench: &Bench, more: &[&str]) -> Ended {
+    bench.write("array.toml", ARRAY);
+    bench.run(&[&["simulate", "--array", "array.toml", "--ramp", "500ms", "--run", "2s"], more].concat())
+}
+
+fn strings<'a>(json: &'a Value, list: &str, key: &str) -> Vec<&'a str> {
+    let list = json[list].as_array().expect("a list");
+    list.iter().map(|item| item[key].as_str().expect("text")).collect()
+}
+
+#[test]
+fn sweeps_go_through_sizes_shares_and_depths() {
+    let bench = Bench::new();
+    let args = [
+        "-w",
+        "md1200-oltp",
+        "--iodepth",
+        "4..12+4",
+        "--block-size",
+        "4KiB,64KiB",
+        "--read-pct",
+        "0..100+100",
+    ];
+    let ended = simulate(&bench, &[&args[..], &["--json"]].concat());
+    ended.assert(0, &[]);
+    let json = ended.json();
+    let names = strings(&json, "runs", "workload");
+    assert_eq!(names.len(), 2 * 2 * 3);
+    assert_eq!(names[0], "md1200-oltp at 4 KiB with 0 % reads");
+    assert_eq!(names[11], "md1200-oltp at 64 KiB with 100 % reads");
+    let runs = json["runs"].as_array().expect("runs");
+    let depths: Vec<_> = runs.iter().take(3).map(|run| run["iodepth"].as_u64().expect("a number")).collect();
+    assert_eq!(depths, [4, 8, 12]);
+    let (writes, reads) = (&runs[0], &runs[11]);
+    assert_eq!((&writes["read"]["requests"], &reads["write"]["requests"]), (&0.into(), &0.into()));
+    let per_request = reads["total"]["bytes_per_sec"].as_f64().expect("rate")
+        / reads["total"]["iops"].as_f64().expect("rate");
+    assert!((per_request - 65_536.0).abs() < 1e-6);
+    simulate(&bench, &["-w", "md1200-oltp", "--block-size", "64KiB..4KiB"])
+        .assert(2, &["64KiB..4KiB", "smaller"]);
+    simulate(&bench, &["-w", "fastt600-file-server", "--block-size", "4KiB"])
+        .assert(2, &["fastt600-file-server"]);
+}
+
+#[test]
+fn the_highest_load_that_keeps_a_bound_is_found_with_its_arithmetic() {
+    let bench = Bench::new();
+    let find = ["-w", "md1200-oltp", "--bound", "mean<=20ms", "--find-load", "--repeats", "3"];
+    let ended = simulate(&bench, &[&find[..], &["--json", "--db", "runs.sqlite"]].concat());
+    ended.assert(0, &[]);
+    let json = ended.json();
+    let found = &json["found"][0];
+    let load = found["load"].as_u64().expect("a load");
+    assert!((4..200).contains(&load), "{found}");
+    let repeats = found["repeats"].as_array().expect("repeats");
+    assert_eq!(repeats.len(), 2, "both sides of the bound: {found}");
+    let (below, above) = (&repeats[0], &repeats[1]);
+    assert_eq!((&below["load"], below["bounded_ns"].as_array().map(Vec::len)), (&found["load"], Some(3)));
+    let mean = |repeats: &Value| repeats["bounded_ns_mean"].as_f64().expect("a mean");
+    assert!(mean(below) <= 20e6 && mean(above) > 20e6, "{found}");
+    let between = [below, above].map(|it| it["iops_mean"].as_f64().expect("a rate"));
+    let at_bound = found["iops_at_bound"].as_f64().expect("a rate");
+    assert!(at_bound >= between[0].min(between[1]) && at_bound <= between[0].max(between[1]), "{found}");
+    let count = found["points"].as_array().expect("points").len() + 6;
+    assert_eq!(json["runs"].as_array().map(Vec::len), Some(count), "every run is shown");
+    assert_eq!(count_runs(&bench.path().join("runs.sqlite")), i64::try_from(count).ok(), "and kept");
+    let words = simulate(&bench, &[&find[..5], &["ramp", "--iodepth", "1..64", "--repeats", "2"]].concat());
+    words.assert(0, &[]);
+    for part in ["keeps mean<=20ms up to iodepth", "2 repeats", "Student", "read off at the bound"] {
+        assert!(words.stdout.contains(part), "{part}: {}", words.stdout);
+    }
+    simulate(&bench, &["-w", "md1200-oltp", "--bound", "iops>=5", "--find-load"])
+        .assert(2, &["--find-load", "latency"]);
+    let hopeless = ["-w", "md1200-oltp", "--bound", "mean<=1us", "--find-load"];
+    assert_eq!(simulate(&bench, &hopeless).code, Some(3));
+}
+
+const MEASURE: [&str; 9] = ["measure", "file", "--size", "4MiB", "-w", "database", "--ramp", "5ms", "--json"];
+
+#[test]
+fn rounds_are_run_until_the_last_five_are_steady() {
+    let bench = Bench::new();
+    // Rounds of 10 ms on a busy machine may not settle: then all 25 are run, and the exit code tells.
+    let ended =
+        bench.run(&[&MEASURE[..], &["--run", "10ms", "--until", "steady", "--precondition", "2"]].concat());
+    let json = ended.json();
+    let rounds = &json["steady"][0];
+    let values = rounds["values"].as_array().expect("rounds");
+    let is_steady = rounds["window"]["is_steady"].as_bool().expect("a verdict");
+    assert!((5..=25).contains(&values.len()) && (is_steady || values.len() == 25), "{rounds}");
+    assert_eq!(ended.code, Some(if is_steady { 0 } else { 3 }), "{}", ended.stderr);
+    assert_eq!(json["runs"].as_array().map(Vec::len), Some(values.len()));
+    assert_eq!(json["runs"][4]["settings"]["round"], "5");
+    assert_eq!(rounds["window"]["values"].as_array().map(Vec::len), Some(5));
+}
+
+#[test]
+fn a_run_carries_its_series_its_tail_and_the_machine() {
+    let bench = Bench::new();
+    let ended = bench.run(&[&MEASURE[..], &["--run", "1200ms", "--iodepth", "4"]].concat());
+    ended.assert(0, &[]);
+    let run = &ended.json()["runs"][0];
+    let series = &run["series"];
+    assert_eq!(
+        (&series["interval_ns"], &series["last_ns"]),
+        (&1_000_000_000_u64.into(), &200_000_000_u64.into())
+    );
+    let sum = |column: &str| -> u64 {
+        series["total"][column].as_array().expect("a column").iter().filter_map(Value::as_u64).sum()
+    };
+    assert_eq!(Some(sum("requests")), run["total"]["requests"].as_u64(), "the intervals add up");
+    let tail = ["lat_ns_p99", "lat_ns_p999", "lat_ns_p9999", "lat_ns_p99999", "lat_ns_max"];
+    let tail: Vec<_> = tail.iter().map(|key| run["total"][key].as_u64().expect("a percentile")).collect();
+    assert!(tail.is_sorted() && tail[0] > 0, "{tail:?}");
+    let machine = &run["machine"];
+    assert!(machine["interrupts_per_sec"].as_f64().is_some_and(|rate| rate > 0.0), "{machine}");
+    assert!(machine["context_switches_per_sec"].as_f64().is_some_and(|rate| rate > 0.0), "{machine}");
+}
+
+/// Runs in the results file, as soon as there is one.
+fn count_runs(database: &Path) -> Option<i64> {
+    let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
+    connection.query_row("SELECT count(*) FROM run", [], |row| row.get(0)).ok()
+}
+
+/// A measurement of many short runs that has finished two of them.
+fn under_way(bench: &Bench) -> Child {
+    let args = [&MEASURE[..], &["--run", "200ms", "--iodepth", "1..50+1"]].concat();
+    let child =
+        bench.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while count_runs(&bench.path().join("raidlab.sqlite")).unwrap_or(0) < 2 {
+        assert!(Instant::now() < deadline, "no run was finished in time");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+fn state(bench: &Bench) -> String {
+    let connection = Connection::open(bench.path().join("raidlab.sqlite")).expect("there is a results file");
+    connection.query_row("SELECT state FROM study_run", [], |row| row.get(0)).expect("it was begun")
+}
+
+#[test]
+fn an_interrupt_keeps_finished_runs_and_shows_them() {
+    let bench = Bench::new();
+    let child = under_way(&bench);
+    let pid = child.id().to_string();
+    let sent = std::process::Command::new("kill").args(["-INT", &pid]).status().expect("there is a kill");
+    assert!(sent.success());
+    let ended = Ended::of(child.wait_with_output().expect("it ends"));
+    ended.assert(130, &["stopping"]);
+    let shown = ended.json()["runs"].as_array().map_or(0, Vec::len);
+    assert!((2..50).contains(&shown), "{shown} runs are shown");
+    assert_eq!(
+        count_runs(&bench.path().join("raidlab.sqlite")),
+        i64::try_from(shown).ok(),
+        "the same are kept"
+    );
+    assert_eq!(state(&bench), "incomplete");
+}
+
+#[test]
+fn a_kill_keeps_finished_runs() {
+    let bench = Bench::new();
+    let mut child = under_way(&bench);
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    assert!(bench.names().contains(&"raidlab.sqlite".to_owned()), "{:?}", bench.names());
+    let kept = count_runs(&bench.path().join("raidlab.sqlite")).expect("the file opens");
+    assert!((2..50).contains(&kept), "{kept} runs are kept");
+    assert_eq!(state(&bench), "running");
+    let listed = bench.run(&["runs", "--json"]);
+    listed.assert(0, &[]);
+    assert_eq!(listed.json()["runs"].as_array().map(Vec::len), Some(kept as usize));
+}
+
+#[test]
+fn kept_runs_are_exported_for_other_tools() {
+    let bench = Bench::new();
+    bench.run(&[&MEASURE[..], &["--run", "50ms", "--iodepth", "2,4"]].concat()).assert(0, &[]);
+    bench.run(&["export", "fio", "2", "-o", "out.json", "--logs"]).assert(0, &[]);
+    let read = |name: &str| std::fs::read_to_string(bench.path().join(name)).expect("it was written");
+    let fio: Value = serde_json::from_str(&read("out.json")).expect("it is JSON");
+    let shown = bench.run(&["show", "2", "--json"]).json();
+    assert_eq!(fio["jobs"][0]["read"]["iops"], shown["result"]["read"]["iops"]);
+    assert_eq!(fio["jobs"][0]["job options"]["iodepth"], "4");
+    assert_eq!(fio["jobs"][0]["job options"]["rw"], "randrw");
+    assert!(read("randrw-iodepth-4-numjobs-1_lat.1.log").starts_with("50, "));
+    let iometer = bench.run(&["export", "iometer", "1", "2"]);
+    iometer.assert(0, &[]);
+    assert_eq!(
+        iometer.stdout.matches("\nALL,All,storagebench-database,1,1,1,").count(),
+        2,
+        "{}",
+        iometer.stdout
+    );
+    bench.run(&["export", "fio", "99"]).assert(2, &["no run 99"]);
+    bench.run(&["export", "fio", "1", "--logs"]).assert(2, &["--output"]);
+}
+
+#[test]
+fn diagnostics_never_mix_into_json() {
+    let bench = Bench::new();
+    let mut command =
+        bench.command(&[&MEASURE[..], &["-vv", "--run", "20ms", "--bound", "mean<=1ns"]].concat());
+    let ended = Ended::of(command.env("RAIDLAB_LOG", "trace").output().expect("it was built"));
+    ended.assert(3, &["bound missed", "DEBUG"]);
+    assert_eq!(
+        ended.json()["runs"].as_array().map(Vec::len),
+        Some(1),
+        "standard output is JSON and nothing else"
+    );
+}

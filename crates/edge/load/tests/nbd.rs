@@ -1,0 +1,193 @@
+//! Load on NBD exports, served by a small server of this test: replies are simple, and faults are made.
+
+mod common;
+
+use common::{config, folder, run_quietly, spec};
+use raidlab_load::{
+    EngineKind, FailureCause, LoadError, LoadOptions, Target, TargetKind, TargetOptions, run_targets,
+};
+use raidlab_units::ByteCount;
+use raidlab_workload::DriverConfig;
+use std::io::{Read, Write};
+use std::num::NonZeroU32;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+const BYTES: usize = 1 << 20;
+const READ_ONLY: u16 = 1 << 1;
+const EIO: u32 = 5;
+
+/// What a server does.
+#[derive(Clone, Copy, Default)]
+struct Manners {
+    /// Flags of the export.
+    flags: u16,
+    /// Every so many requests one fails; 0 for none.
+    fail_every: u32,
+    /// After so many requests the connection ends; 0 for never.
+    end_after: u32,
+}
+
+/// A server that lives as long as the test; the export's bytes can be looked at.
+fn serve(folder: &Path, manners: Manners) -> (PathBuf, Arc<Mutex<Vec<u8>>>) {
+    let path = folder.join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let export = Arc::new(Mutex::new((0..BYTES).map(|at| (at / 512) as u8).collect()));
+    let bytes = Arc::clone(&export);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let bytes = Arc::clone(&bytes);
+            std::thread::spawn(move || drop(talk(stream.unwrap(), manners, &bytes)));
+        }
+    });
+    (path, export)
+}
+
+fn take<const N: usize>(stream: &mut UnixStream) -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes).map(|()| bytes)
+}
+
+fn talk(mut stream: UnixStream, manners: Manners, export: &Mutex<Vec<u8>>) -> std::io::Result<()> {
+    const OPT_GO: u32 = 7;
+    const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
+    stream.write_all(b"NBDMAGICIHAVEOPT\x00\x03")?;
+    take::<4>(&mut stream)?;
+    loop {
+        let head = take::<16>(&mut stream)?;
+        let (option, length) = (be32(&head, 8), be32(&head, 12));
+        stream.read_exact(&mut vec![0; length as usize])?;
+        let mut reply = |kind: u32, data: &[u8]| {
+            let head = [&REPLY_MAGIC.to_be_bytes()[..], &option.to_be_bytes(), &kind.to_be_bytes()].concat();
+            stream.write_all(&[&head, &(data.len() as u32).to_be_bytes()[..], data].concat())
+        };
+        if option == OPT_GO {
+            let flags = (1 | manners.flags).to_be_bytes();
+            reply(3, &[&[0, 0], &(BYTES as u64).to_be_bytes()[..], &flags].concat())?;
+            reply(1, &[])?;
+            break;
+        }
+        reply(0x8000_0001, &[])?;
+    }
+    let mut served = 0;
+    loop {
+        let head = take::<28>(&mut stream)?;
+        let (command, at, length) =
+            (be32(&head, 4) & 0xffff, be32(&head, 20) as usize, be32(&head, 24) as usize);
+        served += 1;
+        if command == 2 || served == manners.end_after {
+            return Ok(());
+        }
+        let mut payload = vec![0; if command == 1 { length } else { 0 }];
+        stream.read_exact(&mut payload)?;
+        let fails = manners.fail_every > 0 && served % manners.fail_every == 0;
+        let error = if fails { EIO } else { 0 };
+        let mut reply = [&0x6744_6698_u32.to_be_bytes()[..], &error.to_be_bytes(), &head[8..16]].concat();
+        let mut export = export.lock().unwrap();
+        match command {
+            _ if fails => {}
+            1 => export[at..at + length].copy_from_slice(&payload),
+            _ => reply.extend_from_slice(&export[at..at + length]),
+        }
+        stream.write_all(&reply)?;
+    }
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+
+fn uri(socket: &Path) -> PathBuf {
+    format!("nbd+unix:///?socket={}", socket.display()).into()
+}
+
+#[test]
+fn exports_are_loaded_by_uri_and_by_socket_with_many_workers() {
+    let folder = folder();
+    let (socket, _) = serve(folder.path(), Manners::default());
+    for name in [uri(&socket), socket] {
+        let target = Target::open(&name, &TargetOptions::default()).unwrap();
+        assert_eq!((target.kind(), target.size().get()), (TargetKind::Nbd, BYTES as u64));
+        for (bytes, iodepth, workers) in [(512, 1, 1), (4096, 16, 1), (4096, 5, 3), (256 << 10, 3, 1)] {
+            let options =
+                LoadOptions { workers: NonZeroU32::new(workers).unwrap(), ..LoadOptions::default() };
+            let outcome =
+                run_quietly(&target, &spec(bytes, 100, 100), &config(&target, iodepth, 100), &options)
+                    .unwrap();
+            let read = &outcome.measurement.read;
+            assert!(read.requests > 5 && read.errors == 0, "{outcome:?}");
+            assert_eq!((outcome.iodepth_reached, outcome.engine.as_str()), (iodepth * workers, "nbd"));
+        }
+    }
+}
+
+#[test]
+fn writes_need_a_name_and_land_in_the_region_alone() {
+    let folder = folder();
+    let (socket, export) = serve(folder.path(), Manners::default());
+    let writable = TargetOptions { may_write: true, ..TargetOptions::default() };
+    let error = Target::open(&socket, &writable).unwrap_err();
+    assert!(matches!(error, LoadError::Safety(_)), "{error}");
+    let named = TargetOptions { destroy_data: Some(socket.display().to_string()), ..writable };
+    let target = Target::open(&socket, &named).unwrap();
+    let before = export.lock().unwrap().clone();
+    let region = ByteCount((BYTES / 2) as u64);
+    let config = DriverConfig { region, max_requests: Some(8), ..config(&target, 3, 60_000) };
+    let outcome = run_quietly(&target, &spec(65_536, 0, 0), &config, &LoadOptions::default()).unwrap();
+    assert_eq!((outcome.measurement.write.requests, outcome.measurement.write.errors), (8, 0));
+    let after = export.lock().unwrap().clone();
+    assert!(before[..BYTES / 2].chunks(4096).zip(after.chunks(4096)).all(|(old, new)| old != new));
+    assert_eq!(before[BYTES / 2..], after[BYTES / 2..]);
+}
+
+#[test]
+fn errors_are_counted_and_a_server_that_goes_ends_the_load_on_it_alone() {
+    let folders = [folder(), folder(), folder()];
+    let manners = [
+        Manners { fail_every: 4, ..Manners::default() },
+        Manners { end_after: 50, ..Manners::default() },
+        Manners { flags: READ_ONLY, ..Manners::default() },
+    ];
+    let sockets = [0, 1, 2].map(|index| serve(folders[index].path(), manners[index]).0);
+    let targets = sockets.each_ref().map(|socket| Target::open(socket, &TargetOptions::default()).unwrap());
+    let all: Vec<_> = targets.iter().map(|target| (target, config(target, 4, 200))).collect();
+    let spec = spec(4096, 100, 100);
+    let run = |targets: &[(&Target, DriverConfig)]| {
+        run_targets(targets, &spec, &LoadOptions::default(), &AtomicBool::new(false), &mut |_| {})
+    };
+    let outcome = run(&all).unwrap();
+    let reads = outcome.targets.iter().map(|target| &target.measurement.read).collect::<Vec<_>>();
+    assert!(reads[0].errors > 0 && reads[0].requests > reads[0].errors, "{outcome:?}");
+    assert!((40..50).contains(&reads[1].requests), "{outcome:?}");
+    assert!(reads[2].requests > 50 && reads[2].errors == 0);
+    let errors = outcome.targets.iter().map(|target| target.error.as_ref().map(ToString::to_string));
+    let errors: Vec<_> = errors.collect();
+    assert!(errors[0].is_none() && errors[2].is_none(), "{errors:?}");
+    assert!(
+        errors[1].as_ref().is_some_and(|error| error.contains("the connection ended; the server is gone"))
+    );
+    let alone = run(&all[1..2]).unwrap_err();
+    assert!(matches!(alone, LoadError::Failing { cause: FailureCause::Disconnected, .. }), "{alone}");
+    let named = TargetOptions { may_write: true, destroy_data: Some("x".into()), ..TargetOptions::default() };
+    let error = Target::open(&sockets[2], &named).unwrap_err().to_string();
+    assert!(error.contains("for reading only"), "{error}");
+}
+
+#[test]
+fn what_is_no_export_or_no_engine_for_it_is_refused() {
+    let folder = folder();
+    let (socket, _) = serve(folder.path(), Manners::default());
+    let error = Target::open(Path::new("nbds://host/x"), &TargetOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("TLS"), "{error}");
+    let gone = uri(&folder.path().join("nobody"));
+    assert!(matches!(Target::open(&gone, &TargetOptions::default()), Err(LoadError::Nbd { .. })));
+    let target = Target::open(&socket, &TargetOptions::default()).unwrap();
+    let nothing = Target::no_op(ByteCount::from_mib(1));
+    for (target, engine) in [(&target, EngineKind::Sync), (&nothing, EngineKind::Nbd)] {
+        let options = LoadOptions { engine: Some(engine), ..LoadOptions::default() };
+        let error = run_quietly(target, &spec(4096, 100, 100), &config(target, 1, 50), &options).unwrap_err();
+        assert!(matches!(error, LoadError::EngineUnfit { .. }), "{error}");
+    }
+}

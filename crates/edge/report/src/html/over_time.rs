@@ -1,0 +1,103 @@
+//! Charts of a run over its window: what a mean hides. A line per configuration at the iodepth shown, a point per interval.
+//!
+//! A last interval that the end of the window cut to less than half is left out: its few requests would draw a spike.
+
+use super::charts::{Chart, Panel};
+use super::escaped;
+use crate::figures::{Column, ns_to_ms, three_digits};
+use raidlab_workload::{RunResult, RunSeries};
+use serde_json::{Value, json};
+
+/// Intervals that a line has at least; fewer tell nothing of a course.
+const INTERVALS_MIN: usize = 3;
+
+/// A latency of each interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LatencyOf {
+    Mean,
+    P99,
+    Max,
+}
+
+impl LatencyOf {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Mean => "mean latency",
+            Self::P99 => "99th percentile of latency",
+            Self::Max => "longest latency",
+        }
+    }
+
+    fn ms(self, series: &RunSeries, interval: usize) -> f64 {
+        let columns = &series.total;
+        ns_to_ms(match self {
+            Self::Mean => columns.lat_ns_mean[interval],
+            Self::P99 => columns.lat_ns_p99[interval],
+            Self::Max => columns.lat_ns_max[interval],
+        })
+    }
+}
+
+/// The intervals of a run that are drawn.
+fn drawn(run: &RunResult) -> Option<(&RunSeries, usize)> {
+    let series = run.series.as_ref()?;
+    let is_stump = series.last_ns * 2 < series.interval_ns;
+    let count = series.total.len() - usize::from(is_stump && !series.total.is_empty());
+    (count >= INTERVALS_MIN).then_some((series, count))
+}
+
+impl Panel<'_> {
+    /// The judged figure over the window.
+    pub(super) fn rate_over_time(self, id: String, column: Column) -> Option<Chart> {
+        let value = |series: &RunSeries, interval: usize| {
+            let seconds = series.span_ns(interval).max(1) as f64 / 1e9;
+            match column {
+                Column::MbPerS => series.total.bytes[interval] as f64 / 1e6 / seconds,
+                _ => series.total.requests[interval] as f64 / seconds,
+            }
+        };
+        let data = self.lines_over_time(column.unit(), value);
+        let mut layout = Self::layout("seconds into the window", column.heading());
+        layout["xaxis"]["rangemode"] = json!("tozero");
+        layout["yaxis"]["rangemode"] = json!("tozero");
+        let what =
+            format!("Line chart: {} over the window at iodepth {}.", column.words(), self.matrix.iodepth);
+        self.chart(id, data, layout, &what)
+    }
+
+    /// A latency over the window.
+    pub(super) fn latency_over_time(self, id: String, of: LatencyOf) -> Option<Chart> {
+        let data = self.lines_over_time("ms", |series, interval| of.ms(series, interval));
+        let mut layout = Self::layout("seconds into the window", "latency ms");
+        layout["xaxis"]["rangemode"] = json!("tozero");
+        let all = data.iter().flat_map(|trace| trace["y"].as_array().into_iter().flatten());
+        let all: Vec<f64> = all.filter_map(Value::as_f64).collect();
+        Self::make_log(&mut layout["yaxis"], all.into_iter());
+        let what = format!("Line chart: {} over the window at iodepth {}.", of.words(), self.matrix.iodepth);
+        self.chart(id, data, layout, &what)
+    }
+
+    /// A line for each configuration with a run that lasted long enough.
+    fn lines_over_time(self, unit: &str, value: impl Fn(&RunSeries, usize) -> f64) -> Vec<Value> {
+        let line = |index: usize| {
+            let run = self.matrix.shown(self.profile, index, self.side)?;
+            let (series, count) = drawn(run)?;
+            let name = escaped(&self.matrix.full_name(index));
+            let points: Vec<(f64, f64, String)> = series
+                .middles_secs()
+                .take(count)
+                .enumerate()
+                .map(|(interval, at)| {
+                    let value = value(series, interval);
+                    let hover =
+                        format!("<b>{name}</b><br>{} {unit}<br>{} s", three_digits(value), three_digits(at));
+                    (at, value, hover)
+                })
+                .collect();
+            let mut trace = self.line(index, &points);
+            trace["mode"] = json!("lines");
+            Some(trace)
+        };
+        self.configurations().filter_map(line).collect()
+    }
+}
