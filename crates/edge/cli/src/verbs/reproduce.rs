@@ -16,6 +16,7 @@ use raidlab_lab::{
 };
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Arguments of `raidlab reproduce`.
@@ -340,9 +341,12 @@ fn how_text(simulations: usize, figures: &Figures) -> String {
         return String::new();
     }
     let PredictOptions { run, ramp, ramp_write_through, seed, .. } = figures.options;
+    let of_places: BTreeMap<&str, NanoSpan> =
+        figures.rows.iter().filter_map(|row| Some((row.place.as_str(), row.ramp?))).collect();
+    let of_places: String = of_places.iter().map(|(place, ramp)| format!("; {place}: {ramp}")).collect();
     format!(
         "\nPredicted by {simulations} simulations of {run} after a ramp of {ramp} (write-through: \
-         {ramp_write_through}), seed {seed}.\n"
+         {ramp_write_through}{of_places}), seed {seed}.\n"
     )
 }
 
