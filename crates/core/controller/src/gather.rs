@@ -27,7 +27,7 @@
 use crate::api::{Action, HostOp, IoClass, TimerId};
 use crate::controller::Controller;
 use crate::granule::{Through, WaitKind};
-use crate::request::Fragment;
+use crate::request::{Fragment, Rows};
 use crate::stripe_op::{OpKind, Piece};
 use raidlab_units::{NanoSpan, Nanos};
 
@@ -204,17 +204,22 @@ impl Controller {
             return false;
         }
         let Some(granule) = self.granules.get(before) else { return false };
-        match granule.through {
+        let is_being_written = match granule.through {
             Through::Unknown => false,
             Through::Collects(op) => self.has_end(op),
             Through::WritesEnd => true,
-        }
+        };
+        // It may stand in line behind a part of its stripe that was begun by itself.
+        is_being_written || self.granules.any_write_waits(before, |it| self.is_end(it.strip, it.rows))
     }
 
     /// True if an operation writes the last block of its granule.
     fn has_end(&self, op: u32) -> bool {
-        let end = (self.data_strips() - 1, self.strip_rows());
-        self.ops[op].pieces.iter().any(|piece| (usize::from(piece.strip), piece.rows.end()) == end)
+        self.ops[op].pieces.iter().any(|piece| self.is_end(piece.strip, piece.rows))
+    }
+
+    fn is_end(&self, strip: u16, rows: Rows) -> bool {
+        usize::from(strip) == self.data_strips() - 1 && rows.end() == self.strip_rows()
     }
 
     fn may_hold(&mut self) -> bool {

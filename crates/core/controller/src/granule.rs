@@ -138,6 +138,20 @@ impl Granules {
         (first != NIL).then(|| self.waiters[first])
     }
 
+    /// True if a fragment to be written that `is_wanted` stands in the line of `key`.
+    pub(crate) fn any_write_waits(&self, key: u64, is_wanted: impl Fn(&Fragment) -> bool) -> bool {
+        let Some(entry) = self.index.get(key) else { return false };
+        let mut next = self.entries[entry].first_waiter;
+        while next != NIL {
+            let Waiter { kind, fragment, next: behind } = self.waiters[next];
+            if kind == WaitKind::Write && is_wanted(&fragment) {
+                return true;
+            }
+            next = behind;
+        }
+        false
+    }
+
     /// Takes the first out of the line of `key`, which is not empty.
     pub(crate) fn pop_waiter(&mut self, key: u64) -> Waiter {
         let entry = self.index.get(key).expect("the line belongs to a granule in use");

@@ -228,6 +228,24 @@ fn holds_in_vain_are_left_out_more_and_more() {
     assert_eq!(held, [true, false, true, false]);
 }
 
+/// Once a stripe was begun too early, its rest stands in line: the next must be held all the same, or all that follow would be
+/// begun too early, too.
+#[test]
+fn a_stripe_is_held_while_the_end_of_the_one_before_stands_in_line() {
+    let mut world = World::that_knows_its_members();
+    world.request(WRITE, 0, STRIP);
+    assert_eq!(world.poll(), (2, 0));
+    for strip in 1..6 {
+        world.request(WRITE, strip * STRIP, STRIP);
+        assert_eq!(world.poll(), (0, 0), "strip {strip}");
+    }
+    world.request(WRITE, 6 * STRIP, 4 * STRIP);
+    assert_eq!(world.poll(), (0, 6), "stripe 1 is written whole");
+    world.finish_all();
+    assert_eq!(world.completed.len(), 7);
+    assert!(world.controller.is_idle());
+}
+
 #[test]
 fn what_ends_a_hold_at_once() {
     type End = fn(&mut World);

@@ -188,8 +188,8 @@ impl SetupLoad {
     pub(crate) fn with_more_seed(&self, more: u64) -> Self {
         match self {
             Self::Requests { load, limit } => {
-                let load = Load { seed: load.seed + more, ..Load::clone(load) };
-                Self::Requests { load: Box::new(load), limit: *limit }
+                let load = Box::new(Load { seed: load.seed + more, ..Load::clone(load) });
+                Self::Requests { load, limit: *limit }
             }
             Self::Bonnie(load) => Self::Bonnie(BonnieLoad { seed: load.seed + more, ..load.clone() }),
             Self::Served(load) => Self::Served(ServedLoad { seed: load.seed + more, ..load.clone() }),
@@ -221,7 +221,7 @@ impl Setup {
         };
         let models = &array.parts.look_up(catalog).expect("rows were looked up");
         let (load, limit) = match &self.load {
-            SetupLoad::Requests { load, limit } => (&**load, *limit),
+            SetupLoad::Requests { load, limit } => (load, *limit),
             SetupLoad::Bonnie(load) => {
                 let host = load.look_up(catalog).expect("rows were looked up");
                 return Ok(measured(run_bonnie(models, &host, array, load)?));
@@ -229,7 +229,7 @@ impl Setup {
             SetupLoad::Served(load) => return Ok(measured(run_served(models, array, load, catalog)?)),
             SetupLoad::Network(load) => return Ok(measured(run_network(load, catalog))),
         };
-        let run = |iodepth| run_simulated(models, array, &Load { iodepth, ..load.clone() });
+        let run = |iodepth| run_simulated(models, array, &Load { iodepth, ..Load::clone(load) });
         let Some(limit) = limit else {
             return Ok(measured(run(load.iodepth)?));
         };
