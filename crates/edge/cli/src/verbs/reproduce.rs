@@ -343,10 +343,11 @@ fn how_text(simulations: usize, figures: &Figures) -> String {
     let PredictOptions { run, ramp, ramp_write_through, seed, .. } = figures.options;
     let of_places: BTreeMap<&str, NanoSpan> =
         figures.rows.iter().filter_map(|row| Some((row.place.as_str(), row.ramp?))).collect();
-    let of_places: String = of_places.iter().map(|(place, ramp)| format!("; {place}: {ramp}")).collect();
+    let of_places: Vec<String> = of_places.iter().map(|(place, ramp)| format!("; {place}: {ramp}")).collect();
     format!(
         "\nPredicted by {simulations} simulations of {run} after a ramp of {ramp} (write-through: \
-         {ramp_write_through}{of_places}), seed {seed}.\n"
+         {ramp_write_through}{}), seed {seed}.\n",
+        of_places.concat()
     )
 }
 
