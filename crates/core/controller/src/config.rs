@@ -115,6 +115,10 @@ pub struct CacheConfig {
     pub flush_after: NanoSpan,
     /// Member writes of destages at once; a stripe is begun while fewer are under way.
     pub flush_iodepth: u32,
+    /// Bytes that destages of parts of parity stripes write at once, parity included, if that limits them, too; another one
+    /// is begun while there are fewer. Whole stripes need no buffers for what is read before, and are not counted.
+    #[serde(default)]
+    pub flush_partial_bytes: Option<ByteCount>,
     /// Which of them first.
     pub flush_order: FlushOrder,
     /// Whether writes through that wait for the same stripe are gathered into one change of its parity.
@@ -143,6 +147,7 @@ impl Default for CacheConfig {
             flush_stop_pct: 80,
             flush_after: NanoSpan::from_secs(1),
             flush_iodepth: 4,
+            flush_partial_bytes: None,
             flush_order: FlushOrder::Address,
             gather_through: true,
             read_ahead: ByteCount::from_kib(256),

@@ -33,6 +33,8 @@ pub(crate) struct Destage {
     at: usize,
     /// Member writes of the operations under way.
     active_writes: u32,
+    /// Bytes that those of them write that write parts of stripes.
+    partial_bytes: u64,
     /// Granules that a request waits for.
     pub(crate) urgent: VecDeque<u64>,
     /// The dirty share is on its way from the start mark down to the stop mark.
@@ -54,7 +56,10 @@ impl Controller {
             return;
         }
         self.watch_marks();
-        while self.destage.active_writes < self.config.cache.flush_iodepth {
+        let bytes_max = self.config.cache.flush_partial_bytes.map_or(u64::MAX, |bytes| bytes.0);
+        while self.destage.active_writes < self.config.cache.flush_iodepth
+            && self.destage.partial_bytes < bytes_max
+        {
             let urgent = self.next_urgent();
             let Some(key) = urgent.or_else(|| if self.wants_destage() { self.next_in_sweep() } else { None })
             else {
@@ -173,7 +178,9 @@ impl Controller {
         }
         self.granules.obtain(key).first_dirty = kept;
         self.ops[id].writes = self.writes_of_pieces(id);
+        self.ops[id].partial_bytes = self.partial_bytes_of_pieces(id);
         self.destage.active_writes += self.ops[id].writes;
+        self.destage.partial_bytes += self.ops[id].partial_bytes;
         self.destage.unforced_count += u32::from(!self.ops[id].fua);
         self.launch_op(id);
     }
@@ -197,6 +204,7 @@ impl Controller {
             return;
         }
         self.destage.active_writes -= op.writes;
+        self.destage.partial_bytes -= op.partial_bytes;
         self.destage.unforced_count -= u32::from(!op.fua);
         for index in 0..self.ops[id].slots.len() {
             let slot = self.ops[id].slots[index];

@@ -9,6 +9,10 @@ use raidlab_format::DeviceUuid;
 use raidlab_raid::{Layout, StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
 
+/// By how many reads more than the other copy's a member may have in flight and still be the one that goes on with a
+/// sequence: a few, so that a slow drive does not keep a fast stream to itself.
+const SEQUENTIAL_LEAD: u32 = 8;
+
 /// What a device is to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState {
@@ -324,12 +328,15 @@ impl Members {
         self.devices[device.index()].in_flight -= 1;
     }
 
-    /// How good `device` is for reading at `lba`: fewest in flight first, then the least way to go. The balance
-    /// that Linux md strikes between spindles (drivers/md/raid1.c, `read_balance`).
+    /// How good `device` is for reading at `lba`: fewest in flight first, then the least way to go, where going on right
+    /// behind the last access is worth [`SEQUENTIAL_LEAD`] more in flight. The balance that Linux md strikes between
+    /// spindles (drivers/md/raid1.c, `read_balance`).
     #[inline]
     pub(crate) fn read_cost(&self, device: MemberIndex, lba: MemberLba) -> (u32, u64) {
         let device = &self.devices[device.index()];
-        (device.in_flight, device.position.0.abs_diff(lba.0))
+        let way = device.position.0.abs_diff(lba.0);
+        let lead = if way == 0 { 0 } else { SEQUENTIAL_LEAD };
+        (device.in_flight + lead, way)
     }
 }
 

@@ -110,6 +110,8 @@ pub(crate) struct StripeOp {
     pub(crate) slots: Vec<u32>,
     /// Member writes that a destage counts for.
     pub(crate) writes: u32,
+    /// And the bytes of these, if it writes a part of a stripe.
+    pub(crate) partial_bytes: u64,
     pub(crate) plan: Plan,
     pub(crate) hull: Rows,
     /// Data strips, then parity strips.
@@ -399,6 +401,19 @@ impl Controller {
             runs += 1;
         }
         runs * u32::from(self.copies()) + self.parities() as u32
+    }
+
+    /// Bytes that members are to write for the pieces of an operation and their parity, if parity is to be changed
+    /// by less than a whole stripe; else 0.
+    pub(crate) fn partial_bytes_of_pieces(&self, id: u32) -> u64 {
+        let pieces = &self.ops[id].pieces;
+        let data: u64 = pieces.iter().map(|piece| u64::from(piece.rows.count)).sum();
+        let hull = pieces.iter().fold(Rows::NONE, |hull, piece| hull.hull(piece.rows));
+        if self.parities() == 0 || data == u64::from(hull.count) * self.data_strips() as u64 {
+            return 0;
+        }
+        let rows = data * u64::from(self.copies()) + u64::from(hull.count) * self.parities() as u64;
+        rows * self.block_bytes()
     }
 
     fn op_write(

@@ -26,6 +26,15 @@ pub enum HostOpKind {
     Flush,
 }
 
+/// The way of a member command through the firmware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberPath {
+    /// From the host to the member, or the other way round, and nothing else is to be done.
+    CutThrough,
+    /// For the cache, for parity, or for a volume that has the one or the other at work.
+    Firmware,
+}
+
 /// What a processor, or the engine beside it, does on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryWork {
@@ -79,6 +88,8 @@ pub struct CacheDefaults {
     pub flush_after: NanoSpan,
     /// Member writes of destages at once.
     pub flush_iodepth: u32,
+    /// Bytes that destages of parts of stripes write at once, if that limits them, too.
+    pub flush_partial_bytes: Option<ByteCount>,
     /// Whether they are destaged in order of address, not of age.
     pub flush_by_address: bool,
     /// Whether writes through that wait for the same stripe become one change of its parity.
@@ -121,6 +132,9 @@ pub struct ControllerModel {
     pub is_software: bool,
     /// Processor time per host command.
     pub host_command: CommandCost,
+    /// Processor time per member command that the firmware only passes on, where it has such a path: data goes between
+    /// the host and a member, with no cache and no parity at work.
+    pub cut_through: Option<CommandCost>,
     /// Processor time per member command.
     pub member_command: CommandCost,
     /// Time to move bytes within memory.
@@ -131,6 +145,8 @@ pub struct ControllerModel {
     pub cache: CacheDefaults,
     /// Commands that the controller keeps outstanding on one member.
     pub member_queue_depth: u32,
+    /// Bytes that these commands may move, if that is what limits long ones. One command may be longer.
+    pub member_queue_bytes: Option<ByteCount>,
     /// Length of a strip as delivered.
     pub strip_size: ByteCount,
     /// Whether the members' own volatile write caches are on as delivered.
@@ -150,8 +166,12 @@ impl ControllerModel {
 
     /// Processor time for one command of `bytes` to a member.
     #[inline]
-    pub fn member_command_cost(&self, op: HostOpKind, bytes: ByteCount) -> NanoSpan {
-        self.member_command.of(op, bytes)
+    pub fn member_command_cost(&self, path: MemberPath, op: HostOpKind, bytes: ByteCount) -> NanoSpan {
+        let cost = match path {
+            MemberPath::CutThrough => self.cut_through.as_ref().unwrap_or(&self.member_command),
+            MemberPath::Firmware => &self.member_command,
+        };
+        cost.of(op, bytes)
     }
 
     /// The same as software on `host`: its members are on the host's bus. A controller with hardware of its own stays as
@@ -242,6 +262,7 @@ impl CacheDefaults {
             flush_stop_pct: section.figure("flush_stop_pct")?,
             flush_after: section.figure("flush_after")?,
             flush_iodepth: section.figure("flush_iodepth")?,
+            flush_partial_bytes: section.optional_figure("flush_partial_bytes")?,
             flush_by_address: section.flag("flush_by_address")?,
             gather_through: section.flag("gather_through")?,
             read_ahead: section.figure("read_ahead")?,
@@ -274,11 +295,13 @@ impl ControllerModel {
             host_driver: root.optional_section("host_driver")?.map(DriverCost::read).transpose()?,
             is_software: root.optional_flag("software")?,
             host_command: CommandCost::read(root.section("host_command")?)?,
+            cut_through: root.optional_section("cut_through")?.map(CommandCost::read).transpose()?,
             member_command: CommandCost::read(root.section("member_command")?)?,
             copy: MemoryCost::read(root.section("copy")?)?,
             parity: MemoryCost::read(root.section("parity")?)?,
             cache: CacheDefaults::read(root.section("cache")?)?,
             member_queue_depth: root.figure("member_queue_depth")?,
+            member_queue_bytes: root.optional_figure("member_queue_bytes")?,
             strip_size: root.figure("strip_size")?,
             member_write_cache: root.flag("member_write_cache")?,
             dual: root.optional_section("dual")?.map(DualModel::read).transpose()?,

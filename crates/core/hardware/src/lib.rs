@@ -26,9 +26,10 @@ mod network;
 mod server;
 mod ssd;
 
-pub use catalog::{Catalog, CatalogError, FigureSource};
+pub use catalog::{Catalog, CatalogChange, CatalogError, FigureSource};
 pub use controller::{
-    CacheDefaults, CommandCost, ControllerModel, DriverCost, DualModel, HostOpKind, MemoryCost, MemoryWork,
+    CacheDefaults, CommandCost, ControllerModel, DriverCost, DualModel, HostOpKind, MemberPath, MemoryCost,
+    MemoryWork,
 };
 pub use drive::{
     Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, FormFactor, Sector,

@@ -4,7 +4,8 @@
 //!  command -> firmware (commands per second) -> page by page: die (read, or program x write cost) -> channel -> link
 //! ```
 //!
-//! Pages are striped over the dies. A program costs more than itself once the drive is full: each page of the
+//! Pages are striped over the dies in the order in which they are written (as in a log, so that no order of writing finds
+//! some dies busy and others idle); reads take them to be striped by address. A program costs more than itself once the drive is full: each page of the
 //! host drags `write_amplification - 1` pages of garbage collection along, each a read and a program on the same
 //! die. The state is the steady one; fresh-out-of-box speed is left out, and so is a volatile write cache, which
 //! the drives of the catalogue do not have: a write is done when it is programmed, and a flush has nothing to do.
@@ -95,6 +96,8 @@ pub(crate) struct SolidState {
     /// Commands inside the drive, by completion time, then order of arrival.
     running: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     arrivals: u64,
+    /// Pages written so far: the next one goes to the die after the last one's.
+    pages_written: u64,
     waiting: VecDeque<DriveRequest>,
     done: VecDeque<DriveCompletion>,
 }
@@ -120,6 +123,7 @@ impl SolidState {
             dies: vec![Server::default(); dies],
             running: BinaryHeap::with_capacity(model.queue_depth as usize),
             arrivals: 0,
+            pages_written: 0,
             waiting: VecDeque::new(),
             done: VecDeque::new(),
         }
@@ -177,7 +181,10 @@ impl SolidState {
         let decoded = self.firmware.serve(now, self.write_overhead);
         let in_buffer = self.interface.serve(decoded, self.link.transfer_time(request.sectors.bytes()));
         let mut programmed = in_buffer;
-        self.each_page(request, |drive, die, channel, bytes| {
+        self.each_page(request, |drive, _, _, bytes| {
+            // What is written goes to the end of the log, wherever it was before.
+            let (die, channel) = drive.die_of(drive.pages_written);
+            drive.pages_written += 1;
             let transfer = drive.channel.transfer_time(bytes);
             let loaded = drive.channels[channel].serve_when_ready(decoded, in_buffer, transfer);
             programmed = programmed.max(drive.dies[die].serve_when_ready(decoded, loaded, drive.page_write));
@@ -192,11 +199,16 @@ impl SolidState {
         while sector < end {
             let page = sector / self.page_sectors;
             let next = ((page + 1) * self.page_sectors).min(end);
-            // Neighbouring pages lie on different channels, so that a long transfer uses all of them.
-            let die = (page % self.dies.len() as u64) as usize;
-            let channel = die % self.channels.len();
+            let (die, channel) = self.die_of(page);
             work(self, die, channel, SectorCount(next - sector).bytes());
             sector = next;
         }
+    }
+
+    /// The die of a page, and its channel. Neighbouring pages lie on different channels, so that a long transfer uses all
+    /// of them.
+    fn die_of(&self, page: u64) -> (usize, usize) {
+        let die = (page % self.dies.len() as u64) as usize;
+        (die, die % self.channels.len())
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
+use raidlab_hardware::{Catalog, CatalogChange};
 use raidlab_lab::{Owner, WorkloadError, find_workload, sweep};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{ArrivalProcess, Arrivals, ClosedLoop, Pacing, RequestRate, Workload};
@@ -53,6 +54,25 @@ impl std::str::FromStr for ReadPcts {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         sweep::read_pcts(text).map(Self)
     }
+}
+
+/// Reads `ENTRY:KEY=VALUE`, a figure of the catalogue and another value for it.
+pub(crate) fn catalog_change(text: &str) -> Result<CatalogChange, String> {
+    let parts = text.split_once(':').and_then(|(entry, rest)| Some((entry, rest.split_once('=')?)));
+    match parts {
+        Some((entry, (key, value))) if !entry.is_empty() && !key.is_empty() && !value.is_empty() => {
+            let [entry, key, value] = [entry, key, value].map(|part| part.trim().to_owned());
+            Ok(CatalogChange { entry, key, value })
+        }
+        _ => Err(format!("'{text}' is no change: write it as perc-h800:member_command.read=7us")),
+    }
+}
+
+/// The built-in catalogue with `changes`.
+pub(crate) fn catalog_with(changes: &[CatalogChange]) -> Result<Catalog, Failure> {
+    Catalog::builtin_with(changes).map_err(|error| {
+        Failure::input(error).with_hint("'raidlab catalog ENTRY' lists the keys of an entry")
+    })
 }
 
 /// Reads `write-through`, `write-back` or `write-back-bad-battery`.

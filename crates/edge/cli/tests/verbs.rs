@@ -303,6 +303,21 @@ fn reproduce_lists_papers_and_knows_their_tables() {
 }
 
 #[test]
+fn a_change_of_the_catalogue_that_cannot_be_is_named() {
+    let bench = Bench::new();
+    let set = |change: &str| ["reproduce", "md1200-2011", "--set", change].map(str::to_owned);
+    for (change, said) in [
+        ("perc-h800:copy.rate", "is no change"),
+        ("perc-h80:copy.rate=1GB/s", "did you mean 'perc-h800'?"),
+        ("perc-h800:copy.rat=1GB/s", "did you mean 'rate'?"),
+        ("perc-h800:copy.rate=fast", "must be a rate"),
+    ] {
+        let args = set(change);
+        bench.run(&args.each_ref().map(String::as_str)).assert(2, &[said]);
+    }
+}
+
+#[test]
 fn reproduce_judges_the_claims_of_a_file() {
     let bench = Bench::new();
     let system = "system=lsi-1068 raid=jbod drives=1 drive=wd1600aajs";

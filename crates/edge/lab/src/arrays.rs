@@ -236,6 +236,7 @@ fn delivered_cache(controller: &ControllerModel) -> CacheConfig {
         flush_stop_pct: cache.flush_stop_pct,
         flush_after: cache.flush_after,
         flush_iodepth: cache.flush_iodepth,
+        flush_partial_bytes: cache.flush_partial_bytes,
         gather_through: cache.gather_through,
         flush_order: if cache.flush_by_address { FlushOrder::Address } else { FlushOrder::Age },
         read_ahead: cache.read_ahead,

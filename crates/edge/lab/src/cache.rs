@@ -18,6 +18,7 @@ pub const SOFTWARE_CACHE: CacheConfig = CacheConfig {
     flush_stop_pct: 25,
     flush_after: NanoSpan::from_millis(1_000),
     flush_iodepth: 64,
+    flush_partial_bytes: None,
     flush_order: FlushOrder::Address,
     gather_through: true,
     read_ahead: ByteCount::from_mib(1),
@@ -50,6 +51,8 @@ pub struct CacheSettings {
     pub flush_after: Option<NanoSpan>,
     /// Stripes destaged at once.
     pub flush_iodepth: Option<u32>,
+    /// Bytes that these write at once, if that is to limit them, too.
+    pub flush_partial_bytes: Option<ByteCount>,
     /// Which of them first.
     pub flush_order: Option<FlushOrder>,
     /// Whether writes through that wait for the same stripe become one change of its parity.
@@ -72,6 +75,7 @@ impl CacheSettings {
             flush_stop_pct: self.flush_stop_pct.unwrap_or(base.flush_stop_pct),
             flush_after: self.flush_after.unwrap_or(base.flush_after),
             flush_iodepth: self.flush_iodepth.unwrap_or(base.flush_iodepth),
+            flush_partial_bytes: self.flush_partial_bytes.or(base.flush_partial_bytes),
             flush_order: self.flush_order.unwrap_or(base.flush_order),
             gather_through: self.gather_through.unwrap_or(base.gather_through),
             read_ahead: self.read_ahead.unwrap_or(base.read_ahead),

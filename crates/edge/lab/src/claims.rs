@@ -32,8 +32,19 @@ use std::path::Path;
 pub const CLAIM_COLUMNS: [&str; 7] = ["id", "paper", "workload", "a", "b", "ratio", "kind"];
 
 /// Columns of published figures that a side may set.
-const SETTINGS: [&str; 8] =
-    ["system", "raid", "drives", "drive", "write_policy", "read_policy", "io_policy", "disk_cache"];
+const SETTINGS: [&str; 11] = [
+    "system",
+    "raid",
+    "drives",
+    "drive",
+    "write_policy",
+    "read_policy",
+    "io_policy",
+    "disk_cache",
+    "cache_mirroring",
+    "response_limit_ms",
+    "stroke_pct",
+];
 
 /// How a paper's claims were measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,9 +57,13 @@ pub struct ClaimMethod {
     /// Seeds that each configuration is simulated with; the mean counts.
     #[serde(default = "one")]
     pub repeats: NonZeroU32,
-    /// Settings of either side that a claim leaves open, in the form of a side.
+    /// Settings of either side that a claim leaves open, in the form of a side. With `response_limit_ms` figures are read
+    /// off at that response time, and no iodepth is needed.
     #[serde(default)]
     pub open: String,
+    /// The same for the sides of one system, by its name, where a claim and `open` leave something open.
+    #[serde(default)]
+    pub open_of_system: BTreeMap<String, String>,
     /// Ids of the claims that something was fitted to: their errors prove nothing.
     #[serde(default)]
     pub fitted: Vec<String>,

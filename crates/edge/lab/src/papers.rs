@@ -9,6 +9,7 @@ use raidlab_controller::{ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::{self, TomlFileError, nearest};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Version of the form of `study.toml`.
 const SCHEMA: u32 = 1;
@@ -40,6 +41,9 @@ pub struct Method {
     pub ramp: NanoSpan,
     /// The same for write-through, which has no cache to fill.
     pub ramp_write_through: NanoSpan,
+    /// The same for write-back, where the figures of a place are in their steady state sooner or later than after `ramp`.
+    #[serde(default)]
+    pub ramps: BTreeMap<String, NanoSpan>,
     /// Length of the measured window in virtual time.
     pub run: NanoSpan,
     /// Seed of everything random.
@@ -164,7 +168,7 @@ macro_rules! paper {
 const FILES: [Files; 5] = [
     paper!("cdf-caf-2002", published: "published.csv"),
     paper!("crs4-2004", published: "published.csv"),
-    paper!("fastt600-2004", published: "published.csv"),
+    paper!("fastt600-2004", published: "published.csv", claims: "claims.csv"),
     paper!("md1200-2011", published: "published.csv"),
     paper!("primergy-2008", claims: "claims.csv"),
 ];
@@ -194,6 +198,7 @@ impl Paper {
             row.counts = correction.map_or(row.metric, |correction| correction.metric);
             row.metric = row.counts;
             method.not_stated.iter().for_each(|not_stated| not_stated.fill(row));
+            row.ramp = method.ramps.get(&row.place).copied();
         }
         let claims = match files.claims {
             Some(text) => parse_claims(&file("claims.csv"), text)?,
@@ -226,6 +231,7 @@ impl Paper {
             let method = Self::builtin(id)?.method;
             for row in &mut *rows {
                 method.not_stated.iter().for_each(|not_stated| not_stated.fill(row));
+                row.ramp = row.ramp.or(method.ramps.get(&row.place).copied());
             }
             for correction in method.corrections {
                 let concerned = rows.iter_mut().filter(|row| correction.concerns(row));

@@ -456,7 +456,7 @@ pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup
     let load = Load {
         workload,
         iodepth: if row.response_limit.is_some() { first } else { row.queue_depth },
-        ramp: if through { task.options.ramp_write_through } else { task.options.ramp },
+        ramp: if through { task.options.ramp_write_through } else { row.ramp.unwrap_or(task.options.ramp) },
         run: task.options.run,
         workers: 1,
         seed: task.options.seed,

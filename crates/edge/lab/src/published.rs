@@ -119,6 +119,8 @@ pub struct PublishedRow {
     pub response_limit: Option<NanoSpan>,
     /// Share of the volume in use, in percent.
     pub stroke_pct: Option<f64>,
+    /// Virtual time before the measured window where the cache writes back, if the figures' paper has its own for them.
+    pub ramp: Option<NanoSpan>,
     /// Length of the file, where the workload has one.
     pub file: Option<ByteCount>,
     /// The filesystem that it is on.
@@ -375,6 +377,7 @@ impl<'a> Cells<'a> {
             },
             response_limit,
             stroke_pct: self.optional_number("stroke_pct"),
+            ramp: None,
             file: self.optional_number("file_mib").map(ByteCount::from_mib),
             filesystem: Some(self.text("filesystem"))
                 .filter(|name| !matches!(*name, "" | "off"))

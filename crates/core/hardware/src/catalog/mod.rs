@@ -14,10 +14,12 @@
 //! The text comes in from outside; [`Catalog::builtin`] is what was in `catalog/` when the program was built.
 
 mod builtin;
+mod change;
 mod error;
 mod nearest;
 mod reader;
 
+pub use change::CatalogChange;
 pub use error::CatalogError;
 pub(crate) use reader::Section;
 

@@ -28,6 +28,13 @@ pub(crate) fn parse<'a>(file: &'a str, text: &'a str) -> Result<Document<'a>, Ca
     Ok(Document { file, text, root, figures: RefCell::default() })
 }
 
+impl<'a> Document<'a> {
+    /// The file's top table.
+    pub(crate) fn root(&self) -> &DeTable<'a> {
+        self.root.get_ref()
+    }
+}
+
 fn line_of(text: &str, byte: usize) -> usize {
     1 + text.bytes().take(byte).filter(|byte| *byte == b'\n').count()
 }

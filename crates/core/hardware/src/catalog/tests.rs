@@ -140,14 +140,19 @@ fn two_files_cannot_claim_one_id() {
 
 #[test]
 fn controller_costs_come_from_its_file() {
-    use crate::controller::{HostOpKind, MemoryWork};
+    use crate::controller::{HostOpKind, MemberPath, MemoryWork};
     let catalog = Catalog::builtin();
     let h800 = catalog.controller("perc-h800").expect("there");
-    let command = h800.member_command_cost(HostOpKind::Read, ByteCount::from_kib(8));
-    assert_eq!(command, h800.member_command.read);
-    // 8.8 GB/s of bytes read plus bytes written.
-    let copy = h800.memory_cost(MemoryWork::Copy, ByteCount(4_400_000), ByteCount(4_400_000));
-    assert_eq!(copy, h800.copy.per_task + NanoSpan::from_millis(1));
+    let command = |model: &ControllerModel, path| {
+        model.member_command_cost(path, HostOpKind::Read, ByteCount::from_kib(8))
+    };
+    assert_eq!(command(h800, MemberPath::Firmware), h800.member_command.read);
+    assert_eq!(command(h800, MemberPath::CutThrough), h800.cut_through.expect("it has one").read);
+    let lsi = catalog.controller("lsi-1078-512").expect("there");
+    assert_eq!(command(lsi, MemberPath::CutThrough), lsi.member_command.read, "no shorter way");
+    // 6.4 GB/s of bytes read plus bytes written.
+    let parity = h800.memory_cost(MemoryWork::Parity, ByteCount(3_200_000), ByteCount(3_200_000));
+    assert_eq!(parity, h800.parity.per_task + NanoSpan::from_millis(1));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::event::Life;
 use raidlab_controller::{Area, MemberIo, MemberIoId, MemberOp};
 use raidlab_hardware::{Drive, DriveOp, DriveRequest, Sector, SectorCount};
-use raidlab_units::{BlockCount, BlockSize, NanoSpan, Nanos};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, Nanos};
 
 /// Bytes in a sector of a drive.
 const SECTOR_BYTES: u64 = 512;
@@ -51,7 +51,10 @@ pub(super) struct Member {
     ahead: NanoSpan,
     /// Commands that may be at the drive, or on the way to it.
     room: u32,
+    /// Bytes that these may move; one command may be longer.
+    room_bytes: ByteCount,
     at_drive: u32,
+    bytes_at_drive: ByteCount,
     first: u32,
     last: u32,
     busy_since: Nanos,
@@ -59,12 +62,19 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(drive: Drive, ahead: NanoSpan, queue_depth: u32) -> Self {
+    pub(super) fn new(
+        drive: Drive,
+        ahead: NanoSpan,
+        queue_depth: u32,
+        queue_bytes: Option<ByteCount>,
+    ) -> Self {
         Self {
             drive,
             ahead,
             room: queue_depth,
+            room_bytes: queue_bytes.unwrap_or(ByteCount(u64::MAX)),
             at_drive: 0,
+            bytes_at_drive: ByteCount::ZERO,
             first: NONE,
             last: NONE,
             busy_since: Nanos::ZERO,
@@ -85,12 +95,18 @@ impl Member {
 
     /// Takes the first command out of the line if the drive has room for it.
     #[inline]
-    pub(super) fn admit(&mut self, now: Nanos, ios: &MemberIos) -> Option<MemberIoId> {
+    pub(super) fn admit(&mut self, now: Nanos, ios: &MemberIos, block_size: BlockSize) -> Option<MemberIoId> {
         if self.first == NONE || self.at_drive == self.room {
             return None;
         }
         let id = self.first;
-        self.first = ios.entries[id as usize].next;
+        let Entry { io, next } = ios.entries[id as usize];
+        let bytes = self.bytes_at_drive + block_size.bytes_of(io.blocks);
+        if bytes > self.room_bytes && self.at_drive > 0 {
+            return None;
+        }
+        self.bytes_at_drive = bytes;
+        self.first = next;
         if self.at_drive == 0 {
             self.busy_since = now;
         }
@@ -110,18 +126,18 @@ impl Member {
         self.drive.handle_deadline(now + self.ahead);
     }
 
-    /// Hands out the next finished command, and in which life it was asked for; its room is free again.
+    /// Hands out the next finished command, and in which life it was asked for; the caller frees its room.
     #[inline]
-    pub(super) fn poll_completion(&mut self, now: Nanos) -> Option<(MemberIoId, Life)> {
+    pub(super) fn poll_completion(&mut self) -> Option<(MemberIoId, Life)> {
         let done = self.drive.poll_completion()?;
-        self.free_room(now);
         Some((MemberIoId(done.id & ((1 << ID_BITS) - 1)), Life((done.id >> ID_BITS) as u8)))
     }
 
-    /// Takes in that an admitted command is over, or will never reach the drive.
+    /// Takes in that an admitted command of so many bytes is over, or will never reach the drive.
     #[inline]
-    pub(super) fn free_room(&mut self, now: Nanos) {
+    pub(super) fn free_room(&mut self, now: Nanos, bytes: ByteCount) {
         self.at_drive -= 1;
+        self.bytes_at_drive = ByteCount(self.bytes_at_drive.0 - bytes.0);
         if self.at_drive == 0 {
             self.busy += now - self.busy_since;
         }

@@ -8,9 +8,9 @@ use super::members::Places;
 use super::spec::SimulatedEnclosure;
 use super::volume::{Phase, Volume};
 use crate::queue::EventQueue;
-use raidlab_controller::{Action, HostCompletion, HostOp, HostRequest, HostTag};
+use raidlab_controller::{Action, BufferSpace, HostCompletion, HostOp, HostRequest, HostTag};
 use raidlab_controller::{MemberIo, MemberIoId, MemberOp, MemoryTask, MemoryTaskId, TimerId};
-use raidlab_hardware::HostOpKind;
+use raidlab_hardware::{HostOpKind, MemberPath};
 use raidlab_units::{ByteCount, Lba, Nanos};
 use raidlab_workload::{DriverIo, DriverStep, IoOp};
 use std::cmp::Ordering;
@@ -239,13 +239,33 @@ impl Volume {
             MemberOp::Flush => HostOpKind::Flush,
         };
         let bytes = self.block_size.bytes_of(io.blocks);
-        let span = shared.hardware.model.member_command_cost(kind, bytes);
+        let path = self.path_of(shared, &io);
+        let span = shared.hardware.model.member_command_cost(path, kind, bytes);
         let end = shared.hardware.head(self.owner).processors.serve(now, span);
         if end == now {
             self.enqueue(shared, now, io.id);
         } else {
             shared.queue.push(end, self.event(Step::MemberCommand, io.id.0));
         }
+    }
+
+    /// The way of a member command through the firmware.
+    #[inline]
+    fn path_of(&mut self, shared: &Shared<'_>, io: &MemberIo) -> MemberPath {
+        if !self.passes_through || shared.hardware.model.cut_through.is_none() {
+            return MemberPath::Firmware;
+        }
+        let is_direct = match io.op {
+            _ if !self.has_parity => true,
+            MemberOp::Read => {
+                // What is read to change parity goes elsewhere.
+                self.segments.clear();
+                self.controller.member_io_segments(io.id, &mut self.segments);
+                self.segments.iter().all(|segment| matches!(segment.buffer.space, BufferSpace::Host(_)))
+            }
+            MemberOp::Write { .. } | MemberOp::Flush => false,
+        };
+        if is_direct { MemberPath::CutThrough } else { MemberPath::Firmware }
     }
 
     // The members' side.
@@ -260,7 +280,7 @@ impl Volume {
     /// Sends waiting commands on their way while the drive has room.
     #[inline]
     fn admit(&mut self, shared: &mut Shared<'_>, now: Nanos, member: u16) {
-        while let Some(id) = self.members[usize::from(member)].admit(now, &self.member_ios) {
+        while let Some(id) = self.members[usize::from(member)].admit(now, &self.member_ios, self.block_size) {
             let io = self.member_ios.get(id);
             if !matches!(io.op, MemberOp::Write { .. }) {
                 self.start_drive(shared, now, id);
@@ -291,8 +311,11 @@ impl Volume {
     #[inline]
     fn settle_drive(&mut self, shared: &mut Shared<'_>, now: Nanos, member: u32) {
         let mut finished = false;
-        while let Some((id, life)) = self.members[member as usize].poll_completion(now) {
+        while let Some((id, life)) = self.members[member as usize].poll_completion() {
             finished = true;
+            let ios = if life == self.life { &self.member_ios } else { &self.abandoned };
+            let bytes = self.block_size.bytes_of(ios.get(id).blocks);
+            self.members[member as usize].free_room(now, bytes);
             if life == self.life {
                 self.finish_member(shared, now, id);
             }

@@ -5,9 +5,11 @@ use super::load::Load;
 use super::members::{Member, MemberIos};
 use super::spec::{ControllerName, SimulatedVolume};
 use crate::queue::EventQueue;
-use raidlab_controller::{Controller, Counters, Keep, MemberCache};
+use raidlab_controller::{
+    CacheConfig, Controller, Counters, IoPolicy, Keep, MemberCache, ReadPolicy, Segment, WritePolicy,
+};
 use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
-use raidlab_hardware::{Drive, DriveOptions};
+use raidlab_hardware::{ControllerModel, Drive, DriveOptions};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
 use raidlab_workload::{DriverIo, IoOp, Rng};
 
@@ -33,6 +35,11 @@ pub(super) struct Volume {
     pub(super) phase: Phase,
     pub(super) is_finished: bool,
     pub(super) block_size: BlockSize,
+    /// Neither caching nor reading ahead is at work.
+    pub(super) passes_through: bool,
+    pub(super) has_parity: bool,
+    /// Where the bytes of a member I/O lie, while that is asked.
+    pub(super) segments: Vec<Segment>,
     pub(super) controller: Controller,
     pub(super) load: Load,
     /// The host's I/O in each slot; slots serve as host tags.
@@ -52,7 +59,14 @@ pub(super) struct Volume {
     /// What controllers before the present one counted.
     earlier: Counters,
     /// Member I/Os of the controller before.
-    abandoned: MemberIos,
+    pub(super) abandoned: MemberIos,
+}
+
+/// Whether data passes this cache by.
+fn passes_through(cache: &CacheConfig) -> bool {
+    cache.write_policy == WritePolicy::WriteThrough
+        && cache.read_policy == ReadPolicy::NoReadAhead
+        && cache.io_policy == IoPolicy::Direct
 }
 
 impl Volume {
@@ -62,7 +76,7 @@ impl Volume {
         spec: &SimulatedVolume,
         (controller, load): (Controller, Load),
         (index, first_slot): (u16, u32),
-        member_queue_depth: u32,
+        model: &ControllerModel,
         random: &mut Rng,
     ) -> Self {
         let options = DriveOptions {
@@ -71,7 +85,8 @@ impl Volume {
         };
         let member = |_| {
             let ahead = NanoSpan(random.below(SPINDLE_SPREAD.0));
-            Member::new(Drive::new(&spec.drive, options), ahead, member_queue_depth)
+            let (depth, bytes) = (model.member_queue_depth, model.member_queue_bytes);
+            Member::new(Drive::new(&spec.drive, options), ahead, depth, bytes)
         };
         let members = (0..spec.config.members + spec.config.resilience.spares).map(member).collect();
         let idle = DriverIo { slot: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0 };
@@ -82,6 +97,9 @@ impl Volume {
             phase: Phase::Serving,
             is_finished: false,
             block_size: spec.config.block_size,
+            passes_through: passes_through(&spec.config.cache),
+            has_parity: spec.config.layout().is_ok_and(|layout| layout.shape().parities > 0),
+            segments: Vec::new(),
             host_ios: vec![idle; load.iodepth() as usize],
             controller,
             load,
@@ -154,8 +172,9 @@ impl Volume {
     #[cold]
     pub(super) fn drop_step(&mut self, now: Nanos, event: Event) {
         if matches!(event.step, Step::MemberDataIn) {
-            let member = self.abandoned.get(event.member_io()).member.0;
-            self.members[usize::from(member)].free_room(now);
+            let io = self.abandoned.get(event.member_io());
+            let bytes = self.block_size.bytes_of(io.blocks);
+            self.members[usize::from(io.member.0)].free_room(now, bytes);
         }
     }
 

@@ -49,11 +49,10 @@ pub(super) fn build_volumes(
 ) -> (Vec<Volume>, Vec<u16>) {
     let mut slot_volumes = Vec::new();
     let mut volumes = Vec::with_capacity(machines.len());
-    let queue_depth = enclosure.controller.member_queue_depth;
     for (index, (spec, machine)) in (0..).zip(enclosure.volumes.iter().zip(machines)) {
         let place = (index, slot_volumes.len() as u32);
         slot_volumes.resize(slot_volumes.len() + Volume::slot_count(spec) as usize, index);
-        volumes.push(Volume::new(spec, machine, place, queue_depth, random));
+        volumes.push(Volume::new(spec, machine, place, &enclosure.controller, random));
     }
     (volumes, slot_volumes)
 }

@@ -151,6 +151,7 @@ fn tiny_cache(cache_block: u64, random: &mut Rng) -> CacheConfig {
         flush_stop_pct: pick(random, &[0, start_pct / 2, start_pct]),
         flush_after: pick(random, &[NanoSpan::from_millis(1), NanoSpan::from_secs(1)]),
         flush_iodepth: pick(random, &[1, 2, 8]),
+        flush_partial_bytes: None,
         flush_order: pick(random, &[FlushOrder::Address, FlushOrder::Age]),
         gather_through: pick(random, &[true, false]),
         read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),

@@ -3,11 +3,12 @@
 mod claims;
 
 use crate::failure::{Exit, Failure};
+use crate::inputs::{catalog_change, catalog_with};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
-use raidlab_hardware::Catalog;
+use raidlab_hardware::CatalogChange;
 use raidlab_lab::{
     Claim, ClaimPrediction, FittedFigure, Method, MetricCorrection, Paper, PaperError, PredictError,
     PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions, paper_ids, predict, predict_claims,
@@ -15,6 +16,7 @@ use raidlab_lab::{
 };
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Arguments of `raidlab reproduce`.
@@ -44,6 +46,9 @@ pub(crate) struct Args {
     /// Seed of everything random [default: the paper's, or 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Predict with another value of a figure of the catalogue; may be repeated
+    #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
+    set: Vec<CatalogChange>,
     /// Threads; all processors by default
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
@@ -88,7 +93,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         return list(output);
     }
     let figures = load(args)?;
-    let catalog = Catalog::builtin();
+    let catalog = catalog_with(&args.set)?;
     let task = PredictTask {
         file: &figures.file,
         rows: &figures.rows,
@@ -213,6 +218,9 @@ fn load(args: &Args) -> Result<Figures, Failure> {
     let options = &mut figures.options;
     options.strip_size = args.strip_size.or(options.strip_size);
     options.ramp = args.ramp.unwrap_or(options.ramp);
+    if args.ramp.is_some() {
+        figures.rows.iter_mut().for_each(|row| row.ramp = None);
+    }
     options.ramp_write_through = args.ramp.unwrap_or(options.ramp_write_through);
     options.run = args.run.unwrap_or(options.run);
     options.seed = args.seed.unwrap_or(options.seed);
@@ -333,9 +341,13 @@ fn how_text(simulations: usize, figures: &Figures) -> String {
         return String::new();
     }
     let PredictOptions { run, ramp, ramp_write_through, seed, .. } = figures.options;
+    let of_places: BTreeMap<&str, NanoSpan> =
+        figures.rows.iter().filter_map(|row| Some((row.place.as_str(), row.ramp?))).collect();
+    let of_places: Vec<String> = of_places.iter().map(|(place, ramp)| format!("; {place}: {ramp}")).collect();
     format!(
         "\nPredicted by {simulations} simulations of {run} after a ramp of {ramp} (write-through: \
-         {ramp_write_through}), seed {seed}.\n"
+         {ramp_write_through}{}), seed {seed}.\n",
+        of_places.concat()
     )
 }
 

@@ -222,7 +222,9 @@ impl Planner<'_> {
             ("value", "1"),
         ];
         pairs.extend(side.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        for word in self.method.open.split_whitespace() {
+        let system = pairs.iter().find(|(name, _)| *name == "system").map_or("", |(_, system)| system);
+        let of_system = self.method.open_of_system.get(system).map_or("", String::as_str);
+        for word in self.method.open.split_whitespace().chain(of_system.split_whitespace()) {
             let Some((name, value)) = word.split_once('=') else { continue };
             let is_chosen = side.choice != Choice::AsGiven && CHOSEN.contains(&name);
             if !is_chosen && pairs.iter().all(|(known, _)| *known != name) {

@@ -29,6 +29,7 @@ fn method() -> ClaimMethod {
             .map(|(name, iodepth)| (name.to_owned(), iodepth))
             .into(),
         open: "write_policy=write-through io_policy=direct disk_cache=off".to_owned(),
+        open_of_system: [].into(),
         fitted: vec!["c2".to_owned()],
         repeats: NonZeroU32::new(1).unwrap(),
         unexplained: [("c1".to_owned(), "nobody knows".to_owned())].into(),

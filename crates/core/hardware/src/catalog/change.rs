@@ -1,0 +1,144 @@
+//! Changes of single figures: what would come out if a drive or a controller had another value there.
+//!
+//! A change is made in the text of the entry's file, where the value stands, and the file is read again: a changed entry
+//! passes every check that a written one does. A value is written as in the file, text without its quotes:
+//! ```text
+//! perc-h800  member_command.read  7 us        member_command.read = { value = "6.4 us", source = ... }
+//! perc-h800  cache.flush_by_address  true     flush_by_address = false
+//! ```
+
+use super::nearest::nearest;
+use super::reader::parse;
+use super::{Catalog, CatalogError, builtin};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Another value for one figure or flag of the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogChange {
+    /// Id of the drive or controller.
+    pub entry: String,
+    /// The key with its section, `member_command.read`.
+    pub key: String,
+    /// The value, as the file would have it, without quotes.
+    pub value: String,
+}
+
+impl Catalog {
+    /// The catalogue that comes with the program, with `changes`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] or [`CatalogError::UnknownKey`] for a place that is not there; what else the catalogue's
+    /// reader says of a changed file.
+    pub fn builtin_with(changes: &[CatalogChange]) -> Result<Self, CatalogError> {
+        for change in changes {
+            file_of(&change.entry)?;
+        }
+        let mut catalog = Self::default();
+        for (file, text) in builtin::FILES {
+            let mut text = (*text).to_owned();
+            for change in changes.iter().filter(|change| change.entry == entry_of(file)) {
+                text = changed(file, &text, change)?;
+            }
+            catalog.add(file, &text)?;
+        }
+        Ok(catalog)
+    }
+}
+
+/// The entry in a file: its name.
+fn entry_of(file: &str) -> &str {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.strip_suffix(".toml").unwrap_or(name)
+}
+
+/// Name and text of the file of `entry`.
+fn file_of(entry: &str) -> Result<(&'static str, &'static str), CatalogError> {
+    let found = builtin::FILES.iter().find(|(file, _)| entry_of(file) == entry);
+    found.copied().ok_or_else(|| {
+        let known: Vec<String> = builtin::FILES.iter().map(|(file, _)| entry_of(file).to_owned()).collect();
+        let nearest = nearest(entry, known.iter().map(String::as_str));
+        CatalogError::UnknownId { what: "entry", id: entry.to_owned(), nearest, known }
+    })
+}
+
+fn unknown_key(file: &str, key: &str, nearest: Option<String>) -> CatalogError {
+    CatalogError::UnknownKey { file: file.to_owned(), line: 1, key: key.to_owned(), nearest }
+}
+
+/// `text` with the value of the change's key replaced.
+fn changed(file: &str, text: &str, change: &CatalogChange) -> Result<String, CatalogError> {
+    let document = parse(file, text)?;
+    let value = find(document.root(), &change.key);
+    let value = value.map_err(|nearest| unknown_key(file, &change.key, nearest))?;
+    let quote = if value.get_ref().as_str().is_some() { "\"" } else { "" };
+    let span = value.span();
+    Ok(format!("{}{quote}{}{quote}{}", &text[..span.start], change.value, &text[span.end..]))
+}
+
+/// The value of a figure or flag, or the known key most like one that is not there.
+fn find<'a, 'i>(root: &'a DeTable<'i>, key: &str) -> Result<&'a Spanned<DeValue<'i>>, Option<String>> {
+    let mut table = root;
+    let mut parts = key.split('.').peekable();
+    while let Some(part) = parts.next() {
+        let names = || nearest(part, table.keys().map(|name| &**name.get_ref()));
+        let value = table.get(part).ok_or_else(names)?;
+        let inner = value.get_ref().as_table();
+        match (parts.peek(), inner) {
+            (None, Some(figure)) => return figure.get("value").ok_or(None),
+            (None, None) => return Ok(value),
+            (Some(_), Some(inner)) => table = inner,
+            (Some(_), None) => return Err(None),
+        }
+    }
+    Err(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_units::NanoSpan;
+
+    fn change(entry: &str, key: &str, value: &str) -> CatalogChange {
+        CatalogChange { entry: entry.into(), key: key.into(), value: value.into() }
+    }
+
+    #[test]
+    fn a_change_changes_one_figure_and_nothing_else() {
+        let plain = Catalog::builtin();
+        let other = Catalog::builtin_with(&[
+            change("perc-h800", "member_command.read", "7 us"),
+            change("perc-h800", "cache.gather_through", "true"),
+            change("st3600057ss", "firmware.age_weight", "0.5"),
+        ])
+        .unwrap();
+        let mut expected = plain.controller("perc-h800").unwrap().clone();
+        let found = other.controller("perc-h800").unwrap().clone();
+        expected.member_command.read = NanoSpan::from_micros(7);
+        expected.cache.gather_through = true;
+        expected.sources.clone_from(&found.sources);
+        assert_eq!(found, expected);
+        assert_ne!(other.drive("st3600057ss").unwrap(), plain.drive("st3600057ss").unwrap());
+        assert_eq!(other.drive("wd1600aajs").unwrap(), plain.drive("wd1600aajs").unwrap());
+        assert_eq!(Catalog::builtin_with(&[]).unwrap().drives().count(), plain.drives().count());
+    }
+
+    #[test]
+    fn the_file_of_an_entry_has_its_name() {
+        for (file, text) in builtin::FILES {
+            let id = format!("\nid = \"{}\"\n", entry_of(file));
+            assert!(text.contains(&id), "{file} has the id of another file");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_or_not_possible_is_named() {
+        let error =
+            |entry, key, value| Catalog::builtin_with(&[change(entry, key, value)]).unwrap_err().to_string();
+        assert!(error("perc-h80", "copy.rate", "1 GB/s").contains("did you mean 'perc-h800'?"));
+        assert!(error("perc-h800", "copy.rat", "1 GB/s").contains("did you mean 'rate'?"));
+        assert!(error("perc-h800", "copy", "1 GB/s").contains("unknown key 'copy'"));
+        assert!(error("perc-h800", "copy.rate", "fast").contains("must be a rate"));
+        assert!(error("perc-h800", "copy.rate", "\"").contains("not TOML"));
+    }
+}
