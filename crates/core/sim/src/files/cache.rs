@@ -50,6 +50,24 @@ struct Unit {
     is_writing: bool,
 }
 
+impl Unit {
+    /// A unit of `zone` that holds nothing.
+    const fn free(zone: u8) -> Self {
+        Self {
+            inode: NONE,
+            index: 0,
+            prev: NONE,
+            next: NONE,
+            zone,
+            is_active: false,
+            is_referenced: false,
+            is_here: false,
+            is_dirty: false,
+            is_writing: false,
+        }
+    }
+}
+
 /// A list through the units; the head is the newest.
 #[derive(Clone, Copy, Debug)]
 struct List {
@@ -146,24 +164,12 @@ pub(super) struct PageCache {
 impl PageCache {
     /// A cache of `high` and `low` units, of so many pages each.
     pub(super) fn new(low: u32, high: u32, pages_per_unit: u32) -> Self {
-        let unit = |zone| Unit {
-            inode: NONE,
-            index: 0,
-            prev: NONE,
-            next: NONE,
-            zone,
-            is_active: false,
-            is_referenced: false,
-            is_here: false,
-            is_dirty: false,
-            is_writing: false,
-        };
         let zone = |from: u32, to: u32| Zone {
             lists: [List::EMPTY; 2],
             free: (from..to).rev().collect(),
             demote: 0.0,
         };
-        let units = (0..low + high).map(|index| unit(u8::from(index >= low))).collect();
+        let units = (0..low + high).map(|index| Unit::free(u8::from(index >= low))).collect();
         Self {
             units,
             zones: [zone(0, low), zone(low, low + high)],
@@ -232,18 +238,7 @@ impl PageCache {
         let Some(at) = self.take_free(outgoing) else { return Allocated::NoMemory };
         let zone = self.units[at as usize].zone;
         let unit = &mut self.units[at as usize];
-        *unit = Unit {
-            inode: inode.0,
-            index,
-            prev: NONE,
-            next: NONE,
-            zone,
-            is_active: false,
-            is_referenced: false,
-            is_here: false,
-            is_dirty: false,
-            is_writing: false,
-        };
+        *unit = Unit { inode: inode.0, index, ..Unit::free(zone) };
         self.zones[usize::from(zone)].lists[0].push(&mut self.units, at);
         let places = &mut self.inodes[inode.0 as usize].places;
         if places.len() <= index as usize {

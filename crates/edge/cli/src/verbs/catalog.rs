@@ -40,37 +40,19 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 }
 
 fn entries(catalog: &Catalog) -> Vec<Entry<'_>> {
-    let drives = catalog.drives().map(|model| Entry {
-        kind: "drive",
-        id: &model.id,
-        name: &model.name,
-        sources: &model.sources,
-    });
-    let controllers = catalog.controllers().map(|model| Entry {
-        kind: "controller",
-        id: &model.id,
-        name: &model.name,
-        sources: &model.sources,
-    });
-    let enclosures = catalog.enclosures().map(|model| Entry {
-        kind: "enclosure",
-        id: &model.id,
-        name: &model.name,
-        sources: &model.sources,
-    });
-    let hosts = catalog.hosts().map(|model| Entry {
-        kind: "host",
-        id: &model.id,
-        name: &model.name,
-        sources: &model.sources,
-    });
-    let filesystems = catalog.filesystems().map(|model| Entry {
-        kind: "filesystem",
-        id: &model.id,
-        name: &model.name,
-        sources: &model.sources,
-    });
+    let drives = catalog.drives().map(|model| entry("drive", &model.id, &model.name, &model.sources));
+    let controllers =
+        catalog.controllers().map(|model| entry("controller", &model.id, &model.name, &model.sources));
+    let enclosures =
+        catalog.enclosures().map(|model| entry("enclosure", &model.id, &model.name, &model.sources));
+    let hosts = catalog.hosts().map(|model| entry("host", &model.id, &model.name, &model.sources));
+    let filesystems =
+        catalog.filesystems().map(|model| entry("filesystem", &model.id, &model.name, &model.sources));
     drives.chain(controllers).chain(enclosures).chain(hosts).chain(filesystems).collect()
+}
+
+fn entry<'a>(kind: &'static str, id: &'a str, name: &'a str, sources: &'a [FigureSource]) -> Entry<'a> {
+    Entry { kind, id, name, sources }
 }
 
 fn find<'a, 'b>(entries: &'b [Entry<'a>], id: &str) -> Result<&'b Entry<'a>, Failure> {

@@ -58,21 +58,8 @@ impl Engine for FakeEngine {
     fn in_flight(&self) -> u32 {
         self.queue.len() as u32
     }
-    fn buffer(&mut self, _io: &EngineIo) -> Option<&mut [u8]> {
-        None
-    }
-
     fn io(&self, slot: u32) -> EngineIo {
         self.ios[slot as usize]
-    }
-    fn short_transfers(&self) -> u64 {
-        0
-    }
-    fn facts(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
-    fn notes(&self) -> &[String] {
-        &[]
     }
 }
 

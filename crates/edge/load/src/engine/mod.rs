@@ -239,19 +239,27 @@ pub trait Engine {
     fn in_flight(&self) -> u32;
 
     /// Returns the memory that `io` writes from or reads into, while it is not under way; none if it moves no bytes.
-    fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]>;
+    fn buffer(&mut self, _io: &EngineIo) -> Option<&mut [u8]> {
+        None
+    }
 
     /// Returns the request that has or last had `slot`.
     fn io(&self, slot: u32) -> EngineIo;
 
     /// Transfers that moved fewer bytes than asked for and were gone on with.
-    fn short_transfers(&self) -> u64;
+    fn short_transfers(&self) -> u64 {
+        0
+    }
 
     /// What it does to be quick, in a word or two each.
-    fn facts(&self) -> Vec<&'static str>;
+    fn facts(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 
     /// What is not as good as it could be, in sentences for people.
-    fn notes(&self) -> &[String];
+    fn notes(&self) -> &[String] {
+        &[]
+    }
 }
 
 /// A slot before its first request.

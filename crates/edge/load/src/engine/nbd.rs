@@ -284,14 +284,6 @@ impl Engine for NbdEngine {
         self.ios[slot as usize]
     }
 
-    fn short_transfers(&self) -> u64 {
-        0
-    }
-
-    fn facts(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
-
     fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -60,23 +60,7 @@ impl Engine for NullEngine {
         self.ended.len() as u32
     }
 
-    fn buffer(&mut self, _io: &EngineIo) -> Option<&mut [u8]> {
-        None
-    }
-
     fn io(&self, slot: u32) -> EngineIo {
         self.ios[slot as usize]
-    }
-
-    fn short_transfers(&self) -> u64 {
-        0
-    }
-
-    fn facts(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
-
-    fn notes(&self) -> &[String] {
-        &[]
     }
 }

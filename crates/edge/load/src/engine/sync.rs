@@ -117,12 +117,4 @@ impl Engine for SyncEngine<'_> {
     fn short_transfers(&self) -> u64 {
         self.short_transfers
     }
-
-    fn facts(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
-
-    fn notes(&self) -> &[String] {
-        &[]
-    }
 }
