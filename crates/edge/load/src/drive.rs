@@ -82,6 +82,8 @@ pub(crate) struct Drive<'a, 'b, E> {
     clock: Clock,
     done: Vec<Completion>,
     batch: u32,
+    /// Writes end when the medium has them.
+    pub(crate) fua: bool,
     pub(crate) in_flight_reached: u32,
 }
 
@@ -89,7 +91,7 @@ impl<'a, 'b, E: Engine> Drive<'a, 'b, E> {
     /// Returns the loop for `lanes`, one for each of the engine's targets, with the slots of `table`.
     pub(crate) fn new(engine: &'b mut E, lanes: Vec<Lane<'a>>, table: SlotTable, clock: Clock) -> Self {
         let done = Vec::with_capacity(table.in_flight_max().max(256) as usize);
-        Self { engine, lanes, table, clock, done, batch: BATCH_MIN, in_flight_reached: 0 }
+        Self { engine, lanes, table, clock, done, batch: BATCH_MIN, fua: false, in_flight_reached: 0 }
     }
 
     /// Runs until the drivers have finished or `cancel` is set, and all requests are back. `tell` gets the lanes about
@@ -130,7 +132,8 @@ impl<'a, 'b, E: Engine> Drive<'a, 'b, E> {
                     DriverStep::Issue(io) => {
                         let slot = self.table.slot_of(target as u32, io.slot);
                         let (op, offset_bytes, bytes) = (io.op, io.offset_bytes, io.bytes);
-                        let request = EngineIo { slot, target: target as u32, op, offset_bytes, bytes };
+                        let fua = self.fua && op == IoOp::Write;
+                        let request = EngineIo { slot, target: target as u32, op, offset_bytes, bytes, fua };
                         if let Some(check) = self.lanes[target].check
                             && let Some(buffer) = self.engine.buffer(&request)
                         {

@@ -26,6 +26,8 @@ struct Manners {
     flags: u16,
     /// Every so many requests one fails; 0 for none.
     fail_every: u32,
+    /// Writes fail that are not to be on the medium when they end.
+    needs_fua: bool,
     /// After so many requests the connection ends; 0 for never.
     end_after: u32,
 }
@@ -82,7 +84,8 @@ fn talk(mut stream: UnixStream, manners: Manners, export: &Mutex<Vec<u8>>) -> st
         }
         let mut payload = vec![0; if command == 1 { length } else { 0 }];
         stream.read_exact(&mut payload)?;
-        let fails = manners.fail_every > 0 && served % manners.fail_every == 0;
+        let lacks_fua = manners.needs_fua && command == 1 && be32(&head, 4) >> 16 != 1;
+        let fails = lacks_fua || manners.fail_every > 0 && served % manners.fail_every == 0;
         let error = if fails { EIO } else { 0 };
         let mut reply = [&0x6744_6698_u32.to_be_bytes()[..], &error.to_be_bytes(), &head[8..16]].concat();
         let mut export = export.lock().unwrap();
@@ -101,6 +104,32 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 
 fn uri(socket: &Path) -> PathBuf {
     format!("nbd+unix:///?socket={}", socket.display()).into()
+}
+
+#[test]
+fn writes_go_to_the_medium_where_that_is_asked_for_and_offered() {
+    const SEND_FUA: u16 = 1 << 3;
+    let folder = folder();
+    for (flags, fua, expected) in [(SEND_FUA, true, Ok(0)), (SEND_FUA, false, Ok(64)), (0, true, Err(()))] {
+        let place = folder.path().join(format!("{flags}-{fua}"));
+        std::fs::create_dir(&place).unwrap();
+        let (socket, _) = serve(&place, Manners { flags, needs_fua: true, ..Manners::default() });
+        let options = TargetOptions {
+            may_write: true,
+            destroy_data: Some(uri(&socket).display().to_string()),
+            ..TargetOptions::default()
+        };
+        let target = Target::open(&uri(&socket), &options).unwrap();
+        let config = DriverConfig { max_requests: Some(64), ..config(&target, 4, 60_000) };
+        let load = LoadOptions { fua, ..LoadOptions::default() };
+        match (run_quietly(&target, &spec(4096, 0, 100), &config, &load), expected) {
+            (Ok(outcome), Ok(errors)) => assert_eq!(outcome.measurement.write.errors, errors),
+            (Err(error), Err(())) => {
+                assert!(error.to_string().contains("offers no forced unit access"), "{error}");
+            }
+            (other, _) => panic!("{flags} {fua}: {:?}", other.map(|_| ())),
+        }
+    }
 }
 
 #[test]

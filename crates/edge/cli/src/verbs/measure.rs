@@ -65,7 +65,7 @@ pub(crate) struct Args {
 /// How the load is made.
 #[derive(Debug, clap::Args)]
 struct EngineArgs {
-    /// How requests are made: `io_uring`, psync, buffered, nbd or null; by default what suits the target
+    /// How requests are made: `io_uring`, psync, buffered, mmap, nbd or null; by default what suits the target
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineKind>,
     /// Threads that each have --iodepth requests in flight on each target: a number, a list 1,2,4 or a range 1..8
@@ -80,6 +80,9 @@ struct EngineArgs {
     /// `io_uring` has a thread of the kernel take the requests (SQPOLL)
     #[arg(long, visible_alias = "sqpoll")]
     kernel_thread: bool,
+    /// Writes end when the medium has them, not a cache: forced unit access, RWF_DSYNC, msync
+    #[arg(long)]
+    fua: bool,
     /// Stamp all that is written and judge all that is read: lost, torn, wrong-place and damaged blocks end with exit code 1
     #[arg(long)]
     verify: bool,
@@ -91,6 +94,7 @@ impl EngineArgs {
             engine: self.engine,
             uring: UringOptions { io_poll: self.poll, kernel_thread: self.kernel_thread },
             cpus: self.cpus.as_ref().map_or_else(Vec::new, |cpus| cpus.0.clone()),
+            fua: self.fua,
             verify: self.verify,
             ..LoadOptions::default()
         }
