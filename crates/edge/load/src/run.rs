@@ -49,6 +49,8 @@ pub struct LoadOptions {
     pub cpus: Vec<u32>,
     /// Writes end when the medium has them, not a cache (forced unit access).
     pub fua: bool,
+    /// Latency is cut in two: until a request is handed to the kernel, and from there.
+    pub latency_split: bool,
     /// Writes are stamped, and all that is read is judged ([`raidlab_verify`]).
     pub verify: bool,
 }
@@ -61,6 +63,7 @@ impl Default for LoadOptions {
             workers: NonZeroU32::MIN,
             cpus: Vec::new(),
             fua: false,
+            latency_split: false,
             verify: false,
         }
     }
@@ -428,8 +431,11 @@ impl Order<'_> {
     }
 
     fn drivers(&self, job: &Job) -> Result<Vec<Driver>, LoadError> {
-        let driver = |index: &usize| Driver::new(self.spec, &self.config_of(job.worker, *index));
-        Ok(job.targets.iter().map(driver).collect::<Result<_, _>>()?)
+        let driver = |index: &usize| {
+            let driver = Driver::new(self.spec, &self.config_of(job.worker, *index))?;
+            Ok(if self.options.latency_split { driver.with_latency_split() } else { driver })
+        };
+        job.targets.iter().map(driver).collect()
     }
 
     /// The part of one worker of the load on one target.
@@ -464,6 +470,9 @@ impl Order<'_> {
         let started_at = self.clock.now();
         let mut drive = Drive::new(&mut engine, lanes, table, self.clock);
         drive.fua = self.options.fua;
+        if self.options.latency_split {
+            drive = drive.with_latency_split();
+        }
         let mut tell = |lanes: &[Lane<'_>], now: Nanos| self.tell(number, lanes, started_at, now);
         drive.run(self.cancel, &mut tell)?;
         let wall = self.clock.now() - started_at;
