@@ -359,8 +359,8 @@ impl Driver {
     #[must_use]
     pub fn with_latency_split(mut self) -> Self {
         self.handed_on_at = vec![Nanos::ZERO; self.slots.len()];
-        self.read.split = Some(SplitStats::allocated());
-        self.write.split = Some(SplitStats::allocated());
+        self.read.split = Some(Box::new(SplitStats::allocated()));
+        self.write.split = Some(Box::new(SplitStats::allocated()));
         self
     }
 

@@ -63,8 +63,8 @@ pub struct LatencyFigures {
 
 impl SplitStats {
     /// Returns figures of nothing whose histograms are allocated already.
-    pub(crate) fn allocated() -> Box<Self> {
-        Box::new(Self { slat: LatencyHistogram::allocated(), clat: LatencyHistogram::allocated() })
+    pub(crate) fn allocated() -> Self {
+        Self { slat: LatencyHistogram::allocated(), clat: LatencyHistogram::allocated() }
     }
 
     /// Counts a request.

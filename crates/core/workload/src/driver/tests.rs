@@ -328,7 +328,9 @@ fn both_parts_of_latency_add_up_to_it() {
                 DriverStep::WaitUntil(Nanos(at)) if under_way.is_empty() => now = at,
                 _ => {
                     // All that was issued is handed on 7 ns later by one call, and ends 30 ns after that.
-                    under_way.iter().for_each(|(slot, _)| driver.handle_submitted(Nanos(now + 7), *slot));
+                    for (slot, _) in &under_way {
+                        driver.handle_submitted(Nanos(now + 7), *slot);
+                    }
                     now += 37;
                     let in_window = (1000..=11_000).contains(&now);
                     for (slot, op) in under_way.drain(..) {

@@ -170,19 +170,16 @@ fn direction(
     let bw = whole(kib);
     let mut lat = spread(summary);
     let empty = json!({ "min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0 });
-    let (slat, clat) = match &summary.split {
-        Some(split) => {
-            let figures = |part: &LatencyFigures| split_figures(part, summary.requests);
-            lat["percentile"] = percentiles(summary);
-            lat["bins"] = bins(summary);
-            (figures(&split.slat), figures(&split.clat))
-        }
-        None => {
-            let mut clat = lat.clone();
-            clat["percentile"] = percentiles(summary);
-            clat["bins"] = bins(summary);
-            (empty, clat)
-        }
+    let (slat, clat) = if let Some(split) = &summary.split {
+        let figures = |part: &LatencyFigures| split_figures(part, summary.requests);
+        lat["percentile"] = percentiles(summary);
+        lat["bins"] = bins(summary);
+        (figures(&split.slat), figures(&split.clat))
+    } else {
+        let mut clat = lat.clone();
+        clat["percentile"] = percentiles(summary);
+        clat["bins"] = bins(summary);
+        (empty, clat)
     };
     json!({
         "io_bytes": bytes,
