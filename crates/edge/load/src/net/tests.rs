@@ -160,7 +160,7 @@ fn first_bytes_sent(order: &NetOrder, source: &NetSource, path: &PathBuf, wanted
 fn a_file_is_sent_in_whole_sends_again_and_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
-    let bytes: Vec<u8> = (0..100_000_u32).flat_map(|n| n.to_le_bytes()).take(250_000).collect();
+    let bytes: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).take(250_000).collect();
     std::fs::write(&path, &bytes).unwrap();
     let source = NetSource::file(&path).unwrap();
     for zero_copy in [false, true] {
