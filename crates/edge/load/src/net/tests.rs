@@ -147,7 +147,7 @@ fn first_bytes_sent(order: &NetOrder, source: &NetSource, path: &PathBuf, wanted
             assert_eq!(wire::hear(&control, limit).unwrap(), Some(Message::Go));
             let mut received = vec![0; wanted];
             data.read_exact(&mut received).unwrap();
-            std::io::copy(&mut data, &mut std::io::sink()).unwrap();
+            io::copy(&mut data, &mut io::sink()).unwrap();
             wire::say(&control, &Message::Done { side: Box::default() }, limit).unwrap();
             received
         });
