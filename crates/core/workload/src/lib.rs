@@ -26,6 +26,7 @@ mod sampler;
 mod schedule;
 mod series;
 mod spec;
+mod split;
 pub mod steady;
 mod stream;
 pub mod toml_file;
@@ -49,4 +50,5 @@ pub use result::{
 pub use rng::{Rng, derived_seed};
 pub use series::{RunSeries, Series, SeriesColumns};
 pub use spec::{AccessLine, AccessSpec, MixPart, SpecError};
+pub use split::{LatencyFigures, LatencySplit, SplitStats};
 pub use steady::SteadyState;
