@@ -104,6 +104,8 @@ pub struct PartMeasurement {
 pub struct LagStats {
     /// From arrival to start. It is in the latencies.
     pub lag: LatencyHistogram,
+    /// From start to completion, of those that completed in the window: latencies without the lag.
+    pub clat: LatencyHistogram,
     /// Requests that arrived until the end of the window and never started.
     pub unserved: u64,
 }
@@ -117,10 +119,25 @@ pub struct LagSummary {
     pub unserved: u64,
     /// Mean time from arrival to start, which is in the latencies.
     pub lag_ns_mean: f64,
+    /// Its median.
+    #[serde(default)]
+    pub lag_ns_p50: u64,
     /// Its 99th percentile.
     pub lag_ns_p99: u64,
     /// The longest.
     pub lag_ns_max: u64,
+    /// Mean time from start to completion; zero for runs from before it was kept.
+    #[serde(default)]
+    pub clat_ns_mean: f64,
+    /// Its median.
+    #[serde(default)]
+    pub clat_ns_p50: u64,
+    /// Its 99th percentile.
+    #[serde(default)]
+    pub clat_ns_p99: u64,
+    /// The longest.
+    #[serde(default)]
+    pub clat_ns_max: u64,
 }
 
 /// The figures of one part of a mix, as stored and shown.
@@ -316,12 +333,20 @@ impl PartMeasurement {
     }
 }
 
+impl LagSummary {
+    /// Whether requests waited for their start for longer than they took, on average.
+    pub fn is_longer_than_service(&self) -> bool {
+        self.clat_ns_mean > 0.0 && self.lag_ns_mean > self.clat_ns_mean
+    }
+}
+
 impl LagStats {
     /// Both together; none if there is neither.
     pub(crate) fn merged(own: Option<Self>, other: Option<&Self>) -> Option<Self> {
         let Some(other) = other else { return own };
         let mut own = own.unwrap_or_default();
         own.lag.merge(&other.lag);
+        own.clat.merge(&other.clat);
         own.unserved += other.unserved;
         Some(own)
     }
@@ -332,8 +357,13 @@ impl LagStats {
             started: self.lag.count(),
             unserved: self.unserved,
             lag_ns_mean: self.lag.mean_ns(),
+            lag_ns_p50: self.lag.percentile_ns(50.0),
             lag_ns_p99: self.lag.percentile_ns(99.0),
             lag_ns_max: self.lag.max_ns(),
+            clat_ns_mean: self.clat.mean_ns(),
+            clat_ns_p50: self.clat.percentile_ns(50.0),
+            clat_ns_p99: self.clat.percentile_ns(99.0),
+            clat_ns_max: self.clat.max_ns(),
         }
     }
 }
@@ -664,7 +694,15 @@ impl RunResult {
             let arithmetic = steady.arithmetic(self.metric.unit());
             format!("{workload} at iodepth {depth} was not steady within its window, taken as five rounds: {arithmetic}")
         });
-        unsteady.into_iter().collect()
+        let late = self.lag.filter(LagSummary::is_longer_than_service).map(|lag| {
+            let span = |ns: f64| NanoSpan(ns.round() as u64);
+            format!(
+                "{} at iodepth {}: requests started {} late on average, and took {} from then on: the load was not made as \
+                 it was asked for; storage, the iodepth or this machine could not keep up",
+                self.workload, self.iodepth, span(lag.lag_ns_mean), span(lag.clat_ns_mean)
+            )
+        });
+        unsteady.into_iter().chain(late).collect()
     }
 
     /// The figure that the workload is judged by, of reads and writes together.
