@@ -26,6 +26,9 @@ pub const REPLAY_BYTES_MAX: u64 = 32 << 20;
 
 /// A trace that can be read.
 pub trait TraceSource: fmt::Debug + Send + Sync {
+    /// Its name, for people.
+    fn name(&self) -> String;
+
     /// What it asks.
     fn summary(&self) -> &TraceSummary;
 

@@ -688,21 +688,29 @@ impl RunResult {
 
     /// What is to be known of the run before its figures are trusted: sentences.
     pub fn warnings(&self) -> Vec<String> {
+        self.unsteady_text().into_iter().chain(self.late_text()).collect()
+    }
+
+    /// Says so if the run was not steady within its window, with the arithmetic.
+    pub fn unsteady_text(&self) -> Option<String> {
         let unsteady = self.steady.as_ref().filter(|steady| !steady.is_steady);
-        let unsteady = unsteady.map(|steady| {
+        unsteady.map(|steady| {
             let (workload, depth) = (&self.workload, self.iodepth);
             let arithmetic = steady.arithmetic(self.metric.unit());
             format!("{workload} at iodepth {depth} was not steady within its window, taken as five rounds: {arithmetic}")
-        });
-        let late = self.lag.filter(LagSummary::is_longer_than_service).map(|lag| {
+        })
+    }
+
+    /// Says so if requests waited longer for their start than they took.
+    pub fn late_text(&self) -> Option<String> {
+        self.lag.filter(LagSummary::is_longer_than_service).map(|lag| {
             let span = |ns: f64| NanoSpan(ns.round() as u64);
             format!(
                 "{} at iodepth {}: requests started {} late on average, and took {} from then on: the load was not made as \
                  it was asked for; storage, the iodepth or this machine could not keep up",
                 self.workload, self.iodepth, span(lag.lag_ns_mean), span(lag.clat_ns_mean)
             )
-        });
-        unsteady.into_iter().chain(late).collect()
+        })
     }
 
     /// The figure that the workload is judged by, of reads and writes together.

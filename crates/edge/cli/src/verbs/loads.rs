@@ -396,7 +396,7 @@ fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Ver
         setup: describe::setup(&keeper.environment),
         runs: &keeper.results,
         verdicts,
-        warnings: describe::unsteady(&keeper.results).into_iter().collect(),
+        warnings: describe::doubts(&keeper.results),
         notes: sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".").collect(),
         published: None,
         iodepth: None,

@@ -41,6 +41,10 @@ impl InMemory {
 }
 
 impl TraceSource for InMemory {
+    fn name(&self) -> String {
+        "in memory".into()
+    }
+
     fn summary(&self) -> &TraceSummary {
         &self.summary
     }
