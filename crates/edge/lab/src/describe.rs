@@ -3,7 +3,7 @@
 use crate::arrays::ModelledArray;
 use crate::environment::Environment;
 use crate::find_load::{Certainty, FoundLoad, LoadUnit};
-use crate::load::LoadPlan;
+use crate::load::{LoadPlan, RUN_TO_THE_END};
 use crate::rounds::SteadyRounds;
 use crate::runner::StudyOutcome;
 use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
@@ -199,7 +199,7 @@ fn load_clause(load: &LoadPlan) -> String {
         "{} at iodepths {}, {} after a ramp of {}",
         workload_names(load),
         depths.join(", "),
-        load.run,
+        if load.run == RUN_TO_THE_END { "to the end of the trace".to_owned() } else { load.run.to_string() },
         load.ramp
     )
 }

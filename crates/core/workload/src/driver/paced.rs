@@ -122,7 +122,7 @@ struct Part {
     loop_index: usize,
     read: OpStats,
     write: OpStats,
-    late: Option<Box<Late>>,
+    late: Option<Late>,
 }
 
 impl Pacer {
@@ -291,9 +291,9 @@ impl Pacer {
     fn lag_of(&self, index: usize, window_end: Nanos) -> Option<LagStats> {
         let part = &self.parts[index];
         let owner = &self.loops[part.loop_index];
-        let Late { lag, clat } = part.late.as_deref()?;
+        let Late { lag, clat } = part.late.as_ref()?;
         let is_first = self.parts.iter().position(|other| other.loop_index == part.loop_index) == Some(index);
-        let unserved = if is_first { owner.unserved(window_end) } else { 0 };
+        let unserved = if is_first { owner.unserved(window_end, &part.source) } else { 0 };
         Some(LagStats { lag: lag.clone(), clat: clat.clone(), unserved })
     }
 }
@@ -321,8 +321,8 @@ impl Part {
 }
 
 impl Late {
-    fn allocated() -> Box<Self> {
-        Box::new(Self { lag: LatencyHistogram::allocated(), clat: LatencyHistogram::allocated() })
+    fn allocated() -> Self {
+        Self { lag: LatencyHistogram::allocated(), clat: LatencyHistogram::allocated() }
     }
 }
 
@@ -434,10 +434,13 @@ impl Loop {
         }
     }
 
-    /// Requests that arrived before `window_end` and never started.
-    fn unserved(&self, window_end: Nanos) -> u64 {
-        match &self.pace {
-            Some(Pace::Open(schedule)) => schedule.count_before(window_end),
+    /// Requests that arrived before `window_end` and never started. Of a trace those that are known so far.
+    fn unserved(&self, window_end: Nanos, source: &Source) -> u64 {
+        match (&self.pace, source) {
+            (Some(Pace::Open(schedule)), _) => schedule.count_before(window_end),
+            (Some(Pace::Traced(start)), Source::Trace(trace)) => {
+                trace.due_before(window_end.saturating_since(*start))
+            }
             _ => 0,
         }
     }

@@ -102,6 +102,14 @@ impl TraceStream {
         self.fault.as_ref()
     }
 
+    /// Requests that were due before `until` and were not handed out, as far as they are in the batch at hand: at least so many.
+    pub(super) fn due_before(&self, until: NanoSpan) -> u64 {
+        let is_due = |due: &NanoSpan| *due < until;
+        let rest = self.batch.get(self.next..).unwrap_or(&[]).iter();
+        let dues = rest.map_while(|record| self.request_of(record).ok()).flatten().map(|(due, _)| due);
+        self.head.map(|(due, _)| due).into_iter().chain(dues).take_while(is_due).count() as u64
+    }
+
     /// Share of the trace that is over, from 0 to 1.
     pub(super) fn fraction(&self) -> f64 {
         if self.has_ended { 1.0 } else { self.taken as f64 / self.total.max(1) as f64 }
@@ -123,12 +131,10 @@ impl TraceStream {
                 continue;
             }
             self.next = 0;
+            self.batch.clear();
             match self.reader.next_batch(&mut self.batch) {
                 BatchStep::Ready => {}
-                BatchStep::NotYet => {
-                    self.batch.clear();
-                    return Next::NotYet;
-                }
+                BatchStep::NotYet => return Next::NotYet,
                 BatchStep::End => self.has_ended = true,
                 BatchStep::Failed(problem) => {
                     self.fault = Some(ReplayError::Read(problem));

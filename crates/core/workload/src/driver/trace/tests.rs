@@ -201,7 +201,7 @@ proptest! {
                 Fit::Wrap => first % places,
                 Fit::Clip => first.min(places - 1),
                 _ if extent <= region => first.min(places - 1),
-                _ => (first as u128 * 4096 * u128::from(region) / u128::from(extent) / 4096).min(u128::from(places - 1)) as u64,
+                _ => (u128::from(first) * 4096 * u128::from(region) / u128::from(extent) / 4096).min(u128::from(places - 1)) as u64,
             };
             prop_assert_eq!(io.offset_bytes / 4096, expected);
         }
@@ -340,6 +340,17 @@ fn a_stop_ends_a_replay() {
     driver.handle_stop(Nanos(500));
     driver.handle_completion(Nanos(600), 0, true);
     assert_eq!(driver.poll_step(Nanos(600)), DriverStep::Finished);
+}
+
+#[test]
+fn what_was_due_and_never_started_is_counted() {
+    let records = (0..9).map(|n| record(n * 100, 0, TraceKind::Read, n * 4096, 4096)).collect();
+    let spec = spec(Replay { source: Arc::new(InMemory::new(records, 9)), ..replay(Vec::new()) });
+    let mut driver = Driver::new(&spec, &DriverConfig { run: NanoSpan(550), ..whole(1) }).unwrap();
+    let log = drive(&mut driver, 0, Target { fixed_ns: 300, ..QUICK });
+    assert_eq!(log.len(), 2, "at 0 and 300; the next would start at 600, when the window is over");
+    let lag = driver.measurement().lag.unwrap();
+    assert_eq!((lag.lag.count(), lag.unserved), (2, 4), "those of 200, 300, 400 and 500");
 }
 
 #[test]
