@@ -16,6 +16,7 @@ mod bins;
 mod data;
 mod driver;
 mod histogram;
+mod network;
 mod pacing;
 mod permutation;
 mod places;
@@ -28,6 +29,7 @@ mod sampler;
 mod schedule;
 mod series;
 mod spec;
+mod split;
 pub mod steady;
 mod stream;
 pub mod toml_file;
@@ -39,6 +41,7 @@ pub use driver::{
     Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress, Worker,
 };
 pub use histogram::LatencyHistogram;
+pub use network::{NetDirection, NetSide, NetworkFacts, SocketFacts};
 pub use pacing::{ArrivalProcess, Arrivals, ClosedLoop, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate};
 pub use places::{Distribution, Places, Zone};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
@@ -51,4 +54,5 @@ pub use result::{
 pub use rng::{Rng, derived_seed};
 pub use series::{RunSeries, Series, SeriesColumns};
 pub use spec::{AccessLine, AccessSpec, MixPart, SpecError};
+pub use split::{LatencyFigures, LatencySplit, SplitStats};
 pub use steady::SteadyState;

@@ -6,8 +6,10 @@
 use crate::access::LineFacts;
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
+use crate::network::NetworkFacts;
 use crate::program::PhaseFigures;
 use crate::series::{RunSeries, Series};
+use crate::split::{LatencySplit, SplitStats};
 use crate::steady::{self, SteadyState};
 use raidlab_units::{ByteCount, BytesPerSec, Iops, NanoSpan};
 use serde::{Deserialize, Serialize};
@@ -67,6 +69,8 @@ pub struct OpStats {
     pub errors: u64,
     /// Total latency of the successful ones, from the (intended) start to completion.
     pub lat: LatencyHistogram,
+    /// The two parts of that latency, where they were told apart.
+    pub split: Option<Box<SplitStats>>,
 }
 
 /// What a driver counted in the measured window: ramp and drain are not in it.
@@ -105,7 +109,7 @@ pub struct LagStats {
     /// From arrival to start. It is in the latencies.
     pub lag: LatencyHistogram,
     /// From start to completion, of those that completed in the window: latencies without the lag.
-    pub clat: LatencyHistogram,
+    pub service: LatencyHistogram,
     /// Requests that arrived until the end of the window and never started.
     pub unserved: u64,
 }
@@ -128,16 +132,16 @@ pub struct LagSummary {
     pub lag_ns_max: u64,
     /// Mean time from start to completion; zero for runs from before it was kept.
     #[serde(default)]
-    pub clat_ns_mean: f64,
+    pub service_ns_mean: f64,
     /// Its median.
     #[serde(default)]
-    pub clat_ns_p50: u64,
+    pub service_ns_p50: u64,
     /// Its 99th percentile.
     #[serde(default)]
-    pub clat_ns_p99: u64,
+    pub service_ns_p99: u64,
     /// The longest.
     #[serde(default)]
-    pub clat_ns_max: u64,
+    pub service_ns_max: u64,
 }
 
 /// The figures of one part of a mix, as stored and shown.
@@ -197,6 +201,9 @@ pub struct OpSummary {
     /// How many requests took how long, in bins at most 12.5 % wide; those without a request are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lat_bins: Vec<LatencyBin>,
+    /// The two parts of total latency, where they were told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<LatencySplit>,
 }
 
 /// One point of a latency distribution.
@@ -249,6 +256,7 @@ impl OpStats {
         self.bytes += other.bytes;
         self.errors += other.errors;
         self.lat.merge(&other.lat);
+        SplitStats::merge(&mut self.split, other.split.as_deref());
     }
 }
 
@@ -274,6 +282,7 @@ impl OpSummary {
             lat_ns_max: lat.max_ns(),
             lat_curve: if lat.count() == 0 { Vec::new() } else { CURVE_PCT.map(curve).to_vec() },
             lat_bins: bins::coarse(lat.iter(), lat.max_ns()),
+            split: stats.split.as_ref().map(|split| split.summary()),
         }
     }
 }
@@ -336,7 +345,7 @@ impl PartMeasurement {
 impl LagSummary {
     /// Whether requests waited for their start for longer than they took, on average.
     pub fn is_longer_than_service(&self) -> bool {
-        self.clat_ns_mean > 0.0 && self.lag_ns_mean > self.clat_ns_mean
+        self.service_ns_mean > 0.0 && self.lag_ns_mean > self.service_ns_mean
     }
 }
 
@@ -346,7 +355,7 @@ impl LagStats {
         let Some(other) = other else { return own };
         let mut own = own.unwrap_or_default();
         own.lag.merge(&other.lag);
-        own.clat.merge(&other.clat);
+        own.service.merge(&other.service);
         own.unserved += other.unserved;
         Some(own)
     }
@@ -360,10 +369,10 @@ impl LagStats {
             lag_ns_p50: self.lag.percentile_ns(50.0),
             lag_ns_p99: self.lag.percentile_ns(99.0),
             lag_ns_max: self.lag.max_ns(),
-            clat_ns_mean: self.clat.mean_ns(),
-            clat_ns_p50: self.clat.percentile_ns(50.0),
-            clat_ns_p99: self.clat.percentile_ns(99.0),
-            clat_ns_max: self.clat.max_ns(),
+            service_ns_mean: self.service.mean_ns(),
+            service_ns_p50: self.service.percentile_ns(50.0),
+            service_ns_p99: self.service.percentile_ns(99.0),
+            service_ns_max: self.service.max_ns(),
         }
     }
 }
@@ -621,6 +630,9 @@ pub struct RunResult {
     /// What the machine did meanwhile; none in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineLoad>,
+    /// What was sent over a network and what it cost both sides, where that is what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkFacts>,
     /// Further settings, by name.
     pub settings: BTreeMap<String, String>,
 }
@@ -682,6 +694,7 @@ impl RunResult {
             phases: Vec::new(),
             cost: CostFacts::default(),
             machine: None,
+            network: None,
             settings: BTreeMap::new(),
         }
     }
@@ -708,7 +721,7 @@ impl RunResult {
             format!(
                 "{} at iodepth {}: requests started {} late on average, and took {} from then on: the load was not made as \
                  it was asked for; storage, the iodepth or this machine could not keep up",
-                self.workload, self.iodepth, span(lag.lag_ns_mean), span(lag.clat_ns_mean)
+                self.workload, self.iodepth, span(lag.lag_ns_mean), span(lag.service_ns_mean)
             )
         })
     }

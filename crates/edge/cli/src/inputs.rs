@@ -209,7 +209,7 @@ pub(crate) struct ReplayArgs {
     #[arg(
         long,
         value_name = "FILE.parquet",
-        conflicts_with_all = ["workload", "block_size", "read_pct", "rate", "rate_limit", "bytes_limit", "think", "find_load"]
+        conflicts_with_all = ["workload", "block_size", "read_pct", "rate", "rate_limit", "bytes_limit", "think", "find_load", "until"]
     )]
     trace: Option<PathBuf>,
     /// When its requests start: original, scaled:2.0 (takes twice as long), or none (when others have ended)

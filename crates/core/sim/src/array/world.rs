@@ -147,8 +147,8 @@ impl<'a> World<'a> {
         // A replay may end before its window does, and the window then ends with it.
         self.window[1] = self.window[1].min(self.shared.queue.now()).max(self.window[0]);
         self.note_busy_times(Nanos::FAR_FUTURE);
-        let drivers = self.volumes.iter().filter_map(|volume| volume.load.driver());
-        match drivers.filter_map(Driver::trace_fault).next() {
+        let mut drivers = self.volumes.iter().filter_map(|volume| volume.load.driver());
+        match drivers.find_map(Driver::trace_fault) {
             Some(fault) => Err(SimError::Replay(fault.clone())),
             None => Ok(()),
         }

@@ -90,7 +90,7 @@ enum Source {
 #[derive(Debug)]
 struct Late {
     lag: LatencyHistogram,
-    clat: LatencyHistogram,
+    service: LatencyHistogram,
 }
 
 /// A loop: its places, its pace, and the parts that it draws from.
@@ -239,9 +239,9 @@ impl Pacer {
 
     /// Takes in how long a request that counts took from its start.
     #[inline]
-    pub(super) fn note_clat(&mut self, part: u16, clat: NanoSpan) {
+    pub(super) fn note_service(&mut self, part: u16, service: NanoSpan) {
         if let Some(late) = &mut self.parts[usize::from(part)].late {
-            late.clat.record_ns(clat.get());
+            late.service.record_ns(service.get());
         }
     }
 
@@ -291,10 +291,10 @@ impl Pacer {
     fn lag_of(&self, index: usize, window_end: Nanos) -> Option<LagStats> {
         let part = &self.parts[index];
         let owner = &self.loops[part.loop_index];
-        let Late { lag, clat } = part.late.as_ref()?;
+        let Late { lag, service } = part.late.as_ref()?;
         let is_first = self.parts.iter().position(|other| other.loop_index == part.loop_index) == Some(index);
         let unserved = if is_first { owner.unserved(window_end, &part.source) } else { 0 };
-        Some(LagStats { lag: lag.clone(), clat: clat.clone(), unserved })
+        Some(LagStats { lag: lag.clone(), service: service.clone(), unserved })
     }
 }
 
@@ -322,7 +322,7 @@ impl Part {
 
 impl Late {
     fn allocated() -> Self {
-        Self { lag: LatencyHistogram::allocated(), clat: LatencyHistogram::allocated() }
+        Self { lag: LatencyHistogram::allocated(), service: LatencyHistogram::allocated() }
     }
 }
 

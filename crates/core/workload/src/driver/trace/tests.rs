@@ -167,8 +167,8 @@ proptest! {
                 let mean = |spans: &[u64]| spans.iter().sum::<u64>() as f64 / spans.len() as f64;
                 prop_assert_eq!((lag.started, lag.unserved), (records.len() as u64, 0));
                 prop_assert!((lag.lag_ns_mean - mean(&lags)).abs() < 1e-6);
-                prop_assert!((lag.clat_ns_mean - mean(&services)).abs() < 1e-6);
-                prop_assert_eq!((lag.lag_ns_max, lag.clat_ns_max), (*lags.iter().max().unwrap(), *services.iter().max().unwrap()));
+                prop_assert!((lag.service_ns_mean - mean(&services)).abs() < 1e-6);
+                prop_assert_eq!((lag.lag_ns_max, lag.service_ns_max), (*lags.iter().max().unwrap(), *services.iter().max().unwrap()));
             }
         }
     }
