@@ -532,11 +532,13 @@ fn cost_between(before: &ThreadReading, after: &ThreadReading) -> ThreadCost {
 }
 
 fn of_lane(lane: Lane<'_>) -> TargetOutcome {
+    let replayed = lane.driver.trace_fault().cloned();
+    let fault = replayed.map(|source| LoadError::Replay { path: lane.path.into(), source });
     TargetOutcome {
         measurement: lane.driver.measurement(),
         issued: lane.driver.issued(),
         first_failure: lane.first_failure,
-        error: lane.error,
+        error: lane.error.or(fault),
         verified: None,
     }
 }

@@ -1,6 +1,6 @@
 //! Runs on modelled arrays in virtual time.
 
-use super::{array_settings, empty_result, load_settings};
+use super::{array_settings, empty_result, load_settings, set_measurement};
 use crate::arrays::{ModelledArray, Models, array_facts};
 use crate::controllers::{ModelledControllers, Owner};
 use crate::load::Load;
@@ -62,7 +62,7 @@ pub fn run_simulated(
         },
     )?;
     let mut result = empty_result(World::Simulated, array.label(), load);
-    result.set_measurement(&outcome.measurement);
+    set_measurement(&mut result, load, &outcome.measurement);
     let volumes = u32::from(array.volume_count());
     if volumes > 1 && load.iodepth.is_multiple_of(volumes) {
         let iodepth_per_target = load.iodepth / volumes;
