@@ -43,7 +43,7 @@ fn a_fit_is_stored_with_its_residuals_and_used_by_reproduce() {
     let rows = "id,place,system,raid,drives,drive,workload,block_kib,queue_depth,write_policy,read_policy,io_policy,\
                 metric,value\n\
                 x,,lsi-1078-512,0,2,st973451ss,storagebench-streaming,64,8,write-through,read-ahead,direct,mb_per_s,200\n";
-    std::fs::write(bench.path().join("mine.csv"), rows).expect("the folder can be written");
+    bench.write("mine.csv", rows);
     let predicted = |more: &[&'static str]| {
         let mut words =
             vec!["reproduce", "--published", "mine.csv", "--ramp", "200ms", "--run", "300ms", "--json"];
@@ -73,7 +73,7 @@ fn values_go_into_a_catalogue_with_their_source() {
     for folder in ["mine/controllers", "mine/drives"] {
         std::fs::create_dir_all(bench.path().join(folder)).expect("the folder can be made");
     }
-    std::fs::write(bench.path().join("mine/drives/st973451ss.toml"), far).expect("it can be written");
+    bench.write("mine/drives/st973451ss.toml", &far);
     let ended = bench.run(&fit(&["--rounds", "2", "--write", "mine"]));
     ended.assert(
         0,
@@ -96,7 +96,7 @@ fn a_dry_run_says_what_there_is_and_stores_nothing() {
     for words in ["st973451ss:mechanics.outer_rate", "not searched: st973402ss: ", "nothing is stored"] {
         assert!(ended.stdout.contains(words), "'{words}' is not in {}", ended.stdout);
     }
-    assert!(!bench.path().join("primergy-2008-fitted.toml").exists());
+    assert!(bench.names().is_empty(), "{:?}", bench.names());
     bench.run(&["fit", "cdf-caf-2003"]).assert(2, &["did you mean 'cdf-caf-2002'?"]);
     bench.run(&["fit", "primergy-2008", "--only", "st9"]).assert(2, &["st973451ss:mechanics.outer_rate"]);
 }

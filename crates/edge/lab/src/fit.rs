@@ -279,7 +279,8 @@ pub fn fit(
     let (before, after) = (evaluator.known(&start), evaluator.known(&point));
     let (before, after) = before.zip(after).expect("both were simulated");
     let simulations = evaluator.simulations;
-    let full = if stopped || !task.check { None } else { run.check(&start, &point, &catalog, cancel)? };
+    let full =
+        if stopped || !task.check { None } else { run.check(&start, (&point, objective), &catalog, cancel)? };
     let checked = full.is_some();
     let (before, after) = full.unwrap_or((before, after));
     let residuals = residuals(&before, &after);
@@ -405,12 +406,12 @@ impl Run<'_, '_> {
     fn check(
         &mut self,
         start: &[f64],
-        point: &[f64],
+        (point, objective): (&[f64], f64),
         catalog: &Catalog,
         cancel: &AtomicBool,
     ) -> Result<Option<(Figures, Figures)>, FitError> {
         let mut evaluator = Evaluator::of_all(self.task, self.parameters, catalog)?;
-        let mut tell = |simulations| self.tell_last("all rows, before and after", 0.0, simulations);
+        let mut tell = |simulations| self.tell_last("all rows, before and after", objective, simulations);
         let batch = [start.to_vec(), point.to_vec()];
         let Some(_) = evaluator.objectives(&batch, cancel, &mut tell) else { return Ok(None) };
         Ok(evaluator.known(start).zip(evaluator.known(point)))

@@ -1,6 +1,7 @@
 //! `raidlab reproduce`: predicts published figures and relative claims, and compares.
 
 mod claims;
+mod report;
 
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
@@ -48,6 +49,9 @@ pub(crate) struct Args {
     seed: Option<u64>,
     #[command(flatten)]
     catalog: CatalogArgs,
+    /// Write an HTML report with charts of every table here; it opens without a network
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     /// Threads; all processors by default
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
@@ -91,6 +95,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     if args.paper.as_deref() == Some("list") {
         return list(output);
     }
+    if let Some(path) = &args.report {
+        super::report::check_writable(path)?;
+    }
     let figures = load(args)?;
     let catalog = args.catalog.catalog()?;
     let task = PredictTask {
@@ -114,6 +121,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         print_json(&as_json(&figures, prediction.as_ref(), claims.as_ref()))?;
     } else {
         print(&as_text(&figures, prediction.as_ref(), claims.as_ref(), output))?;
+    }
+    if let Some(path) = &args.report {
+        report::write(path, &figures, prediction.as_ref(), claims.as_ref())?;
     }
     let summaries = prediction.iter().map(|prediction| prediction.summary);
     let summaries = summaries.chain(claims.iter().map(|claims| claims.summary.errors));

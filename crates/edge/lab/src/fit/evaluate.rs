@@ -270,7 +270,8 @@ impl<'a> Evaluator<'a> {
         if let Some(plan) = &setups.claims {
             let figure = |configuration: usize, metric| results[configuration].figure(metric, "");
             let judged = plan.judged(&self.of_setup[self.rows.len()..], &figure);
-            let claims = self.claims.iter().zip(judged);
+            // A claim of order alone has no error.
+            let claims = self.claims.iter().zip(judged).filter(|(_, judged)| judged.row.error_pct.is_some());
             rows.extend(claims.map(|(claim, judged)| Figure {
                 id: claim.id.clone(),
                 metric: "ratio".to_owned(),

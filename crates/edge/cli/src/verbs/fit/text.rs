@@ -10,7 +10,7 @@ const CHANGED_SHOWN: usize = 10;
 /// The whole fit.
 pub(super) fn of(found: &Fit, is_dry: bool, output: &Output) -> String {
     let mut text = numbers(found, output);
-    text += &format!("\n{}\n", residuals(found, output));
+    text += &("\n".to_owned() + &residuals(found, output) + "\n");
     text += &summaries(found);
     text += &check(found, output);
     let at_bound = found.parameters.iter().filter(|parameter| parameter.at_bound);
@@ -83,12 +83,12 @@ fn summaries(found: &Fit) -> String {
         if found.stopped { ", stopped" } else { "" }
     );
     text += &summary("fitted rows", &found.fitted);
-    if found.checked {
-        text += &summary("rows that were not looked at", &found.not_fitted);
-        text += &format!("{} rows do not depend on these figures.\n", found.rows_untouched);
+    text += &if found.checked {
+        let others = summary("rows that were not looked at", &found.not_fitted);
+        format!("{others}{} rows do not depend on these figures.\n", found.rows_untouched)
     } else {
-        text += "The other rows were not checked, and these are figures of the search's own windows.\n";
-    }
+        "The other rows were not checked, and these are figures of the search's own windows.\n".to_owned()
+    };
     text
 }
 
