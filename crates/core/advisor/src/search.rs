@@ -5,8 +5,10 @@
 //! ```text
 //! poll_batch ─► points ─► values ─► handle_values ─► poll_batch ─► ... ─► None
 //!
+//! scan:   value 1 all over its range │ value 2 │ ...                              once, before the first round
 //! round:  value 1 up, down │ value 2 up, down │ ... │ all of them once more as far as this round moved them
 //! ```
+//! The scan is for what steps cannot see: a rate that limits nothing over a wide range, and everything beyond.
 //! Each value has a step of its own. A step that gains is taken and grows by half; where neither side gains, it is halved.
 //! A gain below [`SearchConfig::least_gain`] is none: the functions here are simulations, whose noise a search would follow, and
 //! a value that changes nothing stays where it was.
@@ -46,11 +48,17 @@ pub struct SearchConfig {
     pub least_step: f64,
     /// What a better value must be better by, at least.
     pub least_gain: f64,
+    /// Points to try all over the range of each value before the first round, evenly apart in the logarithm. One of them is
+    /// taken only for ten times the least gain: what was known before is not given up for little.
+    pub scan_points: u32,
 }
+
+/// How many times the least gain a point of the scan must gain.
+const SCAN_GAINS: f64 = 10.0;
 
 impl Default for SearchConfig {
     fn default() -> Self {
-        Self { rounds: 8, first_step: 0.2, least_step: 0.02, least_gain: 0.0003 }
+        Self { rounds: 8, first_step: 0.2, least_step: 0.02, least_gain: 0.0003, scan_points: 0 }
     }
 }
 
@@ -59,6 +67,8 @@ impl Default for SearchConfig {
 enum Stage {
     /// The value at the start.
     Start,
+    /// One value all over its range.
+    Scan(usize),
     /// One value up and down.
     Along(usize),
     /// All values on, as far as the round moved them.
@@ -111,6 +121,7 @@ impl PatternSearch {
             self.batch = match self.stage {
                 Stage::Done => return None,
                 Stage::Start => vec![self.best.clone()],
+                Stage::Scan(index) => self.across(index),
                 Stage::Along(index) => self.beside(index),
                 Stage::Onward => self.onward(),
             };
@@ -127,7 +138,11 @@ impl PatternSearch {
         let number = |value: &f64| if value.is_nan() { f64::INFINITY } else { *value };
         let best = found.iter().map(number).enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
         let (index, value) = best.expect("a batch has a point");
-        let gains = self.stage == Stage::Start || value < self.best_value - self.config.least_gain;
+        let least = match self.stage {
+            Stage::Scan(_) => SCAN_GAINS * self.config.least_gain,
+            _ => self.config.least_gain,
+        };
+        let gains = self.stage == Stage::Start || value < self.best_value - least;
         if gains {
             self.best.clone_from(&self.batch[index]);
             self.best_value = value;
@@ -151,7 +166,24 @@ impl PatternSearch {
 
     /// Which value the next batch moves; none where it moves all or has ended.
     pub fn moving(&self) -> Option<usize> {
-        if let Stage::Along(index) = self.stage { Some(index) } else { None }
+        match self.stage {
+            Stage::Scan(index) | Stage::Along(index) => Some(index),
+            Stage::Start | Stage::Onward | Stage::Done => None,
+        }
+    }
+
+    /// Points all over the range of one value.
+    fn across(&self, index: usize) -> Vec<Vec<f64>> {
+        let ((low, high), count) = (self.bounds[index], self.config.scan_points);
+        let place = |point: u32| low + (high - low) * (f64::from(point) + 0.5) / f64::from(count);
+        (0..count).map(|point| self.with(index, place(point))).collect()
+    }
+
+    /// The best point with another value at `index`.
+    fn with(&self, index: usize, value: f64) -> Vec<f64> {
+        let mut point = self.best.clone();
+        point[index] = value;
+        point
     }
 
     /// The points on both sides of the best, as far as the bounds leave room.
@@ -163,9 +195,7 @@ impl PatternSearch {
         let (low, high) = self.bounds[index];
         let moved = [step, -step].map(|step| (self.best[index] + step).clamp(low, high));
         let moved = moved.into_iter().filter(|to| (to - self.best[index]).abs() > step / 1e6);
-        moved
-            .map(|to| self.best.iter().enumerate().map(|(at, x)| if at == index { to } else { *x }).collect())
-            .collect()
+        moved.map(|to| self.with(index, to)).collect()
     }
 
     /// The point as far beyond the best as the best is beyond where the round began; none where it did not move.
@@ -179,7 +209,8 @@ impl PatternSearch {
 
     fn advance(&mut self) {
         self.stage = match self.stage {
-            Stage::Start => Stage::Along(0),
+            Stage::Start => Stage::Scan(0),
+            Stage::Scan(index) => Stage::Scan(index + 1),
             Stage::Along(index) => Stage::Along(index + 1),
             Stage::Onward => {
                 self.rounds += 1;
@@ -189,6 +220,10 @@ impl PatternSearch {
             }
             Stage::Done => Stage::Done,
         };
+        if self.stage == Stage::Scan(self.steps.len()) {
+            self.round_start.clone_from(&self.best);
+            self.stage = Stage::Along(0);
+        }
         if self.stage == Stage::Along(self.steps.len()) {
             self.stage = Stage::Onward;
         }
@@ -211,7 +246,7 @@ mod tests {
     }
 
     fn fine(rounds: u32) -> SearchConfig {
-        SearchConfig { rounds, first_step: 0.5, least_step: 1e-5, least_gain: 0.0 }
+        SearchConfig { rounds, first_step: 0.5, least_step: 1e-5, least_gain: 0.0, scan_points: 0 }
     }
 
     /// Searches to the end; returns the best point, its value, and how many were tried.
@@ -285,6 +320,19 @@ mod tests {
         let cliff = |x: &[f64]| if x[0] > 2.0 { f64::NAN } else { -x[0] };
         let (point, value, _) = minimum(&[range(0.5, 50.0, 1.0)], fine(100), cliff);
         assert!(point[0] <= 2.0 && point[0] > 1.99 && value < -1.99, "{point:?}");
+    }
+
+    #[test]
+    fn a_scan_sees_beyond_a_plateau() {
+        let plateau = |x: &[f64]| if x[0] > 60.0 { 1.0 } else { (x[0] / 40.0).ln().abs() };
+        let ranges = [range(10.0, 400.0, 250.0), range(1.0, 9.0, 2.0)];
+        let found = |scan_points| {
+            let config = SearchConfig { scan_points, rounds: 30, ..SearchConfig::default() };
+            minimum(&ranges, config, plateau).0
+        };
+        assert!((found(0)[0] - 250.0).abs() < 1e-9, "steps find nothing there");
+        assert!((found(8)[0] / 40.0).ln().abs() < 0.05, "{:?}", found(8));
+        assert!((found(8)[1] - 2.0).abs() < 1e-9, "what changes nothing stays");
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub struct FitTask<'a> {
     pub effort: FitEffort,
     /// Rounds over all values at most; with none the fit shows what the present values come to.
     pub rounds: u32,
+    /// Points to try all over the range of each number before the first round.
+    pub scan: u32,
     /// Whether the rows are predicted once more in full, before and after.
     pub check: bool,
     /// Threads to simulate on.
@@ -266,7 +268,7 @@ pub fn fit(
     let mut run = Run { task, parameters: &parameters, start: f64::INFINITY, progress };
     let mut search = PatternSearch::new(
         &parameters.iter().map(FitParameter::range).collect::<Vec<SearchRange>>(),
-        SearchConfig { rounds: task.rounds, ..SearchConfig::default() },
+        SearchConfig { rounds: task.rounds, scan_points: task.scan, ..SearchConfig::default() },
     );
     let stopped = run.search(&mut search, &mut evaluator, cancel)?;
     let (point, objective) = search.best();

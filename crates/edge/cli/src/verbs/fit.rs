@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// Rounds over all figures at most; it ends sooner where nothing is gained
     #[arg(long, default_value_t = 6, value_name = "N")]
     rounds: u32,
+    /// Points to try all over the bounds of each figure before the first round, for what small steps cannot see
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    scan: u32,
     /// Virtual time before each window of the search, at most [default: the paper's]
     #[arg(long, value_name = "TIME")]
     ramp: Option<NanoSpan>,
@@ -79,6 +82,7 @@ fn search(args: &Args, paper: &Paper) -> Result<Option<Fit>, Failure> {
         changes: &args.set,
         effort: FitEffort { ramp_max: args.ramp, run: args.run },
         rounds: if args.dry_run { 0 } else { args.rounds },
+        scan: if args.dry_run { 0 } else { args.scan },
         check: !args.no_check && !args.dry_run,
         threads: args.threads.unwrap_or(RunOptions::default().threads),
     };

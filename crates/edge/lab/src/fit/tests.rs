@@ -42,6 +42,7 @@ fn task(paper: &Paper, rounds: u32, threads: usize) -> FitTask<'_> {
         changes: &[],
         effort: FitEffort::default(),
         rounds,
+        scan: 0,
         check: true,
         threads: NonZeroUsize::new(threads).unwrap(),
     }
