@@ -1,7 +1,7 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, export, fit, import, measure, model, reproduce, runs, simulate, soak, study,
+    array, catalog, doctor, export, fit, import, measure, model, net, reproduce, runs, simulate, soak, study,
     torture, workloads,
 };
 use clap::{Parser, Subcommand};
@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Measure(measure::Args),
     /// Read the same data again and again, and compare every bit
     Soak(soak::Args),
+    /// Measure a network: TCP from memory or a file to another process or host
+    Net(net::Args),
     /// Simulate an array of modelled hardware in virtual time
     Simulate(simulate::Args),
     /// Predict published figures and compare
