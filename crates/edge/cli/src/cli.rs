@@ -1,7 +1,7 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, export, import, measure, model, net, reproduce, runs, simulate, soak, study,
+    array, catalog, doctor, export, fit, import, measure, model, net, reproduce, runs, simulate, soak, study,
     torture, workloads,
 };
 use clap::{Parser, Subcommand};
@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Simulate(simulate::Args),
     /// Predict published figures and compare
     Reproduce(reproduce::Args),
+    /// Fit figures of the catalogue that no source gives to the rows of a paper that are marked for it
+    Fit(fit::Args),
     /// Check the controller under load and faults, byte for byte, in any number of random runs
     Torture(torture::Args),
     /// Make, serve and look after arrays that hold data

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogChange};
-use raidlab_lab::{Owner, ReplayOrder, ReplayOrderError, WorkloadError, find_workload, sweep};
+use raidlab_lab::{Owner, ReplayOrder, ReplayOrderError, StoredFit, WorkloadError, find_workload, sweep};
 use raidlab_tracefile::TraceFileError;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{
@@ -65,9 +65,32 @@ pub(crate) fn catalog_change(text: &str) -> Result<CatalogChange, String> {
     match parts {
         Some((entry, (key, value))) if !entry.is_empty() && !key.is_empty() && !value.is_empty() => {
             let [entry, key, value] = [entry, key, value].map(|part| part.trim().to_owned());
-            Ok(CatalogChange { entry, key, value })
+            Ok(CatalogChange { entry, key, value, source: None })
         }
         _ => Err(format!("'{text}' is no change: write it as perc-h800:member_command.read=7us")),
+    }
+}
+
+/// Other values for figures of the catalogue.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CatalogArgs {
+    /// Use the values of a fit that 'raidlab fit' stored
+    #[arg(long, value_name = "FILE.toml")]
+    fit: Option<PathBuf>,
+    /// Use another value of a figure of the catalogue; may be repeated
+    #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
+    set: Vec<CatalogChange>,
+}
+
+impl CatalogArgs {
+    /// The built-in catalogue with these values; single ones go before those of a fit.
+    pub(crate) fn catalog(&self) -> Result<Catalog, Failure> {
+        let mut changes = match &self.fit {
+            Some(path) => StoredFit::read(path).map_err(Failure::input)?.changes(),
+            None => Vec::new(),
+        };
+        changes.extend(self.set.iter().cloned());
+        catalog_with(&changes)
     }
 }
 

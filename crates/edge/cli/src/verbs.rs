@@ -4,6 +4,7 @@ pub(crate) mod array;
 pub(crate) mod catalog;
 pub(crate) mod doctor;
 pub(crate) mod export;
+pub(crate) mod fit;
 pub(crate) mod import;
 mod loads;
 pub(crate) mod measure;

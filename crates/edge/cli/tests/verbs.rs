@@ -259,6 +259,13 @@ fn reproduce_compares_figures_of_a_file() {
         assert!(json["summary"][name].is_number(), "{name}");
     }
     assert_eq!(json["summary"]["rows"], 2);
+    assert_eq!(json["places"][0]["summary"]["rows"], 2);
+    assert!(json["places"][0]["kendall_tau"].is_null(), "two metrics of one row each have no order");
+    let words = bench.run(&[&args[..args.len() - 1], &["--report", "mine.html"]].concat());
+    words.assert(0, &["report: mine.html"]);
+    assert!(words.stdout.contains("Kendall's tau"), "{}", words.stdout);
+    let page = std::fs::read_to_string(bench.path().join("mine.html")).expect("it was written");
+    assert!(page.contains("id=\"chart-2\""), "every place has two charts");
     let bounded = bench.run(&[&args[..], &["--max-median-error", "0.0001"]].concat());
     bounded.assert(3, &["bound missed", "median"]);
 }

@@ -12,7 +12,10 @@ mod charts;
 mod legend;
 mod network;
 mod over_time;
+mod paper;
 mod tables;
+
+pub use paper::paper;
 
 use crate::StudyReport;
 use crate::figures::{Column, grouped, survives, three_digits};
@@ -42,6 +45,7 @@ pub fn study(report: &StudyReport) -> String {
     fill(
         PAGE,
         &[
+            ("kicker", "Storage study"),
             ("title", &escaped(report.title)),
             ("question", &escaped(report.question)),
             ("facts", &facts(report, &matrix)),

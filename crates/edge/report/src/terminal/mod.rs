@@ -37,6 +37,25 @@ pub struct TerminalOptions {
     pub colour: bool,
 }
 
+/// Prints rows of text under a header, in sections with a rule between them; from column `first_number` on text is aligned right.
+pub fn table(
+    header: &[&str],
+    first_number: usize,
+    sections: Vec<Vec<Vec<String>>>,
+    options: TerminalOptions,
+) -> String {
+    let cells = |row: Vec<String>| row.iter().map(|text| GridCell::plain(printable(text))).collect();
+    let section = |rows: Vec<Vec<String>>| rows.into_iter().map(cells).collect();
+    let grid = Grid {
+        header: header.iter().map(|name| (*name).to_owned()).collect(),
+        first_number,
+        sections: sections.into_iter().map(section).collect(),
+        gap: 2,
+        ..Grid::default()
+    };
+    grid.render(options)
+}
+
 /// Prints published figures beside predicted ones and how far off the predictions are.
 pub fn comparison(comparison: &Comparison, options: TerminalOptions) -> String {
     let row = |row: &raidlab_advisor::ComparisonRow| {
