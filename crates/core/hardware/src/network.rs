@@ -150,10 +150,15 @@ impl NetworkModel {
 
     /// Reads the rest of a network's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
+        let name = root.text("name")?;
+        let wire = match root.optional_link()? {
+            Some(standard) => standard.wire_of(&root),
+            None => root.figure("wire")?,
+        };
         let model = Self {
             id: id.into(),
-            name: root.text("name")?,
-            wire: root.figure("wire")?,
+            name,
+            wire,
             send_call: root.figure("send_call")?,
             send_packet: root.figure("send_packet")?,
             send_copy: root.figure("send_copy")?,

@@ -2,11 +2,11 @@
 
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
-use raidlab_hardware::{Catalog, CatalogChange};
+use raidlab_hardware::{Catalog, CatalogChange, CatalogError, CatalogFile};
 use raidlab_lab::{Owner, WorkloadError, find_workload, sweep};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{ArrivalProcess, Arrivals, ClosedLoop, Pacing, RequestRate, Workload};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Queue depths to run at, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +68,50 @@ pub(crate) fn catalog_change(text: &str) -> Result<CatalogChange, String> {
     }
 }
 
-/// The built-in catalogue with `changes`.
-pub(crate) fn catalog_with(changes: &[CatalogChange]) -> Result<Catalog, Failure> {
-    Catalog::builtin_with(changes).map_err(|error| {
-        Failure::input(error).with_hint("'raidlab catalog ENTRY' lists the keys of an entry")
-    })
+/// The catalogue, by options: somebody's own entries, and other values of figures.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CatalogArgs {
+    /// Know the hardware in this file, too, or in all .toml files of this folder; may be repeated
+    #[arg(long, value_name = "FILE.toml|FOLDER")]
+    catalog: Vec<PathBuf>,
+    /// Another value of a figure of the catalogue; may be repeated
+    #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
+    set: Vec<CatalogChange>,
+}
+
+impl CatalogArgs {
+    /// Reads the files and returns the catalogue with them and with all changes.
+    pub(crate) fn load(&self) -> Result<Catalog, Failure> {
+        let mut files = Vec::new();
+        for path in &self.catalog {
+            own_entries(path, &mut files).map_err(|error| {
+                Failure::input(error).context(format!("{} cannot be read", path.display()))
+            })?;
+        }
+        Catalog::with(&files, &self.set).map_err(|error| {
+            let is_place = matches!(error, CatalogError::UnknownId { .. } | CatalogError::UnknownKey { .. });
+            let failure = Failure::input(error);
+            if is_place {
+                failure.with_hint("'raidlab catalog ENTRY' lists the keys of an entry")
+            } else {
+                failure
+            }
+        })
+    }
+}
+
+/// Adds the file at `path`, or all .toml files of that folder in the order of their names.
+fn own_entries(path: &Path, files: &mut Vec<CatalogFile>) -> std::io::Result<()> {
+    let mut paths = vec![path.to_owned()];
+    if path.is_dir() {
+        paths = path.read_dir()?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+        paths.sort();
+    }
+    for path in paths {
+        files.push(CatalogFile { name: path.display().to_string(), text: std::fs::read_to_string(&path)? });
+    }
+    Ok(())
 }
 
 /// Reads `write-through`, `write-back` or `write-back-bad-battery`.

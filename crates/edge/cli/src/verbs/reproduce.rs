@@ -3,12 +3,11 @@
 mod claims;
 
 use crate::failure::{Exit, Failure};
-use crate::inputs::{catalog_change, catalog_with};
+use crate::inputs::CatalogArgs;
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
-use raidlab_hardware::CatalogChange;
 use raidlab_lab::{
     Claim, ClaimPrediction, FittedFigure, Method, MetricCorrection, Paper, PaperError, PredictError,
     PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions, paper_ids, predict, predict_claims,
@@ -46,9 +45,8 @@ pub(crate) struct Args {
     /// Seed of everything random [default: the paper's, or 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Predict with another value of a figure of the catalogue; may be repeated
-    #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
-    set: Vec<CatalogChange>,
+    #[command(flatten)]
+    catalog: CatalogArgs,
     /// Threads; all processors by default
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
@@ -93,7 +91,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         return list(output);
     }
     let figures = load(args)?;
-    let catalog = catalog_with(&args.set)?;
+    let catalog = args.catalog.load()?;
     let task = PredictTask {
         file: &figures.file,
         rows: &figures.rows,

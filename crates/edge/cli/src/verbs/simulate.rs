@@ -5,13 +5,11 @@ use super::loads::{
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{
-    catalog_change, catalog_with, io_policy, metadata_policy, on_or_off, owner, read_policy, write_policy,
-};
+use crate::inputs::{CatalogArgs, io_policy, metadata_policy, on_or_off, owner, read_policy, write_policy};
 use crate::output::{Output, print};
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
-use raidlab_hardware::{Catalog, CatalogChange};
+use raidlab_hardware::Catalog;
 use raidlab_lab::worlds::files::{BonnieLoad, run_bonnie};
 use raidlab_lab::worlds::simulated::{run_simulated, run_simulated_loads};
 use raidlab_lab::{
@@ -48,9 +46,8 @@ pub(crate) struct Args {
     /// Virtual time before each measured window
     #[arg(long, default_value = "20s", value_name = "TIME")]
     ramp: NanoSpan,
-    /// Simulate with another value of a figure of the catalogue; may be repeated
-    #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
-    set: Vec<CatalogChange>,
+    #[command(flatten)]
+    catalog: CatalogArgs,
     /// Threads, where there are several runs; all processors by default
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
@@ -140,7 +137,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         let controllers = description.controllers.get_or_insert_with(|| ControllerSettings::of_count(1));
         (controllers.fail, controllers.fail_after) = (args.fail, args.fail_after);
     }
-    let catalog = catalog_with(&args.set)?;
+    let catalog = args.catalog.load()?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
     if let Some(load) = args.files.load(args.sweep.seed) {
         return bonnie(&models, &array, &load, &catalog, output);

@@ -48,9 +48,9 @@ const A: &str =
 const A_AGAIN: &str =
     "b,T1,perc-h800/md1220,5,6,st9146852ss,write-back,adaptive,direct,md1200-oltp,8,16,,iops,1500";
 const A_IN_MB: &str =
-    "c,T1,perc-h800,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,,mb_per_s,8.192";
+    "c,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,,mb_per_s,8.192";
 const A_SHORT: &str =
-    "d,T1,perc-h800,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,8,iops,1000";
+    "d,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,8,iops,1000";
 
 #[test]
 fn rows_of_one_configuration_share_a_simulation() {
@@ -61,7 +61,7 @@ fn rows_of_one_configuration_share_a_simulation() {
     assert_eq!(
         used,
         [0, 1, 0, 2],
-        "the enclosure and the metric make no other configuration, the drive and stroke do"
+        "the metric makes no other configuration, the drive and stroke do"
     );
     let (iops, mb) = (&prediction.rows[0].comparison, &prediction.rows[2].comparison);
     assert!(iops.predicted > 0.0);
