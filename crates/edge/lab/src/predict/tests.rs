@@ -58,11 +58,7 @@ fn rows_of_one_configuration_share_a_simulation() {
     let rows = rows(&[A, A_AGAIN, A_IN_MB, A_SHORT]);
     let prediction = run(&task(&rows, &catalog, 2)).unwrap();
     let used: Vec<usize> = prediction.rows.iter().map(|row| row.configuration).collect();
-    assert_eq!(
-        used,
-        [0, 1, 0, 2],
-        "the metric makes no other configuration, the drive and stroke do"
-    );
+    assert_eq!(used, [0, 1, 0, 2], "the metric makes no other configuration, the drive and stroke do");
     let (iops, mb) = (&prediction.rows[0].comparison, &prediction.rows[2].comparison);
     assert!(iops.predicted > 0.0);
     assert!((mb.predicted - iops.predicted * 8192.0 / 1e6).abs() < 1e-6 * mb.predicted);
