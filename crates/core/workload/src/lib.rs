@@ -14,6 +14,7 @@ mod bins;
 mod data;
 mod driver;
 mod histogram;
+mod network;
 mod pacing;
 mod permutation;
 mod places;
@@ -25,6 +26,7 @@ mod sampler;
 mod schedule;
 mod series;
 mod spec;
+mod split;
 pub mod steady;
 mod stream;
 pub mod toml_file;
@@ -36,6 +38,7 @@ pub use driver::{
     Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress, Worker,
 };
 pub use histogram::LatencyHistogram;
+pub use network::{NetDirection, NetSide, NetworkFacts, SocketFacts};
 pub use pacing::{ArrivalProcess, Arrivals, ClosedLoop, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate};
 pub use places::{Distribution, Places, Zone};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
@@ -47,4 +50,5 @@ pub use result::{
 pub use rng::{Rng, derived_seed};
 pub use series::{RunSeries, Series, SeriesColumns};
 pub use spec::{AccessLine, AccessSpec, MixPart, SpecError};
+pub use split::{LatencyFigures, LatencySplit, SplitStats};
 pub use steady::SteadyState;

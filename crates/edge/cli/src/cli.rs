@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, export, import, measure, model, reproduce, runs, simulate, soak, study, torture,
-    workloads,
+    array, catalog, doctor, export, import, measure, model, net, reproduce, runs, simulate, soak, study,
+    torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Measure(measure::Args),
     /// Read the same data again and again, and compare every bit
     Soak(soak::Args),
+    /// Measure a network: TCP from memory or a file to another process or host
+    Net(net::Args),
     /// Simulate an array of modelled hardware in virtual time
     Simulate(simulate::Args),
     /// Predict published figures and compare
@@ -50,7 +52,7 @@ pub(crate) enum Command {
     Array(array::Args),
     /// List the workloads, or show one
     Workloads(workloads::Args),
-    /// Make workload files of job files of fio or configurations of Iometer
+    /// Make workload files of job files of fio and Iometer, and replayable files of block traces
     Import(import::Args),
     /// List the modelled hardware, or show one entry with the source of each figure
     Catalog(catalog::Args),
@@ -62,6 +64,6 @@ pub(crate) enum Command {
     Runs(runs::ListArgs),
     /// Show one run of a results file
     Show(runs::ShowArgs),
-    /// Write runs of a results file in the forms of other tools: fio, Iometer
+    /// Write runs of a results file, or traces, in the forms of other tools: fio, Iometer
     Export(export::Args),
 }

@@ -10,6 +10,7 @@ mod array;
 mod claims;
 mod examine;
 mod grid;
+mod network;
 mod runs;
 mod soak;
 mod study;
