@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
-use raidlab_hardware::{Catalog, CatalogChange};
+use raidlab_hardware::{Catalog, CatalogChange, CatalogError, CatalogFile};
 use raidlab_lab::{Owner, ReplayOrder, ReplayOrderError, StoredFit, WorkloadError, find_workload, sweep};
 use raidlab_tracefile::TraceFileError;
 use raidlab_units::{ByteCount, NanoSpan};
@@ -71,34 +71,58 @@ pub(crate) fn catalog_change(text: &str) -> Result<CatalogChange, String> {
     }
 }
 
-/// Other values for figures of the catalogue.
+/// The catalogue, by options: somebody's own entries, and other values of figures.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CatalogArgs {
+    /// Know the hardware in this file, too, or in all .toml files of this folder; may be repeated
+    #[arg(long, value_name = "FILE.toml|FOLDER")]
+    catalog: Vec<PathBuf>,
     /// Use the values of a fit that 'raidlab fit' stored
     #[arg(long, value_name = "FILE.toml")]
     fit: Option<PathBuf>,
-    /// Use another value of a figure of the catalogue; may be repeated
+    /// Another value of a figure of the catalogue, before those of a fit; may be repeated
     #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
     set: Vec<CatalogChange>,
 }
 
 impl CatalogArgs {
-    /// The built-in catalogue with these values; single ones go before those of a fit.
-    pub(crate) fn catalog(&self) -> Result<Catalog, Failure> {
+    /// Reads the files and returns the catalogue with them and with all changes.
+    pub(crate) fn load(&self) -> Result<Catalog, Failure> {
+        let mut files = Vec::new();
+        for path in &self.catalog {
+            own_entries(path, &mut files).map_err(|error| {
+                Failure::input(error).context(format!("{} cannot be read", path.display()))
+            })?;
+        }
         let mut changes = match &self.fit {
             Some(path) => StoredFit::read(path).map_err(Failure::input)?.changes(),
             None => Vec::new(),
         };
         changes.extend(self.set.iter().cloned());
-        catalog_with(&changes)
+        Catalog::with(&files, &changes).map_err(|error| {
+            let is_place = matches!(error, CatalogError::UnknownId { .. } | CatalogError::UnknownKey { .. });
+            let failure = Failure::input(error);
+            if is_place {
+                failure.with_hint("'raidlab catalog ENTRY' lists the keys of an entry")
+            } else {
+                failure
+            }
+        })
     }
 }
 
-/// The built-in catalogue with `changes`.
-pub(crate) fn catalog_with(changes: &[CatalogChange]) -> Result<Catalog, Failure> {
-    Catalog::builtin_with(changes).map_err(|error| {
-        Failure::input(error).with_hint("'raidlab catalog ENTRY' lists the keys of an entry")
-    })
+/// Adds the file at `path`, or all .toml files of that folder in the order of their names.
+fn own_entries(path: &Path, files: &mut Vec<CatalogFile>) -> std::io::Result<()> {
+    let mut paths = vec![path.to_owned()];
+    if path.is_dir() {
+        paths = path.read_dir()?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+        paths.sort();
+    }
+    for path in paths {
+        files.push(CatalogFile { name: path.display().to_string(), text: std::fs::read_to_string(&path)? });
+    }
+    Ok(())
 }
 
 /// Reads `write-through`, `write-back` or `write-back-bad-battery`.

@@ -325,6 +325,25 @@ fn a_change_of_the_catalogue_that_cannot_be_is_named() {
 }
 
 #[test]
+fn a_drive_of_ones_own_stands_in_an_array_file() {
+    let bench = Bench::new();
+    let known = include_str!("../../../../catalog/drives/wd1600aajs.toml");
+    bench.write("drive.toml", &known.replace("id = \"wd1600aajs\"", "id = \"mine\""));
+    let array = "schema = 1\nlevel = \"5\"\nmembers = 4\ndrive = \"mine\"\ncontroller = \"lsi-1068\"\n\
+                 write-policy = \"write-through\"\n";
+    bench.write("array.toml", array);
+    let ended = bench.run(&["catalog", "--catalog", "drive.toml", "mine"]);
+    ended.assert(0, &[]);
+    assert!(ended.stdout.contains("mechanics.rpm = 7200") && ended.stdout.contains("link sata-3g"));
+    let mut args = vec!["simulate", "--array", "array.toml", "--workload", "fastt600-oltp", "--ramp", "10ms"];
+    args.extend(["--run", "100ms", "--iodepth", "4"]);
+    bench.run(&args).assert(2, &["there is no drive 'mine'"]);
+    args.extend(["--catalog", "drive.toml", "--set", "mine:mechanics.rpm=10000"]);
+    bench.run(&args).assert(0, &[]);
+    bench.run(&["catalog", "--catalog", "none.toml"]).assert(2, &["none.toml cannot be read"]);
+}
+
+#[test]
 fn reproduce_judges_the_claims_of_a_file() {
     let bench = Bench::new();
     let system = "system=lsi-1068 raid=jbod drives=1 drive=wd1600aajs";

@@ -10,7 +10,7 @@
 pub(crate) mod files;
 pub(crate) mod served;
 
-use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts};
+use crate::arrays::{ModelledArray, ModelledSettings, Models};
 use crate::cache::CacheSettings;
 use crate::controllers::ControllerSettings;
 use crate::load::Load;
@@ -259,18 +259,6 @@ impl SetupLoad {
 }
 
 impl Setup {
-    /// Whether both give the same figures: the enclosure and its name have no part in timing.
-    fn is_same_run(&self, other: &Self) -> bool {
-        let timing = |setup: &Self| {
-            let array = setup.array.clone().map(|array| {
-                let parts = Parts { enclosure: None, ..array.parts };
-                ModelledArray { parts, ..array }
-            });
-            (array, setup.load.clone())
-        };
-        timing(self) == timing(other)
-    }
-
     /// The entries of the catalogue that have a part in its timing, each with its figures.
     pub(crate) fn entries<'a>(&self, catalog: &'a Catalog) -> Vec<(&'a str, &'a [FigureSource])> {
         let known = "rows were looked up";
@@ -416,7 +404,7 @@ pub(crate) fn distinct_setups(setups: &[Setup]) -> (Vec<usize>, Vec<usize>) {
     let mut distinct: Vec<usize> = Vec::new();
     let mut of_row = Vec::with_capacity(setups.len());
     for (row, setup) in setups.iter().enumerate() {
-        let known = distinct.iter().position(|first| setups[*first].is_same_run(setup));
+        let known = distinct.iter().position(|first| setups[*first] == *setup);
         of_row.push(known.unwrap_or_else(|| {
             distinct.push(row);
             distinct.len() - 1

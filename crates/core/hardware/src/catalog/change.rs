@@ -10,8 +10,10 @@
 //! file of one's own: everything else in it stays as it was, to the letter.
 
 use super::nearest::nearest;
-use super::reader::parse;
-use super::{Catalog, CatalogError, builtin};
+use super::reader::{id_of, parse};
+use super::{Catalog, CatalogError, CatalogFile, builtin};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -39,24 +41,32 @@ impl CatalogChange {
 }
 
 impl Catalog {
-    /// The catalogue that comes with the program, with `changes`.
+    /// The catalogue that comes with the program, and the entries of `more`, all of them with `changes`.
     ///
     /// # Errors
     /// [`CatalogError::UnknownId`] or [`CatalogError::UnknownKey`] for a place that is not there; what else the catalogue's
-    /// reader says of a changed file.
-    pub fn builtin_with(changes: &[CatalogChange]) -> Result<Self, CatalogError> {
-        for change in changes {
-            file_of(&change.entry)?;
-        }
-        let mut catalog = Self::default();
-        for (file, text) in builtin::FILES {
-            let mut text = (*text).to_owned();
-            for change in changes.iter().filter(|change| change.entry == entry_of(file)) {
-                text = changed(file, &text, change)?;
+    /// reader says of a file.
+    pub fn with(more: &[CatalogFile], changes: &[CatalogChange]) -> Result<Self, CatalogError> {
+        let own = more.iter().map(|file| (file.name.as_str(), file.text.as_str()));
+        let mut files: Vec<(&str, Cow<'_, str>)> =
+            builtin::FILES.iter().copied().chain(own).map(|(name, text)| (name, text.into())).collect();
+        if !changes.is_empty() {
+            let ids: Vec<String> = files.iter().map(|(_, text)| id_of(text).unwrap_or_default()).collect();
+            for change in changes {
+                let place = ids.iter().position(|id| *id == change.entry);
+                let (file, text) = &mut files[place.ok_or_else(|| unknown_entry(&change.entry, &ids))?];
+                *text = changed(file, text, change)?.into();
             }
-            catalog.add(file, &text)?;
         }
-        Ok(catalog)
+        Self::parse(files.iter().map(|(name, text)| (*name, &**text)))
+    }
+
+    /// The catalogue that comes with the program, with `changes`.
+    ///
+    /// # Errors
+    /// As [`Catalog::with`].
+    pub fn builtin_with(changes: &[CatalogChange]) -> Result<Self, CatalogError> {
+        Self::with(&[], changes)
     }
 
     /// The name of the file that `entry` is in, `catalog/drives/st3600057ss.toml`.
@@ -64,24 +74,15 @@ impl Catalog {
     /// # Errors
     /// [`CatalogError::UnknownId`] if it is in none.
     pub fn file_of(entry: &str) -> Result<&'static str, CatalogError> {
-        file_of(entry).map(|(file, _)| file)
+        let ids: Vec<String> = builtin::FILES.iter().map(|(_, text)| id_of(text).unwrap_or_default()).collect();
+        let place = ids.iter().position(|id| id == entry);
+        place.map(|place| builtin::FILES[place].0).ok_or_else(|| unknown_entry(entry, &ids))
     }
 }
 
-/// The entry in a file: its name.
-fn entry_of(file: &str) -> &str {
-    let name = file.rsplit('/').next().unwrap_or(file);
-    name.strip_suffix(".toml").unwrap_or(name)
-}
-
-/// Name and text of the file of `entry`.
-fn file_of(entry: &str) -> Result<(&'static str, &'static str), CatalogError> {
-    let found = builtin::FILES.iter().find(|(file, _)| entry_of(file) == entry);
-    found.copied().ok_or_else(|| {
-        let known: Vec<String> = builtin::FILES.iter().map(|(file, _)| entry_of(file).to_owned()).collect();
-        let nearest = nearest(entry, known.iter().map(String::as_str));
-        CatalogError::UnknownId { what: "entry", id: entry.to_owned(), nearest, known }
-    })
+fn unknown_entry(entry: &str, known: &[String]) -> CatalogError {
+    let nearest = nearest(entry, known.iter().map(String::as_str));
+    CatalogError::UnknownId { what: "entry", id: entry.to_owned(), nearest, known: known.to_vec() }
 }
 
 fn unknown_key(file: &str, key: &str, nearest: Option<String>) -> CatalogError {
@@ -90,7 +91,8 @@ fn unknown_key(file: &str, key: &str, nearest: Option<String>) -> CatalogError {
 
 /// `text` with the value of the change's key replaced.
 fn changed(file: &str, text: &str, change: &CatalogChange) -> Result<String, CatalogError> {
-    let document = parse(file, text)?;
+    let links = BTreeMap::new();
+    let document = parse(file, text, &links)?;
     let found = find(document.root(), &change.key);
     let Found { value, source } = found.map_err(|nearest| unknown_key(file, &change.key, nearest))?;
     let quote = if value.get_ref().as_str().is_some() { "\"" } else { "" };
@@ -191,8 +193,8 @@ mod tests {
     #[test]
     fn the_file_of_an_entry_has_its_name() {
         for (file, text) in builtin::FILES {
-            let id = format!("\nid = \"{}\"\n", entry_of(file));
-            assert!(text.contains(&id), "{file} has the id of another file");
+            let id = id_of(text).unwrap();
+            assert!(file.ends_with(&format!("/{id}.toml")), "{file} has the id of another file");
         }
     }
 

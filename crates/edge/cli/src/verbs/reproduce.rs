@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         super::report::check_writable(path)?;
     }
     let figures = load(args)?;
-    let catalog = args.catalog.catalog()?;
+    let catalog = args.catalog.load()?;
     let task = PredictTask {
         file: &figures.file,
         rows: &figures.rows,

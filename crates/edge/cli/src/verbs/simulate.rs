@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         let controllers = description.controllers.get_or_insert_with(|| ControllerSettings::of_count(1));
         (controllers.fail, controllers.fail_after) = (args.fail, args.fail_after);
     }
-    let catalog = args.catalog.catalog()?;
+    let catalog = args.catalog.load()?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
     if let Some(load) = args.files.load(args.sweep.seed) {
         return bonnie(&models, &array, &load, &catalog, output);

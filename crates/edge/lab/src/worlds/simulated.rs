@@ -120,7 +120,7 @@ fn enclosure(models: &Models<'_>, array: &ModelledArray) -> SimulatedEnclosure {
     );
     let second = array.controllers.as_ref().and_then(|controllers| controllers.second);
     SimulatedEnclosure {
-        controller: models.controller.clone(),
+        controller: models.controller_in_place(),
         second: second.map(|second| second.simulated()),
         volumes,
     }
