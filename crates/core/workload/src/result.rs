@@ -6,7 +6,7 @@
 use crate::access::LineFacts;
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
-use crate::program::PhaseFigures;
+use crate::program::{PhaseFigures, StreamsFigures};
 use crate::series::{RunSeries, Series};
 use crate::steady::{self, SteadyState};
 use raidlab_units::{ByteCount, BytesPerSec, Iops, NanoSpan};
@@ -586,6 +586,9 @@ pub struct RunResult {
     /// The parts of a run that measures several things one after the other, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseResult>,
+    /// Parallel readers, where the run was of such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<StreamsFigures>,
     /// What it cost.
     pub cost: CostFacts,
     /// What the machine did meanwhile; none in virtual time.
@@ -650,6 +653,7 @@ impl RunResult {
             series: None,
             steady: None,
             phases: Vec::new(),
+            streams: None,
             cost: CostFacts::default(),
             machine: None,
             settings: BTreeMap::new(),
@@ -664,7 +668,8 @@ impl RunResult {
             let arithmetic = steady.arithmetic(self.metric.unit());
             format!("{workload} at iodepth {depth} was not steady within its window, taken as five rounds: {arithmetic}")
         });
-        unsteady.into_iter().collect()
+        let of_streams = self.streams.iter().flat_map(StreamsFigures::warnings);
+        unsteady.into_iter().chain(of_streams).collect()
     }
 
     /// The figure that the workload is judged by, of reads and writes together.
@@ -691,6 +696,16 @@ impl RunResult {
     /// Mean total latency of reads and writes together.
     pub fn lat_mean(&self) -> NanoSpan {
         NanoSpan(self.total.lat_ns_mean.round() as u64)
+    }
+
+    /// Takes in what parallel readers measured: the run's rate is their aggregate, its window the mean time of a timed read.
+    pub fn set_streams(&mut self, streams: StreamsFigures) {
+        let bytes: u64 = streams.readers.iter().map(|reader| reader.bytes).sum();
+        let requests = bytes.div_ceil(streams.block_bytes.max(1));
+        let read = OpStats { requests, bytes: ByteCount(bytes), ..OpStats::default() };
+        self.set_measurement(&Measurement { window: streams.mean_time(), read, ..Measurement::default() });
+        self.iodepth = streams.readers.len() as u32;
+        self.streams = Some(streams);
     }
 
     /// Takes in the figures and the window of `measurement`.
