@@ -6,7 +6,7 @@
 use crate::access::LineFacts;
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
-use crate::program::{PhaseFigures, StreamsFigures};
+use crate::program::{BonniePhase, PhaseFigures, StreamsFigures};
 use crate::series::{RunSeries, Series};
 use crate::steady::{self, SteadyState};
 use raidlab_units::{ByteCount, BytesPerSec, Iops, NanoSpan};
@@ -706,6 +706,32 @@ impl RunResult {
         self.set_measurement(&Measurement { window: streams.mean_time(), read, ..Measurement::default() });
         self.iodepth = streams.readers.len() as u32;
         self.streams = Some(streams);
+    }
+
+    /// Takes in the phases of Bonnie. Where there is room for one figure of each direction, it is that of the blocks.
+    pub fn set_phases(&mut self, phases: Vec<PhaseResult>) {
+        let of = |phase: BonniePhase| {
+            let found = phases.iter().find(|result| result.name == phase.name());
+            found.map_or_else(PhaseFigures::default, |result| result.figures)
+        };
+        let stats = |figures: PhaseFigures| OpStats {
+            requests: figures.calls,
+            bytes: ByteCount(figures.bytes),
+            ..OpStats::default()
+        };
+        let (read, write) = (of(BonniePhase::BlockRead), of(BonniePhase::BlockWrite));
+        self.set_measurement(&Measurement {
+            window: NanoSpan(read.elapsed_ns + write.elapsed_ns),
+            read: stats(read),
+            write: stats(write),
+            ..Measurement::default()
+        });
+        self.phases = phases;
+    }
+
+    /// The figures of the phase called `name`, if the run has it.
+    pub fn phase(&self, name: &str) -> Option<&PhaseFigures> {
+        self.phases.iter().find(|phase| phase.name == name).map(|phase| &phase.figures)
     }
 
     /// Takes in the figures and the window of `measurement`.

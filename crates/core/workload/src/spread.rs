@@ -49,13 +49,11 @@ impl Spread {
 
 fn t_975(freedom: usize) -> f64 {
     const Z: f64 = 1.959_964;
-    match T_975.get(freedom - 1) {
-        Some(t) => *t,
-        None => {
-            let n = freedom as f64;
-            Z + (Z.powi(3) + Z) / (4.0 * n) + (5.0 * Z.powi(5) + 16.0 * Z.powi(3) + 3.0 * Z) / (96.0 * n * n)
-        }
+    if let Some(t) = T_975.get(freedom - 1) {
+        return *t;
     }
+    let n = freedom as f64;
+    Z + (Z.powi(3) + Z) / (4.0 * n) + (5.0 * Z.powi(5) + 16.0 * Z.powi(3) + 3.0 * Z) / (96.0 * n * n)
 }
 
 #[cfg(test)]

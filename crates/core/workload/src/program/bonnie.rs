@@ -235,6 +235,11 @@ impl BonnieProgram {
         CHUNK
     }
 
+    /// Processes that seek.
+    pub const fn seekers() -> u32 {
+        SEEKERS
+    }
+
     /// What the parent does next.
     fn poll_parent(&mut self, time: ProcessTime) -> ProgramStep {
         let file = FILE;

@@ -114,10 +114,10 @@ impl StreamsFigures {
         if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 }
     }
 
-    /// Processor time of the readers for a byte of their timed reads, in nanoseconds.
-    pub fn cpu_ns_per_byte(&self) -> f64 {
-        let sum = |of: fn(&StreamFigures) -> u64| self.readers.iter().map(of).sum::<u64>() as f64;
-        sum(|reader| reader.cpu_ns) / sum(|reader| reader.bytes).max(1.0)
+    /// Processor time of the readers by the mean time of a timed read, in percent: 100 is one processor all the time.
+    pub fn cpu_pct(&self) -> f64 {
+        let sum: u64 = self.readers.iter().map(|reader| reader.cpu_ns).sum();
+        sum as f64 / self.mean_time().get().max(1) as f64 * 100.0
     }
 
     /// What is to be known before the figures are trusted: sentences.
@@ -180,7 +180,8 @@ mod tests {
         assert!((two.aggregate().0 - 2e6 / 0.75).abs() < 1e-6);
         assert_eq!(two.delivered(), BytesPerSec(3e6));
         assert!((two.fairness() - 0.9).abs() < 1e-12);
-        assert_eq!(two.cpu_ns_per_byte(), 0.5);
+        // A millisecond in 0.75 s.
+        assert!((two.cpu_pct() - 0.1 / 0.75).abs() < 1e-9);
     }
 
     #[test]

@@ -115,12 +115,24 @@ impl From<Failure> for Stop {
     }
 }
 
+/// What is going to be run.
+pub(crate) struct KeptPlan {
+    /// In words.
+    pub(crate) method: String,
+    /// How many runs.
+    pub(crate) runs: u64,
+    /// Seed of everything random.
+    pub(crate) seed: u64,
+    /// The effective configuration, as JSON.
+    pub(crate) configuration: String,
+}
+
 /// The finished runs, in the results file where there is one.
 pub(crate) struct Keeper {
     store: Option<(Store, StudyRunId)>,
-    environment: Environment,
-    title: String,
-    method: String,
+    pub(crate) environment: Environment,
+    pub(crate) title: String,
+    pub(crate) method: String,
     pub(crate) results: Vec<RunResult>,
 }
 
@@ -133,14 +145,24 @@ impl Keeper {
         seed: u64,
         environment: Environment,
     ) -> Result<Self, Failure> {
-        let method = describe::load(plan);
-        let head = StudyRunHead {
-            title: &title,
-            question: "",
-            planned_runs: plan.run_count(),
+        let plan = KeptPlan {
+            method: describe::load(plan),
+            runs: plan.run_count(),
             seed,
             configuration: serde_json::to_string(plan).map_err(Failure::run)?,
         };
+        Self::begin_plan(db, title, plan, environment)
+    }
+
+    /// The same of any plan.
+    pub(crate) fn begin_plan(
+        db: Option<&Path>,
+        title: String,
+        plan: KeptPlan,
+        environment: Environment,
+    ) -> Result<Self, Failure> {
+        let KeptPlan { method, runs, seed, configuration } = plan;
+        let head = StudyRunHead { title: &title, question: "", planned_runs: runs, seed, configuration };
         let begin = |path: &Path| {
             let mut store = Store::open(path)?;
             let study = store.begin_study(&head)?;
@@ -164,7 +186,7 @@ impl Keeper {
     }
 
     /// Records the end.
-    fn end(&mut self, complete: bool) -> Result<(), Failure> {
+    pub(crate) fn end(&mut self, complete: bool) -> Result<(), Failure> {
         let Some((store, study)) = &mut self.store else { return Ok(()) };
         let end = if complete { StudyEnd::Complete } else { StudyEnd::Incomplete };
         store.end_study(*study, end).map_err(Failure::run)

@@ -20,7 +20,12 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
 
 /// Writes `report` as HTML.
 pub(crate) fn write_report(path: &Path, report: &StudyReport<'_>) -> Result<(), Failure> {
-    std::fs::write(path, raidlab_report::html::study(report)).map_err(|error| cannot_write(path, error))?;
+    write_text(path, &raidlab_report::html::study(report))
+}
+
+/// Writes a report, a page or a table, that is text already.
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| cannot_write(path, error))?;
     eprintln!("report: {}", path.display());
     Ok(())
 }
