@@ -123,6 +123,11 @@ pub struct CacheConfig {
     pub flush_order: FlushOrder,
     /// Whether writes through that wait for the same stripe are gathered into one change of its parity.
     pub gather_through: bool,
+    /// How many more I/Os in flight a copy may have and still be the one to read from, where the read goes on right behind
+    /// its latest access. 0 spreads a deep stream over all copies, as Linux md does; more keeps it on one, whose drive
+    /// then has nothing to pass over.
+    #[serde(default)]
+    pub stream_lead: u32,
     /// How far to read ahead of a sequential host at most; it begins with the length of a request and doubles.
     pub read_ahead: ByteCount,
     /// Whether a second controller holds a copy of what is dirty, so that it can take over. While that one is away,
@@ -150,6 +155,7 @@ impl Default for CacheConfig {
             flush_partial_bytes: None,
             flush_order: FlushOrder::Address,
             gather_through: true,
+            stream_lead: 0,
             read_ahead: ByteCount::from_kib(256),
             mirror: false,
         }

@@ -149,7 +149,11 @@ impl Controller {
             tags: Tags::new(config, checked.own.tags_at),
             own: checked.own,
             area: config.metadata_area(),
-            members: Members::new(initial_states(&*layout, config), layout.member_count()),
+            members: Members::new(
+                initial_states(&*layout, config),
+                layout.member_count(),
+                config.cache.stream_lead,
+            ),
             cache,
             granules: Granules::new(checked.cache_slots as usize / 4),
             gather: Gather::default(),

@@ -9,10 +9,6 @@ use raidlab_format::DeviceUuid;
 use raidlab_raid::{Layout, StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
 
-/// By how many reads more than the other copy's a member may have in flight and still be the one that goes on with a
-/// sequence: a few, so that a slow drive does not keep a fast stream to itself.
-const SEQUENTIAL_LEAD: u32 = 8;
-
 /// What a device is to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState {
@@ -64,6 +60,8 @@ pub(crate) struct Members {
     /// Roles that no device holds all of.
     incomplete_count: u16,
     lost_count: u16,
+    /// I/Os in flight that going on with a stream is worth.
+    stream_lead: u32,
 }
 
 /// What the loss of a device means.
@@ -89,12 +87,13 @@ impl Device {
 }
 
 impl Members {
-    pub(crate) fn new(states: impl Iterator<Item = DeviceState>, roles: u16) -> Self {
+    pub(crate) fn new(states: impl Iterator<Item = DeviceState>, roles: u16, stream_lead: u32) -> Self {
         let mut members = Self {
             devices: states.map(Device::new).collect(),
             players: vec![None; usize::from(roles)],
             incomplete_count: 0,
             lost_count: 0,
+            stream_lead,
         };
         members.count();
         members
@@ -329,13 +328,13 @@ impl Members {
     }
 
     /// How good `device` is for reading at `lba`: fewest in flight first, then the least way to go, where going on right
-    /// behind the last access is worth [`SEQUENTIAL_LEAD`] more in flight. The balance that Linux md strikes between
-    /// spindles (drivers/md/raid1.c, `read_balance`).
+    /// behind the last access is worth `stream_lead` more in flight ([`crate::CacheConfig::stream_lead`]). The balance that
+    /// Linux md strikes between spindles (drivers/md/raid1.c, `read_balance`).
     #[inline]
     pub(crate) fn read_cost(&self, device: MemberIndex, lba: MemberLba) -> (u32, u64) {
         let device = &self.devices[device.index()];
         let way = device.position.0.abs_diff(lba.0);
-        let lead = if way == 0 { 0 } else { SEQUENTIAL_LEAD };
+        let lead = if way == 0 { 0 } else { self.stream_lead };
         (device.in_flight + lead, way)
     }
 }

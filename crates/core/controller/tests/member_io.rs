@@ -131,6 +131,29 @@ fn member_ios_per_host_request() {
     }
 }
 
+/// Twelve reads of 64 KiB in sequence, all in flight before the first ends: spread evenly over the two copies, or kept on
+/// one until it has more than `stream_lead` more in flight than the other, which then goes on with the stream.
+#[test]
+fn a_deep_stream_takes_as_many_copies_as_the_lead_allows() {
+    for (stream_lead, on_first) in [(0, 6), (4, 5), (12, 12)] {
+        let mut config = config("1", 2, WritePolicy::WriteThrough);
+        config.cache.stream_lead = stream_lead;
+        let mut controller = Controller::new(&config).expect("the configuration is possible");
+        let mut counts = [0; 2];
+        for index in 0..12_u32 {
+            let (lba, blocks) = (Lba(u64::from(index) * STRIP_BLOCKS), BlockCount(STRIP_BLOCKS));
+            let request = HostRequest { tag: HostTag(index), op: HostOp::Read, lba, blocks };
+            controller.handle_host_request(Nanos::ZERO, request);
+            while let Some(action) = controller.poll_action() {
+                if let Action::Member(io) = action {
+                    counts[io.member.index()] += 1;
+                }
+            }
+        }
+        assert_eq!(counts, [on_first, 12 - on_first], "a lead of {stream_lead}");
+    }
+}
+
 /// What tags add, all members present: a read reads the tag row beside the data, or with it where it follows at
 /// once; a write reads the tag rows that it leaves in part as they are, and writes tags by themselves. Tags that
 /// were read with old data or parity are not read again.

@@ -94,6 +94,8 @@ pub struct CacheDefaults {
     pub flush_by_address: bool,
     /// Whether writes through that wait for the same stripe become one change of its parity.
     pub gather_through: bool,
+    /// How many more I/Os in flight a copy may have and still be read from where a stream goes on.
+    pub stream_lead: u32,
     /// Length of a read-ahead.
     pub read_ahead: ByteCount,
     /// Whether a battery keeps it over a power loss.
@@ -265,6 +267,7 @@ impl CacheDefaults {
             flush_partial_bytes: section.optional_figure("flush_partial_bytes")?,
             flush_by_address: section.flag("flush_by_address")?,
             gather_through: section.flag("gather_through")?,
+            stream_lead: section.figure("stream_lead")?,
             read_ahead: section.figure("read_ahead")?,
             battery_backed: section.flag("battery_backed")?,
         };

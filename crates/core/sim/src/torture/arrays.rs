@@ -85,7 +85,7 @@ pub(super) fn draw_array(
     }
 }
 
-/// Draws mirrored caches, spares, and how sweeps go. Now and then a member is so long that the boundary of a rebuild is
+/// Draws mirrored caches, spares, how sweeps go and how copies are chosen. Now and then a member is so long that the boundary of a rebuild is
 /// written down before its end.
 fn draw_resilience(array: &mut ArrayConfig, random: &mut Rng) {
     array.cache.mirror = random.below(4) == 0;
@@ -96,6 +96,7 @@ fn draw_resilience(array: &mut ArrayConfig, random: &mut Rng) {
     if random.below(64) == 0 {
         array.member_size = ByteCount(array.strip_size.0 * (70 + random.below(80)));
     }
+    array.cache.stream_lead = pick(random, &[0, 8, 8]);
 }
 
 /// Gives the blocks of an array tags, and room for them.
@@ -154,6 +155,7 @@ fn tiny_cache(cache_block: u64, random: &mut Rng) -> CacheConfig {
         flush_partial_bytes: None,
         flush_order: pick(random, &[FlushOrder::Address, FlushOrder::Age]),
         gather_through: pick(random, &[true, false]),
+        stream_lead: 0,
         read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),
         mirror: false,
     }
