@@ -50,12 +50,7 @@ pub fn streams(runs: &[RunResult], beside: &[PublishedPoint], options: TerminalO
     text += "\nMB/s: bytes of the timed reads by the mean time of one; delivered: all reads while any was timed, by that time.\n";
     text +=
         "CPU: of the readers, 100 % is one processor; machine: of all processors, whoever kept them busy.\n";
-    text + &published_streams(beside, options)
-}
-
-/// Published figures: a row for each system, a column for each number of streams.
-fn published_streams(beside: &[PublishedPoint], options: TerminalOptions) -> String {
-    published(beside, "Published, MB/s by streams", &|at| format!("{at}"), options)
+    text + &published(beside, "Published, MB/s by streams", &|at| format!("{at}"), options)
 }
 
 /// Published figures: a row for each system, a column for each `at`.
@@ -68,11 +63,12 @@ fn published(
     if beside.is_empty() {
         return String::new();
     }
-    let mut at: Vec<f64> = beside.iter().map(|point| point.at).collect();
+    let rates: Vec<&PublishedPoint> = beside.iter().filter(|point| !point.is_cpu_pct).collect();
+    let mut at: Vec<f64> = rates.iter().map(|point| point.at).collect();
     at.sort_by(f64::total_cmp);
     at.dedup();
     let mut systems: Vec<(&str, &str)> = Vec::new();
-    for point in beside {
+    for point in &rates {
         let key = (point.phase.as_str(), point.system.as_str());
         if !systems.contains(&key) {
             systems.push(key);
@@ -80,7 +76,7 @@ fn published(
     }
     let row = |(phase, system): &(&str, &str)| {
         let figure = |at: &f64| {
-            let found = beside
+            let found = rates
                 .iter()
                 .find(|point| point.phase == *phase && point.system == *system && point.at == *at);
             found.map_or_else(|| "-".to_owned(), |point| three_digits(point.value))
@@ -126,7 +122,7 @@ pub fn bonnie(runs: &[RunResult], beside: &[PublishedPoint], options: TerminalOp
     if steps.iter().any(|step| step.rounds > 1) {
         text += &format!("\n{}", spreads(&steps, options));
     }
-    text += &published(beside, "Published, MB/s by MB of file", &|at| format!("{at}"), options);
+    text += &published(beside, "Published, MB/s by MB of file", &three_digits, options);
     text
 }
 
