@@ -14,6 +14,7 @@ mod bins;
 mod data;
 mod driver;
 mod histogram;
+mod network;
 mod pacing;
 mod permutation;
 mod places;
@@ -25,6 +26,7 @@ mod sampler;
 mod schedule;
 mod series;
 mod spec;
+mod split;
 mod spread;
 pub mod steady;
 mod stream;
@@ -37,6 +39,7 @@ pub use driver::{
     Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress, Worker,
 };
 pub use histogram::LatencyHistogram;
+pub use network::{NetDirection, NetSide, NetworkFacts, SocketFacts};
 pub use pacing::{ArrivalProcess, Arrivals, ClosedLoop, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate};
 pub use places::{Distribution, Places, Zone};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
@@ -48,5 +51,6 @@ pub use result::{
 pub use rng::{Rng, derived_seed};
 pub use series::{RunSeries, Series, SeriesColumns};
 pub use spec::{AccessLine, AccessSpec, MixPart, SpecError};
+pub use split::{LatencyFigures, LatencySplit, SplitStats};
 pub use spread::Spread;
 pub use steady::SteadyState;

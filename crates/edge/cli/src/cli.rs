@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, bonnie, catalog, doctor, export, import, measure, model, reproduce, runs, simulate, soak, streams,
-    study, torture, workloads,
+    array, bonnie, catalog, doctor, export, import, measure, model, net, reproduce, runs, simulate, soak,
+    streams, study, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Bonnie(bonnie::Args),
     /// Read the same data again and again, and compare every bit
     Soak(soak::Args),
+    /// Measure a network: TCP from memory or a file to another process or host
+    Net(net::Args),
     /// Simulate an array of modelled hardware in virtual time
     Simulate(simulate::Args),
     /// Predict published figures and compare

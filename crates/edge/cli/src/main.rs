@@ -41,6 +41,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Streams(args) => verbs::streams::run(args, output),
         Command::Bonnie(args) => verbs::bonnie::run(args, output),
         Command::Soak(args) => verbs::soak::run(args, output),
+        Command::Net(args) => verbs::net::run(args, output),
         Command::Simulate(args) => verbs::simulate::run(args, output),
         Command::Reproduce(args) => verbs::reproduce::run(args, output),
         Command::Torture(args) => verbs::torture::run(args, output),

@@ -9,6 +9,7 @@ pub(crate) mod import;
 mod loads;
 pub(crate) mod measure;
 pub(crate) mod model;
+pub(crate) mod net;
 mod programs;
 mod report;
 pub(crate) mod reproduce;

@@ -12,6 +12,7 @@
 //! - [`programs`] runs the file programs of the workload crate, Bonnie and parallel readers, on real files; [`residency`] makes
 //!   files cold and looks whether they are.
 //! - [`soak`] reads the same data again and again, and counts what is wrong.
+//! - [`net`] moves data over TCP to another process, here or on another host, and says what that cost both.
 //! - [`safety`] decides whether something may be overwritten. It is for every part of raidlab that writes to
 //!   files or devices which it did not make.
 //!
@@ -26,6 +27,7 @@ mod error;
 mod lay_out;
 mod memory;
 mod nbd_client;
+pub mod net;
 mod noise;
 pub mod programs;
 pub mod residency;
@@ -37,8 +39,8 @@ mod trailer;
 mod verify;
 
 pub use engine::{
-    Completion, Engine, EngineIo, EngineKind, FailureCause, NbdEngine, NullEngine, SlotTable, SyncEngine,
-    UnknownEngine, UringEngine, UringOptions,
+    Completion, Engine, EngineIo, EngineKind, FailureCause, MappedEngine, NbdEngine, NullEngine, SlotTable,
+    SyncEngine, UnknownEngine, UringEngine, UringOptions,
 };
 pub use error::LoadError;
 pub use lay_out::{LaidOut, LayOut, LayOutContent, LayOutProgress, lay_out_file};

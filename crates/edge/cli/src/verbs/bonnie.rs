@@ -1,6 +1,6 @@
 //! `raidlab bonnie`: Bonnie, and many files, on real folders or on modelled arrays, in rounds.
 
-use super::loads::{Keeper, KeptPlan, Stop};
+use super::loads::{Keeper, Planned, Stop};
 use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use super::report::{check_writable, write_text};
 use crate::failure::{Exit, Failure};
@@ -166,7 +166,8 @@ fn begin(
     environment: Environment,
 ) -> Result<Keeper, Failure> {
     let sizes: Vec<String> = options.sizes.iter().map(|size| size.decimal().to_string()).collect();
-    let plan = KeptPlan {
+    let planned = Planned {
+        title: format!("bonnie on {}", names.join(", ")),
         method: format!(
             "Bonnie with files of {}, {} rounds: written by characters, rewritten, written by blocks, read by characters and by \
              blocks, then sought in by three processes, a tenth of the blocks written back.",
@@ -177,8 +178,7 @@ fn begin(
         seed: options.seed,
         configuration: serde_json::to_string(options).map_err(Failure::run)?,
     };
-    let title = format!("bonnie on {}", names.join(", "));
-    Keeper::begin_plan(args.kept.db(args.model.is_given()), title, plan, environment)
+    Keeper::begin_planned(args.kept.db(args.model.is_given()), planned, environment)
 }
 
 /// Runs all rounds on the modelled arrays; rounds differ in their seeds.

@@ -66,6 +66,13 @@ enum FindBy {
     Ramp,
 }
 
+/// What a run is repeated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Until {
+    /// A steady state
+    Steady,
+}
+
 /// What to judge by.
 #[derive(Debug, clap::Args)]
 pub(crate) struct JudgeArgs {
@@ -78,6 +85,9 @@ pub(crate) struct JudgeArgs {
     /// Runs at each edge of the load found, each with a seed of its own
     #[arg(long, default_value_t = 5, value_name = "N", requires = "find_load")]
     repeats: u32,
+    /// Go on in rounds of --run until the last five are steady, 25 at most (SNIA PTS)
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "find_load")]
+    until: Option<Until>,
 }
 
 impl JudgeArgs {
@@ -115,15 +125,15 @@ impl From<Failure> for Stop {
     }
 }
 
-/// What is going to be run.
-pub(crate) struct KeptPlan {
-    /// In words.
+/// Runs that are about to be done.
+pub(crate) struct Planned {
+    pub(crate) title: String,
+    /// How they are done, in a paragraph.
     pub(crate) method: String,
-    /// How many runs.
+    /// How many they are.
     pub(crate) runs: u64,
-    /// Seed of everything random.
     pub(crate) seed: u64,
-    /// The effective configuration, as JSON.
+    /// All settings, as JSON.
     pub(crate) configuration: String,
 }
 
@@ -145,23 +155,19 @@ impl Keeper {
         seed: u64,
         environment: Environment,
     ) -> Result<Self, Failure> {
-        let plan = KeptPlan {
-            method: describe::load(plan),
-            runs: plan.run_count(),
-            seed,
-            configuration: serde_json::to_string(plan).map_err(Failure::run)?,
-        };
-        Self::begin_plan(db, title, plan, environment)
+        let configuration = serde_json::to_string(plan).map_err(Failure::run)?;
+        let planned =
+            Planned { title, method: describe::load(plan), runs: plan.run_count(), seed, configuration };
+        Self::begin_planned(db, planned, environment)
     }
 
-    /// The same of any plan.
-    pub(crate) fn begin_plan(
+    /// Begins to keep runs of any kind.
+    pub(crate) fn begin_planned(
         db: Option<&Path>,
-        title: String,
-        plan: KeptPlan,
+        planned: Planned,
         environment: Environment,
     ) -> Result<Self, Failure> {
-        let KeptPlan { method, runs, seed, configuration } = plan;
+        let Planned { title, method, runs, seed, configuration } = planned;
         let head = StudyRunHead { title: &title, question: "", planned_runs: runs, seed, configuration };
         let begin = |path: &Path| {
             let mut store = Store::open(path)?;
@@ -185,6 +191,22 @@ impl Keeper {
         Ok(())
     }
 
+    /// What a report of the runs begins with.
+    pub(crate) fn report(&self) -> StudyReport<'_> {
+        StudyReport {
+            title: &self.title,
+            question: "",
+            method: vec![self.method.clone()],
+            setup: describe::setup(&self.environment),
+            runs: &self.results,
+            verdicts: &[],
+            warnings: Vec::new(),
+            notes: Vec::new(),
+            published: None,
+            iodepth: None,
+        }
+    }
+
     /// Records the end.
     pub(crate) fn end(&mut self, complete: bool) -> Result<(), Failure> {
         let Some((store, study)) = &mut self.store else { return Ok(()) };
@@ -206,22 +228,31 @@ pub(crate) struct Conclusions {
     failure: Option<Failure>,
 }
 
-/// How each load is run.
-pub(crate) struct Mode {
-    /// In rounds until steady, so many at most.
-    pub(crate) rounds_max: Option<u32>,
+/// What a round is that follows others until they are steady.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounds {
+    /// A run of its own, on a target as the one before left it.
+    Runs,
+    /// The next window of one long run. A world that starts anew for every run, and does the same each time, gets there by
+    /// a longer ramp.
+    Windows,
 }
 
-impl Mode {
-    /// Every load once.
-    pub(crate) const ONCE: Self = Self { rounds_max: None };
-    /// Every load in rounds until it is steady.
-    pub(crate) const UNTIL_STEADY: Self = Self { rounds_max: Some(ROUNDS_MAX) };
+impl Rounds {
+    /// The load of round `round`, from 1.
+    fn load(self, load: &Load, round: u32) -> Load {
+        let before = load.run.get().saturating_mul(u64::from(round - 1));
+        match self {
+            Self::Runs => load.clone(),
+            Self::Windows => Load { ramp: NanoSpan(load.ramp.get().saturating_add(before)), ..load.clone() },
+        }
+    }
 }
 
-/// Whether a search for the highest load is asked for; one that can't be done is an error.
-pub(crate) fn is_search(judge: &JudgeArgs) -> Result<bool, Failure> {
-    Ok(judge.search()?.is_some())
+/// Whether the next run depends on those before: a search for the highest load, or rounds until steady. A search that can't
+/// be done is an error.
+pub(crate) fn is_step_by_step(judge: &JudgeArgs) -> Result<bool, Failure> {
+    Ok(judge.search()?.is_some() || judge.until.is_some())
 }
 
 /// Runs `plan` one run after another: each load once or until steady, or a search for the highest load of each workload.
@@ -230,7 +261,7 @@ pub(crate) fn carry_out(
     plan: &LoadPlan,
     seed: u64,
     judge: &JudgeArgs,
-    mode: &Mode,
+    rounds: Rounds,
     keeper: &mut Keeper,
     run: &mut dyn FnMut(&Load, &str, f64) -> Result<RunResult, Stop>,
 ) -> Result<Conclusions, Failure> {
@@ -252,12 +283,12 @@ pub(crate) fn carry_out(
             keeper.take(started_at, result.clone())?;
             Ok(result)
         };
-        let ended = match (search, mode.rounds_max) {
+        let ended = match (search, judge.until) {
             (Some((bound, by)), _) => search_one(plan, load, bound, by, judge.repeats, &mut kept)
                 .map(|found| conclusions.found.push(found)),
-            (None, Some(rounds_max)) => {
-                let label = |round| format!("round {round} of at most {rounds_max}: {}", load.label());
-                until_steady(rounds_max, |round| kept(load, &label(round), Some(round)))
+            (None, Some(Until::Steady)) => {
+                let label = |round| format!("round {round} of at most {ROUNDS_MAX}: {}", load.label());
+                until_steady(ROUNDS_MAX, |round| kept(&rounds.load(load, round), &label(round), Some(round)))
                     .map(|rounds| conclusions.steady.push(rounds))
             }
             (None, None) => {
@@ -412,15 +443,9 @@ fn sentences(conclusions: &Conclusions) -> Vec<Vec<String>> {
 
 fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
     StudyReport {
-        title: &keeper.title,
-        question: "",
-        method: vec![keeper.method.clone()],
-        setup: describe::setup(&keeper.environment),
-        runs: &keeper.results,
         verdicts,
         warnings: describe::unsteady(&keeper.results).into_iter().collect(),
         notes: sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".").collect(),
-        published: None,
-        iodepth: None,
+        ..keeper.report()
     }
 }

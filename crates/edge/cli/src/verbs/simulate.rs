@@ -1,7 +1,7 @@
 //! `raidlab simulate`: an array of modelled hardware in virtual time.
 
 use super::loads::{
-    Conclusions, JudgeArgs, Keeper, Mode, ReportArgs, Stop, SweepArgs, carry_out, conclude, is_search,
+    Conclusions, JudgeArgs, Keeper, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude, is_step_by_step,
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = owner, value_name = "A|B", requires = "fail_after")]
     fail: Option<Owner>,
     /// When a controller fails, from the start of the measured window
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", conflicts_with = "until")]
     fail_after: Option<NanoSpan>,
     #[command(flatten)]
     sweep: SweepArgs,
@@ -132,13 +132,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let title = format!("simulate {}", array.label());
     let mut keeper = Keeper::begin(args.db.as_deref(), title, &plan, seed, Environment::of_machine())?;
     let mut progress = Progress::start();
-    let conclusions = if is_search(&args.judge)? {
+    let conclusions = if is_step_by_step(&args.judge)? {
         let mut run = |load: &Load, label: &str, done: f64| {
             progress.show(label, done);
             let failed = |error| Stop::Failed(Failure::input(error).context(load.label()));
             run_simulated(&models, &array, load).map_err(failed)
         };
-        carry_out(&plan, seed, &args.judge, &Mode::ONCE, &mut keeper, &mut run)?
+        carry_out(&plan, seed, &args.judge, Rounds::Windows, &mut keeper, &mut run)?
     } else {
         side_by_side(args, &models, &array, &plan, &mut keeper, &mut progress)?
     };

@@ -1,6 +1,6 @@
 //! `raidlab streams`: N readers of files that start at once, on real folders or on modelled arrays.
 
-use super::loads::{Keeper, KeptPlan, Stop};
+use super::loads::{Keeper, Planned, Stop};
 use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use crate::failure::{Exit, Failure};
 use crate::inputs::Iodepths;
@@ -169,13 +169,14 @@ fn begin(
     environment: Environment,
 ) -> Result<Keeper, Failure> {
     let arrays = args.model.on.len().max(1);
-    let kept = KeptPlan {
+    let planned = Planned {
+        title,
         method,
         runs: arrays as u64 * plan.streams.len() as u64 * u64::from(plan.repeats),
         seed: plan.seed,
         configuration: serde_json::to_string(plan).map_err(Failure::run)?,
     };
-    Keeper::begin_plan(args.kept.db(args.model.is_given()), title, kept, environment)
+    Keeper::begin_planned(args.kept.db(args.model.is_given()), planned, environment)
 }
 
 /// Runs all steps on each modelled array.

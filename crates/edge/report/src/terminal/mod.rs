@@ -11,6 +11,7 @@ mod array;
 mod claims;
 mod examine;
 mod grid;
+mod network;
 mod programs;
 mod runs;
 mod soak;

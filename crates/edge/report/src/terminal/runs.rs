@@ -1,17 +1,20 @@
 //! Single runs, and runs of one workload over several depths.
 
 use super::grid::{Grid, GridCell};
-use super::{TerminalOptions, heading, printable};
+use super::{TerminalOptions, heading, network, printable};
 use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
-    EnclosureFacts, FailoverFacts, LagSummary, LoadFacts, MachineLoad, OpSummary, PartSummary, RunResult,
-    TargetResult, World,
+    EnclosureFacts, FailoverFacts, LagSummary, LatencyFigures, LatencySplit, LoadFacts, MachineLoad,
+    OpSummary, PartSummary, RunResult, TargetResult, World,
 };
 
 /// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
 pub fn run(run: &RunResult, options: TerminalOptions) -> String {
+    if run.network.is_some() {
+        return network::table(std::slice::from_ref(run), options);
+    }
     let head = format!("{} at iodepth {} on {}", run.workload, run.iodepth, run.target);
     let mut text = heading(&head, options) + "\n" + &about(run);
     // Programs on files have rates, and no latencies.
@@ -88,6 +91,9 @@ fn steady_line(run: &RunResult) -> String {
 
 /// Prints `runs` in the order given, those of one workload on one target in one table over their depths.
 pub fn runs(runs: &[RunResult], options: TerminalOptions) -> String {
+    if !runs.is_empty() && runs.iter().all(|run| run.network.is_some()) {
+        return network::table(runs, options);
+    }
     let same = |a: &RunResult, b: &RunResult| {
         a.world == b.world && a.target == b.target && a.array == b.array && a.workload == b.workload
     };
@@ -249,7 +255,27 @@ fn direction_line(name: &str, summary: &OpSummary) -> String {
         ms(summary.lat_ns_max),
         summary.requests,
         summary.errors
-    )
+    ) + &split_lines(summary.split.as_ref())
+}
+
+/// The two parts of latency, where they were told apart.
+fn split_lines(split: Option<&LatencySplit>) -> String {
+    let Some(LatencySplit { slat, clat }) = split else { return String::new() };
+    let line = |name: &str, figures: &LatencyFigures| {
+        let ms = |ns: u64| three_digits(ns_to_ms(ns));
+        format!(
+            "    {name}  ms min {}, mean {}, p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}\n",
+            ms(figures.ns_min),
+            three_digits(figures.ns_mean / 1e6),
+            ms(figures.ns_p50),
+            ms(figures.ns_p99),
+            ms(figures.ns_p999),
+            ms(figures.ns_p9999),
+            ms(figures.ns_p99999),
+            ms(figures.ns_max)
+        )
+    };
+    line("slat (until handed to the kernel)", slat) + &line("clat (from there to the end)     ", clat)
 }
 
 /// What the run cost: wall-clock time, and processor time and member I/O where they are known.
