@@ -99,16 +99,17 @@ impl CatalogArgs {
             None => Vec::new(),
         };
         changes.extend(self.set.iter().cloned());
-        Catalog::with(&files, &changes).map_err(|error| {
-            let is_place = matches!(error, CatalogError::UnknownId { .. } | CatalogError::UnknownKey { .. });
-            let failure = Failure::input(error);
-            if is_place {
-                failure.with_hint("'raidlab catalog ENTRY' lists the keys of an entry")
-            } else {
-                failure
-            }
-        })
+        catalog_with(&files, &changes)
     }
+}
+
+/// The catalogue that comes with the program, with `files` and `changes`.
+pub(crate) fn catalog_with(files: &[CatalogFile], changes: &[CatalogChange]) -> Result<Catalog, Failure> {
+    Catalog::with(files, changes).map_err(|error| {
+        let is_place = matches!(error, CatalogError::UnknownId { .. } | CatalogError::UnknownKey { .. });
+        let failure = Failure::input(error);
+        if is_place { failure.with_hint("'raidlab catalog ENTRY' lists the keys of an entry") } else { failure }
+    })
 }
 
 /// Adds the file at `path`, or all .toml files of that folder in the order of their names.

@@ -57,7 +57,7 @@ pub(crate) struct Args {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let paper = Paper::builtin(&args.paper).map_err(Failure::input)?;
-    catalog_with(&args.set)?;
+    catalog_with(&[], &args.set)?;
     if let Some(folder) = &args.write {
         check_catalog(folder)?;
     }
