@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, export, import, measure, model, reproduce, runs, simulate, soak, study, torture,
-    workloads,
+    array, catalog, doctor, emulate, export, import, measure, model, reproduce, runs, simulate, soak, study,
+    torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Soak(soak::Args),
     /// Simulate an array of modelled hardware in virtual time
     Simulate(simulate::Args),
+    /// Serve a modelled array over NBD at its own speed, with real bytes behind it
+    Emulate(emulate::Args),
     /// Predict published figures and compare
     Reproduce(reproduce::Args),
     /// Check the controller under load and faults, byte for byte, in any number of random runs

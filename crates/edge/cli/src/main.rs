@@ -40,6 +40,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Measure(args) => verbs::measure::run(args, output),
         Command::Soak(args) => verbs::soak::run(args, output),
         Command::Simulate(args) => verbs::simulate::run(args, output),
+        Command::Emulate(args) => verbs::emulate::run(args, output),
         Command::Reproduce(args) => verbs::reproduce::run(args, output),
         Command::Torture(args) => verbs::torture::run(args, output),
         Command::Array(args) => verbs::array::run(args, output),

@@ -3,11 +3,13 @@
 pub(crate) mod array;
 pub(crate) mod catalog;
 pub(crate) mod doctor;
+pub(crate) mod emulate;
 pub(crate) mod export;
 pub(crate) mod import;
 mod loads;
 pub(crate) mod measure;
 pub(crate) mod model;
+mod nbd;
 mod report;
 pub(crate) mod reproduce;
 pub(crate) mod runs;
