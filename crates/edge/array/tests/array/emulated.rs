@@ -39,7 +39,7 @@ fn enclosure() -> SimulatedEnclosure {
     }
 }
 
-fn world<'a>(enclosure: &'a SimulatedEnclosure, backing: Option<Backing>) -> EmulatedWorld<'a> {
+fn world(enclosure: &SimulatedEnclosure, backing: Option<Backing>) -> EmulatedWorld<'_> {
     let model = LiveArray::new(enclosure, 1).expect("it can be");
     let backing =
         backing.unwrap_or_else(|| Backing::in_memory(model.volume_bytes()).expect("there is memory"));
