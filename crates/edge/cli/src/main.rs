@@ -43,6 +43,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Soak(args) => verbs::soak::run(args, output),
         Command::Net(args) => verbs::net::run(args, output),
         Command::Simulate(args) => verbs::simulate::run(args, output),
+        Command::Emulate(args) => verbs::emulate::run(args, output),
         Command::Reproduce(args) => verbs::reproduce::run(args, output),
         Command::Fit(args) => verbs::fit::run(args, output),
         Command::Torture(args) => verbs::torture::run(args, output),

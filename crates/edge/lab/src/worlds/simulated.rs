@@ -49,7 +49,7 @@ pub fn run_simulated(
 ) -> Result<RunResult, SimulatedError> {
     let started = Instant::now();
     let facts = array_facts(&array.config, &array.controller_label(), &array.parts.drive)?;
-    let enclosure = enclosure(models, array);
+    let enclosure = simulated_enclosure(models, array);
     let outcome = simulate_enclosure(
         &enclosure,
         &SimulationLoad {
@@ -111,8 +111,8 @@ pub fn run_simulated_loads(
     in_order.map(|(index, result)| result.map_err(|error| (index, error))).collect()
 }
 
-/// The array once for each volume, each at its controller.
-fn enclosure(models: &Models<'_>, array: &ModelledArray) -> SimulatedEnclosure {
+/// The array as a simulation takes it: once for each volume, each at its controller.
+pub fn simulated_enclosure(models: &Models<'_>, array: &ModelledArray) -> SimulatedEnclosure {
     let volume = |owner| SimulatedVolume { config: array.config.clone(), drive: models.drive.clone(), owner };
     let volumes = array.controllers.as_ref().map_or_else(
         || vec![volume(ControllerName::A)],
