@@ -10,6 +10,7 @@ pub(crate) mod measure;
 pub(crate) mod model;
 mod report;
 pub(crate) mod reproduce;
+pub(crate) mod risk;
 pub(crate) mod runs;
 pub(crate) mod simulate;
 pub(crate) mod soak;
