@@ -545,7 +545,7 @@ fn what_is_not_known_is_asked_for() {
     let bench = Bench::new();
     let bare = ["risk", "--level", "6", "--members", "8"];
     bench.run(&bare).assert(2, &["annual failure rate", "--afr"]);
-    bench.run(&[&bare[..], &["--drive", "wd1000bb", "--afr", "-1"]].concat()).assert(2, &["--afr"]);
+    bench.run(&[&bare[..], &["--drive", "wd1000bb", "--afr", "120"]].concat()).assert(2, &["below 100 %"]);
     bench.run(&[&bare[..], &["--drive", "pliant-lb150"]].concat()).assert(2, &["--afr"]);
     bench.run(&["risk", "--level", "6", "--members", "3", "--drive", "st32000444ss"]).assert(2, &["RAID 6"]);
     bench.run(&[&RISK[..], &["--fleet", "3"]].concat()).assert(2, &["at least one array"]);

@@ -116,7 +116,7 @@ mod tests {
         assert!(text.starts_with("RAID 5 over 8 members\n"), "{text}");
         assert!(text.contains("Data loss in one rebuild") && text.contains("members: given"), "{text}");
         assert_eq!(share(0.0), "0");
-        assert_eq!(share(0.001), "0.1 % (1 in 1000)");
+        assert_eq!(share(0.001), "0.100 % (1 in 1000)");
         assert_eq!(years(0.0), "never");
     }
 }
