@@ -14,7 +14,7 @@
 //! | `layout` | where every sector is: zones, skews, spares, slips, moved sectors |
 //! | `mechanics` | seek times by distance |
 //! | `drive` | a whole drive, put together |
-//! | `trace` | measured requests |
+//! | `trace` | measured requests, of the record type of `raidlab_trace` |
 //! | `replay` | the trace on the model, and the demerit figure |
 //!
 //! No file is opened here: the caller hands over texts, and a function that finds the texts of files that others name.
@@ -35,4 +35,4 @@ pub use drive::{DriveFiles, Imported, import};
 pub use error::ImportError;
 pub use replay::{ReplayError, Validation, demerit_pct, replay, validate};
 pub use syntax::{Block, Param, SyntaxError, Value, parse_blocks};
-pub use trace::{TraceError, TraceOp, TraceRequest, parse_trace};
+pub use trace::{TraceError, parse_trace};

@@ -8,9 +8,12 @@
 //!
 //! Source: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994.
 
-use crate::trace::{TraceOp, TraceRequest};
 use raidlab_hardware::{Drive, DriveModel, DriveOp, DriveOptions, DriveRequest, Sector, SectorCount};
+use raidlab_trace::{TraceKind, TraceRecord};
 use raidlab_units::{NanoSpan, Nanos};
+
+/// Sectors of the drives and of the traces.
+const SECTOR_BYTES: u64 = 512;
 
 /// Why a trace can't be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,23 +47,30 @@ pub struct Validation {
 ///
 /// # Errors
 /// [`ReplayError::OutOfRange`] names the first request that the drive does not have.
-pub fn validate(model: &DriveModel, trace: &[TraceRequest]) -> Result<Validation, ReplayError> {
+pub fn validate(model: &DriveModel, trace: &[TraceRecord]) -> Result<Validation, ReplayError> {
     let predicted = replay(model, trace)?;
-    let measured: Vec<NanoSpan> = trace.iter().map(|request| request.response).collect();
+    let measured: Vec<NanoSpan> = trace.iter().map(response).collect();
     let demerit_pct = demerit_pct(&measured, &predicted);
     Ok(Validation { measured, predicted, demerit_pct })
 }
 
-/// Response times of the model, in the order of the trace.
+/// The measured response time of a request.
+fn response(request: &TraceRecord) -> NanoSpan {
+    NanoSpan(request.response_ns.unwrap_or(0))
+}
+
+/// Response times of the model, in the order of the trace. They are of the validation format: reads and writes of whole
+/// sectors, each with its response time.
 ///
 /// # Errors
 /// As [`validate`].
-pub fn replay(model: &DriveModel, trace: &[TraceRequest]) -> Result<Vec<NanoSpan>, ReplayError> {
+pub fn replay(model: &DriveModel, trace: &[TraceRecord]) -> Result<Vec<NanoSpan>, ReplayError> {
     let mut drive = Drive::new(model, DriveOptions::default());
     let mut now = Nanos::ZERO;
     let mut responses = Vec::with_capacity(trace.len());
     for (index, request) in trace.iter().enumerate() {
-        let (start, sectors) = (request.start, request.sectors);
+        let start = Sector(request.offset_bytes / SECTOR_BYTES);
+        let sectors = SectorCount(request.length_bytes / SECTOR_BYTES);
         let capacity = drive.capacity();
         if start.0 + sectors.0 > capacity.0 {
             return Err(ReplayError::OutOfRange { request: index + 1, start, sectors, capacity });
@@ -68,14 +78,17 @@ pub fn replay(model: &DriveModel, trace: &[TraceRequest]) -> Result<Vec<NanoSpan
         while let Some(deadline) = drive.poll_deadline().filter(|deadline| *deadline <= now) {
             drive.handle_deadline(deadline);
         }
-        let op = match request.op {
-            TraceOp::Read => DriveOp::Read,
-            TraceOp::Write => DriveOp::Write { fua: false },
+        let op = match request.kind {
+            TraceKind::Read => DriveOp::Read,
+            _ => DriveOp::Write { fua: false },
         };
         drive.handle_request(now, DriveRequest { id: 0, op, start, sectors });
         let done = completion(&mut drive, now);
         responses.push(done.saturating_since(now));
-        now = done + request.gap;
+        // From the end of this request to the issue of the next, as it was measured.
+        let ended_ns = request.time_ns.saturating_add(response(request).get());
+        let next_ns = trace.get(index + 1).map_or(ended_ns, |next| next.time_ns);
+        now = done + NanoSpan(next_ns.saturating_sub(ended_ns));
     }
     Ok(responses)
 }

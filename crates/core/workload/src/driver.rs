@@ -27,6 +27,7 @@ use crate::result::{Measurement, OpStats};
 use crate::rng::derived_seed;
 use crate::series::{Series, Track};
 use crate::spec::{AccessSpec, SpecError};
+use crate::split::SplitStats;
 use crate::stream::{Request, RequestStream};
 use paced::{Pacer, Turn};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
@@ -236,6 +237,8 @@ pub struct Driver {
     pacer: Option<Box<Pacer>>,
     data: DataSpec,
     slots: Vec<Slot>,
+    /// When the request of each slot was handed on; empty where latency is not cut in two.
+    handed_on_at: Vec<Nanos>,
     /// Slots that are free; the one freed last is taken first.
     free: Vec<u32>,
     region: ByteCount,
@@ -330,6 +333,7 @@ impl Driver {
             pacer: pacer.map(Box::new),
             data: spec.data,
             slots: vec![empty; places as usize],
+            handed_on_at: Vec::new(),
             free: (0..places).rev().collect(),
             region: config.region,
             block_bytes: config.block_bytes,
@@ -348,6 +352,24 @@ impl Driver {
             series: Series::allocated(config.run, spec.reads(), spec.writes()),
             issued: IssuedCounts::default(),
         })
+    }
+
+    /// Returns the same driver, which also counts both parts of latency apart ([`SplitStats`]). The world then calls
+    /// [`Driver::handle_submitted`] for each I/O.
+    #[must_use]
+    pub fn with_latency_split(mut self) -> Self {
+        self.handed_on_at = vec![Nanos::ZERO; self.slots.len()];
+        self.read.split = Some(Box::new(SplitStats::allocated()));
+        self.write.split = Some(Box::new(SplitStats::allocated()));
+        self
+    }
+
+    /// Takes in that the I/O in `slot` is handed on at `now`; of no effect where latency is not cut in two.
+    #[inline]
+    pub fn handle_submitted(&mut self, now: Nanos, slot: u32) {
+        if let Some(handed_on_at) = self.handed_on_at.get_mut(slot as usize) {
+            *handed_on_at = now;
+        }
     }
 
     /// Returns what to do next at `now`. An I/O that it hands out is in flight from then on.
@@ -417,6 +439,10 @@ impl Driver {
         };
         let lat = succeeded.then(|| now.saturating_since(done.issued_at));
         stats.count(done.bytes, lat);
+        if let (Some(split), true) = (&mut stats.split, succeeded) {
+            let handed_on_at = self.handed_on_at[slot as usize];
+            split.count(handed_on_at.saturating_since(done.issued_at), now.saturating_since(handed_on_at));
+        }
         if let Some(stats) = self.pacer.as_mut().and_then(|pacer| pacer.stats(done.part, done.op)) {
             stats.count(done.bytes, lat);
         }

@@ -25,6 +25,7 @@ mod sampler;
 mod schedule;
 mod series;
 mod spec;
+mod split;
 pub mod steady;
 mod stream;
 pub mod toml_file;
@@ -47,4 +48,5 @@ pub use result::{
 pub use rng::{Rng, derived_seed};
 pub use series::{RunSeries, Series, SeriesColumns};
 pub use spec::{AccessLine, AccessSpec, MixPart, SpecError};
+pub use split::{LatencyFigures, LatencySplit, SplitStats};
 pub use steady::SteadyState;

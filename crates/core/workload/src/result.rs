@@ -8,6 +8,7 @@ use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
 use crate::program::PhaseFigures;
 use crate::series::{RunSeries, Series};
+use crate::split::{LatencySplit, SplitStats};
 use crate::steady::{self, SteadyState};
 use raidlab_units::{ByteCount, BytesPerSec, Iops, NanoSpan};
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,8 @@ pub struct OpStats {
     pub errors: u64,
     /// Total latency of the successful ones, from the (intended) start to completion.
     pub lat: LatencyHistogram,
+    /// The two parts of that latency, where they were told apart.
+    pub split: Option<Box<SplitStats>>,
 }
 
 /// What a driver counted in the measured window: ramp and drain are not in it.
@@ -180,6 +183,9 @@ pub struct OpSummary {
     /// How many requests took how long, in bins at most 12.5 % wide; those without a request are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lat_bins: Vec<LatencyBin>,
+    /// The two parts of total latency, where they were told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<LatencySplit>,
 }
 
 /// One point of a latency distribution.
@@ -232,6 +238,7 @@ impl OpStats {
         self.bytes += other.bytes;
         self.errors += other.errors;
         self.lat.merge(&other.lat);
+        SplitStats::merge(&mut self.split, other.split.as_deref());
     }
 }
 
@@ -257,6 +264,7 @@ impl OpSummary {
             lat_ns_max: lat.max_ns(),
             lat_curve: if lat.count() == 0 { Vec::new() } else { CURVE_PCT.map(curve).to_vec() },
             lat_bins: bins::coarse(lat.iter(), lat.max_ns()),
+            split: stats.split.as_ref().map(|split| split.summary()),
         }
     }
 }

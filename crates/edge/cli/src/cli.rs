@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Array(array::Args),
     /// List the workloads, or show one
     Workloads(workloads::Args),
-    /// Make workload files of job files of fio or configurations of Iometer
+    /// Make workload files of job files of fio and Iometer, and replayable files of block traces
     Import(import::Args),
     /// List the modelled hardware, or show one entry with the source of each figure
     Catalog(catalog::Args),
@@ -64,6 +64,6 @@ pub(crate) enum Command {
     Runs(runs::ListArgs),
     /// Show one run of a results file
     Show(runs::ShowArgs),
-    /// Write runs of a results file in the forms of other tools: fio, Iometer
+    /// Write runs of a results file, or traces, in the forms of other tools: fio, Iometer
     Export(export::Args),
 }

@@ -89,7 +89,88 @@ fn the_highest_load_that_keeps_a_bound_is_found_with_its_arithmetic() {
     assert_eq!(simulate(&bench, &hopeless).code, Some(3));
 }
 
+#[test]
+fn the_highest_rate_that_keeps_a_bound_is_found() {
+    let bench = Bench::new();
+    let find =
+        ["-w", "md1200-oltp", "--rate", "100", "--bound", "mean<=20ms", "--find-load", "--repeats", "2"];
+    let ended = simulate(&bench, &[&find[..], &["--json"]].concat());
+    ended.assert(0, &[]);
+    let json = ended.json();
+    let found = &json["found"][0];
+    let rate = found["load"].as_f64().expect("a rate");
+    assert_eq!(found["unit"], "requests-per-sec", "{found}");
+    let repeats = found["repeats"].as_array().expect("repeats");
+    let [below, above] = [&repeats[0], &repeats[1]].map(|it| it["bounded_ns_mean"].as_f64().expect("a mean"));
+    assert!(below <= 20e6 && above > 20e6, "{found}");
+    // What arrives at the rate found is served, and little more can be.
+    let served = repeats[0]["iops_mean"].as_f64().expect("a rate");
+    assert!((served / rate - 1.0).abs() < 0.1, "{rate} requests/s arrive, {served} are served");
+    let next = repeats[1]["load"].as_f64().expect("a rate");
+    assert!(next > rate && next <= rate * 1.1, "the search stops near the bound: {found}");
+    let latency = |rate: f64| {
+        let rate = format!("{rate:.0}");
+        let ran = simulate(&bench, &["-w", "md1200-oltp", "--rate", &rate, "--json"]);
+        ran.json()["runs"][0]["total"]["lat_ns_mean"].as_f64().expect("a mean")
+    };
+    assert!(latency(rate / 2.0) < 20e6 && latency(rate * 2.0) > 20e6, "{found}");
+    simulate(&bench, &[&find[..6], &["--find-load=ramp"]].concat()).assert(2, &["--find-load=bisection"]);
+}
+
+#[test]
+fn a_modelled_array_is_driven_on_in_rounds_of_one_long_run() {
+    let bench = Bench::new();
+    let load = ["-w", "md1200-oltp", "--iodepth", "8", "--json"];
+    let ended = simulate(&bench, &[&load[..], &["--until", "steady"]].concat());
+    let json = ended.json();
+    let rounds = &json["steady"][0];
+    let values = rounds["values"].as_array().expect("rounds");
+    let is_steady = rounds["window"]["is_steady"].as_bool().expect("a verdict");
+    assert_eq!(ended.code, Some(if is_steady { 0 } else { 3 }), "{}", ended.stderr);
+    assert!((5..=25).contains(&values.len()) && (is_steady || values.len() == 25), "{rounds}");
+    assert!(values[0] != values[1], "rounds follow each other, they are not the same again: {rounds}");
+    // The third round is the window that comes after two others.
+    let third = bench.run(
+        &[&["simulate", "--array", "array.toml", "--ramp", "4500ms", "--run", "2s"], &load[..]].concat(),
+    );
+    assert_eq!(third.json()["runs"][0]["total"]["iops"], values[2]);
+    simulate(&bench, &[&load[..], &["--until", "steady", "--fail-after", "1s"]].concat())
+        .assert(2, &["--fail-after", "--until"]);
+}
+
 const MEASURE: [&str; 9] = ["measure", "file", "--size", "4MiB", "-w", "database", "--ramp", "5ms", "--json"];
+
+#[test]
+fn latency_is_cut_in_two_and_every_figure_is_shown() {
+    let bench = Bench::new();
+    let more = ["--run", "100ms", "--engine", "mmap", "--fua", "--latency-split", "--report", "r.html"];
+    let ended = bench.run(&[&MEASURE[..], &more].concat());
+    ended.assert(0, &[]);
+    let json = ended.json();
+    let run = &json["runs"][0];
+    for direction in ["read", "write", "total"] {
+        let (part, lat) = (&run[direction]["split"], &run[direction]["lat_ns_mean"]);
+        let mean = |part: &Value| part["ns_mean"].as_f64().expect("a mean");
+        let sum = mean(&part["slat"]) + mean(&part["clat"]);
+        assert!((sum / lat.as_f64().expect("a mean") - 1.0).abs() < 1e-9, "{part}");
+        assert!(part["clat"]["ns_p99999"].as_u64() <= run[direction]["lat_ns_max"].as_u64(), "{part}");
+    }
+    assert_eq!(
+        (&run["settings"]["engine"], &run["settings"]["page cache"]),
+        (&"mmap".into(), &"in use".into())
+    );
+    let page = std::fs::read_to_string(bench.path().join("r.html")).expect("it was written");
+    for part in ["Latency by percentiles", "p99.999", "until handed to the kernel", "from there to the end"] {
+        assert!(page.contains(part), "{part}");
+    }
+    let shown = bench.run(&["show", "1"]);
+    shown.assert(0, &[]);
+    assert!(shown.stdout.contains("slat (until handed to the kernel)  ms min "), "{}", shown.stdout);
+    bench.run(&["export", "fio", "1", "-o", "out.json"]).assert(0, &[]);
+    let text = std::fs::read_to_string(bench.path().join("out.json")).expect("it was written");
+    let fio: Value = serde_json::from_str(&text).expect("it is JSON");
+    assert_eq!(fio["jobs"][0]["read"]["slat_ns"]["mean"], run["read"]["split"]["slat"]["ns_mean"]);
+}
 
 #[test]
 fn rounds_are_run_until_the_last_five_are_steady() {

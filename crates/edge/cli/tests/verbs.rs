@@ -480,6 +480,41 @@ fn import_makes_workload_files_that_run() {
 }
 
 #[test]
+fn traces_are_imported_and_written_for_fio() {
+    let bench = Bench::new();
+    bench.write("web.spc", "0,16,8192,W,1.5\n1,0,512,R,1.25\n0,32,4096,r,2.0\n");
+    let import = bench.run(&["import", "trace", "web.spc", "-o", "web.parquet"]);
+    import.assert(0, &["warning: 1 of 3 requests were not in the order of their times"]);
+    for text in [
+        "3 lines, format spc",
+        "2 reads, 1 writes",
+        "750 ms",
+        "device 1: asu1, 1 reads, 0 writes, up to 512 B",
+    ] {
+        assert!(import.stdout.contains(text), "{text} is not in {}", import.stdout);
+    }
+    bench
+        .run(&["import", "trace", "web.spc", "-o", "web.parquet"])
+        .assert(2, &["remove it, or name another"]);
+    let json =
+        bench.run(&["import", "trace", "web.spc", "--format", "spc", "--device", "asu0", "--json"]).json();
+    assert_eq!((&json["format"], &json["summary"]["span_ns"]), (&"spc".into(), &500_000_000.into()));
+    let iolog = bench.run(&["export", "iolog", "web.parquet", "--file", "/dev/x,/dev/y"]);
+    iolog.assert(0, &[]);
+    let lines: Vec<_> = iolog.stdout.lines().collect();
+    assert_eq!(
+        lines[5..8],
+        ["1 /dev/y read 0 512", "250001 /dev/x write 8192 8192", "750001 /dev/x read 16384 4096"]
+    );
+    bench.write("again.log", &iolog.stdout);
+    let again = bench.run(&["import", "trace", "again.log", "--json"]).json();
+    assert_eq!((&again["format"], &again["summary"]["span_ns"]), (&"fio3".into(), &750_000_000.into()));
+    bench.run(&["import", "trace", "web.spc", "--format", "msr"]).assert(2, &["web.spc:1: expected"]);
+    bench.run(&["import", "trace", "web.spc", "--format", "x"]).assert(2, &["'x' is none of fio2"]);
+    bench.run(&["export", "iolog", "web.spc"]).assert(2, &["web.spc"]);
+}
+
+#[test]
 fn bonnie_runs_on_a_modelled_array() {
     let bench = Bench::new();
     let array = [

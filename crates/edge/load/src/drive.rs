@@ -82,6 +82,10 @@ pub(crate) struct Drive<'a, 'b, E> {
     clock: Clock,
     done: Vec<Completion>,
     batch: u32,
+    /// Writes end when the medium has them.
+    pub(crate) fua: bool,
+    /// Places of the requests that were queued since the last call, where latency is cut in two.
+    queued: Option<Vec<u32>>,
     pub(crate) in_flight_reached: u32,
 }
 
@@ -89,7 +93,25 @@ impl<'a, 'b, E: Engine> Drive<'a, 'b, E> {
     /// Returns the loop for `lanes`, one for each of the engine's targets, with the slots of `table`.
     pub(crate) fn new(engine: &'b mut E, lanes: Vec<Lane<'a>>, table: SlotTable, clock: Clock) -> Self {
         let done = Vec::with_capacity(table.in_flight_max().max(256) as usize);
-        Self { engine, lanes, table, clock, done, batch: BATCH_MIN, in_flight_reached: 0 }
+        Self {
+            engine,
+            lanes,
+            table,
+            clock,
+            done,
+            batch: BATCH_MIN,
+            fua: false,
+            queued: None,
+            in_flight_reached: 0,
+        }
+    }
+
+    /// Returns the same loop, which tells the drivers when it hands requests to the engine's calls, for one more reading
+    /// of the clock for each call.
+    #[must_use]
+    pub(crate) fn with_latency_split(mut self) -> Self {
+        self.queued = Some(Vec::with_capacity(self.table.in_flight_max() as usize));
+        self
     }
 
     /// Runs until the drivers have finished or `cancel` is set, and all requests are back. `tell` gets the lanes about
@@ -130,13 +152,17 @@ impl<'a, 'b, E: Engine> Drive<'a, 'b, E> {
                     DriverStep::Issue(io) => {
                         let slot = self.table.slot_of(target as u32, io.slot);
                         let (op, offset_bytes, bytes) = (io.op, io.offset_bytes, io.bytes);
-                        let request = EngineIo { slot, target: target as u32, op, offset_bytes, bytes };
+                        let fua = self.fua && op == IoOp::Write;
+                        let request = EngineIo { slot, target: target as u32, op, offset_bytes, bytes, fua };
                         if let Some(check) = self.lanes[target].check
                             && let Some(buffer) = self.engine.buffer(&request)
                         {
                             check.begin(io.slot, &request, buffer);
                         }
                         self.engine.submit(request);
+                        if let Some(queued) = &mut self.queued {
+                            queued.push(slot);
+                        }
                     }
                     DriverStep::WaitUntil(time) => break Some(time.saturating_since(now)),
                     DriverStep::WaitForCompletion => break Some(LOOK_UP_EVERY),
@@ -155,9 +181,21 @@ impl<'a, 'b, E: Engine> Drive<'a, 'b, E> {
         Ok(wait.map(|wait| wait.min(LOOK_UP_EVERY)))
     }
 
+    /// Tells the drivers that a call is about to hand on what was queued.
+    #[inline]
+    fn hand_on(&mut self) {
+        let Some(queued) = &mut self.queued else { return };
+        let now = self.clock.now();
+        for slot in queued.drain(..) {
+            let (target, driver_slot) = self.table.split(slot);
+            self.lanes[target as usize].driver.handle_submitted(now, driver_slot);
+        }
+    }
+
     /// Submits a batch and chooses the length of the next one.
     #[inline]
     fn flush(&mut self, queued: u32) -> Result<(), LoadError> {
+        self.hand_on();
         self.engine.flush().map_err(self.cannot("submit requests"))?;
         let came_back = self.engine.ready() >= queued;
         self.batch = if came_back { (self.batch * 2).min(BATCH_MAX) } else { BATCH_MIN };
@@ -173,6 +211,7 @@ impl<'a, 'b, E: Engine> Drive<'a, 'b, E> {
     /// Submits, waits, and reports what ended to the drivers. Returns when that was.
     #[inline]
     fn reap(&mut self, at_most: NanoSpan) -> Result<Nanos, LoadError> {
+        self.hand_on();
         self.done.clear();
         self.engine.reap(at_most, &mut self.done).map_err(self.cannot("wait for requests"))?;
         let now = self.clock.now();

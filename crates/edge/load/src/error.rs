@@ -190,6 +190,22 @@ pub enum LoadError {
         /// What was asked for.
         iodepth: u32,
     },
+    /// The target can't be mapped.
+    #[error("cannot map the {size} of '{}': {errno}; use another engine", .path.display())]
+    Map {
+        /// Which target.
+        path: PathBuf,
+        /// Its size.
+        size: ByteCount,
+        /// What the system answered.
+        errno: Errno,
+    },
+    /// The server of an export has no writes that end when the medium has them.
+    #[error("the server of '{}' offers no forced unit access (FUA): leave it out", .path.display())]
+    NoFua {
+        /// Which target.
+        path: PathBuf,
+    },
     /// The memory for the requests can't be had.
     #[error("cannot get {bytes} of memory for the requests: {errno}; use fewer or smaller requests")]
     Memory {

@@ -33,8 +33,8 @@ mod trailer;
 mod verify;
 
 pub use engine::{
-    Completion, Engine, EngineIo, EngineKind, FailureCause, NbdEngine, NullEngine, SlotTable, SyncEngine,
-    UnknownEngine, UringEngine, UringOptions,
+    Completion, Engine, EngineIo, EngineKind, FailureCause, MappedEngine, NbdEngine, NullEngine, SlotTable,
+    SyncEngine, UnknownEngine, UringEngine, UringOptions,
 };
 pub use error::LoadError;
 pub use lay_out::{LaidOut, LayOut, LayOutContent, LayOutProgress, lay_out_file};

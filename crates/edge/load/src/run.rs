@@ -17,7 +17,8 @@
 use crate::clock::{Clock, ThreadReading, process_cpu};
 use crate::drive::{Drive, Lane, PROGRESS_EVERY};
 use crate::engine::{
-    Engine, EngineKind, FailureCause, NbdEngine, NullEngine, SlotTable, SyncEngine, UringEngine, UringOptions,
+    Engine, EngineKind, FailureCause, MappedEngine, NbdEngine, NullEngine, SlotTable, SyncEngine,
+    UringEngine, UringOptions,
 };
 use crate::error::LoadError;
 use crate::memory::IoMemory;
@@ -46,6 +47,10 @@ pub struct LoadOptions {
     pub workers: NonZeroU32,
     /// Processors that the threads are bound to, one each, in turn; none leaves that to the system.
     pub cpus: Vec<u32>,
+    /// Writes end when the medium has them, not a cache (forced unit access).
+    pub fua: bool,
+    /// Latency is cut in two: until a request is handed to the kernel, and from there.
+    pub latency_split: bool,
     /// Writes are stamped, and all that is read is judged ([`raidlab_verify`]).
     pub verify: bool,
 }
@@ -57,6 +62,8 @@ impl Default for LoadOptions {
             uring: UringOptions::default(),
             workers: NonZeroU32::MIN,
             cpus: Vec::new(),
+            fua: false,
+            latency_split: false,
             verify: false,
         }
     }
@@ -281,6 +288,7 @@ fn check_engine(target: &Target, options: &LoadOptions) -> Result<(), LoadError>
     let is_export = target.kind() == TargetKind::Nbd;
     match options.engine.filter(|engine| is_export != (*engine == EngineKind::Nbd)) {
         Some(engine) => Err(LoadError::EngineUnfit { path: target.path().into(), engine: engine.name() }),
+        None if options.fua && !target.takes_fua() => Err(LoadError::NoFua { path: target.path().into() }),
         None => Ok(()),
     }
 }
@@ -382,6 +390,13 @@ impl Order<'_> {
                 });
                 self.run_on(number, job, table, ready)
             }
+            EngineKind::Mapped => {
+                let ready = ready.and_then(|drivers| {
+                    let engine = MappedEngine::new(targets[0], iodepth, self.memory(job, table)?)?;
+                    Ok((drivers, engine))
+                });
+                self.run_on(number, job, table, ready)
+            }
             kind @ (EngineKind::Sync | EngineKind::Buffered) => {
                 let ready = ready.and_then(|drivers| {
                     let engine = SyncEngine::new(targets[0], kind, iodepth, self.memory(job, table)?)?;
@@ -416,8 +431,11 @@ impl Order<'_> {
     }
 
     fn drivers(&self, job: &Job) -> Result<Vec<Driver>, LoadError> {
-        let driver = |index: &usize| Driver::new(self.spec, &self.config_of(job.worker, *index));
-        Ok(job.targets.iter().map(driver).collect::<Result<_, _>>()?)
+        let driver = |index: &usize| {
+            let driver = Driver::new(self.spec, &self.config_of(job.worker, *index))?;
+            Ok(if self.options.latency_split { driver.with_latency_split() } else { driver })
+        };
+        job.targets.iter().map(driver).collect()
     }
 
     /// The part of one worker of the load on one target.
@@ -451,6 +469,10 @@ impl Order<'_> {
         let before = ThreadReading::now();
         let started_at = self.clock.now();
         let mut drive = Drive::new(&mut engine, lanes, table, self.clock);
+        drive.fua = self.options.fua;
+        if self.options.latency_split {
+            drive = drive.with_latency_split();
+        }
         let mut tell = |lanes: &[Lane<'_>], now: Nanos| self.tell(number, lanes, started_at, now);
         drive.run(self.cancel, &mut tell)?;
         let wall = self.clock.now() - started_at;

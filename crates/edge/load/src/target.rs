@@ -73,14 +73,24 @@ pub enum TargetKind {
     NoOp,
 }
 
+/// Where an export is, and what its server takes.
+#[derive(Debug)]
+struct Export {
+    uri: NbdUri,
+    /// The longest request.
+    payload_max: u32,
+    /// Whether writes can be made to end when the medium has them.
+    takes_fua: bool,
+}
+
 /// A target that is open.
 #[derive(Debug)]
 pub struct Target {
     path: PathBuf,
     /// None for exports and [`TargetKind::NoOp`].
     file: Option<File>,
-    /// Where the export is, and the longest request that its server takes.
-    export: Option<(NbdUri, u32)>,
+    /// For exports only.
+    export: Option<Export>,
     kind: TargetKind,
     size: ByteCount,
     block_bytes: u32,
@@ -165,7 +175,11 @@ impl Target {
         Ok(Self {
             path: path.into(),
             file: None,
-            export: Some((client.uri().clone(), sizes.payload_max())),
+            export: Some(Export {
+                uri: client.uri().clone(),
+                payload_max: sizes.payload_max(),
+                takes_fua: client.agreement().flags.contains(TransmissionFlags::SEND_FUA),
+            }),
             kind: TargetKind::Nbd,
             size,
             block_bytes: sizes.minimum().max(BUFFERED_BLOCK_BYTES),
@@ -231,7 +245,12 @@ impl Target {
 
     /// The longest request that it takes, where it has a limit.
     pub fn request_bytes_max(&self) -> Option<u32> {
-        self.export.as_ref().map(|(_, bytes_max)| *bytes_max)
+        self.export.as_ref().map(|export| export.payload_max)
+    }
+
+    /// Whether its writes can be made to end when the medium has them (forced unit access).
+    pub fn takes_fua(&self) -> bool {
+        self.export.as_ref().is_none_or(|export| export.takes_fua)
     }
 
     /// Connects to the export.
@@ -241,8 +260,8 @@ impl Target {
     pub(crate) fn connect(&self) -> Result<NbdClient, LoadError> {
         let path = || self.path.clone();
         let unfit = || LoadError::EngineUnfit { path: path(), engine: EngineKind::Nbd.name() };
-        let (uri, _) = self.export.as_ref().ok_or_else(unfit)?;
-        NbdClient::connect_to(uri.clone()).map_err(|source| LoadError::Nbd { path: path(), source })
+        let export = self.export.as_ref().ok_or_else(unfit)?;
+        NbdClient::connect_to(export.uri.clone()).map_err(|source| LoadError::Nbd { path: path(), source })
     }
 
     /// The device that holds it; none for the no-op target.

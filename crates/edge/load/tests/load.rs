@@ -2,20 +2,20 @@
 
 mod common;
 
-use common::{config, folder, named, run_quietly, spec, test_file, writable};
+use common::{config, folder, lay_out, named, run_quietly, spec, test_file, until, writable};
 use raidlab_load::{
     EngineKind, FailureCause, LoadError, LoadOptions, Target, TargetKind, TargetOptions, UringOptions, run,
     run_targets,
 };
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessLine, AccessSpec, DriverConfig};
+use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Measurement};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const ENGINES: [EngineKind; 2] = [EngineKind::Uring, EngineKind::Sync];
+const ENGINES: [EngineKind; 3] = [EngineKind::Uring, EngineKind::Sync, EngineKind::Mapped];
 
 fn with(engine: EngineKind) -> LoadOptions {
     LoadOptions { engine: Some(engine), ..LoadOptions::default() }
@@ -31,20 +31,21 @@ fn a_mix_is_measured() {
         (EngineKind::Sync, 1, true),
         (EngineKind::Sync, 1, false),
         (EngineKind::Buffered, 1, false),
+        (EngineKind::Mapped, 1, false),
     ] {
         let target = Target::open(&path, &TargetOptions { direct, ..writable() }).unwrap();
         assert_eq!((target.size(), target.kind()), (ByteCount::from_mib(4), TargetKind::File));
-        let config = DriverConfig { ramp: NanoSpan::from_millis(20), ..config(&target, iodepth, 200) };
+        let config = DriverConfig { ramp: NanoSpan::from_millis(20), ..until(&target, iodepth, 400) };
         let outcome = run_quietly(&target, &spec(8192, 67, 100), &config, &with(engine)).unwrap();
         let (read, write) = (&outcome.measurement.read, &outcome.measurement.write);
         let case = format!("{engine:?} {iodepth} {direct} {outcome:?}");
-        assert!(read.requests > 10 && write.requests > 5, "{case}");
+        assert_eq!(read.requests + write.requests, 400, "{case}");
+        assert!(read.requests > write.requests && write.requests > 50, "{case}");
         assert_eq!(read.bytes.get(), read.requests * 8192);
         assert_eq!((read.errors, write.errors, outcome.first_failure()), (0, 0, None), "{case}");
         assert!(read.requests + write.requests <= outcome.issued.reads + outcome.issued.writes);
         assert_eq!(outcome.iodepth_reached, iodepth, "{case}");
-        assert_eq!(outcome.measurement.window, NanoSpan::from_millis(200));
-        assert!(outcome.wall >= NanoSpan::from_millis(220), "{case}");
+        assert!(outcome.wall >= outcome.measurement.window + NanoSpan::from_millis(20), "{case}");
         assert!(outcome.cpu_ns_per_io().unwrap() > 100.0, "{case}");
         assert!(outcome.cost.thread_cpu <= outcome.wall, "{case}");
         assert_eq!((outcome.threads, outcome.targets.len()), (1, 1));
@@ -54,7 +55,7 @@ fn a_mix_is_measured() {
 
 #[test]
 fn writes_land_everywhere_and_nowhere_else_and_no_two_are_alike() {
-    for (engine, iodepth) in [(EngineKind::Uring, 7), (EngineKind::Sync, 1)] {
+    for (engine, iodepth) in [(EngineKind::Uring, 7), (EngineKind::Sync, 1), (EngineKind::Mapped, 1)] {
         let (_folder, path) = test_file(2);
         let before = std::fs::read(&path).unwrap();
         let target = Target::open(&path, &writable()).unwrap();
@@ -125,18 +126,19 @@ fn bursts_keep_their_distance() {
     let lines =
         vec![AccessLine { delay: NanoSpan::from_millis(10), burst: 3, ..AccessLine::plain(512, 100, 0) }];
     let spec = AccessSpec::new("bursts", lines);
-    let outcome = run_quietly(&target, &spec, &config(&target, 4, 105), &LoadOptions::default()).unwrap();
-    let requests = outcome.measurement.read.requests;
-    assert!((12..=33).contains(&requests), "at most 11 bursts of 3 in 105 ms: {requests}");
+    let outcome = run_quietly(&target, &spec, &until(&target, 4, 12), &LoadOptions::default()).unwrap();
+    let measured = &outcome.measurement;
+    assert_eq!(measured.read.requests, 12);
+    assert!(measured.window >= NanoSpan::from_millis(30), "three delays between four bursts: {measured:?}");
 }
 
 #[test]
 fn the_no_op_target_costs_little() {
     let target = Target::no_op(ByteCount::from_gib(1));
     let outcome =
-        run_quietly(&target, &spec(4096, 67, 100), &config(&target, 32, 100), &LoadOptions::default())
+        run_quietly(&target, &spec(4096, 67, 100), &until(&target, 32, 100_000), &LoadOptions::default())
             .unwrap();
-    assert!(outcome.measurement.read.requests > 10_000, "{outcome:?}");
+    assert!(outcome.cpu_ns_per_io().unwrap() < 5000.0, "{outcome:?}");
     assert_eq!(outcome.iodepth_reached, 32);
 }
 
@@ -193,6 +195,68 @@ fn a_file_that_shrinks_under_load_ends_the_run() {
 }
 
 #[test]
+fn a_mapped_file_that_is_cut_off_in_mid_run_is_an_error_and_no_crash() {
+    let (_folder, path) = test_file(4);
+    for read_pct in [100, 0] {
+        lay_out(&path, ByteCount::from_mib(4)).unwrap();
+        let target = Target::open(&path, &TargetOptions { direct: false, ..writable() }).unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let config = config(&target, 1, 3_600_000);
+        let (spec, options, never) =
+            (spec(16_384, read_pct, 0), with(EngineKind::Mapped), AtomicBool::new(false));
+        let mut is_cut = false;
+        let result = run(&target, &spec, &config, &options, &never, &mut |_| {
+            if !std::mem::replace(&mut is_cut, true) {
+                file.set_len(40_960).unwrap();
+            }
+        });
+        let Err(LoadError::Failing { cause: FailureCause::EndOfFile, offset_bytes, .. }) = result else {
+            panic!("{read_pct}: {result:?}")
+        };
+        assert!(offset_bytes >= 32_768, "what is left of the file can be read: {offset_bytes}");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn latency_is_cut_in_two_where_that_is_asked_for() {
+    let (_folder, path) = test_file(1);
+    for (engine, iodepth) in [(EngineKind::Uring, 16), (EngineKind::Sync, 1), (EngineKind::Mapped, 1)] {
+        let target =
+            Target::open(&path, &TargetOptions { direct: false, ..TargetOptions::default() }).unwrap();
+        for latency_split in [true, false] {
+            let options = LoadOptions { latency_split, ..with(engine) };
+            let config = until(&target, iodepth, 500);
+            let outcome = run_quietly(&target, &spec(4096, 100, 100), &config, &options).unwrap();
+            let read = &outcome.measurement.read;
+            assert_eq!(read.split.is_some(), latency_split);
+            let Some(split) = &read.split else { continue };
+            assert_eq!((split.slat.count(), split.clat.count()), (500, 500));
+            let sum_ns = split.slat.mean_ns() + split.clat.mean_ns();
+            assert!((sum_ns / read.lat.mean_ns() - 1.0).abs() < 1e-9, "{engine:?}");
+            // What is queued is handed on within microseconds; the call itself is counted with the storage.
+            assert!(split.slat.percentile_ns(50.0) < split.clat.percentile_ns(50.0), "{engine:?}");
+        }
+    }
+}
+
+#[test]
+fn writes_to_the_medium_are_slower_and_land_all_the_same() {
+    for engine in [EngineKind::Uring, EngineKind::Sync, EngineKind::Buffered, EngineKind::Mapped] {
+        let (_folder, path) = test_file(1);
+        let before = std::fs::read(&path).unwrap();
+        let target = Target::open(&path, &TargetOptions { direct: false, ..writable() }).unwrap();
+        let config = DriverConfig { max_requests: Some(16), ..config(&target, 1, 600_000) };
+        let options = LoadOptions { fua: true, ..with(engine) };
+        // Blocks that are no pages: what is written out begins and ends within some.
+        let outcome = run_quietly(&target, &spec(6144, 0, 0), &config, &options).unwrap();
+        assert_eq!((outcome.measurement.write.requests, outcome.first_failure()), (16, None), "{engine:?}");
+        let after = std::fs::read(&path).unwrap();
+        assert!((0..16).all(|block| before[block * 6144..][..4096] != after[block * 6144..][..4096]));
+    }
+}
+
+#[test]
 fn no_space_under_a_sparse_file_is_said() {
     let folder = folder();
     let mount_point = folder.path().display().to_string();
@@ -212,7 +276,7 @@ fn no_space_under_a_sparse_file_is_said() {
     let results = results.map(|(result, _)| result);
     common::command(&["umount", &mount_point]);
     for result in results {
-        let error = result.unwrap_err();
+        let error = result.map(|_| ()).unwrap_err();
         let is_no_space =
             matches!(error, LoadError::Failing { cause: FailureCause::Errno(Errno::NOSPC), op: "write", .. });
         assert!(is_no_space && error.to_string().contains("free some space"), "{error}");
@@ -229,7 +293,7 @@ fn many_targets_and_workers_are_loaded_side_by_side() {
     {
         let [a, b] = [&first, &second].map(|path| Target::open(path, &writable()).unwrap());
         let targets: Vec<_> =
-            [&a, &b, &nothing].map(|target| (target, config(target, iodepth, 150))).into_iter().collect();
+            [&a, &b, &nothing].map(|target| (target, until(target, iodepth, 90))).into_iter().collect();
         let options = LoadOptions {
             engine,
             workers: NonZeroU32::new(3).unwrap(),
@@ -245,11 +309,12 @@ fn many_targets_and_workers_are_loaded_side_by_side() {
         assert_eq!((outcome.threads, outcome.iodepth_reached), (threads, 3 * 3 * iodepth), "{case}");
         let sum: u64 = outcome.targets.iter().map(|target| target.measurement.read.requests).sum();
         assert_eq!(sum, outcome.measurement.read.requests);
-        assert!(outcome.targets.iter().all(|target| target.measurement.write.requests > 3), "{case}");
+        let requests = |measured: &Measurement| measured.read.requests + measured.write.requests;
+        assert!(outcome.targets.iter().all(|target| requests(&target.measurement) == 90), "{case}");
         assert!(outcome.targets.iter().all(|target| target.error.is_none()), "{case}");
         assert!(outcome.cost.thread_cpu > NanoSpan::ZERO);
         let stopped = run(true);
-        assert!(stopped.cancelled && stopped.measurement.window < NanoSpan::from_millis(150));
+        assert!(stopped.cancelled && stopped.measurement.window < NanoSpan::from_secs(60));
     }
 }
 
@@ -285,13 +350,13 @@ fn one_target_that_fails_does_not_stop_the_others_and_all_failing_is_an_error() 
     for engine in ENGINES {
         let spec = spec(4096, 100, 100);
         let run = |targets: &[&Target]| {
-            let targets: Vec<_> = targets.iter().map(|target| (*target, config(target, 1, 150))).collect();
+            let targets: Vec<_> = targets.iter().map(|target| (*target, until(target, 1, 200))).collect();
             run_targets(&targets, &spec, &with(engine), &AtomicBool::new(false), &mut |_| {})
         };
         let outcome = run(&[&second, &first]).unwrap();
         let error = outcome.targets[0].error.as_ref().expect("it is too short").to_string();
         assert!(error.contains("bad' failed, so the load on it was ended"), "{error}");
-        assert!(outcome.targets[1].error.is_none() && outcome.targets[1].measurement.read.requests > 100);
+        assert!(outcome.targets[1].error.is_none() && outcome.targets[1].measurement.read.requests == 200);
         assert!(matches!(run(&[&second]), Err(LoadError::Failing { .. })));
     }
 }
@@ -303,9 +368,8 @@ fn wishes_that_can_not_be_granted_are_told_and_the_load_runs_all_the_same() {
     for (io_poll, kernel_thread) in [(true, false), (false, true), (true, true)] {
         let options =
             LoadOptions { uring: UringOptions { io_poll, kernel_thread }, ..LoadOptions::default() };
-        let outcome =
-            run_quietly(&target, &spec(4096, 100, 100), &config(&target, 4, 100), &options).unwrap();
-        assert!(outcome.measurement.read.requests > 10);
+        let outcome = run_quietly(&target, &spec(4096, 100, 100), &until(&target, 4, 50), &options).unwrap();
+        assert_eq!(outcome.measurement.read.requests, 50);
         let told = outcome.notes.join(" ");
         for (wished, fact, word) in
             [(io_poll, "polled ends", "IOPOLL"), (kernel_thread, "submitting kernel thread", "SQPOLL")]

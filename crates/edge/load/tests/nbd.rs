@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{config, folder, run_quietly, spec};
+use common::{config, folder, run_quietly, spec, until};
 use raidlab_load::{
     EngineKind, FailureCause, LoadError, LoadOptions, Target, TargetKind, TargetOptions, run_targets,
 };
@@ -26,6 +26,8 @@ struct Manners {
     flags: u16,
     /// Every so many requests one fails; 0 for none.
     fail_every: u32,
+    /// Writes fail that are not to be on the medium when they end.
+    needs_fua: bool,
     /// After so many requests the connection ends; 0 for never.
     end_after: u32,
 }
@@ -82,7 +84,8 @@ fn talk(mut stream: UnixStream, manners: Manners, export: &Mutex<Vec<u8>>) -> st
         }
         let mut payload = vec![0; if command == 1 { length } else { 0 }];
         stream.read_exact(&mut payload)?;
-        let fails = manners.fail_every > 0 && served % manners.fail_every == 0;
+        let lacks_fua = manners.needs_fua && command == 1 && be32(&head, 4) >> 16 != 1;
+        let fails = lacks_fua || manners.fail_every > 0 && served % manners.fail_every == 0;
         let error = if fails { EIO } else { 0 };
         let mut reply = [&0x6744_6698_u32.to_be_bytes()[..], &error.to_be_bytes(), &head[8..16]].concat();
         let mut export = export.lock().unwrap();
@@ -104,6 +107,32 @@ fn uri(socket: &Path) -> PathBuf {
 }
 
 #[test]
+fn writes_go_to_the_medium_where_that_is_asked_for_and_offered() {
+    const SEND_FUA: u16 = 1 << 3;
+    let folder = folder();
+    for (flags, fua, expected) in [(SEND_FUA, true, Ok(0)), (SEND_FUA, false, Ok(64)), (0, true, Err(()))] {
+        let place = folder.path().join(format!("{flags}-{fua}"));
+        std::fs::create_dir(&place).unwrap();
+        let (socket, _) = serve(&place, Manners { flags, needs_fua: true, ..Manners::default() });
+        let options = TargetOptions {
+            may_write: true,
+            destroy_data: Some(uri(&socket).display().to_string()),
+            ..TargetOptions::default()
+        };
+        let target = Target::open(&uri(&socket), &options).unwrap();
+        let config = until(&target, 4, 64);
+        let load = LoadOptions { fua, ..LoadOptions::default() };
+        match (run_quietly(&target, &spec(4096, 0, 100), &config, &load), expected) {
+            (Ok(outcome), Ok(errors)) => assert_eq!(outcome.measurement.write.errors, errors),
+            (Err(error), Err(())) => {
+                assert!(error.to_string().contains("offers no forced unit access"), "{error}");
+            }
+            (other, _) => panic!("{flags} {fua}: {:?}", other.map(|_| ())),
+        }
+    }
+}
+
+#[test]
 fn exports_are_loaded_by_uri_and_by_socket_with_many_workers() {
     let folder = folder();
     let (socket, _) = serve(folder.path(), Manners::default());
@@ -114,10 +143,9 @@ fn exports_are_loaded_by_uri_and_by_socket_with_many_workers() {
             let options =
                 LoadOptions { workers: NonZeroU32::new(workers).unwrap(), ..LoadOptions::default() };
             let outcome =
-                run_quietly(&target, &spec(bytes, 100, 100), &config(&target, iodepth, 100), &options)
-                    .unwrap();
+                run_quietly(&target, &spec(bytes, 100, 100), &until(&target, iodepth, 60), &options).unwrap();
             let read = &outcome.measurement.read;
-            assert!(read.requests > 5 && read.errors == 0, "{outcome:?}");
+            assert_eq!((read.requests, read.errors), (60, 0));
             assert_eq!((outcome.iodepth_reached, outcome.engine.as_str()), (iodepth * workers, "nbd"));
         }
     }
@@ -152,7 +180,7 @@ fn errors_are_counted_and_a_server_that_goes_ends_the_load_on_it_alone() {
     ];
     let sockets = [0, 1, 2].map(|index| serve(folders[index].path(), manners[index]).0);
     let targets = sockets.each_ref().map(|socket| Target::open(socket, &TargetOptions::default()).unwrap());
-    let all: Vec<_> = targets.iter().map(|target| (target, config(target, 4, 200))).collect();
+    let all: Vec<_> = targets.iter().map(|target| (target, until(target, 4, 200))).collect();
     let spec = spec(4096, 100, 100);
     let run = |targets: &[(&Target, DriverConfig)]| {
         run_targets(targets, &spec, &LoadOptions::default(), &AtomicBool::new(false), &mut |_| {})
@@ -161,7 +189,7 @@ fn errors_are_counted_and_a_server_that_goes_ends_the_load_on_it_alone() {
     let reads = outcome.targets.iter().map(|target| &target.measurement.read).collect::<Vec<_>>();
     assert!(reads[0].errors > 0 && reads[0].requests > reads[0].errors, "{outcome:?}");
     assert!((40..50).contains(&reads[1].requests), "{outcome:?}");
-    assert!(reads[2].requests > 50 && reads[2].errors == 0);
+    assert_eq!((reads[2].requests, reads[2].errors), (200, 0));
     let errors = outcome.targets.iter().map(|target| target.error.as_ref().map(ToString::to_string));
     let errors: Vec<_> = errors.collect();
     assert!(errors[0].is_none() && errors[2].is_none(), "{errors:?}");

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{
-    command, config, folder, is_root, lay_out, named, order, run_quietly, spec, test_file, writable,
+    command, folder, is_root, lay_out, named, order, run_quietly, spec, test_file, until, writable,
 };
 use raidlab_load::{LoadError, LoadOptions, Target, TargetKind, TargetOptions, lay_out_file};
 use raidlab_units::ByteCount;
@@ -183,16 +183,17 @@ fn block_devices_are_loaded_and_protected() {
     let path = Path::new(&device.0);
     let target = Target::open(path, &TargetOptions::default()).unwrap();
     assert_eq!((target.kind(), target.size()), (TargetKind::BlockDevice, ByteCount::from_mib(8)));
-    run_quietly(&target, &spec(4096, 100, 100), &config(&target, 4, 50), &LoadOptions::default()).unwrap();
+    run_quietly(&target, &spec(4096, 100, 100), &until(&target, 4, 100), &LoadOptions::default()).unwrap();
 
     let refusal = |options: &TargetOptions| Target::open(path, options).unwrap_err().to_string();
     assert!(refusal(&writable()).contains("whatever this device holds"));
     // A run leaves no claim behind: the next one can have the device at once.
     for _ in 0..5 {
         let target = Target::open(path, &named(path)).unwrap();
-        let config = config(&target, 4, 20);
+        let config = until(&target, 4, 200);
         let outcome = run_quietly(&target, &spec(4096, 50, 100), &config, &LoadOptions::default()).unwrap();
-        assert!(outcome.issued.writes > 0, "{outcome:?}");
+        let (read, write) = (&outcome.measurement.read, &outcome.measurement.write);
+        assert!(write.requests > 50 && read.requests + write.requests == 200, "{outcome:?}");
     }
 
     let below = Target::open(&image, &named(&image)).unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{config, run_quietly, spec, test_file, writable};
+use common::{config, run_quietly, spec, test_file, until, writable};
 use raidlab_load::{EngineKind, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, Verified};
 use raidlab_units::ByteCount;
 use std::fs::OpenOptions;
@@ -62,7 +62,7 @@ fn a_sound_target_is_never_accused_however_requests_overlap() {
     ] {
         let (_folder, path) = test_file(1);
         let target = Target::open(&path, &TargetOptions { direct, ..writable() }).unwrap();
-        let mut config = config(&target, iodepth, 300);
+        let mut config = until(&target, iodepth, 3000);
         config.region = ByteCount(64 << 10);
         let options = verifying(engine, workers);
         let outcome = run_quietly(&target, &spec(8192, 50, 100), &config, &options).unwrap();

@@ -7,7 +7,10 @@ use raidlab_advisor::{Comparison, ComparisonRow};
 use raidlab_report::export::{fio, iometer};
 use raidlab_report::json::ReadRunsError;
 use raidlab_report::{csv as report_csv, json};
-use raidlab_workload::{AccessLine, LatencyBin, LineFacts, MachineLoad, RunResult, RunSeries, SeriesColumns};
+use raidlab_workload::{
+    AccessLine, LatencyBin, LatencyFigures, LatencySplit, LineFacts, MachineLoad, RunResult, RunSeries,
+    SeriesColumns,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -161,6 +164,14 @@ fn fio_gets_its_keys_with_their_units() {
     let sum: f64 = classes.filter_map(|(_, share)| share.as_f64()).sum();
     assert!((sum - 100.0).abs() < 1e-9, "every request is in one class: {sum}");
     assert_eq!(read["clat_ns"]["percentile"]["99.000000"].as_u64(), Some(run.read.lat_curve[14].lat_ns));
+    let part = |ns_mean| LatencyFigures { ns_mean, ns_p99: 77, ..LatencyFigures::default() };
+    let mut cut = run.clone();
+    cut.read.split = Some(LatencySplit { slat: part(3.0), clat: part(5.0) });
+    let json: Value = serde_json::from_str(&fio::json(&cut, 1_700_000_000)).expect("it is JSON");
+    let read = &json["jobs"][0]["read"];
+    assert_eq!((&read["slat_ns"]["mean"], &read["clat_ns"]["mean"]), (&3.0.into(), &5.0.into()));
+    assert_eq!(read["clat_ns"]["percentile"]["99.000000"], 77);
+    assert_eq!(read["lat_ns"]["percentile"]["99.000000"].as_u64(), Some(run.read.lat_curve[14].lat_ns));
     let logs = fio::logs(&run);
     let (name, iops) = &logs[0];
     assert_eq!(*name, format!("randrw-iodepth-{}-numjobs-1_iops.1.log", run.iodepth));

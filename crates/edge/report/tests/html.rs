@@ -47,7 +47,7 @@ fn every_profile_has_its_section_charts_and_table() {
         assert_eq!(page.matches(&format!("\">{workload}</h2>")).count(), 1, "{workload} has one section");
     }
     assert_eq!(page.matches("<figcaption>").count(), 4 * PROFILES.len());
-    assert_eq!(page.matches("<details>").count(), PROFILES.len());
+    assert_eq!(page.matches("<details>").count(), 2 * PROFILES.len());
     let charts = charts(&page);
     assert_eq!(
         charts.len(),

@@ -1,15 +1,19 @@
 //! The text of a configuration file as its settings.
 //!
 //! A line that begins with `'` is a key (or a heading of columns, which says nothing), what follows it are values. Files of
-//! 1998.01 to 1998.05 have one specification without a name, its numbers apart by blanks. Iometer looks for sections by their
-//! first words and skips what it does not know between them; so does this.
+//! 1998.01 to 1998.05 have specifications without names, their numbers apart by blanks: each worker runs all of them, and one
+//! of a single line is called as Iometer calls it (`2 KiB; 67% Read; 100% random`). What stands in the section decides, as files
+//! were carried on from version to version. Iometer looks for sections by their first words and skips what it does not know
+//! between them; so does this.
 
 use crate::Reason;
-use raidlab_units::NanoSpan;
+use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::AccessLine;
 
 /// The first version whose specifications have names.
 const NAMED_SPECS_SINCE: u64 = 19_980_521;
+/// The key of a specification's name.
+const NAME_KEY: &str = "'access specification name";
 /// Keys of a worker whose values are about network targets, or say what is known.
 const OTHER_KEYS: [&str; 4] =
     ["'target type", "'local network interface", "'vi outstanding ios", "'target manager id"];
@@ -25,6 +29,8 @@ pub(super) struct Config {
     pub(super) specs: Vec<Spec>,
     pub(super) workers: Vec<Worker>,
     pub(super) notes: Vec<String>,
+    /// Its specifications have no names.
+    has_unnamed: bool,
     worker_cycle: Cycle,
     target_cycle: Cycle,
     queue_cycle: Cycle,
@@ -98,6 +104,11 @@ impl<'a> Lines<'a> {
         Some((self.next, line.trim()))
     }
 
+    /// The next line that is not empty, which stays the next.
+    fn peek(&self) -> Option<&'a str> {
+        self.all[self.next..].iter().map(|line| line.trim()).find(|line| !line.is_empty())
+    }
+
     /// The value of the key before: the next line that is no comment.
     fn value(&mut self) -> Result<(usize, &'a str), Reason> {
         while let Some(line) = self.all.get(self.next) {
@@ -154,7 +165,8 @@ impl Config {
             if starts(line, "'test setup") {
                 self.read_setup(lines)?;
             } else if starts(line, "'access specifications") {
-                if lines.version < NAMED_SPECS_SINCE {
+                let has_names = lines.peek().is_some_and(|line| starts(line, NAME_KEY));
+                if lines.version < NAMED_SPECS_SINCE && !has_names {
                     self.read_old_specs(lines)?;
                 } else {
                     self.read_specs(lines)?;
@@ -163,6 +175,7 @@ impl Config {
                 self.read_worker(lines)?;
             }
         }
+        self.assign_unnamed();
         Ok(())
     }
 
@@ -228,7 +241,7 @@ impl Config {
             if is_end(line) {
                 return Ok(());
             }
-            if starts(line, "'access specification name") {
+            if starts(line, NAME_KEY) {
                 let (_, value) = lines.value()?;
                 // Names hold commas in no version: what follows one is the default assignment.
                 let name = value.split(',').next().unwrap_or(value).trim().to_owned();
@@ -248,6 +261,7 @@ impl Config {
 
     /// One specification after the other, each as long as its shares add up to 100, without names.
     fn read_old_specs(&mut self, lines: &mut Lines<'_>) -> Result<(), Reason> {
+        self.has_unnamed = true;
         let mut sum = 100;
         while let Some((number, line)) = lines.next() {
             if is_end(line) {
@@ -266,9 +280,34 @@ impl Config {
             sum += columns[1].min(100);
             if let Some(spec) = self.specs.last_mut() {
                 add_line(spec, number, &columns)?;
+                // A specification of one line, which fills it.
+                if sum == columns[1] && sum == 100 {
+                    let [bytes, _, reads, random, ..] = columns[..] else { continue };
+                    spec.name = format!("{}; {reads}% Read; {random}% random", ByteCount(bytes));
+                }
             }
         }
         Ok(())
+    }
+
+    /// Has each worker run all of the specifications that have no names in the file, unless it names them as Iometer would.
+    fn assign_unnamed(&mut self) {
+        if !self.has_unnamed {
+            return;
+        }
+        let all: Vec<(String, usize)> =
+            self.specs.iter().map(|spec| (spec.name.clone(), spec.line)).collect();
+        let is_known =
+            |(name, _): &(String, usize)| all.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+        for worker in &mut self.workers {
+            if !worker.assigned.is_empty() && !worker.assigned.iter().all(is_known) {
+                self.notes.push(format!(
+                    "{} runs all specifications: those of this version have no names to assign them by.",
+                    worker.name
+                ));
+                worker.assigned.clone_from(&all);
+            }
+        }
     }
 
     fn read_worker(&mut self, lines: &mut Lines<'_>) -> Result<(), Reason> {

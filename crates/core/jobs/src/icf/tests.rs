@@ -110,10 +110,39 @@ fn old_specifications_have_no_names_and_no_alignment() {
     let specs = "'size, % of size, % reads, % random, delay, burst\n2048 60 67 100 0 1\n512 40 0 0 5 2\n4096 100 100 100 0 1\n";
     let Import { steps, notes } = import(&text("1998.02.01", "NORMAL", specs, ""));
     let names: Vec<&str> = steps.iter().map(|step| step.workload.name()).collect();
-    assert_eq!(names, ["specification-1", "specification-2"]);
+    assert_eq!(names, ["specification-1", "4-kib-100-read-100-random"]);
     assert_eq!(steps[0].workload.spec.lines.len(), 2);
     assert_eq!(steps[0].workload.spec.lines[0].align_bytes, Some(0));
     assert_eq!(notes, ["No worker has an access specification assigned: all of them are imported."]);
+}
+
+#[test]
+fn workers_run_all_specifications_that_have_no_names() {
+    let specs =
+        "'size, % of size, % reads, % random, delay, burst\n 512 100 100 0 0 1\n 2048 100 67 100 0 1\n";
+    // The second worker of the file names one as Iometer would, the first as no version does.
+    for (assigned, expected) in [
+        ("\tmine\n", &["512-b-100-read-0-random", "2-kib-67-read-100-random"][..]),
+        ("\t2 KiB; 67% Read; 100% random\n", &["2-kib-67-read-100-random"]),
+    ] {
+        let workers = worker("W", 3, "0,0", assigned, &["D:"]);
+        let Import { steps, .. } = import(&text("1998.02.01", "NORMAL", specs, &workers));
+        let names: Vec<&str> = steps.iter().map(|step| step.workload.name()).collect();
+        assert_eq!(names, expected);
+        assert!(steps.iter().all(|step| step.run.iodepths == [3]));
+    }
+}
+
+#[test]
+fn a_file_of_an_old_version_may_have_named_specifications() {
+    // Such a file was carried on by later versions, which kept its number.
+    for version in ["3.26.97", "1998.02.01", "1.1.0"] {
+        let workers = worker("W", 1, "0,0", "\tOLTP\n", &["D:"]);
+        let Import { steps, .. } =
+            import(&text(version, "NORMAL", &format!("\n{}", spec("OLTP", MIX)), &workers));
+        assert_eq!(steps[0].workload.name(), "oltp", "{version}");
+        assert_eq!(steps[0].workload.spec.lines.len(), 2);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The driver in a small world of its own: a target with made-up service times, and a log that a slow oracle reads.
 
 use super::*;
+use crate::pacing::{ArrivalProcess, Arrivals, Pacing, RequestRate};
 use crate::rng::Rng;
 use crate::spec::AccessLine;
 use proptest::prelude::*;
@@ -305,4 +306,57 @@ fn numbers_that_drive_nothing_are_refused() {
 #[should_panic(expected = "slot 0 completed but was not in flight")]
 fn a_completion_of_nothing_is_a_fault_of_the_world() {
     Driver::new(&database(), &config()).unwrap().handle_completion(Nanos(1), 0, true);
+}
+
+#[test]
+fn both_parts_of_latency_add_up_to_it() {
+    let open = Pacing::Open(Arrivals {
+        process: ArrivalProcess::Poisson,
+        rate: RequestRate::new(2e6).unwrap(),
+        burst: 1,
+    });
+    for pacing in [Pacing::default(), open] {
+        let spec = AccessSpec { pacing, ..database() };
+        let mut driver = Driver::new(&spec, &config()).unwrap().with_latency_split();
+        let mut split: [Vec<(u64, u64)>; 2] = [Vec::new(), Vec::new()];
+        let mut now = 0;
+        let mut under_way = Vec::new();
+        loop {
+            match driver.poll_step(Nanos(now)) {
+                DriverStep::Issue(io) => under_way.push((io.slot, io.op)),
+                DriverStep::Finished => break,
+                DriverStep::WaitUntil(Nanos(at)) if under_way.is_empty() => now = at,
+                _ => {
+                    // All that was issued is handed on 7 ns later by one call, and ends 30 ns after that.
+                    for (slot, _) in &under_way {
+                        driver.handle_submitted(Nanos(now + 7), *slot);
+                    }
+                    now += 37;
+                    let in_window = (1000..=11_000).contains(&now);
+                    for (slot, op) in under_way.drain(..) {
+                        let issued_at = driver.slots[slot as usize].issued_at.get();
+                        driver.handle_completion(Nanos(now), slot, true);
+                        if in_window {
+                            split[usize::from(op == IoOp::Write)].push((now - 30 - issued_at, 30));
+                        }
+                    }
+                }
+            }
+        }
+        let measured = driver.measurement();
+        for (stats, expected) in [&measured.read, &measured.write].into_iter().zip(&split) {
+            let figures = stats.split.as_ref().unwrap().summary();
+            assert_eq!(stats.requests as usize, expected.len());
+            let sum: u64 = expected.iter().map(|(slat, _)| slat).sum();
+            assert_eq!(figures.slat.ns_mean, sum as f64 / expected.len() as f64);
+            assert_eq!(figures.slat.ns_max, expected.iter().map(|(slat, _)| *slat).max().unwrap());
+            assert_eq!((figures.clat.ns_min, figures.clat.ns_max), (30, 30));
+            assert!((figures.slat.ns_mean + figures.clat.ns_mean - stats.lat.mean_ns()).abs() < 1e-6);
+            assert!(pacing.is_open() || figures.slat.ns_max == 7, "{figures:?}");
+        }
+        let mut merged = measured.clone();
+        merged.merge(&measured);
+        let total = merged.summaries().total;
+        assert_eq!(total.split.unwrap().slat.ns_max, measured.summaries().total.split.unwrap().slat.ns_max);
+    }
 }

@@ -1,11 +1,13 @@
-//! `raidlab export`: runs of a results file in the forms of other tools.
+//! `raidlab export`: runs of a results file, and traces, in the forms of other tools.
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use crate::verbs::runs::{open, stored};
 use raidlab_lab::StoredRun;
 use raidlab_report::export::{fio, iometer};
+use raidlab_tracefile::{TraceFile, TraceFileError, write_iolog};
 use serde_json::json;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `raidlab export`.
@@ -21,6 +23,21 @@ enum Form {
     Fio(FioArgs),
     /// As Iometer 1.1.0 writes its results file
     Iometer(IometerArgs),
+    /// A trace (.parquet) as an iolog of version 3, which fio replays with its `read_iolog`
+    Iolog(IologArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct IologArgs {
+    /// The trace
+    #[arg(value_name = "TRACE.parquet")]
+    trace: PathBuf,
+    /// Files or devices that fio is to use, in the order of the trace's devices, instead of the trace's own names
+    #[arg(long, value_delimiter = ',', value_name = "PATH,...")]
+    file: Vec<String>,
+    /// Write here instead of to standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -68,6 +85,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             }
             tell(&written, output)
         }
+        Form::Iolog(args) => iolog(args, output),
         Form::Iometer(args) => {
             let store = open(&args.place.db)?;
             let runs = args.run.iter().map(|run| stored(&store, *run)).collect::<Result<Vec<_>, _>>()?;
@@ -85,6 +103,24 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             tell(&deliver(&iometer::csv(title, &timed), &args.place)?, output)
         }
     }
+}
+
+fn iolog(args: &IologArgs, output: &Output) -> Result<Exit, Failure> {
+    let trace = TraceFile::open(&args.trace).map_err(Failure::input)?;
+    let Some(path) = &args.output else {
+        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        return match write_iolog(&trace, &args.file, Path::new("standard output"), &mut out) {
+            // Whoever read the trace has had enough of it.
+            Err(TraceFileError::Io { source, .. }) if source.kind() == ErrorKind::BrokenPipe => {
+                Ok(Exit::Done)
+            }
+            ended => ended.map(|()| Exit::Done).map_err(Failure::run),
+        };
+    };
+    let file = std::fs::File::create(path)
+        .map_err(|error| Failure::run(error).context(format!("{} cannot be written", path.display())))?;
+    write_iolog(&trace, &args.file, path, &mut std::io::BufWriter::new(file)).map_err(Failure::run)?;
+    tell(std::slice::from_ref(path), output)
 }
 
 /// When a run started and ended, as Iometer prints it.

@@ -1,4 +1,6 @@
-//! `raidlab import`: job files of other load tools as workload files.
+//! `raidlab import`: job files of other load tools as workload files, and block traces as Parquet files.
+
+mod trace;
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
@@ -10,8 +12,23 @@ use std::path::{Path, PathBuf};
 /// Arguments of `raidlab import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What the file is: a job file of fio, or a configuration of Iometer (.icf)
+    #[command(subcommand)]
     kind: Kind,
+}
+
+/// What is imported.
+#[derive(Debug, clap::Subcommand)]
+enum Kind {
+    /// A job file of fio, as workload files
+    Fio(JobArgs),
+    /// A configuration of Iometer (.icf), as workload files
+    Icf(JobArgs),
+    /// A block trace (iolog of fio, text of blkparse, MSR Cambridge, SPC, `DiskSim`), as a Parquet file
+    Trace(trace::Args),
+}
+
+#[derive(Debug, clap::Args)]
+struct JobArgs {
     /// The file
     file: PathBuf,
     /// Write a workload file for each step into this folder, instead of the only one to standard output
@@ -19,24 +36,24 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Kind {
-    Fio,
-    Icf,
-}
+type Reader = fn(&str, &str) -> Result<Import, ImportError>;
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    match &args.kind {
+        Kind::Fio(args) => jobs(args, import_fio, output),
+        Kind::Icf(args) => jobs(args, import_icf, output),
+        Kind::Trace(args) => trace::run(args, output),
+    }
+}
+
+fn jobs(args: &JobArgs, reader: Reader, output: &Output) -> Result<Exit, Failure> {
     let bytes = std::fs::read(&args.file).map_err(|error| {
         Failure::input(anyhow::Error::new(error).context(format!("cannot read {}", args.file.display())))
     })?;
     let text = String::from_utf8_lossy(&bytes);
     let name = args.file.file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
-    let import = match args.kind {
-        Kind::Fio => import_fio(&name, &text),
-        Kind::Icf => import_icf(&name, &text),
-    };
-    let import = import.map_err(refused)?;
+    let import = reader(&name, &text).map_err(refused)?;
     if let Some(folder) = &args.output {
         write_all(folder, &import)?;
     }

@@ -66,6 +66,13 @@ enum FindBy {
     Ramp,
 }
 
+/// What a run is repeated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Until {
+    /// A steady state
+    Steady,
+}
+
 /// What to judge by.
 #[derive(Debug, clap::Args)]
 pub(crate) struct JudgeArgs {
@@ -78,6 +85,9 @@ pub(crate) struct JudgeArgs {
     /// Runs at each edge of the load found, each with a seed of its own
     #[arg(long, default_value_t = 5, value_name = "N", requires = "find_load")]
     repeats: u32,
+    /// Go on in rounds of --run until the last five are steady, 25 at most (SNIA PTS)
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "find_load")]
+    until: Option<Until>,
 }
 
 impl JudgeArgs {
@@ -184,22 +194,31 @@ pub(crate) struct Conclusions {
     failure: Option<Failure>,
 }
 
-/// How each load is run.
-pub(crate) struct Mode {
-    /// In rounds until steady, so many at most.
-    pub(crate) rounds_max: Option<u32>,
+/// What a round is that follows others until they are steady.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounds {
+    /// A run of its own, on a target as the one before left it.
+    Runs,
+    /// The next window of one long run. A world that starts anew for every run, and does the same each time, gets there by
+    /// a longer ramp.
+    Windows,
 }
 
-impl Mode {
-    /// Every load once.
-    pub(crate) const ONCE: Self = Self { rounds_max: None };
-    /// Every load in rounds until it is steady.
-    pub(crate) const UNTIL_STEADY: Self = Self { rounds_max: Some(ROUNDS_MAX) };
+impl Rounds {
+    /// The load of round `round`, from 1.
+    fn load(self, load: &Load, round: u32) -> Load {
+        let before = load.run.get().saturating_mul(u64::from(round - 1));
+        match self {
+            Self::Runs => load.clone(),
+            Self::Windows => Load { ramp: NanoSpan(load.ramp.get().saturating_add(before)), ..load.clone() },
+        }
+    }
 }
 
-/// Whether a search for the highest load is asked for; one that can't be done is an error.
-pub(crate) fn is_search(judge: &JudgeArgs) -> Result<bool, Failure> {
-    Ok(judge.search()?.is_some())
+/// Whether the next run depends on those before: a search for the highest load, or rounds until steady. A search that can't
+/// be done is an error.
+pub(crate) fn is_step_by_step(judge: &JudgeArgs) -> Result<bool, Failure> {
+    Ok(judge.search()?.is_some() || judge.until.is_some())
 }
 
 /// Runs `plan` one run after another: each load once or until steady, or a search for the highest load of each workload.
@@ -208,7 +227,7 @@ pub(crate) fn carry_out(
     plan: &LoadPlan,
     seed: u64,
     judge: &JudgeArgs,
-    mode: &Mode,
+    rounds: Rounds,
     keeper: &mut Keeper,
     run: &mut dyn FnMut(&Load, &str, f64) -> Result<RunResult, Stop>,
 ) -> Result<Conclusions, Failure> {
@@ -230,12 +249,12 @@ pub(crate) fn carry_out(
             keeper.take(started_at, result.clone())?;
             Ok(result)
         };
-        let ended = match (search, mode.rounds_max) {
+        let ended = match (search, judge.until) {
             (Some((bound, by)), _) => search_one(plan, load, bound, by, judge.repeats, &mut kept)
                 .map(|found| conclusions.found.push(found)),
-            (None, Some(rounds_max)) => {
-                let label = |round| format!("round {round} of at most {rounds_max}: {}", load.label());
-                until_steady(rounds_max, |round| kept(load, &label(round), Some(round)))
+            (None, Some(Until::Steady)) => {
+                let label = |round| format!("round {round} of at most {ROUNDS_MAX}: {}", load.label());
+                until_steady(ROUNDS_MAX, |round| kept(&rounds.load(load, round), &label(round), Some(round)))
                     .map(|rounds| conclusions.steady.push(rounds))
             }
             (None, None) => {

@@ -1,7 +1,7 @@
 //! `raidlab measure`: a load on storage as it is.
 
 use super::loads::{
-    Conclusions, JudgeArgs, Keeper, Mode, ReportArgs, Stop, SweepArgs, carry_out, conclude, is_search,
+    Conclusions, JudgeArgs, Keeper, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude, is_step_by_step,
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
@@ -46,9 +46,6 @@ pub(crate) struct Args {
     engine: EngineArgs,
     #[command(flatten)]
     judge: JudgeArgs,
-    /// Repeat each run in rounds until the last five are steady, 25 at most (SNIA PTS); --run is the length of a round
-    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "find_load")]
-    until: Option<Until>,
     /// First write all of the target so many times, in sequence, 128 KiB each
     #[arg(long, default_value_t = 0, value_name = "N")]
     precondition: u32,
@@ -65,7 +62,7 @@ pub(crate) struct Args {
 /// How the load is made.
 #[derive(Debug, clap::Args)]
 struct EngineArgs {
-    /// How requests are made: `io_uring`, psync, buffered, nbd or null; by default what suits the target
+    /// How requests are made: `io_uring`, psync, buffered, mmap, nbd or null; by default what suits the target
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineKind>,
     /// Threads that each have --iodepth requests in flight on each target: a number, a list 1,2,4 or a range 1..8
@@ -80,6 +77,20 @@ struct EngineArgs {
     /// `io_uring` has a thread of the kernel take the requests (SQPOLL)
     #[arg(long, visible_alias = "sqpoll")]
     kernel_thread: bool,
+    /// What is asked of each request.
+    #[command(flatten)]
+    requests: RequestArgs,
+}
+
+/// What is asked of each request, and told of it.
+#[derive(Debug, clap::Args)]
+struct RequestArgs {
+    /// Writes end when the medium has them, not a cache: forced unit access, dsync, msync
+    #[arg(long)]
+    fua: bool,
+    /// Cut latency in two: until a request is handed to the kernel (slat), and from there to its end (clat)
+    #[arg(long)]
+    latency_split: bool,
     /// Stamp all that is written and judge all that is read: lost, torn, wrong-place and damaged blocks end with exit code 1
     #[arg(long)]
     verify: bool,
@@ -91,7 +102,9 @@ impl EngineArgs {
             engine: self.engine,
             uring: UringOptions { io_poll: self.poll, kernel_thread: self.kernel_thread },
             cpus: self.cpus.as_ref().map_or_else(Vec::new, |cpus| cpus.0.clone()),
-            verify: self.verify,
+            fua: self.requests.fua,
+            latency_split: self.requests.latency_split,
+            verify: self.requests.verify,
             ..LoadOptions::default()
         }
     }
@@ -122,13 +135,6 @@ impl std::str::FromStr for Cpus {
     }
 }
 
-/// What a run is repeated for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Until {
-    /// A steady state
-    Steady,
-}
-
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let twice = (1..args.targets.len()).find(|index| args.targets[..*index].contains(&args.targets[*index]));
@@ -138,7 +144,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             .with_hint("for more load on one target take --workers or --iodepth"));
     }
     let plan = LoadPlan { workers: args.engine.workers.0.clone(), ..args.sweep.plan(args.ramp, args.run)? };
-    is_search(&args.judge)?;
+    is_step_by_step(&args.judge)?;
     if let Some(report) = &args.report.report {
         check_writable(report)?;
     }
@@ -173,7 +179,6 @@ fn measure(
     let names: Vec<String> = args.targets.iter().map(|target| target.display().to_string()).collect();
     let title = format!("measure {}", names.join(", "));
     let mut keeper = Keeper::begin(Some(&args.db), title, plan, args.sweep.seed, environment)?;
-    let mode = if args.until.is_some() { Mode::UNTIL_STEADY } else { Mode::ONCE };
     let mut run = |load: &Load, label: &str, done: f64| {
         let mut tell = |fraction: f64| progress.show(label, done.max(fraction));
         match bench.run(load, cancel, &mut tell) {
@@ -184,7 +189,7 @@ fn measure(
     let conclusions = match precondition(args, &mut run) {
         Err(Stop::Cancelled) => return Ok(None),
         Err(Stop::Failed(failure)) => return Err(failure),
-        Ok(()) => carry_out(plan, args.sweep.seed, &args.judge, &mode, &mut keeper, &mut run)?,
+        Ok(()) => carry_out(plan, args.sweep.seed, &args.judge, Rounds::Runs, &mut keeper, &mut run)?,
     };
     if args.remove {
         bench.close().map_err(Failure::run)?;

@@ -1,7 +1,7 @@
 //! `raidlab simulate`: an array of modelled hardware in virtual time.
 
 use super::loads::{
-    Conclusions, JudgeArgs, Keeper, Mode, ReportArgs, Stop, SweepArgs, carry_out, conclude, is_search,
+    Conclusions, JudgeArgs, Keeper, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude, is_step_by_step,
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = owner, value_name = "A|B", requires = "fail_after")]
     fail: Option<Owner>,
     /// When a controller fails, from the start of the measured window
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", conflicts_with = "until")]
     fail_after: Option<NanoSpan>,
     #[command(flatten)]
     files: FileArgs,
@@ -67,7 +67,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 struct FileArgs {
     /// Run Bonnie with a file of this size on a filesystem on the array, instead of workloads
-    #[arg(long, value_name = "SIZE", requires = "host", conflicts_with_all = ["workload", "bound", "db", "report"])]
+    #[arg(long, value_name = "SIZE", requires = "host", conflicts_with_all = ["workload", "bound", "until", "db", "report"])]
     bonnie: Option<ByteCount>,
     /// The host that runs Bonnie, by its name in the catalogue
     #[arg(long, value_name = "ID", requires = "bonnie")]
@@ -153,13 +153,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let title = format!("simulate {}", array.label());
     let mut keeper = Keeper::begin(args.db.as_deref(), title, &plan, seed, Environment::of_machine())?;
     let mut progress = Progress::start();
-    let conclusions = if is_search(&args.judge)? {
+    let conclusions = if is_step_by_step(&args.judge)? {
         let mut run = |load: &Load, label: &str, done: f64| {
             progress.show(label, done);
             let failed = |error| Stop::Failed(Failure::input(error).context(load.label()));
             run_simulated(&models, &array, load).map_err(failed)
         };
-        carry_out(&plan, seed, &args.judge, &Mode::ONCE, &mut keeper, &mut run)?
+        carry_out(&plan, seed, &args.judge, Rounds::Windows, &mut keeper, &mut run)?
     } else {
         side_by_side(args, &models, &array, &plan, &mut keeper, &mut progress)?
     };

@@ -235,6 +235,9 @@ impl FileBench {
             ("block size", of_each(&|target| target.block_bytes().to_string())),
             ("iodepth reached", outcome.iodepth_reached.to_string()),
         ];
+        if self.options.fua {
+            settings.push(("writes", "end when the medium has them (FUA)".to_owned()));
+        }
         if outcome.threads > 1 {
             settings.push(("threads", outcome.threads.to_string()));
         }

@@ -17,7 +17,7 @@ struct FakeEngine {
 impl FakeEngine {
     fn new(iodepth: u32, fail_every: &[u32]) -> Self {
         let table = SlotTable::new(fail_every.len() as u32, iodepth);
-        let no_io = EngineIo { slot: 0, target: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0 };
+        let no_io = EngineIo { slot: 0, target: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0, fua: false };
         Self {
             table,
             ios: vec![no_io; table.slots()],

@@ -5,6 +5,7 @@
 //! | `io_uring` | a ring shared with the kernel | any number |
 //! | `psync` | `pread`, `pwrite` | 1 for each thread |
 //! | `buffered` | the same through the page cache | 1 for each thread |
+//! | `mmap` | copies out of and into a mapping of the target | 1 for each thread |
 //! | `nbd` | a connection for each target, on a ring | any number |
 //! | `null` | nothing at all: what the load generator itself costs | any number |
 //!
@@ -12,12 +13,15 @@
 //! reports the request when all of it is done; its latency covers all parts. A transfer of nothing is the end of
 //! the file, which is a failure. Interrupted calls (`EINTR`, `EAGAIN`) are repeated.
 
+mod bus_error;
+mod mapped;
 mod nbd;
 mod null;
 mod ring;
 mod sync;
 mod uring;
 
+pub use mapped::MappedEngine;
 pub use nbd::NbdEngine;
 pub use null::NullEngine;
 pub use sync::SyncEngine;
@@ -41,6 +45,8 @@ pub enum EngineKind {
     Sync,
     /// `pread` and `pwrite` through the page cache: one request at a time for each thread.
     Buffered,
+    /// Copies out of and into a mapping of the target: one request at a time for each thread.
+    Mapped,
     /// The NBD protocol, for exports: any number of requests in flight.
     Nbd,
     /// Requests end when they are waited for, and nothing was done.
@@ -49,12 +55,12 @@ pub enum EngineKind {
 
 /// An engine's name that there is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no engine '{0}': there are io_uring, psync, buffered, nbd and null")]
+#[error("there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd and null")]
 pub struct UnknownEngine(String);
 
 impl EngineKind {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Uring, Self::Sync, Self::Buffered, Self::Nbd, Self::Null];
+    pub const ALL: [Self; 6] = [Self::Uring, Self::Sync, Self::Buffered, Self::Mapped, Self::Nbd, Self::Null];
 
     /// Its name on the command line and in results.
     pub const fn name(self) -> &'static str {
@@ -62,6 +68,7 @@ impl EngineKind {
             Self::Uring => "io_uring",
             Self::Sync => "psync",
             Self::Buffered => "buffered",
+            Self::Mapped => "mmap",
             Self::Nbd => "nbd",
             Self::Null => "null",
         }
@@ -69,12 +76,12 @@ impl EngineKind {
 
     /// Whether it has one request in flight at a time, so that each target of each worker takes a thread.
     pub const fn is_one_at_a_time(self) -> bool {
-        matches!(self, Self::Sync | Self::Buffered)
+        matches!(self, Self::Sync | Self::Buffered | Self::Mapped)
     }
 
     /// Whether its targets are to be opened with the page cache in use.
     pub const fn is_through_page_cache(self) -> bool {
-        matches!(self, Self::Buffered)
+        matches!(self, Self::Buffered | Self::Mapped)
     }
 }
 
@@ -109,6 +116,8 @@ pub struct EngineIo {
     pub offset_bytes: u64,
     /// Length in bytes.
     pub bytes: u32,
+    /// A write that ends when the medium has it (forced unit access).
+    pub fua: bool,
 }
 
 /// The places of requests in flight: `iodepth` for each target, numbered so that the target is in the upper bits.
@@ -263,7 +272,8 @@ pub trait Engine {
 }
 
 /// A slot before its first request.
-const NO_IO: EngineIo = EngineIo { slot: 0, target: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0 };
+const NO_IO: EngineIo =
+    EngineIo { slot: 0, target: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0, fua: false };
 
 #[cfg(test)]
 mod tests {
@@ -294,6 +304,9 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
         let error = "libaio".parse::<EngineKind>().unwrap_err().to_string();
-        assert_eq!(error, "there is no engine 'libaio': there are io_uring, psync, buffered, nbd and null");
+        assert_eq!(
+            error,
+            "there is no engine 'libaio': there are io_uring, psync, buffered, mmap, nbd and null"
+        );
     }
 }

@@ -349,10 +349,10 @@ impl Link {
             if self.outbox.len() >= OUTBOX_BYTES {
                 break;
             }
-            let EngineIo { op, offset_bytes, bytes, .. } = ios[*slot as usize];
+            let EngineIo { op, offset_bytes, bytes, fua, .. } = ios[*slot as usize];
             let op_of = match op {
                 IoOp::Read => Op::Read,
-                IoOp::Write => Op::Write { fua: false },
+                IoOp::Write => Op::Write { fua },
             };
             let request = ClientRequest { op: op_of, offset: offset_bytes, length: bytes };
             // Lengths, places and what is offered were looked at before the run; slots are as many as requests.

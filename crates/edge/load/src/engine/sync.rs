@@ -7,8 +7,9 @@ use crate::memory::IoMemory;
 use crate::target::Target;
 use raidlab_units::NanoSpan;
 use raidlab_workload::IoOp;
-use rustix::io::{Errno, pread, pwrite};
+use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 use std::fs::File;
+use std::io::IoSlice;
 use std::time::Duration;
 
 /// One `pread` or `pwrite` at a time.
@@ -42,7 +43,7 @@ impl<'a> SyncEngine<'a> {
 
     /// Does the request, in as many parts as it takes.
     fn transfer(&mut self) -> Option<FailureCause> {
-        let EngineIo { slot, op, offset_bytes, bytes, .. } = self.io;
+        let EngineIo { slot, op, offset_bytes, bytes, fua, .. } = self.io;
         let file = self.file?;
         let mut moved = 0;
         while moved < bytes as usize {
@@ -50,6 +51,7 @@ impl<'a> SyncEngine<'a> {
             let offset = offset_bytes + moved as u64;
             let result = match op {
                 IoOp::Read => pread(file, rest, offset),
+                IoOp::Write if fua => pwritev2(file, &[IoSlice::new(rest)], offset, ReadWriteFlags::DSYNC),
                 IoOp::Write => pwrite(file, rest, offset),
             };
             match result {

@@ -32,6 +32,8 @@ use std::os::fd::{AsRawFd, RawFd};
 
 /// The longest submission queue that the kernel makes.
 const SLOTS_MAX: u32 = 32_768;
+/// A write that ends when the medium has it (`linux/fs.h`).
+const RWF_DSYNC: i32 = 2;
 /// The longest buffer that can be registered.
 const REGISTERED_BYTES_MAX: usize = 1 << 30;
 /// Entries are named by their slots; this one belongs to none.
@@ -149,7 +151,7 @@ impl<'a> UringEngine<'a> {
     fn find_unpolled(&mut self) -> Result<Option<String>, LoadError> {
         for (number, target) in (0..).zip(self.targets) {
             let bytes = target.block_bytes();
-            let io = EngineIo { slot: 0, target: number, op: IoOp::Read, offset_bytes: 0, bytes };
+            let io = EngineIo { slot: 0, target: number, op: IoOp::Read, offset_bytes: 0, bytes, fua: false };
             self.slots[0] = Slot { io, moved_bytes: 0 };
             let entry = self.entry_at(self.memory.spare(), 0).user_data(TRIAL);
             // SAFETY: the memory belongs to the engine, which leaks it if the read does not come back; the target is
@@ -209,6 +211,7 @@ impl<'a> UringEngine<'a> {
         let Slot { io, moved_bytes } = self.slots[slot as usize];
         let bytes = io.bytes - moved_bytes;
         let offset = io.offset_bytes + u64::from(moved_bytes);
+        let how = if io.fua { RWF_DSYNC } else { 0 };
         macro_rules! transfer {
             ($file:expr) => {
                 match (io.op, self.buffers_registered) {
@@ -216,10 +219,12 @@ impl<'a> UringEngine<'a> {
                         opcode::ReadFixed::new($file, address, bytes, 0).offset(offset).build()
                     }
                     (IoOp::Write, true) => {
-                        opcode::WriteFixed::new($file, address, bytes, 0).offset(offset).build()
+                        opcode::WriteFixed::new($file, address, bytes, 0).offset(offset).rw_flags(how).build()
                     }
                     (IoOp::Read, false) => opcode::Read::new($file, address, bytes).offset(offset).build(),
-                    (IoOp::Write, false) => opcode::Write::new($file, address, bytes).offset(offset).build(),
+                    (IoOp::Write, false) => {
+                        opcode::Write::new($file, address, bytes).offset(offset).rw_flags(how).build()
+                    }
                 }
             };
         }

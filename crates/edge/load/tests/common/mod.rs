@@ -33,6 +33,11 @@ pub fn config(target: &Target, iodepth: u32, run_ms: u64) -> DriverConfig {
     }
 }
 
+/// A run that ends with so many requests, however long the machine takes for them.
+pub fn until(target: &Target, iodepth: u32, requests: u64) -> DriverConfig {
+    DriverConfig { max_requests: Some(requests), ..config(target, iodepth, 600_000) }
+}
+
 pub fn order(bytes: ByteCount) -> LayOut {
     LayOut { bytes, content: LayOutContent::Noise, seed: 7, destroy_data: None }
 }

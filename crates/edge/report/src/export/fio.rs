@@ -2,7 +2,8 @@
 //!
 //! | key | what stands there |
 //! |---|---|
-//! | `lat_ns`, `clat_ns` | the total latency: raidlab takes no time of submission, so both are the same and `slat_ns` is empty |
+//! | `lat_ns` | the total latency |
+//! | `slat_ns`, `clat_ns` | its two parts, where the run told them apart (`--latency-split`); else `slat_ns` is empty and `clat_ns` is the total |
 //! | `bins` | [`raidlab_workload::LatencyBin`]s: at most 12.5 % wide, where fio's are 1.6 % |
 //! | `latency_ns`, `_us`, `_ms` | shares in percent, from those bins by their upper ends |
 //! | `iops_mean`, `iops_stddev`, `bw_dev`, ... | over the run's intervals, without a last one that was cut short |
@@ -13,7 +14,7 @@
 //! Left out (zero): trims, syncs, page faults, short and dropped I/Os, submission and completion classes.
 //! Source: fio 3.33 `stat.c`, `show_thread_status_json`; its HOWTO, "Log File Formats".
 
-use raidlab_workload::{OpSummary, RunResult, SeriesColumns};
+use raidlab_workload::{LatencyFigures, OpSummary, RunResult, SeriesColumns};
 use serde_json::{Map, Value, json};
 
 /// Upper ends of fio's classes of latency, in its unit.
@@ -169,9 +170,17 @@ fn direction(
     let bw = whole(kib);
     let mut lat = spread(summary);
     let empty = json!({ "min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0 });
-    let plain = lat.clone();
-    lat["percentile"] = percentiles(summary);
-    lat["bins"] = bins(summary);
+    let (slat, clat) = if let Some(split) = &summary.split {
+        let figures = |part: &LatencyFigures| split_figures(part, summary.requests);
+        lat["percentile"] = percentiles(summary);
+        lat["bins"] = bins(summary);
+        (figures(&split.slat), figures(&split.clat))
+    } else {
+        let mut clat = lat.clone();
+        clat["percentile"] = percentiles(summary);
+        clat["bins"] = bins(summary);
+        (empty, clat)
+    };
     json!({
         "io_bytes": bytes,
         "io_kbytes": bytes / 1024,
@@ -182,9 +191,9 @@ fn direction(
         "total_ios": summary.requests,
         "short_ios": 0,
         "drop_ios": 0,
-        "slat_ns": empty,
-        "clat_ns": lat,
-        "lat_ns": plain,
+        "slat_ns": slat,
+        "clat_ns": clat,
+        "lat_ns": lat,
         "bw_min": bw.min.round() as u64,
         "bw_max": bw.max.round() as u64,
         "bw_agg": if summary.requests > 0 { 100.0 } else { 0.0 },
@@ -206,6 +215,25 @@ fn spread(summary: &OpSummary) -> Value {
         "mean": summary.lat_ns_mean,
         "stddev": summary.lat_ns_stddev,
         "N": summary.requests,
+    })
+}
+
+/// One part of a latency that was cut in two.
+fn split_figures(part: &LatencyFigures, requests: u64) -> Value {
+    json!({
+        "min": part.ns_min,
+        "max": part.ns_max,
+        "mean": part.ns_mean,
+        "stddev": part.ns_stddev,
+        "N": requests,
+        "percentile": {
+            "50.000000": part.ns_p50,
+            "90.000000": part.ns_p90,
+            "99.000000": part.ns_p99,
+            "99.900000": part.ns_p999,
+            "99.990000": part.ns_p9999,
+            "99.999000": part.ns_p99999,
+        },
     })
 }
 

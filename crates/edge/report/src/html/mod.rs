@@ -231,9 +231,10 @@ impl Figures<'_> {
         let over_time = self.over_time(profile, judged);
         let legend = legend::of(matrix, profile);
         let table = tables::every_depth(matrix, profile);
+        let latencies = tables::latencies(matrix, profile);
         let id = format!("profile-{profile}");
         let body = format!(
-            "{legend}{bars}{throughput}{latency}{distribution}{over_time}<details><summary>Figures at every iodepth</summary>{table}</details>"
+            "{legend}{bars}{throughput}{latency}{distribution}{over_time}<details><summary>Figures at every iodepth</summary>{table}</details><details><summary>Latency by percentiles</summary>{latencies}</details>"
         );
         section(&id, names.workload, &body)
     }

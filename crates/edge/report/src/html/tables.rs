@@ -1,10 +1,10 @@
 //! The tables of the page.
 
 use super::{escaped, escaped_digits};
-use crate::figures::{Column, capacity, survives, three_digits};
+use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
 use crate::matrix::{CellKey, Matrix};
 use raidlab_advisor::Comparison;
-use raidlab_workload::RunResult;
+use raidlab_workload::{LatencyFigures, RunResult};
 
 /// The table of the study: a group of rows per profile, a group of columns per side.
 pub(super) fn summary(matrix: &Matrix) -> String {
@@ -117,6 +117,64 @@ pub(super) fn every_depth(matrix: &Matrix, profile: usize) -> String {
     }
     let body = format!("<thead>{head}</tr></thead><tbody>{rows}</tbody>");
     scrolling("Figures at every iodepth", &format!("{workload}: figures at every iodepth."), &body)
+}
+
+/// The latencies of one profile over all depths, percentile by percentile, with both parts where they were told apart.
+pub(super) fn latencies(matrix: &Matrix, profile: usize) -> String {
+    let workload = escaped(matrix.profiles[profile].workload);
+    let mut rows = String::new();
+    let has_sides = matrix.sides.len() > 1;
+    for configuration in with_runs(matrix, profile) {
+        let name = name(matrix, configuration);
+        for iodepth in &matrix.iodepths {
+            for (side, names) in matrix.sides.iter().enumerate() {
+                let key = CellKey { profile, configuration, side, iodepth: *iodepth };
+                let Some(run) = matrix.run(key) else { continue };
+                let name = if has_sides { format!("{name}, {}", names.name()) } else { name.clone() };
+                for (what, figures) in latency_rows(run) {
+                    let cells: String =
+                        figures.iter().map(|ms| format!("<td>{}</td>", escaped_digits(*ms))).collect();
+                    rows += &format!(
+                        r#"<tr><th scope="row" class="name first">{name}</th><td>{iodepth}</td><td class="text">{what}</td>{cells}</tr>"#
+                    );
+                }
+            }
+        }
+    }
+    let heads = ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max"];
+    let heads: String = heads.iter().map(|head| format!(r#"<th scope="col">{head}</th>"#)).collect();
+    let head = format!(
+        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th><th scope="col" class="name">latency, ms</th>{heads}</tr>"#
+    );
+    let caption = format!("{workload}: latencies in ms at every iodepth, reads and writes together.");
+    scrolling("Latencies", &caption, &format!("<thead>{head}</thead><tbody>{rows}</tbody>"))
+}
+
+/// The total latency of a run in ms, and its parts: mean, the percentiles, and the largest.
+fn latency_rows(run: &RunResult) -> Vec<(&'static str, [f64; 8])> {
+    let total = &run.total;
+    let of = |mean: f64, rest: [u64; 7]| {
+        let [p50, p90, p99, p999, p9999, p99999, max] = rest.map(ns_to_ms);
+        [mean / 1e6, p50, p90, p99, p999, p9999, p99999, max]
+    };
+    let all = [
+        total.lat_ns_p50,
+        total.lat_ns_p90,
+        total.lat_ns_p99,
+        total.lat_ns_p999,
+        total.lat_ns_p9999,
+        total.lat_ns_p99999,
+        total.lat_ns_max,
+    ];
+    let part = |it: &LatencyFigures| {
+        of(it.ns_mean, [it.ns_p50, it.ns_p90, it.ns_p99, it.ns_p999, it.ns_p9999, it.ns_p99999, it.ns_max])
+    };
+    let mut rows = vec![("total", of(total.lat_ns_mean, all))];
+    if let Some(split) = &total.split {
+        rows.push(("until handed to the kernel", part(&split.slat)));
+        rows.push(("from there to the end", part(&split.clat)));
+    }
+    rows
 }
 
 /// Published figures beside predicted ones.

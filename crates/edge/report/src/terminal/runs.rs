@@ -6,8 +6,8 @@ use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
-    EnclosureFacts, FailoverFacts, LagSummary, LoadFacts, MachineLoad, OpSummary, PartSummary, RunResult,
-    TargetResult, World,
+    EnclosureFacts, FailoverFacts, LagSummary, LatencyFigures, LatencySplit, LoadFacts, MachineLoad,
+    OpSummary, PartSummary, RunResult, TargetResult, World,
 };
 
 /// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
@@ -240,7 +240,27 @@ fn direction_line(name: &str, summary: &OpSummary) -> String {
         ms(summary.lat_ns_max),
         summary.requests,
         summary.errors
-    )
+    ) + &split_lines(summary.split.as_ref())
+}
+
+/// The two parts of latency, where they were told apart.
+fn split_lines(split: Option<&LatencySplit>) -> String {
+    let Some(LatencySplit { slat, clat }) = split else { return String::new() };
+    let line = |name: &str, figures: &LatencyFigures| {
+        let ms = |ns: u64| three_digits(ns_to_ms(ns));
+        format!(
+            "    {name}  ms min {}, mean {}, p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}\n",
+            ms(figures.ns_min),
+            three_digits(figures.ns_mean / 1e6),
+            ms(figures.ns_p50),
+            ms(figures.ns_p99),
+            ms(figures.ns_p999),
+            ms(figures.ns_p9999),
+            ms(figures.ns_p99999),
+            ms(figures.ns_max)
+        )
+    };
+    line("slat (until handed to the kernel)", slat) + &line("clat (from there to the end)     ", clat)
 }
 
 /// What the run cost: wall-clock time, and processor time and member I/O where they are known.

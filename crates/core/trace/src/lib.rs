@@ -1,0 +1,40 @@
+//! Block traces: the formats that they come in, one record type for all, and what is to be known of a trace.
+//!
+//! ```text
+//! fio iolog 2, 3 ┐
+//! blkparse       │                                        ┌─► Summary
+//! MSR Cambridge  ├─► TraceParser ─► Ordering ─► TraceRecord ──► a file, a replay
+//! SPC            │   line by line   by time               └─► fio iolog 3
+//! DiskSim        ┘
+//! ```
+//! | module | idea |
+//! |---|---|
+//! | `record` | one request, whatever tool saw it |
+//! | `parser` | lines in, records out; which format a line is of |
+//! | `format` | a file for each format, with its quirks |
+//! | `fields` | numbers and times in text, exact to the nanosecond |
+//! | `ordering` | requests in the order of their times, the first at zero |
+//! | `summary` | counts, sizes, places and pace of a whole trace |
+//! | `iolog` | records as an iolog that fio replays |
+//!
+//! Invariants: nothing panics, whatever the bytes; memory does not grow with the number of lines, only with the devices
+//! named and (up to a bound) the space touched; every refusal names the line and the reason.
+//!
+//! No file is opened here: the caller hands over lines.
+#![forbid(unsafe_code)]
+
+mod error;
+mod fields;
+mod format;
+mod iolog;
+mod ordering;
+mod parser;
+mod record;
+mod summary;
+
+pub use error::{LineProblem, TraceError};
+pub use iolog::IologWriter;
+pub use ordering::{ORDERING_WINDOW, Ordering};
+pub use parser::{ParseOptions, TraceParser, detect};
+pub use record::{BlkAction, TraceFormat, TraceKind, TraceRecord, WaitMeaning};
+pub use summary::{DeviceSummary, FOOTPRINT_UNIT_BYTES, SizeShare, Summary, TraceSummary};

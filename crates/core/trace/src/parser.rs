@@ -1,0 +1,186 @@
+//! Lines in, records out.
+//!
+//! A [`TraceParser`] takes a trace line by line and gives a record for each line that is a request; lines that say something
+//! else (files opened, plugs, statistics at the end) give nothing. It keeps what one line means for the next: numbers of
+//! devices, waits, the version in an iolog's head.
+//!
+//! Invariant: its memory grows with the devices only.
+
+use crate::error::LineProblem;
+use crate::format;
+use crate::record::{BlkAction, TraceFormat, TraceKind, TraceRecord, WaitMeaning};
+use std::collections::BTreeMap;
+
+/// What to take of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParseOptions {
+    /// Which event of a request counts, in blkparse's text.
+    pub action: BlkAction,
+    /// What `wait` says in an iolog of version 2.
+    pub wait: WaitMeaning,
+    /// Names of the devices whose requests are taken; all where there is none.
+    pub devices: Vec<String>,
+}
+
+/// Reads a trace of one format.
+#[derive(Clone, Debug)]
+pub struct TraceParser {
+    format: TraceFormat,
+    options: ParseOptions,
+    devices: Devices,
+    /// The time of lines that have none of their own.
+    clock_ns: u64,
+    /// Behind the head of an iolog; behind the events of blkparse.
+    is_past_mark: bool,
+    /// A line of the table that has a head has been seen.
+    has_begun: bool,
+}
+
+/// A request as a format's own file makes it of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parsed {
+    pub(crate) time_ns: u64,
+    pub(crate) kind: TraceKind,
+    pub(crate) offset_bytes: u64,
+    pub(crate) length_bytes: u64,
+    pub(crate) response_ns: Option<u64>,
+}
+
+/// The devices that were named so far, by name and in order.
+#[derive(Clone, Debug, Default)]
+struct Devices {
+    numbers: BTreeMap<String, u16>,
+    names: Vec<String>,
+}
+
+impl Devices {
+    fn number_of(&mut self, name: &str) -> Result<u16, LineProblem> {
+        if let Some(number) = self.numbers.get(name) {
+            return Ok(*number);
+        }
+        let number = u16::try_from(self.names.len()).map_err(|_| LineProblem::TooManyDevices)?;
+        self.numbers.insert(name.to_owned(), number);
+        self.names.push(name.to_owned());
+        Ok(number)
+    }
+}
+
+impl TraceParser {
+    /// Returns the parser of a trace of `format` from its first line on.
+    pub fn new(format: TraceFormat, options: ParseOptions) -> Self {
+        Self {
+            format,
+            options,
+            devices: Devices::default(),
+            clock_ns: 0,
+            is_past_mark: false,
+            has_begun: false,
+        }
+    }
+
+    /// Takes in the next line, without its end. Returns the request in it, if there is one that is wanted.
+    ///
+    /// # Errors
+    /// [`LineProblem`] says what is wrong with it; the parser may go on with the next line.
+    pub fn line(&mut self, text: &str) -> Result<Option<TraceRecord>, LineProblem> {
+        let text = text.trim_start_matches('\u{feff}').trim();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        match self.format {
+            TraceFormat::Fio2 | TraceFormat::Fio3 => format::fio::line(self, text),
+            TraceFormat::Blkparse => format::blkparse::line(self, text),
+            TraceFormat::Msr => format::msr::line(self, text),
+            TraceFormat::Spc => format::spc::line(self, text),
+            TraceFormat::Disksim => format::disksim::line(self, text),
+            TraceFormat::DisksimValidate => format::disksim::validation_line(self, text),
+        }
+    }
+
+    /// Names of the devices so far, by their numbers.
+    pub fn devices(&self) -> &[String] {
+        &self.devices.names
+    }
+
+    /// The format that is read.
+    pub fn format(&self) -> TraceFormat {
+        self.format
+    }
+
+    /// The devices that were asked for and not seen so far.
+    pub fn devices_missing(&self) -> impl Iterator<Item = &str> {
+        let asked = self.options.devices.iter();
+        asked.map(String::as_str).filter(|name| !self.devices.numbers.contains_key(*name))
+    }
+
+    pub(crate) fn options(&self) -> &ParseOptions {
+        &self.options
+    }
+
+    /// Whether requests of the device called `name` are wanted.
+    pub(crate) fn is_wanted(&self, name: &str) -> bool {
+        self.options.devices.is_empty() || self.options.devices.iter().any(|device| device == name)
+    }
+
+    /// Gives the device called `name` a number, if it has none.
+    pub(crate) fn add_device(&mut self, name: &str) -> Result<u16, LineProblem> {
+        self.devices.number_of(name)
+    }
+
+    pub(crate) fn has_device(&self, name: &str) -> bool {
+        self.devices.numbers.contains_key(name)
+    }
+
+    /// Makes a record of what stands in a line for the device called `name`.
+    pub(crate) fn record(&mut self, name: &str, parsed: Parsed) -> Result<Option<TraceRecord>, LineProblem> {
+        let Parsed { time_ns, kind, offset_bytes, length_bytes, response_ns } = parsed;
+        if !self.is_wanted(name) {
+            return Ok(None);
+        }
+        if offset_bytes.checked_add(length_bytes).is_none() {
+            return Err(LineProblem::Range { offset_bytes, length_bytes });
+        }
+        let device = self.devices.number_of(name)?;
+        Ok(Some(TraceRecord { time_ns, device, kind, offset_bytes, length_bytes, response_ns }))
+    }
+
+    pub(crate) fn clock_ns(&self) -> u64 {
+        self.clock_ns
+    }
+
+    pub(crate) fn set_clock_ns(&mut self, clock_ns: u64) {
+        self.clock_ns = clock_ns;
+    }
+
+    /// Notes that the mark of the format (the head of an iolog, the statistics of blkparse) has been passed.
+    pub(crate) fn pass_mark(&mut self) {
+        self.is_past_mark = true;
+    }
+
+    pub(crate) fn is_past_mark(&self) -> bool {
+        self.is_past_mark
+    }
+
+    /// Whether this is the first line that is not empty.
+    pub(crate) fn is_first_line(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_begun, true)
+    }
+}
+
+/// The format that `line`, one of the first of a trace, is of; none if it does not tell.
+pub fn detect(line: &str) -> Option<TraceFormat> {
+    let line = line.trim_start_matches('\u{feff}').trim();
+    let is = |format: &TraceFormat| match format {
+        TraceFormat::Fio2 => line.starts_with(format::fio::HEAD_2),
+        TraceFormat::Fio3 => line.starts_with(format::fio::HEAD_3),
+        TraceFormat::Blkparse => format::blkparse::is_event(line),
+        TraceFormat::Msr => format::msr::is_line(line),
+        TraceFormat::Spc => format::spc::is_line(line),
+        TraceFormat::Disksim => format::disksim::is_line(line),
+        TraceFormat::DisksimValidate => format::disksim::is_validation_line(line),
+    };
+    TraceFormat::ALL.into_iter().find(is)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! One request of a trace, and the names of what traces can be.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TraceKind {
+    /// Data from the device.
+    Read,
+    /// Data to the device.
+    Write,
+    /// What was written before is to be kept; it moves no data.
+    Flush,
+    /// The range is no longer needed.
+    Trim,
+}
+
+/// One request, whatever tool saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceRecord {
+    /// When it was issued: from the parser on the trace's own clock, behind [`crate::Ordering`] from the first request.
+    pub time_ns: u64,
+    /// Number of the device, dense from 0 in the order in which the trace names them.
+    pub device: u16,
+    /// What it asks for.
+    pub kind: TraceKind,
+    /// First byte on the device.
+    pub offset_bytes: u64,
+    /// Length; `offset_bytes + length_bytes` never overflows.
+    pub length_bytes: u64,
+    /// How long it took, where the trace says so.
+    pub response_ns: Option<u64>,
+}
+
+/// The formats that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TraceFormat {
+    /// fio's iolog, version 2.
+    Fio2,
+    /// fio's iolog, version 3.
+    Fio3,
+    /// What blkparse prints by default.
+    Blkparse,
+    /// The CSV of the MSR Cambridge traces (SNIA IOTTA).
+    Msr,
+    /// The Storage Performance Council's trace file format.
+    Spc,
+    /// `DiskSim`'s default ASCII format.
+    Disksim,
+    /// `DiskSim`'s validation traces, one request at a time with measured response times.
+    DisksimValidate,
+}
+
+/// Which event of a request is taken as its time, where a trace has several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BlkAction {
+    /// The request came to the queue, as the application made it.
+    #[default]
+    Queued,
+    /// It was sent to the device, merged and split by then.
+    Dispatched,
+    /// It ended.
+    Completed,
+}
+
+/// What the `wait` of an iolog of version 2 says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WaitMeaning {
+    /// Milliseconds from the start of the run to the next request: what fio does.
+    #[default]
+    AsFioDoes,
+    /// Microseconds from the `wait` before: what fio's manual says.
+    AsManualSays,
+}
+
+impl TraceKind {
+    /// All of them, in the order of [`TraceKind::code`].
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Flush, Self::Trim];
+
+    /// The word for it in files and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Trim => "trim",
+        }
+    }
+
+    /// Its place in [`TraceKind::ALL`].
+    pub const fn code(self) -> usize {
+        self as usize
+    }
+}
+
+impl TraceFormat {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Fio2, Self::Fio3, Self::Blkparse, Self::Msr, Self::Spc, Self::Disksim, Self::DisksimValidate];
+
+    /// Its name on the command line and in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fio2 => "fio2",
+            Self::Fio3 => "fio3",
+            Self::Blkparse => "blkparse",
+            Self::Msr => "msr",
+            Self::Spc => "spc",
+            Self::Disksim => "disksim",
+            Self::DisksimValidate => "disksim-validate",
+        }
+    }
+
+    /// A line of it, as its fields are called.
+    pub const fn line_form(self) -> &'static str {
+        match self {
+            Self::Fio2 => "'file action' or 'file action offset length'",
+            Self::Fio3 => "'time file action' or 'time file action offset length'",
+            Self::Blkparse => "'major,minor cpu sequence time pid action rwbs [sector + blocks] [process]'",
+            Self::Msr => "'timestamp,hostname,disk,Read|Write,offset,size,response'",
+            Self::Spc => "'asu,lba,size,r|w,timestamp'",
+            Self::Disksim => "'arrival_ms device block blocks flags'",
+            Self::DisksimValidate => "'R|W action block blocks response_us gap_us'",
+        }
+    }
+}
+
+/// A name that is none of those there are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{given}' is none of {known}")]
+pub struct UnknownName {
+    given: String,
+    known: String,
+}
+
+impl FromStr for TraceFormat {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        Self::ALL.into_iter().find(|format| format.name() == text).ok_or_else(|| UnknownName {
+            given: text.to_owned(),
+            known: Self::ALL.map(Self::name).join(", "),
+        })
+    }
+}
+
+impl fmt::Display for TraceFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,185 @@
+//! `raidlab import trace`: a block trace as a Parquet file, and what it asks.
+
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, print, print_json};
+use raidlab_trace::{BlkAction, ParseOptions, TraceFormat, TraceSummary, WaitMeaning};
+use raidlab_tracefile::{Imported, TraceFileError, TraceMeta, import};
+use raidlab_units::{ByteCount, NanoSpan};
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Arguments of `raidlab import trace`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The trace as text; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Its format: auto, fio2, fio3, blkparse, msr, spc, disksim or disksim-validate
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    format: AskedFormat,
+    /// blkparse: the event that is a request's time; Q (queued), D (sent to the device) or C (ended)
+    #[arg(long, value_enum, default_value = "Q", ignore_case = true)]
+    action: Action,
+    /// fio2: `wait` is milliseconds since the start, as fio has it, or microseconds since the last one, as its manual says
+    #[arg(long, value_enum, default_value = "fio", value_name = "WHO")]
+    wait: Wait,
+    /// Take the requests of these devices only, by their names in the trace; may be repeated
+    #[arg(long, value_name = "NAME")]
+    device: Vec<String>,
+    /// Write the trace here; without it the summary is all there is
+    #[arg(long, short, value_name = "FILE.parquet")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Action {
+    #[value(name = "Q")]
+    Queued,
+    #[value(name = "D")]
+    Dispatched,
+    #[value(name = "C")]
+    Completed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Wait {
+    Fio,
+    Manual,
+}
+
+/// A format by its name, or none for `auto`.
+#[derive(Clone, Copy, Debug)]
+struct AskedFormat(Option<TraceFormat>);
+
+impl FromStr for AskedFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self(None)),
+            name => name.parse().map(|format| Self(Some(format))).map_err(|error| format!("{error}, auto")),
+        }
+    }
+}
+
+/// Runs the verb.
+pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    let options = ParseOptions {
+        action: match args.action {
+            Action::Queued => BlkAction::Queued,
+            Action::Dispatched => BlkAction::Dispatched,
+            Action::Completed => BlkAction::Completed,
+        },
+        wait: match args.wait {
+            Wait::Fio => WaitMeaning::AsFioDoes,
+            Wait::Manual => WaitMeaning::AsManualSays,
+        },
+        devices: args.device.clone(),
+    };
+    let (input, name) = open(&args.file)?;
+    let imported = import(input, &name, args.format.0, options, args.output.as_deref()).map_err(failure)?;
+    if output.is_json() {
+        let TraceMeta { source, start_ns, out_of_order, summary, .. } = &imported.meta;
+        print_json(&json!({
+            "schema": 1,
+            "source": source,
+            "format": imported.format.name(),
+            "lines": imported.lines,
+            "start_ns": start_ns,
+            "out_of_order": out_of_order,
+            "summary": summary,
+            "output": args.output,
+        }))?;
+    } else {
+        print(&as_text(&imported))?;
+    }
+    for warning in warnings(&imported.meta) {
+        eprintln!("warning: {warning}");
+    }
+    Ok(Exit::Done)
+}
+
+fn open(file: &Path) -> Result<(Box<dyn BufRead>, String), Failure> {
+    if file == Path::new("-") {
+        return Ok((Box::new(io::stdin().lock()), "-".into()));
+    }
+    let opened = File::open(file).map_err(|error| {
+        Failure::input(anyhow::Error::new(error).context(format!("cannot read {}", file.display())))
+    })?;
+    Ok((Box::new(BufReader::with_capacity(1 << 20, opened)), file.display().to_string()))
+}
+
+fn failure(error: TraceFileError) -> Failure {
+    let hint = match &error {
+        TraceFileError::Io { source, .. } if source.kind() == ErrorKind::AlreadyExists => {
+            Some("a file that is there is not written over: remove it, or name another")
+        }
+        TraceFileError::NoSuchDevice { .. } => Some("without --device the summary lists all devices"),
+        _ => None,
+    };
+    let failure = Failure::input(error);
+    match hint {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}
+
+/// What is to be known before the trace is replayed.
+fn warnings(meta: &TraceMeta) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !meta.summary.has_times() {
+        warnings.push("all requests are at one time: replay it with --timing none".to_owned());
+    }
+    if meta.out_of_order > 0 {
+        warnings.push(format!(
+            "{} of {} requests were not in the order of their times, and are now",
+            meta.out_of_order, meta.summary.requests
+        ));
+    }
+    warnings
+}
+
+/// The summary, a figure to a line.
+fn as_text(imported: &Imported) -> String {
+    let TraceMeta { source, summary, .. } = &imported.meta;
+    let mut lines = vec![format!("{source}: {} lines, format {}", imported.lines, imported.format)];
+    let mut add = |name: &str, text: String| lines.push(format!("  {name:<13} {text}"));
+    let TraceSummary { requests, reads, writes, flushes, trims, .. } = summary;
+    add("requests", format!("{requests}: {reads} reads, {writes} writes, {flushes} flushes, {trims} trims"));
+    if let Some(pct) = summary.read_pct() {
+        add("reads", format!("{pct:.1} % of reads and writes"));
+    }
+    add(
+        "bytes",
+        format!("{} read, {} written", ByteCount(summary.read_bytes), ByteCount(summary.write_bytes)),
+    );
+    add("sizes", sizes(summary));
+    add("span", NanoSpan(summary.span_ns).to_string());
+    if let Some(rate) = summary.requests_per_sec() {
+        let most = summary.requests_per_sec_max;
+        add("arrivals", format!("{rate:.1} requests/s, at most {most} in a second"));
+    }
+    let at_least = if summary.footprint_is_at_least { "at least " } else { "" };
+    add("footprint", format!("{at_least}{}", ByteCount(summary.footprint_bytes)));
+    add("sequential", format!("{:.1} %", summary.sequential_pct));
+    add("alignment", ByteCount(summary.align_bytes).to_string());
+    if let Some(mean) = summary.response_ns_mean {
+        add("response", format!("{} mean, as traced", NanoSpan(mean as u64)));
+    }
+    for (number, device) in summary.devices.iter().enumerate() {
+        let (reads, writes, end) = (device.reads, device.writes, ByteCount(device.end_bytes));
+        lines
+            .push(format!("  device {number}: {}, {reads} reads, {writes} writes, up to {end}", device.name));
+    }
+    lines.join("\n")
+}
+
+fn sizes(summary: &TraceSummary) -> String {
+    let Some(mean) = summary.length_bytes_mean() else { return "none".into() };
+    let each = summary.sizes.iter().map(|size| format!("{} {:.1} %", ByteCount(size.length_bytes), size.pct));
+    let most = each.collect::<Vec<_>>().join(", ");
+    format!("{} mean, {} at most: {most}", ByteCount(mean as u64), ByteCount(summary.length_bytes_max))
+}

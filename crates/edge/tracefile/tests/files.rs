@@ -1,0 +1,174 @@
+//! Traces through files: what is imported is read back, streaming, and nonsense is refused.
+
+use proptest::prelude::*;
+use raidlab_trace::{ParseOptions, TraceFormat, TraceKind, TraceRecord};
+use raidlab_tracefile::{TraceFile, TraceFileError, TraceMeta, TraceWriter, import, write_iolog};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use tempfile::{TempDir, tempdir};
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("trace.parquet");
+    (folder, path)
+}
+
+fn all_of(trace: &TraceFile) -> Result<Vec<TraceRecord>, TraceFileError> {
+    let (mut batch, mut all) = (Vec::new(), Vec::new());
+    let mut batches = trace.batches()?;
+    while batches.next(&mut batch)? {
+        all.extend_from_slice(&batch);
+    }
+    Ok(all)
+}
+
+fn import_text(text: &str, path: &Path) -> Result<TraceMeta, TraceFileError> {
+    import(text.as_bytes(), "made-up", None, ParseOptions::default(), Some(path)).map(|read| read.meta)
+}
+
+fn write(records: &[TraceRecord], path: &Path) {
+    let mut writer = TraceWriter::create(path).unwrap();
+    for record in records {
+        writer.push(record).unwrap();
+    }
+    let (source, summary) = ("test".to_owned(), raidlab_trace::Summary::default().finish(&[]));
+    let meta = TraceMeta { source, format: None, start_ns: 7, out_of_order: 0, summary };
+    writer.finish(&meta).unwrap();
+    assert_eq!(TraceFile::open(path).unwrap().meta(), &meta);
+}
+
+const SPC: &str = "0,16,8192,W,1.5\n1,0,512,R,1.25\n0,32,4096,r,2.000000001\n";
+
+#[test]
+fn text_becomes_rows_in_order_with_metadata() {
+    let (_folder, path) = place();
+    let meta = import_text(SPC, &path).unwrap();
+    let trace = TraceFile::open(&path).unwrap();
+    assert_eq!(trace.meta(), &meta);
+    assert_eq!((meta.format.as_deref(), meta.start_ns, meta.out_of_order), (Some("spc"), 1_250_000_000, 1));
+    assert_eq!(meta.summary.devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["asu0", "asu1"]);
+    let rows: Vec<_> =
+        all_of(&trace).unwrap().iter().map(|r| (r.time_ns, r.device, r.kind, r.offset_bytes)).collect();
+    let (read, write) = (TraceKind::Read, TraceKind::Write);
+    assert_eq!(rows, [(0, 1, read, 0), (250_000_000, 0, write, 8192), (750_000_001, 0, read, 16_384)]);
+}
+
+#[test]
+fn more_than_a_row_group_streams() {
+    let (_folder, path) = place();
+    let line = |n: u64| format!("{},usr,{},Read,{},4096,{}\n", 1000 + n, n % 3, n * 4096, n);
+    let text: String = (0..300_000).map(line).collect();
+    let options = ParseOptions::default();
+    let read = import(BufReader::new(text.as_bytes()), "usr.csv", None, options, Some(&path)).unwrap();
+    assert_eq!((read.format, read.lines, read.meta.summary.requests), (TraceFormat::Msr, 300_000, 300_000));
+    let all = all_of(&TraceFile::open(&path).unwrap()).unwrap();
+    assert_eq!(all.len(), 300_000);
+    for (n, record) in (0u64..).zip(&all) {
+        let seen = (record.time_ns, record.offset_bytes, record.response_ns, u64::from(record.device));
+        assert_eq!(seen, (n * 100, n * 4096, Some(n * 100), n % 3));
+    }
+}
+
+#[test]
+fn what_can_not_be_imported_leaves_no_file() {
+    let (_folder, path) = place();
+    let table = [
+        ("", "made-up: there is no request in it"),
+        ("fio version 3 iolog\n0 f add\n", "made-up: there is no request in it"),
+        ("0,16,8192,W,1.5\n0,16,8192,Q,1.5\n", "made-up:2: the opcode is 'Q': R and W are known"),
+        (
+            "hello\n",
+            "made-up:1: this is no line of any format that is known (fio2, fio3, blkparse, msr, spc, disksim, \
+             disksim-validate): name it with --format",
+        ),
+    ];
+    for (text, message) in table {
+        assert_eq!(import_text(text, &path).unwrap_err().to_string(), message);
+        assert!(!path.exists(), "{text}");
+    }
+    let long = "x".repeat(70_000);
+    assert_eq!(
+        import_text(&long, &path).unwrap_err().to_string(),
+        "made-up:1: no line of a trace is that long"
+    );
+    let options = ParseOptions { devices: vec!["asu9".into()], ..ParseOptions::default() };
+    let error = import(SPC.as_bytes(), "made-up", None, options, Some(&path)).unwrap_err();
+    assert_eq!(error.to_string(), "made-up: there is no request for device asu9");
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_file_that_is_there_is_not_written_over() {
+    let (_folder, path) = place();
+    std::fs::write(&path, "precious").unwrap();
+    assert!(matches!(import_text(SPC, &path), Err(TraceFileError::Io { .. })));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[test]
+fn what_is_written_for_fio_is_the_same_trace() {
+    let (folder, path) = place();
+    import_text(SPC, &path).unwrap();
+    let trace = TraceFile::open(&path).unwrap();
+    let mut text = Vec::new();
+    write_iolog(&trace, &["/dev/x".into()], Path::new("out.log"), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.starts_with("fio version 3 iolog\n0 /dev/x add\n0 asu1 add\n"), "{text}");
+    let again = folder.path().join("again.parquet");
+    let meta = import_text(&text, &again).unwrap();
+    assert_eq!(meta.format.as_deref(), Some("fio3"));
+    let plain = |records: Vec<TraceRecord>| -> Vec<_> {
+        records.iter().map(|r| (r.time_ns / 1000, r.device, r.kind, r.offset_bytes, r.length_bytes)).collect()
+    };
+    let again = all_of(&TraceFile::open(&again).unwrap()).unwrap();
+    assert_eq!(plain(again), plain(all_of(&trace).unwrap()));
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    let (folder, path) = place();
+    std::fs::write(&path, "PAR1 and nothing else PAR1").unwrap();
+    assert!(matches!(TraceFile::open(&path), Err(TraceFileError::Parquet { .. })));
+    assert!(matches!(TraceFile::open(&folder.path().join("none")), Err(TraceFileError::Io { .. })));
+}
+
+fn any_record() -> impl Strategy<Value = (u64, u16, usize, u64, u64, Option<u64>)> {
+    (0u64..1 << 50, any::<u16>(), 0usize..4, 0u64..1 << 63, 0u64..1 << 62, any::<Option<u64>>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn rows_are_read_back(rows in proptest::collection::vec(any_record(), 0..300)) {
+        let (_folder, path) = place();
+        let mut time_ns = 0;
+        let mut records = Vec::new();
+        for (gap, device, kind, offset_bytes, length_bytes, response_ns) in rows {
+            time_ns += gap;
+            let kind = TraceKind::ALL[kind];
+            records.push(TraceRecord { time_ns, device, kind, offset_bytes, length_bytes, response_ns });
+        }
+        write(&records, &path);
+        prop_assert_eq!(all_of(&TraceFile::open(&path).unwrap()).unwrap(), records);
+    }
+
+    /// Damage is refused or harmless, and never a panic.
+    #[test]
+    fn damaged_files_do_no_harm(places in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20), cut in any::<Option<prop::sample::Index>>()) {
+        let (_folder, path) = place();
+        import_text(SPC, &path).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        for (index, byte) in places {
+            let index = index.index(bytes.len());
+            bytes[index] = byte;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        if let Ok(trace) = TraceFile::open(&path) {
+            let _ = all_of(&trace);
+        }
+    }
+}
