@@ -21,6 +21,7 @@ mod comparison;
 mod judge;
 mod rank;
 mod reason;
+pub mod risk;
 mod search;
 
 pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};

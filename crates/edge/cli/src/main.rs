@@ -46,6 +46,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Emulate(args) => verbs::emulate::run(args, output),
         Command::Reproduce(args) => verbs::reproduce::run(args, output),
         Command::Fit(args) => verbs::fit::run(args, output),
+        Command::Risk(args) => verbs::risk::run(args, output),
         Command::Torture(args) => verbs::torture::run(args, output),
         Command::Array(args) => verbs::array::run(args, output),
         Command::Workloads(args) => verbs::workloads::run(args, output),
