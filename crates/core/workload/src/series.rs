@@ -361,7 +361,7 @@ mod tests {
             let mut series = Series::growing(true, false);
             series.start(Nanos(7));
             for at in secs {
-                series.record(Nanos(7 + at * SECOND), Track::Read, 512, Some(NanoSpan(1)));
+                series.record(Nanos(7 + at * SECOND), Track::Read, 512, Some(NanoSpan(1)), 1);
             }
             series
         };

@@ -108,7 +108,11 @@ pub(crate) fn catalog_with(files: &[CatalogFile], changes: &[CatalogChange]) -> 
     Catalog::with(files, changes).map_err(|error| {
         let is_place = matches!(error, CatalogError::UnknownId { .. } | CatalogError::UnknownKey { .. });
         let failure = Failure::input(error);
-        if is_place { failure.with_hint("'raidlab catalog ENTRY' lists the keys of an entry") } else { failure }
+        if is_place {
+            failure.with_hint("'raidlab catalog ENTRY' lists the keys of an entry")
+        } else {
+            failure
+        }
     })
 }
 

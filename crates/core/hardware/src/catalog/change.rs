@@ -74,7 +74,8 @@ impl Catalog {
     /// # Errors
     /// [`CatalogError::UnknownId`] if it is in none.
     pub fn file_of(entry: &str) -> Result<&'static str, CatalogError> {
-        let ids: Vec<String> = builtin::FILES.iter().map(|(_, text)| id_of(text).unwrap_or_default()).collect();
+        let ids: Vec<String> =
+            builtin::FILES.iter().map(|(_, text)| id_of(text).unwrap_or_default()).collect();
         let place = ids.iter().position(|id| id == entry);
         place.map(|place| builtin::FILES[place].0).ok_or_else(|| unknown_entry(entry, &ids))
     }
