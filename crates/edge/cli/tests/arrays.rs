@@ -144,7 +144,7 @@ fn an_emulated_array_is_served_and_operated_like_a_real_one() {
         .assert(2, &["e.toml holds"]);
     bench.run(&["emulate", "e.toml"]).assert(2, &["--socket", "--listen"]);
     bench.run(&["emulate", "e.toml", "--listen", "127.0.0.1:0"]).assert(2, &["--insecure"]);
-    bench.write("two.toml", &format!("{text}[controllers]\ncount = 2\n"));
+    bench.write("two.toml", &format!("{text}[controllers]\ncount = 1\nvolumes = 2\n"));
     bench.run(&["emulate", "two.toml", "--socket", "n.sock"]).assert(2, &["two.toml"]);
 }
 
