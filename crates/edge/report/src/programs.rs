@@ -270,9 +270,9 @@ pub(crate) mod tests {
         let two = &steps[0];
         assert_eq!(two.aggregate_mb_per_s.count, 2);
         // Of the first repeat 2 MB by (1/10 + 1/30) / 2 s, of the second 2 MB by 1/20 s.
-        assert!((two.aggregate_mb_per_s.mean - (30.0 + 40.0) / 2.0).abs() < 1e-3, "{two:?}");
+        assert!((two.aggregate_mb_per_s.mean - f64::midpoint(30.0, 40.0)).abs() < 1e-3, "{two:?}");
         assert_eq!((two.stream_mb_per_s_min.round(), two.stream_mb_per_s_max.round()), (10.0, 30.0));
-        assert!((two.fairness - (0.8 + 1.0) / 2.0).abs() < 1e-6);
+        assert!((two.fairness - f64::midpoint(0.8, 1.0)).abs() < 1e-6);
         assert_eq!(two.delivered_mb_per_s, 50.0);
     }
 

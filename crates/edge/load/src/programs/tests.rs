@@ -44,7 +44,7 @@ fn bonnie_goes_over_its_file_and_writes_what_does_not_compress() {
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(bytes.len(), 1 << 20);
     let ones: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
-    assert!((f64::from(ones) / 8e6 - (1 << 20) as f64 / 2e6).abs() < 0.01, "as many ones as zeros: {ones}");
+    assert!((f64::from(ones) / 8e6 - f64::from(1 << 20) / 2e6).abs() < 0.01, "as many ones as zeros: {ones}");
 }
 
 #[test]

@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn the_page_has_a_line_for_each_target_and_dotted_published_ones() {
-        let runs = [
+        let runs = vec![
             streams_run("<q>w", &[10]),
             streams_run("<q>w", &[10, 30]),
             streams_run("c", &[5]),
