@@ -25,6 +25,9 @@ use raidlab_workload::DriverError;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+/// Measured window, and virtual time before it, where nobody says.
+const WINDOW_DEFAULT: NanoSpan = NanoSpan::from_secs(20);
+
 /// Arguments of `raidlab simulate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -126,10 +129,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     let catalog = args.catalog.load()?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
-    const WINDOW: NanoSpan = NanoSpan::from_secs(20);
     let frame = Frame {
-        ramp: (args.ramp, WINDOW),
-        run: (args.run, WINDOW),
+        ramp: (args.ramp, WINDOW_DEFAULT),
+        run: (args.run, WINDOW_DEFAULT),
         targets: u32::from(array.volume_count()),
         reading: ReadingAs::Asked,
     };
