@@ -74,7 +74,7 @@ fn digits(value: f64) -> String {
 }
 
 fn summaries(found: &Fit) -> String {
-    let mut text = format!(
+    let text = format!(
         "objective (mean of Huber's function of |ln(predicted / published)|): {:.4} before, {:.4} after, {} rounds, {} simulations{}\n",
         found.objective_before,
         found.objective_after,
@@ -82,14 +82,14 @@ fn summaries(found: &Fit) -> String {
         found.simulations,
         if found.stopped { ", stopped" } else { "" }
     );
-    text += &summary("fitted rows", &found.fitted);
-    text += &if found.checked {
-        let others = summary("rows that were not looked at", &found.not_fitted);
+    let text = text + &summary("fitted rows", &found.fitted);
+    let others = summary("rows that were not looked at", &found.not_fitted);
+    let check = if found.checked {
         format!("{others}{} rows do not depend on these figures.\n", found.rows_untouched)
     } else {
         "The other rows were not checked, and these are figures of the search's own windows.\n".to_owned()
     };
-    text
+    text + &check
 }
 
 fn summary(of: &str, errors: &BeforeAfter) -> String {
