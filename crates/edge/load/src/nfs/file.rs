@@ -156,7 +156,7 @@ impl NfsFile {
             return Err(NfsError::Uri { said: "a part is missing".into() });
         }
         // SAFETY: as above.
-        self.name = unsafe { CStr::from_ptr(file) }.to_owned();
+        unsafe { CStr::from_ptr(file) }.clone_into(&mut self.name);
         // SAFETY: the context is alive; a server that goes is an error, and is not waited for without end.
         let result = unsafe {
             (self.library.set_timeout)(self.context.as_ptr(), ANSWER_MS_MAX);

@@ -123,6 +123,7 @@ macro_rules! symbol {
     }};
 }
 
+#[allow(clippy::missing_transmute_annotations, reason = "the field of each call says what it is")]
 fn symbols(library: *mut c_void, name: &'static CStr) -> Result<NfsLibrary, String> {
     Ok(NfsLibrary {
         name: name.to_str().expect("our own names are text"),
