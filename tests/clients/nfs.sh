@@ -84,6 +84,7 @@ sleep 2
 kill -KILL "$server"
 code=0
 wait "$run" || code=$?
+wait "$server" 2>/dev/null || true
 [[ $code == 1 ]] || fail "the end of the server ended the run with $code: $(cat "$work/said")"
 grep -q 'nfs://127.0.0.1/data/file' "$work/said" || fail "the run did not name what failed: $(cat "$work/said")"
 server=''

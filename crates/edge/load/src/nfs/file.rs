@@ -6,6 +6,7 @@
 
 use super::NfsError;
 use super::library::{Context, Handle, NfsLibrary, Stat, Url, nfs_library};
+use ring::rand::{SecureRandom, SystemRandom};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -157,10 +158,13 @@ impl NfsFile {
         }
         // SAFETY: as above.
         unsafe { CStr::from_ptr(file) }.clone_into(&mut self.name);
-        // SAFETY: the context is alive; a server that goes is an error, and is not waited for without end.
+        let (client, verifier) = client_of_its_own()?;
+        // SAFETY: the context is alive, and takes copies of the name and of the eight bytes; a server that goes is an error, and is not waited for without end.
         let result = unsafe {
             (self.library.set_timeout)(self.context.as_ptr(), ANSWER_MS_MAX);
             (self.library.set_autoreconnect)(self.context.as_ptr(), 0);
+            (self.library.set_client_name)(self.context.as_ptr(), client.as_ptr());
+            (self.library.set_verifier)(self.context.as_ptr(), verifier.as_ptr().cast());
             (self.library.mount)(self.context.as_ptr(), server, path)
         };
         self.check("mount the export", result)
@@ -336,6 +340,22 @@ impl Drop for NfsFile {
             (self.library.destroy_context)(self.context.as_ptr());
         }
     }
+}
+
+/// A name for an NFS 4 client, and the verifier of its one life. libnfs names all that a process makes within a second alike,
+/// and a server takes the second of them for the first one's restart, which ends what that had open.
+fn client_of_its_own() -> Result<(CString, [u8; 8]), NfsError> {
+    let mut bytes = [0; 16];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    let none = |_| NfsError::Call {
+        op: "begin",
+        errno: Errno::IO,
+        said: "the system gives no random numbers".into(),
+    };
+    filled.map_err(none)?;
+    let name = format!("raidlab {:032x}", u128::from_le_bytes(bytes));
+    let verifier = *bytes.first_chunk().expect("there are more");
+    Ok((CString::new(name).expect("digits and letters"), verifier))
 }
 
 /// Whether the URI asks for NFS 4.

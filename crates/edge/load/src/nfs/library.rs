@@ -47,6 +47,8 @@ pub struct NfsLibrary {
     pub(super) destroy_url: unsafe extern "C" fn(*mut Url),
     pub(super) set_timeout: unsafe extern "C" fn(*mut Context, c_int),
     pub(super) set_autoreconnect: unsafe extern "C" fn(*mut Context, c_int),
+    pub(super) set_client_name: unsafe extern "C" fn(*mut Context, *const c_char),
+    pub(super) set_verifier: unsafe extern "C" fn(*mut Context, *const c_char),
     pub(super) mount: unsafe extern "C" fn(*mut Context, *const c_char, *const c_char) -> c_int,
     pub(super) open: unsafe extern "C" fn(*mut Context, *const c_char, c_int, *mut *mut Handle) -> c_int,
     pub(super) create:
@@ -134,6 +136,8 @@ fn symbols(library: *mut c_void, name: &'static CStr) -> Result<NfsLibrary, Stri
         destroy_url: symbol!(library, c"nfs_destroy_url"),
         set_timeout: symbol!(library, c"nfs_set_timeout"),
         set_autoreconnect: symbol!(library, c"nfs_set_autoreconnect"),
+        set_client_name: symbol!(library, c"nfs4_set_client_name"),
+        set_verifier: symbol!(library, c"nfs4_set_verifier"),
         mount: symbol!(library, c"nfs_mount"),
         open: symbol!(library, c"nfs_open"),
         create: symbol!(library, c"nfs_create"),
