@@ -2,6 +2,7 @@
 
 use crate::engine::FailureCause;
 use crate::nbd_client::NbdError;
+use crate::nfs::NfsError;
 use crate::safety::SafetyError;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{DriverError, ReplayError};
@@ -51,6 +52,14 @@ pub enum LoadError {
         path: PathBuf,
         /// Why.
         source: ReplayError,
+    },
+    /// A file of an NFS server can't be used.
+    #[error("can't use '{}': {source}", .path.display())]
+    Nfs {
+        /// Its URI.
+        path: PathBuf,
+        /// Why.
+        source: NfsError,
     },
     /// A request is longer than the target takes.
     #[error("'{}' takes requests of {bytes_max} bytes at most, not of {bytes}: use smaller ones", .path.display())]

@@ -12,7 +12,9 @@ use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_lab::worlds::file::{FileBench, FileError};
 use raidlab_lab::{Environment, Load, LoadPlan};
-use raidlab_load::{EngineKind, LoadError, LoadOptions, TargetOptions, UringOptions, is_nbd_uri, place_of};
+use raidlab_load::{
+    EngineKind, LoadError, LoadOptions, TargetOptions, UringOptions, is_nbd_uri, is_nfs_uri, place_of,
+};
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{DriverError, RunResult};
@@ -22,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 /// Arguments of `raidlab measure`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files, block devices, folders that a test file is put into, NBD URIs, the sockets of arrays that are served, or
+    /// Files, block devices, folders that a test file is put into, NBD and NFS URIs, the sockets of arrays that are served, or
     /// null:SIZE for a target that does nothing; a file that does not exist is laid out with --size
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<PathBuf>,
@@ -243,7 +245,8 @@ fn open(
 }
 
 fn failure(error: FileError, args: &Args) -> Failure {
-    let is_file = |name: &Path| !is_nbd_uri(name) && !name.to_string_lossy().starts_with("null:");
+    let is_file =
+        |name: &Path| !is_nbd_uri(name) && !is_nfs_uri(name) && !name.to_string_lossy().starts_with("null:");
     let is_missing = |name: &PathBuf| is_file(name) && !place_of(name).exists();
     if args.size.is_none() && args.targets.iter().any(is_missing) {
         return Failure::input(error).with_hint("give --size to have a test file laid out there");

@@ -5,7 +5,7 @@ use crate::load::Load;
 use crate::machine::MachineWatch;
 use raidlab_load::{
     LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetKind, TargetOptions,
-    TargetOutcome, Verified, lay_out_file, place_of, run_targets,
+    TargetOutcome, Verified, is_nfs_uri, lay_out_file, place_of, run_targets,
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::{
@@ -108,7 +108,7 @@ impl FileBench {
         let mut bench = Self { targets: Vec::new(), options: load };
         for name in names {
             let place = place_of(name);
-            let is_ours = options.lay_out.is_some() && !place.exists();
+            let is_ours = options.lay_out.is_some() && !is_nfs_uri(name) && !place.exists();
             let named = destroy_data.iter().find(|given| is_name_of(given, name, &place));
             let options =
                 TargetOptions { destroy_data: named.or(destroy_data.first()).cloned(), ..options.clone() };
