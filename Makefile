@@ -76,13 +76,14 @@ smoke:
 	$(CARGO) run --locked -q -p raidlab -- doctor
 	$(CARGO) run --locked -q -p raidlab -- reproduce list
 
-## Compares with fio, ISA-L and nbdkit on this machine (installs them if they are missing); takes a few minutes.
+## Compares with fio, ISA-L, nbdkit and iperf3 on this machine (installs them if they are missing); takes a few minutes.
 bench: build
 	bash bench/load-against-fio.sh
 	bash bench/simulation-rate.sh
 	bash bench/simulation-scale.sh
 	bash bench/parity-against-isal.sh
 	bash bench/nbd-against-nbdkit.sh
+	bash bench/net-against-iperf3.sh
 
 ## Races arrays against what their members allow, over memory and over this disk, and times rebuilds; some fifteen minutes.
 bench-arrays: build

@@ -14,6 +14,7 @@ mod bins;
 mod data;
 mod driver;
 mod histogram;
+mod network;
 mod pacing;
 mod permutation;
 mod places;
@@ -37,6 +38,7 @@ pub use driver::{
     Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress, Worker,
 };
 pub use histogram::LatencyHistogram;
+pub use network::{NetDirection, NetSide, NetworkFacts, SocketFacts};
 pub use pacing::{ArrivalProcess, Arrivals, ClosedLoop, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate};
 pub use places::{Distribution, Places, Zone};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};

@@ -6,6 +6,7 @@
 use crate::access::LineFacts;
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
+use crate::network::NetworkFacts;
 use crate::program::PhaseFigures;
 use crate::series::{RunSeries, Series};
 use crate::split::{LatencySplit, SplitStats};
@@ -599,6 +600,9 @@ pub struct RunResult {
     /// What the machine did meanwhile; none in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineLoad>,
+    /// What was sent over a network and what it cost both sides, where that is what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkFacts>,
     /// Further settings, by name.
     pub settings: BTreeMap<String, String>,
 }
@@ -660,6 +664,7 @@ impl RunResult {
             phases: Vec::new(),
             cost: CostFacts::default(),
             machine: None,
+            network: None,
             settings: BTreeMap::new(),
         }
     }

@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, export, import, measure, model, reproduce, risk, runs, simulate, soak, study,
-    torture, workloads,
+    array, catalog, doctor, export, import, measure, model, net, reproduce, risk, runs, simulate, soak,
+    study, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Measure(measure::Args),
     /// Read the same data again and again, and compare every bit
     Soak(soak::Args),
+    /// Measure a network: TCP from memory or a file to another process or host
+    Net(net::Args),
     /// Simulate an array of modelled hardware in virtual time
     Simulate(simulate::Args),
     /// Predict published figures and compare

@@ -39,6 +39,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Study(args) => verbs::study::run(args, output),
         Command::Measure(args) => verbs::measure::run(args, output),
         Command::Soak(args) => verbs::soak::run(args, output),
+        Command::Net(args) => verbs::net::run(args, output),
         Command::Simulate(args) => verbs::simulate::run(args, output),
         Command::Reproduce(args) => verbs::reproduce::run(args, output),
         Command::Risk(args) => verbs::risk::run(args, output),

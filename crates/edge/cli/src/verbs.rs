@@ -8,6 +8,7 @@ pub(crate) mod import;
 mod loads;
 pub(crate) mod measure;
 pub(crate) mod model;
+pub(crate) mod net;
 mod report;
 pub(crate) mod reproduce;
 pub(crate) mod risk;

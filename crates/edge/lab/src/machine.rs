@@ -29,6 +29,11 @@ impl MachineWatch {
         Self { started: Instant::now(), before: Reading::now(device.as_ref()), device }
     }
 
+    /// Begins to watch the machine alone.
+    pub(crate) fn start_machine() -> Self {
+        Self { started: Instant::now(), before: Reading::now(None), device: None }
+    }
+
     /// Reads again and tells the difference.
     pub(crate) fn end(self) -> MachineLoad {
         let after = Reading::now(self.device.as_ref());

@@ -8,10 +8,12 @@
 //! | [`simulated`] | an array of modelled hardware | virtual |
 //! | [`mod@files`] | a file at a modelled host with such an array | virtual |
 //! | [`served`] | files of a modelled file server, networks | virtual |
+//! | [`network`] | TCP to another process | wall |
 
 pub mod array;
 pub mod file;
 pub mod files;
+pub mod network;
 pub mod served;
 pub mod simulated;
 

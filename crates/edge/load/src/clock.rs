@@ -48,6 +48,19 @@ pub(crate) fn process_cpu() -> NanoSpan {
     NanoSpan(nanoseconds(clock_gettime(ClockId::ProcessCPUTime)))
 }
 
+/// Returns the context switches, voluntary and involuntary, of all threads that this process has now, where `/proc` tells.
+/// What threads did that have ended is not in it.
+pub(crate) fn process_switches() -> Option<(u64, u64)> {
+    let mut sum = (0, 0);
+    for task in std::fs::read_dir("/proc/self/task").ok()? {
+        // A thread may end while this looks.
+        let Ok(status) = std::fs::read_to_string(task.ok()?.path().join("status")) else { continue };
+        let (waited, made) = parse_switches(&status)?;
+        sum = (sum.0 + waited, sum.1 + made);
+    }
+    Some(sum)
+}
+
 /// Reads the context switches from the text of `/proc/thread-self/status`.
 fn parse_switches(status: &str) -> Option<(u64, u64)> {
     let number = |key: &str| {

@@ -10,6 +10,7 @@
 //! - [`run_targets`] keeps the asked number of requests in flight on one or many targets, with one or many threads, and
 //!   returns what the drivers measured, with what it cost; [`run`] is the same on one target.
 //! - [`soak`] reads the same data again and again, and counts what is wrong.
+//! - [`net`] moves data over TCP to another process, here or on another host, and says what that cost both.
 //! - [`safety`] decides whether something may be overwritten. It is for every part of raidlab that writes to
 //!   files or devices which it did not make.
 //!
@@ -24,6 +25,7 @@ mod error;
 mod lay_out;
 mod memory;
 mod nbd_client;
+pub mod net;
 mod noise;
 mod run;
 pub mod safety;

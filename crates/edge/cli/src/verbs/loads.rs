@@ -125,6 +125,18 @@ impl From<Failure> for Stop {
     }
 }
 
+/// Runs that are about to be done.
+pub(crate) struct Planned {
+    pub(crate) title: String,
+    /// How they are done, in a paragraph.
+    pub(crate) method: String,
+    /// How many they are.
+    pub(crate) runs: u64,
+    pub(crate) seed: u64,
+    /// All settings, as JSON.
+    pub(crate) configuration: String,
+}
+
 /// The finished runs, in the results file where there is one.
 pub(crate) struct Keeper {
     store: Option<(Store, StudyRunId)>,
@@ -143,14 +155,20 @@ impl Keeper {
         seed: u64,
         environment: Environment,
     ) -> Result<Self, Failure> {
-        let method = describe::load(plan);
-        let head = StudyRunHead {
-            title: &title,
-            question: "",
-            planned_runs: plan.run_count(),
-            seed,
-            configuration: serde_json::to_string(plan).map_err(Failure::run)?,
-        };
+        let configuration = serde_json::to_string(plan).map_err(Failure::run)?;
+        let planned =
+            Planned { title, method: describe::load(plan), runs: plan.run_count(), seed, configuration };
+        Self::begin_planned(db, planned, environment)
+    }
+
+    /// Begins to keep runs of any kind.
+    pub(crate) fn begin_planned(
+        db: Option<&Path>,
+        planned: Planned,
+        environment: Environment,
+    ) -> Result<Self, Failure> {
+        let Planned { title, method, runs, seed, configuration } = planned;
+        let head = StudyRunHead { title: &title, question: "", planned_runs: runs, seed, configuration };
         let begin = |path: &Path| {
             let mut store = Store::open(path)?;
             let study = store.begin_study(&head)?;
@@ -173,8 +191,24 @@ impl Keeper {
         Ok(())
     }
 
+    /// What a report of the runs begins with.
+    pub(crate) fn report(&self) -> StudyReport<'_> {
+        StudyReport {
+            title: &self.title,
+            question: "",
+            method: vec![self.method.clone()],
+            setup: describe::setup(&self.environment),
+            runs: &self.results,
+            verdicts: &[],
+            warnings: Vec::new(),
+            notes: Vec::new(),
+            published: None,
+            iodepth: None,
+        }
+    }
+
     /// Records the end.
-    fn end(&mut self, complete: bool) -> Result<(), Failure> {
+    pub(crate) fn end(&mut self, complete: bool) -> Result<(), Failure> {
         let Some((store, study)) = &mut self.store else { return Ok(()) };
         let end = if complete { StudyEnd::Complete } else { StudyEnd::Incomplete };
         store.end_study(*study, end).map_err(Failure::run)
@@ -409,15 +443,9 @@ fn sentences(conclusions: &Conclusions) -> Vec<Vec<String>> {
 
 fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
     StudyReport {
-        title: &keeper.title,
-        question: "",
-        method: vec![keeper.method.clone()],
-        setup: describe::setup(&keeper.environment),
-        runs: &keeper.results,
         verdicts,
         warnings: describe::unsteady(&keeper.results).into_iter().collect(),
         notes: sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".").collect(),
-        published: None,
-        iodepth: None,
+        ..keeper.report()
     }
 }

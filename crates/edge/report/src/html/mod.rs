@@ -10,6 +10,7 @@
 
 mod charts;
 mod legend;
+mod network;
 mod over_time;
 mod tables;
 
@@ -31,7 +32,9 @@ const SCRIPT: &str = include_str!("assets/report.js");
 pub fn study(report: &StudyReport) -> String {
     let matrix = Matrix::of(report.runs, report.iodepth);
     let mut charts = Vec::new();
-    let results = results(&matrix, &mut charts);
+    let is_network = report.runs.iter().any(|run| run.network.is_some());
+    let results =
+        if is_network { network::results(report.runs, &mut charts) } else { results(&matrix, &mut charts) };
     let warnings: Vec<String> = report.warnings.iter().cloned().chain(matrix.warnings()).collect();
     let published = report.published.map_or_else(String::new, |published| {
         section("published", "Published and predicted figures", &tables::comparison(published))
@@ -68,14 +71,19 @@ fn facts(report: &StudyReport, matrix: &Matrix) -> String {
         _ => "none".to_owned(),
     };
     let depths: Vec<String> = matrix.iodepths.iter().map(u32::to_string).collect();
-    let rows = [
-        ("Runs", report.runs.len().to_string()),
-        ("Configurations", matrix.configurations.len().to_string()),
-        ("Profiles", matrix.profiles.len().to_string()),
-        ("iodepth", depths.join(", ")),
-        ("Measured window", window),
-        ("Seed", seeds),
-    ];
+    let runs = report.runs.len().to_string();
+    let rows = if report.runs.iter().any(|run| run.network.is_some()) {
+        vec![("Runs", runs), ("Connections", depths.join(", ")), ("Measured window", window)]
+    } else {
+        vec![
+            ("Runs", runs),
+            ("Configurations", matrix.configurations.len().to_string()),
+            ("Profiles", matrix.profiles.len().to_string()),
+            ("iodepth", depths.join(", ")),
+            ("Measured window", window),
+            ("Seed", seeds),
+        ]
+    };
     let rows: String =
         rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>")).collect();
     format!(r#"<dl class="facts">{rows}</dl>"#)

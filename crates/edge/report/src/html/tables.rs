@@ -220,7 +220,7 @@ fn name(matrix: &Matrix, configuration: usize) -> String {
 }
 
 /// A table in a box that scrolls sideways, and can be scrolled with the keyboard.
-fn scrolling(label: &str, caption: &str, content: &str) -> String {
+pub(super) fn scrolling(label: &str, caption: &str, content: &str) -> String {
     format!(
         r#"<div class="scroll" role="region" aria-label="{label}" tabindex="0"><table><caption><span>{caption}</span></caption>{content}</table></div>"#
     )

@@ -11,6 +11,7 @@ mod array;
 mod claims;
 mod examine;
 mod grid;
+mod network;
 mod risk;
 mod runs;
 mod soak;

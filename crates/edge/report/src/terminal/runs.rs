@@ -1,7 +1,7 @@
 //! Single runs, and runs of one workload over several depths.
 
 use super::grid::{Grid, GridCell};
-use super::{TerminalOptions, heading, printable};
+use super::{TerminalOptions, heading, network, printable};
 use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
@@ -12,6 +12,9 @@ use raidlab_workload::{
 
 /// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
 pub fn run(run: &RunResult, options: TerminalOptions) -> String {
+    if run.network.is_some() {
+        return network::table(std::slice::from_ref(run), options);
+    }
     let head = format!("{} at iodepth {} on {}", run.workload, run.iodepth, run.target);
     let mut text = heading(&head, options) + "\n" + &about(run);
     for (name, summary) in [("read", &run.read), ("write", &run.write), ("total", &run.total)] {
@@ -79,6 +82,9 @@ fn steady_line(run: &RunResult) -> String {
 
 /// Prints `runs` in the order given, those of one workload on one target in one table over their depths.
 pub fn runs(runs: &[RunResult], options: TerminalOptions) -> String {
+    if !runs.is_empty() && runs.iter().all(|run| run.network.is_some()) {
+        return network::table(runs, options);
+    }
     let same = |a: &RunResult, b: &RunResult| {
         a.world == b.world && a.target == b.target && a.array == b.array && a.workload == b.workload
     };

@@ -1,0 +1,208 @@
+//! What is known of a run over a network: what was sent how, and what it cost the two hosts.
+//!
+//! ```text
+//! near (who asked) ── connections ── far (who serves)       each side: its counts, its machine, its sockets
+//! ```
+//! A rate is what the **receiving** side took in within its window, by its clock; what is still in buffers does not
+//! count. Sends are counted by the side that made them.
+
+use crate::result::{MachineLoad, Metric, OpSummary, RunResult, World};
+use raidlab_units::{ByteCount, BytesPerSec, Iops, NanoSpan};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Which way data go, seen from the side that asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetDirection {
+    /// From near to far.
+    Send,
+    /// From far to near.
+    Receive,
+    /// Both at once, on the same connections.
+    Both,
+}
+
+impl NetDirection {
+    /// Whether the near side sends.
+    pub const fn near_sends(self) -> bool {
+        matches!(self, Self::Send | Self::Both)
+    }
+
+    /// Whether the far side sends.
+    pub const fn far_sends(self) -> bool {
+        matches!(self, Self::Receive | Self::Both)
+    }
+}
+
+impl fmt::Display for NetDirection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Send => "send",
+            Self::Receive => "receive",
+            Self::Both => "both",
+        })
+    }
+}
+
+/// What the sockets of one side were like at the end of the window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketFacts {
+    /// Path MTU of the first connection.
+    pub mtu_bytes: u32,
+    /// Longest segment that it sends.
+    pub mss_bytes: u32,
+    /// Its send buffer as the kernel has it; twice what was asked for, as socket(7) says.
+    pub send_buffer_bytes: u64,
+    /// Its receive buffer, likewise.
+    pub receive_buffer_bytes: u64,
+    /// Its congestion control.
+    pub congestion: String,
+    /// Its smoothed round-trip time.
+    pub rtt_ns: u64,
+    /// Segments that all connections sent again since they were opened.
+    pub retransmitted_segments: u64,
+    /// Zero-copy sends that the kernel has told the end of.
+    pub zero_copy_sends: u64,
+    /// Those of them that it copied all the same.
+    pub zero_copy_copied: u64,
+}
+
+/// What one side did in its window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NetSide {
+    /// Name of the host.
+    pub host: String,
+    /// Length of its window.
+    pub window_ns: u64,
+    /// Sends that it made.
+    pub sends: u64,
+    /// Bytes that it handed to the kernel.
+    pub sent_bytes: u64,
+    /// Bytes that it took from the kernel.
+    pub received_bytes: u64,
+    /// What its machine did; the processor time is that of the process.
+    pub machine: MachineLoad,
+    /// Its sockets.
+    pub sockets: SocketFacts,
+}
+
+impl NetSide {
+    /// Processor time of the process in percent of one processor.
+    pub fn cpu_pct(&self) -> Option<f64> {
+        let cpu_ns = self.machine.process_cpu_ns?;
+        (self.machine.watched_ns > 0).then(|| 100.0 * cpu_ns as f64 / self.machine.watched_ns as f64)
+    }
+
+    /// Context switches of the process per second.
+    pub fn process_switches_per_sec(&self) -> Option<f64> {
+        let (waited, made) = (self.machine.load_switches_voluntary?, self.machine.load_switches_involuntary?);
+        (self.window_ns > 0).then(|| (waited + made) as f64 / (self.window_ns as f64 / 1e9))
+    }
+}
+
+/// A run over a network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NetworkFacts {
+    /// Which way data went.
+    pub direction: NetDirection,
+    /// Connections, all at once.
+    pub connections: u32,
+    /// Length of a send.
+    pub send_bytes: u64,
+    /// Where the near side's data came from: `memory`, or a file.
+    pub source: String,
+    /// How it sent: `write`, `MSG_ZEROCOPY`, `sendfile`, or `read and write`.
+    pub method: String,
+    /// Whether small sends go out at once (`TCP_NODELAY`).
+    pub nodelay: bool,
+    /// The side that asked.
+    pub near: NetSide,
+    /// The side that served.
+    pub far: NetSide,
+}
+
+impl NetworkFacts {
+    /// The length of a send in words; short ones to the byte, since it is to be known whether one fits a segment.
+    pub fn send_size(&self) -> String {
+        match self.send_bytes {
+            bytes if bytes < 10_000 && !bytes.is_multiple_of(1024) => format!("{bytes} B"),
+            bytes => ByteCount(bytes).to_string(),
+        }
+    }
+
+    /// Returns the run as a result; `peer` names the far side. What was sent counts as written, what was received as
+    /// read. Latencies are not measured: a send ends when the kernel has taken it.
+    pub fn into_result(self, peer: String, wall: NanoSpan) -> RunResult {
+        let workload = format!("{} {}", self.direction, self.send_size());
+        let mut run = RunResult::unmeasured(World::Measured, peer, workload, Metric::MbPerS);
+        let summary = |sender: &NetSide, receiver: &NetSide| OpSummary {
+            requests: sender.sends,
+            iops: Iops::of(sender.sends, NanoSpan(sender.window_ns)),
+            bytes_per_sec: BytesPerSec::of(ByteCount(receiver.received_bytes), NanoSpan(receiver.window_ns)),
+            ..OpSummary::default()
+        };
+        run.iodepth = self.connections;
+        run.window_ns = self.near.window_ns;
+        run.write = summary(&self.near, &self.far);
+        run.read = summary(&self.far, &self.near);
+        run.total = OpSummary {
+            requests: run.read.requests + run.write.requests,
+            iops: Iops(run.read.iops.0 + run.write.iops.0),
+            bytes_per_sec: BytesPerSec(run.read.bytes_per_sec.0 + run.write.bytes_per_sec.0),
+            ..OpSummary::default()
+        };
+        run.cost.wall_ns = wall.get();
+        run.machine = Some(self.near.machine.clone());
+        run.network = Some(self);
+        run
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(sends: u64, sent_bytes: u64, received_bytes: u64) -> NetSide {
+        let machine = MachineLoad {
+            watched_ns: 2_000_000_000,
+            process_cpu_ns: Some(500_000_000),
+            load_switches_voluntary: Some(30),
+            load_switches_involuntary: Some(10),
+            ..MachineLoad::default()
+        };
+        NetSide { window_ns: 2_000_000_000, sends, sent_bytes, received_bytes, machine, ..NetSide::default() }
+    }
+
+    #[test]
+    fn a_rate_is_what_arrived() {
+        let facts = NetworkFacts {
+            direction: NetDirection::Both,
+            connections: 4,
+            send_bytes: 1000,
+            source: "memory".into(),
+            method: "write".into(),
+            nodelay: false,
+            near: side(3000, 3_000_000, 1_500_000),
+            far: side(2000, 2_000_000, 2_800_000),
+        };
+        assert_eq!((facts.near.cpu_pct(), facts.near.process_switches_per_sec()), (Some(25.0), Some(20.0)));
+        let run = facts.into_result("tcp://there".into(), NanoSpan::from_secs(3));
+        assert_eq!((run.workload.as_str(), run.iodepth), ("both 1000 B", 4));
+        assert_eq!((run.write.requests, run.write.bytes_per_sec.0), (3000, 1_400_000.0));
+        assert_eq!((run.read.requests, run.read.bytes_per_sec.0), (2000, 750_000.0));
+        assert_eq!((run.total.iops.0, run.total.bytes_per_sec.0), (2500.0, 2_150_000.0));
+    }
+
+    #[test]
+    fn directions_say_who_sends() {
+        let table = [
+            (NetDirection::Send, true, false),
+            (NetDirection::Receive, false, true),
+            (NetDirection::Both, true, true),
+        ];
+        for (direction, near, far) in table {
+            assert_eq!((direction.near_sends(), direction.far_sends()), (near, far), "{direction}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Runs over a network on the page: a table, and charts over the send size, a line for each way of sending.
+//!
+//! Lines differ in colour, marker and dash, and are named in the key above the first chart. The send size is on a
+//! logarithmic axis, since 10 bytes and 1 MiB are both asked about; rates are not, so that a collapse is seen.
+
+use super::charts::{Chart, MARKERS, Panel};
+use super::{escaped, escaped_digits, panel_html, section, tables};
+use crate::figures::{grouped, three_digits};
+use raidlab_units::ByteCount;
+use raidlab_workload::{NetSide, NetworkFacts, RunResult};
+use serde_json::{Value, json};
+
+/// Colours of lines that the style sheet defines, and dashes after all of them were used.
+const COLOURS: usize = 6;
+const DASHES: [&str; 3] = ["solid", "dash", "dot"];
+
+/// A figure of a run for a chart.
+type Figure = fn(&RunResult, &NetworkFacts) -> Option<f64>;
+
+/// What a panel shows.
+struct Shown {
+    name: &'static str,
+    unit: &'static str,
+    of: Figure,
+}
+
+/// The figures: title, caption, and panels.
+const FIGURES: [(&str, &str, &[Shown]); 3] = [
+    (
+        "Throughput against the length of a send.",
+        "What arrived in the receiver's window. Short sends are bound by what a call costs, long ones by the link or by copies.",
+        &[Shown { name: "throughput", unit: "MB/s", of: |run, _| Some(run.total.bytes_per_sec.mb_per_s()) }],
+    ),
+    (
+        "Processor time of each side's process.",
+        "In percent of one processor, user and system; what interrupts take is the machine's.",
+        &[
+            Shown { name: "near side", unit: "% of a processor", of: |_, facts| facts.near.cpu_pct() },
+            Shown { name: "far side", unit: "% of a processor", of: |_, facts| facts.far.cpu_pct() },
+        ],
+    ),
+    (
+        "Interrupts and context switches of each side's machine.",
+        "Per second, all processes of the machine counted.",
+        &[
+            Shown {
+                name: "interrupts, near",
+                unit: "per s",
+                of: |_, facts| facts.near.machine.interrupts_per_sec,
+            },
+            Shown {
+                name: "interrupts, far",
+                unit: "per s",
+                of: |_, facts| facts.far.machine.interrupts_per_sec,
+            },
+            Shown {
+                name: "context switches, near",
+                unit: "per s",
+                of: |_, facts| facts.near.machine.context_switches_per_sec,
+            },
+            Shown {
+                name: "context switches, far",
+                unit: "per s",
+                of: |_, facts| facts.far.machine.context_switches_per_sec,
+            },
+        ],
+    ),
+];
+
+/// The table and the figures of `runs`, those of them that were over a network; their charts go to `charts`.
+pub(super) fn results(runs: &[RunResult], charts: &mut Vec<Chart>) -> String {
+    let rows: Vec<(&RunResult, &NetworkFacts)> =
+        runs.iter().filter_map(|run| Some((run, run.network.as_ref()?))).collect();
+    let mut lines: Vec<String> = Vec::new();
+    for (_, facts) in &rows {
+        let name = line_name(facts);
+        if !lines.contains(&name) {
+            lines.push(name);
+        }
+    }
+    let mut figures = String::new();
+    for (number, (title, caption, panels)) in FIGURES.iter().enumerate() {
+        let mut html = String::new();
+        for shown in *panels {
+            if let Some(chart) = chart(&rows, &lines, shown, charts.len() + 1) {
+                html += &panel_html(&chart, shown.name, None, "");
+                charts.push(chart);
+            }
+        }
+        if !html.is_empty() {
+            figures += &format!(
+                r#"<figure><div class="panels">{html}</div><figcaption><b>Figure {}. {title}</b> {caption}</figcaption></figure>"#,
+                number + 1
+            );
+        }
+    }
+    section("results", "Results", &(table(&rows) + &figures))
+}
+
+/// What the runs of a line have in common.
+fn line_name(facts: &NetworkFacts) -> String {
+    let connections = match facts.connections {
+        1 => "1 connection".to_owned(),
+        several => format!("{several} connections"),
+    };
+    let source = if facts.source == "memory" { "" } else { ", from a file" };
+    format!("{}, {connections}{source}", facts.direction)
+}
+
+fn chart(
+    rows: &[(&RunResult, &NetworkFacts)],
+    lines: &[String],
+    shown: &Shown,
+    number: usize,
+) -> Option<Chart> {
+    let mut data = Vec::new();
+    for (index, name) in lines.iter().enumerate() {
+        let own = rows.iter().filter(|(_, facts)| line_name(facts) == *name);
+        let mut points: Vec<(u64, f64)> =
+            own.filter_map(|(run, facts)| Some((facts.send_bytes, (shown.of)(run, facts)?))).collect();
+        points.sort_by_key(|point| point.0);
+        if !points.is_empty() {
+            data.push(trace(index, name, &points, shown.unit));
+        }
+    }
+    let mut sizes: Vec<u64> = rows.iter().map(|(_, facts)| facts.send_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut layout = Panel::layout("length of a send", shown.unit);
+    layout["xaxis"]["type"] = json!("log");
+    let ticks = ticks(&sizes);
+    layout["xaxis"]["tickvals"] = json!(ticks);
+    layout["xaxis"]["ticktext"] =
+        json!(ticks.iter().map(|bytes| ByteCount(*bytes).to_string()).collect::<Vec<_>>());
+    layout["yaxis"]["rangemode"] = json!("tozero");
+    layout["showlegend"] = json!(lines.len() > 1 && number == 1);
+    layout["legend"] = json!({ "orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0 });
+    let label = format!("Line chart: {} in {} against the length of a send.", shown.name, shown.unit);
+    (!data.is_empty()).then(|| Chart { id: format!("chart-{number}"), label, data, layout })
+}
+
+/// The sizes that are named on the axis: those far enough from the one before to be read.
+fn ticks(sizes: &[u64]) -> Vec<u64> {
+    let mut ticks: Vec<u64> = Vec::new();
+    for bytes in sizes {
+        if ticks.last().is_none_or(|last| *bytes as f64 >= 1.9 * *last as f64) {
+            ticks.push(*bytes);
+        }
+    }
+    ticks
+}
+
+fn trace(index: usize, name: &str, points: &[(u64, f64)], unit: &str) -> Value {
+    let name = escaped(name);
+    let colour = format!("var(--series-{})", index % COLOURS + 1);
+    let hover = |(bytes, value): &(u64, f64)| {
+        format!("<b>{name}</b><br>{} sends<br>{} {unit}", ByteCount(*bytes), grouped(&three_digits(*value)))
+    };
+    json!({
+        "type": "scatter", "mode": "lines+markers", "name": name, "meta": [name],
+        "x": points.iter().map(|point| point.0).collect::<Vec<_>>(),
+        "y": points.iter().map(|point| point.1).collect::<Vec<_>>(),
+        "hovertext": points.iter().map(hover).collect::<Vec<_>>(), "hoverinfo": "text",
+        "line": { "color": colour, "width": 2, "dash": DASHES[index / COLOURS % DASHES.len()] },
+        "marker": { "color": colour, "symbol": MARKERS[index % MARKERS.len()], "size": 8 },
+    })
+}
+
+fn table(rows: &[(&RunResult, &NetworkFacts)]) -> String {
+    const SIDE: [&str; 6] = ["CPU&nbsp;%", "interrupts/s", "switches/s", "MSS", "buffers KiB", "resent"];
+    let mut head = r#"<tr><th colspan="6" class="first"></th>"#.to_owned();
+    for name in ["near", "far"] {
+        head += &format!(r#"<th scope="colgroup" colspan="{}" class="group start">{name}</th>"#, SIDE.len());
+    }
+    head += r#"</tr><tr><th scope="col" class="name first">Direction</th>"#;
+    for name in ["send", "connections", "method", "MB/s", "sends/s"] {
+        head += &format!(r#"<th scope="col">{name}</th>"#);
+    }
+    for name in SIDE.iter().chain(&SIDE) {
+        head += &format!(r#"<th scope="col">{name}</th>"#);
+    }
+    let mut body = String::new();
+    for (run, facts) in rows {
+        body += &format!(
+            r#"<tr><th scope="row" class="name first">{}</th><td>{}</td><td>{}</td><td class="text">{}</td><td>{}</td><td>{}</td>{}{}</tr>"#,
+            facts.direction,
+            facts.send_size(),
+            facts.connections,
+            escaped(&facts.method),
+            escaped_digits(run.total.bytes_per_sec.mb_per_s()),
+            escaped_digits(run.total.iops.0),
+            side_cells(&facts.near),
+            side_cells(&facts.far)
+        );
+    }
+    let caption = match rows.first() {
+        Some((run, facts)) => format!(
+            "{} from {} (near) to {} (far); data from {}; MTU {} and {}. Buffers: send and receive, as the kernel has them.",
+            escaped(&run.target),
+            escaped(&facts.near.host),
+            escaped(&facts.far.host),
+            escaped(&facts.source),
+            facts.near.sockets.mtu_bytes,
+            facts.far.sockets.mtu_bytes
+        ),
+        None => String::new(),
+    };
+    tables::scrolling("Network tests", &caption, &format!("<thead>{head}</tr></thead><tbody>{body}</tbody>"))
+}
+
+fn side_cells(side: &NetSide) -> String {
+    let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), escaped_digits);
+    let kib = |bytes: u64| bytes.div_ceil(1024).to_string();
+    let sockets = &side.sockets;
+    format!(
+        r#"<td class="start">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}, {}</td><td>{}</td>"#,
+        figure(side.cpu_pct()),
+        figure(side.machine.interrupts_per_sec),
+        figure(side.machine.context_switches_per_sec),
+        sockets.mss_bytes,
+        kib(sockets.send_buffer_bytes),
+        kib(sockets.receive_buffer_bytes),
+        sockets.retransmitted_segments
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_units::NanoSpan;
+    use raidlab_workload::NetDirection;
+
+    fn run(direction: NetDirection, send_bytes: u64) -> RunResult {
+        let side = NetSide { window_ns: 1_000_000_000, received_bytes: 5_000_000, ..NetSide::default() };
+        let facts = NetworkFacts {
+            direction,
+            connections: 2,
+            send_bytes,
+            source: "<b>".into(),
+            method: "sendfile".into(),
+            nodelay: false,
+            near: side.clone(),
+            far: side,
+        };
+        facts.into_result("tcp://there:1".into(), NanoSpan::from_secs(1))
+    }
+
+    #[test]
+    fn a_line_for_each_way_and_a_point_for_each_length() {
+        let runs = [
+            run(NetDirection::Send, 1472),
+            run(NetDirection::Send, 10),
+            run(NetDirection::Send, 1000),
+            run(NetDirection::Receive, 10),
+        ];
+        let mut charts = Vec::new();
+        let html = results(&runs, &mut charts);
+        // Nothing is known of processor time, interrupts and switches, so there is one chart.
+        assert_eq!(charts.len(), 1);
+        assert_eq!(charts[0].data.len(), 2);
+        assert_eq!(charts[0].data[0]["x"], json!([10, 1000, 1472]));
+        assert_eq!(charts[0].data[1]["name"], json!("receive, 2 connections, from a file"));
+        assert_eq!(charts[0].layout["xaxis"]["tickvals"], json!([10, 1000]));
+        assert_eq!(html.matches("<tr><th scope=\"row\"").count(), 4);
+        assert!(html.contains("&lt;b&gt;") && !html.contains("<b>;"), "{html}");
+    }
+}
