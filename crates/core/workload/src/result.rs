@@ -7,7 +7,7 @@ use crate::access::LineFacts;
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
 use crate::network::NetworkFacts;
-use crate::program::PhaseFigures;
+use crate::program::{BonniePhase, PhaseFigures, StreamsFigures};
 use crate::series::{RunSeries, Series};
 use crate::split::{LatencySplit, SplitStats};
 use crate::steady::{self, SteadyState};
@@ -221,15 +221,15 @@ impl OpStats {
         Self { lat: LatencyHistogram::allocated(), ..Self::default() }
     }
 
-    /// Counts a request of `bytes` that ended after `lat`, or failed without one.
+    /// Counts `times` requests of `bytes` each that ended after `lat`, or failed without one.
     #[inline]
-    pub(crate) fn count(&mut self, bytes: u32, lat: Option<NanoSpan>) {
+    pub(crate) fn count(&mut self, bytes: u32, lat: Option<NanoSpan>, times: u64) {
         if let Some(lat) = lat {
-            self.requests += 1;
-            self.bytes += ByteCount(u64::from(bytes));
-            self.lat.record_ns(lat.get());
+            self.requests += times;
+            self.bytes += ByteCount(u64::from(bytes) * times);
+            self.lat.record_many_ns(lat.get(), times);
         } else {
-            self.errors += 1;
+            self.errors += times;
         }
     }
 
@@ -595,6 +595,9 @@ pub struct RunResult {
     /// The parts of a run that measures several things one after the other, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseResult>,
+    /// Parallel readers, where the run was of such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<StreamsFigures>,
     /// What it cost.
     pub cost: CostFacts,
     /// What the machine did meanwhile; none in virtual time.
@@ -662,6 +665,7 @@ impl RunResult {
             series: None,
             steady: None,
             phases: Vec::new(),
+            streams: None,
             cost: CostFacts::default(),
             machine: None,
             network: None,
@@ -677,7 +681,8 @@ impl RunResult {
             let arithmetic = steady.arithmetic(self.metric.unit());
             format!("{workload} at iodepth {depth} was not steady within its window, taken as five rounds: {arithmetic}")
         });
-        unsteady.into_iter().collect()
+        let of_streams = self.streams.iter().flat_map(StreamsFigures::warnings);
+        unsteady.into_iter().chain(of_streams).collect()
     }
 
     /// The figure that the workload is judged by, of reads and writes together.
@@ -704,6 +709,42 @@ impl RunResult {
     /// Mean total latency of reads and writes together.
     pub fn lat_mean(&self) -> NanoSpan {
         NanoSpan(self.total.lat_ns_mean.round() as u64)
+    }
+
+    /// Takes in what parallel readers measured: the run's rate is their aggregate, its window the mean time of a timed read.
+    pub fn set_streams(&mut self, streams: StreamsFigures) {
+        let bytes: u64 = streams.readers.iter().map(|reader| reader.bytes).sum();
+        let requests = bytes.div_ceil(streams.block_bytes.max(1));
+        let read = OpStats { requests, bytes: ByteCount(bytes), ..OpStats::default() };
+        self.set_measurement(&Measurement { window: streams.mean_time(), read, ..Measurement::default() });
+        self.iodepth = streams.readers.len() as u32;
+        self.streams = Some(streams);
+    }
+
+    /// Takes in the phases of Bonnie. Where there is room for one figure of each direction, it is that of the blocks.
+    pub fn set_phases(&mut self, phases: Vec<PhaseResult>) {
+        let of = |phase: BonniePhase| {
+            let found = phases.iter().find(|result| result.name == phase.name());
+            found.map_or_else(PhaseFigures::default, |result| result.figures)
+        };
+        let stats = |figures: PhaseFigures| OpStats {
+            requests: figures.calls,
+            bytes: ByteCount(figures.bytes),
+            ..OpStats::default()
+        };
+        let (read, write) = (of(BonniePhase::BlockRead), of(BonniePhase::BlockWrite));
+        self.set_measurement(&Measurement {
+            window: NanoSpan(read.elapsed_ns + write.elapsed_ns),
+            read: stats(read),
+            write: stats(write),
+            ..Measurement::default()
+        });
+        self.phases = phases;
+    }
+
+    /// The figures of the phase called `name`, if the run has it.
+    pub fn phase(&self, name: &str) -> Option<&PhaseFigures> {
+        self.phases.iter().find(|phase| phase.name == name).map(|phase| &phase.figures)
     }
 
     /// Takes in the figures and the window of `measurement`.

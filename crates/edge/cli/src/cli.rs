@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, export, import, measure, model, net, reproduce, risk, runs, simulate, soak,
-    study, torture, workloads,
+    array, bonnie, catalog, doctor, export, import, measure, model, net, reproduce, risk, runs, simulate,
+    soak, streams, study, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -38,6 +38,10 @@ pub(crate) enum Command {
     Study(study::Args),
     /// Measure storage as it is: a file or a block device
     Measure(measure::Args),
+    /// Read files in parallel streams that start at once, on real folders or modelled arrays
+    Streams(streams::Args),
+    /// Write, read and seek in a file by characters and blocks, on real folders or modelled arrays
+    Bonnie(bonnie::Args),
     /// Read the same data again and again, and compare every bit
     Soak(soak::Args),
     /// Measure a network: TCP from memory or a file to another process or host

@@ -38,6 +38,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Study(args) => verbs::study::run(args, output),
         Command::Measure(args) => verbs::measure::run(args, output),
+        Command::Streams(args) => verbs::streams::run(args, output),
+        Command::Bonnie(args) => verbs::bonnie::run(args, output),
         Command::Soak(args) => verbs::soak::run(args, output),
         Command::Net(args) => verbs::net::run(args, output),
         Command::Simulate(args) => verbs::simulate::run(args, output),

@@ -515,34 +515,6 @@ fn traces_are_imported_and_written_for_fio() {
 }
 
 #[test]
-fn bonnie_runs_on_a_modelled_array() {
-    let bench = Bench::new();
-    let array = [
-        "simulate",
-        "--level",
-        "1",
-        "--members",
-        "2",
-        "--drive",
-        "maxtor-6y160m0",
-        "--controller",
-        "linux-md",
-        "--write-policy",
-        "write-through",
-    ];
-    let with = |more: &[&'static str]| bench.run(&[&array[..], more].concat());
-    let ended = with(&["--bonnie", "64MiB", "--host", "noral3"]);
-    ended.assert(0, &[]);
-    let phases: Vec<_> = ended.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(phases, ["char-write", "rewrite", "block-write", "char-read", "block-read", "seeks"]);
-    let json = with(&["--bonnie", "64MiB", "--host", "noral3", "--json"]);
-    json.assert(0, &[]);
-    assert_eq!(json.json()["runs"][0]["workload"], "bonnie");
-    with(&["--bonnie", "64MiB", "--host", "nothing"]).assert(2, &["there is no host 'nothing'"]);
-    with(&[]).assert(2, &["--workload NAME"]);
-}
-
-#[test]
 fn a_verified_load_says_how_many_blocks_were_right() {
     let bench = Bench::new();
     let measure = ["measure", "t.dat", "--size", "4MiB", "--run", "300ms", "--ramp", "0s", "--iodepth", "8"];

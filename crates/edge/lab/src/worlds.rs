@@ -7,12 +7,14 @@
 //! | [`mod@array`] | a real array over member files | wall |
 //! | [`simulated`] | an array of modelled hardware | virtual |
 //! | [`mod@files`] | a file at a modelled host with such an array | virtual |
+//! | [`folders`] | programs on files of real folders | wall |
 //! | [`served`] | files of a modelled file server, networks | virtual |
 //! | [`network`] | TCP to another process | wall |
 
 pub mod array;
 pub mod file;
 pub mod files;
+pub mod folders;
 pub mod network;
 pub mod served;
 pub mod simulated;

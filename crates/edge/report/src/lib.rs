@@ -9,6 +9,7 @@
 //!                                                              └──> html::study
 //! runs ────────────────────────────────────────────────────────┬──> json::runs, csv::runs, export::{fio, iometer}
 //!                                                              └──> terminal::run, terminal::runs
+//! runs ──> steps of programs on files ──> terminal::{streams, bonnie}, html::programs, json::programs, export::bonnie
 //! ```
 //!
 //! Figures for people have three significant digits, those for programs have all of them. Names of targets, workloads
@@ -26,12 +27,17 @@ mod figures;
 pub mod html;
 pub mod json;
 mod matrix;
+mod programs;
 pub mod terminal;
 #[cfg(test)]
 extern crate self as raidlab_report;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod testdata;
+
+pub use programs::{
+    BonnieStep, BonnieStepPhase, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps,
+};
 
 use raidlab_advisor::{Comparison, Verdict};
 use raidlab_workload::RunResult;

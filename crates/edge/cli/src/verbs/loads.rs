@@ -140,9 +140,9 @@ pub(crate) struct Planned {
 /// The finished runs, in the results file where there is one.
 pub(crate) struct Keeper {
     store: Option<(Store, StudyRunId)>,
-    environment: Environment,
-    title: String,
-    method: String,
+    pub(crate) environment: Environment,
+    pub(crate) title: String,
+    pub(crate) method: String,
     pub(crate) results: Vec<RunResult>,
 }
 

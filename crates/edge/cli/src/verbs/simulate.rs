@@ -8,11 +8,10 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::{
     catalog_change, catalog_with, io_policy, metadata_policy, on_or_off, owner, read_policy, write_policy,
 };
-use crate::output::{Output, print};
+use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
-use raidlab_hardware::{Catalog, CatalogChange};
-use raidlab_lab::worlds::files::{BonnieLoad, run_bonnie};
+use raidlab_hardware::CatalogChange;
 use raidlab_lab::worlds::simulated::{run_simulated, run_simulated_loads};
 use raidlab_lab::{
     ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Environment, Load, LoadPlan, ModelledArray,
@@ -20,7 +19,6 @@ use raidlab_lab::{
 };
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::PhaseResult;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -38,8 +36,6 @@ pub(crate) struct Args {
     /// When a controller fails, from the start of the measured window
     #[arg(long, value_name = "TIME", conflicts_with = "until")]
     fail_after: Option<NanoSpan>,
-    #[command(flatten)]
-    files: FileArgs,
     #[command(flatten)]
     sweep: SweepArgs,
     /// Length of each measured window, in virtual time
@@ -61,20 +57,6 @@ pub(crate) struct Args {
     db: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArgs,
-}
-
-/// Bonnie instead of workloads.
-#[derive(Debug, clap::Args)]
-struct FileArgs {
-    /// Run Bonnie with a file of this size on a filesystem on the array, instead of workloads
-    #[arg(long, value_name = "SIZE", requires = "host", conflicts_with_all = ["workload", "bound", "until", "db", "report"])]
-    bonnie: Option<ByteCount>,
-    /// The host that runs Bonnie, by its name in the catalogue
-    #[arg(long, value_name = "ID", requires = "bonnie")]
-    host: Option<String>,
-    /// The filesystem, by its name in the catalogue
-    #[arg(long, value_name = "ID", requires = "bonnie", default_value = "ext2")]
-    filesystem: String,
 }
 
 /// The array by options. What is left out is as the controller is delivered.
@@ -142,9 +124,6 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     let catalog = catalog_with(&args.set)?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
-    if let Some(load) = args.files.load(args.sweep.seed) {
-        return bonnie(&models, &array, &load, &catalog, output);
-    }
     let plan = args.sweep.plan(args.ramp, args.run)?;
     if let Some(report) = &args.report.report {
         check_writable(report)?;
@@ -189,40 +168,8 @@ fn side_by_side(
     Ok(Conclusions::default())
 }
 
-/// Runs Bonnie and prints its phases.
-fn bonnie(
-    models: &Models<'_>,
-    array: &ModelledArray,
-    load: &BonnieLoad,
-    catalog: &Catalog,
-    output: &Output,
-) -> Result<Exit, Failure> {
-    let host = load
-        .look_up(catalog)
-        .map_err(|error| Failure::input(error).with_hint("'raidlab catalog' lists hosts and filesystems"))?;
-    let result = run_bonnie(models, &host, array, load).map_err(Failure::input)?;
-    if output.is_json() {
-        print(&raidlab_report::json::runs(std::slice::from_ref(&result)))?;
-    } else {
-        let line = |phase: &PhaseResult| {
-            let (name, figures) = (&phase.name, phase.figures);
-            let (kib, calls) = (figures.rate().0 / 1024.0, figures.calls_per_sec());
-            format!("{name:<12} {kib:>12.0} KiB/s {calls:>12.1} calls/s {:>6.1} % CPU\n", figures.cpu_pct())
-        };
-        print(&result.phases.iter().map(line).collect::<String>())?;
-    }
-    Ok(Exit::Done)
-}
-
-impl FileArgs {
-    /// What to run, if it is Bonnie.
-    fn load(&self, seed: u64) -> Option<BonnieLoad> {
-        let (file, host) = (self.bonnie?, self.host.clone()?);
-        Some(BonnieLoad { host, filesystem: self.filesystem.clone(), file, seed })
-    }
-}
-
-fn bad_array(error: ArrayFileError) -> Failure {
+/// What is wrong with the description of an array.
+pub(super) fn bad_array(error: ArrayFileError) -> Failure {
     let is_unknown = matches!(error, ArrayFileError::UnknownPart(_));
     let failure = Failure::input(error);
     if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }

@@ -17,10 +17,19 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     }
     let head = format!("{} at iodepth {} on {}", run.workload, run.iodepth, run.target);
     let mut text = heading(&head, options) + "\n" + &about(run);
+    // Programs on files have rates, and no latencies.
+    let is_program = run.streams.is_some() || !run.phases.is_empty();
     for (name, summary) in [("read", &run.read), ("write", &run.write), ("total", &run.total)] {
-        if summary.requests + summary.errors > 0 {
+        if summary.requests + summary.errors > 0 && !is_program {
             text += &direction_line(name, summary);
         }
+    }
+    let this = std::slice::from_ref(run);
+    if run.streams.is_some() {
+        text += &super::streams(this, &[], options);
+    }
+    if !run.phases.is_empty() {
+        text += &super::bonnie(this, &[], options);
     }
     text += &run.parts.iter().map(part_lines).collect::<String>();
     text += &run.lag.as_ref().map_or_else(String::new, |lag| lag_line("", lag));
