@@ -36,6 +36,7 @@ mod run;
 pub mod safety;
 pub mod soak;
 mod target;
+mod ticks;
 mod trailer;
 mod verify;
 
