@@ -20,6 +20,7 @@ mod claim;
 mod comparison;
 mod judge;
 mod reason;
+pub mod risk;
 
 pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};
 pub use comparison::{Comparison, ComparisonRow, ComparisonSummary};

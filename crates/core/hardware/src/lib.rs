@@ -22,6 +22,7 @@ mod filesystem;
 mod hdd;
 mod host;
 mod link;
+mod media;
 mod network;
 mod server;
 mod ssd;

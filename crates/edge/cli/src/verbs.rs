@@ -13,6 +13,7 @@ pub(crate) mod net;
 mod programs;
 mod report;
 pub(crate) mod reproduce;
+pub(crate) mod risk;
 pub(crate) mod runs;
 pub(crate) mod simulate;
 pub(crate) mod soak;

@@ -526,3 +526,34 @@ fn a_verified_load_says_how_many_blocks_were_right() {
     with(&["--workload", "storagebench-web-server", "--verify"])
         .assert(1, &["there is nothing to verify on 't.dat'"]);
 }
+
+const RISK: [&str; 7] = ["risk", "--level", "5", "--members", "8", "--drive", "st32000444ss"];
+
+#[test]
+fn the_chances_of_an_array_come_in_words_and_json() {
+    let bench = Bench::new();
+    let words = bench.run(&[&RISK[..], &["--trials", "20000"]].concat());
+    words.assert(0, &[]);
+    for part in ["by the Markov model", "agree", "Data loss in one rebuild"] {
+        assert!(words.stdout.contains(part), "'{part}' is not in\n{}", words.stdout);
+    }
+    let fleet = ["--trials", "20000", "--fleet", "100000", "--spares", "1", "--check-days", "7", "--json"];
+    let ended = bench.run(&[&RISK[..], &fleet].concat());
+    ended.assert(0, &[]);
+    let json = ended.json();
+    assert_eq!(json["fleet"]["arrays"].as_u64(), Some(11_111));
+    let [chance, drawn, width] = ["/markov/per_year", "/drawn/per_year", "/drawn/per_year_half_width"]
+        .map(|place| json.pointer(place).and_then(serde_json::Value::as_f64).expect("a number"));
+    assert!(chance > 0.0 && (chance - drawn).abs() <= width, "{chance} against {drawn} +- {width}");
+}
+
+#[test]
+fn what_is_not_known_is_asked_for() {
+    let bench = Bench::new();
+    let bare = ["risk", "--level", "6", "--members", "8"];
+    bench.run(&bare).assert(2, &["annual failure rate", "--afr"]);
+    bench.run(&[&bare[..], &["--drive", "wd1000bb", "--afr", "120"]].concat()).assert(2, &["below 100 %"]);
+    bench.run(&[&bare[..], &["--drive", "pliant-lb150"]].concat()).assert(2, &["--afr"]);
+    bench.run(&["risk", "--level", "6", "--members", "3", "--drive", "st32000444ss"]).assert(2, &["RAID 6"]);
+    bench.run(&[&RISK[..], &["--fleet", "3"]].concat()).assert(2, &["at least one array"]);
+}

@@ -3,7 +3,7 @@
 //! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
 //! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
 //! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did, [`soaks`] what `soak` did,
-//! [`streams`] and [`bonnie`] what the verbs of their names did. Without colour the
+//! [`risk`] what `risk` found, [`streams`] and [`bonnie`] what the verbs of their names did. Without colour the
 //! text is plain ASCII apart from the names it is given, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
@@ -13,6 +13,7 @@ mod examine;
 mod grid;
 mod network;
 mod programs;
+mod risk;
 mod runs;
 mod soak;
 mod study;
@@ -22,6 +23,7 @@ pub use array::array_status;
 pub use claims::claims;
 pub use examine::examined;
 pub use programs::{bonnie, streams};
+pub use risk::risk;
 pub use runs::{run, runs};
 pub use soak::{SoakFigures, soaks};
 pub use study::study;
