@@ -233,7 +233,8 @@ fn errors(place: &PaperPlace, names: &[String], id: String) -> Chart {
     });
     let mut layout = Panel::layout("error %", "");
     let far = errors.iter().fold(0.0_f64, |far, error| far.max(error.abs()));
-    let reach = (far.min(limit) * 1.25).max(12.0);
+    let room = if far > limit { 1.5 } else { 1.25 };
+    let reach = (far.min(limit) * room).max(12.0);
     layout["xaxis"]["range"] = json!([-reach, reach]);
     layout["xaxis"]["zeroline"] = json!(true);
     layout["xaxis"]["zerolinecolor"] = json!("var(--ink-soft)");
