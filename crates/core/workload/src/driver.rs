@@ -228,6 +228,42 @@ struct Slot {
     in_flight: bool,
 }
 
+/// Requests that ended alike, one after the other: at the same time, of the same direction and length, after the same
+/// latency. Those that one call brings back are, where one call had taken them; they are counted together.
+#[derive(Clone, Copy, Debug)]
+struct Alike {
+    at: Nanos,
+    /// None where they failed.
+    lat: Option<NanoSpan>,
+    bytes: u32,
+    op: IoOp,
+    /// How many.
+    times: u32,
+}
+
+impl Alike {
+    const NONE: Self = Self { at: Nanos::ZERO, lat: None, bytes: 0, op: IoOp::Read, times: 0 };
+
+    /// Whether both are of the same kind, however many of each there are.
+    #[inline]
+    fn is_like(&self, other: &Self) -> bool {
+        self.at == other.at && self.lat == other.lat && self.bytes == other.bytes && self.op == other.op
+    }
+
+    /// Counts them.
+    #[inline]
+    fn count_into(&self, read: &mut OpStats, write: &mut OpStats, series: &mut Series) {
+        if self.times > 0 {
+            let (stats, track) = match self.op {
+                IoOp::Read => (read, Track::Read),
+                IoOp::Write => (write, Track::Write),
+            };
+            stats.count(self.bytes, self.lat, u64::from(self.times));
+            series.record(self.at, track, self.bytes, self.lat, self.times);
+        }
+    }
+}
+
 /// The driver.
 #[derive(Debug)]
 pub struct Driver {
@@ -261,6 +297,8 @@ pub struct Driver {
     write: OpStats,
     /// The same, second by second.
     series: Series,
+    /// What is to be added to these.
+    alike: Alike,
     issued: IssuedCounts,
 }
 
@@ -350,6 +388,7 @@ impl Driver {
             read: stats(spec.reads()),
             write: stats(spec.writes()),
             series: Series::allocated(config.run, spec.reads(), spec.writes()),
+            alike: Alike::NONE,
             issued: IssuedCounts::default(),
         })
     }
@@ -401,7 +440,8 @@ impl Driver {
         }
     }
 
-    /// The next step of loops that are not the plain one.
+    /// The next step of loops that are not the plain one; apart, so that the plain one stays short.
+    #[inline(never)]
     fn poll_paced(&mut self, now: Nanos) -> DriverStep {
         let pacer = self.pacer.as_mut().expect("only paced drivers come here");
         match pacer.next_turn(now) {
@@ -433,23 +473,37 @@ impl Driver {
         if now < self.window_start || now > self.window_end || self.requests_left == 0 {
             return;
         }
-        let (stats, track) = match done.op {
-            IoOp::Read => (&mut self.read, Track::Read),
-            IoOp::Write => (&mut self.write, Track::Write),
-        };
         let lat = succeeded.then(|| now.saturating_since(done.issued_at));
-        stats.count(done.bytes, lat);
-        if let (Some(split), true) = (&mut stats.split, succeeded) {
-            let handed_on_at = self.handed_on_at[slot as usize];
-            split.count(handed_on_at.saturating_since(done.issued_at), now.saturating_since(handed_on_at));
+        let ended = Alike { at: now, lat, bytes: done.bytes, op: done.op, times: 1 };
+        if ended.is_like(&self.alike) {
+            self.alike.times += 1;
+        } else {
+            self.alike.count_into(&mut self.read, &mut self.write, &mut self.series);
+            self.alike = ended;
         }
-        if let Some(stats) = self.pacer.as_mut().and_then(|pacer| pacer.stats(done.part, done.op)) {
-            stats.count(done.bytes, lat);
+        if self.pacer.is_some() || !self.handed_on_at.is_empty() {
+            self.count_parts(slot, lat);
         }
-        self.series.record(now, track, done.bytes, lat);
         self.requests_left -= 1;
         if self.requests_left == 0 {
             self.window_end = now;
+        }
+    }
+
+    /// Counts the request of `slot`, which ended now, for its part of a mix, and cuts its latency in two.
+    #[inline(never)]
+    fn count_parts(&mut self, slot: u32, lat: Option<NanoSpan>) {
+        let done = &self.slots[slot as usize];
+        if let Some(stats) = self.pacer.as_mut().and_then(|pacer| pacer.stats(done.part, done.op)) {
+            stats.count(done.bytes, lat, 1);
+        }
+        let stats = match done.op {
+            IoOp::Read => &mut self.read,
+            IoOp::Write => &mut self.write,
+        };
+        if let (Some(split), Some(lat)) = (&mut stats.split, lat) {
+            let slat = self.handed_on_at[slot as usize].saturating_since(done.issued_at);
+            split.count(slat, NanoSpan(lat.get().saturating_sub(slat.get())));
         }
     }
 
@@ -497,13 +551,15 @@ impl Driver {
     /// Returns what was counted so far; the window is as long as it has lasted up to the latest event.
     pub fn measurement(&self) -> Measurement {
         let over_at = self.now.min(self.window_end);
+        let (mut read, mut write, mut series) = (self.read.clone(), self.write.clone(), self.series.clone());
+        self.alike.count_into(&mut read, &mut write, &mut series);
         Measurement {
             window: over_at.saturating_since(self.window_start),
-            read: self.read.clone(),
-            write: self.write.clone(),
+            read,
+            write,
             parts: self.pacer.as_ref().map_or_else(Vec::new, |pacer| pacer.part_measurements(over_at)),
             lag: self.pacer.as_ref().and_then(|pacer| pacer.lag(over_at)),
-            series: self.series.clone(),
+            series,
         }
     }
 
@@ -519,16 +575,19 @@ impl Driver {
         let by_time = now.saturating_since(started_at).get() as f64 / length_ns;
         let by_requests = self.max_requests.map_or(0.0, |max| (max - self.requests_left) as f64 / max as f64);
         let over = self.started_at.is_some() && self.is_window_over(now);
+        let Alike { lat, bytes, times, .. } = self.alike;
+        let (good, bad) = if lat.is_some() { (u64::from(times), 0) } else { (0, u64::from(times)) };
         WindowProgress {
             fraction: if over { 1.0 } else { by_time.max(by_requests).min(1.0) },
             in_ramp: self.started_at.is_none() || now < self.window_start,
-            requests: self.read.requests + self.write.requests,
-            bytes: self.read.bytes + self.write.bytes,
-            errors: self.read.errors + self.write.errors,
+            requests: self.read.requests + self.write.requests + good,
+            bytes: self.read.bytes + self.write.bytes + ByteCount(u64::from(bytes) * good),
+            errors: self.read.errors + self.write.errors + bad,
             in_flight: (self.slots.len() - self.free.len()) as u32,
         }
     }
 
+    #[cold]
     fn start(&mut self, now: Nanos) {
         self.started_at = Some(now);
         self.window_start = Nanos(now.get().saturating_add(self.ramp.get()));

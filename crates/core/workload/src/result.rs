@@ -221,15 +221,15 @@ impl OpStats {
         Self { lat: LatencyHistogram::allocated(), ..Self::default() }
     }
 
-    /// Counts a request of `bytes` that ended after `lat`, or failed without one.
+    /// Counts `times` requests of `bytes` each that ended after `lat`, or failed without one.
     #[inline]
-    pub(crate) fn count(&mut self, bytes: u32, lat: Option<NanoSpan>) {
+    pub(crate) fn count(&mut self, bytes: u32, lat: Option<NanoSpan>, times: u64) {
         if let Some(lat) = lat {
-            self.requests += 1;
-            self.bytes += ByteCount(u64::from(bytes));
-            self.lat.record_ns(lat.get());
+            self.requests += times;
+            self.bytes += ByteCount(u64::from(bytes) * times);
+            self.lat.record_many_ns(lat.get(), times);
         } else {
-            self.errors += 1;
+            self.errors += times;
         }
     }
 

@@ -84,9 +84,10 @@ impl Series {
         self.current_end = Nanos(window_start.get().saturating_add(self.interval.get()));
     }
 
-    /// Counts a request that completed at `now`, which never goes backwards. `lat` is none where it failed.
+    /// Counts `times` requests of `bytes` each that completed at `now`, which never goes backwards. `lat` is none where they
+    /// failed.
     #[inline]
-    pub(crate) fn record(&mut self, now: Nanos, track: Track, bytes: u32, lat: Option<NanoSpan>) {
+    pub(crate) fn record(&mut self, now: Nanos, track: Track, bytes: u32, lat: Option<NanoSpan>, times: u32) {
         while now >= self.current_end {
             self.current += 1;
             self.current_end = Nanos(self.current_end.get().saturating_add(self.interval.get().max(1)));
@@ -99,14 +100,14 @@ impl Series {
         let last = slots.len() - 1;
         let slot = &mut slots[self.current.min(last)];
         let Some(lat) = lat else {
-            slot.errors += 1;
+            slot.errors += u64::from(times);
             return;
         };
-        slot.requests += 1;
-        slot.bytes += u64::from(bytes);
-        slot.lat_ns_sum = slot.lat_ns_sum.saturating_add(lat.get());
+        slot.requests += u64::from(times);
+        slot.bytes += u64::from(bytes) * u64::from(times);
+        slot.lat_ns_sum = slot.lat_ns_sum.saturating_add(lat.get().saturating_mul(u64::from(times)));
         slot.lat_ns_max = slot.lat_ns_max.max(lat.get());
-        slot.bins[bins::bin_of(lat.get())] += 1;
+        slot.bins[bins::bin_of(lat.get())] += times;
     }
 
     /// Adds what was counted beside this one, in a window that started at the same time.
@@ -263,7 +264,7 @@ mod tests {
         let mut series = Series::allocated(NanoSpan::from_secs(run_secs), true, false);
         series.start(Nanos(0));
         for &at in at_ns {
-            series.record(Nanos(at), Track::Read, 4096, Some(NanoSpan(at / 1000)));
+            series.record(Nanos(at), Track::Read, 4096, Some(NanoSpan(at / 1000)), 1);
         }
         series
     }
@@ -293,7 +294,7 @@ mod tests {
     #[test]
     fn failures_are_counted_apart() {
         let mut series = counted(1, &[5]);
-        series.record(Nanos(6), Track::Read, 4096, None);
+        series.record(Nanos(6), Track::Read, 4096, None, 1);
         let stored = series.columns(NanoSpan::from_secs(1)).unwrap();
         assert_eq!((&stored.read.requests[..], &stored.read.errors[..]), (&[1][..], &[1][..]));
     }
@@ -306,7 +307,7 @@ mod tests {
         sum.merge(&Series::default());
         let mut writes = Series::allocated(NanoSpan::from_secs(2), false, true);
         writes.start(Nanos(0));
-        writes.record(Nanos(3), Track::Write, 512, Some(NanoSpan(70_000)));
+        writes.record(Nanos(3), Track::Write, 512, Some(NanoSpan(70_000)), 1);
         sum.merge(&writes);
         let stored = sum.columns(NanoSpan::from_secs(2)).unwrap();
         assert_eq!((&stored.read.requests[..], &stored.write.requests[..]), (&[1, 3][..], &[1, 0][..]));

@@ -35,6 +35,7 @@ mod run;
 pub mod safety;
 pub mod soak;
 mod target;
+mod ticks;
 mod trailer;
 mod verify;
 

@@ -417,11 +417,16 @@ fn open_for_load(path: &Path, kind: TargetKind, options: &TargetOptions) -> Resu
     if options.may_write && kind == TargetKind::BlockDevice {
         flags |= OFlags::EXCL;
     }
-    OpenOptions::new()
-        .read(true)
-        .write(options.may_write)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)
+    let open = |flags: OFlags| {
+        let mut how = OpenOptions::new();
+        how.read(true).write(options.may_write).custom_flags(flags.bits().cast_signed()).open(path)
+    };
+    // Each read would look at the time of the last access, and now and then write it; only an owner may leave that out.
+    open(flags | OFlags::NOATIME)
+        .or_else(|error| match Errno::from_io_error(&error) {
+            Some(Errno::PERM) => open(flags),
+            _ => Err(error),
+        })
         .map(with_inline_io)
         .map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::INVAL | Errno::OPNOTSUPP) if options.direct => {
