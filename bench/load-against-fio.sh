@@ -4,7 +4,8 @@
 #
 # The tools take turns, so that what else the machine does hits all; medians over the rounds are printed, and the median
 # of the ratios of a round. CPU is the processor time of the load thread per request (fio: usr_cpu + sys_cpu).
-# T_IO_URING=path names a built t/io_uring, which Debian does not package; without it its columns stay empty.
+# T_IO_URING=path names a built t/io_uring, which Debian does not package; without it its columns stay empty. Its figure is
+# the mean of its seconds but for the first, as the others' are means after a ramp.
 # CASES="tmpfs zram ext4 cached noop" chooses, ROUNDS and SECONDS_EACH set how long, FOLDER is where on ext4.
 # PREFIX is put before each command: PREFIX="chrt -r 5 taskset -c 1" keeps other work away on a machine that has some.
 set -euo pipefail
@@ -43,10 +44,12 @@ with_t() { # TARGET BYTES DEPTH more
     local batch=$(($3 < 32 ? $3 : 32))
     local file=$1
     case $file in null:*) file=$work/nothing && truncate -s $size "$file" ;; esac
-    $prefix "$t_io_uring" -d"$3" -s$batch -c$batch -b"$2" -p0 -B1 -F1 -R1 -r$((seconds + 1)) "${@:4}" "$file" 2>/dev/null |
+    $prefix "$t_io_uring" -d"$3" -s$batch -c$batch -b"$2" -p0 -B1 -F1 -R1 -r$((seconds + 2)) "${@:4}" "$file" 2>/dev/null |
         python3 -c 'import re, sys
-found = re.findall(r"Maximum IOPS=([0-9.]+)([KM]?)", sys.stdin.read())
-print(float(found[-1][0]) * {"": 1, "K": 1e3, "M": 1e6}[found[-1][1]] if found else "nan", "nan")'
+found = re.findall(r"^IOPS=([0-9.]+)([KM]?)", sys.stdin.read(), re.M)
+rates = [float(digits) * {"": 1, "K": 1e3, "M": 1e6}[unit] for digits, unit in found]
+rates = rates[1:] or rates
+print(sum(rates) / len(rates) if rates else "nan", "nan")'
 }
 batches='--norandommap --gtod_reduce=1 --iodepth_batch_submit=32 --iodepth_batch_complete_max=32'
 row() { # CASE TARGET BYTES DEPTH "raidlab's options" "fio's options" "t/io_uring's options"

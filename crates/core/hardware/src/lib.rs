@@ -23,6 +23,7 @@ mod filesystem;
 mod hdd;
 mod host;
 mod link;
+mod media;
 mod network;
 mod server;
 mod ssd;

@@ -8,7 +8,7 @@ use raidlab_sim::{
 };
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
 use raidlab_workload::program::{
-    BonnieConfig, BonniePhase, BonnieProgram, FileId, PhaseFigures, Readers, ReadersConfig,
+    BonnieConfig, BonniePhase, BonnieProgram, FileId, PhaseFigures, Readers, ReadersConfig, WriteEnding,
 };
 
 /// `volumes` volumes of `members` SATA drives each, behind a controller without a cache each.
@@ -50,7 +50,8 @@ fn with_memory(mib: u64) -> HostModel {
 fn bonnie(mut host: SimulatedHost, mib: u64) -> (Vec<(BonniePhase, PhaseFigures)>, FilesOutcome) {
     let file = ByteCount::from_mib(mib);
     host.files = vec![FilePlace { volume: 0, room: file, bytes: ByteCount::ZERO }];
-    let mut program = BonnieProgram::new(&BonnieConfig { file, seed: 1 }).expect("long enough");
+    let mut program =
+        BonnieProgram::new(&BonnieConfig { file, seed: 1, ending: WriteEnding::Close }).expect("long enough");
     let outcome = simulate_files(&host, &mut program, 1).expect("it runs");
     (program.figures().to_vec(), outcome)
 }
@@ -128,7 +129,8 @@ fn what_does_not_fit_is_refused() {
     let mut small = host(with_memory(64), 1, "jbod", 1, "ext2");
     let file = ByteCount::from_gib(50);
     small.files = vec![FilePlace { volume: 0, room: file, bytes: file }];
-    let mut program = BonnieProgram::new(&BonnieConfig { file, seed: 1 }).expect("long enough");
+    let mut program =
+        BonnieProgram::new(&BonnieConfig { file, seed: 1, ending: WriteEnding::Close }).expect("long enough");
     let error = simulate_files(&small, &mut program, 1).expect_err("50 GiB on 40");
     assert!(matches!(error, SimError::FilesTooLarge { .. }), "{error}");
     small.files[0].volume = 1;

@@ -18,11 +18,14 @@
 //! later, even at the same instant, is not counted.
 //!
 //! **How it ends:** from the end of the window on nothing starts; requests in flight are waited for, but are not in the
-//! figures. Arrivals of an open loop that found no place until then are counted as unserved.
+//! figures. Arrivals of an open loop that found no place until then are counted as unserved. A replay ends with its trace: the
+//! window then ends with the completion of its last request.
 
 mod paced;
+mod trace;
 
 use crate::data::DataSpec;
+use crate::replay::ReplayError;
 use crate::result::{Measurement, OpStats};
 use crate::rng::derived_seed;
 use crate::series::{Series, Track};
@@ -124,6 +127,9 @@ pub enum DriverError {
     /// The access specification itself is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// The trace does not fit the target.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// A length does not fit the blocks of the target.
     #[error(
         "line {line} of workload '{spec}' has {column} = {bytes}: \
@@ -221,18 +227,57 @@ pub struct WindowProgress {
 /// A place for an I/O in flight.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
+    /// Where its latency begins: when it was handed out, or when it arrived.
     issued_at: Nanos,
+    /// When it was handed out.
+    started_at: Nanos,
     bytes: u32,
     part: u16,
     op: IoOp,
     in_flight: bool,
 }
 
+/// Requests that ended alike, one after the other: at the same time, of the same direction and length, after the same
+/// latency. Those that one call brings back are, where one call had taken them; they are counted together.
+#[derive(Clone, Copy, Debug)]
+struct Alike {
+    at: Nanos,
+    /// None where they failed.
+    lat: Option<NanoSpan>,
+    bytes: u32,
+    op: IoOp,
+    /// How many.
+    times: u32,
+}
+
+impl Alike {
+    const NONE: Self = Self { at: Nanos::ZERO, lat: None, bytes: 0, op: IoOp::Read, times: 0 };
+
+    /// Whether both are of the same kind, however many of each there are.
+    #[inline]
+    fn is_like(&self, other: &Self) -> bool {
+        self.at == other.at && self.lat == other.lat && self.bytes == other.bytes && self.op == other.op
+    }
+
+    /// Counts them.
+    #[inline]
+    fn count_into(&self, read: &mut OpStats, write: &mut OpStats, series: &mut Series) {
+        if self.times > 0 {
+            let (stats, track) = match self.op {
+                IoOp::Read => (read, Track::Read),
+                IoOp::Write => (write, Track::Write),
+            };
+            stats.count(self.bytes, self.lat, u64::from(self.times));
+            series.record(self.at, track, self.bytes, self.lat, self.times);
+        }
+    }
+}
+
 /// The driver.
 #[derive(Debug)]
 pub struct Driver {
-    /// The requests of the plain loop; of no use where there is a pacer.
-    stream: RequestStream,
+    /// The requests of the plain loop, where that is all there is.
+    stream: Option<RequestStream>,
     /// All loops, where there is more than the plain one.
     pacer: Option<Box<Pacer>>,
     data: DataSpec,
@@ -261,6 +306,8 @@ pub struct Driver {
     write: OpStats,
     /// The same, second by second.
     series: Series,
+    /// What is to be added to these.
+    alike: Alike,
     issued: IssuedCounts,
 }
 
@@ -324,9 +371,16 @@ impl Driver {
         let own = spec.iodepth.map(|own| config.worker.share_of(u64::from(own)) as u32);
         let places = pacer.as_ref().map_or(own.unwrap_or(config.iodepth), Pacer::places);
         config.validate(places)?;
-        let (name, lines, of_lines) = spec.streams().next().expect("a valid specification has a stream");
-        let stream = RequestStream::new(name, lines, of_lines, config)?;
-        let empty = Slot { issued_at: Nanos::ZERO, bytes: 0, part: 0, op: IoOp::Read, in_flight: false };
+        let plain = |(name, lines, places)| RequestStream::new(name, lines, places, config);
+        let stream = if pacer.is_some() { None } else { spec.streams().next().map(plain).transpose()? };
+        let empty = Slot {
+            issued_at: Nanos::ZERO,
+            started_at: Nanos::ZERO,
+            bytes: 0,
+            part: 0,
+            op: IoOp::Read,
+            in_flight: false,
+        };
         let stats = |used: bool| if used { OpStats::allocated() } else { OpStats::default() };
         Ok(Self {
             stream,
@@ -349,7 +403,11 @@ impl Driver {
             now: Nanos::ZERO,
             read: stats(spec.reads()),
             write: stats(spec.writes()),
-            series: Series::allocated(config.run, spec.reads(), spec.writes()),
+            series: match spec.trace {
+                Some(_) => Series::growing(spec.reads(), spec.writes()),
+                None => Series::allocated(config.run, spec.reads(), spec.writes()),
+            },
+            alike: Alike::NONE,
             issued: IssuedCounts::default(),
         })
     }
@@ -383,15 +441,13 @@ impl Driver {
             let idle = self.free.len() == self.slots.len();
             return if idle { DriverStep::Finished } else { DriverStep::WaitForCompletion };
         }
-        if self.pacer.is_some() {
-            return self.poll_paced(now);
-        }
+        let Some(stream) = &mut self.stream else { return self.poll_paced(now) };
         if now < self.next_burst_at {
             return DriverStep::WaitUntil(self.next_burst_at.min(self.window_end));
         }
         match self.free.pop() {
             Some(slot) => {
-                let request = self.stream.next_request();
+                let request = stream.next_request();
                 if request.delay_after != NanoSpan::ZERO {
                     self.next_burst_at = Nanos(now.get().saturating_add(request.delay_after.get()));
                 }
@@ -401,9 +457,10 @@ impl Driver {
         }
     }
 
-    /// The next step of loops that are not the plain one.
+    /// The next step of loops that are not the plain one; apart, so that the plain one stays short.
+    #[inline(never)]
     fn poll_paced(&mut self, now: Nanos) -> DriverStep {
-        let pacer = self.pacer.as_mut().expect("only paced drivers come here");
+        let pacer = self.pacer.as_mut().expect("a driver has a plain stream or a pacer");
         match pacer.next_turn(now) {
             Turn::Start { request, due, part } => {
                 if now >= self.window_start {
@@ -413,7 +470,11 @@ impl Driver {
                 DriverStep::Issue(self.issue(&request, slot, due, part))
             }
             Turn::WaitUntil(at) => DriverStep::WaitUntil(at.min(self.window_end)),
-            Turn::WaitForCompletion => DriverStep::WaitForCompletion,
+            Turn::Ended if self.free.len() == self.slots.len() => {
+                self.window_end = self.window_end.min(self.now);
+                DriverStep::Finished
+            }
+            Turn::WaitForCompletion | Turn::Ended => DriverStep::WaitForCompletion,
         }
     }
 
@@ -433,23 +494,42 @@ impl Driver {
         if now < self.window_start || now > self.window_end || self.requests_left == 0 {
             return;
         }
-        let (stats, track) = match done.op {
-            IoOp::Read => (&mut self.read, Track::Read),
-            IoOp::Write => (&mut self.write, Track::Write),
-        };
         let lat = succeeded.then(|| now.saturating_since(done.issued_at));
-        stats.count(done.bytes, lat);
-        if let (Some(split), true) = (&mut stats.split, succeeded) {
-            let handed_on_at = self.handed_on_at[slot as usize];
-            split.count(handed_on_at.saturating_since(done.issued_at), now.saturating_since(handed_on_at));
+        let ended = Alike { at: now, lat, bytes: done.bytes, op: done.op, times: 1 };
+        if ended.is_like(&self.alike) {
+            self.alike.times += 1;
+        } else {
+            self.alike.count_into(&mut self.read, &mut self.write, &mut self.series);
+            self.alike = ended;
         }
-        if let Some(stats) = self.pacer.as_mut().and_then(|pacer| pacer.stats(done.part, done.op)) {
-            stats.count(done.bytes, lat);
+        if self.pacer.is_some() || !self.handed_on_at.is_empty() {
+            self.count_parts(now, slot, lat);
         }
-        self.series.record(now, track, done.bytes, lat);
         self.requests_left -= 1;
         if self.requests_left == 0 {
             self.window_end = now;
+        }
+    }
+
+    /// Counts the request of `slot`, which ended now, for its part of a mix, and cuts its latency in two.
+    #[inline(never)]
+    fn count_parts(&mut self, now: Nanos, slot: u32, lat: Option<NanoSpan>) {
+        let done = &self.slots[slot as usize];
+        if let Some(pacer) = &mut self.pacer {
+            if lat.is_some() {
+                pacer.note_service(done.part, now.saturating_since(done.started_at));
+            }
+            if let Some(stats) = pacer.stats(done.part, done.op) {
+                stats.count(done.bytes, lat, 1);
+            }
+        }
+        let stats = match done.op {
+            IoOp::Read => &mut self.read,
+            IoOp::Write => &mut self.write,
+        };
+        if let (Some(split), Some(lat)) = (&mut stats.split, lat) {
+            let slat = self.handed_on_at[slot as usize].saturating_since(done.issued_at);
+            split.count(slat, NanoSpan(lat.get().saturating_sub(slat.get())));
         }
     }
 
@@ -497,13 +577,15 @@ impl Driver {
     /// Returns what was counted so far; the window is as long as it has lasted up to the latest event.
     pub fn measurement(&self) -> Measurement {
         let over_at = self.now.min(self.window_end);
+        let (mut read, mut write, mut series) = (self.read.clone(), self.write.clone(), self.series.clone());
+        self.alike.count_into(&mut read, &mut write, &mut series);
         Measurement {
             window: over_at.saturating_since(self.window_start),
-            read: self.read.clone(),
-            write: self.write.clone(),
+            read,
+            write,
             parts: self.pacer.as_ref().map_or_else(Vec::new, |pacer| pacer.part_measurements(over_at)),
             lag: self.pacer.as_ref().and_then(|pacer| pacer.lag(over_at)),
-            series: self.series.clone(),
+            series,
         }
     }
 
@@ -512,23 +594,32 @@ impl Driver {
         self.issued
     }
 
+    /// Why the trace that is replayed could not be read to its end, if it could not.
+    pub fn trace_fault(&self) -> Option<&ReplayError> {
+        self.pacer.as_ref()?.trace_fault()
+    }
+
     /// Returns how far the window has come at `now`.
     pub fn window_progress(&self, now: Nanos) -> WindowProgress {
         let started_at = self.started_at.unwrap_or(now);
         let length_ns = self.ramp.get() as f64 + self.run.get() as f64;
         let by_time = now.saturating_since(started_at).get() as f64 / length_ns;
+        let by_trace = self.pacer.as_ref().and_then(|pacer| pacer.trace_fraction()).unwrap_or(0.0);
         let by_requests = self.max_requests.map_or(0.0, |max| (max - self.requests_left) as f64 / max as f64);
         let over = self.started_at.is_some() && self.is_window_over(now);
+        let Alike { lat, bytes, times, .. } = self.alike;
+        let (good, bad) = if lat.is_some() { (u64::from(times), 0) } else { (0, u64::from(times)) };
         WindowProgress {
-            fraction: if over { 1.0 } else { by_time.max(by_requests).min(1.0) },
+            fraction: if over { 1.0 } else { by_time.max(by_requests).max(by_trace).min(1.0) },
             in_ramp: self.started_at.is_none() || now < self.window_start,
-            requests: self.read.requests + self.write.requests,
-            bytes: self.read.bytes + self.write.bytes,
-            errors: self.read.errors + self.write.errors,
+            requests: self.read.requests + self.write.requests + good,
+            bytes: self.read.bytes + self.write.bytes + ByteCount(u64::from(bytes) * good),
+            errors: self.read.errors + self.write.errors + bad,
             in_flight: (self.slots.len() - self.free.len()) as u32,
         }
     }
 
+    #[cold]
     fn start(&mut self, now: Nanos) {
         self.started_at = Some(now);
         self.window_start = Nanos(now.get().saturating_add(self.ramp.get()));
@@ -552,8 +643,14 @@ impl Driver {
             IoOp::Write => self.issued.writes += 1,
         }
         self.issued.bytes += ByteCount(u64::from(request.bytes));
-        self.slots[slot as usize] =
-            Slot { issued_at, bytes: request.bytes, part, op: request.op, in_flight: true };
+        self.slots[slot as usize] = Slot {
+            issued_at,
+            started_at: self.now,
+            bytes: request.bytes,
+            part,
+            op: request.op,
+            in_flight: true,
+        };
         DriverIo { slot, op: request.op, offset_bytes: request.offset_bytes, bytes: request.bytes }
     }
 }

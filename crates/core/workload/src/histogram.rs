@@ -48,13 +48,19 @@ impl LatencyHistogram {
     /// Counts one latency.
     #[inline]
     pub fn record_ns(&mut self, lat_ns: u64) {
+        self.record_many_ns(lat_ns, 1);
+    }
+
+    /// Counts the same latency `times` times, above zero.
+    #[inline]
+    pub fn record_many_ns(&mut self, lat_ns: u64, times: u64) {
         let buckets = match &mut self.buckets {
             Some(buckets) => buckets,
             none => none.insert(new_buckets()),
         };
-        buckets[bucket_of(lat_ns).min(BUCKETS - 1)] += 1;
-        self.count += 1;
-        self.sum_ns += u128::from(lat_ns);
+        buckets[bucket_of(lat_ns).min(BUCKETS - 1)] += times;
+        self.count += times;
+        self.sum_ns += u128::from(lat_ns) * u128::from(times);
         self.min_ns = self.min_ns.min(lat_ns);
         self.max_ns = self.max_ns.max(lat_ns);
     }

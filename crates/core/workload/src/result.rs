@@ -7,7 +7,7 @@ use crate::access::LineFacts;
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
 use crate::network::NetworkFacts;
-use crate::program::PhaseFigures;
+use crate::program::{BonniePhase, PhaseFigures, StreamsFigures};
 use crate::series::{RunSeries, Series};
 use crate::split::{LatencySplit, SplitStats};
 use crate::steady::{self, SteadyState};
@@ -108,6 +108,8 @@ pub struct PartMeasurement {
 pub struct LagStats {
     /// From arrival to start. It is in the latencies.
     pub lag: LatencyHistogram,
+    /// From start to completion, of those that completed in the window: latencies without the lag.
+    pub service: LatencyHistogram,
     /// Requests that arrived until the end of the window and never started.
     pub unserved: u64,
 }
@@ -121,10 +123,25 @@ pub struct LagSummary {
     pub unserved: u64,
     /// Mean time from arrival to start, which is in the latencies.
     pub lag_ns_mean: f64,
+    /// Its median.
+    #[serde(default)]
+    pub lag_ns_p50: u64,
     /// Its 99th percentile.
     pub lag_ns_p99: u64,
     /// The longest.
     pub lag_ns_max: u64,
+    /// Mean time from start to completion; zero for runs from before it was kept.
+    #[serde(default)]
+    pub service_ns_mean: f64,
+    /// Its median.
+    #[serde(default)]
+    pub service_ns_p50: u64,
+    /// Its 99th percentile.
+    #[serde(default)]
+    pub service_ns_p99: u64,
+    /// The longest.
+    #[serde(default)]
+    pub service_ns_max: u64,
 }
 
 /// The figures of one part of a mix, as stored and shown.
@@ -221,15 +238,15 @@ impl OpStats {
         Self { lat: LatencyHistogram::allocated(), ..Self::default() }
     }
 
-    /// Counts a request of `bytes` that ended after `lat`, or failed without one.
+    /// Counts `times` requests of `bytes` each that ended after `lat`, or failed without one.
     #[inline]
-    pub(crate) fn count(&mut self, bytes: u32, lat: Option<NanoSpan>) {
+    pub(crate) fn count(&mut self, bytes: u32, lat: Option<NanoSpan>, times: u64) {
         if let Some(lat) = lat {
-            self.requests += 1;
-            self.bytes += ByteCount(u64::from(bytes));
-            self.lat.record_ns(lat.get());
+            self.requests += times;
+            self.bytes += ByteCount(u64::from(bytes) * times);
+            self.lat.record_many_ns(lat.get(), times);
         } else {
-            self.errors += 1;
+            self.errors += times;
         }
     }
 
@@ -325,12 +342,20 @@ impl PartMeasurement {
     }
 }
 
+impl LagSummary {
+    /// Whether requests waited for their start for longer than they took, on average.
+    pub fn is_longer_than_service(&self) -> bool {
+        self.service_ns_mean > 0.0 && self.lag_ns_mean > self.service_ns_mean
+    }
+}
+
 impl LagStats {
     /// Both together; none if there is neither.
     pub(crate) fn merged(own: Option<Self>, other: Option<&Self>) -> Option<Self> {
         let Some(other) = other else { return own };
         let mut own = own.unwrap_or_default();
         own.lag.merge(&other.lag);
+        own.service.merge(&other.service);
         own.unserved += other.unserved;
         Some(own)
     }
@@ -341,8 +366,13 @@ impl LagStats {
             started: self.lag.count(),
             unserved: self.unserved,
             lag_ns_mean: self.lag.mean_ns(),
+            lag_ns_p50: self.lag.percentile_ns(50.0),
             lag_ns_p99: self.lag.percentile_ns(99.0),
             lag_ns_max: self.lag.max_ns(),
+            service_ns_mean: self.service.mean_ns(),
+            service_ns_p50: self.service.percentile_ns(50.0),
+            service_ns_p99: self.service.percentile_ns(99.0),
+            service_ns_max: self.service.max_ns(),
         }
     }
 }
@@ -595,6 +625,9 @@ pub struct RunResult {
     /// The parts of a run that measures several things one after the other, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseResult>,
+    /// Parallel readers, where the run was of such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<StreamsFigures>,
     /// What it cost.
     pub cost: CostFacts,
     /// What the machine did meanwhile; none in virtual time.
@@ -662,6 +695,7 @@ impl RunResult {
             series: None,
             steady: None,
             phases: Vec::new(),
+            streams: None,
             cost: CostFacts::default(),
             machine: None,
             network: None,
@@ -671,13 +705,30 @@ impl RunResult {
 
     /// What is to be known of the run before its figures are trusted: sentences.
     pub fn warnings(&self) -> Vec<String> {
+        let of_streams = self.streams.iter().flat_map(StreamsFigures::warnings);
+        self.unsteady_text().into_iter().chain(self.late_text()).chain(of_streams).collect()
+    }
+
+    /// Says so if the run was not steady within its window, with the arithmetic.
+    pub fn unsteady_text(&self) -> Option<String> {
         let unsteady = self.steady.as_ref().filter(|steady| !steady.is_steady);
-        let unsteady = unsteady.map(|steady| {
+        unsteady.map(|steady| {
             let (workload, depth) = (&self.workload, self.iodepth);
             let arithmetic = steady.arithmetic(self.metric.unit());
             format!("{workload} at iodepth {depth} was not steady within its window, taken as five rounds: {arithmetic}")
-        });
-        unsteady.into_iter().collect()
+        })
+    }
+
+    /// Says so if requests waited longer for their start than they took.
+    pub fn late_text(&self) -> Option<String> {
+        self.lag.filter(LagSummary::is_longer_than_service).map(|lag| {
+            let span = |ns: f64| NanoSpan(ns.round() as u64);
+            format!(
+                "{} at iodepth {}: requests started {} late on average, and took {} from then on: the load was not made as \
+                 it was asked for; storage, the iodepth or this machine could not keep up",
+                self.workload, self.iodepth, span(lag.lag_ns_mean), span(lag.service_ns_mean)
+            )
+        })
     }
 
     /// The figure that the workload is judged by, of reads and writes together.
@@ -704,6 +755,42 @@ impl RunResult {
     /// Mean total latency of reads and writes together.
     pub fn lat_mean(&self) -> NanoSpan {
         NanoSpan(self.total.lat_ns_mean.round() as u64)
+    }
+
+    /// Takes in what parallel readers measured: the run's rate is their aggregate, its window the mean time of a timed read.
+    pub fn set_streams(&mut self, streams: StreamsFigures) {
+        let bytes: u64 = streams.readers.iter().map(|reader| reader.bytes).sum();
+        let requests = bytes.div_ceil(streams.block_bytes.max(1));
+        let read = OpStats { requests, bytes: ByteCount(bytes), ..OpStats::default() };
+        self.set_measurement(&Measurement { window: streams.mean_time(), read, ..Measurement::default() });
+        self.iodepth = streams.readers.len() as u32;
+        self.streams = Some(streams);
+    }
+
+    /// Takes in the phases of Bonnie. Where there is room for one figure of each direction, it is that of the blocks.
+    pub fn set_phases(&mut self, phases: Vec<PhaseResult>) {
+        let of = |phase: BonniePhase| {
+            let found = phases.iter().find(|result| result.name == phase.name());
+            found.map_or_else(PhaseFigures::default, |result| result.figures)
+        };
+        let stats = |figures: PhaseFigures| OpStats {
+            requests: figures.calls,
+            bytes: ByteCount(figures.bytes),
+            ..OpStats::default()
+        };
+        let (read, write) = (of(BonniePhase::BlockRead), of(BonniePhase::BlockWrite));
+        self.set_measurement(&Measurement {
+            window: NanoSpan(read.elapsed_ns + write.elapsed_ns),
+            read: stats(read),
+            write: stats(write),
+            ..Measurement::default()
+        });
+        self.phases = phases;
+    }
+
+    /// The figures of the phase called `name`, if the run has it.
+    pub fn phase(&self, name: &str) -> Option<&PhaseFigures> {
+        self.phases.iter().find(|phase| phase.name == name).map(|phase| &phase.figures)
     }
 
     /// Takes in the figures and the window of `measurement`.

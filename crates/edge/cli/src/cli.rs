@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, catalog, doctor, export, import, measure, model, net, reproduce, runs, simulate, soak, study,
-    torture, workloads,
+    array, bonnie, catalog, doctor, emulate, export, fit, import, measure, model, net, reproduce, risk, runs,
+    simulate, soak, streams, study, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -38,14 +38,24 @@ pub(crate) enum Command {
     Study(study::Args),
     /// Measure storage as it is: a file or a block device
     Measure(measure::Args),
+    /// Read files in parallel streams that start at once, on real folders or modelled arrays
+    Streams(streams::Args),
+    /// Write, read and seek in a file by characters and blocks, on real folders or modelled arrays
+    Bonnie(bonnie::Args),
     /// Read the same data again and again, and compare every bit
     Soak(soak::Args),
     /// Measure a network: TCP from memory or a file to another process or host
     Net(net::Args),
     /// Simulate an array of modelled hardware in virtual time
     Simulate(simulate::Args),
+    /// Serve a modelled array over NBD at its own speed, with real bytes behind it
+    Emulate(emulate::Args),
     /// Predict published figures and compare
     Reproduce(reproduce::Args),
+    /// Fit figures of the catalogue that no source gives to the rows of a paper that are marked for it
+    Fit(fit::Args),
+    /// Tell how likely an array, or a fleet of them, is to lose data
+    Risk(risk::Args),
     /// Check the controller under load and faults, byte for byte, in any number of random runs
     Torture(torture::Args),
     /// Make, serve and look after arrays that hold data

@@ -259,6 +259,13 @@ fn reproduce_compares_figures_of_a_file() {
         assert!(json["summary"][name].is_number(), "{name}");
     }
     assert_eq!(json["summary"]["rows"], 2);
+    assert_eq!(json["places"][0]["summary"]["rows"], 2);
+    assert!(json["places"][0]["kendall_tau"].is_null(), "two metrics of one row each have no order");
+    let words = bench.run(&[&args[..args.len() - 1], &["--report", "mine.html"]].concat());
+    words.assert(0, &["report: mine.html"]);
+    assert!(words.stdout.contains("Kendall's tau"), "{}", words.stdout);
+    let page = std::fs::read_to_string(bench.path().join("mine.html")).expect("it was written");
+    assert!(page.contains("id=\"chart-2\""), "every place has two charts");
     let bounded = bench.run(&[&args[..], &["--max-median-error", "0.0001"]].concat());
     bounded.assert(3, &["bound missed", "median"]);
 }
@@ -533,32 +540,97 @@ fn traces_are_imported_and_written_for_fio() {
     bench.run(&["export", "iolog", "web.spc"]).assert(2, &["web.spc"]);
 }
 
-#[test]
-fn bonnie_runs_on_a_modelled_array() {
+/// A trace of 300 reads and 100 writes of 4 KiB over two devices, a request every 250 us.
+fn bench_with_trace() -> Bench {
     let bench = Bench::new();
-    let array = [
-        "simulate",
-        "--level",
-        "1",
-        "--members",
-        "2",
-        "--drive",
-        "maxtor-6y160m0",
-        "--controller",
-        "linux-md",
-        "--write-policy",
-        "write-through",
-    ];
-    let with = |more: &[&'static str]| bench.run(&[&array[..], more].concat());
-    let ended = with(&["--bonnie", "64MiB", "--host", "noral3"]);
-    ended.assert(0, &[]);
-    let phases: Vec<_> = ended.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(phases, ["char-write", "rewrite", "block-write", "char-read", "block-read", "seeks"]);
-    let json = with(&["--bonnie", "64MiB", "--host", "noral3", "--json"]);
-    json.assert(0, &[]);
-    assert_eq!(json.json()["runs"][0]["workload"], "bonnie");
-    with(&["--bonnie", "64MiB", "--host", "nothing"]).assert(2, &["there is no host 'nothing'"]);
-    with(&[]).assert(2, &["--workload NAME"]);
+    let line = |n: u64| {
+        let (disk, kind) = (n % 2, if n.is_multiple_of(4) { "Write" } else { "Read" });
+        format!("{},h,{disk},{kind},{},4096,10\n", 1000 + n * 2500, n * 7919 % 2000 * 4096)
+    };
+    bench.write("two.csv", &(0..400).map(line).collect::<String>());
+    bench.run(&["import", "trace", "two.csv", "-o", "two.parquet"]).assert(0, &[]);
+    bench
+}
+
+#[test]
+fn traces_are_replayed_on_targets() {
+    let bench = bench_with_trace();
+    let on = |targets: &[&'static str], more: &[&'static str]| {
+        bench.run(&[&["measure"], targets, &["--trace", "two.parquet", "--json"], more].concat())
+    };
+    let both = on(&["null:8MiB", "null:9MiB"], &["--timing", "scaled:0.5"]);
+    both.assert(0, &[]);
+    let run = both.json()["runs"][0].clone();
+    assert_eq!((&run["workload"], &run["read"]["requests"]), (&"two".into(), &300.into()));
+    assert_eq!((&run["write"]["requests"], &run["lag"]["started"]), (&100.into(), &400.into()));
+    let each = |index: usize| run["targets"][index]["total"]["requests"].clone();
+    assert_eq!((each(0), each(1)), (200.into(), 200.into()));
+    let window_ns = run["window_ns"].as_u64().unwrap();
+    assert!((49_000_000..500_000_000).contains(&window_ns), "half of 99.75 ms, and lag: {window_ns}");
+    for name in ["lag_ns_mean", "lag_ns_p50", "lag_ns_p99", "lag_ns_max", "service_ns_mean"] {
+        assert!(run["lag"][name].is_number(), "{name}");
+    }
+    assert_eq!(
+        (&run["settings"]["trace"], &run["settings"]["timing"]),
+        (&"two.parquet".into(), &"scaled:0.5".into())
+    );
+    assert!(run["steady"].is_null());
+    let one = on(&["null:8MiB"], &["--timing", "none", "--map", "h.1=0", "--iodepth", "4"]).json();
+    assert_eq!(
+        (&one["runs"][0]["total"]["requests"], &one["runs"][0]["lag"].is_null()),
+        (&200.into(), &true)
+    );
+    assert_eq!(one["runs"][0]["settings"]["devices left out"], "h.0");
+}
+
+#[test]
+fn a_trace_is_written_only_where_it_may_be_and_fits() {
+    let bench = bench_with_trace();
+    let on = |more: &[&'static str]| {
+        bench.run(
+            &[&["measure", "--trace", "two.parquet", "--timing", "none", "--map", "h.0=0"], more].concat(),
+        )
+    };
+    bench.write("data", &"precious ".repeat(2_000_000));
+    on(&["data"]).assert(2, &["data"]);
+    assert!(bench.path().join("data").metadata().unwrap().len() == 18_000_000);
+    on(&["new", "--size", "10MiB", "--remove"]).assert(0, &[]);
+    on(&["null:1MiB"]).assert(2, &["device h.0 of the trace goes up to", "--fit wrap"]);
+    for fit in ["wrap", "scale", "clip"] {
+        on(&["null:1MiB", "--fit", fit]).assert(0, &[]);
+    }
+    on(&["null:8MiB", "null:9MiB"]).assert(2, &["no read or write of the trace goes to target 1", "--map"]);
+    let measure = |more: &[&'static str]| bench.run(&[&["measure", "null:8MiB", "--trace"], more].concat());
+    measure(&["two.parquet"]).assert(2, &["the trace has 2 devices (h.0, h.1), and there are 1 targets"]);
+    measure(&["two.parquet", "--map", "x=0"]).assert(2, &["the trace has no device 'x', only h.0, h.1"]);
+    measure(&["two.parquet", "--map", "h.0=1"]).assert(2, &["there is no target 1 for device 'h.0'"]);
+    measure(&["two.csv"]).assert(2, &["'raidlab import trace FILE -o TRACE.parquet'"]);
+    measure(&["two.parquet", "--workload", "database"]).assert(2, &["cannot be used with"]);
+    measure(&["two.parquet", "--timing", "scaled:0"]).assert(2, &["write original, scaled:2.0"]);
+}
+
+#[test]
+fn traces_are_replayed_on_a_modelled_array_at_their_times() {
+    let bench = bench_with_trace();
+    let array = "simulate --level 5 --members 4 --drive st3600057ss --controller perc-h800 --trace two.parquet --map h.0=0";
+    let with = |more: &[&'static str]| {
+        let args: Vec<&str> = array.split(' ').chain(more.iter().copied()).collect();
+        let ended = bench.run(&[&args[..], &["--json"]].concat());
+        ended.assert(0, &[]);
+        ended.json()["runs"][0].clone()
+    };
+    let original = with(&[]);
+    assert_eq!((&original["read"]["requests"], &original["write"]["requests"]), (&100.into(), &100.into()));
+    assert_eq!(original["lag"]["lag_ns_max"], 0, "in virtual time nothing is late while there are places");
+    let scaled = with(&["--timing", "scaled:100"]);
+    let window = |run: &serde_json::Value| run["window_ns"].as_u64().unwrap();
+    assert!((9_950_000_000..10_100_000_000).contains(&window(&scaled)), "{}", window(&scaled));
+    let narrow = with(&["--iodepth", "1"]);
+    assert!(narrow["lag"]["lag_ns_mean"].as_f64().unwrap() > 1e6, "one place is too few: {}", narrow["lag"]);
+    let cut = with(&["--run", "40ms"]);
+    assert!(cut["total"]["requests"].as_u64().unwrap() < 200);
+    let busy = original["settings"]["busy drives, most"].as_str().unwrap().to_owned();
+    assert!(!busy.contains("NaN") && busy != "0.0 %", "{busy}");
 }
 
 #[test]
@@ -572,4 +644,35 @@ fn a_verified_load_says_how_many_blocks_were_right() {
     assert!(settings.to_string().contains("blocks read were as written"), "{settings}");
     with(&["--workload", "storagebench-web-server", "--verify"])
         .assert(1, &["there is nothing to verify on 't.dat'"]);
+}
+
+const RISK: [&str; 7] = ["risk", "--level", "5", "--members", "8", "--drive", "st32000444ss"];
+
+#[test]
+fn the_chances_of_an_array_come_in_words_and_json() {
+    let bench = Bench::new();
+    let words = bench.run(&[&RISK[..], &["--trials", "20000"]].concat());
+    words.assert(0, &[]);
+    for part in ["by the Markov model", "agree", "Data loss in one rebuild"] {
+        assert!(words.stdout.contains(part), "'{part}' is not in\n{}", words.stdout);
+    }
+    let fleet = ["--trials", "20000", "--fleet", "100000", "--spares", "1", "--check-days", "7", "--json"];
+    let ended = bench.run(&[&RISK[..], &fleet].concat());
+    ended.assert(0, &[]);
+    let json = ended.json();
+    assert_eq!(json["fleet"]["arrays"].as_u64(), Some(11_111));
+    let [chance, drawn, width] = ["/markov/per_year", "/drawn/per_year", "/drawn/per_year_half_width"]
+        .map(|place| json.pointer(place).and_then(serde_json::Value::as_f64).expect("a number"));
+    assert!(chance > 0.0 && (chance - drawn).abs() <= width, "{chance} against {drawn} +- {width}");
+}
+
+#[test]
+fn what_is_not_known_is_asked_for() {
+    let bench = Bench::new();
+    let bare = ["risk", "--level", "6", "--members", "8"];
+    bench.run(&bare).assert(2, &["annual failure rate", "--afr"]);
+    bench.run(&[&bare[..], &["--drive", "wd1000bb", "--afr", "120"]].concat()).assert(2, &["below 100 %"]);
+    bench.run(&[&bare[..], &["--drive", "pliant-lb150"]].concat()).assert(2, &["--afr"]);
+    bench.run(&["risk", "--level", "6", "--members", "3", "--drive", "st32000444ss"]).assert(2, &["RAID 6"]);
+    bench.run(&[&RISK[..], &["--fleet", "3"]].concat()).assert(2, &["at least one array"]);
 }

@@ -33,6 +33,7 @@ use crate::clock::Clock;
 use crate::engine::{Completion, Engine, EngineIo, FailureCause, SlotTable};
 use crate::error::LoadError;
 use crate::run::IoFailure;
+use crate::ticks::LoopClock;
 use crate::verify::Check;
 use raidlab_units::{NanoSpan, Nanos};
 use raidlab_workload::{Driver, DriverStep, IoOp};
@@ -79,7 +80,7 @@ pub(crate) struct Drive<'a, 'b, E> {
     /// By the engine's numbers of the targets.
     pub(crate) lanes: Vec<Lane<'a>>,
     table: SlotTable,
-    clock: Clock,
+    clock: LoopClock,
     done: Vec<Completion>,
     batch: u32,
     /// Writes end when the medium has them.
@@ -97,7 +98,7 @@ impl<'a, 'b, E: Engine> Drive<'a, 'b, E> {
             engine,
             lanes,
             table,
-            clock,
+            clock: LoopClock::new(clock),
             done,
             batch: BATCH_MIN,
             fua: false,

@@ -9,6 +9,8 @@
 //! - [`Target::open`] finds size and block size, and opens for direct I/O or, when asked, through the page cache.
 //! - [`run_targets`] keeps the asked number of requests in flight on one or many targets, with one or many threads, and
 //!   returns what the drivers measured, with what it cost; [`run`] is the same on one target.
+//! - [`programs`] runs the file programs of the workload crate, Bonnie and parallel readers, on real files; [`residency`] makes
+//!   files cold and looks whether they are.
 //! - [`soak`] reads the same data again and again, and counts what is wrong.
 //! - [`net`] moves data over TCP to another process, here or on another host, and says what that cost both.
 //! - [`safety`] decides whether something may be overwritten. It is for every part of raidlab that writes to
@@ -26,22 +28,27 @@ mod lay_out;
 mod memory;
 mod nbd_client;
 pub mod net;
+mod nfs;
 mod noise;
+pub mod programs;
+pub mod residency;
 mod run;
 pub mod safety;
 pub mod soak;
 mod target;
+mod ticks;
 mod trailer;
 mod verify;
 
 pub use engine::{
-    Completion, Engine, EngineIo, EngineKind, FailureCause, MappedEngine, NbdEngine, NullEngine, SlotTable,
-    SyncEngine, UnknownEngine, UringEngine, UringOptions,
+    Completion, Engine, EngineIo, EngineKind, FailureCause, MappedEngine, NbdEngine, NfsEngine, NullEngine,
+    SlotTable, SyncEngine, UnknownEngine, UringEngine, UringOptions,
 };
 pub use error::LoadError;
 pub use lay_out::{LaidOut, LayOut, LayOutContent, LayOutProgress, lay_out_file};
 pub use memory::IoMemory;
 pub use nbd_client::{NbdClient, NbdError, NbdPayload, is_nbd_uri};
+pub use nfs::{NfsError, NfsLibrary, is_nfs_uri, nfs_library};
 pub use run::{
     IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,
 };

@@ -5,6 +5,7 @@
 
 use crate::StudyReport;
 use crate::matrix::Matrix;
+use crate::programs::{BonnieStep, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps};
 use raidlab_advisor::{Comparison, Verdict};
 use raidlab_workload::RunResult;
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,33 @@ struct StudyOut<'a> {
 /// Prints `runs` as `{"schema": 1, "runs": [...]}`.
 pub fn runs(runs: &[RunResult]) -> String {
     print(&RunsOut { schema: SCHEMA, runs })
+}
+
+#[derive(Serialize)]
+struct ProgramsOut<'a> {
+    schema: u32,
+    runs: &'a [RunResult],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    streams: Vec<StreamsStep>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bonnie: Vec<BonnieStep>,
+    warnings: Vec<String>,
+    notes: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    published: &'a [PublishedPoint],
+}
+
+/// Prints runs of programs on files, and what they sum up to: steps of `streams`, of `bonnie`, or of both.
+pub fn programs(report: &ProgramReport<'_>) -> String {
+    print(&ProgramsOut {
+        schema: SCHEMA,
+        runs: report.runs,
+        streams: streams_steps(report.runs),
+        bonnie: bonnie_steps(report.runs),
+        warnings: report.runs.iter().flat_map(RunResult::warnings).collect(),
+        notes: &report.notes,
+        published: report.beside,
+    })
 }
 
 /// Reads what [`runs`] printed.

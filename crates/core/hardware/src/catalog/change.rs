@@ -6,6 +6,8 @@
 //! perc-h800  member_command.read  7 us        member_command.read = { value = "6.4 us", source = ... }
 //! perc-h800  cache.flush_by_address  true     flush_by_address = false
 //! ```
+//! A change that says where its value comes from replaces the figure's source as well. The same change of text can be made to a
+//! file of one's own: everything else in it stays as it was, to the letter.
 
 use super::nearest::nearest;
 use super::reader::{id_of, parse};
@@ -24,6 +26,18 @@ pub struct CatalogChange {
     pub key: String,
     /// The value, as the file would have it, without quotes.
     pub value: String,
+    /// Where it comes from; none leaves the figure the source that it has.
+    pub source: Option<String>,
+}
+
+impl CatalogChange {
+    /// `text`, the contents of `file`, with this change in it. The change's entry has no part in it.
+    ///
+    /// # Errors
+    /// [`CatalogError`] if the text is not TOML or lacks the key.
+    pub fn applied_to(&self, file: &str, text: &str) -> Result<String, CatalogError> {
+        changed(file, text, self)
+    }
 }
 
 impl Catalog {
@@ -54,6 +68,17 @@ impl Catalog {
     pub fn builtin_with(changes: &[CatalogChange]) -> Result<Self, CatalogError> {
         Self::with(&[], changes)
     }
+
+    /// The name of the file that `entry` is in, `catalog/drives/st3600057ss.toml`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] if it is in none.
+    pub fn file_of(entry: &str) -> Result<&'static str, CatalogError> {
+        let ids: Vec<String> =
+            builtin::FILES.iter().map(|(_, text)| id_of(text).unwrap_or_default()).collect();
+        let place = ids.iter().position(|id| id == entry);
+        place.map(|place| builtin::FILES[place].0).ok_or_else(|| unknown_entry(entry, &ids))
+    }
 }
 
 fn unknown_entry(entry: &str, known: &[String]) -> CatalogError {
@@ -69,15 +94,31 @@ fn unknown_key(file: &str, key: &str, nearest: Option<String>) -> CatalogError {
 fn changed(file: &str, text: &str, change: &CatalogChange) -> Result<String, CatalogError> {
     let links = BTreeMap::new();
     let document = parse(file, text, &links)?;
-    let value = find(document.root(), &change.key);
-    let value = value.map_err(|nearest| unknown_key(file, &change.key, nearest))?;
+    let found = find(document.root(), &change.key);
+    let Found { value, source } = found.map_err(|nearest| unknown_key(file, &change.key, nearest))?;
     let quote = if value.get_ref().as_str().is_some() { "\"" } else { "" };
-    let span = value.span();
-    Ok(format!("{}{quote}{}{quote}{}", &text[..span.start], change.value, &text[span.end..]))
+    let mut parts = vec![(value.span(), format!("{quote}{}{quote}", change.value))];
+    if let (Some(place), Some(source)) = (source, &change.source) {
+        parts.push((place.span(), toml::Value::from(source.as_str()).to_string()));
+    }
+    // From the end on, so that spans before stay where they are.
+    parts.sort_by_key(|(span, _)| core::cmp::Reverse(span.start));
+    let mut text = text.to_owned();
+    for (span, part) in parts {
+        text.replace_range(span, &part);
+    }
+    Ok(text)
 }
 
-/// The value of a figure or flag, or the known key most like one that is not there.
-fn find<'a, 'i>(root: &'a DeTable<'i>, key: &str) -> Result<&'a Spanned<DeValue<'i>>, Option<String>> {
+/// A figure or flag in a file.
+struct Found<'a, 'i> {
+    value: &'a Spanned<DeValue<'i>>,
+    /// Flags have none.
+    source: Option<&'a Spanned<DeValue<'i>>>,
+}
+
+/// A figure or flag, or the known key most like one that is not there.
+fn find<'a, 'i>(root: &'a DeTable<'i>, key: &str) -> Result<Found<'a, 'i>, Option<String>> {
     let mut table = root;
     let mut parts = key.split('.').peekable();
     while let Some(part) = parts.next() {
@@ -85,8 +126,11 @@ fn find<'a, 'i>(root: &'a DeTable<'i>, key: &str) -> Result<&'a Spanned<DeValue<
         let value = table.get(part).ok_or_else(names)?;
         let inner = value.get_ref().as_table();
         match (parts.peek(), inner) {
-            (None, Some(figure)) => return figure.get("value").ok_or(None),
-            (None, None) => return Ok(value),
+            (None, Some(figure)) => {
+                let value = figure.get("value").ok_or(None)?;
+                return Ok(Found { value, source: figure.get("source") });
+            }
+            (None, None) => return Ok(Found { value, source: None }),
             (Some(_), Some(inner)) => table = inner,
             (Some(_), None) => return Err(None),
         }
@@ -100,7 +144,7 @@ mod tests {
     use raidlab_units::NanoSpan;
 
     fn change(entry: &str, key: &str, value: &str) -> CatalogChange {
-        CatalogChange { entry: entry.into(), key: key.into(), value: value.into() }
+        CatalogChange { entry: entry.into(), key: key.into(), value: value.into(), source: None }
     }
 
     #[test]
@@ -121,6 +165,30 @@ mod tests {
         assert_ne!(other.drive("st3600057ss").unwrap(), plain.drive("st3600057ss").unwrap());
         assert_eq!(other.drive("wd1600aajs").unwrap(), plain.drive("wd1600aajs").unwrap());
         assert_eq!(Catalog::builtin_with(&[]).unwrap().drives().count(), plain.drives().count());
+    }
+
+    #[test]
+    fn a_source_goes_with_its_value_and_the_rest_of_the_file_stays() {
+        let text = "a = 1 # one\n[b]\nc = { source = \"estimated: x\", value = \"7 us\" } # two\nd = true\n";
+        let changed = |key: &str, value: &str| {
+            let source = Some("fitted: \"to\" a row".to_owned());
+            let change = CatalogChange { source, ..change("any", key, value) };
+            change.applied_to("mine.toml", text).unwrap()
+        };
+        let figure = "c = { source = 'fitted: \"to\" a row', value = \"12.5 us\" } # two";
+        assert_eq!(
+            changed("b.c", "12.5 us"),
+            text.replace("c = { source = \"estimated: x\", value = \"7 us\" } # two", figure)
+        );
+        assert_eq!(changed("b.d", "false"), text.replace("true", "false"));
+        let whole = Catalog::builtin_with(&[CatalogChange {
+            source: Some("fitted: to a row".into()),
+            ..change("perc-h800", "member_command.read", "7 us")
+        }]);
+        let sources = whole.unwrap().controller("perc-h800").unwrap().sources.clone();
+        let found = sources.iter().find(|figure| figure.key == "member_command.read").unwrap();
+        assert_eq!((found.value.as_str(), found.source.as_str()), ("7 us", "fitted: to a row"));
+        assert_eq!(Catalog::file_of("perc-h800").unwrap(), "catalog/controllers/perc-h800.toml");
     }
 
     #[test]

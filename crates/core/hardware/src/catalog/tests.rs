@@ -265,7 +265,8 @@ fn a_part_refers_to_a_link_and_its_lanes_whatever_the_order_of_the_files() {
 #[test]
 fn somebodys_own_entries_stand_beside_those_of_the_program() {
     let file = |text: &str| CatalogFile { name: "mine.toml".into(), text: text.into() };
-    let change = CatalogChange { entry: "shelf".into(), key: "slots".into(), value: "13".into() };
+    let change =
+        CatalogChange { entry: "shelf".into(), key: "slots".into(), value: "13".into(), source: None };
     let catalog = Catalog::with(&[file(SHELF)], &[change]).expect("it is sound");
     assert_eq!(catalog.enclosure("shelf").expect("it was added").slots, 13);
     assert_eq!(catalog.entries().count(), builtin::FILES.len() + 1);

@@ -120,7 +120,11 @@ impl<P: Program> FileWorld<'_, P> {
                 self.open(process, file, create);
                 host.per_call
             }
-            FileCall::Close { .. } => host.per_call,
+            FileCall::Close { .. } | FileCall::Stat { .. } => host.per_call,
+            FileCall::Delete { file } => {
+                self.forget(file);
+                host.per_call
+            }
             FileCall::Seek { file, offset } => {
                 self.processes[process as usize].open[file.0 as usize].position = offset;
                 host.per_call
@@ -192,14 +196,19 @@ impl<P: Program> FileWorld<'_, P> {
     }
 
     fn open(&mut self, process: u32, file: FileId, create: bool) {
-        let index = file.0 as usize;
-        self.processes[process as usize].open[index] = Open::default();
+        self.processes[process as usize].open[file.0 as usize] = Open::default();
         if create {
-            let old = self.inodes[index];
-            let (volume, base) = (self.cache.inode(old).volume, self.cache.inode(old).base);
-            self.cache.drop_inode(old);
-            self.inodes[index] = self.cache.add_inode(volume, base, 0);
+            self.forget(file);
         }
+    }
+
+    /// Takes what a file holds away, in memory and on its volume.
+    fn forget(&mut self, file: FileId) {
+        let index = file.0 as usize;
+        let old = self.inodes[index];
+        let (volume, base) = (self.cache.inode(old).volume, self.cache.inode(old).base);
+        self.cache.drop_inode(old);
+        self.inodes[index] = self.cache.add_inode(volume, base, 0);
     }
 
     // Reading.

@@ -5,8 +5,9 @@
 //!  seekers                                                       4000 seeks in all
 //! ```
 //! The phases are those of the first version: rewriting comes before writing by blocks, so that the file that is read is the
-//! one written last. A rewrite reads a block, goes back and writes it. Files are closed, not synchronised, at the end of a
-//! phase: what the page cache keeps from one phase to the next is what the file size against memory shows. A seeker takes a
+//! one written last. A rewrite reads a block, goes back and writes it. Files are closed at the end of a phase, and only
+//! synchronised before where that is asked for ([`WriteEnding`]): what the page cache keeps from one phase to the next is
+//! what the file size against memory shows. A seeker takes a
 //! ticket, goes to a random block and reads it; every tenth block is written back. Seeks are timed from the first start to
 //! the last end, and their processor time is that of all three.
 //!
@@ -72,6 +73,11 @@ impl BonniePhase {
         Self::ALL.into_iter().find(|phase| phase.name() == name)
     }
 
+    /// Whether it writes all of the file.
+    const fn writes(self) -> bool {
+        matches!(self, Self::CharWrite | Self::Rewrite | Self::BlockWrite)
+    }
+
     const fn next(self) -> Option<Self> {
         match self {
             Self::CharWrite => Some(Self::Rewrite),
@@ -91,6 +97,19 @@ pub struct BonnieConfig {
     pub file: ByteCount,
     /// Seed of the places that are sought.
     pub seed: u64,
+    /// How phases that write end.
+    pub ending: WriteEnding,
+}
+
+/// How a phase that writes ends, within its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteEnding {
+    /// With a close, as Bonnie does: what is still dirty is written later, in nobody's time.
+    #[default]
+    Close,
+    /// All is on the volume before the close.
+    Sync,
 }
 
 /// Why it can't be run.
@@ -138,6 +157,7 @@ enum At {
     Data,
     SeekBack,
     WriteBack,
+    Sync,
     Close,
     Sleep,
 }
@@ -156,6 +176,7 @@ struct Seeker {
 #[derive(Clone, Debug)]
 pub struct BonnieProgram {
     blocks: u64,
+    ending: WriteEnding,
     phase: BonniePhase,
     at: At,
     block: u64,
@@ -189,6 +210,7 @@ impl BonnieProgram {
         };
         Ok(Self {
             blocks,
+            ending: config.ending,
             phase: BonniePhase::CharWrite,
             at: At::Open,
             block: 0,
@@ -211,6 +233,11 @@ impl BonnieProgram {
     /// Length of a block: what a page cache may be kept in.
     pub const fn block_bytes() -> u64 {
         CHUNK
+    }
+
+    /// Processes that seek.
+    pub const fn seekers() -> u32 {
+        SEEKERS
     }
 
     /// What the parent does next.
@@ -237,6 +264,7 @@ impl BonnieProgram {
             }
             At::SeekBack => FileCall::Seek { file, offset: self.block * CHUNK },
             At::WriteBack => FileCall::Write { file, bytes: CHUNK },
+            At::Sync => FileCall::Sync { file },
             At::Close | At::Sleep => FileCall::Close { file },
         })
     }
@@ -256,8 +284,13 @@ impl BonnieProgram {
             At::SeekBack => At::WriteBack,
             At::Data | At::WriteBack => {
                 self.block += 1;
-                if self.block == self.blocks { At::Close } else { At::Data }
+                match self.block == self.blocks {
+                    false => At::Data,
+                    true if self.ending == WriteEnding::Sync && self.phase.writes() => At::Sync,
+                    true => At::Close,
+                }
             }
+            At::Sync => At::Close,
             At::Close => return self.end_phase(time),
             At::Sleep => {
                 self.has_started_seeks = true;
@@ -308,7 +341,7 @@ impl BonnieProgram {
             At::Data => FileCall::Read { file, bytes: CHUNK },
             At::SeekBack => FileCall::Seek { file, offset: seeker.offset },
             At::WriteBack => FileCall::Write { file, bytes: CHUNK },
-            At::Close => FileCall::Close { file },
+            At::Sync | At::Close => FileCall::Close { file },
             At::Sleep => return ProgramStep::Finished,
         };
         ProgramStep::Call(call)
@@ -330,7 +363,7 @@ impl BonnieProgram {
             }
             At::SeekBack => At::WriteBack,
             At::WriteBack => At::Open,
-            At::Close | At::Sleep => {
+            At::Sync | At::Close | At::Sleep => {
                 self.seeks.cpu_ns += (time.cpu - seeker.started.cpu).0;
                 self.still_seeking -= 1;
                 if self.still_seeking == 0 {
@@ -368,8 +401,8 @@ mod tests {
     use super::*;
 
     /// A world in which every call takes a microsecond and half of it the processor.
-    fn run(blocks: u64) -> (BonnieProgram, Vec<(u32, FileCall)>) {
-        let config = BonnieConfig { file: ByteCount(blocks * CHUNK + 5), seed: 1 };
+    fn run(blocks: u64, ending: WriteEnding) -> (BonnieProgram, Vec<(u32, FileCall)>) {
+        let config = BonnieConfig { file: ByteCount(blocks * CHUNK + 5), seed: 1, ending };
         let mut program = BonnieProgram::new(&config).expect("long enough");
         let (mut calls, mut now, mut cpu) = (Vec::new(), Nanos(0), [NanoSpan::ZERO; 4]);
         loop {
@@ -391,7 +424,7 @@ mod tests {
 
     #[test]
     fn every_phase_goes_over_the_whole_file() {
-        let (program, calls) = run(50);
+        let (program, calls) = run(50, WriteEnding::Close);
         let phases: Vec<_> = program.figures().iter().map(|(phase, _)| *phase).collect();
         assert_eq!(phases, BonniePhase::ALL);
         for (phase, figures) in &program.figures()[..5] {
@@ -410,7 +443,7 @@ mod tests {
 
     #[test]
     fn seekers_wait_for_the_parent_and_keep_to_the_file() {
-        let (_, calls) = run(7);
+        let (_, calls) = run(7, WriteEnding::Close);
         let ready = calls.iter().position(|(_, call)| matches!(call, FileCall::Sleep { .. })).expect("once");
         let is_seek = |call: &FileCall| matches!(call, FileCall::Seek { .. });
         assert!(!calls[..ready].iter().any(|(process, call)| *process > 0 && is_seek(call)));
@@ -422,8 +455,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_written_is_synchronised_within_its_phase_if_asked_for() {
+        let syncs = |ending| {
+            let (program, calls) = run(9, ending);
+            let count = calls.iter().filter(|(_, call)| matches!(call, FileCall::Sync { .. })).count();
+            (count, program.figures()[0].1.elapsed_ns, program.figures()[3].1.elapsed_ns)
+        };
+        let (closed, synced) = (syncs(WriteEnding::Close), syncs(WriteEnding::Sync));
+        assert_eq!((closed.0, synced.0), (0, 3));
+        assert_eq!((synced.1, synced.2), (closed.1 + 1_000, closed.2), "only writing takes longer");
+    }
+
+    #[test]
     fn a_file_without_a_block_is_refused() {
-        let config = BonnieConfig { file: ByteCount(CHUNK - 1), seed: 1 };
+        let config = BonnieConfig { file: ByteCount(CHUNK - 1), seed: 1, ending: WriteEnding::Close };
         assert!(BonnieProgram::new(&config).is_err());
     }
 }

@@ -11,16 +11,27 @@
 //! Invariant: a process has at most one call under way.
 
 mod bonnie;
+mod many_files;
 mod readers;
+mod streams;
 
-pub use bonnie::{BonnieConfig, BonnieError, BonniePhase, BonnieProgram, PhaseFigures};
-pub use readers::{ReaderFigures, Readers, ReadersConfig, ReadersError};
+pub use bonnie::{BonnieConfig, BonnieError, BonniePhase, BonnieProgram, PhaseFigures, WriteEnding};
+pub use many_files::{ManyFiles, ManyFilesConfig, ManyFilesPhase};
+pub use readers::{LoadWindow, ReaderFigures, Readers, ReadersConfig, ReadersError};
+pub use streams::{ColdFacts, StreamFigures, StreamsFigures};
 
 use raidlab_units::{NanoSpan, Nanos};
 
 /// Names a file of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileId(pub u32);
+
+impl FileCall {
+    /// Whether it moves data: a world need not read a processor's clock after each of these.
+    pub const fn moves_data(self) -> bool {
+        matches!(self, Self::Read { .. } | Self::Write { .. } | Self::GetChars { .. } | Self::PutChars { .. })
+    }
+}
 
 /// What a process asks of its host. Every file has a position for each process that has it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +88,16 @@ pub enum FileCall {
         /// Which.
         file: FileId,
     },
+    /// Looks at it without opening it.
+    Stat {
+        /// Which.
+        file: FileId,
+    },
+    /// Takes it away.
+    Delete {
+        /// Which.
+        file: FileId,
+    },
     /// Sleeps.
     Sleep {
         /// How long.
@@ -89,7 +110,8 @@ pub enum FileCall {
 pub struct ProcessTime {
     /// The time.
     pub now: Nanos,
-    /// Processor time of the process so far.
+    /// Processor time of the process so far; a world may leave out what calls have cost that moved data, until the next one
+    /// that did not.
     pub cpu: NanoSpan,
 }
 

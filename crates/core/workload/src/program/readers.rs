@@ -7,12 +7,13 @@
 //! ```
 //! Only the first file of each reader is timed. The readers that are done with theirs go on with their next file, so that
 //! the load stays what it was until the last timed read ends; then all stop. Where a reader runs out of files before, the
-//! load fell short, and the result says so.
+//! load fell short, and the result says by how much: the overlap is the share of the time, from the first start to the end of
+//! the last timed read, that readers were reading, on average.
 //!
 //! Source of the method: the parallel streams of paper `cdf-caf-2002`.
 
 use super::{FileCall, FileId, ProcessTime, Program, ProgramStep};
-use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan, Nanos};
 
 /// What to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +53,21 @@ impl ReaderFigures {
     }
 }
 
+/// The time in which the load was to be held up: from the first start to the end of the last timed read.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LoadWindow {
+    /// Its length.
+    pub span: NanoSpan,
+    /// What all readers read in it, timed or not.
+    pub bytes: ByteCount,
+    /// Reads that did that.
+    pub reads: u64,
+    /// Share of it that readers were reading, on average, from 0 to 1.
+    pub overlap: f64,
+    /// Readers that ran out of files.
+    pub ran_out: u32,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Open,
@@ -67,6 +83,10 @@ struct Reader {
     index: usize,
     bytes: u64,
     started: ProcessTime,
+    /// When the first of its files was opened.
+    first_start: Option<Nanos>,
+    /// When it had no more.
+    ran_out: Option<Nanos>,
     timed: Option<ReaderFigures>,
 }
 
@@ -77,7 +97,11 @@ pub struct Readers {
     each: Vec<Reader>,
     /// Timed reads that are not over.
     timing: usize,
-    fell_short: bool,
+    /// When the last of them was.
+    timed_until: Nanos,
+    /// Bytes read until then, and reads.
+    moved: u64,
+    reads: u64,
 }
 
 impl Readers {
@@ -93,10 +117,18 @@ impl Readers {
         if let Some(reader) = without.or(config.files.is_empty().then_some(0)) {
             return Err(ReadersError::NoFile(reader));
         }
-        let reader =
-            Reader { at: At::Open, index: 0, bytes: 0, started: ProcessTime::default(), timed: None };
+        let reader = Reader {
+            at: At::Open,
+            index: 0,
+            bytes: 0,
+            started: ProcessTime::default(),
+            first_start: None,
+            ran_out: None,
+            timed: None,
+        };
         let readers = vec![reader; config.files.len()];
-        Ok(Self { timing: readers.len(), config, each: readers, fell_short: false })
+        let timing = readers.len();
+        Ok(Self { timing, config, each: readers, timed_until: Nanos::ZERO, moved: 0, reads: 0 })
     }
 
     /// The timed reads, in the order of the readers; none for those that are not over.
@@ -106,7 +138,31 @@ impl Readers {
 
     /// Whether a reader ran out of files while others were timed: then the load was less than it should be.
     pub fn fell_short(&self) -> bool {
-        self.fell_short
+        self.each.iter().any(|reader| reader.ran_out.is_some())
+    }
+
+    /// Reads that are still being timed.
+    pub fn timing(&self) -> usize {
+        self.timing
+    }
+
+    /// The time in which the load was to be held up, once all timed reads are over.
+    pub fn window(&self) -> LoadWindow {
+        let starts = || self.each.iter().filter_map(|reader| reader.first_start);
+        let Some(first) = starts().min().filter(|_| self.timing == 0) else { return LoadWindow::default() };
+        let span = self.timed_until - first;
+        let active = |reader: &Reader| {
+            let until = reader.ran_out.map_or(self.timed_until, |at| at.min(self.timed_until));
+            reader.first_start.map_or(0, |start| (until - start).0)
+        };
+        let active: u64 = self.each.iter().map(active).sum();
+        LoadWindow {
+            span,
+            bytes: ByteCount(self.moved),
+            reads: self.reads,
+            overlap: active as f64 / (span.0.max(1) as f64 * self.each.len() as f64),
+            ran_out: self.each.iter().filter(|reader| reader.ran_out.is_some()).count() as u32,
+        }
     }
 }
 
@@ -121,12 +177,15 @@ impl Program for Readers {
             reader.at = At::Done;
         }
         let Some(&file) = self.config.files[process as usize].get(reader.index) else {
-            self.fell_short |= self.timing > 0;
+            if self.timing > 0 {
+                reader.ran_out = Some(time.now);
+            }
             return ProgramStep::Finished;
         };
         ProgramStep::Call(match reader.at {
             At::Open => {
                 reader.started = time;
+                reader.first_start = reader.first_start.or(Some(time.now));
                 FileCall::Open { file, create: false }
             }
             At::Read => FileCall::Read { file, bytes: self.config.block.0 },
@@ -139,12 +198,19 @@ impl Program for Readers {
         let reader = &mut self.each[process as usize];
         match reader.at {
             At::Open => (reader.at, reader.bytes) = (At::Read, 0),
-            At::Read if bytes > 0 => reader.bytes += bytes,
+            At::Read if bytes > 0 => {
+                reader.bytes += bytes;
+                if self.timing > 0 {
+                    self.moved += bytes;
+                    self.reads += 1;
+                }
+            }
             At::Read => {
                 if reader.timed.is_none() {
                     let (elapsed, cpu) = (time.now - reader.started.now, time.cpu - reader.started.cpu);
                     reader.timed = Some(ReaderFigures { bytes: reader.bytes, elapsed, cpu });
                     self.timing -= 1;
+                    self.timed_until = self.timed_until.max(time.now);
                 }
                 reader.at = At::Close;
             }
@@ -157,7 +223,6 @@ impl Program for Readers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use raidlab_units::Nanos;
 
     /// Files of 10 blocks, of which the reader of number `slow` takes longer for each.
     fn run(files_each: usize, slow: u32) -> Readers {
@@ -196,11 +261,21 @@ mod tests {
         assert!(figures.iter().all(|figures| figures.bytes == 1_000));
         assert_eq!(figures[1].elapsed.0, 4 * figures[0].elapsed.0);
         assert!((3..=4).contains(&readers.each[0].index), "others went on: {}", readers.each[0].index);
+        let window = readers.window();
+        assert_eq!((window.span, window.overlap, window.ran_out), (figures[1].elapsed, 1.0, 0));
+        // The slow one reads its file once; the others are four times as fast, openings and closings between.
+        assert!((7_500..=8_500).contains(&window.bytes.0), "{window:?}");
+        assert_eq!(window.reads * 100, window.bytes.0);
     }
 
     #[test]
     fn running_out_of_files_is_told() {
-        assert!(run(2, 1).fell_short());
+        let readers = run(2, 1);
+        assert!(readers.fell_short());
+        let window = readers.window();
+        assert_eq!(window.ran_out, 2);
+        // Two of three are done with both of their files after half of the time, as far as files go.
+        assert!((window.overlap - 2.0 / 3.0).abs() < 0.03, "{window:?}");
     }
 
     #[test]

@@ -20,9 +20,19 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
 
 /// Writes `report` as HTML.
 pub(crate) fn write_report(path: &Path, report: &StudyReport<'_>) -> Result<(), Failure> {
-    std::fs::write(path, raidlab_report::html::study(report)).map_err(|error| cannot_write(path, error))?;
+    write_page(path, &raidlab_report::html::study(report))
+}
+
+/// Writes a report that is a page already.
+pub(crate) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
+    write_text(path, page)?;
     eprintln!("report: {}", path.display());
     Ok(())
+}
+
+/// Writes what is text already.
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| cannot_write(path, error))
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> Failure {

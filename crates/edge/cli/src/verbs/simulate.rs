@@ -1,26 +1,32 @@
 //! `raidlab simulate`: an array of modelled hardware in virtual time.
 
 use super::loads::{
-    Conclusions, JudgeArgs, Keeper, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude, is_step_by_step,
+    Conclusions, Frame, JudgeArgs, Keeper, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude,
+    is_step_by_step,
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{CatalogArgs, io_policy, metadata_policy, on_or_off, owner, read_policy, write_policy};
-use crate::output::{Output, print};
+use crate::inputs::{
+    CatalogArgs, io_policy, metadata_policy, on_or_off, owner, read_policy, replay_hint, write_policy,
+};
+use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
-use raidlab_hardware::Catalog;
-use raidlab_lab::worlds::files::{BonnieLoad, run_bonnie};
-use raidlab_lab::worlds::simulated::{run_simulated, run_simulated_loads};
+use raidlab_lab::worlds::simulated::{SimulatedError, run_simulated, run_simulated_loads};
 use raidlab_lab::{
     ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Environment, Load, LoadPlan, ModelledArray,
     Models, Owner,
 };
 use raidlab_raid::LevelVariant;
+use raidlab_sim::SimError;
+use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::PhaseResult;
+use raidlab_workload::DriverError;
 use std::path::PathBuf;
 use std::time::SystemTime;
+
+/// Measured window, and virtual time before it, where nobody says.
+const WINDOW_DEFAULT: NanoSpan = NanoSpan::from_secs(20);
 
 /// Arguments of `raidlab simulate`.
 #[derive(Debug, clap::Args)]
@@ -37,15 +43,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", conflicts_with = "until")]
     fail_after: Option<NanoSpan>,
     #[command(flatten)]
-    files: FileArgs,
-    #[command(flatten)]
     sweep: SweepArgs,
-    /// Length of each measured window, in virtual time
-    #[arg(long, default_value = "20s", value_name = "TIME")]
-    run: NanoSpan,
-    /// Virtual time before each measured window
-    #[arg(long, default_value = "20s", value_name = "TIME")]
-    ramp: NanoSpan,
+    /// Length of each measured window, in virtual time [default: 20s; a trace to its end]
+    #[arg(long, value_name = "TIME")]
+    run: Option<NanoSpan>,
+    /// Virtual time before each measured window [default: 20s; none for a trace]
+    #[arg(long, value_name = "TIME")]
+    ramp: Option<NanoSpan>,
     #[command(flatten)]
     catalog: CatalogArgs,
     /// Threads, where there are several runs; all processors by default
@@ -58,20 +62,6 @@ pub(crate) struct Args {
     db: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArgs,
-}
-
-/// Bonnie instead of workloads.
-#[derive(Debug, clap::Args)]
-struct FileArgs {
-    /// Run Bonnie with a file of this size on a filesystem on the array, instead of workloads
-    #[arg(long, value_name = "SIZE", requires = "host", conflicts_with_all = ["workload", "bound", "until", "db", "report"])]
-    bonnie: Option<ByteCount>,
-    /// The host that runs Bonnie, by its name in the catalogue
-    #[arg(long, value_name = "ID", requires = "bonnie")]
-    host: Option<String>,
-    /// The filesystem, by its name in the catalogue
-    #[arg(long, value_name = "ID", requires = "bonnie", default_value = "ext2")]
-    filesystem: String,
 }
 
 /// The array by options. What is left out is as the controller is delivered.
@@ -139,10 +129,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     let catalog = args.catalog.load()?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
-    if let Some(load) = args.files.load(args.sweep.seed) {
-        return bonnie(&models, &array, &load, &catalog, output);
-    }
-    let plan = args.sweep.plan(args.ramp, args.run)?;
+    let frame = Frame {
+        ramp: (args.ramp, WINDOW_DEFAULT),
+        run: (args.run, WINDOW_DEFAULT),
+        targets: u32::from(array.volume_count()),
+        reading: ReadingAs::Asked,
+    };
+    let plan = args.sweep.plan(&frame)?;
     if let Some(report) = &args.report.report {
         check_writable(report)?;
     }
@@ -153,7 +146,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let conclusions = if is_step_by_step(&args.judge)? {
         let mut run = |load: &Load, label: &str, done: f64| {
             progress.show(label, done);
-            let failed = |error| Stop::Failed(Failure::input(error).context(load.label()));
+            let failed = |error| Stop::Failed(refused(error).context(load.label()));
             run_simulated(&models, &array, load).map_err(failed)
         };
         carry_out(&plan, seed, &args.judge, Rounds::Windows, &mut keeper, &mut run)?
@@ -180,46 +173,27 @@ fn side_by_side(
         count += 1;
         progress.show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
     });
-    for result in ran.map_err(|(index, error)| Failure::input(error).context(loads[index].label()))? {
+    for result in ran.map_err(|(index, error)| refused(error).context(loads[index].label()))? {
         keeper.take(started_at, result)?;
     }
     Ok(Conclusions::default())
 }
 
-/// Runs Bonnie and prints its phases.
-fn bonnie(
-    models: &Models<'_>,
-    array: &ModelledArray,
-    load: &BonnieLoad,
-    catalog: &Catalog,
-    output: &Output,
-) -> Result<Exit, Failure> {
-    let host = load
-        .look_up(catalog)
-        .map_err(|error| Failure::input(error).with_hint("'raidlab catalog' lists hosts and filesystems"))?;
-    let result = run_bonnie(models, &host, array, load).map_err(Failure::input)?;
-    if output.is_json() {
-        print(&raidlab_report::json::runs(std::slice::from_ref(&result)))?;
-    } else {
-        let line = |phase: &PhaseResult| {
-            let (name, figures) = (&phase.name, phase.figures);
-            let (kib, calls) = (figures.rate().0 / 1024.0, figures.calls_per_sec());
-            format!("{name:<12} {kib:>12.0} KiB/s {calls:>12.1} calls/s {:>6.1} % CPU\n", figures.cpu_pct())
-        };
-        print(&result.phases.iter().map(line).collect::<String>())?;
-    }
-    Ok(Exit::Done)
-}
-
-impl FileArgs {
-    /// What to run, if it is Bonnie.
-    fn load(&self, seed: u64) -> Option<BonnieLoad> {
-        let (file, host) = (self.bonnie?, self.host.clone()?);
-        Some(BonnieLoad { host, filesystem: self.filesystem.clone(), file, seed })
+/// A load that does not go with the array.
+fn refused(error: SimulatedError) -> Failure {
+    let hint = match &error {
+        SimulatedError::Simulation(SimError::Driver(DriverError::Replay(fault))) => Some(replay_hint(fault)),
+        _ => None,
+    };
+    let failure = Failure::input(error);
+    match hint {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
     }
 }
 
-fn bad_array(error: ArrayFileError) -> Failure {
+/// What is wrong with the description of an array.
+pub(super) fn bad_array(error: ArrayFileError) -> Failure {
     let is_unknown = matches!(error, ArrayFileError::UnknownPart(_));
     let failure = Failure::input(error);
     if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }

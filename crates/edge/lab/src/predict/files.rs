@@ -8,7 +8,7 @@ use crate::arrays::Models;
 use crate::published::{PublishedRow, RowProblem};
 use crate::worlds::files::BonnieLoad;
 use raidlab_controller::WritePolicy;
-use raidlab_workload::program::BonniePhase;
+use raidlab_workload::program::{BonniePhase, WriteEnding};
 
 /// What workloads of files are called: this and the phase.
 pub(crate) const BONNIE: &str = "bonnie-";
@@ -64,6 +64,7 @@ pub(super) fn set_up_bonnie(row: &PublishedRow, task: &PredictTask<'_>) -> Resul
         host: host.to_owned(),
         filesystem: filesystem.to_owned(),
         file,
+        ending: WriteEnding::Close,
         seed: task.options.seed,
     };
     Ok(Setup { array: Some(array), load: SetupLoad::Bonnie(load) })

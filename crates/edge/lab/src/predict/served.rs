@@ -14,7 +14,7 @@
 use super::{PredictTask, Setup, SetupLoad, modelled_array, problem, unknown};
 use crate::arrays::Models;
 use crate::published::{PublishedRow, RowProblem};
-use crate::worlds::served::{Access, SentLoad, ServedLoad};
+use crate::worlds::served::{Access, SentLoad, ServedLoad, USUAL_READS};
 use raidlab_controller::WritePolicy;
 use raidlab_hardware::{Catalog, CatalogError, FileServerModel};
 use raidlab_units::ByteCount;
@@ -98,6 +98,7 @@ fn set_up_on(
         },
         file: row.file.unwrap_or(USUAL_FILE),
         block: row.block.filter(|_| row.workload == READERS).unwrap_or(ByteCount::from_mib(1)),
+        reads: USUAL_READS,
         access,
         seed: task.options.seed,
     };

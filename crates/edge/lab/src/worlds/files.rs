@@ -1,4 +1,4 @@
-//! Programs with files on modelled hosts, in virtual time: Bonnie.
+//! Programs with files on modelled hosts, in virtual time: Bonnie, and parallel readers of cold files.
 
 use super::array_settings;
 use crate::arrays::{ModelledArray, Models, array_facts};
@@ -8,9 +8,12 @@ use raidlab_sim::{
     ControllerName, FilePlace, FilesOutcome, HostVolume, SimulatedEnclosure, SimulatedHost, SimulatedVolume,
     simulate_files,
 };
-use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::program::{BonnieConfig, BonniePhase, BonnieProgram, PhaseFigures};
-use raidlab_workload::{Measurement, Metric, OpStats, PhaseResult, RunResult, World};
+use raidlab_units::ByteCount;
+use raidlab_workload::program::{
+    BonnieConfig, BonniePhase, BonnieProgram, FileId, PhaseFigures, Readers, ReadersConfig, StreamsFigures,
+    WriteEnding,
+};
+use raidlab_workload::{Metric, PhaseResult, RunResult, World};
 use serde::Serialize;
 use std::time::Instant;
 
@@ -23,6 +26,27 @@ pub struct BonnieLoad {
     pub filesystem: String,
     /// Length of the file.
     pub file: ByteCount,
+    /// How phases that write end.
+    pub ending: WriteEnding,
+    /// Seed of all that is random.
+    pub seed: u64,
+}
+
+/// Parallel readers of files of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReadersLoad {
+    /// The host, by its name in the catalogue.
+    pub host: String,
+    /// The filesystem on the array.
+    pub filesystem: String,
+    /// Readers at once.
+    pub streams: u32,
+    /// Length of each file.
+    pub file: ByteCount,
+    /// Length of a read.
+    pub block: ByteCount,
+    /// Files that each reader has: the timed one, and those that keep the load up, as far as there is room.
+    pub reads: u32,
     /// Seed of all that is random.
     pub seed: u64,
 }
@@ -36,13 +60,23 @@ pub struct HostModels<'a> {
     pub filesystem: &'a FilesystemModel,
 }
 
+impl<'a> HostModels<'a> {
+    /// Looks up host and filesystem.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] for the first that `catalog` lacks.
+    pub fn look_up(catalog: &'a Catalog, host: &str, filesystem: &str) -> Result<Self, CatalogError> {
+        Ok(Self { host: catalog.host(host)?, filesystem: catalog.filesystem(filesystem)? })
+    }
+}
+
 impl BonnieLoad {
     /// Looks up host and filesystem.
     ///
     /// # Errors
     /// [`CatalogError::UnknownId`] for the first that `catalog` lacks.
     pub fn look_up<'a>(&self, catalog: &'a Catalog) -> Result<HostModels<'a>, CatalogError> {
-        Ok(HostModels { host: catalog.host(&self.host)?, filesystem: catalog.filesystem(&self.filesystem)? })
+        HostModels::look_up(catalog, &self.host, &self.filesystem)
     }
 }
 
@@ -59,17 +93,18 @@ pub fn run_bonnie(
 ) -> Result<RunResult, SimulatedError> {
     let started = Instant::now();
     let facts = array_facts(&array.config, &array.controller_label(), &array.parts.drive)?;
-    let simulated = simulated_host(models, host, array, load);
-    let mut program = BonnieProgram::new(&BonnieConfig { file: load.file, seed: load.seed })?;
+    let file = FilePlace { volume: 0, room: load.file, bytes: ByteCount::ZERO };
+    let simulated = simulated_host(models, host, array, vec![file]);
+    let mut program =
+        BonnieProgram::new(&BonnieConfig { file: load.file, seed: load.seed, ending: load.ending })?;
     let outcome = simulate_files(&simulated, &mut program, load.seed)?;
     let target = format!("{}, {} at host {}", array.label(), load.filesystem, load.host);
     let mut result = RunResult::unmeasured(World::Simulated, target, "bonnie".into(), Metric::MbPerS);
-    result.set_measurement(&measurement(program.figures()));
-    result.phases = program
-        .figures()
-        .iter()
-        .map(|(phase, figures)| PhaseResult { name: phase.name().to_owned(), figures: *figures })
-        .collect();
+    let named = |(phase, figures): &(BonniePhase, PhaseFigures)| PhaseResult {
+        name: phase.name().to_owned(),
+        figures: *figures,
+    };
+    result.set_phases(program.figures().iter().map(named).collect());
     (result.iodepth, result.seed, result.array) = (1, load.seed, Some(facts));
     result.cost.member_reads = Some(outcome.counters.member_reads);
     result.cost.member_writes = Some(outcome.counters.member_writes);
@@ -77,7 +112,46 @@ pub fn run_bonnie(
         (Some(outcome.requests[0]), Some(outcome.requests[1]));
     result.cost.wall_ns = started.elapsed().as_nanos() as u64;
     result.settings.extend(array_settings(&array.config));
-    result.settings.extend(host_settings(host, load, &outcome));
+    result.settings.extend(host_settings(host, load.filesystem.clone(), load.file, &outcome));
+    let ratio = load.file.get() as f64 / host.host.memory.get().max(1) as f64;
+    result.settings.insert("file to memory".into(), format!("{ratio:.3}"));
+    if load.ending == WriteEnding::Sync {
+        result.settings.insert("writing ends".into(), "when all is on the volume (fsync)".into());
+    }
+    Ok(result)
+}
+
+/// Runs parallel readers of cold files on `array`, whose parts are `models`, at the host of `load`. The same input gives the
+/// same result, but for `cost.wall_ns`.
+///
+/// # Errors
+/// [`SimulatedError`] if the array, the files or both together make no sense.
+pub fn run_readers(
+    models: &Models<'_>,
+    host: &HostModels<'_>,
+    array: &ModelledArray,
+    load: &ReadersLoad,
+) -> Result<RunResult, SimulatedError> {
+    let started = Instant::now();
+    let facts = array_facts(&array.config, &array.controller_label(), &array.parts.drive)?;
+    let unit = BonnieProgram::block_bytes();
+    let of_all = u64::from(load.streams) * load.file.get().next_multiple_of(unit);
+    let fitting = host.filesystem.room_in(array.usable).get() / of_all.max(1);
+    let reads = u64::from(load.reads).min(fitting.max(1)) as u32;
+    let file = FilePlace { volume: 0, room: load.file, bytes: load.file };
+    let simulated = simulated_host(models, host, array, vec![file; (load.streams * reads) as usize]);
+    let files = |stream| (0..reads).map(|turn| FileId(stream + turn * load.streams)).collect();
+    let config = ReadersConfig { block: load.block, files: (0..load.streams).map(files).collect() };
+    let mut readers = Readers::new(config)?;
+    let outcome = simulate_files(&simulated, &mut readers, load.seed)?;
+    let target = format!("{}, {} at host {}", array.label(), load.filesystem, load.host);
+    let name = format!("parallel read of {}", load.block);
+    let mut result = RunResult::unmeasured(World::Simulated, target, name, Metric::MbPerS);
+    result.set_streams(StreamsFigures::of(&readers, load.file, load.block, None));
+    (result.seed, result.array) = (load.seed, Some(facts));
+    result.cost.wall_ns = started.elapsed().as_nanos() as u64;
+    result.settings.extend(array_settings(&array.config));
+    result.settings.extend(host_settings(host, load.filesystem.clone(), load.file, &outcome));
     Ok(result)
 }
 
@@ -85,7 +159,7 @@ fn simulated_host(
     models: &Models<'_>,
     host: &HostModels<'_>,
     array: &ModelledArray,
-    load: &BonnieLoad,
+    files: Vec<FilePlace>,
 ) -> SimulatedHost {
     let volume = SimulatedVolume {
         config: array.config.clone(),
@@ -100,38 +174,23 @@ fn simulated_host(
             volumes: vec![volume],
         }],
         volumes: vec![HostVolume { enclosure: 0, volume: 0, filesystem: host.filesystem.clone() }],
-        files: vec![FilePlace { volume: 0, room: load.file, bytes: ByteCount::ZERO }],
+        files,
         unit: ByteCount(BonnieProgram::block_bytes()),
     }
 }
 
-/// What stands for the whole run where there is room for one read and one write figure: those by blocks.
-fn measurement(phases: &[(BonniePhase, PhaseFigures)]) -> Measurement {
-    let of = |wanted: BonniePhase| {
-        let found = phases.iter().find(|(phase, _)| *phase == wanted);
-        found.map_or_else(PhaseFigures::default, |(_, figures)| *figures)
-    };
-    let (read, write) = (of(BonniePhase::BlockRead), of(BonniePhase::BlockWrite));
-    let stats = |figures: PhaseFigures| OpStats {
-        requests: figures.calls,
-        bytes: ByteCount(figures.bytes),
-        ..OpStats::default()
-    };
-    Measurement {
-        window: NanoSpan(read.elapsed_ns + write.elapsed_ns),
-        read: stats(read),
-        write: stats(write),
-        ..Measurement::default()
-    }
-}
-
-fn host_settings(host: &HostModels<'_>, load: &BonnieLoad, outcome: &FilesOutcome) -> Vec<(String, String)> {
+fn host_settings(
+    host: &HostModels<'_>,
+    filesystem: String,
+    file: ByteCount,
+    outcome: &FilesOutcome,
+) -> Vec<(String, String)> {
     let bytes = |index: usize| ByteCount(outcome.bytes[index]).to_string();
     let settings = [
-        ("host", load.host.clone()),
+        ("host", host.host.id.clone()),
         ("host memory", host.host.memory.to_string()),
-        ("filesystem", load.filesystem.clone()),
-        ("file", load.file.to_string()),
+        ("filesystem", filesystem),
+        ("file", file.to_string()),
         ("virtual time", outcome.virtual_time.to_string()),
         ("read from the volume", bytes(0)),
         ("written to the volume", bytes(1)),

@@ -21,7 +21,7 @@ use raidlab_sim::{
     StreamsVolume, simulate_streams,
 };
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
-use raidlab_workload::program::{FileId, Readers, ReadersConfig};
+use raidlab_workload::program::{FileId, Readers, ReadersConfig, StreamsFigures};
 use raidlab_workload::{Measurement, Metric, OpStats, Rng, RunResult, World, derived_seed};
 use serde::Serialize;
 use std::time::Instant;
@@ -43,6 +43,8 @@ pub struct ServedLoad {
     pub file: ByteCount,
     /// Length of a read.
     pub block: ByteCount,
+    /// Files that each reader has: the timed one, and those that keep the load up.
+    pub reads: u32,
     /// How the readers get at it.
     pub access: Access,
     /// Seed of all that is random.
@@ -137,18 +139,23 @@ pub fn run_served(
         let (server, network) = (server.nfs.expect("checked"), network.expect("checked").clone());
         spec.nfs = Some(NfsSpec { server, network, transfer, mtu, transport });
     }
-    let files = (0..load.streams).map(|stream| files_of(stream, load.streams)).collect();
+    let files = (0..load.streams).map(|stream| files_of(stream, load)).collect();
     let mut readers = Readers::new(ReadersConfig { block: load.block, files })?;
     let outcome = simulate_streams(&spec, &mut readers, load.seed)?;
-    let (rate, mean) = rate_of(load, &readers);
-    let rate = match &load.access {
-        Access::Local | Access::Nfs { .. } => rate,
-        Access::Socket { sent } => flow(network.expect("checked"), sent, Some(rate)).rate,
-        Access::Rootd { mtu, .. } => rootd_rate(server, network, *mtu, rate),
-    };
+    let streams = StreamsFigures::of(&readers, load.file, load.block, None);
+    let (rate, mean) = (streams.aggregate(), streams.mean_time());
     let target = format!("{}, {} at file server {}", array.label(), load.filesystem, load.server);
     let mut result = RunResult::unmeasured(World::Simulated, target, workload_name(load), Metric::MbPerS);
-    result.set_measurement(&measurement(rate, mean));
+    match &load.access {
+        Access::Local | Access::Nfs { .. } => result.set_streams(streams),
+        Access::Socket { sent } => {
+            let sent = flow(network.expect("checked"), sent, Some(rate)).rate;
+            result.set_measurement(&measurement(sent, mean));
+        }
+        Access::Rootd { mtu, .. } => {
+            result.set_measurement(&measurement(rootd_rate(server, network, *mtu, rate), mean));
+        }
+    }
     (result.iodepth, result.seed, result.array) = (load.streams, load.seed, Some(facts));
     result.cost.wall_ns = started.elapsed().as_nanos() as u64;
     result.settings.extend(array_settings(&array.config));
@@ -206,17 +213,17 @@ fn rootd_rate(
 
 fn workload_name(load: &ServedLoad) -> String {
     match &load.access {
-        Access::Local | Access::Nfs { .. } => format!("{} readers", load.streams),
+        Access::Local | Access::Nfs { .. } => format!("parallel read of {}", load.block),
         Access::Socket { sent } => format!("disk to memory, {} a call", sent.send),
         Access::Rootd { .. } => "rootd".to_owned(),
     }
 }
 
-/// Files that each reader has: the timed one, and those that keep the load up.
-const FILES_PER_READER: u32 = 4;
+/// Files that each reader has where nobody says.
+pub(crate) const USUAL_READS: u32 = 4;
 
-fn files_of(stream: u32, streams: u32) -> Vec<FileId> {
-    (0..FILES_PER_READER).map(|turn| FileId(stream + turn * streams)).collect()
+fn files_of(stream: u32, load: &ServedLoad) -> Vec<FileId> {
+    (0..load.reads).map(|turn| FileId(stream + turn * load.streams)).collect()
 }
 
 fn spec_of(
@@ -272,14 +279,7 @@ fn place_files(
             bytes: load.file,
         }
     };
-    (0..load.streams * FILES_PER_READER).map(place).collect()
-}
-
-/// The rate of all readers together, and the mean time of a timed file.
-fn rate_of(load: &ServedLoad, readers: &Readers) -> (BytesPerSec, NanoSpan) {
-    let times: u64 = readers.figures().flatten().map(|figures| figures.elapsed.get()).sum();
-    let mean = NanoSpan(times / u64::from(load.streams));
-    (BytesPerSec::of(ByteCount(load.file.0 * u64::from(load.streams)), mean), mean)
+    (0..load.streams * load.reads).map(place).collect()
 }
 
 /// What stands for reads that came at `rate` for `window`.

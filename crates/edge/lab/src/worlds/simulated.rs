@@ -1,6 +1,6 @@
 //! Runs on modelled arrays in virtual time.
 
-use super::{array_settings, empty_result, load_settings};
+use super::{array_settings, empty_result, load_settings, set_measurement};
 use crate::arrays::{ModelledArray, Models, array_facts};
 use crate::controllers::{ModelledControllers, Owner};
 use crate::load::Load;
@@ -49,7 +49,7 @@ pub fn run_simulated(
 ) -> Result<RunResult, SimulatedError> {
     let started = Instant::now();
     let facts = array_facts(&array.config, &array.controller_label(), &array.parts.drive)?;
-    let enclosure = enclosure(models, array);
+    let enclosure = simulated_enclosure(models, array);
     let outcome = simulate_enclosure(
         &enclosure,
         &SimulationLoad {
@@ -62,7 +62,7 @@ pub fn run_simulated(
         },
     )?;
     let mut result = empty_result(World::Simulated, array.label(), load);
-    result.set_measurement(&outcome.measurement);
+    set_measurement(&mut result, load, &outcome.measurement);
     let volumes = u32::from(array.volume_count());
     if volumes > 1 && load.iodepth.is_multiple_of(volumes) {
         let iodepth_per_target = load.iodepth / volumes;
@@ -111,8 +111,8 @@ pub fn run_simulated_loads(
     in_order.map(|(index, result)| result.map_err(|error| (index, error))).collect()
 }
 
-/// The array once for each volume, each at its controller.
-fn enclosure(models: &Models<'_>, array: &ModelledArray) -> SimulatedEnclosure {
+/// The array as a simulation takes it: once for each volume, each at its controller.
+pub fn simulated_enclosure(models: &Models<'_>, array: &ModelledArray) -> SimulatedEnclosure {
     let volume = |owner| SimulatedVolume { config: array.config.clone(), drive: models.drive.clone(), owner };
     let volumes = array.controllers.as_ref().map_or_else(
         || vec![volume(ControllerName::A)],

@@ -12,7 +12,12 @@ mod charts;
 mod legend;
 mod network;
 mod over_time;
+mod paper;
+mod programs;
 mod tables;
+
+pub use paper::paper;
+pub use programs::programs;
 
 use crate::StudyReport;
 use crate::figures::{Column, grouped, survives, three_digits};
@@ -42,12 +47,13 @@ pub fn study(report: &StudyReport) -> String {
     fill(
         PAGE,
         &[
+            ("kicker", "Storage study"),
             ("title", &escaped(report.title)),
             ("question", &escaped(report.question)),
             ("facts", &facts(report, &matrix)),
             ("warnings", &warning_box(&warnings)),
             ("recommendations", &recommendations(report.verdicts)),
-            ("method", &method(report)),
+            ("method", &method_section(&report.setup, &report.method)),
             ("results", &results),
             ("published", &published),
             ("notes", &notes(&report.notes)),
@@ -166,18 +172,18 @@ fn choice_figures(choice: &Choice) -> String {
     format!(r#"<dl class="figures">{rows}</dl>"#)
 }
 
-fn method(report: &StudyReport) -> String {
+/// On what it was done, and how.
+fn method_section(setup: &[(String, String)], paragraphs: &[String]) -> String {
     let mut body = String::new();
-    if !report.setup.is_empty() {
+    if !setup.is_empty() {
         let row = |(name, value): &(String, String)| {
             format!("<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value))
         };
-        let rows: String = report.setup.iter().map(row).collect();
+        let rows: String = setup.iter().map(row).collect();
         body += &format!(r#"<h3>Setup</h3><dl class="setup">{rows}</dl>"#);
     }
-    if !report.method.is_empty() {
-        let paragraphs: String =
-            report.method.iter().map(|text| format!("<p>{}</p>", escaped(text))).collect();
+    if !paragraphs.is_empty() {
+        let paragraphs: String = paragraphs.iter().map(|text| format!("<p>{}</p>", escaped(text))).collect();
         body += &format!("<h3>Method</h3>{paragraphs}");
     }
     if body.is_empty() { body } else { section("method", "How it was found", &body) }

@@ -17,10 +17,19 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     }
     let head = format!("{} at iodepth {} on {}", run.workload, run.iodepth, run.target);
     let mut text = heading(&head, options) + "\n" + &about(run);
+    // Programs on files have rates, and no latencies.
+    let is_program = run.streams.is_some() || !run.phases.is_empty();
     for (name, summary) in [("read", &run.read), ("write", &run.write), ("total", &run.total)] {
-        if summary.requests + summary.errors > 0 {
+        if summary.requests + summary.errors > 0 && !is_program {
             text += &direction_line(name, summary);
         }
+    }
+    let this = std::slice::from_ref(run);
+    if run.streams.is_some() {
+        text += &super::streams(this, &[], options);
+    }
+    if !run.phases.is_empty() {
+        text += &super::bonnie(this, &[], options);
     }
     text += &run.parts.iter().map(part_lines).collect::<String>();
     text += &run.lag.as_ref().map_or_else(String::new, |lag| lag_line("", lag));
@@ -47,13 +56,25 @@ fn lag_line(indent: &str, lag: &LagSummary) -> String {
         0 => "all that arrived started".to_owned(),
         unserved => format!("{unserved} arrived and NEVER STARTED: the rate was too high"),
     };
-    format!(
-        "{indent}  arrivals: {} started, after ms mean {}, p99 {}, max {} of waiting; {unserved}\n",
+    let text = format!(
+        "{indent}  arrivals: {} started, after ms mean {}, p50 {}, p99 {}, max {} of waiting; {unserved}\n",
         lag.started,
         three_digits(lag.lag_ns_mean / 1e6),
+        three_digits(ns_to_ms(lag.lag_ns_p50)),
         three_digits(ns_to_ms(lag.lag_ns_p99)),
         three_digits(ns_to_ms(lag.lag_ns_max))
-    )
+    );
+    if lag.service_ns_max == 0 {
+        return text;
+    }
+    let from_start = format!(
+        "{indent}  from the start: ms mean {}, p50 {}, p99 {}, max {}\n",
+        three_digits(lag.service_ns_mean / 1e6),
+        three_digits(ns_to_ms(lag.service_ns_p50)),
+        three_digits(ns_to_ms(lag.service_ns_p99)),
+        three_digits(ns_to_ms(lag.service_ns_max))
+    );
+    text + &from_start
 }
 
 /// What was measured on one target of many.

@@ -1,0 +1,223 @@
+//! What came of parallel readers, as stored and shown: rates of all together and of each, and how far to trust them.
+//!
+//! | figure | is |
+//! |---|---|
+//! | aggregate | the bytes of all timed reads by the mean time that one took, as the publication counts |
+//! | delivered | all that was read, timed or not, from the first start to the end of the last timed read, by that time |
+//! | fairness | Jain's index of the rates of the timed reads: 1 where all are alike, 1/N where one has all |
+//! | overlap | share of that time that readers were reading, on average |
+//!
+//! Source of the index: R. Jain, D. Chiu, W. Hawe, DEC-TR-301 (1984).
+
+use super::{LoadWindow, ReaderFigures, Readers};
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+use serde::{Deserialize, Serialize};
+
+/// Below this overlap a result warns.
+const OVERLAP_LEAST: f64 = 0.99;
+/// Above this share of the files in memory a result that is to be cold warns.
+const CACHED_MOST: f64 = 0.01;
+
+/// What came of the timed read of one reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamFigures {
+    /// Bytes read.
+    pub bytes: u64,
+    /// From opening to the end of the file.
+    pub elapsed_ns: u64,
+    /// Processor time of the reader.
+    pub cpu_ns: u64,
+}
+
+/// How files were made cold, and whether they were.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ColdFacts {
+    /// What was done: `drop`, `advise`, `direct` or `none`.
+    pub how: String,
+    /// Share of the files' pages that were in memory when the readers started, from 0 to 1; none where that can't be seen.
+    pub cached_share: Option<f64>,
+}
+
+/// What came of readers that started at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamsFigures {
+    /// Length of a read.
+    pub block_bytes: u64,
+    /// Length of a file.
+    pub file_bytes: u64,
+    /// Each reader's timed read.
+    pub readers: Vec<StreamFigures>,
+    /// From the first start to the end of the last timed read.
+    pub window_ns: u64,
+    /// Bytes that all readers read in it, timed or not.
+    pub delivered_bytes: u64,
+    /// Share of it that readers were reading, on average, from 0 to 1.
+    pub overlap: f64,
+    /// Readers that ran out of files before the end of it.
+    pub ran_out: u32,
+    /// Whether files were cold; none where a model takes them to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold: Option<ColdFacts>,
+}
+
+impl From<ReaderFigures> for StreamFigures {
+    fn from(figures: ReaderFigures) -> Self {
+        Self { bytes: figures.bytes, elapsed_ns: figures.elapsed.0, cpu_ns: figures.cpu.0 }
+    }
+}
+
+impl StreamsFigures {
+    /// The figures of `readers`, which are done, with `files` of this length read in blocks of `block`.
+    pub fn of(readers: &Readers, file: ByteCount, block: ByteCount, cold: Option<ColdFacts>) -> Self {
+        let LoadWindow { span, bytes, overlap, ran_out, .. } = readers.window();
+        Self {
+            block_bytes: block.0,
+            file_bytes: file.0,
+            readers: readers.figures().flatten().map(StreamFigures::from).collect(),
+            window_ns: span.0,
+            delivered_bytes: bytes.0,
+            overlap,
+            ran_out,
+            cold,
+        }
+    }
+
+    /// Mean time of a timed read.
+    pub fn mean_time(&self) -> NanoSpan {
+        let sum: u64 = self.readers.iter().map(|reader| reader.elapsed_ns).sum();
+        NanoSpan(sum / self.readers.len().max(1) as u64)
+    }
+
+    /// Bytes of all timed reads by the mean time that one took.
+    pub fn aggregate(&self) -> BytesPerSec {
+        let bytes = self.readers.iter().map(|reader| reader.bytes).sum();
+        BytesPerSec::of(ByteCount(bytes), self.mean_time())
+    }
+
+    /// All that was read by the time it took, timed or not.
+    pub fn delivered(&self) -> BytesPerSec {
+        BytesPerSec::of(ByteCount(self.delivered_bytes), NanoSpan(self.window_ns))
+    }
+
+    /// The rate of each timed read.
+    pub fn rates(&self) -> Vec<BytesPerSec> {
+        let rate =
+            |reader: &StreamFigures| BytesPerSec::of(ByteCount(reader.bytes), NanoSpan(reader.elapsed_ns));
+        self.readers.iter().map(rate).collect()
+    }
+
+    /// Jain's index of the rates; 1 where there is no reader.
+    pub fn fairness(&self) -> f64 {
+        let rates = self.rates();
+        let sum: f64 = rates.iter().map(|rate| rate.0).sum();
+        let squares: f64 = rates.iter().map(|rate| rate.0 * rate.0).sum();
+        if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 }
+    }
+
+    /// Processor time of the readers by the mean time of a timed read, in percent: 100 is one processor all the time.
+    pub fn cpu_pct(&self) -> f64 {
+        let sum: u64 = self.readers.iter().map(|reader| reader.cpu_ns).sum();
+        sum as f64 / self.mean_time().get().max(1) as f64 * 100.0
+    }
+
+    /// What is to be known before the figures are trusted: sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let count = self.readers.len();
+        let mut warnings = Vec::new();
+        if self.overlap < OVERLAP_LEAST {
+            warnings.push(format!(
+                "the load of {count} streams fell short: {:.1} of them were reading on average until the last timed read \
+                 ended ({:.1} %), {} ran out of files; raise --reads-per-stream",
+                self.overlap * count as f64,
+                self.overlap * 100.0,
+                self.ran_out
+            ));
+        }
+        let cold = self.cold.as_ref().filter(|cold| cold.how != "direct");
+        match cold.map(|cold| (cold.how.as_str(), cold.cached_share)) {
+            Some((_, Some(share))) if share > CACHED_MOST => warnings.push(format!(
+                "the files of {count} streams were not cold: {:.1} % of their pages were in memory when reading started",
+                share * 100.0
+            )),
+            Some((_, None)) => {
+                warnings.push(format!("nobody can say here whether the files of {count} streams were cold"));
+            }
+            _ => {}
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn figures(rates: &[u64]) -> StreamsFigures {
+        let reader = |rate: &u64| StreamFigures {
+            bytes: 1_000_000,
+            elapsed_ns: 1_000_000_000_000 / rate,
+            cpu_ns: 500_000,
+        };
+        StreamsFigures {
+            block_bytes: 1_000,
+            file_bytes: 1_000_000,
+            readers: rates.iter().map(reader).collect(),
+            window_ns: 2_000_000_000,
+            delivered_bytes: 6_000_000,
+            overlap: 1.0,
+            ran_out: 0,
+            cold: None,
+        }
+    }
+
+    #[test]
+    fn rates_of_all_and_of_each() {
+        // In MB per 1000 s: times of 1 s and 0.5 s.
+        let two = figures(&[1_000, 2_000]);
+        assert_eq!(two.rates(), [BytesPerSec(1e6), BytesPerSec(2e6)]);
+        assert_eq!(two.mean_time(), NanoSpan(750_000_000));
+        assert!((two.aggregate().0 - 2e6 / 0.75).abs() < 1e-6);
+        assert_eq!(two.delivered(), BytesPerSec(3e6));
+        assert!((two.fairness() - 0.9).abs() < 1e-12);
+        // A millisecond in 0.75 s.
+        assert!((two.cpu_pct() - 0.1 / 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_falls_short_or_is_warm_is_told_with_its_figure() {
+        let good = figures(&[1_000; 4]);
+        assert_eq!(good.warnings(), [""; 0]);
+        let short = StreamsFigures { overlap: 0.75, ran_out: 2, ..good.clone() };
+        assert!(
+            short.warnings()[0].contains("3.0 of them were reading on average"),
+            "{:?}",
+            short.warnings()
+        );
+        let cold = |how: &str, cached_share| {
+            let cold = Some(ColdFacts { how: how.into(), cached_share });
+            StreamsFigures { cold, ..good.clone() }.warnings()
+        };
+        assert!(cold("advise", Some(0.25))[0].contains("25.0 % of their pages"));
+        assert!(cold("none", None)[0].contains("nobody can say"));
+        assert_eq!((cold("drop", Some(0.0)).len(), cold("direct", None).len()), (0, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn fairness_is_within_its_bounds_and_blind_to_scale(
+            rates in proptest::collection::vec(1_u64..1_000_000, 1..50),
+            times in 1_u64..1_000,
+        ) {
+            let index = figures(&rates).fairness();
+            prop_assert!(index <= 1.0 + 1e-9);
+            prop_assert!(index >= 1.0 / rates.len() as f64 - 1e-9);
+            let mut scaled = figures(&rates);
+            for reader in &mut scaled.readers {
+                reader.elapsed_ns *= times;
+            }
+            prop_assert!((scaled.fairness() - index).abs() < 1e-9);
+            prop_assert!((figures(&vec![rates[0]; rates.len()]).fairness() - 1.0).abs() < 1e-9);
+        }
+    }
+}

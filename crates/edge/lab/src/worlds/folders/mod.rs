@@ -1,0 +1,107 @@
+//! Programs on real folders: parallel readers and Bonnie, the same programs that [`super::files`] and [`super::served`] run on
+//! modelled hosts.
+//!
+//! Everything that is made lies in a folder of its own in each folder that is given, and is taken away again when the bench is
+//! dropped, Ctrl-C or not; nothing else is ever removed. Room is looked for before anything is written.
+
+mod bonnie;
+mod streams;
+
+pub use bonnie::{BonnieBench, BonnieOptions, interleaved};
+pub use streams::{Cold, StreamsBench, StreamsPlan};
+
+use crate::scratch::ScratchError;
+use raidlab_load::LoadError;
+use raidlab_units::ByteCount;
+use raidlab_workload::program::BonnieError;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Why a program can't be run on folders.
+#[derive(Debug, thiserror::Error)]
+pub enum FoldersError {
+    /// A target is no folder.
+    #[error("'{}' is no folder: name folders on the storage that is to be measured", .0.display())]
+    NoFolder(PathBuf),
+    /// The files don't fit.
+    #[error(
+        "no room for the files in '{}': they need {needed}, its file system has {available} for them; use smaller files, \
+         fewer streams, or another file system",
+        folder.display()
+    )]
+    NoRoom {
+        /// A folder on the file system.
+        folder: PathBuf,
+        /// What all files on that file system need.
+        needed: ByteCount,
+        /// What it has.
+        available: ByteCount,
+    },
+    /// Reads past the page cache need whole blocks.
+    #[error("reads of {0} can't go past the page cache: make them multiples of 4096 bytes")]
+    BlockNotWhole(ByteCount),
+    /// A size that no file can have here.
+    #[error("files of {0} are shorter than 4096 bytes, or reads are longer than 1 GiB or of nothing")]
+    Size(ByteCount),
+    /// The folder for the files can't be made.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
+    /// A file can't be made, opened, read or written.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// Bonnie can't be run on such a file.
+    #[error(transparent)]
+    Bonnie(#[from] BonnieError),
+    /// The caller stopped it.
+    #[error("stopped before the run was over")]
+    Stopped,
+}
+
+impl FoldersError {
+    /// Whether the caller asked for it.
+    pub const fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Stopped | Self::Load(LoadError::Cancelled { .. }))
+    }
+
+    /// Whether what was asked for is at fault, and not the storage.
+    pub const fn is_input(&self) -> bool {
+        matches!(self, Self::NoFolder(_) | Self::BlockNotWhole(_) | Self::Size(_) | Self::Bonnie(_))
+    }
+}
+
+fn check_folders(folders: &[PathBuf]) -> Result<(), FoldersError> {
+    match folders.iter().find(|folder| !folder.is_dir()) {
+        Some(other) => Err(FoldersError::NoFolder(other.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Looks whether each file system has room for `needed`, which says how many bytes go into which folder.
+fn check_room(needed: &[(&Path, u64)]) -> Result<(), FoldersError> {
+    let mut systems: BTreeMap<u64, (&Path, u64)> = BTreeMap::new();
+    for (folder, bytes) in needed {
+        let stat = rustix::fs::stat(*folder).map_err(|errno| cannot_look(folder, errno))?;
+        systems.entry(stat.st_dev).or_insert((folder, 0)).1 += bytes;
+    }
+    for (folder, needed) in systems.into_values() {
+        let system = rustix::fs::statvfs(folder).map_err(|errno| cannot_look(folder, errno))?;
+        let available = system.f_bavail.saturating_mul(system.f_frsize);
+        if available < needed {
+            let (needed, available) = (ByteCount(needed), ByteCount(available));
+            return Err(FoldersError::NoRoom { folder: folder.to_owned(), needed, available });
+        }
+    }
+    Ok(())
+}
+
+fn cannot_look(folder: &Path, errno: rustix::io::Errno) -> LoadError {
+    LoadError::System { path: folder.to_owned(), op: "look at", errno }
+}
+
+/// The names of folders as one.
+fn label(folders: &[PathBuf]) -> String {
+    folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests;

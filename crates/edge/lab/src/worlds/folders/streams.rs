@@ -1,0 +1,297 @@
+//! Parallel readers of the files of real folders.
+//!
+//! ```text
+//!  DIR a/raidlab-streams/  0000  0002  0004 ...     stream n reads file n first, whatever the folder,
+//!  DIR b/raidlab-streams/  0001  0003  0005 ...     and goes on with its next one, or with the same again
+//! ```
+//! Files are made once, for the largest number of streams, with bytes that neither compress nor deduplicate, and serve every
+//! step. Files of this name and length that were made before are used as they are.
+
+use super::{FoldersError, check_folders, check_room, label};
+use crate::machine::MachineWatch;
+use crate::scratch::ScratchFolder;
+use raidlab_load::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program};
+use raidlab_load::{LayOut, LayOutContent, LayOutProgress, lay_out_file, residency};
+use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::program::{ColdFacts, FileId, Readers, ReadersConfig, StreamsFigures};
+use raidlab_workload::{Metric, RunResult, World, derived_seed};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// Name of the folder in each folder that is given.
+const FOLDER: &str = "raidlab-streams";
+/// Length of a file and of reads past the page cache are whole numbers of these.
+const BLOCK_BYTES: u64 = 4096;
+/// What a file is longer than its data, by the mark at its end.
+const MARK_BYTES: u64 = 4096;
+/// Longest read.
+const READ_BYTES_MAX: u64 = 1 << 30;
+
+/// How files are made cold before a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cold {
+    /// The whole page cache is dropped; takes root.
+    Drop,
+    /// The system is asked to drop the files.
+    Advise,
+    /// Reads go past the page cache.
+    Direct,
+    /// They are not.
+    None,
+}
+
+impl Cold {
+    /// Its name, `advise`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Advise => "advise",
+            Self::Direct => "direct",
+            Self::None => "none",
+        }
+    }
+
+    /// What this process may do: drop all, as root may where the system lets its parameters be changed, else ask.
+    pub fn usual() -> Self {
+        if residency::may_drop_all() { Self::Drop } else { Self::Advise }
+    }
+
+    const fn caching(self) -> PageCaching {
+        match self {
+            Self::Direct => PageCaching::Direct,
+            Self::None => PageCaching::Kept,
+            Self::Drop | Self::Advise => PageCaching::DroppedAtClose,
+        }
+    }
+}
+
+/// What to read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StreamsPlan {
+    /// Readers at once, step by step.
+    pub streams: Vec<u32>,
+    /// Length of a file; whole blocks of 4096 bytes of it are used.
+    pub file: ByteCount,
+    /// Length of a read.
+    pub block: ByteCount,
+    /// Reads of files that a stream does at most; the first is timed.
+    pub reads_per_stream: u32,
+    /// Files of its own that a stream has for them.
+    pub files_per_stream: u32,
+    /// How often each step is done.
+    pub repeats: u32,
+    /// How files are made cold.
+    pub cold: Cold,
+    /// Seed of what the files hold.
+    pub seed: u64,
+}
+
+impl StreamsPlan {
+    fn file_bytes(&self) -> ByteCount {
+        ByteCount(self.file.get() / BLOCK_BYTES * BLOCK_BYTES)
+    }
+
+    fn streams_max(&self) -> u32 {
+        self.streams.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Files of each stream, none of which has more than it reads.
+    fn files_each(&self) -> u32 {
+        self.files_per_stream.clamp(1, self.reads_per_stream.max(1))
+    }
+
+    /// The files that stream number `stream` reads, the timed one first.
+    fn files_of(&self, stream: u32) -> Vec<FileId> {
+        let (all, each) = (self.streams_max(), self.files_each());
+        (0..self.reads_per_stream.max(1)).map(|turn| FileId(stream + turn % each * all)).collect()
+    }
+
+    /// What is done, in sentences.
+    pub fn method(&self) -> String {
+        let steps: Vec<String> = self.streams.iter().map(u32::to_string).collect();
+        format!(
+            "{} streams start at once; each reads up to {} files of {} in reads of {}, so that the load stays up until the last \
+             timed read is over; only the first file of each stream is timed. Each step is done {}. Files are made cold by: {}.",
+            steps.join(", "),
+            self.reads_per_stream,
+            self.file_bytes().decimal(),
+            self.block,
+            if self.repeats == 1 { "once".to_owned() } else { format!("{} times", self.repeats) },
+            self.cold.name()
+        )
+    }
+}
+
+/// Folders with files to be read.
+#[derive(Debug)]
+pub struct StreamsBench {
+    folders: Vec<PathBuf>,
+    plan: StreamsPlan,
+    files: ProgramFiles,
+    /// Files that were made here and are taken away again.
+    made: Vec<PathBuf>,
+    /// Dropped after the files.
+    _scratch: Vec<ScratchFolder>,
+}
+
+impl StreamsBench {
+    /// Makes the files for `plan` in `folders`, in turn, or finds them there. With `keep` they stay afterwards. `progress` gets
+    /// the bytes written so far and in all.
+    ///
+    /// # Errors
+    /// [`FoldersError`]: no folder, no room, sizes that can't be, or `cancel`.
+    pub fn open(
+        folders: &[PathBuf],
+        plan: &StreamsPlan,
+        keep: bool,
+        cancel: &AtomicBool,
+        progress: &mut dyn FnMut(ByteCount, ByteCount),
+    ) -> Result<Self, FoldersError> {
+        check_folders(folders)?;
+        let length = plan.file_bytes();
+        if length.get() == 0 || plan.block.get() == 0 || plan.block.get() > READ_BYTES_MAX {
+            return Err(FoldersError::Size(plan.file));
+        }
+        if plan.cold == Cold::Direct && !plan.block.get().is_multiple_of(BLOCK_BYTES) {
+            return Err(FoldersError::BlockNotWhole(plan.block));
+        }
+        let count = plan.streams_max() * plan.files_each();
+        let place = |file: u32| {
+            let folder = &folders[file as usize % folders.len()];
+            folder.join(FOLDER).join(format!("{file:05}"))
+        };
+        let paths: Vec<PathBuf> = (0..count).map(place).collect();
+        let missing: Vec<(&Path, u64)> = (0..)
+            .zip(&paths)
+            .filter(|(_, path)| !is_there(path, length))
+            .map(|(file, _): (usize, _)| (&*folders[file % folders.len()], length.get() + MARK_BYTES))
+            .collect();
+        check_room(&missing)?;
+        let total = ByteCount(missing.len() as u64 * length.get());
+        let scratch = folders.iter().map(|folder| ScratchFolder::make(&folder.join(FOLDER)));
+        let mut bench = Self {
+            folders: folders.to_vec(),
+            plan: plan.clone(),
+            files: ProgramFiles {
+                paths,
+                length: Some(length),
+                block: plan.block,
+                may_write: false,
+                caching: plan.cold.caching(),
+                seed: plan.seed,
+            },
+            made: Vec::new(),
+            _scratch: scratch.collect::<Result<_, _>>()?,
+        };
+        bench.lay_out(length, cancel, &mut |written| progress(written, total))?;
+        if keep {
+            bench.made.clear();
+        }
+        Ok(bench)
+    }
+
+    fn lay_out(
+        &mut self,
+        bytes: ByteCount,
+        cancel: &AtomicBool,
+        progress: &mut dyn FnMut(ByteCount),
+    ) -> Result<(), FoldersError> {
+        let mut before = ByteCount::ZERO;
+        for (file, path) in (0..).zip(&self.files.paths) {
+            let seed = derived_seed(self.plan.seed, file);
+            let order = LayOut { bytes, content: LayOutContent::Noise, seed, destroy_data: None };
+            let was_there = path.exists();
+            let mut tell = |state: LayOutProgress| progress(before + state.written);
+            let laid_out = lay_out_file(path, &order, cancel, &mut tell)?;
+            if !laid_out.reused {
+                before += bytes;
+            }
+            if !was_there {
+                self.made.push(path.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the files cold and lets so many `streams` read. `tell` gets the bytes read so far.
+    ///
+    /// # Errors
+    /// [`FoldersError`]: files that can't be dropped or read, or `cancel`.
+    pub fn run(
+        &self,
+        streams: u32,
+        cancel: &AtomicBool,
+        tell: &mut dyn FnMut(ByteCount),
+    ) -> Result<RunResult, FoldersError> {
+        let config = ReadersConfig {
+            block: self.plan.block,
+            files: (0..streams).map(|stream| self.plan.files_of(stream)).collect(),
+        };
+        let mut readers = Readers::new(config).expect("each stream has a file, and reads are of something");
+        let cold = self.make_cold(streams)?;
+        let watch = MachineWatch::start(&self.folders[0]);
+        let started = Instant::now();
+        let ended = run_program(&mut readers, &self.files, cancel, tell)?;
+        let (machine, wall) = (watch.end(), started.elapsed());
+        if ended == ProgramEnd::Cancelled {
+            return Err(FoldersError::Stopped);
+        }
+        let figures = StreamsFigures::of(&readers, self.plan.file_bytes(), self.plan.block, Some(cold));
+        let name = format!("parallel read of {}", self.plan.block);
+        let mut result = RunResult::unmeasured(World::Measured, label(&self.folders), name, Metric::MbPerS);
+        result.settings.extend(self.settings(&figures));
+        result.set_streams(figures);
+        result.seed = self.plan.seed;
+        result.machine = Some(machine);
+        result.cost.wall_ns = NanoSpan(wall.as_nanos() as u64).get();
+        Ok(result)
+    }
+
+    /// Gets the files that so many `streams` may read out of memory, and looks whether they are.
+    fn make_cold(&self, streams: u32) -> Result<ColdFacts, FoldersError> {
+        let files = (0..streams).flat_map(|stream| self.plan.files_of(stream));
+        let mut numbers: Vec<u32> = files.map(|FileId(file)| file).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let paths: Vec<PathBuf> =
+            numbers.into_iter().map(|file| self.files.paths[file as usize].clone()).collect();
+        match self.plan.cold {
+            Cold::Drop => residency::drop_all()?,
+            Cold::Advise => residency::advise_away(&paths)?,
+            Cold::Direct | Cold::None => {}
+        }
+        Ok(ColdFacts { how: self.plan.cold.name().to_owned(), cached_share: residency::cached_share(&paths) })
+    }
+
+    fn settings(&self, figures: &StreamsFigures) -> Vec<(String, String)> {
+        let plan = &self.plan;
+        let settings = [
+            ("folders", self.folders.len().to_string()),
+            ("file", plan.file_bytes().decimal().to_string()),
+            ("block", plan.block.to_string()),
+            ("reads per stream at most", plan.reads_per_stream.to_string()),
+            ("files per stream", plan.files_each().to_string()),
+            ("cold", plan.cold.name().to_owned()),
+            ("window", NanoSpan(figures.window_ns).to_string()),
+        ];
+        settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// Whether a whole file of this length seems to be there; laying out looks closer.
+fn is_there(path: &Path, length: ByteCount) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == length.get() + MARK_BYTES)
+}
+
+impl Drop for StreamsBench {
+    fn drop(&mut self) {
+        for path in &self.made {
+            if let Err(error) = std::fs::remove_file(path) {
+                tracing::warn!(path = %path.display(), %error, "a test file was left behind");
+            }
+        }
+    }
+}
