@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `asa/3ware-7850` | a server with one or more such controllers (`volumes`), each with `drives` drives |
 //! | `polywell/3ware-7850+md0` | a software stripe over two of them, which share out `drives` |
-//! | `asa/nfs-udp-8k-jumbo` | its files by NFS (`nfs2-`, `nfs3-` for a version): transport, transfer size, packets of 9000 bytes |
+//! | `asa/nfs-udp-8k-jumbo` | its files by NFS: transport, transfer size, and packets of 9000 bytes |
 //! | `asa/gigabit/sk-9843/mtu-1500`, `gigabit/sk-9843/mtu-9000` | a network, with the server's files or without |
 //! | `asa/rootd` | its files by rootd |
 //!
@@ -28,8 +28,6 @@ const FROM_MEMORY: &str = "cdf-memory-to-memory";
 const ROOTD: &str = "cdf-rootd-read";
 const ALL: [&str; 4] = [READERS, FROM_DISK, FROM_MEMORY, ROOTD];
 
-/// NFS as systems name it, and the longest transfer in KiB: RFC 1094 allows 8 in version 2, servers of Linux 2.4 32 in version 3.
-const NFS: [(&str, u64); 3] = [("nfs-", 1024), ("nfs2-", 8), ("nfs3-", 32)];
 /// Packets of a network whose system does not say.
 const USUAL_MTU: u64 = 1500;
 /// Packets where it says `jumbo`.
@@ -161,8 +159,7 @@ fn access_of(
         }
         return Ok(Access::Rootd { network: Some(network.ok_or_else(no_network)?), mtu });
     }
-    let nfs = NFS.iter().find_map(|(name, kib_max)| Some((rest.strip_prefix(name)?, *kib_max)));
-    let Some((nfs, kib_max)) = nfs else { return Ok(Access::Local) };
+    let Some(nfs) = rest.strip_prefix("nfs-") else { return Ok(Access::Local) };
     if model.nfs.is_none() {
         let why = format!("asks for NFS, and nothing is known of the NFS server of '{server}'");
         return Err(problem(row, "system", &row.system, why, None));
@@ -180,12 +177,9 @@ fn access_of(
         (Some("jumbo"), None) => Some(JUMBO_MTU),
         _ => None,
     };
-    let transfer = transfer.filter(|kib| (1..=kib_max).contains(kib));
-    let (Some(tcp), Some(kib), Some(mtu)) = (tcp, transfer, mtu) else {
-        let why = format!(
-            "must name transport and transfer size, here {kib_max}k at most, as in nfs2-udp-8k or nfs-tcp-32k-jumbo"
-        );
-        return Err(problem(row, "system", &row.system, why, None));
+    let (Some(tcp), Some(kib @ 1..=1024), Some(mtu)) = (tcp, transfer, mtu) else {
+        let why = "must name transport and transfer size as in nfs-udp-8k or nfs-tcp-32k-jumbo";
+        return Err(problem(row, "system", &row.system, why.into(), None));
     };
     let network = network.ok_or_else(no_network)?;
     Ok(Access::Nfs { network, transfer: ByteCount::from_kib(kib), mtu: ByteCount(mtu), tcp })

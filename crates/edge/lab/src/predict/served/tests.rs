@@ -40,7 +40,7 @@ fn readers_on_one_and_two_controllers_and_on_a_stripe_are_simulated() {
 #[test]
 fn what_a_row_leaves_open_is_what_its_server_serves() {
     let named = "a,asa/3ware-7850,5,8,wd1000bb,,,,ext2,cdf-parallel-read,1024,,2,1,512,mb_per_s,57,";
-    let open = "b,asa/nfs3-tcp-32k-jumbo,,,,,,,,cdf-parallel-read,1024,,2,1,512,mb_per_s,57,";
+    let open = "b,asa/nfs-tcp-32k-jumbo,,,,,,,,cdf-parallel-read,1024,,2,1,512,mb_per_s,57,";
     let catalog = Catalog::builtin();
     let rows = rows(&[named, open]);
     let setups: Vec<_> =
@@ -89,7 +89,6 @@ fn what_is_wrong_with_a_row_is_named() {
         ("asa/3ware-7850,5,8,wd1000bc", "cdf-parallel-read,1024", "drive"),
         ("asa/3ware-7850,5,8,wd1000bb", "cdf-parallel-reads,1024", "workload"),
         ("asa/nfs-sctp-8k,,,", "cdf-parallel-read,1024", "system"),
-        ("asa/nfs2-udp-32k,,,", "cdf-parallel-read,1024", "system"),
         ("asa/nfs-udp-8k-giant,,,", "cdf-parallel-read,1024", "system"),
         ("polywell/nfs-udp-8k,,,", "cdf-parallel-read,1024", "system"),
         ("asa,,,", "cdf-parallel-read,1024", "system"),
