@@ -70,7 +70,7 @@ pub struct NfsServerModel {
     pub threads: u32,
     /// Files whose read-ahead windows are remembered between calls.
     pub remembered_files: u32,
-    /// Their length, at least one call: calls come out of order, which shortens them.
+    /// Their length, at least two calls: calls come out of order, which shortens them.
     pub window: ByteCount,
     /// Read of a call whose file is not remembered: what it asks for in whole pages, and as much again.
     pub read_without: ByteCount,

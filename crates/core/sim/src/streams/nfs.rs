@@ -225,8 +225,11 @@ impl<P: Program> World<'_, P> {
         if to > asked || enters {
             let least = to.saturating_sub(asked);
             let call_bytes = u64::from(bytes);
-            let window = if remembers { model.window } else { model.read_without };
-            let more = window.0.max(call_bytes);
+            let more = if remembers {
+                model.window.0.max(2 * call_bytes)
+            } else {
+                model.read_without.0.max(call_bytes)
+            };
             file.window = asked;
             let pages = least.max(more).min(left);
             self.ask_for(now, stream, pages, true);
