@@ -242,6 +242,15 @@ fn a_publication_is_a_page_with_two_charts_for_each_place() {
     let errors = charts[1]["data"][0]["x"].as_array().unwrap();
     let errors: Vec<f64> = errors.iter().map(|error| error.as_f64().unwrap()).collect();
     assert!((errors[0] - 10.0).abs() < 1e-9 && (errors[1] + 20.0).abs() < 1e-9, "{errors:?}");
+    // One error that is far beyond the others is cut, and says so.
+    let mut far = publication();
+    let row = PaperRow {
+        comparison: ComparisonRow::of("paper.t1.far".into(), "iops".into(), 10.0, 90.0).unwrap(),
+        ..far.places[0].rows[1].clone()
+    };
+    far.places[0].rows.push(row);
+    let bars = &self::charts(&html::paper(&far))[1]["data"][0];
+    assert_eq!((bars["x"][3].as_f64(), bars["text"][3].as_str()), (Some(60.0), Some("+800, cut")));
     assert!(own.contains("Kendall’s tau") && own.contains("<td class=\"start\">0.50</td>"));
     std::fs::write(concat!(env!("CARGO_TARGET_TMPDIR"), "/paper.html"), &page)
         .expect("the build folder takes files");

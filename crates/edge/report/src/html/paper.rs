@@ -98,7 +98,7 @@ fn place_section(index: usize, place: &PaperPlace, charts: &mut Vec<Chart>) -> S
         ("error of each row", errors(place, &names, format!("chart-{}", charts.len() + 2)), height),
     ] {
         panels += &format!(
-            r#"<div class="panel"><p>{title}</p><div class="plot" style="height:{height:.1}rem" id="{}" role="img" aria-label="{}"></div></div>"#,
+            r#"<div class="panel"><p>{title}</p><div class="plot" style="height:{height:.1}rem;margin-top:0" id="{}" role="img" aria-label="{}"></div></div>"#,
             chart.id,
             escaped(&format!("{name}. {}", chart.label))
         );
@@ -198,17 +198,27 @@ fn against(place: &PaperPlace, names: &[String], id: String) -> Chart {
     Chart { id, label, data, layout }
 }
 
+/// Where bars end: one error that is far beyond nine tenths of the others would leave them no room.
+fn limit_of(place: &PaperPlace) -> f64 {
+    place.summary.p90_abs_error_pct.map_or(f64::MAX, |p90| (3.0 * p90).max(30.0))
+}
+
 /// The error of each row, in the order of the publication from the top.
 fn errors(place: &PaperPlace, names: &[String], id: String) -> Chart {
     let metrics = metrics(place);
     let of_row =
         |row: &PaperRow| metrics.iter().position(|metric| *metric == row.comparison.metric).unwrap_or(0);
     let errors: Vec<f64> = place.rows.iter().map(|row| row.comparison.error_pct).collect();
-    let far = errors.iter().fold(0.0_f64, |far, error| far.max(error.abs()));
+    let limit = limit_of(place);
+    let text = |error: &f64| {
+        let beyond = if error.abs() > limit { ", cut" } else { "" };
+        format!("{error:+.0}{beyond}")
+    };
     let bars = json!({
         "type": "bar", "orientation": "h",
         // Places on the axis are numbers, because two rows may have one name.
-        "y": (0..errors.len()).collect::<Vec<_>>(), "x": errors,
+        "y": (0..errors.len()).collect::<Vec<_>>(),
+        "x": errors.iter().map(|error| error.clamp(-limit, limit)).collect::<Vec<_>>(),
         "marker": {
             "color": place.rows.iter().map(|row| colour(of_row(row))).collect::<Vec<_>>(),
             "pattern": {
@@ -216,13 +226,15 @@ fn errors(place: &PaperPlace, names: &[String], id: String) -> Chart {
                 "fillmode": "overlay", "fgcolor": "var(--panel)", "size": 6, "solidity": 0.45,
             },
         },
-        "text": errors.iter().map(|error| format!("{error:+.0}")).collect::<Vec<_>>(),
+        "text": errors.iter().map(text).collect::<Vec<_>>(),
         "textposition": "outside", "cliponaxis": false, "textangle": 0, "constraintext": "none",
         "hovertext": place.rows.iter().zip(names).map(|(row, name)| hover(name, row)).collect::<Vec<_>>(),
         "hoverinfo": "text",
     });
     let mut layout = Panel::layout("error %", "");
-    let reach = (far * 1.25).max(12.0);
+    let far = errors.iter().fold(0.0_f64, |far, error| far.max(error.abs()));
+    let room = if far > limit { 1.5 } else { 1.25 };
+    let reach = (far.min(limit) * room).max(12.0);
     layout["xaxis"]["range"] = json!([-reach, reach]);
     layout["xaxis"]["zeroline"] = json!(true);
     layout["xaxis"]["zerolinecolor"] = json!("var(--ink-soft)");
