@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, bonnie, catalog, doctor, emulate, export, fit, import, measure, model, net, reproduce, risk, runs,
-    simulate, soak, streams, study, torture, workloads,
+    array, bonnie, catalog, doctor, emulate, export, fit, import, measure, model, net, reference, reproduce,
+    risk, runs, simulate, soak, streams, study, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -76,4 +76,9 @@ pub(crate) enum Command {
     Show(runs::ShowArgs),
     /// Write runs of a results file, or traces, in the forms of other tools: fio, Iometer
     Export(export::Args),
+    /// Make manual pages, shell completions, or the reference of all verbs as one page
+    Reference(reference::Args),
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ pub(crate) mod model;
 mod nbd;
 pub(crate) mod net;
 mod programs;
+pub(crate) mod reference;
 mod report;
 pub(crate) mod reproduce;
 pub(crate) mod risk;

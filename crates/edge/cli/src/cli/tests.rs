@@ -1,0 +1,92 @@
+//! The table of the command line holds together, and what the documents tell people to type is in it.
+//!
+//! Verified of each command in a fenced block of the README, of `docs/` and of `studies/`: it can be parsed. What the commands
+//! do is another matter: `tests/docs/run.py` runs them.
+
+use super::Cli;
+use clap::{CommandFactory, Parser};
+use std::path::{Path, PathBuf};
+
+/// A command as a document has it, and where.
+struct Documented {
+    place: String,
+    words: Vec<String>,
+}
+
+#[test]
+fn the_table_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_documented_command_can_be_parsed() {
+    let commands: Vec<Documented> = documents().iter().flat_map(|path| commands_of(path)).collect();
+    assert!(commands.len() > 60, "the documents were found: {}", commands.len());
+    let is_wrong = |Documented { place, words }: &Documented| {
+        let error = Cli::try_parse_from(words).err().filter(clap::Error::use_stderr)?;
+        Some(format!("{place}: {words:?}\n{error}"))
+    };
+    let wrong: Vec<String> = commands.iter().filter_map(is_wrong).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}
+
+fn documents() -> Vec<PathBuf> {
+    let mut paths = vec![root().join("README.md")];
+    for folder in ["docs", "studies"] {
+        let entries = root().join(folder).read_dir().expect("the folder is there");
+        paths.extend(entries.map(|entry| entry.expect("it can be read").path()));
+    }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    paths.sort();
+    paths
+}
+
+/// The lines of fenced blocks that begin with the program's name, each with those that continue it.
+fn commands_of(path: &Path) -> Vec<Documented> {
+    let text = std::fs::read_to_string(path).expect("it can be read");
+    let (mut commands, mut is_fenced) = (Vec::new(), false);
+    let mut lines = text.lines().enumerate();
+    while let Some((index, line)) = lines.next() {
+        if line.starts_with("```") {
+            is_fenced = !is_fenced;
+            continue;
+        }
+        let line = line.trim_start_matches("$ ").trim_start_matches("sudo ");
+        if !is_fenced || !line.starts_with("raidlab ") {
+            continue;
+        }
+        let mut command = line.to_owned();
+        while command.trim_end().ends_with('\\') {
+            command.truncate(command.trim_end().len() - 1);
+            command += lines.next().map(|(_, line)| line).unwrap_or_default();
+        }
+        commands.push(Documented {
+            place: format!("{}:{}", path.display(), index + 1),
+            words: words_of(&command),
+        });
+    }
+    commands
+}
+
+/// The words that a shell would make of a command, as far as documents go: quotes, and an end at a comment, `&`, `|` or `>`.
+fn words_of(command: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for character in command.chars() {
+        match (quote, character) {
+            (Some(open), _) if open == character => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, ' ') => words.extend(word.take()),
+            (None, '#' | '&' | '|' | '>') if word.is_none() => break,
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    words
+}
