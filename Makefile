@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 
-.PHONY: demo test tools build format lint unit explore torture mutants clients clients-self-test ublk doc smoke bench \
+.PHONY: demo test tools build format lint unit documented explore torture mutants clients clients-self-test ublk doc smoke bench \
 	bench-arrays bench-against-md
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
@@ -14,7 +14,7 @@ demo: build
 	@echo "Open first-look.html in a browser; it needs no network." >&2
 
 ## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
-test: tools format lint unit doc smoke clients ublk
+test: tools format lint unit doc smoke documented clients ublk
 
 tools:
 	@command -v cc >/dev/null || { echo "error: no C compiler: SQLite is built from source; install gcc" >&2; exit 1; }
@@ -77,6 +77,11 @@ doc:
 smoke:
 	$(CARGO) run --locked -q -p raidlab -- doctor
 	$(CARGO) run --locked -q -p raidlab -- reproduce list
+
+## Runs every command that the README and docs/ tell people to type, on small stand-ins (tests/docs/pages.toml).
+documented:
+	$(CARGO) build --locked -q -p raidlab --features ublk
+	python3 tests/docs/run.py target/debug/raidlab
 
 ## Compares with fio, ISA-L, nbdkit and iperf3 on this machine (installs them if they are missing); takes a few minutes.
 bench: build
