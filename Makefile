@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 
-.PHONY: demo test tools build format lint unit documented explore torture mutants clients clients-self-test ublk doc smoke bench \
+.PHONY: demo test tools build format lint unit documented reference book deb deb-test explore torture mutants clients clients-self-test ublk doc smoke bench \
 	bench-arrays bench-against-md
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
@@ -82,6 +82,24 @@ smoke:
 documented:
 	$(CARGO) build --locked -q -p raidlab --features ublk
 	python3 tests/docs/run.py target/debug/raidlab
+
+## Renews docs/reference.md from the command line's own table.
+reference:
+	$(CARGO) run --locked -q -p raidlab -- reference markdown >target/reference.md
+	mv target/reference.md docs/reference.md
+
+## The pages of docs/ as a book, target/book/index.html; builds mdBook the first time, which takes some minutes.
+book:
+	@test -x target/tools/bin/mdbook || $(CARGO) install mdbook --locked --version 0.4.52 --root target/tools
+	target/tools/bin/mdbook build
+
+## A Debian package of the release binary, in target/; needs dpkg-dev.
+deb: build
+	bash packaging/debian/build.sh target/release/raidlab target
+
+## Installs it in a bare Debian, runs it there and removes it; as root, downloads some 60 MB.
+deb-test: deb
+	bash packaging/debian/test.sh target/raidlab_*_*.deb
 
 ## Compares with fio, ISA-L, nbdkit and iperf3 on this machine (installs them if they are missing); takes a few minutes.
 bench: build

@@ -205,3 +205,22 @@ fn every_dependency_has_its_reason() {
         .collect();
     check(&missing);
 }
+
+#[test]
+fn every_page_is_in_the_book_and_the_changes_are_told() {
+    let contents = std::fs::read_to_string(root().join("docs/SUMMARY.md")).expect("the book's contents");
+    let name = |path: &Path| path.file_name().expect("a file").to_string_lossy().into_owned();
+    let pages: Vec<String> = texts_below("docs", "md").iter().map(|(path, _)| name(path)).collect();
+    let missing =
+        pages.iter().filter(|page| *page != "SUMMARY.md" && !contents.contains(&format!("({page})")));
+    let linked = contents.split('(').skip(1).filter_map(|rest| rest.split(')').next());
+    let dangling = linked.filter(|page| !pages.iter().any(|it| it == page));
+    let mut complaints: Vec<String> =
+        missing.map(|page| format!("docs/SUMMARY.md does not name {page}")).collect();
+    complaints.extend(dangling.map(|page| format!("docs/SUMMARY.md names {page}, which there is not")));
+    let changes = std::fs::read_to_string(root().join("CHANGELOG.md")).expect("the list of changes");
+    if !changes.contains("## Unreleased") && !changes.contains(env!("CARGO_PKG_VERSION")) {
+        complaints.push("CHANGELOG.md does not tell of this version".into());
+    }
+    check(&complaints);
+}

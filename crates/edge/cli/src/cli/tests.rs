@@ -4,6 +4,7 @@
 //! do is another matter: `tests/docs/run.py` runs them.
 
 use super::Cli;
+use crate::verbs::reference::markdown;
 use clap::{CommandFactory, Parser};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,13 @@ struct Documented {
 #[test]
 fn the_table_is_consistent() {
     Cli::command().debug_assert();
+}
+
+#[test]
+fn the_reference_page_is_current() {
+    let page = std::fs::read_to_string(root().join("docs/reference.md")).expect("the page");
+    let current = markdown(Cli::command());
+    assert!(page == current, "renew it: cargo run -p raidlab -- reference markdown >docs/reference.md");
 }
 
 #[test]

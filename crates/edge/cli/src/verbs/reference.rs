@@ -60,7 +60,7 @@ fn write_pages(command: Command, folder: &Path) -> Result<(), Failure> {
 }
 
 /// All verbs on one page, each with its usage, its arguments and its options; the options that all take come once.
-fn markdown(mut command: Command) -> String {
+pub(crate) fn markdown(mut command: Command) -> String {
     command.build();
     let mut page = String::from(
         "# Reference\n\nEvery verb of the command line, as `--help` has it; `raidlab reference markdown` made this page.\n",

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Installs the package in a Debian that has nothing else, and runs what is in it.
+#
+#   test.sh PACKAGE.deb [SUITE]     as root; the suite is bookworm unless given; downloads some 60 MB
+#
+# Verified: it installs with what it depends on; the binary runs, simulates, makes an array of files and says what the machine
+# has; manual pages and completions are there; systemd takes the unit; nothing is left when it is removed.
+set -euo pipefail
+package=$(realpath "$1")
+suite=${2:-bookworm}
+command -v debootstrap >/dev/null || apt-get install -y -qq debootstrap >/dev/null
+root=$(mktemp -d "${TMPDIR:-/var/tmp}/raidlab-root.XXXXXX")
+clean_up() {
+    mountpoint -q "$root/proc" && umount "$root/proc"
+    rm -rf "$root"
+}
+trap clean_up EXIT
+fail() {
+    echo "package: FAILED: $*" >&2
+    exit 1
+}
+debootstrap --variant=minbase --include=systemd "$suite" "$root" >"$root.log" 2>&1 || fail "debootstrap: $(tail -n 3 "$root.log")"
+rm -f "$root.log"
+mount -t proc proc "$root/proc"
+cp "$package" "$root/raidlab.deb"
+in_root() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
+in_root apt-get install -y --no-install-recommends /raidlab.deb >/dev/null 2>&1 || fail "apt-get install"
+in_root raidlab doctor >/dev/null || fail "doctor"
+in_root raidlab simulate --level 5 --members 4 --drive st3600057ss --controller perc-h800 --workload database --iodepth 4 \
+    --run 100ms --ramp 0s >/dev/null || fail "simulate"
+in_root sh -c 'cd /tmp && raidlab array create a m0 m1 m2 --level 5 --member-size 64MiB && raidlab array assemble m0 m1 m2' \
+    >/dev/null || fail "array"
+for file in man/man1/raidlab.1.gz man/man1/raidlab-array-create.1.gz bash-completion/completions/raidlab \
+    doc/raidlab/copyright doc/raidlab/studies/first-look.toml; do
+    [[ -s $root/usr/share/$file ]] || fail "no /usr/share/$file"
+done
+in_root systemd-analyze verify --man=no /usr/lib/systemd/system/raidlab-array@.service || fail "the unit"
+in_root apt-get purge -y raidlab >/dev/null 2>&1 || fail "purge"
+left=$(find "$root" -xdev -mindepth 1 -name '*raidlab*' -not -name raidlab.deb -not -path "$root/proc/*" | grep -v /var/log || true)
+[[ -z $left ]] || fail "left behind: $left"
+echo "package: installed, run and removed in a bare $suite"
