@@ -11,6 +11,7 @@ mod array;
 mod claims;
 mod examine;
 mod grid;
+mod hosts;
 mod network;
 mod programs;
 mod risk;
