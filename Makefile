@@ -58,6 +58,7 @@ clients:
 	$(CARGO) build --locked -q -p raidlab --features ublk,mpi
 	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
 	bash tests/clients/members.sh target/debug/raidlab
+	bash tests/clients/devices.sh target/debug/raidlab
 	bash tests/clients/nfs.sh target/debug/raidlab
 	bash tests/clients/hosts.sh target/debug/raidlab
 
