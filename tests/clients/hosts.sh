@@ -120,7 +120,7 @@ kill_a_rank() {
     grep -q 'rank 2 .*on .*rh2' <(tr '\n' ' ' <"$work/said") || fail "the rank that got SIG$signal was not named"
 }
 kill_a_rank KILL
-rank_limit=3s
+rank_limit=8s
 kill_a_rank STOP
 rank_limit=
 grep -q 'rank 2 on host rh2 gave no sign of life' "$work/said" || fail "a rank that hangs was not said to"

@@ -190,7 +190,7 @@ fn a_start_waits_for_nobody_who_is_not_ready() {
 
 #[test]
 fn ranks_that_do_different_things_are_found_out() {
-    let ends = on_ranks(2, Duration::from_secs(2), |hosts| {
+    let ends = on_ranks(2, Duration::from_secs(4), |hosts| {
         let mut hosts = hosts.unwrap();
         if hosts.rank() == 0 {
             hosts.together(Ok(1), |parts: Vec<u32>| parts).map(|_| ())

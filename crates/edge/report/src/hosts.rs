@@ -52,8 +52,8 @@ mod tests {
         assert_eq!(
             sentences(&facts),
             [
-                "2 ranks with one start, the last began 1 us after it; clocks are apart by 45.0 us at most (rank 1 on h1, known to 2 us)",
-                "first done: rank 1 on h1 after 2 s; last done: rank 0 on h0 after 3 s"
+                "2 ranks with one start, the last began 1.00 us after it; clocks are apart by 45.0 us at most (rank 1 on h1, known to 2.00 us)",
+                "first done: rank 1 on h1 after 2.00 s; last done: rank 0 on h0 after 3.00 s"
             ]
         );
     }
