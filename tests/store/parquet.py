@@ -56,7 +56,7 @@ def main():
     assert by_polars["seed"].max() == 2**64 - 1
 
     for table in TABLES:
-        rows = duckdb.sql(f"SELECT count(*) FROM '{table}.parquet'").fetchone()[0]
+        rows = duckdb.sql(f"SELECT count(*) FROM '{table}.parquet'").fetchall()[0][0]
         assert rows > 0, table
         assert rows == len(pandas.read_parquet(f"{table}.parquet")) == polars.read_parquet(f"{table}.parquet").height
         # The same table as CSV, read by another tool, has the same rows and columns.
