@@ -57,6 +57,7 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    args.model.check()?;
     let beside = args.kept.check(PUBLISHED)?;
     if let Some(csv) = &args.csv {
         check_writable(csv)?;

@@ -35,6 +35,15 @@ pub(crate) struct ModelArgs {
 }
 
 impl ModelArgs {
+    /// Refuses changes of a catalogue that nothing would look at.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.catalog.is_given() && !self.is_given() {
+            let error = anyhow::anyhow!("--catalog, --fitted and --set are for modelled arrays");
+            return Err(Failure::input(error).with_hint("name the array with --on ARRAY.toml"));
+        }
+        Ok(())
+    }
+
     /// Whether a model is asked for.
     pub(crate) fn is_given(&self) -> bool {
         !self.on.is_empty()

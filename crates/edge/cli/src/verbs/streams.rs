@@ -89,6 +89,7 @@ impl From<ColdArg> for Cold {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    args.model.check()?;
     let beside = args.kept.check(PUBLISHED)?;
     let plan = StreamsPlan {
         streams: args.streams.0.clone(),
