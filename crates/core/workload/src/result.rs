@@ -640,6 +640,9 @@ pub struct RunResult {
     /// The hosts that made the load together, where there were several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<HostsFacts>,
+    /// Further figures that have no place above, by name with the unit in it: `passes`, `mean_time_to_loss_years`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, f64>,
     /// Further settings, by name.
     pub settings: BTreeMap<String, String>,
 }
@@ -704,6 +707,7 @@ impl RunResult {
             machine: None,
             network: None,
             hosts: None,
+            figures: BTreeMap::new(),
             settings: BTreeMap::new(),
         }
     }
