@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 
-.PHONY: demo test tools build format lint unit documented reference book deb deb-test explore torture mutants clients clients-self-test ublk doc smoke bench \
+.PHONY: demo test tools build format lint unit documented reference book deb deb-test explore torture mutants store clients clients-self-test ublk doc smoke bench \
 	bench-arrays bench-against-md
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
@@ -14,7 +14,7 @@ demo: build
 	@echo "Open first-look.html in a browser; it needs no network." >&2
 
 ## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
-test: tools format lint unit doc smoke documented clients ublk
+test: tools format lint unit doc smoke documented store clients ublk
 
 tools:
 	@command -v cc >/dev/null || { echo "error: no C compiler: SQLite is built from source; install gcc" >&2; exit 1; }
@@ -54,22 +54,29 @@ mutants:
 ## Real clients on a real array, members failing and the server being killed (docs/clients.md); installs them, needs root.
 clients:
 	bash tests/clients/setup.sh
-	$(CARGO) build --locked -q -p raidlab --features ublk
+	$(CARGO) clippy -p raidlab-hosts --features mpi --all-targets --locked -- -D warnings
+	$(CARGO) build --locked -q -p raidlab --features ublk,mpi
 	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
 	bash tests/clients/members.sh target/debug/raidlab
 	bash tests/clients/devices.sh target/debug/raidlab
 	bash tests/clients/nfs.sh target/debug/raidlab
+	bash tests/clients/hosts.sh target/debug/raidlab
 
 ## An array as a block device of Debian's kernel in a guest (docs/clients.md); downloads it once, takes less than a minute.
 ublk:
 	bash tests/clients/setup.sh
-	$(CARGO) build --locked -q -p raidlab --features ublk
+	$(CARGO) build --locked -q -p raidlab --features ublk,mpi
 	bash tests/clients/ublk.sh target/debug/raidlab
 
 ## Proves that the scripts of tests/clients notice a server that lies (docs/clients.md); needs root, takes some minutes.
 clients-self-test:
 	bash tests/clients/setup.sh
 	bash tests/clients/self-test.sh
+
+## DuckDB, pandas and Polars, from PyPI, on the tables of a results file; installs them once, then takes seconds.
+store:
+	$(CARGO) build --locked -q -p raidlab --features ublk
+	bash tests/store/parquet.sh target/debug/raidlab
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked

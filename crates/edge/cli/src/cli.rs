@@ -1,10 +1,11 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, bonnie, catalog, doctor, emulate, export, fit, import, measure, model, net, reference, reproduce,
-    risk, runs, simulate, soak, streams, study, torture, workloads,
+    array, bonnie, catalog, compare, doctor, emulate, export, fit, import, measure, model, net, reference,
+    reproduce, risk, runs, simulate, soak, streams, study, tag, torture, workloads,
 };
 use clap::{Parser, Subcommand};
+use raidlab_units::NanoSpan;
 
 /// A laboratory for storage arrays: measure, simulate, run and reproduce on one controller
 #[derive(Debug, Parser)]
@@ -20,6 +21,10 @@ pub(crate) struct Cli {
     /// Log more to standard error (twice for debugging); `RAIDLAB_LOG` takes filters
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+
+    /// Under mpirun: how long a process may give no sign of life before the run ends with its name
+    #[arg(long, global = true, default_value = "30s", value_name = "TIME", hide_short_help = true)]
+    pub(crate) rank_limit: NanoSpan,
 }
 
 const EXIT_CODES: &str = "\
@@ -62,7 +67,7 @@ pub(crate) enum Command {
     Array(array::Args),
     /// List the workloads, or show one
     Workloads(workloads::Args),
-    /// Make workload files of job files of fio and Iometer, and replayable files of block traces
+    /// Make workload files of job files of fio and Iometer, replayable files of block traces; take in runs
     Import(import::Args),
     /// List the modelled hardware, or show one entry with the source of each figure
     Catalog(catalog::Args),
@@ -74,7 +79,11 @@ pub(crate) enum Command {
     Runs(runs::ListArgs),
     /// Show one run of a results file
     Show(runs::ShowArgs),
-    /// Write runs of a results file, or traces, in the forms of other tools: fio, Iometer
+    /// Put the figures of runs side by side, with differences and the spread of repeats
+    Compare(compare::Args),
+    /// Give runs of a results file a tag, or take it away
+    Tag(tag::Args),
+    /// Write runs of a results file as CSV, Parquet or JSON, or as fio or Iometer do; write traces as fio does
     Export(export::Args),
     /// Make manual pages, shell completions, or the reference of all verbs as one page
     Reference(reference::Args),

@@ -6,19 +6,19 @@
 use crate::failure::{Exit, Failure};
 use crate::inputs::{BlockSizes, Iodepths, PacingArgs, ReadPcts, ReplayArgs, bad_order, workloads};
 use crate::output::{Output, print, print_json};
+use crate::verbs::keep::Keeper;
 use crate::verbs::report::write_report;
 use raidlab_advisor::{Verdict, verdicts};
 use raidlab_lab::{
-    Bound, Environment, FindMethod, FindOrder, FinishedRun, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX,
-    RUN_TO_THE_END, SteadyRounds, Store, StudyEnd, StudyRunHead, StudyRunId, default_iodepth, describe,
-    find_load, until_steady, varied,
+    Bound, FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX, RUN_TO_THE_END,
+    SteadyRounds, default_iodepth, describe, find_load, until_steady, varied,
 };
 use raidlab_report::StudyReport;
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{Pacing, RequestRate, RunResult, derived_seed};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// What to go through.
@@ -122,6 +122,13 @@ pub(crate) struct JudgeArgs {
 }
 
 impl JudgeArgs {
+    /// The bounds that runs missed, where no load was searched for.
+    fn missed<'a>(&'a self, results: &'a [RunResult]) -> impl Iterator<Item = (&'a RunResult, &'a Bound)> {
+        let judged = if self.find_load.is_none() { results } else { &[] };
+        let missed = |result: &'a RunResult| self.bound.iter().filter(move |bound| !bound.is_kept(result));
+        judged.iter().flat_map(move |result| missed(result).map(move |bound| (result, bound)))
+    }
+
     /// The one bound that a highest load is to be found for, and how.
     fn search(&self) -> Result<Option<(&Bound, FindBy)>, Failure> {
         let Some(by) = self.find_load else { return Ok(None) };
@@ -153,96 +160,6 @@ pub(crate) enum Stop {
 impl From<Failure> for Stop {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
-    }
-}
-
-/// Runs that are about to be done.
-pub(crate) struct Planned {
-    pub(crate) title: String,
-    /// How they are done, in a paragraph.
-    pub(crate) method: String,
-    /// How many they are.
-    pub(crate) runs: u64,
-    pub(crate) seed: u64,
-    /// All settings, as JSON.
-    pub(crate) configuration: String,
-}
-
-/// The finished runs, in the results file where there is one.
-pub(crate) struct Keeper {
-    store: Option<(Store, StudyRunId)>,
-    pub(crate) environment: Environment,
-    pub(crate) title: String,
-    pub(crate) method: String,
-    pub(crate) results: Vec<RunResult>,
-}
-
-impl Keeper {
-    /// Begins to keep the runs of `plan` on what `title` names.
-    pub(crate) fn begin(
-        db: Option<&Path>,
-        title: String,
-        plan: &LoadPlan,
-        seed: u64,
-        environment: Environment,
-    ) -> Result<Self, Failure> {
-        let configuration = serde_json::to_string(plan).map_err(Failure::run)?;
-        let planned =
-            Planned { title, method: describe::load(plan), runs: plan.run_count(), seed, configuration };
-        Self::begin_planned(db, planned, environment)
-    }
-
-    /// Begins to keep runs of any kind.
-    pub(crate) fn begin_planned(
-        db: Option<&Path>,
-        planned: Planned,
-        environment: Environment,
-    ) -> Result<Self, Failure> {
-        let Planned { title, method, runs, seed, configuration } = planned;
-        let head = StudyRunHead { title: &title, question: "", planned_runs: runs, seed, configuration };
-        let begin = |path: &Path| {
-            let mut store = Store::open(path)?;
-            let study = store.begin_study(&head)?;
-            Ok((store, study))
-        };
-        let store = db.map(begin).transpose().map_err(|error: raidlab_lab::StoreError| {
-            Failure::run(error).with_hint("name another results file with --db")
-        })?;
-        Ok(Self { store, environment, title, method, results: Vec::new() })
-    }
-
-    /// Takes in a finished run; it is safe when this returns.
-    pub(crate) fn take(&mut self, started_at: SystemTime, result: RunResult) -> Result<(), Failure> {
-        if let Some((store, study)) = &mut self.store {
-            let (ordinal, environment) = (self.results.len() as u64, &self.environment);
-            let run = FinishedRun { ordinal, started_at, result: &result, environment };
-            store.insert_run(*study, &run).map_err(Failure::run)?;
-        }
-        self.results.push(result);
-        Ok(())
-    }
-
-    /// What a report of the runs begins with.
-    pub(crate) fn report(&self) -> StudyReport<'_> {
-        StudyReport {
-            title: &self.title,
-            question: "",
-            method: vec![self.method.clone()],
-            setup: describe::setup(&self.environment),
-            runs: &self.results,
-            verdicts: &[],
-            warnings: Vec::new(),
-            notes: Vec::new(),
-            published: None,
-            iodepth: None,
-        }
-    }
-
-    /// Records the end.
-    pub(crate) fn end(&mut self, complete: bool) -> Result<(), Failure> {
-        let Some((store, study)) = &mut self.store else { return Ok(()) };
-        let end = if complete { StudyEnd::Complete } else { StudyEnd::Incomplete };
-        store.end_study(*study, end).map_err(Failure::run)
     }
 }
 
@@ -414,7 +331,8 @@ pub(crate) fn conclude(
     output: &Output,
 ) -> Result<Exit, Failure> {
     let failure = conclusions.failure.take();
-    keeper.end(!conclusions.interrupted && failure.is_none())?;
+    let notes = notes_of(&keeper.results, &conclusions);
+    keeper.end(!conclusions.interrupted && failure.is_none(), &notes)?;
     if keeper.results.is_empty()
         && let Some(failure) = failure
     {
@@ -430,22 +348,33 @@ pub(crate) fn conclude(
         let verdicts = if has_arrays { verdicts(&keeper.results) } else { Vec::new() };
         write_report(path, &compose(&keeper, &conclusions, &verdicts))?;
     }
-    let mut missed =
-        conclusions.found.iter().any(|found| found.certainty == raidlab_lab::Certainty::NoneKeeps);
-    missed |= conclusions.steady.iter().any(|rounds| !rounds.is_steady());
-    if judge.find_load.is_none() {
-        for result in &keeper.results {
-            for bound in judge.bound.iter().filter(|bound| !bound.is_kept(result)) {
-                missed = true;
-                eprintln!("bound missed: {bound} by {} at iodepth {}", result.workload, result.iodepth);
-            }
+    for (result, bound) in judge.missed(&keeper.results) {
+        eprintln!("bound missed: {bound} by {} at iodepth {}", result.workload, result.iodepth);
+    }
+    // What was done is shown; that not all was is the last word.
+    failure.map_or_else(|| Ok(conclusions.exit(&keeper.results, judge)), Err)
+}
+
+impl Conclusions {
+    /// How the verb ends on a process that shows nothing; what the runs were is known to all.
+    pub(crate) fn exit_unshown(&mut self, keeper: &Keeper, judge: &JudgeArgs) -> Result<Exit, Failure> {
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(self.exit(&keeper.results, judge)),
         }
     }
-    Ok(match (conclusions.interrupted, missed) {
-        (true, _) => Exit::Interrupted,
-        (false, true) => Exit::BoundMissed,
-        (false, false) => Exit::Done,
-    })
+
+    fn exit(&self, results: &[RunResult], judge: &JudgeArgs) -> Exit {
+        let none_keeps = |found: &FoundLoad| found.certainty == raidlab_lab::Certainty::NoneKeeps;
+        let missed = self.found.iter().any(none_keeps)
+            || self.steady.iter().any(|rounds| !rounds.is_steady())
+            || judge.missed(results).next().is_some();
+        match (self.interrupted, missed) {
+            (true, _) => Exit::Interrupted,
+            (false, true) => Exit::BoundMissed,
+            (false, false) => Exit::Done,
+        }
+    }
 }
 
 fn show(results: &[RunResult], conclusions: &Conclusions, output: &Output) -> Result<(), Failure> {
@@ -472,11 +401,25 @@ fn sentences(conclusions: &Conclusions) -> Vec<Vec<String>> {
     found.chain(conclusions.steady.iter().map(describe::steady_rounds)).collect()
 }
 
+/// What is to be said of the hosts of each run.
+fn hosts_notes(results: &[RunResult]) -> impl Iterator<Item = String> {
+    results.iter().filter_map(|run| {
+        let said = raidlab_report::hosts::sentences(run.hosts.as_ref()?).join(". ");
+        Some(format!("{} at iodepth {}: {said}.", run.workload, run.iodepth))
+    })
+}
+
+/// The same, each in a line.
+fn notes_of(results: &[RunResult], conclusions: &Conclusions) -> Vec<String> {
+    let concluded = sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".");
+    concluded.chain(hosts_notes(results)).collect()
+}
+
 fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
     StudyReport {
         verdicts,
         warnings: describe::doubts(&keeper.results),
-        notes: sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".").collect(),
+        notes: notes_of(&keeper.results, conclusions),
         ..keeper.report()
     }
 }

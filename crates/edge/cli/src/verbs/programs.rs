@@ -1,7 +1,8 @@
 //! What `streams` and `bonnie` have in common: modelled arrays instead of folders, published figures beside, and how a program's
 //! runs are kept and shown.
 
-use super::loads::{Keeper, Stop};
+use super::keep::Keeper;
+use super::loads::Stop;
 use super::report::check_writable;
 use super::simulate::bad_array;
 use crate::failure::{Exit, Failure};
@@ -204,7 +205,7 @@ pub(crate) fn conclude(
     table: Table,
     output: &Output,
 ) -> Result<Exit, Failure> {
-    keeper.end(!ended.interrupted && ended.failure.is_none())?;
+    keeper.end(!ended.interrupted && ended.failure.is_none(), &notes)?;
     if !keeper.results.is_empty() {
         let report = ProgramReport {
             title: &keeper.title,
