@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 
-.PHONY: demo test tools build format lint unit documented reference book deb deb-test explore torture mutants store clients clients-self-test ublk doc smoke bench \
+.PHONY: demo test tools build binary format lint unit documented reference book deb deb-test explore torture mutants store clients clients-self-test ublk doc smoke bench \
 	bench-arrays bench-against-md
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
@@ -28,9 +28,13 @@ format:
 	$(CARGO) fmt --all --check
 
 lint:
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --features raidlab/ublk --all-targets --locked -- -D warnings
 	$(CARGO) clippy -p raidlab-sim --features mutants --examples --locked -- -D warnings
-	$(CARGO) clippy -p raidlab --features ublk --all-targets --locked -- -D warnings
+
+# With all its features, for the scripts that run it; installs the programs that they need, as root.
+binary:
+	bash tests/clients/setup.sh
+	$(CARGO) build --locked -p raidlab --features ublk,mpi
 
 # One seed, so that a run can be repeated; `make explore` draws new cases.
 unit:
@@ -52,10 +56,8 @@ mutants:
 	$(CARGO) run --release --locked -p raidlab-sim --features mutants --example mutants
 
 ## Real clients on a real array, members failing and the server being killed (docs/clients.md); installs them, needs root.
-clients:
-	bash tests/clients/setup.sh
+clients: binary
 	$(CARGO) clippy -p raidlab-hosts --features mpi --all-targets --locked -- -D warnings
-	$(CARGO) build --locked -q -p raidlab --features ublk,mpi
 	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
 	bash tests/clients/members.sh target/debug/raidlab
 	bash tests/clients/devices.sh target/debug/raidlab
@@ -63,9 +65,7 @@ clients:
 	bash tests/clients/hosts.sh target/debug/raidlab
 
 ## An array as a block device of Debian's kernel in a guest (docs/clients.md); downloads it once, takes less than a minute.
-ublk:
-	bash tests/clients/setup.sh
-	$(CARGO) build --locked -q -p raidlab --features ublk,mpi
+ublk: binary
 	bash tests/clients/ublk.sh target/debug/raidlab
 
 ## Proves that the scripts of tests/clients notice a server that lies (docs/clients.md); needs root, takes some minutes.
@@ -74,20 +74,18 @@ clients-self-test:
 	bash tests/clients/self-test.sh
 
 ## DuckDB, pandas and Polars, from PyPI, on the tables of a results file; installs them once, then takes seconds.
-store:
-	$(CARGO) build --locked -q -p raidlab --features ublk
+store: binary
 	bash tests/store/parquet.sh target/debug/raidlab
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-smoke:
-	$(CARGO) run --locked -q -p raidlab -- doctor
-	$(CARGO) run --locked -q -p raidlab -- reproduce list
+smoke: binary
+	target/debug/raidlab doctor
+	target/debug/raidlab reproduce list
 
 ## Runs every command that the README and docs/ tell people to type, on small stand-ins (tests/docs/pages.toml).
-documented:
-	$(CARGO) build --locked -q -p raidlab --features ublk
+documented: binary
 	python3 tests/docs/run.py target/debug/raidlab
 
 ## Renews docs/reference.md from the command line's own table.
