@@ -108,6 +108,8 @@ def run_page(page, entry, raidlab):
 
 
 def main():
+    # An end from outside ends the servers, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     raidlab = pathlib.Path(sys.argv[1]).resolve()
     pages = sorted(["README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))])
     for page in pages:
