@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
 
-.PHONY: demo test tools build binary format lint unit documented reference book deb deb-test explore torture mutants store clients clients-self-test ublk doc smoke bench \
+.PHONY: demo test tools build binary format lint unit documented reference accuracy book deb deb-test explore torture mutants store clients clients-self-test ublk doc smoke bench \
 	bench-arrays bench-against-md
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
@@ -92,6 +92,11 @@ documented: binary
 reference:
 	$(CARGO) run --locked -q -p raidlab -- reference markdown >target/reference.md
 	mv target/reference.md docs/reference.md
+
+## Renews docs/accuracy.md: all five publications against their predictions; takes some minutes.
+accuracy: build
+	python3 bench/accuracy.py target/release/raidlab >target/accuracy.md
+	mv target/accuracy.md docs/accuracy.md
 
 ## The pages of docs/ as a book, target/book/index.html; builds mdBook the first time, which takes some minutes.
 book:

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Writes docs/accuracy.md: how far the models' predictions are from all published figures.
+
+    accuracy.py RAIDLAB >docs/accuracy.md       the release binary; takes some minutes
+
+Everything in the page is computed by `raidlab reproduce ID --json`; this only lays it out.
+"""
+
+import json
+import subprocess
+import sys
+
+HEAD = """# Accuracy and limits
+
+How far predictions are from the figures of five published evaluations. `make accuracy` makes this page from `raidlab reproduce`;
+nothing in it is written by hand. What the models leave out is in [models.md](models.md).
+
+- **Error**: predicted over published, less 1. Absolute errors are ranked; the median and the 90th percentile stand here.
+- **Not fitted**: rows that were not used to find any figure of a model. The rows that were are marked in `papers/ID/study.toml`.
+- **Tau**: Kendall's tau-b between the published and the predicted ranking within a table; 1 is the same order.
+- **Claims** (A over B): within 10 %, in the stated direction only, or missed.
+"""
+
+
+def pct(value):
+    return "" if value is None else f"{value:.1f}"
+
+
+def rows_of(summary):
+    return f"{pct(summary['median_abs_error_pct'])} | {pct(summary['p90_abs_error_pct'])} | {summary['rows']}"
+
+
+def verdicts(claims):
+    count = {name: sum(claim["verdict"] == name for claim in claims) for name in ("within", "direction", "missed")}
+    return f"{count['within']} | {count['direction']} | {count['missed']} | {len(claims)}"
+
+
+def overview(papers):
+    yield "\n## All papers\n"
+    yield "| paper | median, % | 90th percentile, % | rows | median not fitted, % | 90th percentile not fitted, % | rows not fitted |"
+    yield "|---|---|---|---|---|---|---|"
+    for paper, found in papers.items():
+        if "summary" in found:
+            yield f"| {paper} | {rows_of(found['summary'])} | {rows_of(found['summary_not_fitted'])} |"
+    yield "\n| paper | claims within 10 % | direction only | missed | claims | within, not fitted | direction only | missed | not fitted |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for paper, found in papers.items():
+        claims = found["claims"]["claims"] if "claims" in found else []
+        if claims:
+            free = [claim for claim in claims if not claim["fitted"]]
+            yield f"| {paper} | {verdicts(claims)} | {verdicts(free)} |"
+
+
+def details(paper, found):
+    method = found["method"]
+    yield f"\n## {method['title']}\n\n`{paper}`: {method['authors']}; {method['publisher']}."
+    if found.get("places"):
+        yield "\n| table | median, % | 90th percentile, % | rows | median not fitted, % | 90th percentile not fitted, % | rows | tau |"
+        yield "|---|---|---|---|---|---|---|---|"
+        for place in found["places"]:
+            tau = "" if place["kendall_tau"] is None else f"{place['kendall_tau']:.2f}"
+            yield f"| {place['place']} | {rows_of(place['summary'])} | {rows_of(place['summary_not_fitted'])} | {tau} |"
+    worst = sorted((row for row in found.get("rows", []) if not row["fitted"]), key=lambda row: -abs(row["error_pct"]))[:5]
+    if worst:
+        yield "\nThe largest errors of rows that nothing was fitted to:\n"
+        yield "| row | published | predicted | error, % |"
+        yield "|---|---|---|---|"
+        for row in worst:
+            yield f"| {row['id']} | {row['published']:g} | {row['predicted']:.3g} | {row['error_pct']:+.1f} |"
+    missed = [claim for claim in found.get("claims", {}).get("claims", []) if claim["verdict"] == "missed"]
+    for claim in missed:
+        reason = f": {claim['unexplained']}" if claim["unexplained"] else ""
+        yield f"\nMissed claim {claim['id']}: published {claim['published']:g}, predicted {claim['predicted']:.3g}{reason}."
+    for label, lines in (("Assumed", method["assumed"]), ("Not stated by the publication", method["not-stated"])):
+        if lines:
+            yield f"\n{label}:\n"
+            yield from (f"- {line if isinstance(line, str) else '; '.join(map(str, line.values()))}" for line in lines)
+
+
+def main():
+    raidlab = sys.argv[1]
+    listed = json.loads(subprocess.run([raidlab, "reproduce", "list", "--json"], check=True, capture_output=True).stdout)
+    papers = {}
+    for paper in (entry["id"] for entry in listed["papers"]):
+        print(f"reproduce {paper}", file=sys.stderr)
+        said = subprocess.run([raidlab, "reproduce", paper, "--json"], check=True, stdout=subprocess.PIPE)
+        papers[paper] = json.loads(said.stdout)
+    print(HEAD + "\n".join(overview(papers)))
+    for paper, found in papers.items():
+        print("\n".join(details(paper, found)))
+
+
+main()
