@@ -2,7 +2,7 @@
 
 use crate::verbs::{
     array, bonnie, catalog, doctor, emulate, export, fit, import, measure, model, net, reproduce, risk, runs,
-    simulate, soak, streams, study, torture, workloads,
+    simulate, soak, streams, studio, study, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -30,7 +30,8 @@ Exit codes:
   3    done, but a bound was missed
   130  interrupted; finished runs are kept
 
-Results go to standard output, progress and errors to standard error. NO_COLOR is honoured.";
+Results go to standard output, progress and errors to standard error. NO_COLOR is honoured.
+RAIDLAB_PROGRESS=json makes progress lines of JSON, for programs.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -76,4 +77,6 @@ pub(crate) enum Command {
     Show(runs::ShowArgs),
     /// Write runs of a results file, or traces, in the forms of other tools: fio, Iometer
     Export(export::Args),
+    /// Serve web pages on this machine: papers, runs, live measurements, arrays, the catalogue
+    Studio(studio::Args),
 }

@@ -300,7 +300,7 @@ impl Runner<'_> {
         let target = section.path.display().to_string();
         let cancel = self.cancel;
         self.real_loads(&section.load, &target, environment, |load, label, progress| {
-            match bench.run(load, cancel, progress) {
+            match bench.run(load, cancel, &mut |seen| progress(seen.window.fraction)) {
                 Err(error) if error.is_cancelled() => Ok(None),
                 Err(error) => Err(StudyError::File { label: label.to_owned(), source: Box::new(error) }),
                 Ok(result) => Ok(Some(result)),

@@ -4,8 +4,8 @@ use super::{empty_result, load_settings, set_measurement};
 use crate::load::Load;
 use crate::machine::MachineWatch;
 use raidlab_load::{
-    LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetKind, TargetOptions,
-    TargetOutcome, Verified, is_nfs_uri, lay_out_file, place_of, run_targets,
+    LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, LoadProgress, Target, TargetKind,
+    TargetOptions, TargetOutcome, Verified, is_nfs_uri, lay_out_file, place_of, run_targets,
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::{
@@ -151,7 +151,7 @@ impl FileBench {
         }
     }
 
-    /// Runs `load` on each target as a whole, telling `progress` what share of ramp and window is over. The result is that
+    /// Runs `load` on each target as a whole, telling `progress` how far it has come. The result is that
     /// of all targets together; where there are many it holds that of each as well.
     ///
     /// # Errors
@@ -160,14 +160,13 @@ impl FileBench {
         &mut self,
         load: &Load,
         cancel: &AtomicBool,
-        progress: &mut dyn FnMut(f64),
+        progress: &mut dyn FnMut(&LoadProgress),
     ) -> Result<RunResult, FileError> {
         let targets: Vec<_> =
             (0..).zip(&self.targets).map(|(index, open)| self.job(load, index, open)).collect();
-        let mut tell = |state: &raidlab_load::LoadProgress| progress(state.window.fraction);
         let watch = MachineWatch::start(self.targets[0].target.path());
         self.options.workers = NonZeroU32::new(load.workers).unwrap_or(NonZeroU32::MIN);
-        let outcome = run_targets(&targets, &load.workload.spec, &self.options, cancel, &mut tell)?;
+        let outcome = run_targets(&targets, &load.workload.spec, &self.options, cancel, progress)?;
         let machine = MachineLoad {
             load_switches_voluntary: outcome.cost.context_switches_voluntary,
             load_switches_involuntary: outcome.cost.context_switches_involuntary,
