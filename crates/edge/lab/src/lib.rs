@@ -22,6 +22,7 @@ mod find_load;
 mod fit;
 mod load;
 mod machine;
+mod outcomes;
 mod papers;
 mod parallel;
 mod predict;
@@ -57,6 +58,7 @@ pub use fit::{
     StoredResidual, fit, parse_fit_file,
 };
 pub use load::{Load, LoadPlan, RUN_TO_THE_END, WorkloadError, find_workload, varied};
+pub use outcomes::{claim_runs, predicted_runs, risk_run, soak_run};
 pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};
 pub use predict::{
     FittedFigure, PlaceSummary, PredictError, PredictOptions, PredictTask, PredictedConfiguration,
@@ -71,6 +73,7 @@ pub use rounds::{ROUNDS_MAX, SteadyRounds, until_steady};
 pub use runner::{RunOptions, StudyError, StudyEvent, StudyObserver, StudyOutcome, run_study};
 pub use scratch::ScratchError;
 pub use store::{
-    FinishedRun, RunLine, Store, StoreError, StoredRun, StudyEnd, StudyRunHead, StudyRunId, world_name,
+    Archive, ArchiveError, FinishedRun, Imported, RunFilter, RunLine, RunSelector, RunSelectorError, Store,
+    StoreError, StoredRun, StoredStudy, StudyEnd, StudyRunHead, StudyRunId,
 };
 pub use study::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};

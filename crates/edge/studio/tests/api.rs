@@ -190,7 +190,7 @@ fn what_may_be_destroyed_is_named_as_what_is_written_to() {
     }
     let order = json!({ "target": "a", "write": true, "destroy_data": "a", "dry_run": true });
     let command = bench.post("/api/soak", &order).json();
-    assert_eq!(command["command"], "raidlab soak a --write --destroy-data=a");
+    assert_eq!(command["command"], "raidlab soak a --write --destroy-data=a --db=raidlab.sqlite");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn a_job_is_watched_to_its_end() {
     );
     let begun = bench.post("/api/soak", &json!({ "target": "it is.img", "passes": 2 }));
     assert_eq!(begun.status, 202);
-    assert_eq!(begun.json()["command"], "raidlab soak 'it is.img' --passes=2");
+    assert_eq!(begun.json()["command"], "raidlab soak 'it is.img' --passes=2 --db=raidlab.sqlite");
     let job = bench.await_end(1);
     assert_eq!((&job["state"], &job["exit_code"]), (&json!("done"), &json!(0)));
     assert_eq!(job["ticks"][0]["label"], "half");
@@ -294,7 +294,7 @@ fn a_job_is_watched_to_its_end() {
     assert_eq!(job["messages"], json!(["a note"]));
     assert_eq!(bench.get("/api/jobs/1?from=1").json()["ticks"], json!([]));
     assert_eq!(bench.get("/api/jobs/1/result").json(), json!({ "schema": 1 }));
-    assert_eq!(bench.program_arguments(), "soak\nit is.img\n--passes=2\n--json\n");
+    assert_eq!(bench.program_arguments(), "soak\nit is.img\n--passes=2\n--db=raidlab.sqlite\n--json\n");
 }
 
 #[test]

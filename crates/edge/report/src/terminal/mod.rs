@@ -3,12 +3,13 @@
 //! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
 //! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
 //! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did, [`soaks`] what `soak` did,
-//! [`streams`] and [`bonnie`] what the verbs of their names did, [`risk`] what `risk` found. Without colour the
+//! [`streams`] and [`bonnie`] what the verbs of their names did, [`risk`] what `risk` found, [`contrast`] what `compare` did. Without colour the
 //! text is plain ASCII apart from the names it is given, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
 mod array;
 mod claims;
+mod contrast;
 mod examine;
 mod grid;
 mod network;
@@ -21,6 +22,7 @@ mod validation;
 
 pub use array::array_status;
 pub use claims::claims;
+pub use contrast::contrast;
 pub use examine::examined;
 pub use programs::{bonnie, streams};
 pub use risk::risk;

@@ -194,7 +194,8 @@ pub(super) async fn command(
         match client.ask(&asked).map_err(unreachable_array)? {
             Answer::Done { message } => Ok(ok(&json!({ "message": message, "command": line }))),
             Answer::Refused { reason } => {
-                Err(Fault::conflict(reason, format!("array {name}"), "look at the array's state"))
+                let remedy = "mend what it says, or look at the array's state";
+                Err(Fault::conflict(reason, format!("array {name}"), remedy))
             }
             Answer::Status(_) => Err(Fault::internal("the array answered with its state", name)),
         }

@@ -103,7 +103,8 @@ pub(super) async fn soak(
         .option("--rate", order.rate)
         .flag("--write", order.write)
         .flag("--rewrite", order.rewrite)
-        .option("--destroy-data", order.destroy_data);
+        .option("--destroy-data", order.destroy_data)
+        .option("--db", Some(desk.db.display()));
     start(&desk, JobKind::Soak, order.target, command, order.dry_run)
 }
 

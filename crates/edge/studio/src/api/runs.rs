@@ -6,7 +6,8 @@ use crate::Desk;
 use crate::fault::{Fault, csv_response};
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
-use raidlab_lab::{Store, StoreError, StoredRun};
+use raidlab_lab::{RunFilter, Store, StoreError, StoredRun};
+use raidlab_report::table::{KeptRun, Table};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ pub(super) async fn list(
         let Some(store) = open(&desk)? else {
             return Ok(ok(&json!({ "schema": 1, "db": desk.db, "runs": [] })));
         };
-        let runs = store.list_runs(limit as u32).map_err(|error| fault(&error))?;
+        let filter = RunFilter { limit: Some(limit as u32), ..RunFilter::default() };
+        let runs = store.list_runs(&filter).map_err(|error| fault(&error))?;
         Ok(ok(&json!({ "schema": 1, "db": desk.db, "runs": runs })))
     })
     .await
@@ -47,10 +49,16 @@ pub(super) async fn csv(State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery
         return Err(bad_parameter("ids", &format!("it names more than {COMPARED_MAX} runs")));
     }
     blocking(move || {
-        let results = ids.iter().map(|id| Ok(run(&desk, *id)?.result)).collect::<Result<Vec<_>, Fault>>()?;
-        Ok(csv_response("runs.csv", raidlab_report::csv::runs(&results)))
+        let runs = ids.iter().map(|id| run(&desk, *id)).collect::<Result<Vec<_>, Fault>>()?;
+        let kept: Vec<KeptRun<'_>> = runs.iter().map(kept_run).collect();
+        Ok(csv_response("runs.csv", raidlab_report::csv::table(&Table::runs(&kept))))
     })
     .await
+}
+
+fn kept_run(run: &StoredRun) -> KeptRun<'_> {
+    let StoredRun { id, study, title, started_at, tags, result, .. } = run;
+    KeptRun { id: *id, study: *study, title, started_at, tags, run: result }
 }
 
 fn run(desk: &Desk, id: u64) -> Result<StoredRun, Fault> {

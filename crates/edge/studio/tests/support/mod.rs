@@ -171,8 +171,10 @@ impl Bench {
     pub(crate) fn store_runs(&self, count: u64) {
         let mut store = Store::open(&self.folder.path().join("raidlab.sqlite")).expect("a results file");
         let head = StudyRunHead {
+            kind: "study",
             title: "a study",
             question: "",
+            method: &[],
             planned_runs: count,
             seed: 1,
             configuration: "{}".to_owned(),
@@ -190,6 +192,6 @@ impl Bench {
             };
             store.insert_run(study, &run).expect("it can be written");
         }
-        store.end_study(study, StudyEnd::Complete).expect("it can be written");
+        store.end_study(study, StudyEnd::Complete, &[]).expect("it can be written");
     }
 }

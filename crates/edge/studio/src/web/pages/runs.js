@@ -29,7 +29,7 @@ async function list() {
   const place = h("div");
   const fill = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const fits = (run) => words.every((word) => `${run.id} ${run.title} ${run.world} ${run.target} ${run.workload}`.toLowerCase().includes(word));
+    const fits = (run) => words.every((word) => `${run.id} ${run.title} ${run.world} ${run.target} ${run.workload} ${(run.tags ?? []).join(" ")}`.toLowerCase().includes(word));
     place.replaceChildren(table([
       { name: "", show: (run) => { const box = h("input", { type: "checkbox", "aria-label": `Choose run ${run.id}`, checked: chosen.has(run.id), onchange: () => choose(run, box) }); return box; } },
       { name: "Run", of: (run) => run.id, show: (run) => h("a", { href: `#/runs/${run.id}` }, run.id), right: true },
@@ -37,6 +37,7 @@ async function list() {
       { name: "World", of: (run) => run.world, show: (run) => pill(run.world, run.world === "simulated" ? "on" : "") },
       { name: "Target", of: (run) => run.target },
       { name: "Workload", of: (run) => run.workload },
+      { name: "Tags", of: (run) => (run.tags ?? []).join(", "), show: (run) => (run.tags ?? []).map((tag) => pill(tag)) },
       { name: "Depth", of: (run) => run.iodepth, right: true },
       { name: "Requests/s", of: (run) => run.iops, show: (run) => number(run.iops), right: true },
       { name: "MB/s", of: (run) => run.mb_per_s, show: (run) => number(run.mb_per_s), right: true },
@@ -106,7 +107,7 @@ async function compare(ids) {
   const chart = (title, of, unit, format) => card(null, bars({ title, unit, format, rows: runs.map((run, index) => ({ name: label(run), values: [of(total(run))], colour: index })) }));
   return [
     head(`Compare ${runs.length} runs`, "Ratios (×) are to the first one."),
-    tools(`raidlab show ${ids[0]}`, ["CSV", `/api/runs.csv?ids=${ids.join(",")}`], ...ids.map((id) => [`JSON ${id}`, `/api/runs/${id}`])),
+    tools(`raidlab compare ${ids.join(" ")}`, ["CSV", `/api/runs.csv?ids=${ids.join(",")}`], ...ids.map((id) => [`JSON ${id}`, `/api/runs/${id}`])),
     card(null, table(columns, runs, "Compared runs")),
     h("div", { class: "two" }, chart("Requests per second", (it) => it.iops), chart("Mean latency", (it) => it.lat_ns_mean, undefined, span), card(null, latencyChart(runs)), card(null, rateChart(runs))),
   ];
