@@ -222,7 +222,7 @@ fn bodies_are_bounded_and_must_be_what_is_described() {
     let long = format!(r#"{{"target":"{}"}}"#, "a".repeat(70 << 10));
     post("application/json", long.as_bytes()).fault(413);
     // Deep nesting is refused, not followed.
-    post("application/json", format!("{{\"target\":{}", "[".repeat(60 << 10)).as_bytes()).fault(422);
+    post("application/json", format!("{{\"target\":{}", "[".repeat(60 << 10)).as_bytes()).fault(400);
     // serde takes a list for a struct.
     post("application/json", b"[\"a\",null,null,null,null,null,false,false,null,true]").fault(422);
     bench.get("/api/jobs/x").fault(400);

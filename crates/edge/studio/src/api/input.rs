@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// A body of JSON.
 pub(super) struct Order<T>(pub(super) T);
@@ -42,12 +43,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Order<T> {
     }
 }
 
-/// Reads an object. serde takes a list for a struct, too, whose order no description fixes.
+/// Reads an object. serde takes a list for a struct, whose order no description fixes, and null for what is left out.
 fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
-    if bytes.trim_ascii_start().first() == Some(&b'[') {
-        return Err(serde::de::Error::custom("a list where an object should be"));
+    let value: Value = serde_json::from_slice(bytes)?;
+    let Value::Object(fields) = &value else {
+        return Err(serde::de::Error::custom("something else where an object should be"));
+    };
+    if let Some((name, _)) = fields.iter().find(|(_, value)| value.is_null()) {
+        return Err(serde::de::Error::custom(format!("{name} is null: leave it out instead")));
     }
-    serde_json::from_slice(bytes)
+    serde_json::from_value(value)
 }
 
 /// The name in a path.
