@@ -68,11 +68,12 @@ ublk:
 	$(CARGO) build --locked -q -p raidlab --features ublk,mpi
 	bash tests/clients/ublk.sh target/debug/raidlab
 
-## The studio's pages in Chromium, and its API fuzzed from its description (docs/studio.md); takes about a minute.
+## The studio's pages in Chromium, its API fuzzed from its description, metrics as Prometheus reads them (docs/studio.md).
 studio:
 	bash tests/studio/setup.sh
 	$(CARGO) build --locked -q -p raidlab --features ublk
 	python3 tests/studio/pages.py target/debug/raidlab
+	python3 tests/studio/metrics.py target/debug/raidlab
 	python3 tests/studio/fuzz.py target/debug/raidlab 20
 
 ## Fuzzes the studio's API for SECONDS, with a new seed.
