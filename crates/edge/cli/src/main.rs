@@ -69,6 +69,7 @@ fn dispatch(cli: &Cli, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failu
         Command::Tag(args) => verbs::tag::run(args, output),
         Command::Export(args) => verbs::export::run(args, output),
         Command::Reference(args) => verbs::reference::run(args),
+        Command::Studio(args) => verbs::studio::run(args, output),
     }
 }
 
