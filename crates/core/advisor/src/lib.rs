@@ -19,6 +19,7 @@
 mod claim;
 mod comparison;
 mod judge;
+pub mod plan;
 mod reason;
 pub mod risk;
 

@@ -14,6 +14,8 @@ pub struct EnclosureModel {
     pub slots: u32,
     /// Size of those places. A smaller drive fits with a carrier.
     pub form_factor: FormFactor,
+    /// What its places are made for, `SAS`, where the entry says so.
+    pub bus: Option<String>,
     /// Power of the shelf without drives in watts, where a source is known.
     pub power_watts: Option<f64>,
     /// Every figure with its source.
@@ -28,6 +30,7 @@ impl EnclosureModel {
             name: root.text("name")?,
             slots: root.figure("slots")?,
             form_factor: FormFactor::read(&mut root)?,
+            bus: root.optional_text("bus")?,
             power_watts: root.optional_figure("power_watts")?,
             sources: root.figures(),
         };

@@ -22,8 +22,8 @@ mod torture;
 
 pub use array::{
     Bottleneck, ControllerFailure, ControllerName, ControllerUtilisation, FailoverOutcome, LoadRegion,
-    SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad,
-    SimulationOutcome, Utilisation, simulate, simulate_enclosure,
+    RebuildProgress, SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume,
+    SimulationLoad, SimulationOutcome, Utilisation, simulate, simulate_degraded, simulate_enclosure,
 };
 pub use files::{FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_files};
 pub use queue::{Due, EventQueue};

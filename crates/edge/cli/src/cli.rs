@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, bonnie, catalog, doctor, export, import, measure, model, net, reproduce, risk, runs, simulate,
-    soak, streams, study, torture, workloads,
+    array, bonnie, catalog, doctor, export, import, measure, model, net, plan, reproduce, risk, runs,
+    simulate, soak, streams, study, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Simulate(simulate::Args),
     /// Predict published figures and compare
     Reproduce(reproduce::Args),
+    /// Find the arrays that serve applications best, and say why
+    Plan(plan::Args),
     /// Tell how likely an array, or a fleet of them, is to lose data
     Risk(risk::Args),
     /// Check the controller under load and faults, byte for byte, in any number of random runs

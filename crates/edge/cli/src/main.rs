@@ -44,6 +44,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Net(args) => verbs::net::run(args, output),
         Command::Simulate(args) => verbs::simulate::run(args, output),
         Command::Reproduce(args) => verbs::reproduce::run(args, output),
+        Command::Plan(args) => verbs::plan::run(args, output),
         Command::Risk(args) => verbs::risk::run(args, output),
         Command::Torture(args) => verbs::torture::run(args, output),
         Command::Array(args) => verbs::array::run(args, output),

@@ -10,6 +10,7 @@ mod loads;
 pub(crate) mod measure;
 pub(crate) mod model;
 pub(crate) mod net;
+pub(crate) mod plan;
 mod programs;
 mod report;
 pub(crate) mod reproduce;

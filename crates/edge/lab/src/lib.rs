@@ -23,6 +23,7 @@ mod load;
 mod machine;
 mod papers;
 mod parallel;
+pub mod planning;
 mod predict;
 mod published;
 mod read_off;

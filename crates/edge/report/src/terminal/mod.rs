@@ -3,7 +3,7 @@
 //! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
 //! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
 //! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did, [`soaks`] what `soak` did,
-//! [`risk`] what `risk` found, [`streams`] and [`bonnie`] what the verbs of their names did. Without colour the
+//! [`plan`] what `plan` found, [`risk`] what `risk` found, [`streams`] and [`bonnie`] what the verbs of their names did. Without colour the
 //! text is plain ASCII apart from the names it is given, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
@@ -12,6 +12,7 @@ mod claims;
 mod examine;
 mod grid;
 mod network;
+mod plan;
 mod programs;
 mod risk;
 mod runs;
@@ -22,6 +23,7 @@ mod validation;
 pub use array::array_status;
 pub use claims::claims;
 pub use examine::examined;
+pub use plan::{PlanRow, PlanText, plan};
 pub use programs::{bonnie, streams};
 pub use risk::risk;
 pub use runs::{run, runs};
