@@ -57,6 +57,7 @@ clients:
 	$(CARGO) build --locked -q -p raidlab --features ublk
 	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
 	bash tests/clients/members.sh target/debug/raidlab
+	bash tests/clients/nfs.sh target/debug/raidlab
 
 ## An array as a block device of Debian's kernel in a guest (docs/clients.md); downloads it once, takes less than a minute.
 ublk:

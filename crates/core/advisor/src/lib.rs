@@ -20,12 +20,16 @@ mod claim;
 mod comparison;
 mod judge;
 pub mod plan;
+mod rank;
 mod reason;
 pub mod risk;
+mod search;
 
 pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};
 pub use comparison::{Comparison, ComparisonRow, ComparisonSummary};
 pub use judge::{LAT_MEAN_LIMIT, verdicts, verdicts_within};
+pub use rank::kendall_tau;
+pub use search::{PatternSearch, SearchConfig, SearchRange};
 
 use raidlab_units::{BytesPerSec, Iops};
 use raidlab_workload::{ArrayFacts, Metric, World};

@@ -304,6 +304,7 @@ fn buffer(specs: &mut Fields<'_>) -> Result<BufferModel, ImportError> {
     Ok(BufferModel {
         size: ByteCount(512 * segment_sectors * u64::from(read_segments)),
         segments: read_segments,
+        fixed_segments: true,
         read_ahead,
         write_cache: specs.flag("Fast write level")?,
         write_extents: specs.count_or("Maximum number of write segments", 1, 1, 4096)?,

@@ -189,6 +189,13 @@ impl ControllerModel {
         }
     }
 
+    /// The same with its members behind an enclosure's port.
+    #[must_use]
+    pub fn behind(self, port: LinkModel) -> Self {
+        let out = self.member_link_out.map(|link| link.within(port.rate));
+        Self { member_link: self.member_link.within(port.rate), member_link_out: out, ..self }
+    }
+
     /// The link that a write to a member takes.
     #[inline]
     pub fn member_link_for_writes(&self) -> LinkModel {

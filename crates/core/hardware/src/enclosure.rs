@@ -1,7 +1,8 @@
-//! Enclosures: how many drives of which size fit.
+//! Enclosures: how many drives of which size fit, and what its port carries.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
 use crate::drive::FormFactor;
+use crate::link::LinkModel;
 
 /// A shelf of drives.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +15,8 @@ pub struct EnclosureModel {
     pub slots: u32,
     /// Size of those places. A smaller drive fits with a carrier.
     pub form_factor: FormFactor,
+    /// The way from the controller to all of its drives; a controller's own link to its members may be slower.
+    pub port: LinkModel,
     /// What its places are made for, `SAS`, where the entry says so.
     pub bus: Option<String>,
     /// Power of the shelf without drives in watts, where a source is known.
@@ -30,6 +33,7 @@ impl EnclosureModel {
             name: root.text("name")?,
             slots: root.figure("slots")?,
             form_factor: FormFactor::read(&mut root)?,
+            port: LinkModel::read(root.section("port")?)?,
             bus: root.optional_text("bus")?,
             power_watts: root.optional_figure("power_watts")?,
             sources: root.figures(),

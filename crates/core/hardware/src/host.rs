@@ -211,7 +211,7 @@ mod tests {
         for (from, to, expected) in rows {
             assert!(NORAL3.contains(from), "{from}");
             let text = NORAL3.replacen(from, to, 1);
-            let error = Catalog::parse([("noral3.toml", text.as_str())]).expect_err(expected).to_string();
+            let error = crate::catalog::links_and("noral3.toml", &text).expect_err(expected).to_string();
             assert!(error.contains(expected), "{from} -> {to}: {error}");
         }
     }

@@ -7,6 +7,7 @@
 //! ```text
 //!  catalog/*.toml --Catalog--> DriveModel, ControllerModel, EnclosureModel     (figures, each with a source)
 //!  DriveModel --Drive::new--> Drive                                           (a machine with a state)
+//!  LinkStandard --Section::link--> LinkModel                                   (what entries refer to, times lanes)
 //!  ControllerModel, LinkModel --> time spans that a world charges to a Server  (a resource, first come first served)
 //! ```
 //!
@@ -27,7 +28,7 @@ mod network;
 mod server;
 mod ssd;
 
-pub use catalog::{Catalog, CatalogChange, CatalogError, FigureSource};
+pub use catalog::{Catalog, CatalogChange, CatalogEntry, CatalogError, CatalogFile, FigureSource};
 pub use controller::{
     CacheDefaults, CommandCost, ControllerModel, DriverCost, DualModel, HostOpKind, MemberPath, MemoryCost,
     MemoryWork,
@@ -44,7 +45,7 @@ pub use hdd::{
     SeekAnchors, TrackTable, TrackTableError,
 };
 pub use host::{HostModel, KernelModel, PAGE_BYTES};
-pub use link::{LinkModel, Server};
+pub use link::{LinkModel, LinkStandard, Server};
 pub use network::{NetworkFlow, NetworkLoad, NetworkModel, Transport};
 pub use server::{FileServerModel, NfsServerModel, ServedDefaults};
 pub use ssd::SolidStateModel;

@@ -1,10 +1,15 @@
 //! Links, and the one kind of resource that everything shared is: first come, first served.
 //!
 //! A [`LinkModel`] turns bytes into time; a [`Server`] turns "now" and a time into the instant the work ends,
-//! after all work that came before. Left out: arbitration between directions and packet-level effects, which
-//! the effective rate and the overhead of a transfer stand for.
+//! after all work that came before. A [`LinkStandard`] is an entry of the catalogue that parts refer to:
+//! ```text
+//! member_link   link = "sas-3g", lanes = 8     rate = 8 x that of the link, its time per transfer
+//! host_link     link = "pcie-2", lanes = 8, rate = 1.58 GB/s      its own rate, which 8 x 500 MB/s allow
+//! ```
+//! Left out: arbitration between directions and packet-level effects, which the effective rate and the overhead of a
+//! transfer stand for.
 
-use crate::catalog::{CatalogError, Section};
+use crate::catalog::{CatalogError, FigureSource, Section};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan, Nanos};
 
 /// What a link does to a transfer.
@@ -16,12 +21,98 @@ pub struct LinkModel {
     pub per_transfer: NanoSpan,
 }
 
+/// A kind of link, one lane of it: a port, a channel, a bus.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkStandard {
+    /// Name in the catalogue, `sas-6g`.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// What the wire carries once it is decoded, headers included: no payload goes faster.
+    pub wire: BytesPerSec,
+    /// What is usual: effective rate, and time of a transfer.
+    pub usual: LinkModel,
+    /// Every figure with its source.
+    pub sources: Vec<FigureSource>,
+}
+
+impl LinkStandard {
+    /// Reads the rest of a link's file.
+    pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
+        let standard = Self {
+            id: id.into(),
+            name: root.text("name")?,
+            wire: root.figure("wire")?,
+            usual: LinkModel { rate: root.figure("rate")?, per_transfer: root.figure("per_transfer")? },
+            sources: root.figures(),
+        };
+        let rate = standard.usual.rate;
+        if rate > standard.wire {
+            return Err(
+                root.unsound(format!("rate {rate} is above what the wire carries, {}", standard.wire))
+            );
+        }
+        root.finish()?;
+        Ok(standard)
+    }
+
+    /// What the wire carries, noted among the figures of the entry that refers to it.
+    pub(crate) fn wire_of(&self, section: &Section<'_>) -> BytesPerSec {
+        section.note_figure("wire", self.wire.to_string(), self.source_of("wire"));
+        self.wire
+    }
+
+    /// The source of one of its figures, as the entry that refers to it gives it.
+    fn source_of(&self, key: &str) -> String {
+        let figure = self.sources.iter().find(|figure| figure.key == key);
+        let source = figure.map_or("", |figure| &figure.source);
+        format!("{source} (link {})", self.id)
+    }
+}
+
 impl LinkModel {
-    /// Reads a link's table.
+    /// Reads a link's table: its own figures, or those of a link of the catalogue times its lanes, or some of both.
     pub(crate) fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let link = Self { rate: section.figure("rate")?, per_transfer: section.figure("per_transfer")? };
+        let link = match section.optional_link()? {
+            Some(standard) => Self::of_standard(standard, &mut section)?,
+            None => Self { rate: section.figure("rate")?, per_transfer: section.figure("per_transfer")? },
+        };
         section.finish()?;
         Ok(link)
+    }
+
+    fn of_standard(standard: &LinkStandard, section: &mut Section<'_>) -> Result<Self, CatalogError> {
+        let lanes: u8 = section.optional_figure("lanes")?.unwrap_or(1);
+        if lanes == 0 {
+            return Err(section.bad_value("lanes", "at least 1"));
+        }
+        let times = |rate: BytesPerSec| BytesPerSec(rate.0 * f64::from(lanes));
+        let most = times(standard.wire);
+        let rate = match section.optional_figure::<BytesPerSec>("rate")? {
+            Some(own) if own > most => {
+                let problem =
+                    format!("{own} is above the {most} that {lanes} of link '{}' carry", standard.id);
+                return Err(section.unsound(section.path("rate") + " " + &problem));
+            }
+            Some(own) => own,
+            None => {
+                let value = format!("{lanes} x {}", standard.usual.rate);
+                section.note_figure("rate", value, standard.source_of("rate"));
+                times(standard.usual.rate)
+            }
+        };
+        let own = section.optional_figure("per_transfer")?;
+        let per_transfer = own.unwrap_or(standard.usual.per_transfer);
+        if own.is_none() {
+            section.note_figure("per_transfer", per_transfer.to_string(), standard.source_of("per_transfer"));
+        }
+        Ok(Self { rate, per_transfer })
+    }
+
+    /// The same behind something that carries no more than `most`.
+    #[must_use]
+    pub fn within(self, most: BytesPerSec) -> Self {
+        Self { rate: if self.rate > most { most } else { self.rate }, ..self }
     }
 
     /// Time that the link is taken by one transfer of `bytes`.

@@ -10,7 +10,7 @@
 //! receiver  per byte:  packet / P + 1 / copy
 //! ```
 //! An interrupt announces all packets that came since the last one; moderation lets no two come closer together than
-//! [`NetworkModel::interrupt_gap`].
+//! [`NetworkModel::interrupt_gap`], and saves the receiver the interrupts of the packets between.
 //!
 //! Left out: lost packets and their repetition, windows that are too small for the distance, other traffic.
 //! Source of the sizes: IEEE 802.3 (preamble 8, header 14, check 4, gap 12 bytes), RFC 791, 768, 793, 1323.
@@ -51,8 +51,10 @@ pub struct NetworkModel {
     pub send_packet: NanoSpan,
     /// Sender's rate of copying and checksums.
     pub send_copy: BytesPerSec,
-    /// Receiver's time for a packet.
+    /// Receiver's time for a packet that has an interrupt of its own.
     pub receive_packet: NanoSpan,
+    /// The part of it that the interrupt takes.
+    pub receive_interrupt: NanoSpan,
     /// Receiver's rate of copying and checksums.
     pub receive_copy: BytesPerSec,
     /// Least time between two interrupts.
@@ -133,31 +135,56 @@ impl NetworkModel {
             let copy = if load.send <= self.hot_buffer { self.file_copy_hot } else { self.file_copy_cold };
             sender += self.file_call.as_secs_f64() / send + 1.0 / copy.0;
         }
-        let receiver = packet_per_byte(self.receive_packet) + 1.0 / self.receive_copy.0;
+        let receiver = self.receiver_per_byte(payload);
         let wire = (payload + TCP_HEADERS + FRAME_BYTES) as f64 / payload as f64 / self.wire.0;
         let file = load.file.map_or(0.0, |rate| 1.0 / rate.0);
         let rate = 1.0 / sender.max(receiver).max(wire).max(file);
         let packets_per_sec = rate / payload as f64;
+        let interrupts_per_sec = packets_per_sec.min(self.interrupts_max());
+        let spared = (packets_per_sec - interrupts_per_sec) * self.receive_interrupt.as_secs_f64();
+        let unspared = packet_per_byte(self.receive_packet) + 1.0 / self.receive_copy.0;
         NetworkFlow {
             rate: BytesPerSec(rate),
             sender: rate * sender,
-            receiver: rate * receiver,
+            receiver: rate * unspared - spared,
             wire: rate * wire,
-            interrupts_per_sec: packets_per_sec.min(1.0 / self.interrupt_gap.as_secs_f64().max(1e-9)),
+            interrupts_per_sec,
             packets_per_sec,
         }
     }
 
+    fn interrupts_max(&self) -> f64 {
+        1.0 / self.interrupt_gap.as_secs_f64().max(1e-9)
+    }
+
+    /// Seconds of a receiver that does nothing else, for each byte of packets with so much payload: with an interrupt for
+    /// each packet, or, where that would be too many, with as many as there may be.
+    fn receiver_per_byte(&self, payload: u64) -> f64 {
+        let per_byte = |packet: f64| packet / payload as f64 + 1.0 / self.receive_copy.0;
+        let (packet, interrupt) = (self.receive_packet.as_secs_f64(), self.receive_interrupt.as_secs_f64());
+        let with_all = per_byte(packet);
+        if 1.0 / with_all / payload as f64 <= self.interrupts_max() {
+            return with_all;
+        }
+        per_byte(packet - interrupt) / (1.0 - interrupt * self.interrupts_max())
+    }
+
     /// Reads the rest of a network's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
+        let name = root.text("name")?;
+        let wire = match root.optional_link()? {
+            Some(standard) => standard.wire_of(&root),
+            None => root.figure("wire")?,
+        };
         let model = Self {
             id: id.into(),
-            name: root.text("name")?,
-            wire: root.figure("wire")?,
+            name,
+            wire,
             send_call: root.figure("send_call")?,
             send_packet: root.figure("send_packet")?,
             send_copy: root.figure("send_copy")?,
             receive_packet: root.figure("receive_packet")?,
+            receive_interrupt: root.figure("receive_interrupt")?,
             receive_copy: root.figure("receive_copy")?,
             interrupt_gap: root.figure("interrupt_gap")?,
             file_call: root.figure("file_call")?,
@@ -166,6 +193,12 @@ impl NetworkModel {
             file_copy_cold: root.figure("file_copy_cold")?,
             sources: root.figures(),
         };
+        if model.receive_interrupt > model.receive_packet {
+            return Err(root.bad_value("receive_interrupt", "no more than receive_packet"));
+        }
+        if model.interrupt_gap > NanoSpan::ZERO && model.interrupt_gap <= model.receive_interrupt {
+            return Err(root.bad_value("interrupt_gap", "none, or longer than receive_interrupt"));
+        }
         root.finish()?;
         Ok(model)
     }
@@ -222,8 +255,10 @@ mod tests {
             (flow.interrupts_per_sec - 10_000.0).abs() < 1e-6 && flow.packets_per_sec > 20_000.0,
             "{flow:?}"
         );
+        assert!((flow.receiver - 1.0).abs() < 1e-9, "it has nothing else to do: {flow:?}");
         model.interrupt_gap = NanoSpan::ZERO;
-        let flow = model.flow(&load);
-        assert_eq!(flow.interrupts_per_sec, flow.packets_per_sec);
+        let plain = model.flow(&load);
+        assert_eq!(plain.interrupts_per_sec, plain.packets_per_sec);
+        assert!((plain.receiver - 1.0).abs() < 1e-9 && plain.rate < flow.rate, "{plain:?}");
     }
 }

@@ -70,14 +70,17 @@ pub struct NfsServerModel {
     pub threads: u32,
     /// Files whose read-ahead windows are remembered between calls.
     pub remembered_files: u32,
-    /// Length of those in calls: calls come out of order, which shortens them.
-    pub window_calls: u32,
+    /// Their length, at least two calls: calls come out of order, which shortens them.
+    pub window: ByteCount,
     /// Read of a call whose file is not remembered: what it asks for in whole pages, and as much again.
     pub read_without: ByteCount,
     /// Calls of a client to one volume at once.
     pub client_calls: u32,
     /// Longest read-ahead window of a client.
     pub client_read_ahead: ByteCount,
+    /// Windows of a file that a client has asked for at once: with two it asks for the next one when it takes in the first
+    /// part of the last, with one when it takes in the last part.
+    pub client_windows: u32,
     /// Time of the client for each call over UDP.
     pub client_call_udp: NanoSpan,
     /// The same over TCP.
@@ -144,26 +147,28 @@ impl NfsServerModel {
         let model = Self {
             threads: section.figure("threads")?,
             remembered_files: section.figure("remembered_files")?,
-            window_calls: section.figure("window_calls")?,
+            window: section.figure("window")?,
             read_without: section.figure("read_without")?,
             client_calls: section.figure("client_calls")?,
             client_read_ahead: section.figure("client_read_ahead")?,
+            client_windows: section.figure("client_windows")?,
             client_call_udp: section.figure("client_call_udp")?,
             client_call_tcp: section.figure("client_call_tcp")?,
             server_call: section.figure("server_call")?,
         };
-        for (key, count) in [
-            ("threads", model.threads),
-            ("window_calls", model.window_calls),
-            ("client_calls", model.client_calls),
-        ] {
+        for (key, count) in [("threads", model.threads), ("client_calls", model.client_calls)] {
             if count == 0 {
                 return Err(section.bad_value(key, "at least 1"));
             }
         }
-        for (key, size) in
-            [("read_without", model.read_without), ("client_read_ahead", model.client_read_ahead)]
-        {
+        if !(1..=2).contains(&model.client_windows) {
+            return Err(section.bad_value("client_windows", "1 or 2"));
+        }
+        for (key, size) in [
+            ("window", model.window),
+            ("read_without", model.read_without),
+            ("client_read_ahead", model.client_read_ahead),
+        ] {
             if size.0 < PAGE_BYTES || !size.0.is_multiple_of(PAGE_BYTES) {
                 return Err(section.bad_value(key, "whole pages of 4 KiB, at least one"));
             }

@@ -1,11 +1,12 @@
 //! The virtual world: an event queue and a clock, a workload against a modelled array, and a world of real bytes
 //! under faults that checks the controller.
 //!
-//! The array controller is a pure state machine that has to be driven by a world. This crate has three:
+//! The array controller is a pure state machine that has to be driven by a world. This crate has four:
 //!
 //! - [`simulate`] runs a workload against a [`SimulatedArray`], the controller over hardware models, in virtual time
 //!   with lengths only, and tells what was measured and which resource was the bottleneck; [`simulate_enclosure`] does so
 //!   for several volumes behind one or two controllers, of which one may fail;
+//! - [`LiveArray`] is the same array for whoever brings requests at times of a clock of their own;
 //! - [`simulate_files`] runs programs that do file calls on a [`SimulatedHost`]: processors, a page cache, filesystems, and
 //!   the same arrays below them;
 //! - [`TortureWorld`] runs the same controller over devices in memory with real bytes, finishes its actions in any
@@ -21,9 +22,10 @@ mod streams;
 mod torture;
 
 pub use array::{
-    Bottleneck, ControllerFailure, ControllerName, ControllerUtilisation, FailoverOutcome, LoadRegion,
-    RebuildProgress, SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume,
-    SimulationLoad, SimulationOutcome, Utilisation, simulate, simulate_degraded, simulate_enclosure,
+    Bottleneck, ControllerFailure, ControllerName, ControllerUtilisation, FailoverOutcome, LiveAnswer,
+    LiveArray, LoadRegion, RebuildProgress, SecondController, SimError, SimulatedArray, SimulatedEnclosure,
+    SimulatedVolume, SimulationLoad, SimulationOutcome, Utilisation, simulate, simulate_degraded,
+    simulate_enclosure,
 };
 pub use files::{FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_files};
 pub use queue::{Due, EventQueue};

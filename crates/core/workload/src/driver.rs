@@ -18,11 +18,14 @@
 //! later, even at the same instant, is not counted.
 //!
 //! **How it ends:** from the end of the window on nothing starts; requests in flight are waited for, but are not in the
-//! figures. Arrivals of an open loop that found no place until then are counted as unserved.
+//! figures. Arrivals of an open loop that found no place until then are counted as unserved. A replay ends with its trace: the
+//! window then ends with the completion of its last request.
 
 mod paced;
+mod trace;
 
 use crate::data::DataSpec;
+use crate::replay::ReplayError;
 use crate::result::{Measurement, OpStats};
 use crate::rng::derived_seed;
 use crate::series::{Series, Track};
@@ -124,6 +127,9 @@ pub enum DriverError {
     /// The access specification itself is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// The trace does not fit the target.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// A length does not fit the blocks of the target.
     #[error(
         "line {line} of workload '{spec}' has {column} = {bytes}: \
@@ -221,7 +227,10 @@ pub struct WindowProgress {
 /// A place for an I/O in flight.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
+    /// Where its latency begins: when it was handed out, or when it arrived.
     issued_at: Nanos,
+    /// When it was handed out.
+    started_at: Nanos,
     bytes: u32,
     part: u16,
     op: IoOp,
@@ -267,8 +276,8 @@ impl Alike {
 /// The driver.
 #[derive(Debug)]
 pub struct Driver {
-    /// The requests of the plain loop; of no use where there is a pacer.
-    stream: RequestStream,
+    /// The requests of the plain loop, where that is all there is.
+    stream: Option<RequestStream>,
     /// All loops, where there is more than the plain one.
     pacer: Option<Box<Pacer>>,
     data: DataSpec,
@@ -362,9 +371,16 @@ impl Driver {
         let own = spec.iodepth.map(|own| config.worker.share_of(u64::from(own)) as u32);
         let places = pacer.as_ref().map_or(own.unwrap_or(config.iodepth), Pacer::places);
         config.validate(places)?;
-        let (name, lines, of_lines) = spec.streams().next().expect("a valid specification has a stream");
-        let stream = RequestStream::new(name, lines, of_lines, config)?;
-        let empty = Slot { issued_at: Nanos::ZERO, bytes: 0, part: 0, op: IoOp::Read, in_flight: false };
+        let plain = |(name, lines, places)| RequestStream::new(name, lines, places, config);
+        let stream = if pacer.is_some() { None } else { spec.streams().next().map(plain).transpose()? };
+        let empty = Slot {
+            issued_at: Nanos::ZERO,
+            started_at: Nanos::ZERO,
+            bytes: 0,
+            part: 0,
+            op: IoOp::Read,
+            in_flight: false,
+        };
         let stats = |used: bool| if used { OpStats::allocated() } else { OpStats::default() };
         Ok(Self {
             stream,
@@ -387,7 +403,10 @@ impl Driver {
             now: Nanos::ZERO,
             read: stats(spec.reads()),
             write: stats(spec.writes()),
-            series: Series::allocated(config.run, spec.reads(), spec.writes()),
+            series: match spec.trace {
+                Some(_) => Series::growing(spec.reads(), spec.writes()),
+                None => Series::allocated(config.run, spec.reads(), spec.writes()),
+            },
             alike: Alike::NONE,
             issued: IssuedCounts::default(),
         })
@@ -422,15 +441,13 @@ impl Driver {
             let idle = self.free.len() == self.slots.len();
             return if idle { DriverStep::Finished } else { DriverStep::WaitForCompletion };
         }
-        if self.pacer.is_some() {
-            return self.poll_paced(now);
-        }
+        let Some(stream) = &mut self.stream else { return self.poll_paced(now) };
         if now < self.next_burst_at {
             return DriverStep::WaitUntil(self.next_burst_at.min(self.window_end));
         }
         match self.free.pop() {
             Some(slot) => {
-                let request = self.stream.next_request();
+                let request = stream.next_request();
                 if request.delay_after != NanoSpan::ZERO {
                     self.next_burst_at = Nanos(now.get().saturating_add(request.delay_after.get()));
                 }
@@ -443,7 +460,7 @@ impl Driver {
     /// The next step of loops that are not the plain one; apart, so that the plain one stays short.
     #[inline(never)]
     fn poll_paced(&mut self, now: Nanos) -> DriverStep {
-        let pacer = self.pacer.as_mut().expect("only paced drivers come here");
+        let pacer = self.pacer.as_mut().expect("a driver has a plain stream or a pacer");
         match pacer.next_turn(now) {
             Turn::Start { request, due, part } => {
                 if now >= self.window_start {
@@ -453,7 +470,11 @@ impl Driver {
                 DriverStep::Issue(self.issue(&request, slot, due, part))
             }
             Turn::WaitUntil(at) => DriverStep::WaitUntil(at.min(self.window_end)),
-            Turn::WaitForCompletion => DriverStep::WaitForCompletion,
+            Turn::Ended if self.free.len() == self.slots.len() => {
+                self.window_end = self.window_end.min(self.now);
+                DriverStep::Finished
+            }
+            Turn::WaitForCompletion | Turn::Ended => DriverStep::WaitForCompletion,
         }
     }
 
@@ -482,7 +503,7 @@ impl Driver {
             self.alike = ended;
         }
         if self.pacer.is_some() || !self.handed_on_at.is_empty() {
-            self.count_parts(slot, lat);
+            self.count_parts(now, slot, lat);
         }
         self.requests_left -= 1;
         if self.requests_left == 0 {
@@ -492,10 +513,15 @@ impl Driver {
 
     /// Counts the request of `slot`, which ended now, for its part of a mix, and cuts its latency in two.
     #[inline(never)]
-    fn count_parts(&mut self, slot: u32, lat: Option<NanoSpan>) {
+    fn count_parts(&mut self, now: Nanos, slot: u32, lat: Option<NanoSpan>) {
         let done = &self.slots[slot as usize];
-        if let Some(stats) = self.pacer.as_mut().and_then(|pacer| pacer.stats(done.part, done.op)) {
-            stats.count(done.bytes, lat, 1);
+        if let Some(pacer) = &mut self.pacer {
+            if lat.is_some() {
+                pacer.note_service(done.part, now.saturating_since(done.started_at));
+            }
+            if let Some(stats) = pacer.stats(done.part, done.op) {
+                stats.count(done.bytes, lat, 1);
+            }
         }
         let stats = match done.op {
             IoOp::Read => &mut self.read,
@@ -568,17 +594,23 @@ impl Driver {
         self.issued
     }
 
+    /// Why the trace that is replayed could not be read to its end, if it could not.
+    pub fn trace_fault(&self) -> Option<&ReplayError> {
+        self.pacer.as_ref()?.trace_fault()
+    }
+
     /// Returns how far the window has come at `now`.
     pub fn window_progress(&self, now: Nanos) -> WindowProgress {
         let started_at = self.started_at.unwrap_or(now);
         let length_ns = self.ramp.get() as f64 + self.run.get() as f64;
         let by_time = now.saturating_since(started_at).get() as f64 / length_ns;
+        let by_trace = self.pacer.as_ref().and_then(|pacer| pacer.trace_fraction()).unwrap_or(0.0);
         let by_requests = self.max_requests.map_or(0.0, |max| (max - self.requests_left) as f64 / max as f64);
         let over = self.started_at.is_some() && self.is_window_over(now);
         let Alike { lat, bytes, times, .. } = self.alike;
         let (good, bad) = if lat.is_some() { (u64::from(times), 0) } else { (0, u64::from(times)) };
         WindowProgress {
-            fraction: if over { 1.0 } else { by_time.max(by_requests).min(1.0) },
+            fraction: if over { 1.0 } else { by_time.max(by_requests).max(by_trace).min(1.0) },
             in_ramp: self.started_at.is_none() || now < self.window_start,
             requests: self.read.requests + self.write.requests + good,
             bytes: self.read.bytes + self.write.bytes + ByteCount(u64::from(bytes) * good),
@@ -611,8 +643,14 @@ impl Driver {
             IoOp::Write => self.issued.writes += 1,
         }
         self.issued.bytes += ByteCount(u64::from(request.bytes));
-        self.slots[slot as usize] =
-            Slot { issued_at, bytes: request.bytes, part, op: request.op, in_flight: true };
+        self.slots[slot as usize] = Slot {
+            issued_at,
+            started_at: self.now,
+            bytes: request.bytes,
+            part,
+            op: request.op,
+            in_flight: true,
+        };
         DriverIo { slot, op: request.op, offset_bytes: request.offset_bytes, bytes: request.bytes }
     }
 }

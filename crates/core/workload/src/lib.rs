@@ -5,6 +5,8 @@
 //! workloads/*.toml ─► Workload ─► AccessSpec ─► Driver ─► Measurement ─► RunResult
 //!                     (names, metric)  (lines)   (I/Os)    (histograms)    (figures)
 //! ```
+//! A [`Replay`] takes the place of the lines: the requests of a trace go through the same driver.
+//!
 //! Nothing here knows what a disk is. A [`Driver`] hands out I/Os by offset and length and is told when they
 //! complete; whether that happened on a real file, in a modelled array or through the network is the world's affair.
 #![forbid(unsafe_code)]
@@ -20,6 +22,7 @@ mod permutation;
 mod places;
 mod profile;
 pub mod program;
+mod replay;
 mod result;
 mod rng;
 mod sampler;
@@ -43,6 +46,7 @@ pub use network::{NetDirection, NetSide, NetworkFacts, SocketFacts};
 pub use pacing::{ArrivalProcess, Arrivals, ClosedLoop, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate};
 pub use places::{Distribution, Places, Zone};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
+pub use replay::{BatchStep, Fit, REPLAY_BYTES_MAX, Replay, ReplayError, Timing, TraceReader, TraceSource};
 pub use result::{
     ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts, FailoverFacts, LagStats,
     LagSummary, LatencyPoint, LoadFacts, MachineLoad, Measurement, Metric, OpStats, OpSummary,

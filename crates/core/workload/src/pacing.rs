@@ -10,7 +10,7 @@
 //!   runs from the arrival, so a request that had to wait for a place waited in its latency, too; how late requests
 //!   started is reported beside it. What has arrived and not started when the window ends is counted as unserved.
 //!
-//! Left out: arrivals that follow a trace.
+//! Arrivals that follow a trace are those of a replay (`replay.rs`).
 
 use core::fmt;
 use raidlab_units::{ByteCount, NanoSpan};

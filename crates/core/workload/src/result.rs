@@ -108,6 +108,8 @@ pub struct PartMeasurement {
 pub struct LagStats {
     /// From arrival to start. It is in the latencies.
     pub lag: LatencyHistogram,
+    /// From start to completion, of those that completed in the window: latencies without the lag.
+    pub service: LatencyHistogram,
     /// Requests that arrived until the end of the window and never started.
     pub unserved: u64,
 }
@@ -121,10 +123,25 @@ pub struct LagSummary {
     pub unserved: u64,
     /// Mean time from arrival to start, which is in the latencies.
     pub lag_ns_mean: f64,
+    /// Its median.
+    #[serde(default)]
+    pub lag_ns_p50: u64,
     /// Its 99th percentile.
     pub lag_ns_p99: u64,
     /// The longest.
     pub lag_ns_max: u64,
+    /// Mean time from start to completion; zero for runs from before it was kept.
+    #[serde(default)]
+    pub service_ns_mean: f64,
+    /// Its median.
+    #[serde(default)]
+    pub service_ns_p50: u64,
+    /// Its 99th percentile.
+    #[serde(default)]
+    pub service_ns_p99: u64,
+    /// The longest.
+    #[serde(default)]
+    pub service_ns_max: u64,
 }
 
 /// The figures of one part of a mix, as stored and shown.
@@ -325,12 +342,20 @@ impl PartMeasurement {
     }
 }
 
+impl LagSummary {
+    /// Whether requests waited for their start for longer than they took, on average.
+    pub fn is_longer_than_service(&self) -> bool {
+        self.service_ns_mean > 0.0 && self.lag_ns_mean > self.service_ns_mean
+    }
+}
+
 impl LagStats {
     /// Both together; none if there is neither.
     pub(crate) fn merged(own: Option<Self>, other: Option<&Self>) -> Option<Self> {
         let Some(other) = other else { return own };
         let mut own = own.unwrap_or_default();
         own.lag.merge(&other.lag);
+        own.service.merge(&other.service);
         own.unserved += other.unserved;
         Some(own)
     }
@@ -341,8 +366,13 @@ impl LagStats {
             started: self.lag.count(),
             unserved: self.unserved,
             lag_ns_mean: self.lag.mean_ns(),
+            lag_ns_p50: self.lag.percentile_ns(50.0),
             lag_ns_p99: self.lag.percentile_ns(99.0),
             lag_ns_max: self.lag.max_ns(),
+            service_ns_mean: self.service.mean_ns(),
+            service_ns_p50: self.service.percentile_ns(50.0),
+            service_ns_p99: self.service.percentile_ns(99.0),
+            service_ns_max: self.service.max_ns(),
         }
     }
 }
@@ -675,14 +705,30 @@ impl RunResult {
 
     /// What is to be known of the run before its figures are trusted: sentences.
     pub fn warnings(&self) -> Vec<String> {
+        let of_streams = self.streams.iter().flat_map(StreamsFigures::warnings);
+        self.unsteady_text().into_iter().chain(self.late_text()).chain(of_streams).collect()
+    }
+
+    /// Says so if the run was not steady within its window, with the arithmetic.
+    pub fn unsteady_text(&self) -> Option<String> {
         let unsteady = self.steady.as_ref().filter(|steady| !steady.is_steady);
-        let unsteady = unsteady.map(|steady| {
+        unsteady.map(|steady| {
             let (workload, depth) = (&self.workload, self.iodepth);
             let arithmetic = steady.arithmetic(self.metric.unit());
             format!("{workload} at iodepth {depth} was not steady within its window, taken as five rounds: {arithmetic}")
-        });
-        let of_streams = self.streams.iter().flat_map(StreamsFigures::warnings);
-        unsteady.into_iter().chain(of_streams).collect()
+        })
+    }
+
+    /// Says so if requests waited longer for their start than they took.
+    pub fn late_text(&self) -> Option<String> {
+        self.lag.filter(LagSummary::is_longer_than_service).map(|lag| {
+            let span = |ns: f64| NanoSpan(ns.round() as u64);
+            format!(
+                "{} at iodepth {}: requests started {} late on average, and took {} from then on: the load was not made as \
+                 it was asked for; storage, the iodepth or this machine could not keep up",
+                self.workload, self.iodepth, span(lag.lag_ns_mean), span(lag.service_ns_mean)
+            )
+        })
     }
 
     /// The figure that the workload is judged by, of reads and writes together.

@@ -9,6 +9,9 @@
 //! the run, so counting allocates nothing. [`Series`] is what a driver fills; [`RunSeries`] is what is stored: a column
 //! per figure, which stays small in JSON and is what charts need.
 //!
+//! A window whose length is not known beforehand, that of a replay, begins with slots of a second; when they are full, pairs of
+//! them become one, and slots are twice as long from then on.
+//!
 //! Invariant: the slots' counts add up to those of the window.
 
 use crate::bins::{self, BINS};
@@ -68,6 +71,9 @@ pub struct Series {
     /// The slot that completions fall into until `current_end`.
     current: usize,
     current_end: Nanos,
+    start: Nanos,
+    /// Slots become longer when they are full.
+    is_growing: bool,
 }
 
 impl Series {
@@ -79,8 +85,31 @@ impl Series {
         Self { interval, read: slots(reads), write: slots(writes), ..Self::default() }
     }
 
+    /// Allocates the slots of a window of unknown length.
+    pub(crate) fn growing(reads: bool, writes: bool) -> Self {
+        let full = NanoSpan::from_secs(SLOTS_MAX);
+        Self { is_growing: true, ..Self::allocated(full, reads, writes) }
+    }
+
+    /// Makes one slot of each two.
+    #[cold]
+    fn fold(&mut self) {
+        for slots in [&mut self.read, &mut self.write] {
+            for index in 0..slots.len() {
+                let mut pair = slots.get(2 * index).cloned().unwrap_or_default();
+                pair.merge(slots.get(2 * index + 1).unwrap_or(&Slot::default()));
+                slots[index] = pair;
+            }
+        }
+        self.interval = NanoSpan(self.interval.get().saturating_mul(2));
+        self.current /= 2;
+        let past = self.interval.get().saturating_mul(self.current as u64 + 1);
+        self.current_end = Nanos(self.start.get().saturating_add(past));
+    }
+
     /// Tells when the window starts.
     pub(crate) fn start(&mut self, window_start: Nanos) {
+        self.start = window_start;
         self.current_end = Nanos(window_start.get().saturating_add(self.interval.get()));
     }
 
@@ -91,6 +120,9 @@ impl Series {
         while now >= self.current_end {
             self.current += 1;
             self.current_end = Nanos(self.current_end.get().saturating_add(self.interval.get().max(1)));
+            if self.is_growing && self.current >= SLOTS_MAX as usize {
+                self.fold();
+            }
         }
         let slots = match track {
             Track::Read => &mut self.read,
@@ -118,6 +150,15 @@ impl Series {
         }
         if other.interval == NanoSpan::ZERO {
             return;
+        }
+        if self.interval < other.interval && self.is_growing {
+            self.fold();
+            return self.merge(other);
+        }
+        if other.interval < self.interval && other.is_growing {
+            let mut longer = other.clone();
+            longer.fold();
+            return self.merge(&longer);
         }
         assert_eq!(self.interval, other.interval, "windows that are merged have slots of one length");
         for (mine, theirs) in [(&mut self.read, &other.read), (&mut self.write, &other.write)] {
@@ -312,6 +353,34 @@ mod tests {
         let stored = sum.columns(NanoSpan::from_secs(2)).unwrap();
         assert_eq!((&stored.read.requests[..], &stored.write.requests[..]), (&[1, 3][..], &[1, 0][..]));
         assert_eq!(stored.total.requests, [2, 3]);
+    }
+
+    #[test]
+    fn a_window_of_unknown_length_doubles_its_intervals() {
+        let grown = |secs: &[u64]| {
+            let mut series = Series::growing(true, false);
+            series.start(Nanos(7));
+            for at in secs {
+                series.record(Nanos(7 + at * SECOND), Track::Read, 512, Some(NanoSpan(1)), 1);
+            }
+            series
+        };
+        let short = grown(&[0, 1, 1, 3599]);
+        assert_eq!(short.columns(NanoSpan::from_secs(3600)).unwrap().interval_ns, SECOND);
+        let mut long = grown(&[0, 1, 2, 3, 5, 3600, 10_000]);
+        let stored = long.columns(NanoSpan::from_secs(10_001)).unwrap();
+        assert_eq!((stored.interval_ns, stored.read.len()), (4 * SECOND, 2501));
+        let counts = &stored.read.requests;
+        assert_eq!((counts[..2].to_vec(), counts[900], counts[2500]), (vec![4, 1], 1, 1));
+        assert_eq!(counts.iter().sum::<u64>(), 7);
+        long.merge(&short);
+        let mut other_way = short;
+        other_way.merge(&grown(&[0, 1, 2, 3, 5, 3600, 10_000]));
+        for merged in [long, other_way] {
+            let stored = merged.columns(NanoSpan::from_secs(10_001)).unwrap();
+            assert_eq!(stored.read.requests[..2], [7, 1]);
+            assert_eq!(stored.read.requests.iter().sum::<u64>(), 11);
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@
 use crate::data::DataSpec;
 use crate::pacing::{OPEN_IODEPTH_DEFAULT, Pacing};
 use crate::places::Places;
+use crate::replay::{Replay, Timing};
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// One line of an access specification.
@@ -57,7 +58,7 @@ pub struct AccessLine {
 pub struct AccessSpec {
     /// Name, as in the workload files and the published tables.
     pub name: String,
-    /// Lines; at least one, unless there are parts.
+    /// Lines; at least one, unless there are parts or a trace.
     pub lines: Vec<AccessLine>,
     /// Where requests go; with parts, each has places of its own.
     pub places: Places,
@@ -69,6 +70,8 @@ pub struct AccessSpec {
     pub data: DataSpec,
     /// What runs at once, where that is more than one stream of requests; else empty.
     pub parts: Vec<MixPart>,
+    /// A trace whose requests are made instead of those of lines and parts. It has places and times of its own.
+    pub trace: Option<Replay>,
 }
 
 /// One of several streams of requests that run at once.
@@ -220,6 +223,9 @@ impl AccessSpec {
         if self.data.compressible_pct > 100 || self.data.dedupe_pct > 100 {
             return setting("data", "has a percentage above 100");
         }
+        if self.trace.is_some() {
+            return self.check_trace();
+        }
         if self.parts.is_empty() {
             return check_stream(&self.name, &self.lines, &self.places, self.pacing, self.iodepth);
         }
@@ -243,6 +249,17 @@ impl AccessSpec {
             self.check_part(part)?;
         }
         if has_weights { check_loop(&self.name, self.pacing, self.iodepth) } else { Ok(()) }
+    }
+
+    /// A trace has nothing beside it but what writes carry.
+    fn check_trace(&self) -> Result<(), SpecError> {
+        let Self { name, data, trace, .. } = self;
+        let alone = Self { name: name.clone(), data: *data, trace: trace.clone(), ..Self::default() };
+        if *self == alone {
+            return Ok(());
+        }
+        let (spec, key) = (name.clone(), "lines, parts, places, arrival, limit, think and iodepth");
+        Err(SpecError::Setting { spec, key, problem: "are those of the trace: leave them out" })
     }
 
     fn check_part(&self, part: &MixPart) -> Result<(), SpecError> {
@@ -297,7 +314,8 @@ impl AccessSpec {
 
     /// Whether any loop of it is open.
     pub fn is_open(&self) -> bool {
-        self.pacing.is_open() || self.parts.iter().any(|part| part.pacing.is_open())
+        let is_timed = self.trace.as_ref().is_some_and(|trace| trace.timing != Timing::None);
+        is_timed || self.pacing.is_open() || self.parts.iter().any(|part| part.pacing.is_open())
     }
 
     /// Returns the same specification with I/Os of `bytes`. An explicit alignment stays.
@@ -330,17 +348,20 @@ impl AccessSpec {
 
     /// Length of the largest I/O; zero without lines.
     pub fn request_bytes_max(&self) -> u32 {
-        self.all_lines().map(|line| line.bytes).max().unwrap_or(0)
+        let of_trace = self.trace.as_ref().map(Replay::request_bytes_max);
+        self.all_lines().map(|line| line.bytes).chain(of_trace).max().unwrap_or(0)
     }
 
     /// Whether any I/O writes.
     pub fn writes(&self) -> bool {
-        self.all_lines().any(|line| line.share_pct > 0 && line.read_pct < 100)
+        let by_trace = self.trace.as_ref().is_some_and(|trace| trace.has(|device| device.writes));
+        by_trace || self.all_lines().any(|line| line.share_pct > 0 && line.read_pct < 100)
     }
 
     /// Whether any I/O reads.
     pub fn reads(&self) -> bool {
-        self.all_lines().any(|line| line.share_pct > 0 && line.read_pct > 0)
+        let by_trace = self.trace.as_ref().is_some_and(|trace| trace.has(|device| device.reads));
+        by_trace || self.all_lines().any(|line| line.share_pct > 0 && line.read_pct > 0)
     }
 }
 

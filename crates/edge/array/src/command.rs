@@ -15,9 +15,9 @@ use crate::error::{ArrayError, CreateError, RingError};
 use crate::operator::{Answer, Asked, Command, CommandQueue};
 use crate::ring::{BELL_LINE, Ring};
 use crate::world::ArrayWorld;
-use raidlab_controller::{DeviceState, MetadataPolicy, Sweep};
+use raidlab_controller::{Controller, DeviceState, MetadataPolicy, Sweep};
 use raidlab_format::{Geometry, Placement};
-use raidlab_units::MemberIndex;
+use raidlab_units::{MemberIndex, Nanos};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -115,10 +115,101 @@ impl Desk {
 }
 
 /// Empties an event descriptor.
-fn clear(descriptor: BorrowedFd<'_>) {
+pub(crate) fn clear(descriptor: BorrowedFd<'_>) {
     let mut counter = [0; 8];
     // An empty one says so, which is as good.
     let _ = rustix::io::read(descriptor, &mut counter);
+}
+
+// What an array allows, whichever world it is in.
+
+fn state_of(controller: &Controller, device: MemberIndex) -> DeviceState {
+    controller.device_states().nth(device.index()).expect("a device of the array")
+}
+
+/// Whether an operator may take a device out, and why not.
+pub(crate) fn may_leave(controller: &Controller, device: MemberIndex) -> Result<(), String> {
+    let (state, number) = (state_of(controller, device), device.0);
+    if matches!(state, DeviceState::Missing | DeviceState::Lost { .. }) {
+        return Err(format!("device {number} is not in the array"));
+    }
+    if controller.needs_device(device) {
+        return Err(format!("device {number} can't be taken out: data would be lost with it"));
+    }
+    let unsynced = controller.unsynced_granules();
+    if unsynced > 0 && matches!(state, DeviceState::InSync { .. }) {
+        return Err(format!(
+            "device {number} can't be taken out yet: the redundancy of {unsynced} stripes is still being made, and what they \
+             hold of it would be lost; `raidlab array status` shows how far the resync is",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether devices may join, and why not.
+pub(crate) fn may_join(controller: &Controller) -> Result<(), String> {
+    if controller.config().resilience.metadata == MetadataPolicy::None {
+        return Err("the array keeps no metadata, so no device can join it".to_owned());
+    }
+    if controller.device_states().any(|state| matches!(state, DeviceState::Lost { .. })) {
+        return Err(
+            "more members are lost than the level survives: start the array again with them first".to_owned()
+        );
+    }
+    Ok(())
+}
+
+/// Whether another device may take the place of this one, and why not.
+pub(crate) fn may_be_filled(controller: &Controller, device: MemberIndex) -> Result<(), String> {
+    match state_of(controller, device) {
+        DeviceState::Missing => Ok(()),
+        DeviceState::Lost { .. } => Err(format!(
+            "device {} holds data that nothing else has: bring it back and start the array again",
+            device.0
+        )),
+        _ => Err(format!("device {} is in the array: fail it first", device.0)),
+    }
+}
+
+/// An empty slot for a spare that is `usable`: one of the spares' own if there is one, else one that a member has left.
+pub(crate) fn free_slot(
+    controller: &Controller,
+    usable: impl Fn(MemberIndex) -> bool,
+) -> Result<MemberIndex, String> {
+    may_join(controller)?;
+    let free = || {
+        let states = (0..).map(MemberIndex).zip(controller.device_states());
+        let empty = states.filter(|(_, state)| *state == DeviceState::Missing);
+        empty.map(|(device, _)| device).filter(|device| usable(*device))
+    };
+    let found = free().find(|device| device.0 >= controller.config().members).or_else(|| free().next());
+    found.ok_or_else(|| "all slots are taken: fail a device first, or replace one that is missing".to_owned())
+}
+
+/// Begins, bounds or ends sweeps as `command`, which is one of these, says.
+pub(crate) fn order_sweeps(
+    controller: &mut Controller,
+    now: Nanos,
+    command: &Command,
+) -> Result<String, String> {
+    let sweep = match command {
+        Command::Check => Sweep::Check,
+        Command::Repair => Sweep::Repair,
+        Command::SweepRate { bytes_per_sec } => {
+            controller.handle_sweep_rate(now, *bytes_per_sec);
+            return Ok(match bytes_per_sec {
+                Some(rate) => format!("sweeps walk over {rate} of each member in a second at most"),
+                None => "sweeps run as fast as they can".to_owned(),
+            });
+        }
+        Command::StopSweep => {
+            controller.handle_sweep_stop(now);
+            return Ok("a check or repair ends where it is".to_owned());
+        }
+        other => unreachable!("{other:?} is about no sweep"),
+    };
+    let begun = controller.handle_sweep(now, sweep);
+    begun.map(|()| "it has begun".to_owned()).map_err(|refused| refused.to_string())
 }
 
 impl ArrayWorld {
@@ -186,18 +277,8 @@ impl ArrayWorld {
                 Err(reason) => Err(reason),
             },
             Command::Fail { device } => self.fail_by_name(&device),
-            Command::SweepRate { bytes_per_sec } => {
-                self.controller.handle_sweep_rate(now, bytes_per_sec);
-                Ok(match bytes_per_sec {
-                    Some(rate) => format!("sweeps walk over {rate} of each member in a second at most"),
-                    None => "sweeps run as fast as they can".to_owned(),
-                })
-            }
-            Command::Check => self.begin_sweep(Sweep::Check),
-            Command::Repair => self.begin_sweep(Sweep::Repair),
-            Command::StopSweep => {
-                self.controller.handle_sweep_stop(now);
-                Ok("a check or repair ends where it is".to_owned())
+            sweeps @ (Command::SweepRate { .. } | Command::Check | Command::Repair | Command::StopSweep) => {
+                order_sweeps(&mut self.controller, now, &sweeps)
             }
         };
         asked.answer(match outcome {
@@ -207,14 +288,8 @@ impl ArrayWorld {
         self.run_actions(now)
     }
 
-    fn begin_sweep(&mut self, sweep: Sweep) -> Result<String, String> {
-        let now = self.now();
-        let begun = self.controller.handle_sweep(now, sweep);
-        begun.map(|()| "it has begun".to_owned()).map_err(|refused| refused.to_string())
-    }
-
     fn state_of(&self, member: MemberIndex) -> DeviceState {
-        self.controller.device_states().nth(member.index()).expect("a device of the array")
+        state_of(&self.controller, member)
     }
 
     /// The device that is meant by a number or a path.
@@ -230,20 +305,7 @@ impl ArrayWorld {
 
     fn fail_by_name(&mut self, name: &str) -> Result<String, String> {
         let member = self.find_device(name)?;
-        if matches!(self.state_of(member), DeviceState::Missing | DeviceState::Lost { .. }) {
-            return Err(format!("device {} is not in the array", member.0));
-        }
-        if self.controller.needs_device(member) {
-            return Err(format!("device {} can't be taken out: data would be lost with it", member.0));
-        }
-        let unsynced = self.controller.unsynced_granules();
-        if unsynced > 0 && matches!(self.state_of(member), DeviceState::InSync { .. }) {
-            return Err(format!(
-                "device {} can't be taken out yet: the redundancy of {unsynced} stripes is still being made, and what they hold \
-                 of it would be lost; `raidlab array status` shows how far the resync is",
-                member.0
-            ));
-        }
+        may_leave(&self.controller, member)?;
         let now = self.now();
         self.controller.handle_member_loss(now, member);
         Ok(format!("device {} is taken out of the array", member.0))
@@ -261,45 +323,16 @@ impl ArrayWorld {
 
     fn place_to_fill(&self, name: &str) -> Result<MemberIndex, String> {
         let member = self.find_device(name)?;
-        self.check_joins()?;
+        may_join(&self.controller)?;
         if self.is_expected(member) {
             return Err(format!("a device for place {} is being made ready already", member.0));
         }
-        match self.state_of(member) {
-            DeviceState::Missing => Ok(member),
-            DeviceState::Lost { .. } => Err(format!(
-                "device {} holds data that nothing else has: bring it back and start the array again",
-                member.0
-            )),
-            _ => Err(format!("device {} is in the array: fail it first", member.0)),
-        }
+        may_be_filled(&self.controller, member).map(|()| member)
     }
 
     /// An empty slot for a spare: one of the spares' own if there is one, else one that a member has left.
     fn free_slot(&self) -> Result<MemberIndex, String> {
-        self.check_joins()?;
-        let is_free = |member: &MemberIndex| {
-            self.state_of(*member) == DeviceState::Missing && !self.is_expected(*member)
-        };
-        let is_spares = |member: &MemberIndex| member.0 >= self.controller.config().members;
-        let places = || self.members.members().filter(is_free);
-        let found = places().find(is_spares).or_else(|| places().next());
-        found.ok_or_else(|| {
-            "all slots are taken: fail a device first, or replace one that is missing".to_owned()
-        })
-    }
-
-    fn check_joins(&self) -> Result<(), String> {
-        if self.controller.config().resilience.metadata == MetadataPolicy::None {
-            return Err("the array keeps no metadata, so no device can join it".to_owned());
-        }
-        if self.controller.device_states().any(|state| matches!(state, DeviceState::Lost { .. })) {
-            return Err(
-                "more members are lost than the level survives: start the array again with them first"
-                    .to_owned(),
-            );
-        }
-        Ok(())
+        free_slot(&self.controller, |member| !self.is_expected(member))
     }
 
     fn is_expected(&self, member: MemberIndex) -> bool {

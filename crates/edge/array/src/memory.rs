@@ -27,7 +27,11 @@ pub struct HostBuffers {
 }
 
 impl HostBuffers {
-    fn new(slots: u32, slot_bytes: u64) -> Result<Self, ArrayError> {
+    /// Maps the buffers of `slots` requests of up to `slot_bytes`.
+    ///
+    /// # Errors
+    /// [`ArrayError::Memory`] if there is too little.
+    pub(crate) fn new(slots: u32, slot_bytes: u64) -> Result<Self, ArrayError> {
         let slot_bytes = slot_bytes.next_multiple_of(ALIGNMENT_BYTES as u64);
         let bytes = slot_bytes.saturating_mul(u64::from(slots));
         let arena = map("host buffers", bytes)?;
@@ -77,6 +81,12 @@ impl HostBuffers {
     pub(crate) fn end(&mut self, tag: HostTag) {
         let before = self.in_flight[tag.0 as usize].take();
         assert!(before.is_some(), "request {} was completed, but is not in flight", tag.0);
+    }
+
+    /// Where the bytes of the request in flight `tag` are, for the kernel.
+    pub(crate) fn io_vec(&self, tag: HostTag) -> IoVec {
+        let bytes = self.in_flight[tag.0 as usize].expect("only buffers of requests in flight are named");
+        IoVec { base: self.arena.address(u64::from(tag.0) * self.slot_bytes, bytes), bytes: bytes as usize }
     }
 
     fn offset_of(&self, tag: HostTag, offset: u64, bytes: u64) -> u64 {

@@ -5,7 +5,9 @@ use crate::operator::{
     OPERATOR_SCHEMA, SweepStatus,
 };
 use crate::world::ArrayWorld;
-use raidlab_controller::{DeviceState, HostOp, HostRequest, Notice, Sweep, SweepCounts, SweepProgress};
+use raidlab_controller::{
+    Controller, DeviceState, HostOp, HostRequest, Notice, Sweep, SweepCounts, SweepProgress,
+};
 use raidlab_units::{BlockSize, MemberIndex, Nanos};
 use std::collections::VecDeque;
 
@@ -139,95 +141,81 @@ fn sweep_status(sweep: Sweep, counts: SweepCounts, (done, total): (u64, u64)) ->
     }
 }
 
+/// What a snapshot says besides what the controller knows.
+pub(crate) struct StatusFacts<'a> {
+    pub(crate) now: Nanos,
+    pub(crate) name: &'a str,
+    pub(crate) array_uuid: String,
+    pub(crate) is_stopping: bool,
+    pub(crate) kept_memory: Option<String>,
+    /// Where a device is, and the errors that it had.
+    pub(crate) device: &'a dyn Fn(MemberIndex) -> (Option<String>, u64),
+}
+
 impl ArrayWorld {
     /// How the array is now.
     pub fn status(&self) -> ArrayStatus {
-        let config = self.controller.config();
-        let state = self.controller.array_state();
-        let kept_bytes = |blocks: u32| u64::from(blocks) * config.cache.block_size.get();
+        let device = |device| {
+            let path = self.members.path(device).map(|path| path.display().to_string());
+            (path, self.members.errors(device))
+        };
+        let facts = StatusFacts {
+            now: self.now(),
+            name: self.name(),
+            array_uuid: self.desk.geometry().array_uuid.to_string(),
+            is_stopping: self.desk.is_stopping,
+            kept_memory: self.memory.kept_path().map(|path| path.display().to_string()),
+            device: &device,
+        };
+        self.tally.status(&self.controller, &facts)
+    }
+}
+
+impl Tally {
+    /// How an array is, whichever world it is in.
+    pub(crate) fn status(&self, controller: &Controller, facts: &StatusFacts<'_>) -> ArrayStatus {
+        let config = controller.config();
+        let state = controller.array_state();
+        let dirty = u64::from(controller.dirty_cache_blocks());
         ArrayStatus {
             schema: OPERATOR_SCHEMA,
-            name: self.name().to_owned(),
-            array_uuid: self.desk.geometry().array_uuid.to_string(),
+            name: facts.name.to_owned(),
+            array_uuid: facts.array_uuid.clone(),
             level: config.level.to_string(),
-            condition: self.condition(),
-            volume_bytes: self.volume_bytes().get(),
+            condition: condition(controller, facts.is_stopping),
+            volume_bytes: config.block_size.bytes_of(controller.volume_blocks()).get(),
             strip_bytes: config.strip_size.get(),
             block_bytes: config.block_size.bytes(),
             metadata: config.resilience.metadata.to_string(),
             integrity: config.resilience.integrity,
             generation: state.map_or(0, |state| state.generation),
             members: config.members,
-            failures_left: self.controller.failures_left(),
-            devices: self.device_statuses(),
-            sweep: self.sweep_status(),
-            last_sweep: self.tally.last_sweep.clone(),
-            unsynced_stripes: self.controller.unsynced_granules(),
+            failures_left: controller.failures_left(),
+            devices: device_statuses(controller, facts.device),
+            sweep: self.sweep_status(controller, facts.now),
+            last_sweep: self.last_sweep.clone(),
+            unsynced_stripes: controller.unsynced_granules(),
             cache: CacheStatus {
                 size_bytes: config.cache.size.get(),
-                dirty_bytes: kept_bytes(self.controller.dirty_cache_blocks()),
+                dirty_bytes: dirty * config.cache.block_size.get(),
                 write_policy: config.cache.write_policy.name().to_owned(),
-                writes_back: self.controller.writes_back(),
-                kept_memory: self.memory.kept_path().map(|path| path.display().to_string()),
+                writes_back: controller.writes_back(),
+                kept_memory: facts.kept_memory.clone(),
             },
-            counters: self.counter_status(),
-            events: self.tally.events.iter().cloned().collect(),
-            uptime_ns: self.now().0,
+            counters: self.counter_status(controller),
+            events: self.events.iter().cloned().collect(),
+            uptime_ns: facts.now.0,
         }
     }
 
-    fn condition(&self) -> Condition {
-        let states = || self.controller.device_states();
-        let played = |role| states().any(|state| state == DeviceState::InSync { role: MemberIndex(role) });
-        if self.desk.is_stopping {
-            Condition::Stopping
-        } else if states().any(|state| matches!(state, DeviceState::Lost { .. })) {
-            Condition::Failed
-        } else if !self.controller.is_serving() {
-            Condition::Starting
-        } else if states().any(|state| matches!(state, DeviceState::Rebuilding { .. })) {
-            Condition::Rebuilding
-        } else if (0..self.controller.config().members).all(played) {
-            Condition::Optimal
-        } else {
-            Condition::Degraded
-        }
-    }
-
-    fn device_statuses(&self) -> Vec<DeviceStatus> {
-        let config = self.controller.config();
-        let bad = |device| {
-            let ranges = self.controller.bad_blocks();
-            ranges.filter(|(it, ..)| *it == device).map(|(_, _, blocks)| blocks.0).sum()
-        };
-        let states = (0..).map(MemberIndex).zip(self.controller.device_states());
-        states
-            .map(|(device, state)| {
-                let uuid = self.controller.device_uuid(device);
-                let (state, role, boundary) = described(state);
-                DeviceStatus {
-                    device: device.0,
-                    path: self.members.path(device).map(|path| path.display().to_string()),
-                    device_uuid: (uuid.0 != [0; 16]).then(|| uuid.to_string()),
-                    state,
-                    role: role.map(|role| role.0),
-                    rebuilt_bytes: boundary.map(|blocks| blocks * config.block_size.bytes()),
-                    data_bytes: config.member_size.get(),
-                    errors: self.members.errors(device),
-                    bad_blocks: bad(device),
-                }
-            })
-            .collect()
-    }
-
-    fn sweep_status(&self) -> Option<SweepStatus> {
-        let SweepProgress { sweep, done, total, counts } = self.controller.sweep_progress()?;
+    fn sweep_status(&self, controller: &Controller, now: Nanos) -> Option<SweepStatus> {
+        let SweepProgress { sweep, done, total, counts } = controller.sweep_progress()?;
         let mut status = sweep_status(sweep, counts, (done, total));
-        let (began, done_before) = self.tally.sweep_began?;
-        let seconds = (self.now() - began).get() as f64 / 1e9;
+        let (began, done_before) = self.sweep_began?;
+        let seconds = (now - began).get() as f64 / 1e9;
         let steps = done.saturating_sub(done_before);
         if steps > 0 && seconds > 0.0 {
-            let step_bytes = self.controller.config().member_size.get() as f64 / total as f64;
+            let step_bytes = controller.config().member_size.get() as f64 / total as f64;
             let per_sec = steps as f64 / seconds;
             status.bytes_per_sec = Some(per_sec * step_bytes);
             status.left_ns = Some((total.saturating_sub(done) as f64 / per_sec * 1e9) as u64);
@@ -235,9 +223,9 @@ impl ArrayWorld {
         Some(status)
     }
 
-    fn counter_status(&self) -> CounterStatus {
-        let counted = self.controller.counters();
-        let block = self.block_size().bytes();
+    fn counter_status(&self, controller: &Controller) -> CounterStatus {
+        let counted = controller.counters();
+        let block = controller.config().block_size.bytes();
         CounterStatus {
             member_reads: counted.member_reads,
             member_writes: counted.member_writes,
@@ -246,9 +234,57 @@ impl ArrayWorld {
             parity_bytes: counted.parity_bytes,
             metadata_writes: counted.metadata_writes,
             mismatched_blocks: counted.mismatched_blocks,
-            ..self.tally.host
+            ..self.host
         }
     }
+}
+
+fn condition(controller: &Controller, is_stopping: bool) -> Condition {
+    let states = || controller.device_states();
+    let played = |role| states().any(|state| state == DeviceState::InSync { role: MemberIndex(role) });
+    if is_stopping {
+        Condition::Stopping
+    } else if states().any(|state| matches!(state, DeviceState::Lost { .. })) {
+        Condition::Failed
+    } else if !controller.is_serving() {
+        Condition::Starting
+    } else if states().any(|state| matches!(state, DeviceState::Rebuilding { .. })) {
+        Condition::Rebuilding
+    } else if (0..controller.config().members).all(played) {
+        Condition::Optimal
+    } else {
+        Condition::Degraded
+    }
+}
+
+fn device_statuses(
+    controller: &Controller,
+    facts: &dyn Fn(MemberIndex) -> (Option<String>, u64),
+) -> Vec<DeviceStatus> {
+    let config = controller.config();
+    let bad = |device| {
+        let ranges = controller.bad_blocks();
+        ranges.filter(|(it, ..)| *it == device).map(|(_, _, blocks)| blocks.0).sum()
+    };
+    let states = (0..).map(MemberIndex).zip(controller.device_states());
+    states
+        .map(|(device, state)| {
+            let uuid = controller.device_uuid(device);
+            let (state, role, boundary) = described(state);
+            let (path, errors) = facts(device);
+            DeviceStatus {
+                device: device.0,
+                path,
+                device_uuid: (uuid.0 != [0; 16]).then(|| uuid.to_string()),
+                state,
+                role: role.map(|role| role.0),
+                rebuilt_bytes: boundary.map(|blocks| blocks * config.block_size.bytes()),
+                data_bytes: config.member_size.get(),
+                errors,
+                bad_blocks: bad(device),
+            }
+        })
+        .collect()
 }
 
 /// A device's condition, its role, and while it is rebuilt its boundary in blocks.

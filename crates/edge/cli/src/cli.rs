@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, bonnie, catalog, doctor, export, import, measure, model, net, plan, reproduce, risk, runs,
-    simulate, soak, streams, study, torture, workloads,
+    array, bonnie, catalog, doctor, emulate, export, fit, import, measure, model, net, plan, reproduce, risk,
+    runs, simulate, soak, streams, study, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -48,8 +48,12 @@ pub(crate) enum Command {
     Net(net::Args),
     /// Simulate an array of modelled hardware in virtual time
     Simulate(simulate::Args),
+    /// Serve a modelled array over NBD at its own speed, with real bytes behind it
+    Emulate(emulate::Args),
     /// Predict published figures and compare
     Reproduce(reproduce::Args),
+    /// Fit figures of the catalogue that no source gives to the rows of a paper that are marked for it
+    Fit(fit::Args),
     /// Find the arrays that serve applications best, and say why
     Plan(plan::Args),
     /// Tell how likely an array, or a fleet of them, is to lose data

@@ -2,11 +2,14 @@
 
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
-use raidlab_hardware::{Catalog, CatalogChange};
-use raidlab_lab::{Owner, WorkloadError, find_workload, sweep};
+use raidlab_hardware::{Catalog, CatalogChange, CatalogError, CatalogFile};
+use raidlab_lab::{Owner, ReplayOrder, ReplayOrderError, StoredFit, WorkloadError, find_workload, sweep};
+use raidlab_tracefile::TraceFileError;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{ArrivalProcess, Arrivals, ClosedLoop, Pacing, RequestRate, Workload};
-use std::path::Path;
+use raidlab_workload::{
+    ArrivalProcess, Arrivals, ClosedLoop, Fit, Pacing, ReplayError, RequestRate, Timing, Workload,
+};
+use std::path::{Path, PathBuf};
 
 /// Queue depths to run at, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,17 +65,69 @@ pub(crate) fn catalog_change(text: &str) -> Result<CatalogChange, String> {
     match parts {
         Some((entry, (key, value))) if !entry.is_empty() && !key.is_empty() && !value.is_empty() => {
             let [entry, key, value] = [entry, key, value].map(|part| part.trim().to_owned());
-            Ok(CatalogChange { entry, key, value })
+            Ok(CatalogChange { entry, key, value, source: None })
         }
         _ => Err(format!("'{text}' is no change: write it as perc-h800:member_command.read=7us")),
     }
 }
 
-/// The built-in catalogue with `changes`.
-pub(crate) fn catalog_with(changes: &[CatalogChange]) -> Result<Catalog, Failure> {
-    Catalog::builtin_with(changes).map_err(|error| {
-        Failure::input(error).with_hint("'raidlab catalog ENTRY' lists the keys of an entry")
+/// The catalogue, by options: somebody's own entries, and other values of figures.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CatalogArgs {
+    /// Know the hardware in this file, too, or in all .toml files of this folder; may be repeated
+    #[arg(long, value_name = "FILE.toml|FOLDER")]
+    catalog: Vec<PathBuf>,
+    /// Use the values of a fit that 'raidlab fit' stored
+    #[arg(long, value_name = "FILE.toml")]
+    fit: Option<PathBuf>,
+    /// Another value of a figure of the catalogue, before those of a fit; may be repeated
+    #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
+    set: Vec<CatalogChange>,
+}
+
+impl CatalogArgs {
+    /// Reads the files and returns the catalogue with them and with all changes.
+    pub(crate) fn load(&self) -> Result<Catalog, Failure> {
+        let mut files = Vec::new();
+        for path in &self.catalog {
+            own_entries(path, &mut files).map_err(|error| {
+                Failure::input(error).context(format!("{} cannot be read", path.display()))
+            })?;
+        }
+        let mut changes = match &self.fit {
+            Some(path) => StoredFit::read(path).map_err(Failure::input)?.changes(),
+            None => Vec::new(),
+        };
+        changes.extend(self.set.iter().cloned());
+        catalog_with(&files, &changes)
+    }
+}
+
+/// The catalogue that comes with the program, with `files` and `changes`.
+pub(crate) fn catalog_with(files: &[CatalogFile], changes: &[CatalogChange]) -> Result<Catalog, Failure> {
+    Catalog::with(files, changes).map_err(|error| {
+        let is_place = matches!(error, CatalogError::UnknownId { .. } | CatalogError::UnknownKey { .. });
+        let failure = Failure::input(error);
+        if is_place {
+            failure.with_hint("'raidlab catalog ENTRY' lists the keys of an entry")
+        } else {
+            failure
+        }
     })
+}
+
+/// Adds the file at `path`, or all .toml files of that folder in the order of their names.
+fn own_entries(path: &Path, files: &mut Vec<CatalogFile>) -> std::io::Result<()> {
+    let mut paths = vec![path.to_owned()];
+    if path.is_dir() {
+        paths = path.read_dir()?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+        paths.sort();
+    }
+    for path in paths {
+        files.push(CatalogFile { name: path.display().to_string(), text: std::fs::read_to_string(&path)? });
+    }
+    Ok(())
 }
 
 /// Reads `write-through`, `write-back` or `write-back-bad-battery`.
@@ -197,6 +252,90 @@ fn request_rate(text: &str) -> Result<RequestRate, String> {
 /// Reads `poisson` or `fixed`.
 fn arrival_process(text: &str) -> Result<ArrivalProcess, String> {
     one_of(text, &[("poisson", ArrivalProcess::Poisson), ("fixed", ArrivalProcess::Fixed)])
+}
+
+/// A trace instead of workloads.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReplayArgs {
+    /// Replay this trace, which `raidlab import trace` made, instead of workloads
+    #[arg(
+        long,
+        value_name = "FILE.parquet",
+        conflicts_with_all = ["workload", "block_size", "read_pct", "rate", "rate_limit", "bytes_limit", "think", "find_load", "until"]
+    )]
+    trace: Option<PathBuf>,
+    /// When its requests start: original, scaled:2.0 (takes twice as long), or none (when others have ended)
+    #[arg(long, default_value = "original", requires = "trace", value_name = "WHEN")]
+    timing: Timing,
+    /// What lies beyond the target: refuse, wrap (around to its start), scale (all offsets), clip (to its end)
+    #[arg(long, default_value = "refuse", value_parser = fit, requires = "trace", value_name = "HOW")]
+    fit: Fit,
+    /// Widen requests to whole blocks of the target, instead of refusing others
+    #[arg(long, requires = "trace")]
+    whole_blocks: bool,
+    /// Which device of the trace goes to which target or volume, numbered from 0: usr.1=0; may be repeated, others are left out
+    /// [default: each to that of its number]
+    #[arg(long, value_parser = device_target, requires = "trace", value_name = "DEVICE=N")]
+    map: Vec<(String, u32)>,
+}
+
+impl ReplayArgs {
+    /// What to replay, if anything.
+    pub(crate) fn order(&self) -> Option<ReplayOrder> {
+        let Self { timing, fit, whole_blocks, .. } = *self;
+        let path = self.trace.clone()?;
+        Some(ReplayOrder { path, timing, fit, whole_blocks, map: self.map.clone() })
+    }
+}
+
+/// Reads `refuse`, `wrap`, `scale` or `clip`.
+fn fit(text: &str) -> Result<Fit, String> {
+    one_of(text, &[Fit::Refuse, Fit::Wrap, Fit::Scale, Fit::Clip].map(|fit| (fit.name(), fit)))
+}
+
+/// Reads `DEVICE=N`.
+fn device_target(text: &str) -> Result<(String, u32), String> {
+    let parts = text.rsplit_once('=').and_then(|(device, target)| Some((device, target.parse().ok()?)));
+    match parts {
+        Some((device, target)) if !device.is_empty() => Ok((device.to_owned(), target)),
+        _ => Err(format!("'{text}' sends no device to a target: write it as usr.0=1")),
+    }
+}
+
+/// What to do about a trace that can't be replayed on the targets there are.
+pub(crate) fn bad_order(error: ReplayOrderError) -> Failure {
+    let hint = match &error {
+        ReplayOrderError::File(TraceFileError::Parquet { .. }) => {
+            Some("'raidlab import trace FILE -o TRACE.parquet' makes a trace of text")
+        }
+        ReplayOrderError::TooFewTargets { .. } => {
+            Some("give as many targets, or choose with --map DEVICE=0; those not named there are left out")
+        }
+        _ => None,
+    };
+    let failure = Failure::input(error);
+    match hint {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}
+
+/// What to do about a trace that does not fit a target.
+pub(crate) fn replay_hint(fault: &ReplayError) -> &'static str {
+    match fault {
+        ReplayError::Beyond { .. } => {
+            "--fit wrap, --fit scale or --fit clip puts its requests where the target has room"
+        }
+        ReplayError::Unaligned { .. } => "--whole-blocks widens its requests to whole blocks",
+        ReplayError::NoTimes => "--timing none keeps --iodepth requests in flight instead",
+        ReplayError::Nothing { .. } => {
+            "give as many targets as the trace has devices, or send one there with --map"
+        }
+        ReplayError::TooLong { .. }
+        | ReplayError::Factor(_)
+        | ReplayError::Read(_)
+        | ReplayError::Request { .. } => "'raidlab import trace' shows what is in a trace",
+    }
 }
 
 /// Looks up one workload.

@@ -6,6 +6,7 @@
 mod support;
 
 use serde_json::Value;
+use std::io::Read;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use support::{Bench, Ended};
@@ -109,6 +110,42 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
     assert!(found.contains("stopped cleanly"), "{found}");
     let _served = Served::start(&bench, &["spare", "new", "m2", "m0"]);
     assert_eq!(await_status(&bench, |_| true)["condition"], "optimal");
+}
+
+/// A modelled array over NBD: measured, with a member lost and another in its place, and the lateness said at the end.
+#[test]
+fn an_emulated_array_is_served_and_operated_like_a_real_one() {
+    let bench = Bench::new();
+    let text = "schema = 1\nlevel = \"5\"\nmembers = 4\ndrive = \"pliant-lb150\"\ncontroller = \"perc-h800\"\n\
+        write-policy = \"write-through\"\nregion = \"256 MiB\"\n[resilience]\nmetadata = \"bitmap\"\n";
+    bench.write("e.toml", text);
+    let emulate =
+        ["emulate", "e.toml", "--socket", "n.sock", "--control", "./c.sock", "--backing", "bytes", "--json"];
+    let child = bench.command(&emulate).stdout(Stdio::piped()).spawn().expect("the binary was built");
+    let mut served = Served(child);
+    let whole = await_status(&bench, |array| array["condition"] == "optimal");
+    assert_eq!((&whole["name"], &whole["members"]), (&Value::from("e"), &Value::from(4)), "{whole}");
+    let load = ["--workload", "streaming", "--iodepth", "4", "--ramp", "5ms", "--run", "200ms", "--json"];
+    let measured = bench.run(&[&["measure", "nbd+unix:///e?socket=n.sock"], &load[..]].concat());
+    measured.assert(0, &[]);
+    array(&bench, &["fail", "./c.sock", "7"]).assert(1, &["numbered from 0 to 3"]);
+    done(&bench, &["fail", "./c.sock", "1"]);
+    await_status(&bench, |array| array["condition"] == "degraded");
+    done(&bench, &["replace", "./c.sock", "1", "new"]);
+    await_status(&bench, |array| array["condition"] == "rebuilding");
+    done(&bench, &["stop", "./c.sock"]);
+    let mut said = String::new();
+    served.0.stdout.take().expect("it is piped").read_to_string(&mut said).expect("it is text");
+    assert_eq!(served.await_end(), Some(0));
+    assert!(said.contains("\"late_ns_p50\""), "{said}");
+
+    bench
+        .run(&["emulate", "e.toml", "--backing", "e.toml", "--socket", "n.sock"])
+        .assert(2, &["e.toml holds"]);
+    bench.run(&["emulate", "e.toml"]).assert(2, &["--socket", "--listen"]);
+    bench.run(&["emulate", "e.toml", "--listen", "127.0.0.1:0"]).assert(2, &["--insecure"]);
+    bench.write("two.toml", &format!("{text}[controllers]\ncount = 1\nvolumes = 2\n"));
+    bench.run(&["emulate", "two.toml", "--socket", "n.sock"]).assert(2, &["two.toml"]);
 }
 
 #[test]

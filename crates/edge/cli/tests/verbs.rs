@@ -259,6 +259,13 @@ fn reproduce_compares_figures_of_a_file() {
         assert!(json["summary"][name].is_number(), "{name}");
     }
     assert_eq!(json["summary"]["rows"], 2);
+    assert_eq!(json["places"][0]["summary"]["rows"], 2);
+    assert!(json["places"][0]["kendall_tau"].is_null(), "two metrics of one row each have no order");
+    let words = bench.run(&[&args[..args.len() - 1], &["--report", "mine.html"]].concat());
+    words.assert(0, &["report: mine.html"]);
+    assert!(words.stdout.contains("Kendall's tau"), "{}", words.stdout);
+    let page = std::fs::read_to_string(bench.path().join("mine.html")).expect("it was written");
+    assert!(page.contains("id=\"chart-2\""), "every place has two charts");
     let bounded = bench.run(&[&args[..], &["--max-median-error", "0.0001"]].concat());
     bounded.assert(3, &["bound missed", "median"]);
 }
@@ -315,6 +322,25 @@ fn a_change_of_the_catalogue_that_cannot_be_is_named() {
         let args = set(change);
         bench.run(&args.each_ref().map(String::as_str)).assert(2, &[said]);
     }
+}
+
+#[test]
+fn a_drive_of_ones_own_stands_in_an_array_file() {
+    let bench = Bench::new();
+    let known = include_str!("../../../../catalog/drives/wd1600aajs.toml");
+    bench.write("drive.toml", &known.replace("id = \"wd1600aajs\"", "id = \"mine\""));
+    let array = "schema = 1\nlevel = \"5\"\nmembers = 4\ndrive = \"mine\"\ncontroller = \"lsi-1068\"\n\
+                 write-policy = \"write-through\"\n";
+    bench.write("array.toml", array);
+    let ended = bench.run(&["catalog", "--catalog", "drive.toml", "mine"]);
+    ended.assert(0, &[]);
+    assert!(ended.stdout.contains("mechanics.rpm = 7200") && ended.stdout.contains("link sata-3g"));
+    let mut args = vec!["simulate", "--array", "array.toml", "--workload", "fastt600-oltp", "--ramp", "10ms"];
+    args.extend(["--run", "100ms", "--iodepth", "4"]);
+    bench.run(&args).assert(2, &["there is no drive 'mine'"]);
+    args.extend(["--catalog", "drive.toml", "--set", "mine:mechanics.rpm=10000"]);
+    bench.run(&args).assert(0, &[]);
+    bench.run(&["catalog", "--catalog", "none.toml"]).assert(2, &["none.toml cannot be read"]);
 }
 
 #[test]
@@ -512,6 +538,99 @@ fn traces_are_imported_and_written_for_fio() {
     bench.run(&["import", "trace", "web.spc", "--format", "msr"]).assert(2, &["web.spc:1: expected"]);
     bench.run(&["import", "trace", "web.spc", "--format", "x"]).assert(2, &["'x' is none of fio2"]);
     bench.run(&["export", "iolog", "web.spc"]).assert(2, &["web.spc"]);
+}
+
+/// A trace of 300 reads and 100 writes of 4 KiB over two devices, a request every 250 us.
+fn bench_with_trace() -> Bench {
+    let bench = Bench::new();
+    let line = |n: u64| {
+        let (disk, kind) = (n % 2, if n.is_multiple_of(4) { "Write" } else { "Read" });
+        format!("{},h,{disk},{kind},{},4096,10\n", 1000 + n * 2500, n * 7919 % 2000 * 4096)
+    };
+    bench.write("two.csv", &(0..400).map(line).collect::<String>());
+    bench.run(&["import", "trace", "two.csv", "-o", "two.parquet"]).assert(0, &[]);
+    bench
+}
+
+#[test]
+fn traces_are_replayed_on_targets() {
+    let bench = bench_with_trace();
+    let on = |targets: &[&'static str], more: &[&'static str]| {
+        bench.run(&[&["measure"], targets, &["--trace", "two.parquet", "--json"], more].concat())
+    };
+    let both = on(&["null:8MiB", "null:9MiB"], &["--timing", "scaled:0.5"]);
+    both.assert(0, &[]);
+    let run = both.json()["runs"][0].clone();
+    assert_eq!((&run["workload"], &run["read"]["requests"]), (&"two".into(), &300.into()));
+    assert_eq!((&run["write"]["requests"], &run["lag"]["started"]), (&100.into(), &400.into()));
+    let each = |index: usize| run["targets"][index]["total"]["requests"].clone();
+    assert_eq!((each(0), each(1)), (200.into(), 200.into()));
+    let window_ns = run["window_ns"].as_u64().unwrap();
+    assert!((49_000_000..500_000_000).contains(&window_ns), "half of 99.75 ms, and lag: {window_ns}");
+    for name in ["lag_ns_mean", "lag_ns_p50", "lag_ns_p99", "lag_ns_max", "service_ns_mean"] {
+        assert!(run["lag"][name].is_number(), "{name}");
+    }
+    assert_eq!(
+        (&run["settings"]["trace"], &run["settings"]["timing"]),
+        (&"two.parquet".into(), &"scaled:0.5".into())
+    );
+    assert!(run["steady"].is_null());
+    let one = on(&["null:8MiB"], &["--timing", "none", "--map", "h.1=0", "--iodepth", "4"]).json();
+    assert_eq!(
+        (&one["runs"][0]["total"]["requests"], &one["runs"][0]["lag"].is_null()),
+        (&200.into(), &true)
+    );
+    assert_eq!(one["runs"][0]["settings"]["devices left out"], "h.0");
+}
+
+#[test]
+fn a_trace_is_written_only_where_it_may_be_and_fits() {
+    let bench = bench_with_trace();
+    let on = |more: &[&'static str]| {
+        bench.run(
+            &[&["measure", "--trace", "two.parquet", "--timing", "none", "--map", "h.0=0"], more].concat(),
+        )
+    };
+    bench.write("data", &"precious ".repeat(2_000_000));
+    on(&["data"]).assert(2, &["data"]);
+    assert!(bench.path().join("data").metadata().unwrap().len() == 18_000_000);
+    on(&["new", "--size", "10MiB", "--remove"]).assert(0, &[]);
+    on(&["null:1MiB"]).assert(2, &["device h.0 of the trace goes up to", "--fit wrap"]);
+    for fit in ["wrap", "scale", "clip"] {
+        on(&["null:1MiB", "--fit", fit]).assert(0, &[]);
+    }
+    on(&["null:8MiB", "null:9MiB"]).assert(2, &["no read or write of the trace goes to target 1", "--map"]);
+    let measure = |more: &[&'static str]| bench.run(&[&["measure", "null:8MiB", "--trace"], more].concat());
+    measure(&["two.parquet"]).assert(2, &["the trace has 2 devices (h.0, h.1), and there are 1 targets"]);
+    measure(&["two.parquet", "--map", "x=0"]).assert(2, &["the trace has no device 'x', only h.0, h.1"]);
+    measure(&["two.parquet", "--map", "h.0=1"]).assert(2, &["there is no target 1 for device 'h.0'"]);
+    measure(&["two.csv"]).assert(2, &["'raidlab import trace FILE -o TRACE.parquet'"]);
+    measure(&["two.parquet", "--workload", "database"]).assert(2, &["cannot be used with"]);
+    measure(&["two.parquet", "--timing", "scaled:0"]).assert(2, &["write original, scaled:2.0"]);
+}
+
+#[test]
+fn traces_are_replayed_on_a_modelled_array_at_their_times() {
+    let bench = bench_with_trace();
+    let array = "simulate --level 5 --members 4 --drive st3600057ss --controller perc-h800 --trace two.parquet --map h.0=0";
+    let with = |more: &[&'static str]| {
+        let args: Vec<&str> = array.split(' ').chain(more.iter().copied()).collect();
+        let ended = bench.run(&[&args[..], &["--json"]].concat());
+        ended.assert(0, &[]);
+        ended.json()["runs"][0].clone()
+    };
+    let original = with(&[]);
+    assert_eq!((&original["read"]["requests"], &original["write"]["requests"]), (&100.into(), &100.into()));
+    assert_eq!(original["lag"]["lag_ns_max"], 0, "in virtual time nothing is late while there are places");
+    let scaled = with(&["--timing", "scaled:100"]);
+    let window = |run: &serde_json::Value| run["window_ns"].as_u64().unwrap();
+    assert!((9_950_000_000..10_100_000_000).contains(&window(&scaled)), "{}", window(&scaled));
+    let narrow = with(&["--iodepth", "1"]);
+    assert!(narrow["lag"]["lag_ns_mean"].as_f64().unwrap() > 1e6, "one place is too few: {}", narrow["lag"]);
+    let cut = with(&["--run", "40ms"]);
+    assert!(cut["total"]["requests"].as_u64().unwrap() < 200);
+    let busy = original["settings"]["busy drives, most"].as_str().unwrap().to_owned();
+    assert!(!busy.contains("NaN") && busy != "0.0 %", "{busy}");
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub fn array_facts(
 pub struct Parts {
     /// The controller.
     pub controller: String,
-    /// The enclosure; it says how many drives of which size fit, and has no part in timing.
+    /// The enclosure; it says which drives fit, and its port may be slower than the controller's link.
     pub enclosure: Option<String>,
     /// The members.
     pub drive: String,
@@ -94,6 +94,14 @@ pub struct Models<'a> {
 }
 
 impl Models<'_> {
+    /// The controller, with its members behind the enclosure's port.
+    pub fn controller_in_place(&self) -> ControllerModel {
+        match self.enclosure {
+            Some(enclosure) => self.controller.clone().behind(enclosure.port),
+            None => self.controller.clone(),
+        }
+    }
+
     /// Checks that the drives fit the enclosure's places.
     ///
     /// # Errors

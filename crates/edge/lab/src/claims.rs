@@ -16,6 +16,7 @@
 
 mod evaluate;
 
+pub(crate) use evaluate::ClaimPlan;
 pub use evaluate::{ClaimPart, ClaimPrediction, PredictedClaim, predict_claims};
 
 use crate::published::{PublishedError, PublishedMetric, RowProblem, cell, read_records};

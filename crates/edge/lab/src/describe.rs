@@ -3,7 +3,7 @@
 use crate::arrays::ModelledArray;
 use crate::environment::Environment;
 use crate::find_load::{Certainty, FoundLoad, LoadUnit};
-use crate::load::LoadPlan;
+use crate::load::{LoadPlan, RUN_TO_THE_END};
 use crate::rounds::SteadyRounds;
 use crate::runner::StudyOutcome;
 use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
@@ -55,15 +55,20 @@ pub fn warnings(outcome: &StudyOutcome) -> Vec<String> {
     let (finished, planned) = (outcome.results.len(), outcome.planned);
     let stopped = (!outcome.complete)
         .then(|| format!("This study was stopped: {finished} of {planned} runs are finished."));
-    stopped.into_iter().chain(unsteady(&outcome.results)).collect()
+    stopped.into_iter().chain(doubts(&outcome.results)).collect()
 }
 
-/// Which of `runs` were not steady within their windows, in one sentence for all, with the arithmetic of the first.
-pub fn unsteady(runs: &[RunResult]) -> Option<String> {
-    let warned: Vec<&RunResult> = runs.iter().filter(|run| !run.warnings().is_empty()).collect();
-    let first = warned.first()?.warnings().swap_remove(0);
-    let (count, all) = (warned.len(), runs.len());
-    Some(format!("{count} of {all} runs were not steady within their windows. The first: {first}."))
+/// Which of `runs` were not steady within their windows, and which were not loaded as asked for: a sentence for all of a kind,
+/// with the first.
+pub fn doubts(runs: &[RunResult]) -> Vec<String> {
+    let of_kind = |what: &str, text: fn(&RunResult) -> Option<String>| {
+        let texts: Vec<String> = runs.iter().filter_map(text).collect();
+        let first = texts.first()?;
+        Some(format!("{} of {} runs {what}. The first: {first}.", texts.len(), runs.len()))
+    };
+    let unsteady = of_kind("were not steady within their windows", RunResult::unsteady_text);
+    let late = of_kind("had requests that started late", RunResult::late_text);
+    unsteady.into_iter().chain(late).collect()
 }
 
 /// What a reader may want to know as well.
@@ -194,7 +199,7 @@ fn load_clause(load: &LoadPlan) -> String {
         "{} at iodepths {}, {} after a ramp of {}",
         workload_names(load),
         depths.join(", "),
-        load.run,
+        if load.run == RUN_TO_THE_END { "to the end of the trace".to_owned() } else { load.run.to_string() },
         load.ramp
     )
 }

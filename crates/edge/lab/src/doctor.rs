@@ -43,6 +43,7 @@ pub fn examine(folder: &Path) -> Vec<Check> {
         check_locked_memory(),
         check_parity_instructions(),
         check_free_space(folder),
+        check_libnfs(),
         check_kernel_driver("md", "md_mod", "/proc/mdstat", &MD_TEXT),
         check_kernel_driver("nbd", "nbd", "/dev/nbd0", &NBD_TEXT),
         check_kernel_driver("ublk", "ublk_drv", "/dev/ublk-control", &UBLK_TEXT),
@@ -100,6 +101,16 @@ fn scratch_file(folder: &Path) -> Result<OwnedFd, Errno> {
 fn direct_io_unit(file: &OwnedFd) -> Option<u32> {
     let facts = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     (facts.stx_dio_offset_align > 0).then_some(facts.stx_dio_offset_align)
+}
+
+fn check_libnfs() -> Check {
+    let found = raidlab_load::nfs_library().map(|library| format!("{} is there", library.name()));
+    check(
+        "NFS client (libnfs)",
+        found.map_err(|error| error.to_string()),
+        "measure reads and writes files of an NFS server by it, without a mount",
+        "apt install libnfs13 (Debian 12) or libnfs14 (Debian 13); libnfs 4 or 5 elsewhere",
+    )
 }
 
 const URING_HOW: &str = "Linux 5.11 or later; set /proc/sys/kernel/io_uring_disabled to 0; in a container, a seccomp profile that allows io_uring_setup, io_uring_enter and io_uring_register";

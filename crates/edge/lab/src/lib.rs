@@ -19,6 +19,7 @@ pub mod describe;
 pub mod doctor;
 mod environment;
 mod find_load;
+mod fit;
 mod load;
 mod machine;
 mod papers;
@@ -27,6 +28,7 @@ pub mod planning;
 mod predict;
 mod published;
 mod read_off;
+mod replay;
 mod rounds;
 mod runner;
 mod scratch;
@@ -50,16 +52,22 @@ pub use controllers::{
 };
 pub use environment::{DeviceFacts, Environment, FilesystemFacts};
 pub use find_load::{Certainty, FindMethod, FindOrder, FoundLoad, LoadUnit, Repeats, find_load};
-pub use load::{Load, LoadPlan, WorkloadError, find_workload, varied};
+pub use fit::{
+    BeforeAfter, Fit, FitEffort, FitError, FitFile, FitFileParameter, FitParameter, FitParameterError,
+    FitProgress, FitTask, FittedKey, FittedParameter, Residual, StoredFigure, StoredFit, StoredFitError,
+    StoredResidual, fit, parse_fit_file,
+};
+pub use load::{Load, LoadPlan, RUN_TO_THE_END, WorkloadError, find_workload, varied};
 pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};
 pub use predict::{
-    FittedFigure, PredictError, PredictOptions, PredictTask, PredictedConfiguration, PredictedRow,
-    Prediction, predict,
+    FittedFigure, PlaceSummary, PredictError, PredictOptions, PredictTask, PredictedConfiguration,
+    PredictedRow, Prediction, predict,
 };
 pub use published::{
     COLUMNS, PublishedError, PublishedMetric, PublishedRow, RowProblem, parse_published, read_published,
 };
 pub use read_off::{LoadPoint, ReadOff};
+pub use replay::{ReplayOrder, ReplayOrderError, default_iodepth};
 pub use rounds::{ROUNDS_MAX, SteadyRounds, until_steady};
 pub use runner::{RunOptions, StudyError, StudyEvent, StudyObserver, StudyOutcome, run_study};
 pub use scratch::ScratchError;

@@ -8,6 +8,9 @@ use raidlab_workload::{
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
+/// A window that ends with its trace and not by time: 146 years.
+pub const RUN_TO_THE_END: NanoSpan = NanoSpan(u64::MAX / 4);
+
 /// Why a workload can't be had.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {

@@ -1,9 +1,11 @@
 //! Publications whose figures come with the program: how they were measured, and the figures themselves.
 //!
 //! Each lies in `papers/<id>/`: `study.toml` says how, `published.csv` holds the figures, `claims.csv` the relative claims;
-//! a paper may have only one of the two. All are built in, so that `reproduce` works anywhere.
+//! a paper may have only one of the two. `fit.toml` says which figures of the catalogue may be fitted to it. All are built in,
+//! so that `reproduce` and `fit` work anywhere.
 
 use crate::claims::{Claim, ClaimMethod, parse_claims};
+use crate::fit::{FitFile, parse_fit_file};
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, parse_published};
 use raidlab_controller::{ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -115,6 +117,8 @@ pub struct Paper {
     pub rows: Vec<PublishedRow>,
     /// Its relative claims.
     pub claims: Vec<Claim>,
+    /// What may be fitted to it.
+    pub fit: FitFile,
 }
 
 /// Why a paper can't be had.
@@ -138,7 +142,7 @@ pub enum PaperError {
         /// What there is.
         known: Vec<String>,
     },
-    /// Its `study.toml` is wrong.
+    /// Its `study.toml` or `fit.toml` is wrong.
     #[error(transparent)]
     Method(#[from] TomlFileError),
     /// Its `published.csv` or `claims.csv` is wrong.
@@ -151,9 +155,10 @@ struct Files {
     study: &'static str,
     published: Option<&'static str>,
     claims: Option<&'static str>,
+    fit: &'static str,
 }
 
-/// The files of a paper: its study, and those that are named after its id.
+/// The files of a paper: its study and its fit, and those that are named after its id.
 macro_rules! paper {
     ($id:literal $(, published: $published:literal)? $(, claims: $claims:literal)?) => {
         Files {
@@ -161,6 +166,7 @@ macro_rules! paper {
             study: include_str!(concat!("../../../../papers/", $id, "/study.toml")),
             published: [$(include_str!(concat!("../../../../papers/", $id, "/", $published)))?].first().copied(),
             claims: [$(include_str!(concat!("../../../../papers/", $id, "/", $claims)))?].first().copied(),
+            fit: include_str!(concat!("../../../../papers/", $id, "/fit.toml")),
         }
     };
 }
@@ -204,7 +210,8 @@ impl Paper {
             Some(text) => parse_claims(&file("claims.csv"), text)?,
             None => Vec::new(),
         };
-        Ok(Self { method, rows, claims })
+        let fit = parse_fit_file(&file("fit.toml"), files.fit)?;
+        Ok(Self { method, rows, claims, fit })
     }
 
     /// The ids of all rows, of all papers, that fitted figures of the catalogue were fitted to.

@@ -10,7 +10,7 @@
 pub(crate) mod files;
 pub(crate) mod served;
 
-use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts};
+use crate::arrays::{ModelledArray, ModelledSettings, Models};
 use crate::cache::CacheSettings;
 use crate::controllers::ControllerSettings;
 use crate::load::Load;
@@ -22,7 +22,7 @@ use crate::worlds::files::{BonnieLoad, run_bonnie};
 use crate::worlds::served::{SentLoad, ServedLoad, run_network, run_served};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use files::phase_of;
-use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary};
+use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, kendall_tau};
 use raidlab_controller::CacheConfig;
 use raidlab_controller::{Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, FigureSource};
@@ -132,6 +132,8 @@ pub struct Prediction {
     pub summary: ComparisonSummary,
     /// What the rows amount to that nothing was fitted to.
     pub summary_not_fitted: ComparisonSummary,
+    /// What the rows of each place (table) amount to, in the order of the file.
+    pub places: Vec<PlaceSummary>,
     /// The distinct configurations, in the order of their first rows.
     pub configurations: Vec<PredictedConfiguration>,
     /// The catalogue's fitted figures of the hardware in use.
@@ -143,6 +145,64 @@ impl Prediction {
     pub fn comparison(&self) -> Comparison {
         Comparison::of(self.rows.iter().map(|row| row.comparison.clone()).collect())
     }
+}
+
+/// What the rows of one place of the publication amount to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlaceSummary {
+    /// The place, as the rows name it.
+    pub place: String,
+    /// Errors of all of its rows.
+    pub summary: ComparisonSummary,
+    /// Errors of those that nothing was fitted to.
+    pub summary_not_fitted: ComparisonSummary,
+    /// Whether they come out in the published order, from -1 to 1: the mean of Kendall's tau over the metrics of the place, each
+    /// weighed by its pairs. None where there is no order.
+    pub kendall_tau: Option<f64>,
+}
+
+impl PlaceSummary {
+    /// The places of `rows`, in their order.
+    fn of_all(rows: &[PredictedRow]) -> Vec<Self> {
+        let mut places: Vec<&str> = Vec::new();
+        for row in rows {
+            if !places.contains(&row.place.as_str()) {
+                places.push(&row.place);
+            }
+        }
+        places.into_iter().map(|place| Self::of(place, rows)).collect()
+    }
+
+    fn of(place: &str, rows: &[PredictedRow]) -> Self {
+        let rows: Vec<&PredictedRow> = rows.iter().filter(|row| row.place == place).collect();
+        let not_fitted = rows.iter().filter(|row| !row.fitted);
+        Self {
+            place: place.to_owned(),
+            summary: Comparison::of(rows.iter().map(|row| row.comparison.clone()).collect()).summary,
+            summary_not_fitted: Comparison::of(not_fitted.map(|row| row.comparison.clone()).collect())
+                .summary,
+            kendall_tau: tau_of(&rows),
+        }
+    }
+}
+
+/// Kendall's tau of figures that may be of several metrics, which have no order among each other.
+fn tau_of(rows: &[&PredictedRow]) -> Option<f64> {
+    let mut metrics: Vec<&str> = rows.iter().map(|row| row.comparison.metric.as_str()).collect();
+    metrics.sort_unstable();
+    metrics.dedup();
+    let (mut sum, mut weight) = (0.0, 0.0);
+    for metric in metrics {
+        let of_metric = rows.iter().filter(|row| row.comparison.metric == metric);
+        let pairs: Vec<(f64, f64)> =
+            of_metric.map(|row| (row.comparison.published, row.comparison.predicted)).collect();
+        let count = (pairs.len() * pairs.len().saturating_sub(1) / 2) as f64;
+        if let Some(tau) = kendall_tau(pairs) {
+            sum += tau * count;
+            weight += count;
+        }
+    }
+    (weight > 0.0).then(|| sum / weight)
 }
 
 /// What to predict, with what, and how.
@@ -199,19 +259,39 @@ impl SetupLoad {
 }
 
 impl Setup {
-    /// Whether both give the same figures: the enclosure and its name have no part in timing.
-    fn is_same_run(&self, other: &Self) -> bool {
-        let timing = |setup: &Self| {
-            let array = setup.array.clone().map(|array| {
-                let parts = Parts { enclosure: None, ..array.parts };
-                ModelledArray { parts, ..array }
-            });
-            (array, setup.load.clone())
-        };
-        timing(self) == timing(other)
+    /// The entries of the catalogue that have a part in its timing, each with its figures.
+    pub(crate) fn entries<'a>(&self, catalog: &'a Catalog) -> Vec<(&'a str, &'a [FigureSource])> {
+        let known = "rows were looked up";
+        let mut entries: Vec<(&str, &[FigureSource])> = Vec::new();
+        match &self.load {
+            SetupLoad::Served(load) => {
+                let server = catalog.server(&load.server).expect(known);
+                entries.push((&server.id, &server.sources));
+                let network = load.network(catalog).expect(known);
+                entries.extend(network.map(|network| (network.id.as_str(), network.sources.as_slice())));
+                let filesystem = catalog.filesystem(&load.filesystem).expect(known);
+                entries.push((&filesystem.id, &filesystem.sources));
+            }
+            SetupLoad::Network(load) => {
+                let network = catalog.network(&load.network).expect(known);
+                entries.push((&network.id, &network.sources));
+            }
+            SetupLoad::Bonnie(load) => {
+                let host = load.look_up(catalog).expect(known);
+                entries.push((&host.host.id, &host.host.sources));
+                entries.push((&host.filesystem.id, &host.filesystem.sources));
+            }
+            SetupLoad::Requests { .. } => {}
+        }
+        if let Some(array) = &self.array {
+            let models = array.parts.look_up(catalog).expect(known);
+            entries.push((&models.controller.id, &models.controller.sources));
+            entries.push((&models.drive.id, &models.drive.sources));
+        }
+        entries
     }
 
-    fn simulate(&self, catalog: &Catalog) -> Result<Simulated, SimulatedError> {
+    pub(crate) fn simulate(&self, catalog: &Catalog) -> Result<Simulated, SimulatedError> {
         let measured = |result| Simulated { result, read_off: None };
         let Some(array) = &self.array else {
             let SetupLoad::Network(load) = &self.load else {
@@ -324,7 +404,7 @@ pub(crate) fn distinct_setups(setups: &[Setup]) -> (Vec<usize>, Vec<usize>) {
     let mut distinct: Vec<usize> = Vec::new();
     let mut of_row = Vec::with_capacity(setups.len());
     for (row, setup) in setups.iter().enumerate() {
-        let known = distinct.iter().position(|first| setups[*first].is_same_run(setup));
+        let known = distinct.iter().position(|first| setups[*first] == *setup);
         of_row.push(known.unwrap_or_else(|| {
             distinct.push(row);
             distinct.len() - 1
@@ -365,6 +445,7 @@ fn assemble(
         })
         .collect();
     Prediction {
+        places: PlaceSummary::of_all(&rows),
         rows,
         summary: all,
         summary_not_fitted: not_fitted,
@@ -376,9 +457,9 @@ fn assemble(
 /// The fitted figures of every drive and controller in `setups`, each entry once.
 pub(crate) fn fitted_figures(setups: &[Setup], catalog: &Catalog) -> Vec<FittedFigure> {
     let mut figures: Vec<FittedFigure> = Vec::new();
-    let mut add = |entry: &str, sources: &[FigureSource]| {
+    for (entry, sources) in setups.iter().flat_map(|setup| setup.entries(catalog)) {
         if figures.iter().any(|figure| figure.entry == entry) {
-            return;
+            continue;
         }
         let fitted = sources.iter().filter(|figure| figure.source.starts_with("fitted:"));
         figures.extend(fitted.map(|figure| FittedFigure {
@@ -387,38 +468,12 @@ pub(crate) fn fitted_figures(setups: &[Setup], catalog: &Catalog) -> Vec<FittedF
             value: figure.value.clone(),
             source: figure.source.clone(),
         }));
-    };
-    for setup in setups {
-        match &setup.load {
-            SetupLoad::Served(load) => {
-                let server = catalog.server(&load.server).expect("rows were looked up");
-                add(&server.id, &server.sources);
-                let network = load.network(catalog).expect("rows were looked up");
-                if let Some(network) = network {
-                    add(&network.id, &network.sources);
-                }
-            }
-            SetupLoad::Network(load) => {
-                let network = catalog.network(&load.network).expect("rows were looked up");
-                add(&network.id, &network.sources);
-            }
-            SetupLoad::Requests { .. } | SetupLoad::Bonnie(_) => {}
-        }
-        let Some(array) = &setup.array else { continue };
-        let models = array.parts.look_up(catalog).expect("rows were looked up");
-        if let SetupLoad::Bonnie(load) = &setup.load {
-            let host = load.look_up(catalog).expect("rows were looked up");
-            add(&host.host.id, &host.host.sources);
-            add(&host.filesystem.id, &host.filesystem.sources);
-        }
-        add(&models.controller.id, &models.controller.sources);
-        add(&models.drive.id, &models.drive.sources);
     }
     figures
 }
 
 /// Looks up hardware and workload of every row.
-fn set_up_rows(task: &PredictTask<'_>) -> Result<Vec<Setup>, PublishedError> {
+pub(crate) fn set_up_rows(task: &PredictTask<'_>) -> Result<Vec<Setup>, PublishedError> {
     let (mut setups, mut problems) = (Vec::new(), Vec::new());
     for row in task.rows {
         match set_up(row, task) {

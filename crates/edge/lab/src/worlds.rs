@@ -21,9 +21,10 @@ pub mod simulated;
 
 use crate::cache::{io_policy_name, read_policy_name};
 use crate::load::Load;
+use crate::replay;
 use raidlab_controller::{ArrayConfig, CacheMemory, FlushOrder, MemberCache};
 use raidlab_units::ByteCount;
-use raidlab_workload::{LineFacts, Pacing, Places, RunResult, World};
+use raidlab_workload::{LineFacts, Measurement, Pacing, Places, RunResult, World};
 use std::collections::BTreeMap;
 
 /// A result with everything that is known before the run.
@@ -49,7 +50,16 @@ fn load_settings(load: &Load, region: ByteCount) -> BTreeMap<String, String> {
     if !spec.data.is_noise() {
         settings.push(("data", spec.data.to_string()));
     }
+    settings.extend(replay::settings(spec, load.run));
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Takes in what was measured under `load`. A trace is what it is: nobody expects it to be steady.
+fn set_measurement(result: &mut RunResult, load: &Load, measurement: &Measurement) {
+    result.set_measurement(measurement);
+    if load.workload.spec.trace.is_some() {
+        result.steady = None;
+    }
 }
 
 /// Settings of an array's controller.

@@ -2,9 +2,10 @@
 
 use crate::engine::FailureCause;
 use crate::nbd_client::NbdError;
+use crate::nfs::NfsError;
 use crate::safety::SafetyError;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::DriverError;
+use raidlab_workload::{DriverError, ReplayError};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,22 @@ pub enum LoadError {
         path: PathBuf,
         /// Why.
         source: NbdError,
+    },
+    /// The trace could not be replayed to its end.
+    #[error("the replay on '{}' ended early: {source}", .path.display())]
+    Replay {
+        /// Which target.
+        path: PathBuf,
+        /// Why.
+        source: ReplayError,
+    },
+    /// A file of an NFS server can't be used.
+    #[error("can't use '{}': {source}", .path.display())]
+    Nfs {
+        /// Its URI.
+        path: PathBuf,
+        /// Why.
+        source: NfsError,
     },
     /// A request is longer than the target takes.
     #[error("'{}' takes requests of {bytes_max} bytes at most, not of {bytes}: use smaller ones", .path.display())]

@@ -28,6 +28,7 @@ mod lay_out;
 mod memory;
 mod nbd_client;
 pub mod net;
+mod nfs;
 mod noise;
 pub mod programs;
 pub mod residency;
@@ -40,13 +41,14 @@ mod trailer;
 mod verify;
 
 pub use engine::{
-    Completion, Engine, EngineIo, EngineKind, FailureCause, MappedEngine, NbdEngine, NullEngine, SlotTable,
-    SyncEngine, UnknownEngine, UringEngine, UringOptions,
+    Completion, Engine, EngineIo, EngineKind, FailureCause, MappedEngine, NbdEngine, NfsEngine, NullEngine,
+    SlotTable, SyncEngine, UnknownEngine, UringEngine, UringOptions,
 };
 pub use error::LoadError;
 pub use lay_out::{LaidOut, LayOut, LayOutContent, LayOutProgress, lay_out_file};
 pub use memory::IoMemory;
 pub use nbd_client::{NbdClient, NbdError, NbdPayload, is_nbd_uri};
+pub use nfs::{NfsError, NfsLibrary, is_nfs_uri, nfs_library};
 pub use run::{
     IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,
 };

@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use crate::error::LoadError;
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Access, Advice, fadvise};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,11 @@ use std::path::{Path, PathBuf};
 const PIECE_BYTES: u64 = 1 << 30;
 /// The switch of the kernel.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+
+/// Whether this process may drop all: as root, where the system lets its parameters be changed.
+pub fn may_drop_all() -> bool {
+    rustix::fs::access(DROP_CACHES, Access::WRITE_OK).is_ok()
+}
 
 /// Drops all that the system keeps of files and can drop.
 ///

@@ -17,7 +17,7 @@
 use crate::clock::{Clock, ThreadReading, process_cpu};
 use crate::drive::{Drive, Lane, PROGRESS_EVERY};
 use crate::engine::{
-    Engine, EngineKind, FailureCause, MappedEngine, NbdEngine, NullEngine, SlotTable, SyncEngine,
+    Engine, EngineKind, FailureCause, MappedEngine, NbdEngine, NfsEngine, NullEngine, SlotTable, SyncEngine,
     UringEngine, UringOptions,
 };
 use crate::error::LoadError;
@@ -283,10 +283,14 @@ fn check_fit(target: &Target, spec: &AccessSpec, config: &DriverConfig) -> Resul
     Ok(())
 }
 
-/// Exports are loaded by the NBD protocol only, and nothing else is.
+/// Exports are loaded by the NBD protocol only, files of NFS servers by theirs, and nothing else is by either.
 fn check_engine(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
-    let is_export = target.kind() == TargetKind::Nbd;
-    match options.engine.filter(|engine| is_export != (*engine == EngineKind::Nbd)) {
+    let is_remote = |engine: EngineKind| matches!(engine, EngineKind::Nbd | EngineKind::Nfs);
+    let suits = |engine: EngineKind| match engine_for(target) {
+        only if is_remote(only) => engine == only,
+        _ => !is_remote(engine),
+    };
+    match options.engine.filter(|engine| !suits(*engine)) {
         Some(engine) => Err(LoadError::EngineUnfit { path: target.path().into(), engine: engine.name() }),
         None if options.fua && !target.takes_fua() => Err(LoadError::NoFua { path: target.path().into() }),
         None => Ok(()),
@@ -329,6 +333,7 @@ fn engine_for(target: &Target) -> EngineKind {
     match target.kind() {
         TargetKind::NoOp => EngineKind::Null,
         TargetKind::Nbd => EngineKind::Nbd,
+        TargetKind::Nfs => EngineKind::Nfs,
         TargetKind::File | TargetKind::BlockDevice => EngineKind::Uring,
     }
 }
@@ -386,6 +391,13 @@ impl Order<'_> {
             EngineKind::Nbd => {
                 let ready = ready.and_then(|drivers| {
                     let engine = NbdEngine::new(&targets, table, self.memory(job, table)?)?;
+                    Ok((drivers, engine))
+                });
+                self.run_on(number, job, table, ready)
+            }
+            EngineKind::Nfs => {
+                let ready = ready.and_then(|drivers| {
+                    let engine = NfsEngine::new(&targets, table, self.memory(job, table)?)?;
                     Ok((drivers, engine))
                 });
                 self.run_on(number, job, table, ready)
@@ -532,11 +544,13 @@ fn cost_between(before: &ThreadReading, after: &ThreadReading) -> ThreadCost {
 }
 
 fn of_lane(lane: Lane<'_>) -> TargetOutcome {
+    let replayed = lane.driver.trace_fault().cloned();
+    let fault = replayed.map(|source| LoadError::Replay { path: lane.path.into(), source });
     TargetOutcome {
         measurement: lane.driver.measurement(),
         issued: lane.driver.issued(),
         first_failure: lane.first_failure,
-        error: lane.error,
+        error: lane.error.or(fault),
         verified: None,
     }
 }

@@ -5,7 +5,7 @@
 //! (`STATX_DIOALIGN`, Linux 6.1), else from trying 512 and then 4096 bytes. Buffered I/O takes blocks of 512.
 //!
 //! **Names.** A path names a file or a block device; a folder stands for the test file in it ([`TEST_FILE_NAME`]);
-//! an NBD URI names an export, the path of a Unix socket the default export of the NBD server there; `null:SIZE` is a
+//! an NBD URI names an export, an NFS URI a file of a server, the path of a Unix socket the default export of the NBD server there; `null:SIZE` is a
 //! target that does nothing.
 //!
 //! **Writing** is asked for, and goes through [`crate::safety::permit_write`] on the very file that is then
@@ -16,6 +16,7 @@ use crate::error::LoadError;
 use crate::lay_out::{LayOut, LayOutContent, LayOutProgress, lay_out_file};
 use crate::memory::IoMemory;
 use crate::nbd_client::{NbdClient, NbdError, is_nbd_uri};
+use crate::nfs::{self, NfsError, NfsFile, is_nfs_uri};
 use crate::safety;
 use crate::trailer::Trailer;
 use raidlab_nbd::{NbdUri, TransmissionFlags};
@@ -69,6 +70,8 @@ pub enum TargetKind {
     BlockDevice,
     /// An export of an NBD server.
     Nbd,
+    /// A file of an NFS server.
+    Nfs,
     /// Nothing: requests go through the engine and back, which measures our own cost.
     NoOp,
 }
@@ -122,6 +125,9 @@ impl Target {
         }
         if is_nbd_uri(path) || is_socket(path) {
             return Self::open_export(path, options);
+        }
+        if is_nfs_uri(path) {
+            return Self::open_nfs(path, options, cancel, progress);
         }
         let path = &place_of(path);
         if let Some(bytes) = options.lay_out.filter(|_| !is_block_device(path)) {
@@ -183,6 +189,55 @@ impl Target {
             kind: TargetKind::Nbd,
             size,
             block_bytes: sizes.minimum().max(BUFFERED_BLOCK_BYTES),
+            direct: true,
+            may_write: options.may_write,
+        })
+    }
+
+    /// Looks at a file of an NFS server; each engine opens it anew. One that is not there is laid out if a size is given.
+    fn open_nfs(
+        path: &Path,
+        options: &TargetOptions,
+        cancel: &AtomicBool,
+        progress: &mut dyn FnMut(LayOutProgress),
+    ) -> Result<Self, LoadError> {
+        let nfs = |source| match source {
+            NfsError::Cancelled => LoadError::Cancelled { path: path.into() },
+            source => LoadError::Nfs { path: path.into(), source },
+        };
+        let opened = NfsFile::open(path, options.may_write);
+        let is_missing = matches!(&opened, Err(NfsError::Call { errno: Errno::NOENT, .. }));
+        let mut file = match options.lay_out.filter(|_| is_missing) {
+            None => opened.map_err(nfs)?,
+            Some(bytes) if bytes == ByteCount::ZERO || !bytes.get().is_multiple_of(4096) => {
+                return Err(LoadError::LayOutSize { path: path.into(), bytes });
+            }
+            Some(bytes) => {
+                nfs::lay_out(path, bytes, LAY_OUT_SEED, cancel, progress).map_err(nfs)?;
+                NfsFile::open(path, options.may_write).map_err(nfs)?
+            }
+        };
+        let found = nfs::look(&mut file, options.may_write).map_err(nfs)?;
+        if let Some(wanted) = options.lay_out.filter(|wanted| *wanted != found.data_bytes) {
+            return Err(LoadError::SizeDiffers { path: path.into(), size: found.data_bytes, wanted });
+        }
+        if let Some(look) = found.look.filter(|_| !found.is_ours) {
+            safety::permit_write_export(path, &look, options.destroy_data.as_deref())?;
+        }
+        if found.data_bytes == ByteCount::ZERO {
+            return Err(LoadError::TooSmall {
+                path: path.into(),
+                size: ByteCount::ZERO,
+                region: ByteCount(1),
+            });
+        }
+        Ok(Self {
+            path: path.into(),
+            file: None,
+            export: None,
+            kind: TargetKind::Nfs,
+            size: found.data_bytes,
+            block_bytes: BUFFERED_BLOCK_BYTES,
             direct: true,
             may_write: options.may_write,
         })
@@ -250,7 +305,7 @@ impl Target {
 
     /// Whether its writes can be made to end when the medium has them (forced unit access).
     pub fn takes_fua(&self) -> bool {
-        self.export.as_ref().is_none_or(|export| export.takes_fua)
+        self.kind != TargetKind::Nfs && self.export.as_ref().is_none_or(|export| export.takes_fua)
     }
 
     /// Connects to the export.
@@ -262,6 +317,15 @@ impl Target {
         let unfit = || LoadError::EngineUnfit { path: path(), engine: EngineKind::Nbd.name() };
         let export = self.export.as_ref().ok_or_else(unfit)?;
         NbdClient::connect_to(export.uri.clone()).map_err(|source| LoadError::Nbd { path: path(), source })
+    }
+
+    /// Opens the file of an NFS server over a connection of its own.
+    pub(crate) fn connect_nfs(&self) -> Result<NfsFile, LoadError> {
+        if self.kind != TargetKind::Nfs {
+            return Err(LoadError::EngineUnfit { path: self.path.clone(), engine: EngineKind::Nfs.name() });
+        }
+        NfsFile::open(&self.path, self.may_write)
+            .map_err(|source| LoadError::Nfs { path: self.path.clone(), source })
     }
 
     /// The device that holds it; none for the no-op target.

@@ -7,6 +7,7 @@
 //! ```text
 //! runs ──> matrix (profile x configuration x side x iodepth) ──┬──> terminal::study
 //!                                                              └──> html::study
+//! published and predicted figures ─────────────────────────────────> html::paper, terminal::comparison
 //! runs ────────────────────────────────────────────────────────┬──> json::runs, csv::runs, export::{fio, iometer}
 //!                                                              └──> terminal::run, terminal::runs
 //! runs ──> steps of programs on files ──> terminal::{streams, bonnie}, html::programs, json::programs, export::bonnie
@@ -39,7 +40,7 @@ pub use programs::{
     BonnieStep, BonnieStepPhase, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps,
 };
 
-use raidlab_advisor::{Comparison, Verdict};
+use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, Verdict};
 use raidlab_workload::RunResult;
 
 /// A study: what was asked, how it was answered, and the answer.
@@ -65,4 +66,51 @@ pub struct StudyReport<'a> {
     pub published: Option<&'a Comparison>,
     /// The iodepth that tables and bars show. `None` is the one that most cells have, and the highest of those.
     pub iodepth: Option<u32>,
+}
+
+/// A publication with what is predicted.
+#[derive(Clone, Debug)]
+pub struct PaperReport<'a> {
+    /// Its title.
+    pub title: &'a str,
+    /// Who wrote and published it.
+    pub source: &'a str,
+    /// How it was measured, sentence by sentence.
+    pub method: Vec<String>,
+    /// What is assumed beyond that.
+    pub assumed: Vec<String>,
+    /// What a reader may want to know as well.
+    pub notes: Vec<String>,
+    /// Errors of all rows.
+    pub summary: ComparisonSummary,
+    /// Errors of the rows that nothing was fitted to.
+    pub summary_not_fitted: ComparisonSummary,
+    /// Its tables, in their order.
+    pub places: Vec<PaperPlace<'a>>,
+}
+
+/// A table of a publication.
+#[derive(Clone, Debug)]
+pub struct PaperPlace<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// Its rows.
+    pub rows: Vec<PaperRow>,
+    /// Their errors.
+    pub summary: ComparisonSummary,
+    /// Errors of those that nothing was fitted to.
+    pub summary_not_fitted: ComparisonSummary,
+    /// Whether they come out in the published order, where there is one.
+    pub kendall_tau: Option<f64>,
+}
+
+/// A row of it.
+#[derive(Clone, Debug)]
+pub struct PaperRow {
+    /// Both figures.
+    pub comparison: ComparisonRow,
+    /// Whether figures of the model were fitted to it.
+    pub fitted: bool,
+    /// A word on it.
+    pub note: String,
 }

@@ -6,7 +6,8 @@
 mod common;
 
 use common::{PROFILES, database_verdicts, report, study_runs};
-use raidlab_report::html;
+use raidlab_advisor::{Comparison, ComparisonRow};
+use raidlab_report::{PaperPlace, PaperReport, PaperRow, html};
 use raidlab_workload::{RunResult, RunSeries, SeriesColumns};
 use serde_json::Value;
 
@@ -192,4 +193,65 @@ fn runs_with_a_series_are_drawn_over_time() {
     let x: Vec<f64> = trace["x"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
     assert_eq!((x.len(), x[0], x[10]), (11, 0.5, 10.5), "the stump is left out");
     assert_eq!(trace["y"][5], 0.08192, "ten requests of 8 KiB in a second, in MB/s");
+}
+
+/// A publication with a table of two metrics, whose names would do harm if they were not escaped.
+fn publication() -> PaperReport<'static> {
+    let row = |id: &str, metric: &str, published: f64, predicted: f64, fitted: bool| PaperRow {
+        comparison: ComparisonRow::of(id.to_owned(), metric.to_owned(), published, predicted).unwrap(),
+        fitted,
+        note: "<b>".to_owned(),
+    };
+    let rows = vec![
+        row("paper.t1.<i>", "iops", 10_000.0, 11_000.0, true),
+        row("paper.t1.b", "iops", 500.0, 400.0, false),
+        row("paper.t1.c", "mb_per_s", 80.0, 80.0, false),
+    ];
+    let summary = Comparison::of(rows.iter().map(|row| row.comparison.clone()).collect()).summary;
+    let place =
+        |name, rows| PaperPlace { name, rows, summary, summary_not_fitted: summary, kendall_tau: Some(0.5) };
+    PaperReport {
+        title: "A <paper>",
+        source: "Somebody",
+        method: vec!["Measured.".to_owned()],
+        assumed: vec!["Guessed.".to_owned()],
+        notes: vec![],
+        summary,
+        summary_not_fitted: summary,
+        places: vec![place("Table <1>", rows), place("Table 2", vec![])],
+    }
+}
+
+#[test]
+fn a_publication_is_a_page_with_two_charts_for_each_place() {
+    let page = html::paper(&publication());
+    let (own, charts) = (own_text(&page), charts(&page));
+    assert_eq!(charts.len(), 4);
+    for text in ["<paper>", "<i>", "Table <1>", "<td class=\"text\"><b>"] {
+        assert!(!own.contains(text), "{text} is not escaped");
+    }
+    for chart in &charts {
+        let id = format!("id=\"{}\"", chart["id"].as_str().unwrap());
+        assert_eq!(own.matches(&id).count(), 1, "{id}");
+    }
+    // Three lines to go by; then a trace for each metric, and for rows that were fitted to.
+    assert_eq!(charts[0]["data"].as_array().map(Vec::len), Some(6));
+    assert_eq!(charts[0]["data"][3]["y"], serde_json::json!([400.0]));
+    let names = &charts[1]["layout"]["yaxis"]["ticktext"];
+    assert_eq!(names, &serde_json::json!(["&lt;i&gt;", "b", "c"]), "what all names begin with is left out");
+    let errors = charts[1]["data"][0]["x"].as_array().unwrap();
+    let errors: Vec<f64> = errors.iter().map(|error| error.as_f64().unwrap()).collect();
+    assert!((errors[0] - 10.0).abs() < 1e-9 && (errors[1] + 20.0).abs() < 1e-9, "{errors:?}");
+    // One error that is far beyond the others is cut, and says so.
+    let mut far = publication();
+    let row = PaperRow {
+        comparison: ComparisonRow::of("paper.t1.far".into(), "iops".into(), 10.0, 90.0).unwrap(),
+        ..far.places[0].rows[1].clone()
+    };
+    far.places[0].rows.push(row);
+    let bars = &self::charts(&html::paper(&far))[1]["data"][0];
+    assert_eq!((bars["x"][3].as_f64(), bars["text"][3].as_str()), (Some(60.0), Some("+800, cut")));
+    assert!(own.contains("Kendall’s tau") && own.contains("<td class=\"start\">0.50</td>"));
+    std::fs::write(concat!(env!("CARGO_TARGET_TMPDIR"), "/paper.html"), &page)
+        .expect("the build folder takes files");
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! text, line by line ─► TraceParser ─► Ordering ─► Summary ─► TraceWriter ─► .parquet ─► TraceFile ─► Batches
-//!      import.rs                (raidlab_trace)               write.rs                   read.rs
+//!      import.rs                (raidlab_trace)               write.rs                   read.rs, source.rs
 //! ```
 //! The schema, a row for each request, in the order of times:
 //!
@@ -25,10 +25,12 @@ mod error;
 mod import;
 mod read;
 mod schema;
+mod source;
 mod write;
 
 pub use error::TraceFileError;
 pub use import::{Imported, import, write_iolog};
 pub use read::{BATCH_RECORDS, Batches, TraceFile};
 pub use schema::{SCHEMA, TraceMeta};
+pub use source::{FileSource, ReadingAs};
 pub use write::TraceWriter;

@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 use raidlab_trace::{ParseOptions, TraceFormat, TraceKind, TraceRecord};
-use raidlab_tracefile::{TraceFile, TraceFileError, TraceMeta, TraceWriter, import, write_iolog};
+use raidlab_tracefile::{
+    FileSource, ReadingAs, TraceFile, TraceFileError, TraceMeta, TraceWriter, import, write_iolog,
+};
+use raidlab_workload::{BatchStep, TraceSource};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
@@ -130,6 +133,35 @@ fn what_is_no_trace_is_refused() {
     std::fs::write(&path, "PAR1 and nothing else PAR1").unwrap();
     assert!(matches!(TraceFile::open(&path), Err(TraceFileError::Parquet { .. })));
     assert!(matches!(TraceFile::open(&folder.path().join("none")), Err(TraceFileError::Io { .. })));
+}
+
+/// What a source hands out, asked again whenever a batch is not there yet.
+fn handed_out(source: &FileSource) -> Vec<TraceRecord> {
+    let (mut reader, mut batch, mut all) = (source.open().unwrap(), Vec::new(), Vec::new());
+    loop {
+        match reader.next_batch(&mut batch) {
+            BatchStep::Ready => all.extend_from_slice(&batch),
+            BatchStep::NotYet => std::thread::yield_now(),
+            BatchStep::End => return all,
+            BatchStep::Failed(problem) => panic!("{problem}"),
+        }
+    }
+}
+
+#[test]
+fn a_source_hands_out_all_ahead_or_when_asked() {
+    let (_folder, path) = place();
+    let line = |n: u64| format!("{},usr,0,Read,{},4096,1\n", 1000 + n, n * 4096);
+    import_text(&(0..150_000).map(line).collect::<String>(), &path).unwrap();
+    let file = TraceFile::open(&path).unwrap();
+    let all = all_of(&file).unwrap();
+    for reading in [ReadingAs::Asked, ReadingAs::Ahead] {
+        let source = FileSource::new(file.clone(), reading);
+        assert!(handed_out(&source) == all, "{reading:?}");
+        // One that is left in the middle ends its thread, or the test would not end.
+        let mut reader = source.open().unwrap();
+        assert_eq!(reader.next_batch(&mut Vec::new()), BatchStep::Ready);
+    }
 }
 
 fn any_record() -> impl Strategy<Value = (u64, u16, usize, u64, u64, Option<u64>)> {

@@ -1,4 +1,4 @@
-//! The files of `catalog/`, as they were when the program was built.
+//! The files of `catalog/`, as they were when the program was built. Links come first: others refer to them.
 
 macro_rules! files {
     ($($path:literal),* $(,)?) => {
@@ -9,6 +9,26 @@ macro_rules! files {
 }
 
 files!(
+    "links/ata-100.toml",
+    "links/ata-66.toml",
+    "links/fc-1g.toml",
+    "links/fc-2g.toml",
+    "links/gigabit-ethernet-jumbo.toml",
+    "links/gigabit-ethernet.toml",
+    "links/pci-32-33.toml",
+    "links/pci-64-33.toml",
+    "links/pci-64-66.toml",
+    "links/pci-x-100.toml",
+    "links/pci-x-133.toml",
+    "links/pcie-1.toml",
+    "links/pcie-2.toml",
+    "links/sas-3g.toml",
+    "links/sas-6g.toml",
+    "links/sata-1.5g.toml",
+    "links/sata-3g.toml",
+    "links/u160-scsi.toml",
+    "links/u320-scsi.toml",
+    "controllers/3ware-6200.toml",
     "controllers/3ware-7850.toml",
     "controllers/3ware-8506-4lp.toml",
     "controllers/adaptec-2010s.toml",
@@ -53,6 +73,7 @@ files!(
     "hosts/agumu02.toml",
     "hosts/aiodda2.toml",
     "hosts/noral3.toml",
+    "networks/sk-9843-moderated.toml",
     "networks/sk-9843.toml",
     "servers/asa.toml",
     "servers/duke.toml",

@@ -6,10 +6,14 @@
 //! perc-h800  member_command.read  7 us        member_command.read = { value = "6.4 us", source = ... }
 //! perc-h800  cache.flush_by_address  true     flush_by_address = false
 //! ```
+//! A change that says where its value comes from replaces the figure's source as well. The same change of text can be made to a
+//! file of one's own: everything else in it stays as it was, to the letter.
 
 use super::nearest::nearest;
-use super::reader::parse;
-use super::{Catalog, CatalogError, builtin};
+use super::reader::{id_of, parse};
+use super::{Catalog, CatalogError, CatalogFile, builtin};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -22,44 +26,64 @@ pub struct CatalogChange {
     pub key: String,
     /// The value, as the file would have it, without quotes.
     pub value: String,
+    /// Where it comes from; none leaves the figure the source that it has.
+    pub source: Option<String>,
 }
 
-impl Catalog {
-    /// The catalogue that comes with the program, with `changes`.
+impl CatalogChange {
+    /// `text`, the contents of `file`, with this change in it. The change's entry has no part in it.
     ///
     /// # Errors
-    /// [`CatalogError::UnknownId`] or [`CatalogError::UnknownKey`] for a place that is not there; what else the catalogue's
-    /// reader says of a changed file.
-    pub fn builtin_with(changes: &[CatalogChange]) -> Result<Self, CatalogError> {
-        for change in changes {
-            file_of(&change.entry)?;
-        }
-        let mut catalog = Self::default();
-        for (file, text) in builtin::FILES {
-            let mut text = (*text).to_owned();
-            for change in changes.iter().filter(|change| change.entry == entry_of(file)) {
-                text = changed(file, &text, change)?;
-            }
-            catalog.add(file, &text)?;
-        }
-        Ok(catalog)
+    /// [`CatalogError`] if the text is not TOML or lacks the key.
+    pub fn applied_to(&self, file: &str, text: &str) -> Result<String, CatalogError> {
+        changed(file, text, self)
     }
 }
 
-/// The entry in a file: its name.
-fn entry_of(file: &str) -> &str {
-    let name = file.rsplit('/').next().unwrap_or(file);
-    name.strip_suffix(".toml").unwrap_or(name)
+impl Catalog {
+    /// The catalogue that comes with the program, and the entries of `more`, all of them with `changes`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] or [`CatalogError::UnknownKey`] for a place that is not there; what else the catalogue's
+    /// reader says of a file.
+    pub fn with(more: &[CatalogFile], changes: &[CatalogChange]) -> Result<Self, CatalogError> {
+        let own = more.iter().map(|file| (file.name.as_str(), file.text.as_str()));
+        let mut files: Vec<(&str, Cow<'_, str>)> =
+            builtin::FILES.iter().copied().chain(own).map(|(name, text)| (name, text.into())).collect();
+        if !changes.is_empty() {
+            let ids: Vec<String> = files.iter().map(|(_, text)| id_of(text).unwrap_or_default()).collect();
+            for change in changes {
+                let place = ids.iter().position(|id| *id == change.entry);
+                let (file, text) = &mut files[place.ok_or_else(|| unknown_entry(&change.entry, &ids))?];
+                *text = changed(file, text, change)?.into();
+            }
+        }
+        Self::parse(files.iter().map(|(name, text)| (*name, &**text)))
+    }
+
+    /// The catalogue that comes with the program, with `changes`.
+    ///
+    /// # Errors
+    /// As [`Catalog::with`].
+    pub fn builtin_with(changes: &[CatalogChange]) -> Result<Self, CatalogError> {
+        Self::with(&[], changes)
+    }
+
+    /// The name of the file that `entry` is in, `catalog/drives/st3600057ss.toml`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] if it is in none.
+    pub fn file_of(entry: &str) -> Result<&'static str, CatalogError> {
+        let ids: Vec<String> =
+            builtin::FILES.iter().map(|(_, text)| id_of(text).unwrap_or_default()).collect();
+        let place = ids.iter().position(|id| id == entry);
+        place.map(|place| builtin::FILES[place].0).ok_or_else(|| unknown_entry(entry, &ids))
+    }
 }
 
-/// Name and text of the file of `entry`.
-fn file_of(entry: &str) -> Result<(&'static str, &'static str), CatalogError> {
-    let found = builtin::FILES.iter().find(|(file, _)| entry_of(file) == entry);
-    found.copied().ok_or_else(|| {
-        let known: Vec<String> = builtin::FILES.iter().map(|(file, _)| entry_of(file).to_owned()).collect();
-        let nearest = nearest(entry, known.iter().map(String::as_str));
-        CatalogError::UnknownId { what: "entry", id: entry.to_owned(), nearest, known }
-    })
+fn unknown_entry(entry: &str, known: &[String]) -> CatalogError {
+    let nearest = nearest(entry, known.iter().map(String::as_str));
+    CatalogError::UnknownId { what: "entry", id: entry.to_owned(), nearest, known: known.to_vec() }
 }
 
 fn unknown_key(file: &str, key: &str, nearest: Option<String>) -> CatalogError {
@@ -68,16 +92,33 @@ fn unknown_key(file: &str, key: &str, nearest: Option<String>) -> CatalogError {
 
 /// `text` with the value of the change's key replaced.
 fn changed(file: &str, text: &str, change: &CatalogChange) -> Result<String, CatalogError> {
-    let document = parse(file, text)?;
-    let value = find(document.root(), &change.key);
-    let value = value.map_err(|nearest| unknown_key(file, &change.key, nearest))?;
+    let links = BTreeMap::new();
+    let document = parse(file, text, &links)?;
+    let found = find(document.root(), &change.key);
+    let Found { value, source } = found.map_err(|nearest| unknown_key(file, &change.key, nearest))?;
     let quote = if value.get_ref().as_str().is_some() { "\"" } else { "" };
-    let span = value.span();
-    Ok(format!("{}{quote}{}{quote}{}", &text[..span.start], change.value, &text[span.end..]))
+    let mut parts = vec![(value.span(), format!("{quote}{}{quote}", change.value))];
+    if let (Some(place), Some(source)) = (source, &change.source) {
+        parts.push((place.span(), toml::Value::from(source.as_str()).to_string()));
+    }
+    // From the end on, so that spans before stay where they are.
+    parts.sort_by_key(|(span, _)| core::cmp::Reverse(span.start));
+    let mut text = text.to_owned();
+    for (span, part) in parts {
+        text.replace_range(span, &part);
+    }
+    Ok(text)
 }
 
-/// The value of a figure or flag, or the known key most like one that is not there.
-fn find<'a, 'i>(root: &'a DeTable<'i>, key: &str) -> Result<&'a Spanned<DeValue<'i>>, Option<String>> {
+/// A figure or flag in a file.
+struct Found<'a, 'i> {
+    value: &'a Spanned<DeValue<'i>>,
+    /// Flags have none.
+    source: Option<&'a Spanned<DeValue<'i>>>,
+}
+
+/// A figure or flag, or the known key most like one that is not there.
+fn find<'a, 'i>(root: &'a DeTable<'i>, key: &str) -> Result<Found<'a, 'i>, Option<String>> {
     let mut table = root;
     let mut parts = key.split('.').peekable();
     while let Some(part) = parts.next() {
@@ -85,8 +126,11 @@ fn find<'a, 'i>(root: &'a DeTable<'i>, key: &str) -> Result<&'a Spanned<DeValue<
         let value = table.get(part).ok_or_else(names)?;
         let inner = value.get_ref().as_table();
         match (parts.peek(), inner) {
-            (None, Some(figure)) => return figure.get("value").ok_or(None),
-            (None, None) => return Ok(value),
+            (None, Some(figure)) => {
+                let value = figure.get("value").ok_or(None)?;
+                return Ok(Found { value, source: figure.get("source") });
+            }
+            (None, None) => return Ok(Found { value, source: None }),
             (Some(_), Some(inner)) => table = inner,
             (Some(_), None) => return Err(None),
         }
@@ -100,7 +144,7 @@ mod tests {
     use raidlab_units::NanoSpan;
 
     fn change(entry: &str, key: &str, value: &str) -> CatalogChange {
-        CatalogChange { entry: entry.into(), key: key.into(), value: value.into() }
+        CatalogChange { entry: entry.into(), key: key.into(), value: value.into(), source: None }
     }
 
     #[test]
@@ -124,10 +168,34 @@ mod tests {
     }
 
     #[test]
+    fn a_source_goes_with_its_value_and_the_rest_of_the_file_stays() {
+        let text = "a = 1 # one\n[b]\nc = { source = \"estimated: x\", value = \"7 us\" } # two\nd = true\n";
+        let changed = |key: &str, value: &str| {
+            let source = Some("fitted: \"to\" a row".to_owned());
+            let change = CatalogChange { source, ..change("any", key, value) };
+            change.applied_to("mine.toml", text).unwrap()
+        };
+        let figure = "c = { source = 'fitted: \"to\" a row', value = \"12.5 us\" } # two";
+        assert_eq!(
+            changed("b.c", "12.5 us"),
+            text.replace("c = { source = \"estimated: x\", value = \"7 us\" } # two", figure)
+        );
+        assert_eq!(changed("b.d", "false"), text.replace("true", "false"));
+        let whole = Catalog::builtin_with(&[CatalogChange {
+            source: Some("fitted: to a row".into()),
+            ..change("perc-h800", "member_command.read", "7 us")
+        }]);
+        let sources = whole.unwrap().controller("perc-h800").unwrap().sources.clone();
+        let found = sources.iter().find(|figure| figure.key == "member_command.read").unwrap();
+        assert_eq!((found.value.as_str(), found.source.as_str()), ("7 us", "fitted: to a row"));
+        assert_eq!(Catalog::file_of("perc-h800").unwrap(), "catalog/controllers/perc-h800.toml");
+    }
+
+    #[test]
     fn the_file_of_an_entry_has_its_name() {
         for (file, text) in builtin::FILES {
-            let id = format!("\nid = \"{}\"\n", entry_of(file));
-            assert!(text.contains(&id), "{file} has the id of another file");
+            let id = id_of(text).unwrap();
+            assert!(file.ends_with(&format!("/{id}.toml")), "{file} has the id of another file");
         }
     }
 

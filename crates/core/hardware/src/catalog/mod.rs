@@ -1,4 +1,5 @@
-//! The catalogue: drives, controllers, enclosures, hosts, servers, networks and filesystems, read from TOML text whose every figure names its source.
+//! The catalogue: drives, controllers, enclosures, links, hosts, servers, networks and filesystems, read from TOML text whose
+//! every figure names its source.
 //!
 //! A figure is written `rpm = { value = 15000, source = "manual" }`. The source is a name from the file's
 //! `[sources]` table, or the text itself; the text says which kind it is:
@@ -11,7 +12,8 @@
 //! | `estimated: <reason>` | nobody says so, and this is why it is about right |
 //!
 //! A number without a source, an unknown key and a source of another kind are errors that name file and line.
-//! The text comes in from outside; [`Catalog::builtin`] is what was in `catalog/` when the program was built.
+//! The text comes in from outside; [`Catalog::builtin`] is what was in `catalog/` when the program was built, and
+//! [`Catalog::with`] has somebody's own entries besides. Links are read first, because other entries refer to them.
 
 mod builtin;
 mod change;
@@ -28,6 +30,7 @@ use crate::drive::DriveModel;
 use crate::enclosure::EnclosureModel;
 use crate::filesystem::FilesystemModel;
 use crate::host::HostModel;
+use crate::link::LinkStandard;
 use crate::network::NetworkModel;
 use crate::server::FileServerModel;
 use nearest::nearest;
@@ -44,12 +47,35 @@ pub struct FigureSource {
     pub source: String,
 }
 
+/// What an entry of any kind has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CatalogEntry<'a> {
+    /// Drive, controller, enclosure, link, network, host, filesystem or server.
+    pub kind: &'static str,
+    /// Its name in the catalogue.
+    pub id: &'a str,
+    /// Its name for people.
+    pub name: &'a str,
+    /// Every figure with its source.
+    pub sources: &'a [FigureSource],
+}
+
+/// A file of the catalogue: its name, for messages, and its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogFile {
+    /// The name.
+    pub name: String,
+    /// The text.
+    pub text: String,
+}
+
 /// All known hardware, by id.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     drives: BTreeMap<String, DriveModel>,
     controllers: BTreeMap<String, ControllerModel>,
     enclosures: BTreeMap<String, EnclosureModel>,
+    links: BTreeMap<String, LinkStandard>,
     hosts: BTreeMap<String, HostModel>,
     filesystems: BTreeMap<String, FilesystemModel>,
     servers: BTreeMap<String, FileServerModel>,
@@ -62,6 +88,8 @@ impl Catalog {
     /// # Errors
     /// The first thing wrong in any file; an id that two files claim.
     pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, CatalogError> {
+        let mut files: Vec<_> = files.into_iter().collect();
+        files.sort_by_key(|(_, text)| !reader::is_link(text));
         let mut catalog = Self::default();
         for (file, text) in files {
             catalog.add(file, text)?;
@@ -71,15 +99,19 @@ impl Catalog {
 
     /// The catalogue that comes with the program.
     pub fn builtin() -> Self {
-        Self::parse(builtin::FILES.iter().copied()).expect("the built-in catalogue is tested")
+        let mut catalog = Self::default();
+        for (file, text) in builtin::FILES {
+            catalog.add(file, text).expect("the built-in catalogue is tested");
+        }
+        catalog
     }
 
-    /// Adds the entry in `text`; `file` is its name for messages.
+    /// Adds the entry in `text`; `file` is its name for messages. Links that it refers to must be there.
     ///
     /// # Errors
     /// As [`Catalog::parse`].
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), CatalogError> {
-        let root = reader::parse(file, text)?;
+        let root = reader::parse(file, text, &self.links)?;
         let mut root = Section::root(&root)?;
         let (id, kind) = (root.text("id")?, root.text("kind")?);
         let duplicate = match kind.as_str() {
@@ -94,6 +126,10 @@ impl Catalog {
             "enclosure" => {
                 let enclosure = EnclosureModel::read(root, &id)?;
                 self.enclosures.insert(id.clone(), enclosure).is_some()
+            }
+            "link" => {
+                let link = LinkStandard::read(root, &id)?;
+                self.links.insert(id.clone(), link).is_some()
             }
             "host" => {
                 let host = HostModel::read(root, &id)?;
@@ -112,7 +148,7 @@ impl Catalog {
                 self.networks.insert(id.clone(), network).is_some()
             }
             _ => {
-                let kinds = "hard-drive, solid-state, controller, enclosure, host, filesystem, file-server or network";
+                let kinds = "hard-drive, solid-state, controller, enclosure, link, host, filesystem, file-server or network";
                 return Err(root.bad_value("kind", kinds));
             }
         };
@@ -141,6 +177,14 @@ impl Catalog {
     /// [`CatalogError::UnknownId`] with the nearest name.
     pub fn enclosure(&self, id: &str) -> Result<&EnclosureModel, CatalogError> {
         find(&self.enclosures, "enclosure", id)
+    }
+
+    /// The link called `id`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] with the nearest name.
+    pub fn link(&self, id: &str) -> Result<&LinkStandard, CatalogError> {
+        find(&self.links, "link", id)
     }
 
     /// The host called `id`.
@@ -190,6 +234,28 @@ impl Catalog {
         self.enclosures.values()
     }
 
+    /// All links, by id.
+    pub fn links(&self) -> impl Iterator<Item = &LinkStandard> {
+        self.links.values()
+    }
+
+    /// All entries of all kinds, kind by kind and by id.
+    pub fn entries(&self) -> impl Iterator<Item = CatalogEntry<'_>> {
+        let links = self.links().map(|model| entry("link", &model.id, &model.name, &model.sources));
+        let drives = self.drives().map(|model| entry("drive", &model.id, &model.name, &model.sources));
+        let controllers =
+            self.controllers().map(|model| entry("controller", &model.id, &model.name, &model.sources));
+        let enclosures =
+            self.enclosures().map(|model| entry("enclosure", &model.id, &model.name, &model.sources));
+        let hosts = self.hosts().map(|model| entry("host", &model.id, &model.name, &model.sources));
+        let filesystems =
+            self.filesystems().map(|model| entry("filesystem", &model.id, &model.name, &model.sources));
+        let servers = self.servers().map(|model| entry("server", &model.id, &model.name, &model.sources));
+        let networks = self.networks().map(|model| entry("network", &model.id, &model.name, &model.sources));
+        let hardware = drives.chain(controllers).chain(enclosures).chain(links).chain(networks);
+        hardware.chain(hosts).chain(filesystems).chain(servers)
+    }
+
     /// All hosts, by id.
     pub fn hosts(&self) -> impl Iterator<Item = &HostModel> {
         self.hosts.values()
@@ -211,6 +277,15 @@ impl Catalog {
     }
 }
 
+fn entry<'a>(
+    kind: &'static str,
+    id: &'a str,
+    name: &'a str,
+    sources: &'a [FigureSource],
+) -> CatalogEntry<'a> {
+    CatalogEntry { kind, id, name, sources }
+}
+
 fn find<'a, T>(
     entries: &'a BTreeMap<String, T>,
     what: &'static str,
@@ -222,6 +297,13 @@ fn find<'a, T>(
         nearest: nearest(id, entries.keys().map(String::as_str)),
         known: entries.keys().cloned().collect(),
     })
+}
+
+/// A catalogue of the links that come with the program and one file.
+#[cfg(test)]
+pub(crate) fn links_and(name: &str, text: &str) -> Result<Catalog, CatalogError> {
+    let links = builtin::FILES.iter().copied().filter(|(_, text)| reader::is_link(text));
+    Catalog::parse(links.chain([(name, text)]))
 }
 
 #[cfg(test)]

@@ -5,8 +5,10 @@
 
 use super::nearest::nearest;
 use super::{CatalogError, FigureSource};
+use crate::link::LinkStandard;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -16,16 +18,35 @@ pub(crate) struct Document<'a> {
     text: &'a str,
     root: Spanned<DeTable<'a>>,
     figures: RefCell<Vec<FigureSource>>,
+    links: &'a BTreeMap<String, LinkStandard>,
 }
 
-/// Parses the TOML of a file.
-pub(crate) fn parse<'a>(file: &'a str, text: &'a str) -> Result<Document<'a>, CatalogError> {
+/// Parses the TOML of a file, which may refer to `links`.
+pub(crate) fn parse<'a>(
+    file: &'a str,
+    text: &'a str,
+    links: &'a BTreeMap<String, LinkStandard>,
+) -> Result<Document<'a>, CatalogError> {
     let root = DeTable::parse(text).map_err(|error| CatalogError::Syntax {
         file: file.into(),
         line: line_of(text, error.span().map_or(0, |span| span.start)),
         message: error.message().into(),
     })?;
-    Ok(Document { file, text, root, figures: RefCell::default() })
+    Ok(Document { file, text, root, figures: RefCell::default(), links })
+}
+
+/// Whether the file describes a link. What else it is, or that it is broken, shows when it is parsed.
+pub(crate) fn is_link(text: &str) -> bool {
+    let kind = |root: Spanned<DeTable<'_>>| {
+        root.get_ref().get("kind")?.get_ref().as_str().map(|kind| kind == "link")
+    };
+    DeTable::parse(text).ok().and_then(kind).unwrap_or(false)
+}
+
+/// The id that the file claims, if it is a file of the catalogue at all.
+pub(crate) fn id_of(text: &str) -> Option<String> {
+    let root = DeTable::parse(text).ok()?;
+    root.get_ref().get("id")?.get_ref().as_str().map(str::to_owned)
 }
 
 impl<'a> Document<'a> {
@@ -153,6 +174,27 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// The link of the catalogue that the table refers to, if it does.
+    pub(crate) fn optional_link(&mut self) -> Result<Option<&'a LinkStandard>, CatalogError> {
+        let Some(id) = self.optional_text("link")? else { return Ok(None) };
+        super::find(self.document.links, "link", &id).map(Some)
+    }
+
+    /// Text that need not be there.
+    pub(crate) fn optional_text(&mut self, key: &'static str) -> Result<Option<String>, CatalogError> {
+        if self.table.contains_key(key) {
+            return self.text(key).map(Some);
+        }
+        self.asked.push(key);
+        Ok(None)
+    }
+
+    /// Notes a figure that follows from another entry.
+    pub(crate) fn note_figure(&self, key: &str, value: String, source: String) {
+        let figure = FigureSource { key: self.path(key), value, source };
+        self.document.figures.borrow_mut().push(figure);
+    }
+
     /// A table within this one.
     pub(crate) fn section(&mut self, key: &'static str) -> Result<Section<'a>, CatalogError> {
         let value = self.value(key, "a table")?;
@@ -249,7 +291,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn path(&self, key: &str) -> String {
+    /// The key with its section.
+    pub(crate) fn path(&self, key: &str) -> String {
         format!("{}{key}", self.prefix)
     }
 }

@@ -11,6 +11,10 @@ name = "A shelf"
 form_factor = "3.5 inch"
 slots = { value = 12, source = "sheet" }
 
+[port]
+rate = { value = "1 GB/s", source = "sheet" }
+per_transfer = { value = "1 us", source = "sheet" }
+
 [sources]
 sheet = "data sheet: Shelf"
 "#;
@@ -18,10 +22,10 @@ sheet = "data sheet: Shelf"
 #[test]
 fn builtin_catalogue_reads_and_holds_every_file() {
     let catalog = Catalog::builtin();
-    let entries = catalog.drives().count() + catalog.controllers().count() + catalog.enclosures().count();
-    let entries = entries + catalog.hosts().count() + catalog.filesystems().count();
-    let entries = entries + catalog.servers().count() + catalog.networks().count();
-    assert_eq!(entries, builtin::FILES.len());
+    assert_eq!(catalog.entries().count(), builtin::FILES.len());
+    for entry in catalog.entries() {
+        assert!(!entry.sources.is_empty(), "{} has no figure", entry.id);
+    }
     let h800 = catalog.controller("perc-h800").expect("there");
     assert_eq!(h800.cache.size, ByteCount::from_mib(512));
     assert_eq!(catalog.enclosure("md1220").expect("there").slots, 24);
@@ -72,7 +76,7 @@ fn mistakes_are_named_with_line_and_remedy() {
             "shelf.toml:6: the source 'hearsay' of 'slots' is neither",
         ),
         ("source = \"sheet\"", "source = \"estimated: \"", "the source 'estimated: ' of 'slots'"),
-        ("\"data sheet: Shelf\"", "\"Shelf\"", "shelf.toml:9: the source 'Shelf' of 'sources.sheet'"),
+        ("\"data sheet: Shelf\"", "\"Shelf\"", "shelf.toml:13: the source 'Shelf' of 'sources.sheet'"),
         ("value = 12", "value = \"12\"", "shelf.toml:6: 'slots' must be a whole number"),
         ("value = 12", "value = 0", "shelf.toml:6: 'slots' must be at least 1"),
         ("value = 12", "valu = 12", "shelf.toml:6: unknown key 'slots.valu', did you mean 'value'?"),
@@ -82,7 +86,7 @@ fn mistakes_are_named_with_line_and_remedy() {
         (
             "enclosure",
             "enclosures",
-            "shelf.toml:2: 'kind' must be hard-drive, solid-state, controller, enclosure, host, filesystem, file-server or network",
+            "shelf.toml:2: 'kind' must be hard-drive, solid-state, controller, enclosure, link, host, filesystem, file-server or network",
         ),
         ("slots = {", "slots = = {", "shelf.toml:6: this is not TOML"),
     ];
@@ -114,7 +118,7 @@ fn figures_that_contradict_each_other_are_refused() {
     for (from, to, expected) in rows {
         assert!(text.contains(from), "{from}");
         let changed = text.replacen(from, to, 1);
-        let error = Catalog::parse([(*name, changed.as_str())]).expect_err(expected).to_string();
+        let error = links_and(name, &changed).expect_err(expected).to_string();
         assert!(error.contains(expected), "{from} -> {to}: {error}");
     }
 }
@@ -126,7 +130,7 @@ fn lookups_name_the_nearest_entry() {
     assert!(error.contains("did you mean 'st3600057ss'?"), "{error}");
     let error = catalog.controller("zzz").expect_err("no such controller").to_string();
     assert!(
-        error.contains("it has: 3ware-7850, 3ware-8506-4lp, adaptec-2010s, arena-indy-2400")
+        error.contains("it has: 3ware-6200, 3ware-7850, 3ware-8506-4lp, adaptec-2010s, arena-indy-2400")
             && !error.contains("did you mean"),
         "{error}"
     );
@@ -169,8 +173,104 @@ fn a_controller_that_comes_in_pairs_says_what_is_between_the_two() {
         ("[dual.mirror_link]", "[dual.mirror]", "'dual.mirror_link' is missing"),
     ];
     for (from, to, expected) in rows {
-        let error =
-            Catalog::parse([(name, text.replacen(from, to, 1).as_str())]).expect_err(expected).to_string();
+        let error = links_and(name, &text.replacen(from, to, 1)).expect_err(expected).to_string();
         assert!(error.contains(expected), "{from} -> {to}: {error}");
     }
+}
+
+/// Every drive, controller, enclosure, link, host, filesystem, server and network that the five papers' systems are made of.
+#[test]
+fn every_part_of_the_papers_systems_is_there() {
+    let catalog = Catalog::builtin();
+    let rows = [
+        ("controller", "LSI 1064, 1068, 1078", "lsi-1064 lsi-1068 lsi-1078-256 lsi-1078-512"),
+        ("controller", "3ware", "3ware-6200 3ware-7850 3ware-8506-4lp"),
+        ("controller", "Adaptec 2010S zero channel on AIC-7902", "adaptec-2010s"),
+        ("controller", "Chaparral K7413, Arena Indy 2400", "chaparral-k7413 arena-indy-2400"),
+        ("controller", "FAStT200, FAStT600, PERC H800", "fastt200 fastt600 perc-h800"),
+        ("controller", "no RAID controller at all", "linux-md onboard-sata onboard-scsi"),
+        ("enclosure", "EXP700, MD1200, MD1220", "exp700 md1200 md1220"),
+        ("link", "SCSI and Fibre Channel", "u160-scsi u320-scsi fc-1g fc-2g"),
+        ("link", "SAS and ATA", "sas-3g sas-6g ata-66 ata-100 sata-1.5g sata-3g"),
+        ("link", "PCI and PCI-X", "pci-32-33 pci-64-33 pci-64-66 pci-x-100 pci-x-133"),
+        ("link", "PCI Express, one lane of x4 and x8", "pcie-1 pcie-2"),
+        ("link", "gigabit Ethernet, MTU 1500 and 9000", "gigabit-ethernet gigabit-ethernet-jumbo"),
+        ("network", "gigabit Ethernet, plain and with moderated interrupts", "sk-9843 sk-9843-moderated"),
+        ("drive", "primergy-2008", "wd1600aajs st973402ss st973451ss st373355ss st373455ss"),
+        ("drive", "cdf-caf-2002", "wd1000bb maxtor-160gb-5400 scsi-170gb"),
+        ("drive", "crs4-2004", "maxtor-maxline-plus-ii-250 maxtor-6y160m0 seagate-u320-10k-73"),
+        ("drive", "fastt600-2004", "fc-15k-18gb fc-10k-9gb"),
+        ("drive", "md1200-2011", "st9500430ss st9146852ss st32000444ss st3600057ss pliant-lb150"),
+        ("host", "crs4-2004", "agumu02 aiodda2 noral3"),
+        ("filesystem", "all", "ext2 ext3 reiserfs xfs jfs"),
+        ("server", "cdf-caf-2002", "asa polywell rackable duke level3-fc fcdfcode1"),
+    ];
+    for (kind, what, ids) in rows {
+        for id in ids.split(' ') {
+            let found = catalog.entries().find(|entry| entry.id == id);
+            assert_eq!(found.map(|entry| entry.kind), Some(kind), "{what}: {id}");
+        }
+    }
+    for server in catalog.servers() {
+        let served = server.served.as_ref().expect("all of them say what they serve");
+        catalog.controller(&served.controller).expect("a controller");
+        catalog.drive(&served.drive).expect("a drive");
+        catalog.filesystem(&served.filesystem).expect("a filesystem");
+        catalog.network(&served.network).expect("a network");
+    }
+}
+
+const LINK: &str = r#"schema = 1
+kind = "link"
+id = "rope"
+name = "A rope"
+wire = { value = "100 MB/s", source = "estimated: as it looks" }
+rate = { value = "80 MB/s", source = "estimated: as it looks" }
+per_transfer = { value = "3 us", source = "data sheet: Rope" }
+"#;
+
+#[test]
+fn a_part_refers_to_a_link_and_its_lanes_whatever_the_order_of_the_files() {
+    let port = "[port]\nlink = \"rope\"\nlanes = { value = 4, source = \"sheet\" }\n";
+    let own = SHELF.split("[port]").next().expect("a head").to_owned();
+    let text = own + port + "\n[sources]\nsheet = \"data sheet: Shelf\"\n";
+    let catalog =
+        Catalog::parse([("shelf.toml", text.as_str()), ("rope.toml", LINK)]).expect("both are sound");
+    let shelf = catalog.enclosure("shelf").expect("there");
+    assert_eq!(shelf.port.rate.mb_per_s(), 320.0);
+    assert_eq!(shelf.port.per_transfer, NanoSpan::from_micros(3));
+    let source = |key| &shelf.sources.iter().find(|figure| figure.key == key).expect("noted").source;
+    assert_eq!(source("port.per_transfer"), "data sheet: Rope (link rope)");
+    assert_eq!(source("port.lanes"), "data sheet: Shelf");
+    let rows = [
+        ("\"rope\"", "\"rop\"", "there is no link 'rop' in the catalogue, did you mean 'rope'?"),
+        ("value = 4", "value = 0", "'port.lanes' must be at least 1"),
+        (
+            "[port]",
+            "[port]\nrate = { value = \"500 MB/s\", source = \"sheet\" }",
+            "port.rate 500 MB/s is above the 400 MB/s that 4 of link 'rope' carry",
+        ),
+    ];
+    for (from, to, expected) in rows {
+        let wrong = text.replacen(from, to, 1);
+        let error =
+            Catalog::parse([("rope.toml", LINK), ("shelf.toml", &wrong)]).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let wrong = LINK.replacen("80 MB/s", "180 MB/s", 1);
+    let error = Catalog::parse([("rope.toml", wrong.as_str())]).expect_err("too fast").to_string();
+    assert!(error.contains("rate 180 MB/s is above what the wire carries, 100 MB/s"), "{error}");
+}
+
+#[test]
+fn somebodys_own_entries_stand_beside_those_of_the_program() {
+    let file = |text: &str| CatalogFile { name: "mine.toml".into(), text: text.into() };
+    let change =
+        CatalogChange { entry: "shelf".into(), key: "slots".into(), value: "13".into(), source: None };
+    let catalog = Catalog::with(&[file(SHELF)], &[change]).expect("it is sound");
+    assert_eq!(catalog.enclosure("shelf").expect("it was added").slots, 13);
+    assert_eq!(catalog.entries().count(), builtin::FILES.len() + 1);
+    let error =
+        Catalog::with(&[file(&SHELF.replace("\"shelf\"", "\"md1200\""))], &[]).expect_err("it is taken");
+    assert_eq!(error, CatalogError::DuplicateId { file: "mine.toml".into(), id: "md1200".into() });
 }

@@ -7,7 +7,7 @@
 //! A host that goes on reading behind what was read ahead for it is a stream: its segment may then hold half of the memory,
 //! which it takes from the segments that were used longest ago. With a single share a drive that is one of several in a
 //! stripe would stop reading ahead while the host waits for another one, and find less in its memory than it takes the
-//! platter to come round again. (Makers call it dynamic or adaptive segmentation.)
+//! platter to come round again. (Makers call it dynamic or adaptive segmentation.) Drives with fixed segments don't do that.
 //!
 //! Invariants: no segment holds more than its `most`, and all of them together no more than the memory, but for the last
 //! read; `by_use` names each segment once.
@@ -50,15 +50,20 @@ pub(crate) struct Segments {
     by_use: Vec<u32>,
     segment_sectors: u64,
     memory_sectors: u64,
+    /// Sectors that the segment of a stream may hold.
+    stream_sectors: u64,
 }
 
 impl Segments {
-    pub(crate) fn new(segments: u32, segment_sectors: u64) -> Self {
+    /// So many of so many sectors, which keep to that if they are `fixed`.
+    pub(crate) fn new(segments: u32, segment_sectors: u64, fixed: bool) -> Self {
+        let memory_sectors = segment_sectors * u64::from(segments);
         Self {
             all: vec![Segment { most: segment_sectors, ..Segment::default() }; segments as usize],
             by_use: (0..segments).collect(),
             segment_sectors,
-            memory_sectors: segment_sectors * u64::from(segments),
+            memory_sectors,
+            stream_sectors: if fixed { segment_sectors } else { segment_sectors.max(memory_sectors / 2) },
         }
     }
 
@@ -119,9 +124,8 @@ impl Segments {
 
     /// Lets a segment follow a stream, and returns how many sectors it may hold.
     pub(crate) fn widen(&mut self, segment: usize) -> u64 {
-        let most = self.segment_sectors.max(self.memory_sectors / 2);
-        self.all[segment].most = most;
-        most
+        self.all[segment].most = self.stream_sectors;
+        self.stream_sectors
     }
 
     /// Empties the segments used longest ago, but not `kept`, until all together fit.
@@ -162,7 +166,7 @@ mod tests {
 
     #[test]
     fn sequential_reads_share_a_segment_and_others_take_the_oldest() {
-        let mut segments = Segments::new(2, 100);
+        let mut segments = Segments::new(2, 100, false);
         let first = segments.fill(0, 0, 60);
         let second = segments.fill(1000, 1000, 1010);
         assert_ne!(first, second);
@@ -175,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_stream_takes_memory_from_the_segments_used_longest_ago() {
-        let mut segments = Segments::new(4, 100);
+        let mut segments = Segments::new(4, 100, false);
         let others: Vec<_> = [1000, 2000, 3000].map(|start| segments.fill(start, start, start + 100)).into();
         let stream = segments.fill(0, 0, 100);
         segments.extend(stream, 150);
@@ -196,10 +200,19 @@ mod tests {
     }
 
     #[test]
+    fn fixed_segments_stay_as_long_as_they_are() {
+        let mut segments = Segments::new(4, 100, true);
+        let stream = segments.fill(0, 0, 100);
+        assert_eq!(segments.widen(stream), 100);
+        segments.extend(stream, 150);
+        assert!(!segments.hit(0, 50) && segments.hit(50, 150));
+    }
+
+    #[test]
     fn writes_empty_what_they_overlap() {
         let rows = [(0, 10, true), (50, 60, false), (99, 101, false), (100, 200, true)];
         for (start, end, kept) in rows {
-            let mut segments = Segments::new(1, 100);
+            let mut segments = Segments::new(1, 100, false);
             segments.fill(10, 10, 100);
             segments.forget(start, end);
             assert_eq!(segments.hit(20, 30), kept, "write of {start}..{end}");

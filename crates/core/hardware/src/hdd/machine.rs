@@ -154,7 +154,7 @@ impl HardDrive {
             ahead: None,
             host_jobs: Schedule::with_capacity(queue_depth as usize),
             destage_jobs: Schedule::with_capacity(model.buffer.write_extents as usize),
-            segments: Segments::new(model.buffer.segments, segment_sectors),
+            segments: Segments::new(model.buffer.segments, segment_sectors, model.buffer.fixed_segments),
             written: 0..0,
             after_write: false,
             last_end: 0,

@@ -130,6 +130,8 @@ pub struct BufferModel {
     pub size: ByteCount,
     /// Segments it is divided into, each following one sequence of reads.
     pub segments: u32,
+    /// Whether a segment keeps its length when the host follows what was read ahead into it.
+    pub fixed_segments: bool,
     /// Whether and how far the drive reads on after a read.
     pub read_ahead: ReadAhead,
     /// Whether writes are acknowledged before they are on the media, as delivered.
@@ -314,6 +316,7 @@ impl BufferModel {
         let buffer = Self {
             size: section.figure("size")?,
             segments: section.figure("segments")?,
+            fixed_segments: section.optional_flag("fixed_segments")?,
             read_ahead: if section.flag("read_ahead")? { ReadAhead::Stream } else { ReadAhead::Off },
             write_cache: section.flag("write_cache")?,
             write_extents: section.figure("write_extents")?,

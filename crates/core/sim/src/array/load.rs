@@ -1,7 +1,44 @@
 //! Where a volume's requests come from: a driver of its own, or a host with files on it.
 
-use raidlab_workload::Driver;
+use raidlab_controller::HostOp;
+use raidlab_units::Nanos;
+use raidlab_workload::{Driver, DriverIo, IoOp};
 use std::collections::VecDeque;
+
+/// A request of a host.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostIo {
+    /// Its slot, which serves as its tag.
+    pub(super) slot: u32,
+    pub(super) op: HostOp,
+    /// Whole blocks, both.
+    pub(super) offset_bytes: u64,
+    pub(super) bytes: u32,
+}
+
+impl HostIo {
+    /// What stands in a slot before its first request.
+    pub(super) const NONE: Self = Self { slot: 0, op: HostOp::Read, offset_bytes: 0, bytes: 0 };
+}
+
+impl From<DriverIo> for HostIo {
+    #[inline]
+    fn from(io: DriverIo) -> Self {
+        let op = match io.op {
+            IoOp::Read => HostOp::Read,
+            IoOp::Write => HostOp::Write { fua: false },
+        };
+        Self { slot: io.slot, op, offset_bytes: io.offset_bytes, bytes: io.bytes }
+    }
+}
+
+/// The end of a host's request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostAnswer {
+    pub(super) slot: u32,
+    pub(super) at: Nanos,
+    pub(super) succeeded: bool,
+}
 
 /// Who asks, and who is told when a request has ended.
 #[derive(Debug)]
@@ -12,8 +49,8 @@ use std::collections::VecDeque;
 pub(super) enum Load {
     /// A driver, asked for more whenever something ends.
     Driver(Driver),
-    /// A host, which takes the slots of ended requests from here when it is its turn.
-    Host(VecDeque<u32>),
+    /// A host, which takes the ends of its requests from here when it is its turn.
+    Host(VecDeque<HostAnswer>),
 }
 
 impl Load {

@@ -59,6 +59,8 @@ pub(super) struct Member {
     last: u32,
     busy_since: Nanos,
     busy: NanoSpan,
+    /// It was pulled: whatever is asked of it fails.
+    pub(super) is_gone: bool,
 }
 
 impl Member {
@@ -79,6 +81,7 @@ impl Member {
             last: NONE,
             busy_since: Nanos::ZERO,
             busy: NanoSpan::ZERO,
+            is_gone: false,
         }
     }
 
@@ -141,6 +144,21 @@ impl Member {
         if self.at_drive == 0 {
             self.busy += now - self.busy_since;
         }
+    }
+
+    /// Takes the first command out of the line, whether the drive has room for it or not.
+    pub(super) fn pop_line(&mut self, ios: &MemberIos) -> Option<MemberIoId> {
+        if self.first == NONE {
+            return None;
+        }
+        let id = self.first;
+        self.first = ios.entries[id as usize].next;
+        Some(MemberIoId(id))
+    }
+
+    /// Whether no command is at the drive, on the way to it, or in the line.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.at_drive == 0 && self.first == NONE
     }
 
     /// Forgets the line: whoever asked is gone. What is at the drive or on the way to it goes on.

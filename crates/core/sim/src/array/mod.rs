@@ -22,6 +22,7 @@
 mod event;
 mod failover;
 mod head;
+mod live;
 mod load;
 mod members;
 mod port;
@@ -32,6 +33,7 @@ mod utilisation;
 mod volume;
 mod world;
 
+pub use live::{LiveAnswer, LiveArray};
 pub(crate) use port::ArrayPort;
 pub use spec::{
     ControllerFailure, ControllerName, FailoverOutcome, LoadRegion, RebuildProgress, SecondController,

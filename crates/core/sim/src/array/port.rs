@@ -4,7 +4,7 @@
 //! [`ArrayPort::handle_next`] when that is the earliest thing of all; then takes what has ended from
 //! [`ArrayPort::poll_answer`]. Several ports share no hardware; their clocks are moved along by whoever owns them.
 
-use super::load::Load;
+use super::load::{HostAnswer, HostIo, Load};
 use super::service::Shared;
 use super::spec::{SimError, SimulatedEnclosure, check_volume};
 use super::volume::Volume;
@@ -17,8 +17,8 @@ use std::collections::VecDeque;
 /// An enclosure without a load of its own.
 #[derive(Debug)]
 pub(crate) struct ArrayPort<'a> {
-    shared: Shared<'a>,
-    volumes: Vec<Volume>,
+    pub(super) shared: Shared<'a>,
+    pub(super) volumes: Vec<Volume>,
     slot_volumes: Vec<u16>,
     /// The volume whose answers are not all taken.
     answered: Option<u16>,
@@ -56,6 +56,11 @@ impl<'a> ArrayPort<'a> {
     /// Sends a request; its slot is free to be used again when it is answered.
     pub(crate) fn handle_request(&mut self, now: Nanos, volume: u16, io: DriverIo) {
         self.shared.queue.advance_to(now);
+        self.issue(now, volume, io.into());
+    }
+
+    /// The same of any kind of request, once the clock stands at `now`.
+    pub(super) fn issue(&mut self, now: Nanos, volume: u16, io: HostIo) {
         let volume = &mut self.volumes[usize::from(volume)];
         let slot = io.slot as usize;
         if slot >= volume.host_ios.len() {
@@ -84,13 +89,18 @@ impl<'a> ArrayPort<'a> {
     /// Hands out a request that has ended, as volume and slot.
     #[inline]
     pub(crate) fn poll_answer(&mut self) -> Option<(u16, u32)> {
+        self.take_answer().map(|(volume, answer)| (volume, answer.slot))
+    }
+
+    /// The same, with when and how.
+    pub(super) fn take_answer(&mut self) -> Option<(u16, HostAnswer)> {
         let index = self.answered?;
         let Load::Host(answers) = &mut self.volumes[usize::from(index)].load else { return None };
-        let slot = answers.pop_front();
-        if slot.is_none() {
+        let answer = answers.pop_front();
+        if answer.is_none() {
             self.answered = None;
         }
-        slot.map(|slot| (index, slot))
+        answer.map(|answer| (index, answer))
     }
 
     /// What the controllers of all volumes counted.
@@ -101,7 +111,7 @@ impl<'a> ArrayPort<'a> {
     }
 
     /// Notes a volume that may have answered. Answers are taken after each event, so at most one volume has some.
-    fn note_answers(&mut self, index: u16) {
+    pub(super) fn note_answers(&mut self, index: u16) {
         if let Load::Host(answers) = &self.volumes[usize::from(index)].load
             && !answers.is_empty()
         {

@@ -3,16 +3,16 @@
 
 use super::event::{Event, Step};
 use super::head::Hardware;
-use super::load::Load;
+use super::load::{HostAnswer, HostIo, Load};
 use super::members::Places;
 use super::spec::SimulatedEnclosure;
 use super::volume::{Phase, Volume};
 use crate::queue::EventQueue;
 use raidlab_controller::{Action, BufferSpace, HostCompletion, HostOp, HostRequest, HostTag};
-use raidlab_controller::{MemberIo, MemberIoId, MemberOp, MemoryTask, MemoryTaskId, TimerId};
+use raidlab_controller::{MemberError, MemberIo, MemberIoId, MemberOp, MemoryTask, MemoryTaskId, TimerId};
 use raidlab_hardware::{HostOpKind, MemberPath};
-use raidlab_units::{ByteCount, Lba, Nanos};
-use raidlab_workload::{DriverIo, DriverStep, IoOp};
+use raidlab_units::{ByteCount, Lba, MemberIndex, Nanos};
+use raidlab_workload::DriverStep;
 use std::cmp::Ordering;
 
 /// What volumes share: time, hardware, and when they are done.
@@ -43,9 +43,7 @@ impl Volume {
             Step::HostAnswered { succeeded } => self.answer(shared, now, event.id, succeeded),
             Step::MemberCommand => self.enqueue(shared, now, event.member_io()),
             Step::MemberDataIn => self.start_drive(shared, now, event.member_io()),
-            Step::MemberDataOut => {
-                self.controller.handle_member_completion(now, event.member_io(), Ok(()));
-            }
+            Step::MemberDataOut => self.end_member_io(now, event.member_io()),
             Step::MemoryDone => self.memory_done(now, event.task()),
         }
     }
@@ -73,6 +71,7 @@ impl Volume {
             let Load::Driver(driver) = &mut self.load else { return };
             match driver.poll_step(now) {
                 DriverStep::Issue(io) => {
+                    let io = HostIo::from(io);
                     self.host_ios[io.slot as usize] = io;
                     if self.phase == Phase::Serving {
                         self.issue(shared, now, io);
@@ -92,8 +91,8 @@ impl Volume {
 
     /// Sends a request to the volume's controller.
     #[inline]
-    pub(super) fn issue(&mut self, shared: &mut Shared<'_>, now: Nanos, io: DriverIo) {
-        if io.op == IoOp::Read {
+    pub(super) fn issue(&mut self, shared: &mut Shared<'_>, now: Nanos, io: HostIo) {
+        if !matches!(io.op, HostOp::Write { .. }) {
             return self.take_in(shared, now, io.slot);
         }
         let span = shared.hardware.model.host_link.transfer_time(ByteCount(u64::from(io.bytes)));
@@ -109,8 +108,9 @@ impl Volume {
     fn take_in(&mut self, shared: &mut Shared<'_>, now: Nanos, slot: u32) {
         let io = self.host_ios[slot as usize];
         let kind = match io.op {
-            IoOp::Read => HostOpKind::Read,
-            IoOp::Write => HostOpKind::Write,
+            HostOp::Read => HostOpKind::Read,
+            HostOp::Write { .. } => HostOpKind::Write,
+            HostOp::Flush => HostOpKind::Flush,
         };
         let span = shared.hardware.model.host_command_cost(kind, ByteCount(u64::from(io.bytes)));
         let end = shared.hardware.head(self.owner).processors.serve(now, span);
@@ -129,10 +129,7 @@ impl Volume {
         let blocks = self.block_size.blocks_in(ByteCount(u64::from(io.bytes)));
         let request = HostRequest {
             tag: HostTag(slot),
-            op: match io.op {
-                IoOp::Read => HostOp::Read,
-                IoOp::Write => HostOp::Write { fua: false },
-            },
+            op: io.op,
             lba: Lba(io.offset_bytes / block_bytes),
             blocks: blocks.expect("the driver keeps to blocks"),
         };
@@ -144,7 +141,7 @@ impl Volume {
         let slot = completion.tag.0;
         let succeeded = completion.result.is_ok();
         let io = self.host_ios[slot as usize];
-        let end = if io.op == IoOp::Write || !succeeded {
+        let end = if io.op != HostOp::Read || !succeeded {
             self.send_kept(shared, now);
             self.kept_at.max(now)
         } else {
@@ -166,7 +163,7 @@ impl Volume {
                 driver.handle_completion(now, slot, succeeded);
                 self.poll_driver(shared, now);
             }
-            Load::Host(answers) => answers.push_back(slot),
+            Load::Host(answers) => answers.push_back(HostAnswer { slot, at: now, succeeded }),
         }
     }
 
@@ -189,9 +186,14 @@ impl Volume {
                     shared.queue.set_deadline(slot, Some(at));
                 }
                 Action::Keep(keep) if keep.mirrored => self.keep_at_peer(&keep),
-                // A controller loses nothing from its own memory in this world but with itself, storing so few bytes there
-                // takes no time that counts, and there is nothing that an operator should know.
-                Action::Keep(_) | Action::Notice(_) => {}
+                // A controller loses nothing from its own memory in this world but with itself, and storing so few bytes
+                // there takes no time that counts.
+                Action::Keep(_) => {}
+                Action::Notice(notice) => {
+                    if let Some(notices) = &mut self.notices {
+                        notices.push_back(notice);
+                    }
+                }
             }
         }
         self.send_kept(shared, now);
@@ -270,9 +272,19 @@ impl Volume {
 
     // The members' side.
 
+    /// Ends what waits for a member that was pulled.
+    pub(super) fn fail_line(&mut self, now: Nanos, member: MemberIndex) {
+        while let Some(id) = self.members[member.index()].pop_line(&self.member_ios) {
+            self.end_member_io(now, id);
+        }
+    }
+
     #[inline]
     fn enqueue(&mut self, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) {
         let member = self.member_ios.get(id).member.0;
+        if self.members[usize::from(member)].is_gone {
+            return self.end_member_io(now, id);
+        }
         self.members[usize::from(member)].enqueue(&mut self.member_ios, id);
         self.admit(shared, now, member);
     }
@@ -331,15 +343,23 @@ impl Volume {
     fn finish_member(&mut self, shared: &mut Shared<'_>, now: Nanos, id: MemberIoId) {
         let io = self.member_ios.get(id);
         if io.op != MemberOp::Read {
-            return self.controller.handle_member_completion(now, id, Ok(()));
+            return self.end_member_io(now, id);
         }
         let bytes = self.block_size.bytes_of(io.blocks);
         let span = shared.hardware.model.member_link.transfer_time(bytes);
         let end = shared.hardware.member_link(self.owner).serve(now, span);
         if end == now {
-            self.controller.handle_member_completion(now, id, Ok(()));
+            self.end_member_io(now, id);
         } else {
             shared.queue.push(end, self.event(Step::MemberDataOut, id.0));
         }
+    }
+
+    /// Tells the controller that a member I/O has ended: well, unless the member has been pulled.
+    #[inline]
+    fn end_member_io(&mut self, now: Nanos, id: MemberIoId) {
+        let member = usize::from(self.member_ios.get(id).member.0);
+        let result = if self.members[member].is_gone { Err(MemberError::Gone) } else { Ok(()) };
+        self.controller.handle_member_completion(now, id, result);
     }
 }

@@ -8,7 +8,8 @@ use raidlab_controller::{ArrayConfig, ConfigError, Controller, Counters, Metadat
 use raidlab_hardware::{ControllerModel, DriveModel, DualModel};
 use raidlab_units::{ByteCount, Iops, MemberIndex, NanoSpan, Nanos};
 use raidlab_workload::{
-    AccessSpec, Driver, DriverConfig, DriverError, IssuedCounts, Measurement, Worker, derived_seed,
+    AccessSpec, Driver, DriverConfig, DriverError, IssuedCounts, Measurement, ReplayError, Worker,
+    derived_seed,
 };
 
 /// An array of modelled hardware.
@@ -103,7 +104,7 @@ pub struct SimulationLoad {
     pub region: LoadRegion,
     /// Time before the measured window.
     pub ramp: NanoSpan,
-    /// Length of the measured window.
+    /// Length of the measured window; that of a replay ends with its trace, if that is sooner.
     pub run: NanoSpan,
     /// Seed of all that is random: the workload's places and the members' angles of rotation.
     pub seed: u64,
@@ -188,6 +189,9 @@ pub enum SimError {
     /// The workload can't be driven.
     #[error(transparent)]
     Driver(#[from] DriverError),
+    /// The trace can't be replayed to its end.
+    #[error(transparent)]
+    Replay(ReplayError),
     /// The members are larger than the drive.
     #[error("a member of {member} does not fit on drive '{drive}' of {capacity}: make member_size smaller")]
     MemberTooLarge {

@@ -1,17 +1,18 @@
 //! One volume: its array controller's logic, the load on it, and its members.
 
 use super::event::{Event, Life, Step};
-use super::load::Load;
+use super::load::{HostIo, Load};
 use super::members::{Member, MemberIos};
 use super::spec::{ControllerName, SimulatedVolume};
 use crate::queue::EventQueue;
 use raidlab_controller::{
-    CacheConfig, Controller, Counters, IoPolicy, Keep, MemberCache, ReadPolicy, Segment, WritePolicy,
+    CacheConfig, Controller, Counters, IoPolicy, Keep, MemberCache, Notice, ReadPolicy, Segment, WritePolicy,
 };
 use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
 use raidlab_hardware::{ControllerModel, Drive, DriveOptions};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
-use raidlab_workload::{DriverIo, IoOp, Rng};
+use raidlab_workload::Rng;
+use std::collections::VecDeque;
 
 /// Spindles are up to this much apart: many turns of any drive.
 const SPINDLE_SPREAD: NanoSpan = NanoSpan::from_secs(1);
@@ -43,7 +44,7 @@ pub(super) struct Volume {
     pub(super) controller: Controller,
     pub(super) load: Load,
     /// The host's I/O in each slot; slots serve as host tags.
-    pub(super) host_ios: Vec<DriverIo>,
+    pub(super) host_ios: Vec<HostIo>,
     pub(super) members: Vec<Member>,
     pub(super) member_ios: MemberIos,
     /// Its first deadline slot: the members come first, then the driver, then the controller's timers.
@@ -60,6 +61,8 @@ pub(super) struct Volume {
     earlier: Counters,
     /// Member I/Os of the controller before.
     pub(super) abandoned: MemberIos,
+    /// What an operator should know, where one is told.
+    pub(super) notices: Option<VecDeque<Notice>>,
 }
 
 /// Whether data passes this cache by.
@@ -89,7 +92,6 @@ impl Volume {
             Member::new(Drive::new(&spec.drive, options), ahead, depth, bytes)
         };
         let members = (0..spec.config.members + spec.config.resilience.spares).map(member).collect();
-        let idle = DriverIo { slot: 0, op: IoOp::Read, offset_bytes: 0, bytes: 0 };
         Self {
             index,
             owner: spec.owner,
@@ -100,7 +102,7 @@ impl Volume {
             passes_through: passes_through(&spec.config.cache),
             has_parity: spec.config.layout().is_ok_and(|layout| layout.shape().parities > 0),
             segments: Vec::new(),
-            host_ios: vec![idle; load.iodepth() as usize],
+            host_ios: vec![HostIo::NONE; load.iodepth() as usize],
             controller,
             load,
             members,
@@ -112,6 +114,7 @@ impl Volume {
             peer_directory: Vec::new(),
             earlier: Counters::default(),
             abandoned: MemberIos::default(),
+            notices: None,
         }
     }
 

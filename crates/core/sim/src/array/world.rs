@@ -13,7 +13,7 @@ use super::volume::{Phase, Volume};
 use crate::queue::Due;
 use raidlab_controller::{Controller, Counters, Sweep};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
-use raidlab_workload::{IssuedCounts, Measurement, Rng, derived_seed};
+use raidlab_workload::{Driver, IssuedCounts, Measurement, Rng, derived_seed};
 
 /// The deadline slot of no volume: a controller fails, or that is found out.
 const NO_VOLUME: u16 = u16::MAX;
@@ -146,8 +146,14 @@ impl<'a> World<'a> {
                 running = self.shared.unfinished > 0;
             }
         }
+        // A replay may end before its window does, and the window then ends with it.
+        self.window[1] = self.window[1].min(self.shared.queue.now()).max(self.window[0]);
         self.note_busy_times(Nanos::FAR_FUTURE);
-        Ok(())
+        let mut drivers = self.volumes.iter().filter_map(|volume| volume.load.driver());
+        match drivers.find_map(Driver::trace_fault) {
+            Some(fault) => Err(SimError::Replay(fault.clone())),
+            None => Ok(()),
+        }
     }
 
     // What is counted.

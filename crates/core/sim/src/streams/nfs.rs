@@ -7,7 +7,8 @@
 //!    └─ copy ◄─ [processor: packets, call] ◄═══ wire ◄═══ packets ◄──┘
 //! ```
 //! A server remembers the read-ahead windows of a few files between calls, the ones called for last. A call for a file that
-//! it does not remember reads what it asks for, in whole pages and as many again, and nothing ahead.
+//! it does not remember reads what it asks for, in whole pages and as many again, and nothing ahead. A call takes the window
+//! over when it begins and notes it when it ends, so that calls side by side for a file that was forgotten all read without.
 //!
 //! Left out: lost fragments, calls that overtake each other (the shorter window stands for them), other calls than READ.
 //! Source: Linux 2.4.18, `fs/nfsd/vfs.c` (`nfsd_get_raparms`), `fs/nfs/read.c`, `net/sunrpc/xprt.c`.
@@ -38,6 +39,8 @@ struct ServedFile {
     there: u64,
     /// Where the window that was asked for last starts.
     window: u64,
+    /// Whether its window is remembered: a call notes it when it ends, for calls that begin after that.
+    is_noted: bool,
     /// Calls that wait for data.
     parked: Vec<u32>,
 }
@@ -99,20 +102,24 @@ impl<'a> Nfs<'a> {
         number
     }
 
-    /// Whether the window of this stream's file is remembered; it is from now on.
+    /// Whether the window of this stream's file is remembered. It has a place among those that are, from now on.
     fn remembers(&mut self, stream: u32) -> bool {
-        let place = self.remembered.iter().position(|other| *other == stream);
-        if let Some(place) = place {
+        let model = &self.spec.server;
+        if let Some(place) = self.remembered.iter().position(|other| *other == stream) {
             self.remembered.remove(place);
-        } else if self.remembered.len() >= self.spec.server.remembered_files as usize
-            && !self.remembered.is_empty()
-        {
-            self.remembered.remove(0);
+        } else if self.remembered.len() >= model.remembered_files as usize && !self.remembered.is_empty() {
+            let forgotten = self.remembered.remove(0);
+            self.files[forgotten as usize].is_noted = false;
         }
-        if self.spec.server.remembered_files > 0 {
+        if model.remembered_files > 0 {
             self.remembered.push(stream);
         }
-        place.is_some()
+        self.files[stream as usize].is_noted
+    }
+
+    /// Notes a file's window if it has a place.
+    fn note_window(&mut self, stream: u32) {
+        self.files[stream as usize].is_noted = self.remembered.contains(&stream);
     }
 
     fn packets(&self, bytes: u32) -> u64 {
@@ -139,15 +146,17 @@ impl<P: Program> World<'_, P> {
         let nfs = self.nfs.as_mut().expect(HAS_CLIENT);
         let window = nfs.spec.server.client_read_ahead.0;
         let mut left = window.max(nfs.spec.transfer.0).min(nfs.readers[stream as usize].left());
-        let mut starts_window = true;
+        let asks_first = nfs.spec.server.client_windows > 1;
+        let mut is_first = true;
         while left > 0 {
             let bytes = left.min(nfs.spec.transfer.0) as u32;
+            let is_last = left <= nfs.spec.transfer.0;
             let reader = &mut nfs.readers[stream as usize];
-            let piece = reader.ask(bytes, starts_window);
+            let piece = reader.ask(bytes, if asks_first { is_first } else { is_last });
             let to = reader.asked();
             let call = nfs.put(Call { stream, piece, to, bytes });
             nfs.mounts[mount].1.push_back(call);
-            starts_window = false;
+            is_first = false;
             left -= u64::from(bytes);
         }
         self.send_calls(now, mount);
@@ -216,8 +225,11 @@ impl<P: Program> World<'_, P> {
         if to > asked || enters {
             let least = to.saturating_sub(asked);
             let call_bytes = u64::from(bytes);
-            let window = call_bytes * u64::from(model.window_calls);
-            let more = if remembers { window } else { model.read_without.0.max(call_bytes) };
+            let more = if remembers {
+                model.window.0.max(2 * call_bytes)
+            } else {
+                model.read_without.0.max(call_bytes)
+            };
             file.window = asked;
             let pages = least.max(more).min(left);
             self.ask_for(now, stream, pages, true);
@@ -275,7 +287,8 @@ impl<P: Program> World<'_, P> {
     /// The answer is on its way; its thread takes the next call.
     pub(super) fn call_sent(&mut self, now: Nanos, call: u32) {
         let nfs = self.nfs.as_mut().expect(HAS_CLIENT);
-        let bytes = nfs.calls[call as usize].bytes;
+        let Call { stream, bytes, .. } = nfs.calls[call as usize];
+        nfs.note_window(stream);
         let (packets, size) = (nfs.packets(bytes), ByteCount(u64::from(bytes)));
         let arrived = nfs.wire.serve(now, nfs.spec.network.wire_time(size, packets));
         let per_call = match nfs.spec.transport {

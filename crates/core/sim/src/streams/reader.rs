@@ -49,9 +49,9 @@ impl Reader {
     }
 
     /// Notes that the next `bytes` are asked for and returns the number of their piece.
-    pub(super) fn ask(&mut self, bytes: u32, starts_window: bool) -> u32 {
+    pub(super) fn ask(&mut self, bytes: u32, asks: bool) -> u32 {
         self.asked += u64::from(bytes);
-        self.pieces.push_back(Piece { bytes, is_there: false, asks: starts_window });
+        self.pieces.push_back(Piece { bytes, is_there: false, asks });
         self.first + self.pieces.len() as u32 - 1
     }
 

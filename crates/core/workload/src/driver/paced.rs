@@ -5,15 +5,19 @@
 //! no weights  loop ──► part a                            each part a loop, with places of its own
 //!             loop ──► part b
 //! ```
+//! The requests of a trace are a loop, too, with times of their own where they are kept.
+//!
 //! A [`Loop`] says when it could start its next request; the [`Pacer`] starts the one that is due first. Loops have places
 //! of their own, so a slow one never keeps another from starting.
 //!
 //! Invariants: a loop never has more in flight than its places; the requests of an open loop start in the order of their
 //! arrival. No allocation per request: the queue of idle places has room for all of them.
 
+use super::trace::{Next, TraceStream};
 use super::{DriverConfig, DriverError, IoOp, Worker};
 use crate::histogram::LatencyHistogram;
 use crate::pacing::{ClosedLoop, Pacing};
+use crate::replay::{Replay, ReplayError, Timing};
 use crate::result::{LagStats, OpStats, PartMeasurement};
 use crate::rng::{Rng, derived_seed};
 use crate::schedule::{Schedule, Throttle};
@@ -26,6 +30,9 @@ use std::collections::VecDeque;
 const PARTS_STREAM: u64 = 500;
 const WEIGHTS_STREAM: u64 = 700;
 const ARRIVALS_STREAM: u64 = 800;
+
+/// A batch of a trace that is not there yet is looked for again after so long.
+const READ_AGAIN_AFTER: NanoSpan = NanoSpan(50_000);
 
 /// All loops of a driver.
 #[derive(Debug)]
@@ -43,6 +50,8 @@ enum Due {
     At(Nanos),
     /// Nothing before one of its requests ends.
     AfterCompletion,
+    /// Nothing any more.
+    Never,
 }
 
 /// What the driver is to do.
@@ -54,19 +63,42 @@ pub(super) enum Turn {
     WaitUntil(Nanos),
     /// Nothing before the next completion.
     WaitForCompletion,
+    /// Nothing any more: all traces have ended.
+    Ended,
 }
 
 /// When the requests of a loop start.
 #[derive(Debug)]
 enum Pace {
-    Closed { think: NanoSpan, throttle: Throttle },
+    Closed {
+        think: NanoSpan,
+        throttle: Throttle,
+    },
     Open(Schedule),
+    /// At the times of the trace, counted from here.
+    Traced(Nanos),
+}
+
+/// Where the requests of a part come from.
+#[derive(Debug)]
+enum Source {
+    Lines(RequestStream),
+    Trace(TraceStream),
+}
+
+/// How late requests of an open loop started, and how long they took from then on.
+#[derive(Debug)]
+struct Late {
+    lag: LatencyHistogram,
+    service: LatencyHistogram,
 }
 
 /// A loop: its places, its pace, and the parts that it draws from.
 #[derive(Debug)]
 struct Loop {
     pacing: Pacing,
+    /// Its requests are those of a trace, and start at their times.
+    is_traced: bool,
     pace: Option<Pace>,
     worker: Worker,
     seed: u64,
@@ -86,16 +118,19 @@ struct Loop {
 #[derive(Debug)]
 struct Part {
     name: String,
-    stream: RequestStream,
+    source: Source,
     loop_index: usize,
     read: OpStats,
     write: OpStats,
-    lag: Option<LatencyHistogram>,
+    late: Option<Late>,
 }
 
 impl Pacer {
     /// Returns the loops of `spec`, which is valid; none where one plain loop is all there is.
     pub(super) fn new(spec: &AccessSpec, config: &DriverConfig) -> Result<Option<Self>, DriverError> {
+        if let Some(replay) = &spec.trace {
+            return Ok(Some(Self::of_trace(&spec.name, replay, config)?));
+        }
         if spec.parts.is_empty() && spec.pacing == Pacing::default() {
             return Ok(None);
         }
@@ -123,6 +158,40 @@ impl Pacer {
         Ok(Some(pacer))
     }
 
+    /// The loop that replays a trace.
+    fn of_trace(name: &str, replay: &Replay, config: &DriverConfig) -> Result<Self, DriverError> {
+        let is_traced = replay.timing != Timing::None;
+        let one = Loop { is_traced, ..Loop::new(Pacing::default(), None, Vec::new(), config, 0) };
+        let used = |used: bool| if used { OpStats::allocated() } else { OpStats::default() };
+        let part = Part {
+            name: name.into(),
+            source: Source::Trace(TraceStream::new(replay, config)?),
+            loop_index: 0,
+            read: used(replay.has(|device| device.reads)),
+            write: used(replay.has(|device| device.writes)),
+            late: is_traced.then(Late::allocated),
+        };
+        Ok(Self { loops: vec![one], parts: vec![part], first: 0 })
+    }
+
+    /// The trace that is replayed, if one is.
+    fn trace(&self) -> Option<&TraceStream> {
+        self.parts.iter().find_map(|part| match &part.source {
+            Source::Trace(trace) => Some(trace),
+            Source::Lines(_) => None,
+        })
+    }
+
+    /// Why the trace could not be read to its end.
+    pub(super) fn trace_fault(&self) -> Option<&ReplayError> {
+        self.trace()?.fault()
+    }
+
+    /// Share of the trace that is over, where one is replayed.
+    pub(super) fn trace_fraction(&self) -> Option<f64> {
+        self.trace().map(TraceStream::fraction)
+    }
+
     /// Places of all loops together.
     pub(super) fn places(&self) -> u32 {
         self.loops.iter().map(|each| each.ready).fold(0, u32::saturating_add)
@@ -138,20 +207,24 @@ impl Pacer {
         let mut wake = None::<Nanos>;
         let mut best = None::<(Nanos, usize)>;
         let count = self.loops.len();
+        let mut ended = 0;
         for turn in 0..count {
             let index = if self.first + turn < count { self.first + turn } else { self.first + turn - count };
-            match self.loops[index].due(now) {
+            let each = &mut self.loops[index];
+            match each.due(now, &mut self.parts[each.first_part].source) {
                 Due::At(at) if at > now => wake = Some(wake.map_or(at, |wake| wake.min(at))),
                 Due::At(at) if best.is_none_or(|(earliest, _)| at < earliest) => best = Some((at, index)),
                 Due::At(_) | Due::AfterCompletion => {}
+                Due::Never => ended += 1,
             }
         }
         let Some((due, index)) = best else {
-            return wake.map_or(Turn::WaitForCompletion, Turn::WaitUntil);
+            let rest = if ended == count { Turn::Ended } else { Turn::WaitForCompletion };
+            return wake.map_or(rest, Turn::WaitUntil);
         };
         self.first = if index + 1 < count { index + 1 } else { 0 };
         let part = self.loops[index].draw_part();
-        let request = self.parts[part].stream.next_request();
+        let request = self.parts[part].source.next_request();
         self.loops[index].take_place(now, &request);
         Turn::Start { request, due, part: part as u16 }
     }
@@ -159,8 +232,16 @@ impl Pacer {
     /// Takes in by how much a request that counts started late.
     #[inline]
     pub(super) fn note_lag(&mut self, part: u16, lag: NanoSpan) {
-        if let Some(histogram) = &mut self.parts[usize::from(part)].lag {
-            histogram.record_ns(lag.get());
+        if let Some(late) = &mut self.parts[usize::from(part)].late {
+            late.lag.record_ns(lag.get());
+        }
+    }
+
+    /// Takes in how long a request that counts took from its start.
+    #[inline]
+    pub(super) fn note_service(&mut self, part: u16, service: NanoSpan) {
+        if let Some(late) = &mut self.parts[usize::from(part)].late {
+            late.service.record_ns(service.get());
         }
     }
 
@@ -210,9 +291,10 @@ impl Pacer {
     fn lag_of(&self, index: usize, window_end: Nanos) -> Option<LagStats> {
         let part = &self.parts[index];
         let owner = &self.loops[part.loop_index];
-        let lag = part.lag.clone()?;
+        let Late { lag, service } = part.late.as_ref()?;
         let is_first = self.parts.iter().position(|other| other.loop_index == part.loop_index) == Some(index);
-        Some(LagStats { lag, unserved: if is_first { owner.unserved(window_end) } else { 0 } })
+        let unserved = if is_first { owner.unserved(window_end, &part.source) } else { 0 };
+        Some(LagStats { lag: lag.clone(), service: service.clone(), unserved })
     }
 }
 
@@ -229,11 +311,27 @@ impl Part {
             |wanted: fn(&AccessLine) -> bool| lines.iter().any(|line| line.share_pct > 0 && wanted(line));
         Self {
             name: name.into(),
-            stream,
+            source: Source::Lines(stream),
             loop_index,
             read: used(drawn(|line| line.read_pct > 0)),
             write: used(drawn(|line| line.read_pct < 100)),
-            lag: is_open.then(LatencyHistogram::allocated),
+            late: is_open.then(Late::allocated),
+        }
+    }
+}
+
+impl Late {
+    fn allocated() -> Self {
+        Self { lag: LatencyHistogram::allocated(), service: LatencyHistogram::allocated() }
+    }
+}
+
+impl Source {
+    #[inline]
+    fn next_request(&mut self) -> Request {
+        match self {
+            Self::Lines(stream) => stream.next_request(),
+            Self::Trace(trace) => trace.take(),
         }
     }
 }
@@ -253,6 +351,7 @@ impl Loop {
         let count = fixed.map_or(config.worker.count, |places| config.worker.count.min(places));
         Self {
             pacing,
+            is_traced: false,
             pace: None,
             worker: Worker { index: config.worker.index, count: count.max(1) },
             seed: derived_seed(config.seed, ARRIVALS_STREAM + first_part),
@@ -268,6 +367,7 @@ impl Loop {
     fn start(&mut self, now: Nanos) {
         let Worker { index, count } = self.worker;
         self.pace = Some(match self.pacing {
+            _ if self.is_traced => Pace::Traced(now),
             Pacing::Open(arrivals) => Pace::Open(Schedule::new(&arrivals, (index, count), self.seed, now)),
             Pacing::Closed(closed @ ClosedLoop { think, .. }) => {
                 Pace::Closed { think, throttle: Throttle::new(&closed, count, now) }
@@ -275,14 +375,23 @@ impl Loop {
         });
     }
 
-    /// When its next request is due: when it arrives, or when the loop may have one.
+    /// When its next request, which is one of `source`, is due: when it arrives, or when the loop may have one.
     #[inline]
-    fn due(&mut self, now: Nanos) -> Due {
+    fn due(&mut self, now: Nanos, source: &mut Source) -> Due {
         while self.idle.front().is_some_and(|ready_at| *ready_at <= now) {
             self.idle.pop_front();
             self.ready += 1;
         }
+        let after = match source {
+            Source::Lines(_) => NanoSpan::ZERO,
+            Source::Trace(trace) => match trace.peek() {
+                Next::At(after) => after,
+                Next::NotYet => return Due::At(now + READ_AGAIN_AFTER),
+                Next::Ended => return Due::Never,
+            },
+        };
         let pace_due = match &self.pace {
+            Some(Pace::Traced(start)) => Nanos(start.get().saturating_add(after.get())),
             Some(Pace::Open(schedule)) => schedule.due(),
             // What may start now is due now: only arrivals are late.
             Some(Pace::Closed { throttle, .. }) => throttle.due().max(self.next_burst_at).max(now),
@@ -307,6 +416,7 @@ impl Loop {
     fn take_place(&mut self, now: Nanos, request: &Request) {
         self.ready -= 1;
         match &mut self.pace {
+            Some(Pace::Traced(_)) => {}
             Some(Pace::Open(schedule)) => schedule.advance(),
             Some(Pace::Closed { throttle, .. }) => throttle.advance(now, request.bytes),
             None => unreachable!("a loop that has not started is never due"),
@@ -324,10 +434,13 @@ impl Loop {
         }
     }
 
-    /// Requests that arrived before `window_end` and never started.
-    fn unserved(&self, window_end: Nanos) -> u64 {
-        match &self.pace {
-            Some(Pace::Open(schedule)) => schedule.count_before(window_end),
+    /// Requests that arrived before `window_end` and never started. Of a trace those that are known so far.
+    fn unserved(&self, window_end: Nanos, source: &Source) -> u64 {
+        match (&self.pace, source) {
+            (Some(Pace::Open(schedule)), _) => schedule.count_before(window_end),
+            (Some(Pace::Traced(start)), Source::Trace(trace)) => {
+                trace.due_before(window_end.saturating_since(*start))
+            }
             _ => 0,
         }
     }

@@ -290,6 +290,7 @@ impl WorkloadFile {
             iodepth: self.iodepth,
             data: DataSpec { compressible_pct, dedupe_pct },
             parts: self.part.into_iter().map(PartTable::part).collect::<Result<_, _>>()?,
+            trace: None,
         };
         spec.validate().map_err(|error| error.to_string())?;
         Ok(Workload {

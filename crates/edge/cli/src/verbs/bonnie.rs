@@ -169,10 +169,10 @@ fn begin(
     let planned = Planned {
         title: format!("bonnie on {}", names.join(", ")),
         method: format!(
-            "Bonnie with files of {}, {} rounds: written by characters, rewritten, written by blocks, read by characters and by \
+            "Bonnie with files of {}, {}: written by characters, rewritten, written by blocks, read by characters and by \
              blocks, then sought in by three processes, a tenth of the blocks written back.",
             sizes.join(", "),
-            options.rounds
+            if options.rounds == 1 { "one round".to_owned() } else { format!("{} rounds", options.rounds) }
         ),
         runs: interleaved(options.rounds, options.sizes.len(), names.len()).len() as u64,
         seed: options.seed,

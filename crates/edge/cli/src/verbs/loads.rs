@@ -4,15 +4,17 @@
 //! Every run is in the results file before the next one begins, so neither Ctrl-C nor a crash takes a finished run away.
 
 use crate::failure::{Exit, Failure};
-use crate::inputs::{BlockSizes, Iodepths, PacingArgs, ReadPcts, workloads};
+use crate::inputs::{BlockSizes, Iodepths, PacingArgs, ReadPcts, ReplayArgs, bad_order, workloads};
 use crate::output::{Output, print, print_json};
 use crate::verbs::report::write_report;
 use raidlab_advisor::{Verdict, verdicts};
 use raidlab_lab::{
     Bound, Environment, FindMethod, FindOrder, FinishedRun, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX,
-    SteadyRounds, Store, StudyEnd, StudyRunHead, StudyRunId, describe, find_load, until_steady, varied,
+    RUN_TO_THE_END, SteadyRounds, Store, StudyEnd, StudyRunHead, StudyRunId, default_iodepth, describe,
+    find_load, until_steady, varied,
 };
 use raidlab_report::StudyReport;
+use raidlab_tracefile::ReadingAs;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{Pacing, RequestRate, RunResult, derived_seed};
 use serde_json::json;
@@ -25,9 +27,13 @@ pub(crate) struct SweepArgs {
     /// Workloads: built-in names such as `database`, or workload files (.toml)
     #[arg(long, short, value_delimiter = ',', value_name = "NAME,...")]
     workload: Vec<String>,
-    /// Requests in flight: a number, a list 1,8,64, a range 1..64 that doubles, or 1..64+8 in steps
-    #[arg(long, visible_alias = "queue-depth", default_value = "1", value_name = "N,...")]
-    pub(crate) iodepth: Iodepths,
+    /// Replay a trace instead.
+    #[command(flatten)]
+    replay: ReplayArgs,
+    /// Requests in flight: a number, a list 1,8,64, a range 1..64 that doubles, or 1..64+8 in steps [default: 1; in a timed
+    /// replay up to 256]
+    #[arg(long, visible_alias = "queue-depth", value_name = "N,...")]
+    iodepth: Option<Iodepths>,
     /// When requests start.
     #[command(flatten)]
     pacing: PacingArgs,
@@ -42,9 +48,32 @@ pub(crate) struct SweepArgs {
     pub(crate) seed: u64,
 }
 
+/// How long runs are, and what they are on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    /// Time before the measured window, and what it is where nobody says; a trace has none then.
+    pub(crate) ramp: (Option<NanoSpan>, NanoSpan),
+    /// Length of the measured window, and what it is where nobody says; a trace is replayed to its end then.
+    pub(crate) run: (Option<NanoSpan>, NanoSpan),
+    /// Targets of each run.
+    pub(crate) targets: u32,
+    /// How a trace is read.
+    pub(crate) reading: ReadingAs,
+}
+
 impl SweepArgs {
     /// The runs that these arguments ask for.
-    pub(crate) fn plan(&self, ramp: NanoSpan, run: NanoSpan) -> Result<LoadPlan, Failure> {
+    pub(crate) fn plan(&self, frame: &Frame) -> Result<LoadPlan, Failure> {
+        let workers = vec![1];
+        if let Some(order) = self.replay.order() {
+            let workload = order.workload(frame.targets, frame.reading).map_err(bad_order)?;
+            let iodepths = self
+                .iodepth
+                .as_ref()
+                .map_or_else(|| vec![default_iodepth(&workload)], |given| given.0.clone());
+            let (ramp, run) = (frame.ramp.0.unwrap_or_default(), frame.run.0.unwrap_or(RUN_TO_THE_END));
+            return Ok(LoadPlan { workloads: vec![workload], iodepths, workers, ramp, run });
+        }
         if self.workload.is_empty() {
             let missing = Failure::input(anyhow::anyhow!("no workload is given: --workload NAME"));
             return Err(missing.with_hint("'raidlab workloads' lists those that are built in"));
@@ -53,7 +82,9 @@ impl SweepArgs {
         let shares = self.read_pct.as_ref().map_or(&[][..], |shares| &shares.0);
         let workloads =
             varied(&self.pacing.apply(workloads(&self.workload)?)?, sizes, shares).map_err(Failure::input)?;
-        Ok(LoadPlan { workloads, iodepths: self.iodepth.0.clone(), workers: vec![1], ramp, run })
+        let iodepths = self.iodepth.as_ref().map_or_else(|| vec![1], |given| given.0.clone());
+        let (ramp, run) = (frame.ramp.0.unwrap_or(frame.ramp.1), frame.run.0.unwrap_or(frame.run.1));
+        Ok(LoadPlan { workloads, iodepths, workers, ramp, run })
     }
 }
 
@@ -444,7 +475,7 @@ fn sentences(conclusions: &Conclusions) -> Vec<Vec<String>> {
 fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
     StudyReport {
         verdicts,
-        warnings: describe::unsteady(&keeper.results).into_iter().collect(),
+        warnings: describe::doubts(&keeper.results),
         notes: sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".").collect(),
         ..keeper.report()
     }

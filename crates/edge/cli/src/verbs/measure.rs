@@ -1,37 +1,41 @@
 //! `raidlab measure`: a load on storage as it is.
 
 use super::loads::{
-    Conclusions, JudgeArgs, Keeper, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude, is_step_by_step,
+    Conclusions, Frame, JudgeArgs, Keeper, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude,
+    is_step_by_step,
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
-use crate::inputs::Workers;
+use crate::inputs::{Workers, replay_hint};
 use crate::interrupt::cancel_flag;
 use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_lab::worlds::file::{FileBench, FileError};
 use raidlab_lab::{Environment, Load, LoadPlan};
-use raidlab_load::{EngineKind, LoadError, LoadOptions, TargetOptions, UringOptions, is_nbd_uri, place_of};
+use raidlab_load::{
+    EngineKind, LoadError, LoadOptions, TargetOptions, UringOptions, is_nbd_uri, is_nfs_uri, place_of,
+};
+use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::RunResult;
+use raidlab_workload::{DriverError, RunResult};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// Arguments of `raidlab measure`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files, block devices, folders that a test file is put into, NBD URIs, the sockets of arrays that are served, or
+    /// Files, block devices, folders that a test file is put into, NBD and NFS URIs, the sockets of arrays that are served, or
     /// null:SIZE for a target that does nothing; a file that does not exist is laid out with --size
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<PathBuf>,
     #[command(flatten)]
     sweep: SweepArgs,
-    /// Length of each measured window
-    #[arg(long, default_value = "5s", value_name = "TIME")]
-    run: NanoSpan,
-    /// Time before each measured window
-    #[arg(long, default_value = "1s", value_name = "TIME")]
-    ramp: NanoSpan,
+    /// Length of each measured window [default: 5s; a trace to its end]
+    #[arg(long, value_name = "TIME")]
+    run: Option<NanoSpan>,
+    /// Time before each measured window [default: 1s; none for a trace]
+    #[arg(long, value_name = "TIME")]
+    ramp: Option<NanoSpan>,
     /// Size of the test file to lay out where a target does not exist
     #[arg(long, value_name = "SIZE")]
     size: Option<ByteCount>,
@@ -66,7 +70,7 @@ struct EngineArgs {
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineKind>,
     /// Threads that each have --iodepth requests in flight on each target: a number, a list 1,2,4 or a range 1..8
-    #[arg(long, default_value = "1", value_name = "N,...")]
+    #[arg(long, default_value = "1", value_name = "N,...", conflicts_with = "trace")]
     workers: Workers,
     /// Processors that the threads are bound to, one each, in turn: 0,2 or 0-3
     #[arg(long, value_name = "N,...")]
@@ -143,7 +147,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         return Err(Failure::input(anyhow::anyhow!("'{name}' is given twice"))
             .with_hint("for more load on one target take --workers or --iodepth"));
     }
-    let plan = LoadPlan { workers: args.engine.workers.0.clone(), ..args.sweep.plan(args.ramp, args.run)? };
+    let frame = Frame {
+        ramp: (args.ramp, NanoSpan::from_secs(1)),
+        run: (args.run, NanoSpan::from_secs(5)),
+        targets: args.targets.len() as u32,
+        reading: ReadingAs::Ahead,
+    };
+    let plan = LoadPlan { workers: args.engine.workers.0.clone(), ..args.sweep.plan(&frame)? };
     is_step_by_step(&args.judge)?;
     if let Some(report) = &args.report.report {
         check_writable(report)?;
@@ -235,10 +245,15 @@ fn open(
 }
 
 fn failure(error: FileError, args: &Args) -> Failure {
-    let is_file = |name: &Path| !is_nbd_uri(name) && !name.to_string_lossy().starts_with("null:");
+    let is_file =
+        |name: &Path| !is_nbd_uri(name) && !is_nfs_uri(name) && !name.to_string_lossy().starts_with("null:");
     let is_missing = |name: &PathBuf| is_file(name) && !place_of(name).exists();
     if args.size.is_none() && args.targets.iter().any(is_missing) {
         return Failure::input(error).with_hint("give --size to have a test file laid out there");
+    }
+    if let FileError::Load(LoadError::Driver(DriverError::Replay(fault))) = &error {
+        let hint = replay_hint(fault);
+        return Failure::input(error).with_hint(hint);
     }
     let is_refused = matches!(error, FileError::Load(LoadError::Safety(_) | LoadError::NullSize { .. }));
     if is_refused { Failure::input(error) } else { Failure::run(error) }

@@ -5,9 +5,9 @@ use super::loads::{Keeper, Stop};
 use super::report::check_writable;
 use super::simulate::bad_array;
 use crate::failure::{Exit, Failure};
-use crate::inputs::{catalog_change, catalog_with};
+use crate::inputs::CatalogArgs;
 use crate::output::{Output, print};
-use raidlab_hardware::{Catalog, CatalogChange};
+use raidlab_hardware::Catalog;
 use raidlab_lab::worlds::folders::FoldersError;
 use raidlab_lab::{
     ArrayFile, ModelledArray, Models, Paper, PublishedMetric, PublishedRow, describe, paper_ids,
@@ -29,9 +29,8 @@ pub(crate) struct ModelArgs {
     /// The filesystem on the array, by its name in the catalogue
     #[arg(long, value_name = "ID", requires = "on", default_value = "ext2")]
     pub(crate) filesystem: String,
-    /// Simulate with another value of a figure of the catalogue; may be repeated
-    #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE", requires = "on")]
-    set: Vec<CatalogChange>,
+    #[command(flatten)]
+    catalog: CatalogArgs,
 }
 
 impl ModelArgs {
@@ -42,7 +41,7 @@ impl ModelArgs {
 
     /// The catalogue, as changed.
     pub(crate) fn catalog(&self) -> Result<Catalog, Failure> {
-        catalog_with(&self.set)
+        self.catalog.load()
     }
 
     /// The arrays, looked up in `catalog`.

@@ -1,19 +1,20 @@
 //! `raidlab reproduce`: predicts published figures and relative claims, and compares.
 
 mod claims;
+mod report;
 
 use crate::failure::{Exit, Failure};
-use crate::inputs::{catalog_change, catalog_with};
+use crate::inputs::CatalogArgs;
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
-use raidlab_hardware::CatalogChange;
 use raidlab_lab::{
-    Claim, ClaimPrediction, FittedFigure, Method, MetricCorrection, Paper, PaperError, PredictError,
-    PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions, paper_ids, predict, predict_claims,
-    read_published,
+    Claim, ClaimPrediction, FittedFigure, Method, MetricCorrection, Paper, PaperError, PlaceSummary,
+    PredictError, PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions, paper_ids, predict,
+    predict_claims, read_published,
 };
+use raidlab_report::terminal::table;
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -46,9 +47,11 @@ pub(crate) struct Args {
     /// Seed of everything random [default: the paper's, or 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Predict with another value of a figure of the catalogue; may be repeated
-    #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
-    set: Vec<CatalogChange>,
+    #[command(flatten)]
+    catalog: CatalogArgs,
+    /// Write an HTML report with charts of every table here; it opens without a network
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     /// Threads; all processors by default
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
@@ -92,8 +95,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     if args.paper.as_deref() == Some("list") {
         return list(output);
     }
+    if let Some(path) = &args.report {
+        super::report::check_writable(path)?;
+    }
     let figures = load(args)?;
-    let catalog = catalog_with(&args.set)?;
+    let catalog = args.catalog.load()?;
     let task = PredictTask {
         file: &figures.file,
         rows: &figures.rows,
@@ -115,6 +121,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         print_json(&as_json(&figures, prediction.as_ref(), claims.as_ref()))?;
     } else {
         print(&as_text(&figures, prediction.as_ref(), claims.as_ref(), output))?;
+    }
+    if let Some(path) = &args.report {
+        report::write(path, &figures, prediction.as_ref(), claims.as_ref())?;
     }
     let summaries = prediction.iter().map(|prediction| prediction.summary);
     let summaries = summaries.chain(claims.iter().map(|claims| claims.summary.errors));
@@ -264,6 +273,7 @@ fn as_json(figures: &Figures, prediction: Option<&Prediction>, claims: Option<&C
         json["rows"] = json!(prediction.rows);
         json["summary"] = json!(prediction.summary);
         json["summary_not_fitted"] = json!(prediction.summary_not_fitted);
+        json["places"] = json!(prediction.places);
         json["configurations"] = json!(prediction.configurations);
         json["fitted_figures"] = json!(prediction.fitted_figures);
     }
@@ -285,6 +295,7 @@ fn as_text(
     });
     if let Some(prediction) = prediction {
         text += &raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
+        text += &places_text(prediction, output);
         let programs = prediction.configurations.iter().filter(|it| !it.result.phases.is_empty()).count();
         text += &how_text(prediction.configurations.len() - programs, figures);
         text += &programs_text(programs, figures);
@@ -304,6 +315,28 @@ fn as_text(
         format!("  corrected: the figures of {place} count {}: {reason}\n", metric.name())
     }));
     text
+}
+
+/// What the tables of the publication come to, one by one.
+fn places_text(prediction: &Prediction, output: &Output) -> String {
+    let pct = |pct: Option<f64>| pct.map_or("-".to_owned(), |pct| format!("{pct:.1}"));
+    let row = |place: &PlaceSummary| {
+        let PlaceSummary { place, summary, summary_not_fitted: rest, kendall_tau } = place;
+        vec![
+            if place.is_empty() { "(no place)".to_owned() } else { place.clone() },
+            summary.rows.to_string(),
+            pct(summary.median_abs_error_pct),
+            pct(summary.p90_abs_error_pct),
+            rest.rows.to_string(),
+            pct(rest.median_abs_error_pct),
+            pct(rest.p90_abs_error_pct),
+            kendall_tau.map_or("-".to_owned(), |tau| format!("{tau:.2}")),
+        ]
+    };
+    let header =
+        ["Place", "Figures", "Median %", "90th %", "Not fitted to", "Median %", "90th %", "Kendall's tau"];
+    let rows = prediction.places.iter().map(row).collect();
+    format!("\n{}", table(&header, 1, vec![rows], output.terminal()))
 }
 
 /// How sure figures at a response time are.

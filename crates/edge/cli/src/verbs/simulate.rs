@@ -1,26 +1,32 @@
 //! `raidlab simulate`: an array of modelled hardware in virtual time.
 
 use super::loads::{
-    Conclusions, JudgeArgs, Keeper, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude, is_step_by_step,
+    Conclusions, Frame, JudgeArgs, Keeper, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude,
+    is_step_by_step,
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{
-    catalog_change, catalog_with, io_policy, metadata_policy, on_or_off, owner, read_policy, write_policy,
+    CatalogArgs, io_policy, metadata_policy, on_or_off, owner, read_policy, replay_hint, write_policy,
 };
 use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
-use raidlab_hardware::CatalogChange;
-use raidlab_lab::worlds::simulated::{run_simulated, run_simulated_loads};
+use raidlab_lab::worlds::simulated::{SimulatedError, run_simulated, run_simulated_loads};
 use raidlab_lab::{
     ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Environment, Load, LoadPlan, ModelledArray,
     Models, Owner,
 };
 use raidlab_raid::LevelVariant;
+use raidlab_sim::SimError;
+use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_workload::DriverError;
 use std::path::PathBuf;
 use std::time::SystemTime;
+
+/// Measured window, and virtual time before it, where nobody says.
+const WINDOW_DEFAULT: NanoSpan = NanoSpan::from_secs(20);
 
 /// Arguments of `raidlab simulate`.
 #[derive(Debug, clap::Args)]
@@ -38,15 +44,14 @@ pub(crate) struct Args {
     fail_after: Option<NanoSpan>,
     #[command(flatten)]
     sweep: SweepArgs,
-    /// Length of each measured window, in virtual time
-    #[arg(long, default_value = "20s", value_name = "TIME")]
-    run: NanoSpan,
-    /// Virtual time before each measured window
-    #[arg(long, default_value = "20s", value_name = "TIME")]
-    ramp: NanoSpan,
-    /// Simulate with another value of a figure of the catalogue; may be repeated
-    #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
-    set: Vec<CatalogChange>,
+    /// Length of each measured window, in virtual time [default: 20s; a trace to its end]
+    #[arg(long, value_name = "TIME")]
+    run: Option<NanoSpan>,
+    /// Virtual time before each measured window [default: 20s; none for a trace]
+    #[arg(long, value_name = "TIME")]
+    ramp: Option<NanoSpan>,
+    #[command(flatten)]
+    catalog: CatalogArgs,
     /// Threads, where there are several runs; all processors by default
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
@@ -122,9 +127,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         let controllers = description.controllers.get_or_insert_with(|| ControllerSettings::of_count(1));
         (controllers.fail, controllers.fail_after) = (args.fail, args.fail_after);
     }
-    let catalog = catalog_with(&args.set)?;
+    let catalog = args.catalog.load()?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
-    let plan = args.sweep.plan(args.ramp, args.run)?;
+    let frame = Frame {
+        ramp: (args.ramp, WINDOW_DEFAULT),
+        run: (args.run, WINDOW_DEFAULT),
+        targets: u32::from(array.volume_count()),
+        reading: ReadingAs::Asked,
+    };
+    let plan = args.sweep.plan(&frame)?;
     if let Some(report) = &args.report.report {
         check_writable(report)?;
     }
@@ -135,7 +146,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let conclusions = if is_step_by_step(&args.judge)? {
         let mut run = |load: &Load, label: &str, done: f64| {
             progress.show(label, done);
-            let failed = |error| Stop::Failed(Failure::input(error).context(load.label()));
+            let failed = |error| Stop::Failed(refused(error).context(load.label()));
             run_simulated(&models, &array, load).map_err(failed)
         };
         carry_out(&plan, seed, &args.judge, Rounds::Windows, &mut keeper, &mut run)?
@@ -162,10 +173,23 @@ fn side_by_side(
         count += 1;
         progress.show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
     });
-    for result in ran.map_err(|(index, error)| Failure::input(error).context(loads[index].label()))? {
+    for result in ran.map_err(|(index, error)| refused(error).context(loads[index].label()))? {
         keeper.take(started_at, result)?;
     }
     Ok(Conclusions::default())
+}
+
+/// A load that does not go with the array.
+fn refused(error: SimulatedError) -> Failure {
+    let hint = match &error {
+        SimulatedError::Simulation(SimError::Driver(DriverError::Replay(fault))) => Some(replay_hint(fault)),
+        _ => None,
+    };
+    let failure = Failure::input(error);
+    match hint {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
 }
 
 /// What is wrong with the description of an array.

@@ -47,8 +47,8 @@ pub(crate) struct Args {
     /// How often each number of streams is run
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
     repeat: u32,
-    /// How files are made cold: drop the whole page cache (root), advise the system to drop the files, read past the cache
-    /// (direct), or none [default: drop as root, else advise]
+    /// How files are made cold: drop the whole page cache, advise the system to drop the files, read past the cache
+    /// (direct), or none [default: drop where this is allowed, as root; else advise]
     #[arg(long, value_enum, value_name = "HOW", conflicts_with = "on")]
     cold: Option<ColdArg>,
     /// Leave the files where they are, for the next time

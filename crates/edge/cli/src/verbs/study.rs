@@ -1,12 +1,12 @@
 //! `raidlab study`: runs a study file, prints its table and recommendation, writes its report.
 
 use crate::failure::{Exit, Failure};
+use crate::inputs::CatalogArgs;
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print};
 use crate::progress::Progress;
 use crate::verbs::report::{check_writable, write_report};
 use raidlab_advisor::{Verdict, verdicts};
-use raidlab_hardware::Catalog;
 use raidlab_lab::{RunOptions, Store, Study, StudyOutcome, describe, run_study};
 use raidlab_report::StudyReport;
 use std::path::PathBuf;
@@ -28,11 +28,13 @@ pub(crate) struct Args {
     /// Threads for simulations; all processors by default
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
+    #[command(flatten)]
+    catalog: CatalogArgs,
 }
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    let catalog = Catalog::builtin();
+    let catalog = args.catalog.load()?;
     let study = Study::read(&args.file, &catalog).map_err(Failure::input)?;
     if let Some(report) = &args.report {
         check_writable(report)?;

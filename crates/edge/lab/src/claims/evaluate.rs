@@ -11,8 +11,8 @@
 
 use super::{Against, Choice, Claim, ClaimMethod, ClaimSide, ClaimWorkload};
 use crate::predict::{
-    FittedFigure, PredictError, PredictTask, PredictedConfiguration, Setup, Simulated, distinct_setups,
-    fitted_figures, set_up, simulate,
+    FittedFigure, PredictError, PredictTask, PredictedConfiguration, Setup, distinct_setups, fitted_figures,
+    set_up, simulate,
 };
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem, row_of_pairs};
 use raidlab_advisor::{ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary};
@@ -103,13 +103,11 @@ pub fn predict_claims(
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<ClaimPrediction, PredictError> {
-    let (plan, parts) = plan(task, claims, method)?;
+    let plan = ClaimPlan::of(task, claims, method)?;
     let (distinct, of_setup) = distinct_setups(&plan.setups);
     let claim_of = |setup: usize| claims[plan.claim_of[setup]].id.clone();
     let results = simulate(task, &plan.setups, &distinct, &claim_of, cancel, progress)?;
-    let judged =
-        claims.iter().zip(&parts).map(|(claim, parts)| judge(claim, parts, &of_setup, &results, method));
-    let judged: Vec<PredictedClaim> = judged.collect();
+    let judged = plan.judged(&of_setup, &|configuration, metric| results[configuration].figure(metric, ""));
     let configurations = distinct.iter().zip(results);
     let configurations = configurations
         .map(|(first, simulated)| PredictedConfiguration {
@@ -130,6 +128,41 @@ pub fn predict_claims(
         configurations,
         fitted_figures: fitted_figures(&plan.setups, task.catalog),
     })
+}
+
+/// The figure of a configuration in a metric.
+type FigureOf<'a> = &'a dyn Fn(usize, PublishedMetric) -> f64;
+
+/// Claims with everything that is to be simulated for them.
+pub(crate) struct ClaimPlan<'a> {
+    claims: &'a [Claim],
+    method: &'a ClaimMethod,
+    /// What is to be simulated.
+    pub(crate) setups: Vec<Setup>,
+    /// For which claim each setup is.
+    claim_of: Vec<usize>,
+    parts: Vec<Vec<PartPlan>>,
+}
+
+impl<'a> ClaimPlan<'a> {
+    /// What is to be simulated for `claims`.
+    ///
+    /// # Errors
+    /// [`PublishedError::Rows`] with every claim that can't be simulated.
+    pub(crate) fn of(
+        task: &PredictTask<'_>,
+        claims: &'a [Claim],
+        method: &'a ClaimMethod,
+    ) -> Result<Self, PublishedError> {
+        let (plan, parts) = plan(task, claims, method)?;
+        Ok(Self { claims, method, setups: plan.setups, claim_of: plan.claim_of, parts })
+    }
+
+    /// The claims, judged by the figures of configurations; `of_setup` says which is that of each setup.
+    pub(crate) fn judged(&self, of_setup: &[usize], figure: FigureOf<'_>) -> Vec<PredictedClaim> {
+        let claims = self.claims.iter().zip(&self.parts);
+        claims.map(|(claim, parts)| judge(claim, parts, of_setup, figure, self.method)).collect()
+    }
 }
 
 /// What is to be simulated for `claims`, and each claim's part in it.
@@ -311,10 +344,10 @@ fn judge(
     claim: &Claim,
     plans: &[PartPlan],
     of_setup: &[usize],
-    results: &[Simulated],
+    figure: FigureOf<'_>,
     method: &ClaimMethod,
 ) -> PredictedClaim {
-    let parts: Vec<ClaimPart> = plans.iter().map(|plan| part(claim, plan, of_setup, results)).collect();
+    let parts: Vec<ClaimPart> = plans.iter().map(|plan| part(claim, plan, of_setup, figure)).collect();
     let ratios = parts.iter().map(|part| part.predicted);
     let predicted = match claim.kind {
         ClaimKind::UpTo => ratios.fold(0.0, f64::max),
@@ -345,11 +378,11 @@ fn outcomes(
     candidates: &Candidates,
     metric: PublishedMetric,
     of_setup: &[usize],
-    results: &[Simulated],
+    figure: FigureOf<'_>,
 ) -> Vec<Outcome> {
     let outcome = |setups: &Vec<usize>| {
         let configurations: Vec<usize> = setups.iter().map(|setup| of_setup[*setup]).collect();
-        let sum: f64 = configurations.iter().map(|index| results[*index].figure(metric, "")).sum();
+        let sum: f64 = configurations.iter().map(|index| figure(*index, metric)).sum();
         Outcome { figure: sum / configurations.len() as f64, configurations }
     };
     let all = candidates.setups.iter().map(outcome);
@@ -362,8 +395,8 @@ fn outcomes(
 }
 
 /// Compares the candidates that count; of several, those that fit the claim worst.
-fn part(claim: &Claim, plan: &PartPlan, of_setup: &[usize], results: &[Simulated]) -> ClaimPart {
-    let outcomes = |candidates: &Candidates| outcomes(candidates, plan.metric, of_setup, results);
+fn part(claim: &Claim, plan: &PartPlan, of_setup: &[usize], figure: FigureOf<'_>) -> ClaimPart {
+    let outcomes = |candidates: &Candidates| outcomes(candidates, plan.metric, of_setup, figure);
     let b_side: Vec<Option<Outcome>> = match &plan.b {
         Some(b) => outcomes(b).into_iter().map(Some).collect(),
         None => vec![None],

@@ -48,9 +48,9 @@ const A: &str =
 const A_AGAIN: &str =
     "b,T1,perc-h800/md1220,5,6,st9146852ss,write-back,adaptive,direct,md1200-oltp,8,16,,iops,1500";
 const A_IN_MB: &str =
-    "c,T1,perc-h800,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,,mb_per_s,8.192";
+    "c,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,,mb_per_s,8.192";
 const A_SHORT: &str =
-    "d,T1,perc-h800,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,8,iops,1000";
+    "d,T1,perc-h800/md1200,5,6,st3600057ss,write-back,adaptive,direct,md1200-oltp,8,16,8,iops,1000";
 
 #[test]
 fn rows_of_one_configuration_share_a_simulation() {
@@ -58,11 +58,7 @@ fn rows_of_one_configuration_share_a_simulation() {
     let rows = rows(&[A, A_AGAIN, A_IN_MB, A_SHORT]);
     let prediction = run(&task(&rows, &catalog, 2)).unwrap();
     let used: Vec<usize> = prediction.rows.iter().map(|row| row.configuration).collect();
-    assert_eq!(
-        used,
-        [0, 1, 0, 2],
-        "the enclosure and the metric make no other configuration, the drive and stroke do"
-    );
+    assert_eq!(used, [0, 1, 0, 2], "the metric makes no other configuration, the drive and stroke do");
     let (iops, mb) = (&prediction.rows[0].comparison, &prediction.rows[2].comparison);
     assert!(iops.predicted > 0.0);
     assert!((mb.predicted - iops.predicted * 8192.0 / 1e6).abs() < 1e-6 * mb.predicted);

@@ -1,14 +1,16 @@
 //! Runs on storage as it is: test files, any other files, block devices, or nothing at all.
 
-use super::{empty_result, load_settings};
+use super::{empty_result, load_settings, set_measurement};
 use crate::load::Load;
 use crate::machine::MachineWatch;
 use raidlab_load::{
     LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetKind, TargetOptions,
-    TargetOutcome, Verified, lay_out_file, place_of, run_targets,
+    TargetOutcome, Verified, is_nfs_uri, lay_out_file, place_of, run_targets,
 };
 use raidlab_units::ByteCount;
-use raidlab_workload::{LoadFacts, MachineLoad, RunResult, Summaries, TargetResult, World};
+use raidlab_workload::{
+    DriverConfig, LoadFacts, MachineLoad, RunResult, Summaries, TargetResult, Worker, World,
+};
 use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -106,7 +108,7 @@ impl FileBench {
         let mut bench = Self { targets: Vec::new(), options: load };
         for name in names {
             let place = place_of(name);
-            let is_ours = options.lay_out.is_some() && !place.exists();
+            let is_ours = options.lay_out.is_some() && !is_nfs_uri(name) && !place.exists();
             let named = destroy_data.iter().find(|given| is_name_of(given, name, &place));
             let options =
                 TargetOptions { destroy_data: named.or(destroy_data.first()).cloned(), ..options.clone() };
@@ -160,8 +162,8 @@ impl FileBench {
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(f64),
     ) -> Result<RunResult, FileError> {
-        let config = |target: &Target| load.driver_config(target.size(), target.block_bytes());
-        let targets: Vec<_> = self.targets.iter().map(|open| (&open.target, config(&open.target))).collect();
+        let targets: Vec<_> =
+            (0..).zip(&self.targets).map(|(index, open)| self.job(load, index, open)).collect();
         let mut tell = |state: &raidlab_load::LoadProgress| progress(state.window.fraction);
         let watch = MachineWatch::start(self.targets[0].target.path());
         self.options.workers = NonZeroU32::new(load.workers).unwrap_or(NonZeroU32::MIN);
@@ -180,7 +182,7 @@ impl FileBench {
             }
         }
         let mut result = empty_result(World::Measured, self.label(), load);
-        result.set_measurement(&outcome.measurement);
+        set_measurement(&mut result, load, &outcome.measurement);
         result.machine = Some(machine);
         self.set_parts(&mut result, load, &outcome);
         result.cost.cpu_ns_per_io = outcome.cpu_ns_per_io();
@@ -192,6 +194,16 @@ impl FileBench {
         result.settings = load_settings(load, region);
         result.settings.extend(self.settings(&outcome));
         Ok(result)
+    }
+
+    /// A target, and the load on it. Of a trace each target has the part that goes to its number.
+    fn job<'a>(&self, load: &Load, index: u32, open: &'a OpenTarget) -> (&'a Target, DriverConfig) {
+        let config = load.driver_config(open.target.size(), open.target.block_bytes());
+        let worker = match load.workload.spec.trace {
+            Some(_) => Worker { index, count: self.targets.len() as u32 },
+            None => config.worker,
+        };
+        (&open.target, DriverConfig { worker, ..config })
     }
 
     /// The targets' names.

@@ -169,7 +169,7 @@ fn simulated_host(
     SimulatedHost {
         host: host.host.clone(),
         enclosures: vec![SimulatedEnclosure {
-            controller: models.controller.clone().on_host(host.host),
+            controller: models.controller_in_place().on_host(host.host),
             second: None,
             volumes: vec![volume],
         }],

@@ -238,7 +238,7 @@ fn spec_of(
         owner: ControllerName::A,
     };
     let enclosure =
-        SimulatedEnclosure { controller: models.controller.clone(), second: None, volumes: vec![volume] };
+        SimulatedEnclosure { controller: models.controller_in_place(), second: None, volumes: vec![volume] };
     let part = |port| (port, 0);
     let (volumes, usable): (Vec<_>, _) = if let Some(chunk) = load.stripe {
         let parts = (0..load.controllers).map(part).collect();

@@ -1,6 +1,6 @@
 //! Runs on modelled arrays in virtual time.
 
-use super::{array_settings, empty_result, load_settings};
+use super::{array_settings, empty_result, load_settings, set_measurement};
 use crate::arrays::{ModelledArray, Models, array_facts};
 use crate::controllers::{ModelledControllers, Owner};
 use crate::load::Load;
@@ -77,7 +77,7 @@ fn run_with(
 ) -> Result<(RunResult, SimulationOutcome), SimulatedError> {
     let started = Instant::now();
     let facts = array_facts(&array.config, &array.controller_label(), &array.parts.drive)?;
-    let enclosure = enclosure(models, array);
+    let enclosure = simulated_enclosure(models, array);
     let simulated = SimulationLoad {
         workload: load.workload.spec.clone(),
         iodepth: load.iodepth,
@@ -91,7 +91,7 @@ fn run_with(
         Some(member) => simulate_degraded(&enclosure, &simulated, member)?,
     };
     let mut result = empty_result(World::Simulated, array.label(), load);
-    result.set_measurement(&outcome.measurement);
+    set_measurement(&mut result, load, &outcome.measurement);
     let volumes = u32::from(array.volume_count());
     if volumes > 1 && load.iodepth.is_multiple_of(volumes) {
         let iodepth_per_target = load.iodepth / volumes;
@@ -140,8 +140,8 @@ pub fn run_simulated_loads(
     in_order.map(|(index, result)| result.map_err(|error| (index, error))).collect()
 }
 
-/// The array once for each volume, each at its controller.
-fn enclosure(models: &Models<'_>, array: &ModelledArray) -> SimulatedEnclosure {
+/// The array as a simulation takes it: once for each volume, each at its controller.
+pub fn simulated_enclosure(models: &Models<'_>, array: &ModelledArray) -> SimulatedEnclosure {
     let volume = |owner| SimulatedVolume { config: array.config.clone(), drive: models.drive.clone(), owner };
     let volumes = array.controllers.as_ref().map_or_else(
         || vec![volume(ControllerName::A)],
@@ -149,7 +149,7 @@ fn enclosure(models: &Models<'_>, array: &ModelledArray) -> SimulatedEnclosure {
     );
     let second = array.controllers.as_ref().and_then(|controllers| controllers.second);
     SimulatedEnclosure {
-        controller: models.controller.clone(),
+        controller: models.controller_in_place(),
         second: second.map(|second| second.simulated()),
         volumes,
     }

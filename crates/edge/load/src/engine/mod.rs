@@ -7,6 +7,7 @@
 //! | `buffered` | the same through the page cache | 1 for each thread |
 //! | `mmap` | copies out of and into a mapping of the target | 1 for each thread |
 //! | `nbd` | a connection for each target, on a ring | any number |
+//! | `nfs` | a connection for each target, by libnfs | any number |
 //! | `null` | nothing at all: what the load generator itself costs | any number |
 //!
 //! **Short transfers:** an engine goes on with the rest of a request that moved fewer bytes than asked for, and
@@ -16,6 +17,7 @@
 mod bus_error;
 mod mapped;
 mod nbd;
+mod nfs;
 mod null;
 mod ring;
 mod sync;
@@ -23,6 +25,7 @@ mod uring;
 
 pub use mapped::MappedEngine;
 pub use nbd::NbdEngine;
+pub use nfs::NfsEngine;
 pub use null::NullEngine;
 pub use sync::SyncEngine;
 pub use uring::UringEngine;
@@ -49,18 +52,21 @@ pub enum EngineKind {
     Mapped,
     /// The NBD protocol, for exports: any number of requests in flight.
     Nbd,
+    /// The NFS protocol by libnfs, for files of a server: any number of requests in flight.
+    Nfs,
     /// Requests end when they are waited for, and nothing was done.
     Null,
 }
 
 /// An engine's name that there is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd and null")]
+#[error("there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd, nfs and null")]
 pub struct UnknownEngine(String);
 
 impl EngineKind {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Uring, Self::Sync, Self::Buffered, Self::Mapped, Self::Nbd, Self::Null];
+    pub const ALL: [Self; 7] =
+        [Self::Uring, Self::Sync, Self::Buffered, Self::Mapped, Self::Nbd, Self::Nfs, Self::Null];
 
     /// Its name on the command line and in results.
     pub const fn name(self) -> &'static str {
@@ -70,6 +76,7 @@ impl EngineKind {
             Self::Buffered => "buffered",
             Self::Mapped => "mmap",
             Self::Nbd => "nbd",
+            Self::Nfs => "nfs",
             Self::Null => "null",
         }
     }
@@ -306,7 +313,7 @@ mod tests {
         let error = "libaio".parse::<EngineKind>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no engine 'libaio': there are io_uring, psync, buffered, mmap, nbd and null"
+            "there is no engine 'libaio': there are io_uring, psync, buffered, mmap, nbd, nfs and null"
         );
     }
 }

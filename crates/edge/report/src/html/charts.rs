@@ -12,7 +12,7 @@ use raidlab_workload::RunResult;
 use serde_json::{Value, json};
 
 /// Number of series colours that the style sheet defines.
-const SERIES_COLOURS: usize = 6;
+pub(super) const SERIES_COLOURS: usize = 6;
 /// Markers by level, as plotly.js names them; the first six have the shapes of [`super::legend`].
 pub(super) const MARKERS: [&str; 6] = ["circle", "square", "diamond", "triangle-up", "triangle-down", "star"];
 /// Dashes by write policy, as plotly.js names them.
@@ -308,7 +308,7 @@ fn nines(pct: f64) -> f64 {
 
 /// Ticks of a logarithmic axis from `low` to `high`: 1, 2 and 5 of each power of ten, or the powers alone where that
 /// would be too many. None when there is nothing to show.
-fn log_ticks(low: f64, high: f64) -> Vec<f64> {
+pub(super) fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     if low > high {
         return Vec::new();
     }

@@ -12,9 +12,11 @@ mod charts;
 mod legend;
 mod network;
 mod over_time;
+mod paper;
 mod programs;
 mod tables;
 
+pub use paper::paper;
 pub use programs::programs;
 
 use crate::StudyReport;
@@ -45,6 +47,7 @@ pub fn study(report: &StudyReport) -> String {
     fill(
         PAGE,
         &[
+            ("kicker", "Storage study"),
             ("title", &escaped(report.title)),
             ("question", &escaped(report.question)),
             ("facts", &facts(report, &matrix)),

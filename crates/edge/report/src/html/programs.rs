@@ -44,6 +44,7 @@ pub fn programs(report: &ProgramReport<'_>) -> String {
     fill(
         PAGE,
         &[
+            ("kicker", "Programs on files"),
             ("title", &escaped(report.title)),
             ("question", ""),
             ("facts", &facts(report)),

@@ -3,6 +3,7 @@
 use super::{escaped, escaped_digits};
 use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
 use crate::matrix::{CellKey, Matrix};
+use crate::{PaperPlace, PaperRow};
 use raidlab_advisor::Comparison;
 use raidlab_workload::{LatencyFigures, RunResult};
 
@@ -200,6 +201,56 @@ pub(super) fn comparison(comparison: &Comparison) -> String {
     );
     let head = r#"<thead><tr><th scope="col" class="name first">Figure</th><th scope="col" class="name">Metric</th><th scope="col">published</th><th scope="col">predicted</th><th scope="col">error %</th></tr></thead>"#;
     scrolling("Published and predicted figures", &caption, &format!("{head}<tbody>{rows}</tbody>"))
+}
+
+/// What the places of a publication come to.
+pub(super) fn places(places: &[PaperPlace]) -> String {
+    let pct = |pct: Option<f64>| pct.map_or("–".to_owned(), |pct| format!("{pct:.1}"));
+    let row = |place: &PaperPlace| {
+        let PaperPlace { name, summary, summary_not_fitted: rest, kendall_tau, .. } = place;
+        let cells = [
+            summary.rows.to_string(),
+            pct(summary.median_abs_error_pct),
+            pct(summary.p90_abs_error_pct),
+            rest.rows.to_string(),
+            pct(rest.median_abs_error_pct),
+            pct(rest.p90_abs_error_pct),
+            kendall_tau.map_or("–".to_owned(), |tau| format!("{tau:.2}")),
+        ];
+        let cells = cells.iter().enumerate().map(|(index, cell)| {
+            let class = if [3, 6].contains(&index) { r#" class="start""# } else { "" };
+            format!("<td{class}>{cell}</td>")
+        });
+        format!(
+            r#"<tr><th scope="row" class="name first">{}</th>{}</tr>"#,
+            escaped(name),
+            cells.collect::<String>()
+        )
+    };
+    let rows: String = places.iter().map(row).collect();
+    let head = r#"<thead><tr><th class="first"></th><th scope="colgroup" colspan="3" class="group">all figures</th><th scope="colgroup" colspan="3" class="group start">not fitted to</th><th class="start"></th></tr><tr><th scope="col" class="name first">Place</th><th scope="col">rows</th><th scope="col">median error %</th><th scope="col">90th percentile %</th><th scope="col" class="start">rows</th><th scope="col">median error %</th><th scope="col">90th percentile %</th><th scope="col" class="start">Kendall’s tau</th></tr></thead>"#;
+    let caption =
+        "Errors without their sign. Kendall’s tau: 1 where all rows come out in the published order.";
+    scrolling("Places", caption, &format!("{head}<tbody>{rows}</tbody>"))
+}
+
+/// The rows of one place.
+pub(super) fn paper_rows(place: &str, rows: &[PaperRow]) -> String {
+    let row = |row: &PaperRow| {
+        let comparison = &row.comparison;
+        format!(
+            r#"<tr><th scope="row" class="name first">{}</th><td class="text">{}</td><td>{}</td><td>{}</td><td>{:+.1}</td><td class="text">{}</td></tr>"#,
+            escaped(&comparison.id),
+            escaped(&comparison.metric),
+            escaped_digits(comparison.published),
+            escaped_digits(comparison.predicted),
+            comparison.error_pct,
+            escaped(&row.note)
+        )
+    };
+    let rows: String = rows.iter().map(row).collect();
+    let head = r#"<thead><tr><th scope="col" class="name first">Row</th><th scope="col" class="name">Metric</th><th scope="col">published</th><th scope="col">predicted</th><th scope="col">error %</th><th scope="col" class="name">note</th></tr></thead>"#;
+    scrolling("Published and predicted figures", &escaped(place), &format!("{head}<tbody>{rows}</tbody>"))
 }
 
 /// The configurations that have a run of `profile` on any side.

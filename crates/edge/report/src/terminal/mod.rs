@@ -3,7 +3,8 @@
 //! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
 //! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
 //! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did, [`soaks`] what `soak` did,
-//! [`plan`] what `plan` found, [`risk`] what `risk` found, [`streams`] and [`bonnie`] what the verbs of their names did. Without colour the
+//! [`plan`] and [`risk`] what `plan` and `risk` found,
+//! [`streams`] and [`bonnie`] what the verbs of their names did. Without colour the
 //! text is plain ASCII apart from the names it is given, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
@@ -42,6 +43,25 @@ pub struct TerminalOptions {
     pub width: u16,
     /// Whether the reader is a terminal that shows bold text and line drawing; otherwise plain ASCII.
     pub colour: bool,
+}
+
+/// Prints rows of text under a header, in sections with a rule between them; from column `first_number` on text is aligned right.
+pub fn table(
+    header: &[&str],
+    first_number: usize,
+    sections: Vec<Vec<Vec<String>>>,
+    options: TerminalOptions,
+) -> String {
+    let cells = |row: Vec<String>| row.iter().map(|text| GridCell::plain(printable(text))).collect();
+    let section = |rows: Vec<Vec<String>>| rows.into_iter().map(cells).collect();
+    let grid = Grid {
+        header: header.iter().map(|name| (*name).to_owned()).collect(),
+        first_number,
+        sections: sections.into_iter().map(section).collect(),
+        gap: 2,
+        ..Grid::default()
+    };
+    grid.render(options)
 }
 
 /// Prints published figures beside predicted ones and how far off the predictions are.

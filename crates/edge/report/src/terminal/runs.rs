@@ -56,13 +56,25 @@ fn lag_line(indent: &str, lag: &LagSummary) -> String {
         0 => "all that arrived started".to_owned(),
         unserved => format!("{unserved} arrived and NEVER STARTED: the rate was too high"),
     };
-    format!(
-        "{indent}  arrivals: {} started, after ms mean {}, p99 {}, max {} of waiting; {unserved}\n",
+    let text = format!(
+        "{indent}  arrivals: {} started, after ms mean {}, p50 {}, p99 {}, max {} of waiting; {unserved}\n",
         lag.started,
         three_digits(lag.lag_ns_mean / 1e6),
+        three_digits(ns_to_ms(lag.lag_ns_p50)),
         three_digits(ns_to_ms(lag.lag_ns_p99)),
         three_digits(ns_to_ms(lag.lag_ns_max))
-    )
+    );
+    if lag.service_ns_max == 0 {
+        return text;
+    }
+    let from_start = format!(
+        "{indent}  from the start: ms mean {}, p50 {}, p99 {}, max {}\n",
+        three_digits(lag.service_ns_mean / 1e6),
+        three_digits(ns_to_ms(lag.service_ns_p50)),
+        three_digits(ns_to_ms(lag.service_ns_p99)),
+        three_digits(ns_to_ms(lag.service_ns_max))
+    );
+    text + &from_start
 }
 
 /// What was measured on one target of many.

@@ -7,6 +7,8 @@ mod create;
 mod operate;
 mod serve;
 
+pub(super) use serve::Announcement;
+
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 

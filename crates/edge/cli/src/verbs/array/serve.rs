@@ -7,9 +7,9 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::{answer_limit, io_policy, on_or_off, read_policy, write_policy};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
+use crate::verbs::nbd::NbdArgs;
 use raidlab_array::{ArrayError, ArrayWorld, HostPort, RunSettings, operator_line};
 use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
-use raidlab_export::{ClientCertificates, NbdListener, NbdOptions, NbdServer, TlsServer};
 use raidlab_lab::{SOFTWARE_CACHE, STAGING_SIZE};
 use raidlab_report::terminal::examined;
 use raidlab_serve::{ControlServer, MetricsServer, control_socket, notify_ready, notify_stopping};
@@ -18,11 +18,6 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-
-/// Buffers for payloads of 256 KiB, all clients together.
-const BUFFERS_MIN: u32 = 256;
-/// Buffers for each client where there may be many.
-const BUFFERS_PER_CLIENT: u32 = 4;
 
 /// Arguments of `raidlab array serve`.
 #[derive(Debug, clap::Args)]
@@ -68,34 +63,13 @@ fn default_busy_poll() -> NanoSpan {
 
 /// How the volume is reached.
 #[derive(Debug, clap::Args)]
-#[command(group(clap::ArgGroup::new("security").multiple(true)))]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+#[command(group(clap::ArgGroup::new("export").required(true).multiple(true).args(["socket", "listen", "ublk"])))]
 struct ExportArgs {
-    /// Serve NBD on this Unix socket
-    #[arg(long, value_name = "PATH", required_unless_present_any = ["listen", "ublk"])]
-    socket: Option<PathBuf>,
+    #[command(flatten)]
+    nbd: NbdArgs,
     /// Make a block device of the volume, /dev/ublkbN, instead of serving NBD; needs root and a kernel with ublk
     #[arg(long, conflicts_with_all = ["socket", "listen", "connections"])]
     ublk: bool,
-    /// Serve NBD on this TCP address, beside the Unix socket if there is one; needs --tls-certificates or --insecure
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "security")]
-    listen: Option<SocketAddr>,
-    /// Folder with ca-cert.pem, server-cert.pem and server-key.pem, as for nbdkit and qemu: TLS is required on the TCP address
-    /// (offered with --insecure) and offered on the Unix socket
-    #[arg(long, value_name = "DIR", group = "security")]
-    tls_certificates: Option<PathBuf>,
-    /// Under TLS, let in only clients with a certificate of the authority in ca-cert.pem that is not in ca-crl.pem
-    #[arg(long, requires = "tls_certificates")]
-    tls_verify_peer: bool,
-    /// Let whoever reaches the TCP address read and write the volume, unencrypted
-    #[arg(long, requires = "listen", group = "security", conflicts_with = "tls_verify_peer")]
-    insecure: bool,
-    /// Refuse writes
-    #[arg(long)]
-    read_only: bool,
-    /// Clients at once
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    connections: u32,
 }
 
 /// The cache and what is promised when writes are acknowledged.
@@ -128,7 +102,7 @@ struct CacheArgs {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    let tls = args.exports.tls()?;
+    let tls = args.exports.nbd.tls()?;
     let started = ArrayWorld::start(&args.devices, &args.settings(), args.risks.options());
     let mut world = match started.world {
         Ok(world) => world,
@@ -141,7 +115,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let (operator, queue) = operator_line().map_err(Failure::run)?;
     world.attach_operator(queue);
     let path = args.control.clone().unwrap_or_else(|| control_socket(world.name()));
-    let nbd = if args.exports.ublk { None } else { Some(args.exports.server(&world, tls.as_ref())?) };
+    let nbd = if args.exports.ublk {
+        None
+    } else {
+        Some(args.exports.nbd.server(
+            world.name(),
+            (world.block_size(), world.volume_bytes()),
+            tls.as_ref(),
+        )?)
+    };
     let control = ControlServer::start(&path, operator.clone()).map_err(Failure::run)?;
     let metrics = args.metrics.map(|address| MetricsServer::start(address, operator)).transpose();
     let metrics = metrics.map_err(Failure::input)?;
@@ -158,7 +140,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         json: output.is_json(),
     };
     let Some((mut server, addresses)) = nbd else {
-        return block_device::serve(&mut world, args.exports.read_only, announcement, &cancel);
+        return block_device::serve(&mut world, args.exports.nbd.read_only, announcement, &cancel);
     };
     announcement.say(&addresses, None)?;
     serve_port(&mut world, &mut server, &cancel)?;
@@ -167,17 +149,17 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// What is said when an array is served.
-pub(super) struct Announcement {
-    name: String,
-    volume: ByteCount,
-    control: PathBuf,
-    metrics: Option<String>,
-    json: bool,
+pub(crate) struct Announcement {
+    pub(crate) name: String,
+    pub(crate) volume: ByteCount,
+    pub(crate) control: PathBuf,
+    pub(crate) metrics: Option<String>,
+    pub(crate) json: bool,
 }
 
 impl Announcement {
     /// Says where it is served, to whoever reads it and to the service manager.
-    pub(super) fn say(&self, nbd: &[String], block_device: Option<&Path>) -> Result<(), Failure> {
+    pub(crate) fn say(&self, nbd: &[String], block_device: Option<&Path>) -> Result<(), Failure> {
         let Self { name, volume, control, metrics, json } = self;
         let device = block_device.map(|path| path.display().to_string());
         let served = nbd.iter().chain(&device).cloned().collect::<Vec<_>>().join(" and ");
@@ -221,49 +203,6 @@ pub(super) fn stop(world: &mut ArrayWorld) -> Result<(), Failure> {
     notify_stopping();
     // What stops it was heard; a clean stop is not to be cut short by it.
     world.stop(&AtomicBool::new(false)).map_err(Failure::run)
-}
-
-impl ExportArgs {
-    /// The NBD server, and where it listens.
-    fn server(
-        &self,
-        world: &ArrayWorld,
-        tls: Option<&TlsServer>,
-    ) -> Result<(NbdServer, Vec<String>), Failure> {
-        let listeners = self.listen(tls)?;
-        let addresses = listeners.iter().map(|found| found.address().to_owned()).collect();
-        let options = NbdOptions {
-            name: world.name().to_owned(),
-            description: format!("raidlab array {}", world.name()),
-            read_only: self.read_only,
-            connections_max: self.connections,
-            buffers: BUFFERS_MIN
-                .max(BUFFERS_PER_CLIENT * self.connections.saturating_add(BUFFERS_PER_CLIENT)),
-            ..NbdOptions::default()
-        };
-        let server = NbdServer::new(options, world.block_size(), world.volume_bytes(), listeners);
-        Ok((server.map_err(Failure::input)?, addresses))
-    }
-
-    fn tls(&self) -> Result<Option<TlsServer>, Failure> {
-        let Some(folder) = &self.tls_certificates else { return Ok(None) };
-        let clients =
-            if self.tls_verify_peer { ClientCertificates::Required } else { ClientCertificates::NotAsked };
-        TlsServer::from_folder(folder, clients).map(Some).map_err(Failure::input)
-    }
-
-    fn listen(&self, tls: Option<&TlsServer>) -> Result<Vec<NbdListener>, Failure> {
-        let offering = |listener: NbdListener| match tls {
-            Some(tls) => listener.offering(tls),
-            None => listener,
-        };
-        let unix = self.socket.as_deref().map(|path| NbdListener::unix(path).map(offering));
-        let tcp = self.listen.map(|address| match tls {
-            Some(tls) if !self.insecure => NbdListener::tcp(address, tls),
-            _ => NbdListener::tcp_insecure(address).map(offering),
-        });
-        unix.into_iter().chain(tcp).collect::<Result<_, _>>().map_err(Failure::run)
-    }
 }
 
 impl Args {

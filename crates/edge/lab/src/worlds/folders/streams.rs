@@ -54,9 +54,9 @@ impl Cold {
         }
     }
 
-    /// What this process may do: drop all as root, else ask.
+    /// What this process may do: drop all, as root may where the system lets its parameters be changed, else ask.
     pub fn usual() -> Self {
-        if rustix::process::geteuid().is_root() { Self::Drop } else { Self::Advise }
+        if residency::may_drop_all() { Self::Drop } else { Self::Advise }
     }
 
     const fn caching(self) -> PageCaching {
@@ -114,12 +114,12 @@ impl StreamsPlan {
         let steps: Vec<String> = self.streams.iter().map(u32::to_string).collect();
         format!(
             "{} streams start at once; each reads up to {} files of {} in reads of {}, so that the load stays up until the last \
-             timed read is over; only the first file of each stream is timed. Each step is done {} times. Files are made cold by: {}.",
+             timed read is over; only the first file of each stream is timed. Each step is done {}. Files are made cold by: {}.",
             steps.join(", "),
             self.reads_per_stream,
             self.file_bytes().decimal(),
             self.block,
-            self.repeats,
+            if self.repeats == 1 { "once".to_owned() } else { format!("{} times", self.repeats) },
             self.cold.name()
         )
     }

@@ -1,0 +1,250 @@
+//! The NFS engine: a connection for each target, with any number of calls under way on each, served by this thread.
+//!
+//! Calls go out and come back as [`Engine::flush`] and [`Engine::reap`] serve the sockets. A call has at most what the
+//! server takes at once (`rsize`, `wsize`, 1 MiB); the rest of a request follows when it has ended.
+//!
+//! **A connection that ends** fails its requests with [`FailureCause::Disconnected`]; libnfs does not reconnect here.
+//!
+//! Invariant: files go before the calls and the memory that libnfs may still touch.
+#![allow(unsafe_code)]
+
+use super::{Completion, Engine, EngineIo, EngineKind, FailureCause, NO_IO, SlotTable};
+use crate::error::LoadError;
+use crate::memory::IoMemory;
+use crate::nfs::{Call, CallEnd, NfsFile, errno_of};
+use crate::target::Target;
+use raidlab_units::NanoSpan;
+use raidlab_workload::IoOp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What writes over NFS 4 suffer from with libnfs 4.
+const SHORT_WRITES_NOTE: &str = "writes went in pieces of 3 KiB, which is all that libnfs 4 has room for over NFS 4: their \
+figures say little, use libnfs 5 (libnfs14) or version=3";
+/// The most requests in flight on one connection.
+const IODEPTH_MAX: u32 = 1024;
+
+/// One connection.
+#[derive(Debug)]
+struct Link {
+    file: NfsFile,
+    is_over: bool,
+}
+
+/// A slot's request: what of it has moved, and what its call asked for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    is_under_way: bool,
+    moved: u32,
+    asked: u64,
+}
+
+/// Any number of requests in flight on files of NFS servers.
+#[derive(Debug)]
+pub struct NfsEngine {
+    // The order matters: what ends the calls goes first, then what they report to, then what they move.
+    links: Vec<Link>,
+    calls: Box<[Call]>,
+    ended: Rc<RefCell<Vec<CallEnd>>>,
+    memory: IoMemory,
+    table: SlotTable,
+    ios: Vec<EngineIo>,
+    progress: Vec<Progress>,
+    in_flight: u32,
+    taken: Vec<CallEnd>,
+    done: Vec<Completion>,
+    short_transfers: u64,
+    notes: Vec<String>,
+}
+
+impl NfsEngine {
+    /// Opens each target over a connection of its own, for up to the requests of `table`.
+    ///
+    /// # Errors
+    /// [`LoadError::Nfs`] for a file that can't be opened, [`LoadError::Iodepth`].
+    pub fn new(targets: &[&Target], table: SlotTable, memory: IoMemory) -> Result<Self, LoadError> {
+        let iodepth = table.in_flight_max() / targets.len() as u32;
+        if !(1..=IODEPTH_MAX).contains(&iodepth) {
+            let (engine, iodepth_max) = (EngineKind::Nfs.name(), IODEPTH_MAX);
+            return Err(LoadError::Iodepth { engine, iodepth_max, iodepth });
+        }
+        let connect = |target: &&Target| Ok(Link { file: target.connect_nfs()?, is_over: false });
+        let links = targets.iter().map(connect).collect::<Result<_, LoadError>>()?;
+        let ended = Rc::new(RefCell::new(Vec::with_capacity(table.slots())));
+        Ok(Self {
+            links,
+            calls: (0..table.slots() as u32).map(|slot| Call::new(slot, &ended)).collect(),
+            ended,
+            memory,
+            table,
+            ios: vec![NO_IO; table.slots()],
+            progress: vec![Progress::default(); table.slots()],
+            in_flight: 0,
+            taken: Vec::with_capacity(table.slots()),
+            done: Vec::with_capacity(table.slots()),
+            short_transfers: 0,
+            notes: Vec::new(),
+        })
+    }
+
+    /// Begins the rest of a request.
+    fn begin(&mut self, slot: u32) {
+        let EngineIo { op, offset_bytes, bytes, target, .. } = self.ios[slot as usize];
+        let link = &self.links[target as usize];
+        if link.is_over {
+            return self.end(slot, Some(FailureCause::Disconnected));
+        }
+        let (call, moved) = (&self.calls[slot as usize], self.progress[slot as usize].moved);
+        let (offset, rest) = (offset_bytes + u64::from(moved), u64::from(bytes - moved));
+        let buffer = self.memory.buffer(op, self.table.buffer_of(slot), bytes)[moved as usize..].as_mut_ptr();
+        // SAFETY: the buffer has `rest` bytes; it and the call stay until the file is gone, as the fields are ordered.
+        let asked = unsafe {
+            match op {
+                IoOp::Read => link.file.begin_read(call, offset, rest, buffer),
+                IoOp::Write => link.file.begin_write(call, offset, rest, buffer),
+            }
+        };
+        match asked {
+            Some(asked) => self.progress[slot as usize].asked = asked,
+            None => self.end(slot, Some(FailureCause::Errno(Errno::NOMEM))),
+        }
+    }
+
+    fn end(&mut self, slot: u32, failure: Option<FailureCause>) {
+        self.progress[slot as usize].is_under_way = false;
+        self.done.push(Completion { slot, failure });
+    }
+
+    /// Takes in the calls that ended.
+    fn take_ended(&mut self) {
+        std::mem::swap(&mut self.taken, &mut self.ended.borrow_mut());
+        for index in 0..self.taken.len() {
+            let CallEnd { slot, result } = self.taken[index];
+            let (bytes, progress) = (self.ios[slot as usize].bytes, &mut self.progress[slot as usize]);
+            // A broken connection's calls were failed already.
+            if !progress.is_under_way {
+                continue;
+            }
+            match result {
+                0 => self.end(slot, Some(FailureCause::EndOfFile)),
+                moved if moved > 0 => {
+                    self.short_transfers += u64::from((moved as u64) < progress.asked);
+                    progress.moved = (progress.moved + moved as u32).min(bytes);
+                    let is_whole = progress.moved == bytes;
+                    if is_whole { self.end(slot, None) } else { self.begin(slot) }
+                }
+                failed => self.end(slot, Some(FailureCause::Errno(errno_of(failed)))),
+            }
+        }
+        self.taken.clear();
+    }
+
+    /// Waits for the sockets and serves them, for at most `at_most`.
+    fn serve(&mut self, at_most: NanoSpan) -> Result<(), Errno> {
+        let mut waits = Vec::with_capacity(self.links.len());
+        let mut numbers = Vec::with_capacity(self.links.len());
+        for (number, link) in self.links.iter().enumerate().filter(|(_, link)| !link.is_over) {
+            if let Some((socket, events)) = link.file.waits_for() {
+                waits.push(PollFd::from_borrowed_fd(
+                    socket,
+                    PollFlags::from_bits_retain(events.cast_unsigned()),
+                ));
+                numbers.push(number);
+            }
+        }
+        let limit = Timespec {
+            tv_sec: (at_most.get() / 1_000_000_000).cast_signed(),
+            tv_nsec: (at_most.get() % 1_000_000_000).cast_signed(),
+        };
+        match poll(&mut waits, Some(&limit)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        let came: Vec<(usize, i16)> = numbers
+            .iter()
+            .zip(&waits)
+            .map(|(number, wait)| (*number, wait.revents().bits().cast_signed()))
+            .collect();
+        drop(waits);
+        for (number, events) in came {
+            // Without events libnfs looks for calls that have had no answer in time.
+            if !self.links[number].file.service(events) {
+                self.break_off(number);
+            }
+        }
+        self.take_ended();
+        Ok(())
+    }
+
+    /// Fails the requests of a connection that is gone; what it still tells is not heard.
+    #[cold]
+    fn break_off(&mut self, number: usize) {
+        self.take_ended();
+        self.links[number].is_over = true;
+        for slot in 0..self.ios.len() as u32 {
+            if self.progress[slot as usize].is_under_way && self.table.split(slot).0 as usize == number {
+                self.end(slot, Some(FailureCause::Disconnected));
+            }
+        }
+    }
+}
+
+impl Engine for NfsEngine {
+    fn name(&self) -> &'static str {
+        EngineKind::Nfs.name()
+    }
+
+    fn submit(&mut self, io: EngineIo) {
+        if io.op == IoOp::Write {
+            self.memory.stamp(self.table.buffer_of(io.slot), io.bytes);
+            if self.notes.is_empty() && self.links[io.target as usize].file.has_short_writes() {
+                self.notes.push(SHORT_WRITES_NOTE.into());
+            }
+        }
+        self.ios[io.slot as usize] = io;
+        self.progress[io.slot as usize] = Progress { is_under_way: true, ..Progress::default() };
+        self.in_flight += 1;
+        self.begin(io.slot);
+    }
+
+    fn flush(&mut self) -> Result<(), Errno> {
+        self.serve(NanoSpan::ZERO)
+    }
+
+    fn ready(&mut self) -> u32 {
+        self.done.len() as u32
+    }
+
+    fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
+        self.serve(if self.done.is_empty() { at_most } else { NanoSpan::ZERO })?;
+        self.in_flight -= self.done.len() as u32;
+        done.append(&mut self.done);
+        Ok(())
+    }
+
+    fn in_flight_max(&self) -> u32 {
+        self.table.in_flight_max()
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
+        Some(self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
+    }
+
+    fn io(&self, slot: u32) -> EngineIo {
+        self.ios[slot as usize]
+    }
+
+    fn short_transfers(&self) -> u64 {
+        self.short_transfers
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}

@@ -1,0 +1,377 @@
+//! A file of an NFS server that is open, over a connection of its own.
+//!
+//! Invariants: a context is used by one thread at a time; what a call under way reads from, writes to or reports to stays
+//! in its place until the call has ended or the context is gone.
+#![allow(unsafe_code)]
+
+use super::NfsError;
+use super::library::{Context, Handle, NfsLibrary, Stat, Url, nfs_library};
+use ring::rand::{SecureRandom, SystemRandom};
+use rustix::io::Errno;
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::fd::{BorrowedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::{NonNull, null_mut};
+use std::rc::Rc;
+
+/// How long a call may take.
+const ANSWER_MS_MAX: c_int = 15_000;
+/// The most that is asked for in one call: libnfs's own limit (`NFS_MAX_XFER_SIZE`).
+const CALL_BYTES_MAX: u64 = 1 << 20;
+
+/// What a write over NFS 4 may have where libnfs has room for 4 KiB in all (its pull request 319, in libnfs 5).
+const SHORT_WRITE_BYTES: u64 = 3072;
+
+/// A call that ended: which slot it was of, and bytes moved or a negative error number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallEnd {
+    pub(crate) slot: u32,
+    pub(crate) result: i32,
+}
+
+/// What a call under way needs: whose it is, where what was read belongs, and where its end is told.
+#[derive(Debug)]
+pub(crate) struct Call {
+    slot: u32,
+    target: Cell<*mut u8>,
+    target_bytes: Cell<usize>,
+    ended: Rc<RefCell<Vec<CallEnd>>>,
+}
+
+impl Call {
+    pub(crate) fn new(slot: u32, ended: &Rc<RefCell<Vec<CallEnd>>>) -> Self {
+        Self { slot, target: Cell::new(null_mut()), target_bytes: Cell::new(0), ended: Rc::clone(ended) }
+    }
+}
+
+/// Takes the end of a call from libnfs.
+unsafe extern "C" fn ended(result: c_int, _: *mut Context, data: *mut c_void, call: *mut c_void) {
+    // SAFETY: every call is made with a pointer to a `Call` that outlives the context.
+    let call = unsafe { &*call.cast::<Call>() };
+    let (target, room) = (call.target.get(), call.target_bytes.get());
+    if result > 0 && !target.is_null() && !data.is_null() {
+        let bytes = (result as usize).min(room);
+        // SAFETY: libnfs has `result` bytes at `data`; the slot's buffer has room for that many, and is not libnfs's.
+        unsafe { std::ptr::copy_nonoverlapping(data.cast::<u8>(), target, bytes) };
+    }
+    if let Ok(mut ended) = call.ended.try_borrow_mut() {
+        ended.push(CallEnd { slot: call.slot, result });
+    }
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct NfsFile {
+    library: &'static NfsLibrary,
+    context: NonNull<Context>,
+    /// None until it is open.
+    handle: Option<NonNull<Handle>>,
+    name: CString,
+    bytes: u64,
+    read_max: u64,
+    write_max: u64,
+}
+
+// SAFETY: a context is not tied to the thread that made it, and `NfsFile` lets only one use it.
+unsafe impl Send for NfsFile {}
+
+impl NfsFile {
+    /// Opens the file that `uri` names, for reading or also for writing.
+    ///
+    /// # Errors
+    /// [`NfsError`]: no library, no URI, no server, no such file.
+    pub(crate) fn open(uri: &Path, may_write: bool) -> Result<Self, NfsError> {
+        let file = Self::mount(uri)?;
+        let flags = if may_write { libc::O_RDWR } else { libc::O_RDONLY };
+        let mut handle = null_mut();
+        // SAFETY: context and name are alive, and the handle is written to a place of its kind.
+        let result =
+            unsafe { (file.library.open)(file.context.as_ptr(), file.name.as_ptr(), flags, &raw mut handle) };
+        file.check("open the file", result)?;
+        file.opened(handle)
+    }
+
+    /// Makes the file that `uri` names, which must not be there.
+    pub(crate) fn create(uri: &Path) -> Result<Self, NfsError> {
+        let file = Self::mount(uri)?;
+        let mut handle = null_mut();
+        let flags = libc::O_RDWR | libc::O_EXCL;
+        // SAFETY: as for opening.
+        let result = unsafe {
+            (file.library.create)(file.context.as_ptr(), file.name.as_ptr(), flags, 0o644, &raw mut handle)
+        };
+        file.check("make the file", result)?;
+        file.opened(handle)
+    }
+
+    fn opened(mut self, handle: *mut Handle) -> Result<Self, NfsError> {
+        self.handle = NonNull::new(handle);
+        let mut stat = Stat::default();
+        // SAFETY: the file is open, and the struct is what libnfs fills.
+        let result = unsafe { (self.library.fstat)(self.context.as_ptr(), self.handle(), &raw mut stat) };
+        self.check("look at the file", result)?;
+        self.bytes = stat.size;
+        Ok(self)
+    }
+
+    /// Connects to the server and its export.
+    fn mount(uri: &Path) -> Result<Self, NfsError> {
+        let library = nfs_library()?;
+        let text = CString::new(uri.as_os_str().as_bytes());
+        let text = text.map_err(|_| NfsError::Uri { said: "it has a zero byte in it".into() })?;
+        // SAFETY: the call takes nothing.
+        let context = NonNull::new(unsafe { (library.init_context)() });
+        let context =
+            context.ok_or(NfsError::Call { op: "begin", errno: Errno::NOMEM, said: "no memory".into() })?;
+        let mut file = Self {
+            library,
+            context,
+            handle: None,
+            name: CString::default(),
+            bytes: 0,
+            read_max: 0,
+            write_max: 0,
+        };
+        // SAFETY: context and text are alive.
+        let url = NonNull::new(unsafe { (library.parse_url)(context.as_ptr(), text.as_ptr()) });
+        let Some(url) = url else { return Err(NfsError::Uri { said: file.said() }) };
+        let mounted = file.mount_url(url);
+        // SAFETY: libnfs made it, and nothing points to it any more.
+        unsafe { (library.destroy_url)(url.as_ptr()) };
+        mounted?;
+        // SAFETY: the context is alive.
+        let maxima = unsafe { ((library.readmax)(context.as_ptr()), (library.writemax)(context.as_ptr())) };
+        (file.read_max, file.write_max) = (limited(maxima.0), limited(maxima.1));
+        if library.has_short_writes_of_nfs4() && is_nfs4(uri) {
+            file.write_max = SHORT_WRITE_BYTES;
+        }
+        Ok(file)
+    }
+
+    fn mount_url(&mut self, url: NonNull<Url>) -> Result<(), NfsError> {
+        // SAFETY: libnfs made the struct, and has checked that all three are strings.
+        let Url { server, path, file } = unsafe { url.read() };
+        if server.is_null() || path.is_null() || file.is_null() {
+            return Err(NfsError::Uri { said: "a part is missing".into() });
+        }
+        // SAFETY: as above.
+        unsafe { CStr::from_ptr(file) }.clone_into(&mut self.name);
+        let (client, verifier) = client_of_its_own()?;
+        // SAFETY: the context is alive, and takes copies of the name and of the eight bytes; a server that goes is an error, and is not waited for without end.
+        let result = unsafe {
+            (self.library.set_timeout)(self.context.as_ptr(), ANSWER_MS_MAX);
+            (self.library.set_autoreconnect)(self.context.as_ptr(), 0);
+            (self.library.set_client_name)(self.context.as_ptr(), client.as_ptr());
+            (self.library.set_verifier)(self.context.as_ptr(), verifier.as_ptr().cast());
+            (self.library.mount)(self.context.as_ptr(), server, path)
+        };
+        self.check("mount the export", result)
+    }
+
+    /// Bytes that it had when it was opened.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether writes go in pieces that are shorter than any server's limit.
+    pub(crate) fn has_short_writes(&self) -> bool {
+        self.write_max == SHORT_WRITE_BYTES
+    }
+
+    /// Reads `bytes` from `offset` on.
+    pub(crate) fn read(&mut self, offset: u64, bytes: u64) -> Result<Vec<u8>, NfsError> {
+        let mut read = vec![0; bytes as usize];
+        let mut at = 0;
+        while at < bytes {
+            let (rest, length) = (&mut read[at as usize..], (bytes - at).min(self.read_max));
+            // SAFETY: the rest has room for `length` bytes.
+            let result = unsafe {
+                (self.library.pread)(
+                    self.context.as_ptr(),
+                    self.handle(),
+                    offset + at,
+                    length,
+                    rest.as_mut_ptr().cast(),
+                )
+            };
+            self.check("read the file", if result == 0 { -libc::EIO } else { result })?;
+            at += result as u64;
+        }
+        Ok(read)
+    }
+
+    /// Writes `bytes` at `offset`.
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), NfsError> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let length = (rest.len() as u64).min(self.write_max);
+            // SAFETY: the rest has `length` bytes.
+            let result = unsafe {
+                (self.library.pwrite)(
+                    self.context.as_ptr(),
+                    self.handle(),
+                    offset + at as u64,
+                    length,
+                    rest.as_ptr().cast(),
+                )
+            };
+            self.check("write the file", if result == 0 { -libc::EIO } else { result })?;
+            at += result as usize;
+        }
+        Ok(())
+    }
+
+    /// Has the server make durable what was written.
+    pub(crate) fn sync(&mut self) -> Result<(), NfsError> {
+        // SAFETY: the file is open.
+        let result = unsafe { (self.library.fsync)(self.context.as_ptr(), self.handle()) };
+        self.check("make the file durable", result)
+    }
+
+    /// Takes the file's name away.
+    pub(crate) fn unlink(&mut self) -> Result<(), NfsError> {
+        // SAFETY: context and name are alive.
+        let result = unsafe { (self.library.unlink)(self.context.as_ptr(), self.name.as_ptr()) };
+        self.check("remove the file", result)
+    }
+
+    /// Begins to read up to `bytes` from `offset` on to `target`; what was asked for, or that it could not be.
+    ///
+    /// # Safety
+    /// `target` has room for `bytes`; it and `call` stay in their places until the end was told or this file is gone.
+    pub(crate) unsafe fn begin_read(
+        &self,
+        call: &Call,
+        offset: u64,
+        bytes: u64,
+        target: *mut u8,
+    ) -> Option<u64> {
+        let asked = bytes.min(self.read_max);
+        call.target.set(target);
+        call.target_bytes.set(asked as usize);
+        let call = std::ptr::from_ref(call).cast_mut().cast();
+        // SAFETY: the file is open, and the caller keeps what the call needs.
+        let result = unsafe {
+            (self.library.pread_async)(self.context.as_ptr(), self.handle(), offset, asked, ended, call)
+        };
+        (result == 0).then_some(asked)
+    }
+
+    /// Begins to write up to `bytes` from `source` at `offset`.
+    ///
+    /// # Safety
+    /// As for [`NfsFile::begin_read`].
+    pub(crate) unsafe fn begin_write(
+        &self,
+        call: &Call,
+        offset: u64,
+        bytes: u64,
+        source: *const u8,
+    ) -> Option<u64> {
+        let asked = bytes.min(self.write_max);
+        call.target.set(null_mut());
+        let call = std::ptr::from_ref(call).cast_mut().cast();
+        // SAFETY: the file is open, and the caller keeps what the call needs.
+        let result = unsafe {
+            (self.library.pwrite_async)(
+                self.context.as_ptr(),
+                self.handle(),
+                offset,
+                asked,
+                source.cast(),
+                ended,
+                call,
+            )
+        };
+        (result == 0).then_some(asked)
+    }
+
+    /// The socket and what to wait for on it, as poll(2) has it; none without a connection.
+    pub(crate) fn waits_for(&self) -> Option<(BorrowedFd<'_>, i16)> {
+        // SAFETY: the context is alive.
+        let (fd, events) = unsafe {
+            ((self.library.get_fd)(self.context.as_ptr()), (self.library.which_events)(self.context.as_ptr()))
+        };
+        // SAFETY: the socket is the context's, which this borrows.
+        (fd >= 0).then(|| (unsafe { BorrowedFd::borrow_raw(fd as RawFd) }, events as i16))
+    }
+
+    /// Does what can be done now that `events` came, ends of calls included. False when the connection is gone.
+    pub(crate) fn service(&mut self, events: i16) -> bool {
+        // SAFETY: the context is alive.
+        unsafe { (self.library.service)(self.context.as_ptr(), c_int::from(events)) >= 0 }
+    }
+
+    fn handle(&self) -> *mut Handle {
+        self.handle.expect("the file is open").as_ptr()
+    }
+
+    fn check(&self, op: &'static str, result: c_int) -> Result<(), NfsError> {
+        if result >= 0 {
+            return Ok(());
+        }
+        Err(NfsError::Call { op, errno: errno_of(result), said: self.said() })
+    }
+
+    /// What libnfs says of the last error.
+    fn said(&self) -> String {
+        // SAFETY: the context is alive; the text is a string, or there is none.
+        let text: *const c_char = unsafe { (self.library.get_error)(self.context.as_ptr()) };
+        if text.is_null() {
+            return "no reason given".into();
+        }
+        // SAFETY: as above.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for NfsFile {
+    fn drop(&mut self) {
+        // SAFETY: nothing uses file or context after this; calls under way are ended by it.
+        unsafe {
+            if let Some(handle) = self.handle.take()
+                && (self.library.get_fd)(self.context.as_ptr()) >= 0
+            {
+                (self.library.close)(self.context.as_ptr(), handle.as_ptr());
+            }
+            (self.library.destroy_context)(self.context.as_ptr());
+        }
+    }
+}
+
+/// A name for an NFS 4 client, and the verifier of its one life. libnfs names all that a process makes within a second alike,
+/// and a server takes the second of them for the first one's restart, which ends what that had open.
+fn client_of_its_own() -> Result<(CString, [u8; 8]), NfsError> {
+    let mut bytes = [0; 16];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    let none = |_| NfsError::Call {
+        op: "begin",
+        errno: Errno::IO,
+        said: "the system gives no random numbers".into(),
+    };
+    filled.map_err(none)?;
+    let name = format!("raidlab {:032x}", u128::from_le_bytes(bytes));
+    let verifier = *bytes.first_chunk().expect("there are more");
+    Ok((CString::new(name).expect("digits and letters"), verifier))
+}
+
+/// Whether the URI asks for NFS 4.
+fn is_nfs4(uri: &Path) -> bool {
+    let text = uri.to_string_lossy();
+    text.split_once('?').is_some_and(|(_, arguments)| arguments.split('&').any(|it| it == "version=4"))
+}
+
+fn limited(bytes: u64) -> u64 {
+    if bytes == 0 { CALL_BYTES_MAX } else { bytes.min(CALL_BYTES_MAX) }
+}
+
+/// The error number of a negative result.
+pub(crate) fn errno_of(result: i32) -> Errno {
+    match result.checked_neg() {
+        Some(number) if (1..4096).contains(&number) => Errno::from_raw_os_error(number),
+        _ => Errno::IO,
+    }
+}

@@ -1,0 +1,158 @@
+//! libnfs, found at run time: a raidlab without it does everything else, and a build needs no header.
+//!
+//! Of libnfs 4 (`libnfs.so.13`) and 5 (`libnfs.so.14`), whose calls are the same. libnfs 6 has others and is not taken.
+//! The library is never unloaded.
+//! Source: `nfsc/libnfs.h` of libnfs 4.0.0.
+#![allow(unsafe_code)]
+
+use super::NfsError;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+/// Names under which it is looked for.
+const NAMES: [&CStr; 2] = [c"libnfs.so.14", c"libnfs.so.13"];
+
+/// `struct nfs_context`, of which only pointers are known.
+pub(super) type Context = c_void;
+/// `struct nfsfh`.
+pub(super) type Handle = c_void;
+/// `nfs_cb`: result, context, data, and what was given with the call.
+pub(super) type Callback = unsafe extern "C" fn(c_int, *mut Context, *mut c_void, *mut c_void);
+
+/// `struct nfs_url`.
+#[repr(C)]
+pub(super) struct Url {
+    pub(super) server: *const c_char,
+    pub(super) path: *const c_char,
+    pub(super) file: *const c_char,
+}
+
+/// `struct nfs_stat_64`: seventeen numbers of 64 bits, of which the eighth is the size.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct Stat {
+    pub(super) before: [u64; 7],
+    pub(super) size: u64,
+    pub(super) after: [u64; 9],
+}
+
+/// The library's calls.
+#[derive(Debug)]
+pub struct NfsLibrary {
+    name: &'static str,
+    pub(super) init_context: unsafe extern "C" fn() -> *mut Context,
+    pub(super) destroy_context: unsafe extern "C" fn(*mut Context),
+    pub(super) get_error: unsafe extern "C" fn(*mut Context) -> *const c_char,
+    pub(super) parse_url: unsafe extern "C" fn(*mut Context, *const c_char) -> *mut Url,
+    pub(super) destroy_url: unsafe extern "C" fn(*mut Url),
+    pub(super) set_timeout: unsafe extern "C" fn(*mut Context, c_int),
+    pub(super) set_autoreconnect: unsafe extern "C" fn(*mut Context, c_int),
+    pub(super) set_client_name: unsafe extern "C" fn(*mut Context, *const c_char),
+    pub(super) set_verifier: unsafe extern "C" fn(*mut Context, *const c_char),
+    pub(super) mount: unsafe extern "C" fn(*mut Context, *const c_char, *const c_char) -> c_int,
+    pub(super) open: unsafe extern "C" fn(*mut Context, *const c_char, c_int, *mut *mut Handle) -> c_int,
+    pub(super) create:
+        unsafe extern "C" fn(*mut Context, *const c_char, c_int, c_int, *mut *mut Handle) -> c_int,
+    pub(super) unlink: unsafe extern "C" fn(*mut Context, *const c_char) -> c_int,
+    pub(super) close: unsafe extern "C" fn(*mut Context, *mut Handle) -> c_int,
+    pub(super) fstat: unsafe extern "C" fn(*mut Context, *mut Handle, *mut Stat) -> c_int,
+    pub(super) fsync: unsafe extern "C" fn(*mut Context, *mut Handle) -> c_int,
+    pub(super) pread: unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, *mut c_void) -> c_int,
+    pub(super) pwrite: unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, *const c_void) -> c_int,
+    pub(super) pread_async:
+        unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, Callback, *mut c_void) -> c_int,
+    pub(super) pwrite_async: unsafe extern "C" fn(
+        *mut Context,
+        *mut Handle,
+        u64,
+        u64,
+        *const c_void,
+        Callback,
+        *mut c_void,
+    ) -> c_int,
+    pub(super) readmax: unsafe extern "C" fn(*mut Context) -> u64,
+    pub(super) writemax: unsafe extern "C" fn(*mut Context) -> u64,
+    pub(super) get_fd: unsafe extern "C" fn(*mut Context) -> c_int,
+    pub(super) which_events: unsafe extern "C" fn(*mut Context) -> c_int,
+    pub(super) service: unsafe extern "C" fn(*mut Context, c_int) -> c_int,
+}
+
+impl NfsLibrary {
+    /// Whether a write over NFS 4 has no room for more than some 3 KiB: so in libnfs 4.
+    pub(super) fn has_short_writes_of_nfs4(&self) -> bool {
+        self.name == "libnfs.so.13"
+    }
+
+    /// The file that was loaded.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// Returns libnfs, which is loaded by the first call.
+///
+/// # Errors
+/// [`NfsError::Library`] says why it is not there and how to get it.
+pub fn nfs_library() -> Result<&'static NfsLibrary, NfsError> {
+    static LIBRARY: OnceLock<Result<NfsLibrary, String>> = OnceLock::new();
+    LIBRARY.get_or_init(load).as_ref().map_err(|why| NfsError::Library(why.clone()))
+}
+
+fn load() -> Result<NfsLibrary, String> {
+    for name in NAMES {
+        // SAFETY: the name is a string of C; what a library does when it is loaded is its business, and libnfs does nothing.
+        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if !library.is_null() {
+            return symbols(library, name);
+        }
+    }
+    Err("libnfs is not installed: install libnfs13 or libnfs14 (Debian), or libnfs 4 or 5 elsewhere".into())
+}
+
+/// Looks a call up and takes it for what its field is.
+macro_rules! symbol {
+    ($library:expr, $name:literal) => {{
+        // SAFETY: the library is loaded, and the name is a string of C.
+        let address = unsafe { libc::dlsym($library, $name.as_ptr()) };
+        if address.is_null() {
+            return Err(format!(
+                "the libnfs here has no {}: libnfs 4 or 5 is needed",
+                $name.to_string_lossy()
+            ));
+        }
+        // SAFETY: this is how the header of libnfs 4 and 5 declares the call of this name.
+        unsafe { std::mem::transmute::<*mut c_void, _>(address) }
+    }};
+}
+
+#[allow(clippy::missing_transmute_annotations, reason = "the field of each call says what it is")]
+fn symbols(library: *mut c_void, name: &'static CStr) -> Result<NfsLibrary, String> {
+    Ok(NfsLibrary {
+        name: name.to_str().expect("our own names are text"),
+        init_context: symbol!(library, c"nfs_init_context"),
+        destroy_context: symbol!(library, c"nfs_destroy_context"),
+        get_error: symbol!(library, c"nfs_get_error"),
+        parse_url: symbol!(library, c"nfs_parse_url_full"),
+        destroy_url: symbol!(library, c"nfs_destroy_url"),
+        set_timeout: symbol!(library, c"nfs_set_timeout"),
+        set_autoreconnect: symbol!(library, c"nfs_set_autoreconnect"),
+        set_client_name: symbol!(library, c"nfs4_set_client_name"),
+        set_verifier: symbol!(library, c"nfs4_set_verifier"),
+        mount: symbol!(library, c"nfs_mount"),
+        open: symbol!(library, c"nfs_open"),
+        create: symbol!(library, c"nfs_create"),
+        unlink: symbol!(library, c"nfs_unlink"),
+        close: symbol!(library, c"nfs_close"),
+        fstat: symbol!(library, c"nfs_fstat64"),
+        fsync: symbol!(library, c"nfs_fsync"),
+        pread: symbol!(library, c"nfs_pread"),
+        pwrite: symbol!(library, c"nfs_pwrite"),
+        pread_async: symbol!(library, c"nfs_pread_async"),
+        pwrite_async: symbol!(library, c"nfs_pwrite_async"),
+        readmax: symbol!(library, c"nfs_get_readmax"),
+        writemax: symbol!(library, c"nfs_get_writemax"),
+        get_fd: symbol!(library, c"nfs_get_fd"),
+        which_events: symbol!(library, c"nfs_which_events"),
+        service: symbol!(library, c"nfs_service"),
+    })
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# `raidlab measure` on a file of a real NFS server: NFS-Ganesha over loopback, NFS 4.
+#
+#   nfs.sh RAIDLAB
+#
+# Lays a file out over NFS, reads it at transfers of 8 KiB to 1 MiB, writes and verifies it, writes over nothing that it did
+# not lay out, and kills the server under load. The server's own folder is looked at for what arrived. Needs root; installs
+# server and library if they are missing.
+set -euo pipefail
+RAIDLAB=$(realpath "${1:?usage: nfs.sh RAIDLAB}")
+missing=()
+command -v ganesha.nfsd >/dev/null || missing+=(nfs-ganesha nfs-ganesha-vfs)
+ldconfig -p | grep -qE 'libnfs\.so\.1[34]' ||
+    missing+=("$(apt-cache pkgnames libnfs1 | grep -xE 'libnfs1[34]' | sort | tail -1)")
+if ((${#missing[@]})); then
+    [[ $(id -u) == 0 ]] || { echo "error: missing, to be installed by root: ${missing[*]}" >&2 && exit 1; }
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+work=$(mktemp -d "${TMPDIR:-/tmp}/raidlab-nfs.XXXXXX")
+server=''
+clean_up() {
+    [[ -z $server ]] || kill -KILL "$server" 2>/dev/null || true
+    rm -rf "$work"
+}
+trap clean_up EXIT
+fail() {
+    echo "nfs: FAILED: $*" >&2
+    tail -n 5 "$work/server.log" >&2 || true
+    exit 1
+}
+port=${NFS_PORT:-20049}
+mkdir -p "$work/export" "$work/recovery" /var/run/ganesha
+cat >"$work/ganesha.conf" <<CONF
+NFS_CORE_PARAM { Protocols = 4; NFS_Port = $port; Bind_addr = 127.0.0.1; Enable_NLM = false; Enable_RQUOTA = false; }
+NFSv4 { RecoveryBackend = fs; RecoveryRoot = $work/recovery; Graceless = true; Minor_Versions = 0; }
+EXPORT {
+    Export_Id = 1; Path = $work/export; Pseudo = /data; Access_Type = RW; Squash = No_Root_Squash;
+    SecType = sys; Protocols = 4; Transports = TCP; FSAL { Name = VFS; }
+}
+CONF
+start_server() {
+    ganesha.nfsd -F -f "$work/ganesha.conf" -L "$work/server.log" -p "$work/pid" -N NIV_EVENT >/dev/null 2>&1 &
+    server=$!
+    local tries=0
+    until "$RAIDLAB" measure "$1" --workload streaming --run 10ms --ramp 0s --db "$work/db" >"$work/said" 2>&1 ||
+        grep -q 'No such file\|NOENT\|ENOENT' "$work/said"; do
+        kill -0 "$server" 2>/dev/null || fail "the server ended at its start"
+        ((++tries < 100)) || fail "the server does not answer: $(cat "$work/said")"
+        sleep 0.3
+    done
+}
+uri="nfs://127.0.0.1/data/file?version=4&nfsport=$port"
+measure() { timeout 120 "$RAIDLAB" measure "$@" --db "$work/db"; }
+figure() { python3 -c 'import json,sys; print(*[f(json.load(sys.stdin)["runs"]) for f in [eval(sys.argv[1])]])' "$1"; }
+
+start_server "$uri"
+measure "$uri" --size 32MiB --workload streaming --block-size 8KiB,64KiB,256KiB,1MiB --iodepth 4 \
+    --run 500ms --ramp 100ms --json >"$work/reads.json" || fail "reading"
+[[ $(stat -c %s "$work/export/file") == $((32 * 1024 * 1024 + 4096)) ]] || fail "the file was not laid out whole"
+[[ $(figure 'lambda runs: len([r for r in runs if r["read"]["requests"] > 20 and r["total"]["errors"] == 0])' <"$work/reads.json") == 4 ]] ||
+    fail "a read size gave no figures: $(figure 'lambda runs: [r["read"] for r in runs]' <"$work/reads.json")"
+grep -q '"engine": "nfs' "$work/reads.json" || fail "another engine was used"
+# What is written is stamped and judged as it is read back, over 8 requests in flight on each of 2 connections.
+before=$(b2sum <"$work/export/file")
+measure "$uri" --workload database --iodepth 8 --workers 2 --verify --run 2s --ramp 100ms >"$work/said" 2>&1 ||
+    fail "verified writes: $(cat "$work/said")"
+[[ $(b2sum <"$work/export/file") != "$before" ]] || fail "nothing was written"
+# What raidlab did not lay out is not written over, unless it is named.
+head -c 1M /dev/urandom >"$work/export/precious"
+precious="nfs://127.0.0.1/data/precious?version=4&nfsport=$port"
+kept=$(b2sum <"$work/export/precious")
+measure "$precious" --workload restore --run 100ms --ramp 0s >"$work/said" 2>&1 && fail "a file with data was written over"
+grep -q -- '--destroy-data\|holds' "$work/said" || fail "no reason was given: $(cat "$work/said")"
+[[ $(b2sum <"$work/export/precious") == "$kept" ]] || fail "a file with data was changed"
+measure "$precious" --workload streaming --run 100ms --ramp 0s >/dev/null 2>&1 || fail "a file with data was not read"
+measure "$precious" --workload restore --destroy-data "$precious" --run 100ms --ramp 0s >/dev/null 2>&1 ||
+    fail "a file that was named was not written"
+measure "$uri" --engine io_uring --workload streaming --run 100ms >/dev/null 2>&1 && fail "an engine that can't was taken"
+# A server that dies ends the run with its name.
+measure "$uri" --workload database --iodepth 4 --run 60s --ramp 0s >"$work/said" 2>&1 &
+run=$!
+sleep 2
+kill -KILL "$server"
+code=0
+wait "$run" || code=$?
+wait "$server" 2>/dev/null || true
+[[ $code == 1 ]] || fail "the end of the server ended the run with $code: $(cat "$work/said")"
+grep -q 'nfs://127.0.0.1/data/file' "$work/said" || fail "the run did not name what failed: $(cat "$work/said")"
+server=''
+echo "nfs: reads of 8 KiB to 1 MiB, verified writes, refusals and the end of the server were right"
