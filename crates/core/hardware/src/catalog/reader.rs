@@ -180,15 +180,6 @@ impl<'a> Section<'a> {
         super::find(self.document.links, "link", &id).map(Some)
     }
 
-    /// Text that need not be there.
-    pub(crate) fn optional_text(&mut self, key: &'static str) -> Result<Option<String>, CatalogError> {
-        if self.table.contains_key(key) {
-            return self.text(key).map(Some);
-        }
-        self.asked.push(key);
-        Ok(None)
-    }
-
     /// Notes a figure that follows from another entry.
     pub(crate) fn note_figure(&self, key: &str, value: String, source: String) {
         let figure = FigureSource { key: self.path(key), value, source };
