@@ -84,6 +84,7 @@ bench: build
 	bash bench/simulation-scale.sh
 	bash bench/parity-against-isal.sh
 	bash bench/nbd-against-nbdkit.sh
+	bash bench/emulated-against-simulated.sh
 	bash bench/net-against-iperf3.sh
 
 ## Races arrays against what their members allow, over memory and over this disk, and times rebuilds; some fifteen minutes.

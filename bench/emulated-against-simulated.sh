@@ -48,12 +48,13 @@ for row in $rows; do
     describe "$name"
     "$raidlab" emulate array.toml --socket n.sock --control ./c.sock --json >said.json &
     until "$raidlab" array status ./c.sock >/dev/null 2>&1; do sleep 0.05; done
-    read -r fio_iops fio_ms < <(fio --name=x --ioengine=nbd --uri='nbd+unix:///array?socket=n.sock' --size=16g --rw=randrw \
+    fio --name=x --ioengine=nbd --uri='nbd+unix:///array?socket=n.sock' --size=16g --rw=randrw \
         --rwmixread=67 --bs=8k --iodepth="$depth" --norandommap --time_based --ramp_time=2 --runtime="$seconds" \
-        --output-format=json | of_fio)
+        --output-format=json --output=fio.json >/dev/null
+    read -r fio_iops fio_ms < <(of_fio <fio.json)
     "$raidlab" array stop ./c.sock >/dev/null
     wait %1
-    read -r iops ms < <("$raidlab" simulate --array array.toml -w database --iodepth "$depth" --json | of_raidlab)
+    read -r iops ms < <("$raidlab" simulate --array array.toml -w database --iodepth "$depth" --json 2>/dev/null | of_raidlab)
     late=$(python3 -c '
 import re
 text = open("said.json").read()

@@ -79,7 +79,7 @@ pub(crate) struct CatalogArgs {
     catalog: Vec<PathBuf>,
     /// Use the values of a fit that 'raidlab fit' stored
     #[arg(long, value_name = "FILE.toml")]
-    fit: Option<PathBuf>,
+    fitted: Option<PathBuf>,
     /// Another value of a figure of the catalogue, before those of a fit; may be repeated
     #[arg(long, value_parser = catalog_change, value_name = "ENTRY:KEY=VALUE")]
     set: Vec<CatalogChange>,
@@ -94,7 +94,7 @@ impl CatalogArgs {
                 Failure::input(error).context(format!("{} cannot be read", path.display()))
             })?;
         }
-        let mut changes = match &self.fit {
+        let mut changes = match &self.fitted {
             Some(path) => StoredFit::read(path).map_err(Failure::input)?.changes(),
             None => Vec::new(),
         };

@@ -52,7 +52,7 @@ fn a_fit_is_stored_with_its_residuals_and_used_by_reproduce() {
         ended.assert(0, &[]);
         ended.json()
     };
-    let (plain, fitted) = (predicted(&[]), predicted(&["--fit", "mine.toml"]));
+    let (plain, fitted) = (predicted(&[]), predicted(&["--fitted", "mine.toml"]));
     assert_ne!(plain["rows"][0]["predicted"], fitted["rows"][0]["predicted"]);
     let figures = fitted["fitted_figures"].as_array().expect("figures are listed");
     let used = figures.iter().find(|figure| figure["key"] == "mechanics.outer_rate").expect("it is in use");

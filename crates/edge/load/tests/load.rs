@@ -47,7 +47,8 @@ fn a_mix_is_measured() {
         assert_eq!(outcome.iodepth_reached, iodepth, "{case}");
         assert!(outcome.wall >= outcome.measurement.window + NanoSpan::from_millis(20), "{case}");
         assert!(outcome.cpu_ns_per_io().unwrap() > 100.0, "{case}");
-        assert!(outcome.cost.thread_cpu <= outcome.wall, "{case}");
+        // The processor's time is read outside of the wall clock's.
+        assert!(outcome.cost.thread_cpu <= outcome.wall + NanoSpan::from_millis(5), "{case}");
         assert_eq!((outcome.threads, outcome.targets.len()), (1, 1));
         assert!(!outcome.cancelled);
     }

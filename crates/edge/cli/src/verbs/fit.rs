@@ -112,7 +112,7 @@ fn keep(args: &Args, found: &Fit) -> Result<(), Failure> {
     let usual = || PathBuf::from(format!("{}-fitted.toml", args.paper));
     let path = args.out.clone().unwrap_or_else(usual);
     write(&path, &found.as_file())?;
-    eprintln!("stored: {}; 'raidlab reproduce {} --fit FILE' uses it", path.display(), args.paper);
+    eprintln!("stored: {}; 'raidlab reproduce {} --fitted FILE' uses it", path.display(), args.paper);
     let Some(folder) = &args.write else { return Ok(()) };
     if !found.is_better() {
         eprintln!("the catalogue is as it was: these values are no better on the fitted rows");

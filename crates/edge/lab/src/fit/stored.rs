@@ -1,6 +1,6 @@
 //! A fit as a file: the values with what they were, how good they are on every row, and how they came about.
 //!
-//! `raidlab fit` writes it, `--fit FILE` of other verbs reads it: the values stand in for those of the built-in catalogue, with
+//! `raidlab fit` writes it, `--fitted FILE` of other verbs reads it: the values stand in for those of the built-in catalogue, with
 //! their source. A figure that the catalogue no longer has is an error there.
 
 use super::{Fit, FittedParameter, Residual};
@@ -118,7 +118,7 @@ impl Fit {
     /// The fit as the contents of a file that [`StoredFit::read`] reads.
     pub fn as_file(&self) -> String {
         let mut text = format!(
-            "# What 'raidlab fit {}' found, with every row that depends on it. 'raidlab reproduce --fit FILE' uses it.\n\
+            "# What 'raidlab fit {}' found, with every row that depends on it. 'raidlab reproduce --fitted FILE' uses it.\n\
              schema = {SCHEMA}\npaper = {}\nsource = {}\nversion = {}\nrounds = {}\nstopped = {}\n\
              objective-before = {:?}\nobjective-after = {:?}\nchecked = {}\n\nfigures = [\n",
             self.paper,

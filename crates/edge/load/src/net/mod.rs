@@ -6,7 +6,7 @@
 //! ```
 //! - [`serve`] waits for tests and does its side of one at a time.
 //! - [`NetClient`] connects to it and carries out one [`NetOrder`] after another.
-//! - [`wire`](self::wire) is what they say to each other: frames of bounded length, with a version.
+//! - `wire` is what they say to each other: frames of bounded length, with a version.
 //!
 //! **What counts.** Both sides begin when the word *go* is said, let the ramp pass, and count for the length of the window,
 //! each by its own clock. The sender goes on until after the window of the receiver, whose count is the rate.

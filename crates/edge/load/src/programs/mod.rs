@@ -8,7 +8,7 @@
 //! one waits or finishes. The clock is read after each call (20 ns), the processor's clock, which takes a system call, only
 //! after calls that moved no data. What a process costs is the user and system time of its thread.
 //!
-//! Characters go through a buffer as those of the C library do ([`chars`]). Every block written is unlike every other, so
+//! Characters go through a buffer as those of the C library do (`chars.rs`). Every block written is unlike every other, so
 //! that storage can neither compress it nor store it once.
 //!
 //! Left out: separate address spaces. Bonnie's seekers are processes; as threads they share what costs nothing here.
