@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, bonnie, catalog, doctor, emulate, export, fit, import, measure, model, net, plan, reproduce, risk,
-    runs, simulate, soak, streams, study, torture, workloads,
+    array, bonnie, calibrate, catalog, doctor, emulate, export, fit, import, measure, model, net, plan,
+    reproduce, risk, runs, simulate, soak, streams, study, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -56,6 +56,8 @@ pub(crate) enum Command {
     Fit(fit::Args),
     /// Find the arrays that serve applications best, and say why
     Plan(plan::Args),
+    /// Find a drive's parameters from timing alone, and write an entry of the catalogue
+    Calibrate(calibrate::Args),
     /// Tell how likely an array, or a fleet of them, is to lose data
     Risk(risk::Args),
     /// Check the controller under load and faults, byte for byte, in any number of random runs

@@ -2,6 +2,7 @@
 
 pub(crate) mod array;
 pub(crate) mod bonnie;
+pub(crate) mod calibrate;
 pub(crate) mod catalog;
 pub(crate) mod doctor;
 pub(crate) mod emulate;

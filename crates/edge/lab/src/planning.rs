@@ -16,8 +16,11 @@
 //! The same orders give the same plan, on any number of threads.
 
 mod choose;
+mod judge;
 mod parts;
 mod prices;
+mod reason;
+mod shortlist;
 
 pub use parts::{default_levels, default_settings};
 pub use prices::{PriceError, Prices};
@@ -27,7 +30,7 @@ use crate::cache::CacheSettings;
 use crate::worlds::simulated::{SimulatedError, run_degraded};
 use raidlab_advisor::plan::{
     Geometry, Judged, Margins, Needs, ParetoPoint, PartList, Performance, Rejection, Relaxation, Request,
-    Settings, Space, enumerate, estimate::Demand, pareto, relaxations,
+    Settings, Space, enumerate, estimate::Demand, near_misses, pareto, relaxations,
 };
 use raidlab_advisor::risk::{LATENT_ERRORS_PER_YEAR, LossChance, Risk, RiskSpec};
 use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
@@ -51,7 +54,7 @@ pub struct PlanOrder<'a> {
     /// What the array must do.
     pub needs: Needs,
     /// The applications; at least one.
-    pub applications: &'a [Workload],
+    pub applications: &'a [Application],
     /// Drives to choose from; all if empty.
     pub drives: &'a [String],
     /// Controllers to choose from; all if empty.
@@ -60,14 +63,23 @@ pub struct PlanOrder<'a> {
     pub enclosures: &'a [String],
     /// Levels, counts, spares and settings.
     pub space: Space,
-    /// Requests in flight.
-    pub iodepth: u32,
+    /// Geometries to simulate at most, or a few more; their settings and the longer runs of the best come to it.
+    pub simulations_max: usize,
     /// How many to tell of.
     pub top: usize,
     /// Threads; all processors if none.
     pub threads: Option<NonZeroUsize>,
     /// Seed of everything random.
     pub seed: u64,
+}
+
+/// What the array is for.
+#[derive(Clone, Debug)]
+pub struct Application {
+    /// What is asked.
+    pub workload: Workload,
+    /// Requests in flight.
+    pub iodepth: u32,
 }
 
 /// Why there is no plan.
@@ -107,8 +119,10 @@ pub struct PlanOutcome {
     pub arithmetic_secs: f64,
     /// Arrays that were simulated, each number of settings counted.
     pub simulated: u64,
-    /// Geometries that were kept and not simulated, because others that were can't be beaten by them.
-    pub not_simulated: u64,
+    /// Geometries that were kept and not simulated, because enough were; they may be better.
+    pub left_out: u64,
+    /// Geometries that were kept and not simulated, because they can't beat those that were.
+    pub beaten: u64,
     /// The best, best first; those that keep all needs before those that do not.
     pub top: Vec<Planned>,
     /// Every array that was simulated, with its best settings, in words.
@@ -117,7 +131,7 @@ pub struct PlanOutcome {
     pub pareto: Vec<ParetoPoint>,
     /// Whether effort is money; else it is drives.
     pub has_prices: bool,
-    /// Where arithmetic keeps nothing, which single need would have to give how far.
+    /// Where nothing fits, which single need would have to give how far, the smallest change first.
     pub relaxations: Vec<Relaxation>,
 }
 
@@ -162,34 +176,48 @@ impl PlanOutcome {
 pub fn plan(order: &PlanOrder<'_>, progress: &mut dyn FnMut(&str, f64)) -> Result<PlanOutcome, PlanError> {
     progress("measuring one drive of each kind", 0.0);
     let parts = parts::of_order(order)?;
-    let demands: Vec<Demand> = order.applications.iter().map(|app| demand_of(&app.spec)).collect();
+    let demands: Vec<Demand> = order.applications.iter().map(|app| demand_of(&app.workload.spec)).collect();
     let request = Request { needs: &order.needs, demands: &demands, space: &order.space, parts: &parts };
     let started = Instant::now();
     let enumeration = enumerate(&request);
     let arithmetic_secs = started.elapsed().as_secs_f64();
     let bench = Bench { order, parts: &parts, demands: &demands };
     let chosen = choose::choose(&bench, &enumeration.kept, progress)?;
-    let relaxations = if enumeration.kept.is_empty() { relaxations(&request) } else { Vec::new() };
     let others: Vec<(String, Judged)> =
         chosen.all.into_iter().map(|judged| (bench.label(judged.geometry), judged)).collect();
     let judged: Vec<Judged> = others.iter().map(|(_, judged)| judged.clone()).collect();
+    let relaxations = match &judged[..] {
+        [] => relaxations(&request),
+        some if some.iter().any(|one| one.keeps(&order.needs)) => Vec::new(),
+        some => near_misses(some, &order.needs),
+    };
+    let kept = enumeration.kept.len() as u64;
     Ok(PlanOutcome {
         candidates: enumeration.candidates,
         rejected: enumeration.rejected,
-        kept: enumeration.kept.len() as u64,
+        kept,
         arithmetic_secs,
         simulated: chosen.simulated,
-        not_simulated: enumeration.kept.len() as u64 - chosen.geometries.min(enumeration.kept.len() as u64),
+        left_out: chosen.left_out,
+        beaten: kept.saturating_sub(judged.len() as u64 + chosen.left_out),
         top: chosen.top,
-        pareto: pareto(&judged),
+        pareto: pareto(&judged, &order.needs),
         has_prices: judged.iter().all(|one| one.cost.is_some()),
         others,
         relaxations,
     })
 }
 
-/// What an application asks on average, parts and lines alike.
+/// What an application asks on average, parts and lines alike; of a trace, what its summary counts.
 fn demand_of(spec: &AccessSpec) -> Demand {
+    if let Some(trace) = &spec.trace {
+        let summary = trace.summary();
+        return Demand {
+            read_share: summary.read_pct().unwrap_or(100.0) / 100.0,
+            random_share: 1.0 - summary.sequential_pct / 100.0,
+            bytes_mean: summary.length_bytes_mean().unwrap_or(4096.0).max(512.0),
+        };
+    }
     let (mut weight, mut reads, mut random, mut bytes) = (0.0, 0.0, 0.0, 0.0);
     for line in spec.all_lines() {
         let share = f64::from(line.share_pct);
@@ -199,6 +227,14 @@ fn demand_of(spec: &AccessSpec) -> Demand {
         bytes += share * f64::from(line.bytes);
     }
     Demand { read_share: reads / weight, random_share: random / weight, bytes_mean: bytes / weight }
+}
+
+/// What faults do; nothing where a level survives none.
+#[derive(Debug, Default)]
+struct Faults {
+    degraded: Vec<Performance>,
+    rebuilding: Vec<Performance>,
+    rebuild_hours: Option<f64>,
 }
 
 /// What is needed to simulate candidates.
@@ -213,15 +249,13 @@ impl Bench<'_> {
     fn label(&self, geometry: Geometry) -> String {
         let drive = &self.parts.drives[usize::from(geometry.drive)].id;
         let controller = &self.parts.controllers[usize::from(geometry.controller)].id;
-        let mut label = format!("RAID {} x{}", geometry.level, geometry.members);
-        if geometry.spares > 0 {
-            label += &format!(" + {} spare", geometry.spares);
-        }
-        label += &format!(" of {drive}, {controller}");
-        if let Some(enclosure) = geometry.enclosure {
-            label += &format!(", {}", self.parts.enclosures[usize::from(enclosure)].id);
-        }
-        label
+        let spares = match geometry.spares {
+            0 => String::new(),
+            some => format!(" + {some} spare"),
+        };
+        let enclosure = geometry.enclosure.map(|index| &self.parts.enclosures[usize::from(index)].id);
+        let enclosure = enclosure.map_or_else(String::new, |id| format!(", {id}"));
+        format!("RAID {} x{}{spares} of {drive}, {controller}{enclosure}", geometry.level, geometry.members)
     }
 
     fn models(&self, geometry: Geometry) -> Models<'_> {
@@ -238,7 +272,8 @@ impl Bench<'_> {
     }
 
     /// The array, with as much of it in use as the host needs.
-    fn array(&self, geometry: Geometry, settings: Settings, spares: u16) -> Result<ModelledArray, PlanError> {
+    fn array(&self, judged: &Judged, spares: u16, window: judge::Window) -> Result<ModelledArray, PlanError> {
+        let Judged { geometry, settings, .. } = *judged;
         let read_policy = if settings.read_ahead { ReadPolicy::Adaptive } else { ReadPolicy::NoReadAhead };
         let modelled = ModelledSettings {
             level: geometry.level,
@@ -250,7 +285,11 @@ impl Bench<'_> {
             },
             strip_size: settings.strip,
             disk_cache: Some(settings.disk_cache),
-            cache: CacheSettings { read_policy: Some(read_policy), ..CacheSettings::default() },
+            cache: CacheSettings {
+                size: Some(judge::cache_size(self, geometry, window)),
+                read_policy: Some(read_policy),
+                ..CacheSettings::default()
+            },
             resilience: Resilience { spares, ..Resilience::default() },
         };
         let array = ModelledArray::new(&self.models(geometry), &modelled)
@@ -261,33 +300,31 @@ impl Bench<'_> {
     }
 
     /// Performance with a member missing, and while it is rebuilt; and the longest time of that.
-    fn faults(
-        &self,
-        judged: &Judged,
-    ) -> Result<(Vec<Performance>, Vec<Performance>, Option<f64>), PlanError> {
-        let (mut degraded, mut rebuilding, mut hours) = (Vec::new(), Vec::new(), None::<f64>);
+    fn faults(&self, judged: &Judged) -> Result<Faults, PlanError> {
+        let mut faults = Faults::default();
         let models = self.models(judged.geometry);
         for (index, app) in self.order.applications.iter().enumerate() {
             let load =
-                choose::load(self, judged, index, choose::Window::Long, judged.performance[index].iodepth);
+                judge::load(self, judged, index, judge::Window::Fault, judged.performance[index].iodepth);
             for spares in [0, judged.geometry.spares.max(1)] {
-                let array = self.array(judged.geometry, judged.settings, spares)?;
-                let label = || format!("{} degraded, {}", self.label(judged.geometry), app.name());
+                let array = self.array(judged, spares, judge::Window::Fault)?;
+                let label = || format!("{} degraded, {}", self.label(judged.geometry), app.workload.name());
                 let (result, rebuild) = run_degraded(&models, &array, &load)
                     .map_err(|source| PlanError::Simulation { label: label(), source })?;
-                let performance = choose::performance(&result);
+                let performance = judge::performance(&result);
                 if spares == 0 {
-                    degraded.push(performance);
+                    faults.degraded.push(performance);
                 } else {
-                    rebuilding.push(performance);
-                    hours = hours
+                    faults.rebuilding.push(performance);
+                    faults.rebuild_hours = faults
+                        .rebuild_hours
                         .into_iter()
                         .chain(rebuild.map(|span| span.as_secs_f64() / 3600.0))
                         .reduce(f64::max);
                 }
             }
         }
-        Ok((degraded, rebuilding, hours))
+        Ok(faults)
     }
 
     /// The chance of data loss, where the catalogue knows the drives well enough.

@@ -37,6 +37,7 @@ pub mod safety;
 pub mod soak;
 mod target;
 mod ticks;
+mod timed;
 mod trailer;
 mod verify;
 
@@ -53,4 +54,5 @@ pub use run::{
     IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,
 };
 pub use target::{TEST_FILE_NAME, Target, TargetKind, TargetOptions, place_of, with_inline_io};
+pub use timed::with_timed;
 pub use verify::Verified;

@@ -197,6 +197,9 @@ fn fits(parts: &PartList, drive: u16, controller: u16, enclosure: Option<u16>) -
     let takes = |bus: &Option<String>| {
         bus.as_ref().is_none_or(|bus| controller.buses.is_empty() || controller.buses.contains(bus))
     };
+    if controller.is_external != enclosure.is_some() {
+        return false;
+    }
     let Some(enclosure) = enclosure else { return takes(&drive.bus) };
     let enclosure = &parts.enclosures[usize::from(enclosure)];
     // A shelf for SAS takes SATA drives, too; the controller then decides.
@@ -234,10 +237,9 @@ fn sum(
 
 fn bound(limit: Option<f64>, value: Option<f64>, reasons: (Rejection, Rejection)) -> Result<(), Rejection> {
     match (limit, value) {
-        (None, _) => Ok(()),
         (Some(_), None) => Err(reasons.0),
         (Some(limit), Some(value)) if value > limit => Err(reasons.1),
-        (Some(_), Some(_)) => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -261,6 +263,7 @@ impl Needs {
             Need::Usable => other.usable = ByteCount(1),
             Need::Survive => other.survive = 0,
             Need::Throughput => (other.iops, other.bytes_per_sec) = (None, None),
+            Need::MeanResponse => other.mean_response = None,
             Need::Budget => other.budget = None,
             Need::Power => other.power_watts = None,
             Need::Slots => other.slots = None,

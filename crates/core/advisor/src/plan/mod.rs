@@ -21,7 +21,7 @@ mod relax;
 
 pub use enumerate::{Enumeration, Kept, Space, enumerate};
 pub use rank::{Judged, Margins, ParetoPoint, Performance, pareto, rank};
-pub use relax::{Relaxation, relaxations};
+pub use relax::{Need, Relaxation, near_misses, relaxations};
 
 use crate::plan::estimate::{Demand, DriveRates};
 use raidlab_raid::LevelVariant;
@@ -98,6 +98,8 @@ pub struct ControllerPart {
     pub is_battery_backed: bool,
     /// Whether it reads ahead.
     pub reads_ahead: bool,
+    /// Whether its drives are in enclosures; else they are in the server itself.
+    pub is_external: bool,
     /// Price, where it is known.
     pub price: Option<f64>,
     /// Power, where it is known.
@@ -115,6 +117,8 @@ pub struct EnclosurePart {
     pub is_small: bool,
     /// What its places are made for, where that is known.
     pub bus: Option<String>,
+    /// Towards the controller.
+    pub port_rate: BytesPerSec,
     /// Price, where it is known.
     pub price: Option<f64>,
     /// Power without drives, where it is known.
@@ -166,7 +170,7 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rejection {
-    /// The drives can't be plugged into the controller or the enclosure.
+    /// The drives can't be plugged into the controller or the enclosure, or that controller takes no enclosure or needs one.
     Misfit,
     /// The level does not allow so many members.
     NoLayout,
@@ -194,7 +198,7 @@ impl Rejection {
     /// In a few words.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::Misfit => "drive does not fit the controller or enclosure",
+            Self::Misfit => "parts do not fit each other",
             Self::NoLayout => "level does not allow so many members",
             Self::Failures => "survives too few failures",
             Self::Slots => "more drives than places",

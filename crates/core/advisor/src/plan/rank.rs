@@ -136,20 +136,26 @@ pub struct ParetoPoint {
     pub effort: f64,
     /// What is ranked.
     pub score: f64,
-    /// Whether no other array is as fast for less, or faster for as much.
+    /// Whether it keeps all needs.
+    pub keeps_needs: bool,
+    /// Whether it keeps all needs, and no other that does is as fast for less, or faster for as much.
     pub is_efficient: bool,
 }
 
-/// All of `judged` as points, in their order.
-pub fn pareto(judged: &[Judged]) -> Vec<ParetoPoint> {
+/// All of `judged` as points, in their order; efficient among those that keep `needs`.
+pub fn pareto(judged: &[Judged], needs: &Needs) -> Vec<ParetoPoint> {
     let has_prices = judged.iter().all(|one| one.cost.is_some());
-    let figures: Vec<(f64, f64)> = judged.iter().map(|one| (one.effort(has_prices), one.score)).collect();
-    let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 <= b.0 && a.1 >= b.1 && a != b;
-    let point = |(index, own): (usize, &(f64, f64))| ParetoPoint {
+    let figures: Vec<(f64, f64, bool)> =
+        judged.iter().map(|one| (one.effort(has_prices), one.score, one.keeps(needs))).collect();
+    let beats = |a: &(f64, f64, bool), b: &(f64, f64, bool)| {
+        a.2 && a.0 <= b.0 && a.1 >= b.1 && (a.0, a.1) != (b.0, b.1)
+    };
+    let point = |(index, own): (usize, &(f64, f64, bool))| ParetoPoint {
         index,
         effort: own.0,
         score: own.1,
-        is_efficient: !figures.iter().any(|other| beats(other, own)),
+        keeps_needs: own.2,
+        is_efficient: own.2 && !figures.iter().any(|other| beats(other, own)),
     };
     figures.iter().enumerate().map(point).collect()
 }

@@ -31,6 +31,7 @@ fn parts() -> PartList {
         strip: ByteCount::from_kib(64),
         is_battery_backed: id == "battery",
         reads_ahead: true,
+        is_external: id == "battery",
         price: Some(500.0),
         watts: Some(20.0),
     };
@@ -42,6 +43,7 @@ fn parts() -> PartList {
             slots: 12,
             is_small: true,
             bus: Some("SAS".into()),
+            port_rate: BytesPerSec(2e9),
             price: Some(1_000.0),
             watts: None,
         }],
@@ -136,7 +138,7 @@ fn parity_costs_small_writes_what_the_formula_says() {
     let at_best = |level: &str| {
         let is_it = |kept: &&Kept| {
             let g = kept.geometry;
-            (g.drive, g.controller, g.enclosure, g.members, g.spares) == (1, 0, None, 8, 0)
+            (g.drive, g.controller, g.enclosure, g.members, g.spares) == (1, 1, None, 8, 0)
                 && g.level.to_string() == level
         };
         found.kept.iter().find(is_it).expect("it is kept").at_best[0]
@@ -163,7 +165,7 @@ fn the_smallest_change_is_said_first() {
     let request = Request { needs: &hard, demands: &[database()], space: &space, parts: &parts };
     assert!(enumerate(&request).kept.is_empty());
     let found = relaxations(&request);
-    let budget = found.iter().find(|it| it.need == relax::Need::Budget).expect("more money helps");
+    let budget = found.iter().find(|it| it.need == Need::Budget).expect("more money helps");
     assert_eq!((budget.from, budget.to), (700.0, 800.0));
     assert!(found.windows(2).all(|pair| pair[0].share() <= pair[1].share()));
 }
@@ -221,6 +223,28 @@ fn an_efficient_array_is_beaten_by_none() {
         judged(4, 1000.0, false),
         judged(5, 900.0, false),
     ];
-    let efficient: Vec<bool> = pareto(&list).iter().map(|point| point.is_efficient).collect();
-    assert_eq!(efficient, [true, false, true, false]);
+    let efficient = |needs: &Needs| -> Vec<bool> {
+        pareto(&list, needs).iter().map(|point| point.is_efficient).collect()
+    };
+    assert_eq!(efficient(&needs()), [true, false, true, false]);
+    // What misses a need is not efficient, and beats none that keeps it.
+    let wants = Needs { iops: Some(1200.0), ..needs() };
+    assert_eq!(efficient(&wants), [true, false, false, false]);
+    let too_many = Needs { iops: Some(9999.0), ..needs() };
+    assert_eq!(efficient(&too_many), [false; 4]);
+}
+
+#[test]
+fn of_those_that_miss_the_nearest_says_what_would_have_to_give() {
+    let list = [judged(6, 2000.0, false), judged(4, 1000.0, false)];
+    let wants = Needs { iops: Some(2500.0), mean_response: Some(NanoSpan::from_millis(2)), ..needs() };
+    let found = near_misses(&list, &wants);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].need, found[0].from, found[0].to), (Need::Throughput, 2500.0, 2000.0));
+    // Two needs missed by all: no single one helps.
+    let both = Needs { mean_response: Some(NanoSpan::from_micros(10)), ..wants };
+    assert_eq!(near_misses(&list, &both), []);
+    let slow = Needs { iops: None, ..both };
+    assert_eq!(near_misses(&list, &slow)[0].need, Need::MeanResponse);
+    assert_eq!(near_misses(&list, &needs()), [], "all needs are kept");
 }

@@ -1,15 +1,18 @@
 //! `raidlab plan`: the arrays that serve an application best, of those that the catalogue's parts make.
 
+mod inputs;
+mod words;
+
 use crate::failure::{Exit, Failure};
-use crate::inputs::workloads;
+use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
-use raidlab_advisor::plan::{Needs, Relaxation, Space};
-use raidlab_hardware::Catalog;
+use inputs::{AppArgs, Asked};
+use raidlab_advisor::plan::{Needs, Space};
 use raidlab_lab::planning::{
     PlanError, PlanOrder, PlanOutcome, Planned, Prices, default_levels, default_settings, plan,
 };
-use raidlab_report::terminal::{PlanRow, PlanText};
+use raidlab_report::terminal::{PlanPoint, PlanRow, PlanText};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
@@ -18,9 +21,10 @@ use std::path::PathBuf;
 /// Arguments of `raidlab plan`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Applications, each of which the array must serve: workloads, or files of workloads
-    #[arg(long, required = true, value_delimiter = ',', value_name = "NAME")]
-    app: Vec<String>,
+    #[command(flatten)]
+    app: AppArgs,
+    #[command(flatten)]
+    catalog: CatalogArgs,
     /// Capacity that the host needs
     #[arg(long, value_name = "SIZE")]
     usable: ByteCount,
@@ -66,9 +70,9 @@ pub(crate) struct Args {
     /// Try every level and variant, not only 1, 5, 6, 10, 50 and 60
     #[arg(long)]
     all_levels: bool,
-    /// Requests in flight of each application
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    iodepth: u32,
+    /// Arrays to simulate at most; the settings and longer runs of the best come to it
+    #[arg(long, default_value_t = 36, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    simulations: u16,
     /// Arrays to tell of
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=50))]
     top: u16,
@@ -78,20 +82,26 @@ pub(crate) struct Args {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Write an HTML report with charts here; it opens without a network
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
 }
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    let catalog = Catalog::builtin();
+    if let Some(report) = &args.report {
+        super::report::check_writable(report)?;
+    }
+    let catalog = args.catalog.load()?;
     let prices =
         args.prices.as_deref().map(Prices::read).transpose().map_err(Failure::input)?.unwrap_or_default();
-    let applications = workloads(&args.app)?;
+    let asked = args.app.read()?;
     let slots = args.slots.unwrap_or(24).min(128);
     let order = PlanOrder {
         catalog: &catalog,
         prices: &prices,
-        needs: args.needs(),
-        applications: &applications,
+        needs: args.needs(&asked),
+        applications: &asked.applications,
         drives: &args.drives,
         controllers: &args.controllers,
         enclosures: &args.enclosures,
@@ -102,7 +112,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             spares: args.spares.clone(),
             settings: default_settings(&args.strip_sizes),
         },
-        iodepth: args.iodepth,
+        simulations_max: usize::from(args.simulations),
         top: usize::from(args.top),
         threads: args.threads,
         seed: args.seed,
@@ -113,17 +123,20 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     if output.is_json() {
         print_json(&to_json(&outcome, &order))?;
     } else {
-        print(&to_text(&outcome, &order, output))?;
+        print(&raidlab_report::terminal::plan(&to_text(&outcome, &order), output.terminal()))?;
+    }
+    if let Some(path) = &args.report {
+        super::report::write_page(path, &raidlab_report::html::plan(&to_text(&outcome, &order)))?;
     }
     Ok(if outcome.fits() { Exit::Done } else { Exit::BoundMissed })
 }
 
 impl Args {
-    fn needs(&self) -> Needs {
+    fn needs(&self, asked: &Asked) -> Needs {
         Needs {
             usable: self.usable,
             survive: self.survive,
-            iops: self.iops,
+            iops: self.iops.or(asked.iops.filter(|_| self.mib_per_sec.is_none())),
             bytes_per_sec: self.mib_per_sec.map(|rate| rate * 1_048_576.0),
             mean_response: self.mean_response,
             budget: self.budget,
@@ -139,9 +152,31 @@ fn failure(error: PlanError) -> Failure {
     if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }
 }
 
-fn to_text(outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Output) -> String {
-    let row = |one: &'_ Planned| one.risk.map(|risk| risk.per_year);
-    let rows = outcome.top.iter().map(|one| PlanRow {
+fn to_text<'a>(outcome: &'a PlanOutcome, order: &'a PlanOrder<'_>) -> PlanText<'a> {
+    let rows = outcome.top.iter().map(row);
+    let point =
+        |(point, (label, judged)): (&raidlab_advisor::plan::ParetoPoint, &'a (String, _))| PlanPoint {
+            label,
+            settings: words::settings(judged),
+            effort: point.effort,
+            score: point.score,
+            keeps_needs: point.keeps_needs,
+            is_efficient: point.is_efficient,
+        };
+    PlanText {
+        rows: rows.collect(),
+        applications: order.applications.iter().map(|app| app.workload.name()).collect(),
+        needs: words::needs(&order.needs, &order.prices.currency),
+        points: outcome.pareto.iter().zip(&outcome.others).map(point).collect(),
+        effort: if outcome.has_prices { "cost" } else { "drives" },
+        score: words::score(order),
+        account: words::account(outcome, order),
+        currency: &order.prices.currency,
+    }
+}
+
+fn row(one: &Planned) -> PlanRow<'_> {
+    PlanRow {
         label: &one.label,
         settings: &one.settings_label,
         keeps_needs: one.keeps_needs,
@@ -150,43 +185,13 @@ fn to_text(outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Output) -> Str
         rebuilding: &one.rebuilding,
         margins: one.margins,
         usable_bytes: one.judged.usable_bytes,
+        survives: one.judged.survives_always,
         rebuild_hours: one.rebuild_hours,
-        loss_per_year: row(one),
+        loss_per_year: one.risk.map(|risk| risk.per_year),
         cost: one.judged.cost,
         watts: one.judged.watts,
         reason: &one.reason,
-    });
-    let text = PlanText {
-        rows: rows.collect(),
-        applications: order.applications.iter().map(|app| app.name()).collect(),
-        account: account(outcome),
-        currency: &order.prices.currency,
-    };
-    raidlab_report::terminal::plan(&text, output.terminal())
-}
-
-/// What was looked at and left out.
-fn account(outcome: &PlanOutcome) -> Vec<String> {
-    let mut lines = vec![format!(
-        "{} candidates by arithmetic in {:.2} s; {} arrays simulated; {} that fit were not, because they can't beat those that were.",
-        outcome.candidates, outcome.arithmetic_secs, outcome.simulated, outcome.not_simulated
-    )];
-    let rejected = outcome.rejected.iter().map(|(reason, count)| format!("{count} {}", reason.words()));
-    lines.push(format!("Rejected: {}.", rejected.collect::<Vec<_>>().join(", ")));
-    let efficient = outcome.pareto.iter().filter(|point| point.is_efficient);
-    let effort = if outcome.has_prices { "cost" } else { "drives" };
-    for point in efficient {
-        lines.push(format!(
-            "No array is faster for less: {} ({effort} {}).",
-            outcome.others[point.index].0, point.effort
-        ));
     }
-    lines.extend(outcome.relaxations.iter().map(relaxation));
-    lines
-}
-
-fn relaxation(it: &Relaxation) -> String {
-    format!("Nothing fits. Something would with {:?} at {} instead of {}.", it.need, it.to, it.from)
 }
 
 fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
@@ -209,7 +214,8 @@ fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
         .collect();
     json!({
         "schema": 1, "needs": order.needs, "candidates": outcome.candidates, "rejected": outcome.rejected,
-        "arithmetic_secs": outcome.arithmetic_secs, "simulated": outcome.simulated,
+        "kept": outcome.kept, "arithmetic_secs": outcome.arithmetic_secs, "runs_simulated": outcome.simulated,
+        "left_out": outcome.left_out, "beaten": outcome.beaten, "effort": if outcome.has_prices { "cost" } else { "drives" },
         "top": top.collect::<Vec<_>>(), "simulated_arrays": others, "relaxations": outcome.relaxations,
     })
 }

@@ -1,188 +1,77 @@
 //! Which candidates are simulated, how long, and which of them are the best.
+//!
+//! ```text
+//! families ─► shortlist ─► two settings each ─► all settings on the best ─► long runs, degraded, rebuilding
+//! ```
+//! The number of geometries that are simulated is bounded by what the order says; what is left out for that is counted.
 
-use super::{Bench, GROWTHS_MAX, PlanError, Planned};
-use crate::load::Load;
+use super::judge::{Window, judge};
+use super::reason::{reason, settings_label};
+use super::shortlist::{Family, bound, families, shortlist, wants_rate};
+use super::{Bench, Faults, GROWTHS_MAX, PlanError, Planned};
 use crate::parallel::{all_processors, in_parallel};
-use crate::worlds::simulated::run_simulated;
-use raidlab_advisor::plan::{Geometry, Judged, Kept, Performance, Settings, rank};
-use raidlab_units::NanoSpan;
-use raidlab_workload::{Metric, RunResult};
-use std::collections::BTreeMap;
+use raidlab_advisor::plan::{Judged, Kept, Performance, Settings, rank};
+use raidlab_workload::RunResult;
 use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
 
-/// Families whose members are run at once, before it is asked whether that is enough.
+/// Families that are run at once, before it is asked whether that is enough.
 const BATCH: usize = 12;
 
-/// Geometries whose settings are tried, beyond those asked for.
-const SETTINGS_BEYOND: usize = 3;
+/// Geometries on which every setting is tried.
+const SETTINGS_ON: usize = 4;
 
-/// How long a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Window {
-    Short,
-    Long,
-}
+/// Kinds of drives of which smaller arrays are run, too, where there is no throughput need.
+const DRIVES_SMALLER: usize = 3;
+
+/// Told what is being done, and about how much of all is done.
+pub(super) type Tell<'a> = &'a mut dyn FnMut(&str, f64);
 
 /// What was chosen.
 pub(super) struct Chosen {
     pub(super) top: Vec<Planned>,
-    /// Each geometry that was simulated, with its best settings.
+    /// Each geometry that was simulated, with its best settings, best first.
     pub(super) all: Vec<Judged>,
-    pub(super) geometries: u64,
+    /// Arrays that were simulated, each number of settings counted.
     pub(super) simulated: u64,
+    /// Geometries that may be better and were not simulated, because enough were.
+    pub(super) left_out: u64,
 }
 
-pub(super) fn choose(
-    bench: &Bench<'_>,
-    kept: &[Kept],
-    progress: &mut dyn FnMut(&str, f64),
-) -> Result<Chosen, PlanError> {
-    let mut search = Search { bench, judged: Vec::new(), simulated: 0, progress };
-    search.run_families(families(bench, kept))?;
+pub(super) fn choose(bench: &Bench<'_>, kept: &[Kept], progress: Tell<'_>) -> Result<Chosen, PlanError> {
+    let mut search =
+        Search { bench, judged: Vec::new(), tried: Vec::new(), geometries: 0, simulated: 0, progress };
+    let (list, beyond) = shortlist(families(bench, kept), bench.order.simulations_max);
+    let mut left_out = search.run_families(&list)?;
+    let may_be_better = |family: &&Family<'_>| !search.can_stop(family);
+    left_out += beyond.iter().filter(may_be_better).map(|family| family.len() as u64).sum::<u64>();
+    search.run_smaller(&list)?;
     rank(&mut search.judged, &bench.order.needs);
     search.try_settings()?;
     let top = search.top()?;
-    let geometries = search.judged.len() as u64;
-    Ok(Chosen { top, all: search.judged, geometries, simulated: search.simulated })
-}
-
-/// Candidates that differ in the number of members only, fewest first; the families in the order in which they are run.
-fn families<'a>(bench: &Bench<'_>, kept: &'a [Kept]) -> Vec<Vec<&'a Kept>> {
-    let mut families: BTreeMap<Geometry, Vec<&Kept>> = BTreeMap::new();
-    for one in kept {
-        families.entry(Geometry { members: 0, ..one.geometry }).or_default().push(one);
-    }
-    let mut families: Vec<Vec<&Kept>> = families.into_values().collect();
-    for family in &mut families {
-        family.sort_by_key(|one| one.geometry.members);
-    }
-    families.sort_by(|a, b| bound(bench, b).total_cmp(&bound(bench, a)));
-    families
-}
-
-/// No member of the family is better than this: what it does at best, or, where a throughput is needed, less what it takes.
-fn bound(bench: &Bench<'_>, family: &[&Kept]) -> f64 {
-    if wants_rate(bench) {
-        return -effort(family[0]);
-    }
-    family.iter().map(|one| at_best(bench, one)).fold(0.0, f64::max)
-}
-
-fn wants_rate(bench: &Bench<'_>) -> bool {
-    bench.order.needs.iops.is_some() || bench.order.needs.bytes_per_sec.is_some()
-}
-
-fn effort(kept: &Kept) -> f64 {
-    kept.cost.unwrap_or_else(|| f64::from(kept.geometry.members + kept.geometry.spares))
-}
-
-/// The score that its bounds would have.
-fn at_best(bench: &Bench<'_>, kept: &Kept) -> f64 {
-    let figures = kept.at_best.iter().zip(bench.demands).zip(bench.order.applications);
-    figures.map(|((rate, demand), app)| metric(app.metric, *rate, rate * demand.bytes_mean)).product()
-}
-
-fn metric(metric: Metric, iops: f64, bytes_per_sec: f64) -> f64 {
-    match metric {
-        Metric::Iops => iops,
-        Metric::MbPerS => bytes_per_sec / 1e6,
-    }
-}
-
-pub(super) fn performance(result: &RunResult) -> Performance {
-    Performance {
-        iops: result.total.iops.0,
-        bytes_per_sec: result.total.bytes_per_sec.0,
-        lat_ns_mean: result.total.lat_ns_mean,
-        iodepth: result.iodepth,
-    }
-}
-
-/// The load of application `index` on an array. The ramp lets a write-back cache fill at the rate that is to be expected.
-pub(super) fn load(bench: &Bench<'_>, judged: &Judged, index: usize, window: Window, iodepth: u32) -> Load {
-    let app = &bench.order.applications[index];
-    let demand = &bench.demands[index];
-    let cache = bench.models(judged.geometry).controller.cache.size.0 as f64;
-    let written = judged.performance.get(index).map_or(0.0, |it| it.iops)
-        * demand.bytes_mean
-        * (1.0 - demand.read_share);
-    let fills = if judged.settings.write_back && written > 0.0 { 1.5 * cache / written } else { 1.0 };
-    let (least, most, run) = match window {
-        Window::Short => (1.0, 60.0, NanoSpan::from_secs(2)),
-        Window::Long => (3.0, 200.0, NanoSpan::from_secs(6)),
-    };
-    Load {
-        workload: app.clone(),
-        iodepth,
-        workers: 1,
-        ramp: NanoSpan::from_secs_f64(fills.clamp(least, most)),
-        run,
-        seed: bench.order.seed,
-        once: false,
-    }
-}
-
-/// Runs every application on an array. Where the mean latency is above its bound the load is lowered, as Little's law has it.
-fn judge(bench: &Bench<'_>, kept: &Judged, window: Window) -> Result<(Judged, Vec<RunResult>), PlanError> {
-    const LOWERINGS_MAX: u32 = 4;
-    let (mut judged, mut runs) = (kept.clone(), Vec::new());
-    let array = bench.array(kept.geometry, kept.settings, kept.geometry.spares)?;
-    let models = bench.models(kept.geometry);
-    for index in 0..bench.order.applications.len() {
-        let mut iodepth = bench.order.iodepth;
-        let mut lowered = 0;
-        let result = loop {
-            let load = load(bench, kept, index, window, iodepth);
-            let result = run_simulated(&models, &array, &load).map_err(|source| PlanError::Simulation {
-                label: format!("{}, {}", bench.label(kept.geometry), load.label()),
-                source,
-            })?;
-            let limit = bench.order.needs.mean_response.map_or(f64::INFINITY, |limit| limit.get() as f64);
-            let over = result.total.lat_ns_mean / limit;
-            if over <= 1.0 || iodepth == 1 || lowered == LOWERINGS_MAX {
-                break result;
-            }
-            lowered += 1;
-            iodepth = ((f64::from(iodepth) / over * 0.97) as u32).clamp(1, iodepth - 1);
-        };
-        judged.performance[index] = performance(&result);
-        runs.push(result);
-    }
-    judged.score =
-        runs.iter().map(|run| metric(run.metric, run.total.iops.0, run.total.bytes_per_sec.0)).product();
-    Ok((judged, runs))
+    Ok(Chosen { top, all: search.judged, simulated: search.simulated, left_out })
 }
 
 struct Search<'a, 'b> {
     bench: &'a Bench<'a>,
+    /// Each geometry once, with the best settings so far.
     judged: Vec<Judged>,
+    /// Every run that was made.
+    tried: Vec<Judged>,
+    geometries: usize,
     simulated: u64,
-    progress: &'b mut dyn FnMut(&str, f64),
+    progress: Tell<'b>,
 }
 
 impl Search<'_, '_> {
-    /// The array as arithmetic leaves it, with settings as delivered and, as its performance, what it does at best.
-    fn unjudged(&self, kept: &Kept) -> Judged {
-        let controller = &self.bench.parts.controllers[usize::from(kept.geometry.controller)];
-        let settings = Settings {
-            strip: None,
-            write_back: controller.is_battery_backed,
-            read_ahead: controller.reads_ahead,
-            disk_cache: false,
-        };
-        let settings = if self.bench.order.space.settings.contains(&settings) {
-            settings
-        } else {
-            let works = |it: &&Settings| !it.write_back || controller.is_battery_backed;
-            *self.bench.order.space.settings.iter().find(works).expect("one of the settings was counted")
-        };
-        let figures = kept.at_best.iter().zip(self.bench.demands);
-        let performance = figures.map(|(iops, demand)| Performance {
+    /// The array as arithmetic leaves it, with `settings` and, as its performance, what it does at best.
+    fn unjudged(&self, kept: &Kept, settings: Settings) -> Judged {
+        let figures = kept.at_best.iter().zip(self.bench.demands).zip(self.bench.order.applications);
+        let performance = figures.map(|((iops, demand), app)| Performance {
             iops: *iops,
             bytes_per_sec: iops * demand.bytes_mean,
             lat_ns_mean: 0.0,
-            iodepth: self.bench.order.iodepth,
+            iodepth: app.iodepth,
         });
         Judged {
             geometry: kept.geometry,
@@ -196,66 +85,120 @@ impl Search<'_, '_> {
         }
     }
 
+    /// The settings that work on this controller.
+    fn settings_of(&self, kept: &Judged) -> Vec<Settings> {
+        let controller = &self.bench.parts.controllers[usize::from(kept.geometry.controller)];
+        let works = |it: &&Settings| {
+            (!it.write_back || controller.is_battery_backed) && (!it.read_ahead || controller.reads_ahead)
+        };
+        self.bench.order.space.settings.iter().filter(works).copied().collect()
+    }
+
+    /// The first two settings that are tried: all that the controller can do, and nothing of it.
+    fn extremes(&self, kept: &Kept) -> Vec<Judged> {
+        let none = Settings { strip: None, write_back: false, read_ahead: false, disk_cache: false };
+        let settings = self.settings_of(&self.unjudged(kept, none));
+        let weight = |it: &Settings| (!it.disk_cache, it.write_back, it.read_ahead, it.strip.is_none());
+        let plain = |it: &Settings| (!it.disk_cache, !it.write_back, !it.read_ahead, it.strip.is_none());
+        let mut both: Vec<Settings> =
+            settings.iter().max_by_key(|it| weight(it)).copied().into_iter().collect();
+        both.extend(settings.iter().max_by_key(|it| plain(it)));
+        both.dedup();
+        both.into_iter().map(|settings| self.unjudged(kept, settings)).collect()
+    }
+
     /// Judges `list` on several processors, in order.
     fn judge_all(
         &mut self,
         list: &[Judged],
         window: Window,
     ) -> Result<Vec<(Judged, Vec<RunResult>)>, PlanError> {
-        let mut results: Vec<_> = list.iter().map(|_| None).collect();
         let bench = self.bench;
-        let ended = in_parallel(
-            bench.order.threads.unwrap_or_else(all_processors),
-            list.len(),
-            &AtomicBool::new(false),
-            |index| judge(bench, &list[index], window),
-            |index, result| {
-                results[index] = Some(result);
-                Ok::<(), Infallible>(())
-            },
-        );
-        assert!(ended.is_ok(), "nobody cancels, and taking a result in can't fail");
+        let results = on_all(bench, list.len(), |index| judge(bench, &list[index], window))?;
         self.simulated += list.len() as u64;
-        results.into_iter().map(|result| result.expect("all were judged")).collect()
+        self.tried.extend(results.iter().map(|(judged, _)| judged.clone()));
+        Ok(results)
     }
 
-    fn run_families(&mut self, families: Vec<Vec<&Kept>>) -> Result<(), PlanError> {
-        let total = families.len();
-        for (number, batch) in families.chunks(BATCH).enumerate() {
-            let done = number * BATCH;
+    /// Runs the families in order until no later one can be better or enough geometries were run, and returns how many
+    /// geometries that may be better are left.
+    fn run_families(&mut self, list: &[Family<'_>]) -> Result<u64, PlanError> {
+        let budget = self.bench.order.simulations_max;
+        for (number, batch) in list.chunks(BATCH).enumerate() {
+            let rest = list[number * BATCH..].iter();
             if self.can_stop(&batch[0]) {
                 break;
             }
-            (self.progress)(
-                &format!("simulating family {done} of {total}"),
-                0.7 * done as f64 / total as f64,
-            );
-            let mut open: Vec<(&Vec<&Kept>, usize)> = if wants_rate(self.bench) {
-                batch.iter().map(|family| (family, 0)).collect()
-            } else {
-                batch.iter().map(|family| (family, family.len() - 1)).collect()
-            };
+            if self.geometries >= budget {
+                return Ok(rest.map(|family| family.len() as u64).sum());
+            }
+            let text = format!("simulated {} of at most {budget} arrays", self.geometries);
+            (self.progress)(&text, 0.6 * self.geometries as f64 / budget as f64);
+            let at = |family: &Family<'_>| if wants_rate(self.bench) { 0 } else { family.len() - 1 };
+            let mut open: Vec<(&Family<'_>, usize)> =
+                batch.iter().map(|family| (family, at(family))).collect();
             for growth in 0..=GROWTHS_MAX {
-                let list: Vec<Judged> = open.iter().map(|(family, at)| self.unjudged(family[*at])).collect();
-                let results = self.judge_all(&list, Window::Short)?;
-                let mut next = Vec::new();
-                for ((family, at), (judged, _)) in open.into_iter().zip(results) {
-                    next.extend(self.grown(family, at, &judged).filter(|_| growth < GROWTHS_MAX));
-                    self.judged.push(judged);
+                open = self.run_open(open)?;
+                if growth == GROWTHS_MAX || self.geometries >= budget {
+                    break;
                 }
-                open = next;
             }
         }
-        Ok(())
+        Ok(0)
+    }
+
+    /// Without a throughput need families were run at their largest: runs smaller ones of the best kinds of drives, so that it
+    /// can be seen what more drives are worth.
+    fn run_smaller(&mut self, list: &[Family<'_>]) -> Result<(), PlanError> {
+        if wants_rate(self.bench) {
+            return Ok(());
+        }
+        rank(&mut self.judged, &self.bench.order.needs);
+        let mut drives = Vec::new();
+        let mut open: Vec<(&Family<'_>, usize)> = Vec::new();
+        for judged in &self.judged {
+            let geometry = judged.geometry;
+            if drives.len() == DRIVES_SMALLER || drives.contains(&geometry.drive) {
+                continue;
+            }
+            drives.push(geometry.drive);
+            let own = list.iter().find(|family| family.iter().any(|one| one.geometry == geometry));
+            if let Some(family) = own {
+                let ats = [0, family.len() / 3, 2 * family.len() / 3];
+                open.extend(ats.into_iter().filter(|at| at + 1 < family.len()).map(|at| (family, at)));
+            }
+        }
+        open.dedup_by_key(|(family, at)| (family[*at].geometry.drive, *at));
+        self.run_open(open).map(drop)
+    }
+
+    /// Runs one member of each family that is open, and returns those that should grow.
+    fn run_open<'f, 'k>(
+        &mut self,
+        open: Vec<(&'f Family<'k>, usize)>,
+    ) -> Result<Vec<(&'f Family<'k>, usize)>, PlanError> {
+        let variants: Vec<Vec<Judged>> = open.iter().map(|(family, at)| self.extremes(family[*at])).collect();
+        let results = self.judge_all(&variants.concat(), Window::Short)?;
+        let mut results = results.into_iter().map(|(judged, _)| judged);
+        let mut next = Vec::new();
+        for ((family, at), own) in open.into_iter().zip(&variants) {
+            let mut judged: Vec<Judged> = results.by_ref().take(own.len()).collect();
+            rank(&mut judged, &self.bench.order.needs);
+            let Some(best) = judged.into_iter().next() else { continue };
+            next.extend(self.grown(family, at, &best));
+            self.judged.push(best);
+            self.geometries += 1;
+        }
+        Ok(next)
     }
 
     /// The member of a family to try next, where `judged` misses a need that more drives may help.
-    fn grown<'f>(
+    fn grown<'f, 'k>(
         &self,
-        family: &'f Vec<&'f Kept>,
+        family: &'f Family<'k>,
         at: usize,
         judged: &Judged,
-    ) -> Option<(&'f Vec<&'f Kept>, usize)> {
+    ) -> Option<(&'f Family<'k>, usize)> {
         let margin = judged.margins(&self.bench.order.needs).throughput?;
         if margin >= 0.0 {
             return None;
@@ -269,45 +212,36 @@ impl Search<'_, '_> {
     /// Whether enough arrays are found that no family from here on can beat.
     fn can_stop(&self, next: &[&Kept]) -> bool {
         let needs = &self.bench.order.needs;
-        let mut found: Vec<f64> = self
-            .judged
-            .iter()
-            .filter(|one| one.keeps(needs))
-            .map(|one| {
-                if wants_rate(self.bench) {
-                    -one.cost.unwrap_or_else(|| f64::from(one.drives()))
-                } else {
-                    one.score
-                }
-            })
-            .collect();
+        let worth = |one: &Judged| {
+            if wants_rate(self.bench) {
+                -one.cost.unwrap_or_else(|| f64::from(one.drives()))
+            } else {
+                one.score
+            }
+        };
+        let mut found: Vec<f64> = self.judged.iter().filter(|one| one.keeps(needs)).map(worth).collect();
         found.sort_by(|a, b| b.total_cmp(a));
         found.get(self.bench.order.top - 1).is_some_and(|worst| bound(self.bench, next) < *worst)
     }
 
     /// Tries every setting on the best geometries, and keeps the best of each.
     fn try_settings(&mut self) -> Result<(), PlanError> {
-        let count = (self.bench.order.top + SETTINGS_BEYOND).min(self.judged.len());
-        let all = self.bench.order.space.settings.clone();
+        let count = SETTINGS_ON.min(self.judged.len());
         for index in 0..count {
-            (self.progress)("trying settings", 0.7 + 0.2 * index as f64 / count as f64);
+            (self.progress)("trying every setting on the best", 0.6 + 0.2 * index as f64 / count as f64);
             let base = self.judged[index].clone();
-            let controller = &self.bench.parts.controllers[usize::from(base.geometry.controller)];
-            let works = |it: &&Settings| {
-                **it != base.settings
-                    && (!it.write_back || controller.is_battery_backed)
-                    && (!it.read_ahead || controller.reads_ahead)
+            let is_new = |settings: &Settings| {
+                let known = |it: &Judged| it.geometry == base.geometry && it.settings == *settings;
+                !self.tried.iter().any(known)
             };
-            let variants: Vec<Judged> = all
-                .iter()
-                .filter(works)
-                .map(|settings| Judged { settings: *settings, ..base.clone() })
-                .collect();
-            let mut judged: Vec<Judged> =
-                self.judge_all(&variants, Window::Short)?.into_iter().map(|(judged, _)| judged).collect();
-            judged.push(base);
-            rank(&mut judged, &self.bench.order.needs);
-            self.judged[index] = judged.swap_remove(0);
+            let settings = self.settings_of(&base).into_iter().filter(is_new);
+            let variants: Vec<Judged> =
+                settings.map(|settings| Judged { settings, ..base.clone() }).collect();
+            self.judge_all(&variants, Window::Short)?;
+            let own = self.tried.iter().filter(|it| it.geometry == base.geometry);
+            let mut own: Vec<Judged> = own.cloned().collect();
+            rank(&mut own, &self.bench.order.needs);
+            self.judged[index] = own.swap_remove(0);
         }
         rank(&mut self.judged, &self.bench.order.needs);
         Ok(())
@@ -315,91 +249,66 @@ impl Search<'_, '_> {
 
     /// Runs the best longer, degraded and rebuilding.
     fn top(&mut self) -> Result<Vec<Planned>, PlanError> {
+        let needs = &self.bench.order.needs;
         let count = self.bench.order.top.min(self.judged.len());
-        let best: Vec<Judged> = self.judged[..count].to_vec();
-        (self.progress)("running the best for longer", 0.9);
+        // What misses a need is told of only where nothing keeps them.
+        let keeps = self.judged[..count].iter().filter(|one| one.keeps(needs)).count();
+        let best: Vec<Judged> = self.judged[..if keeps > 0 { keeps } else { count }].to_vec();
+        (self.progress)("running the best for longer", 0.8);
         let mut results = self.judge_all(&best, Window::Long)?;
-        let mut order: Vec<Judged> = results.iter().map(|(judged, _)| judged.clone()).collect();
-        rank(&mut order, &self.bench.order.needs);
-        let mut top = Vec::new();
-        for (index, judged) in order.iter().enumerate() {
-            (self.progress)("failing a member of the best", 0.93 + 0.07 * index as f64 / count as f64);
-            let at = results.iter().position(|(other, _)| other == judged).expect("it is one of them");
-            let (judged, runs) = results.swap_remove(at);
-            top.push(self.planned(judged, runs, &order)?);
+        for (place, (judged, _)) in self.judged.iter_mut().zip(&results) {
+            *place = judged.clone();
         }
-        for (place, judged) in self.judged.iter_mut().zip(order) {
-            *place = judged;
-        }
-        Ok(top)
-    }
-
-    fn planned(&self, judged: Judged, runs: Vec<RunResult>, order: &[Judged]) -> Result<Planned, PlanError> {
-        let bench = self.bench;
-        let needs = &bench.order.needs;
-        let (degraded, rebuilding, rebuild_hours) =
-            if judged.survives_always > 0 { bench.faults(&judged)? } else { (Vec::new(), Vec::new(), None) };
-        Ok(Planned {
-            label: bench.label(judged.geometry),
-            settings_label: settings_label(bench, &judged),
-            margins: judged.margins(needs),
-            keeps_needs: judged.keeps(needs),
-            risk: bench.risk(judged.geometry, rebuild_hours),
-            reason: reason(bench, &judged, &runs, order),
-            degraded,
-            rebuilding,
-            rebuild_hours,
-            runs,
-            judged,
+        rank(&mut self.judged, &self.bench.order.needs);
+        let order: Vec<Judged> =
+            self.judged.iter().filter(|one| results.iter().any(|(it, _)| it == *one)).cloned().collect();
+        results.sort_by_key(|(judged, _)| order.iter().position(|other| other == judged));
+        (self.progress)("failing a member of the best", 0.9);
+        let (bench, tried) = (self.bench, &self.tried);
+        on_all(bench, results.len(), |index| {
+            let (judged, runs) = results[index].clone();
+            planned(bench, judged, runs, &order, tried)
         })
     }
 }
 
-fn settings_label(bench: &Bench<'_>, judged: &Judged) -> String {
-    let Settings { strip, write_back, read_ahead, disk_cache } = judged.settings;
-    let strip = strip.unwrap_or(bench.models(judged.geometry).controller.strip_size);
-    let words = [
-        if write_back { "write-back" } else { "write-through" },
-        if read_ahead { "adaptive read-ahead" } else { "no read-ahead" },
-        if disk_cache { "disk cache on" } else { "disk cache off" },
-    ];
-    format!("strip {strip}, {}", words.join(", "))
+/// Does `count` jobs on several processors; the results are in order.
+fn on_all<T: Send>(
+    bench: &Bench<'_>,
+    count: usize,
+    job: impl Fn(usize) -> Result<T, PlanError> + Sync,
+) -> Result<Vec<T>, PlanError> {
+    let mut results: Vec<_> = (0..count).map(|_| None).collect();
+    let threads = bench.order.threads.unwrap_or_else(all_processors);
+    let ended = in_parallel(threads, count, &AtomicBool::new(false), job, |index, result| {
+        results[index] = Some(result);
+        Ok::<(), Infallible>(())
+    });
+    assert!(ended.is_ok(), "nobody cancels, and taking a result in can't fail");
+    results.into_iter().map(|result| result.expect("all were done")).collect()
 }
 
-/// Why it stands where it stands: what it is judged by beside the best, and where its bottleneck is.
-fn reason(bench: &Bench<'_>, judged: &Judged, runs: &[RunResult], order: &[Judged]) -> String {
+fn planned(
+    bench: &Bench<'_>,
+    judged: Judged,
+    runs: Vec<RunResult>,
+    order: &[Judged],
+    tried: &[Judged],
+) -> Result<Planned, PlanError> {
     let needs = &bench.order.needs;
-    let best = &order[0];
-    let mut text = if !judged.keeps(needs) {
-        "It misses a need".to_owned()
-    } else if judged == best {
-        match (wants_rate(bench), judged.cost) {
-            (true, Some(_)) => "No array that keeps the needs was found for less".to_owned(),
-            (true, None) => {
-                "No array that keeps the needs was found with fewer drives, or a faster one with as many"
-                    .to_owned()
-            }
-            (false, _) => "No array was found that is faster by more than 2 %".to_owned(),
-        }
-    } else {
-        let speed = judged.score / best.score;
-        let effort = match (judged.cost, best.cost) {
-            (Some(own), Some(other)) => format!("{:.2} times the cost", own / other),
-            _ => format!("{} drives instead of {}", judged.drives(), best.drives()),
-        };
-        format!("It does {speed:.2} times what the first does, with {effort}")
-    };
-    for run in runs {
-        let setting = |name: &str| run.settings.get(name).map_or("?", String::as_str);
-        text += &format!(
-            "; {}: the bottleneck is the {} (busy: drives {}, processor {}, link to the host {}, to the drives {})",
-            run.workload,
-            setting("bottleneck"),
-            setting("busy drives, mean"),
-            setting("busy processors"),
-            setting("busy host link"),
-            setting("busy member link"),
-        );
-    }
-    text + "."
+    let Faults { degraded, rebuilding, rebuild_hours } =
+        if judged.survives_always > 0 { bench.faults(&judged)? } else { Faults::default() };
+    Ok(Planned {
+        label: bench.label(judged.geometry),
+        settings_label: settings_label(bench, &judged),
+        margins: judged.margins(needs),
+        keeps_needs: judged.keeps(needs),
+        risk: bench.risk(judged.geometry, rebuild_hours),
+        reason: reason(bench, &judged, &runs, order, tried),
+        degraded,
+        rebuilding,
+        rebuild_hours,
+        runs,
+        judged,
+    })
 }

@@ -91,6 +91,7 @@ fn controller(order: &PlanOrder<'_>, model: &ControllerModel) -> ControllerPart 
         strip: model.strip_size,
         is_battery_backed: model.cache.battery_backed,
         reads_ahead: model.cache.read_ahead.0 > 0,
+        is_external: model.is_external,
         price: own.and_then(|part| part.price),
         watts: own.and_then(|part| part.watts),
     }
@@ -103,6 +104,7 @@ fn enclosure(order: &PlanOrder<'_>, model: &EnclosureModel) -> EnclosurePart {
         slots: model.slots as u16,
         is_small: model.form_factor == FormFactor::Small,
         bus: model.bus.clone(),
+        port_rate: model.port.rate,
         price: own.and_then(|part| part.price),
         watts: own.and_then(|part| part.watts).or(model.power_watts),
     }

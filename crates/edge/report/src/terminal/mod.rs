@@ -24,7 +24,7 @@ mod validation;
 pub use array::array_status;
 pub use claims::claims;
 pub use examine::examined;
-pub use plan::{PlanRow, PlanText, plan};
+pub use plan::{PlanPoint, PlanRow, PlanText, plan};
 pub use programs::{bonnie, streams};
 pub use risk::risk;
 pub use runs::{run, runs};

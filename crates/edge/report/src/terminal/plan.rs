@@ -24,7 +24,9 @@ pub struct PlanRow<'a> {
     pub margins: Margins,
     /// What the host sees, in bytes.
     pub usable_bytes: f64,
-    /// Time of a rebuild under load.
+    /// Failures survived, whichever they are.
+    pub survives: u16,
+    /// Time of a rebuild under load, in hours.
     pub rebuild_hours: Option<f64>,
     /// Chance of data loss in a year.
     pub loss_per_year: Option<f64>,
@@ -36,9 +38,34 @@ pub struct PlanRow<'a> {
     pub reason: &'a str,
 }
 
+/// An array that was simulated, in the chart of performance against effort.
+#[derive(Clone, Debug)]
+pub struct PlanPoint<'a> {
+    /// The array in words.
+    pub label: &'a str,
+    /// Its settings in words.
+    pub settings: String,
+    /// Cost, or drives.
+    pub effort: f64,
+    /// What is ranked.
+    pub score: f64,
+    /// Whether it keeps all needs.
+    pub keeps_needs: bool,
+    /// Whether none that keeps them is as fast for less, or faster for as much.
+    pub is_efficient: bool,
+}
+
 /// A plan.
 #[derive(Clone, Debug)]
 pub struct PlanText<'a> {
+    /// The needs in words.
+    pub needs: String,
+    /// Every array that was simulated.
+    pub points: Vec<PlanPoint<'a>>,
+    /// What effort is: `cost` or `drives`.
+    pub effort: &'static str,
+    /// What is ranked, with its unit.
+    pub score: String,
     /// The best, best first.
     pub rows: Vec<PlanRow<'a>>,
     /// Names of the applications.
@@ -51,7 +78,8 @@ pub struct PlanText<'a> {
 
 /// Prints a plan.
 pub fn plan(plan: &PlanText<'_>, options: TerminalOptions) -> String {
-    let mut text = String::new();
+    let mut text = wrapped(&format!("Needs: {}.", plan.needs), options.width, 0);
+    text += "\n";
     if !plan.rows.is_empty() {
         text += &grid(plan).render(options);
         text += "\n";
@@ -81,6 +109,7 @@ fn grid(plan: &PlanText<'_>) -> Grid {
         "Rebuild h",
         "Loss/year",
         "Usable TB",
+        "Survives",
         "Cost",
         "W",
     ];
@@ -123,6 +152,7 @@ fn cells(
         known(row.rebuild_hours),
         row.loss_per_year.map_or("-".to_owned(), |chance| format!("{chance:.1e}")),
         three_digits(row.usable_bytes / 1e12),
+        row.survives.to_string(),
         row.cost.map_or("-".to_owned(), |cost| format!("{} {}", three_digits(cost), plan.currency)),
         known(row.watts),
     ]
