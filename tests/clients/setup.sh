@@ -3,7 +3,8 @@
 set -euo pipefail
 missing=()
 for pair in nbdinfo:libnbd-bin nbdcopy:libnbd-bin nbdfuse:libnbd-bin qemu-img:qemu-utils qemu-io:qemu-utils fio:fio \
-    nbdkit:nbdkit openssl:openssl mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs fusermount3:fuse3 losetup:mount psql:postgresql; do
+    nbdkit:nbdkit openssl:openssl mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs fusermount3:fuse3 losetup:mount \
+    sfdisk:fdisk psql:postgresql; do
     PATH=$PATH:/sbin:/usr/sbin command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
 done
 # nbdfuse is a package of its own in later releases.

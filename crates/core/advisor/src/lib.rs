@@ -18,6 +18,7 @@
 
 mod claim;
 mod comparison;
+mod contrast;
 pub mod correction;
 mod judge;
 pub mod plan;
@@ -29,6 +30,7 @@ pub mod significance;
 
 pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};
 pub use comparison::{Comparison, ComparisonRow, ComparisonSummary};
+pub use contrast::{Contrast, ContrastCell, ContrastFigure, ContrastValue, RunGroup};
 pub use judge::{LAT_MEAN_LIMIT, verdicts, verdicts_within};
 pub use rank::kendall_tau;
 pub use search::{PatternSearch, SearchConfig, SearchRange};

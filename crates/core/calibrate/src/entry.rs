@@ -2,6 +2,7 @@
 //! with a usual value that says so.
 
 use crate::estimate::Estimate;
+use crate::turning::MARGIN_NS;
 use crate::{FlashFound, Found, TurningFound};
 use std::fmt::Write;
 
@@ -39,8 +40,13 @@ const USUAL: &str = "estimated: not found from timing; the usual order of magnit
 /// `{ value = "3.400 ms", source = "fitted: by calibration, 3.380 to 3.420 ms" }`.
 fn figure(found: &Estimate, factor: f64, unit: &str) -> String {
     let it = found.times(factor);
+    // Times in the catalogue are whole nanoseconds.
+    let digits = match unit {
+        "ms" => 6,
+        _ => 3,
+    };
     format!(
-        r#"{{ value = "{:.4} {unit}", source = "fitted: by calibration, {:.4} to {:.4} {unit} with 95 %" }}"#,
+        r#"{{ value = "{:.digits$} {unit}", source = "fitted: by calibration, {:.digits$} to {:.digits$} {unit} with 95 %" }}"#,
         it.value.max(0.0),
         it.low.max(0.0),
         it.high.max(0.0)
@@ -101,7 +107,7 @@ fn turning(text: &mut String, found: &TurningFound, names: &EntryNames) -> std::
         let value = (seek.value + 4e5) / 1e6;
         writeln!(
             text,
-            "{name} = {{ value = \"{value:.4} ms\", source = \"estimated: 0.4 ms more than to read, as data sheets have it; writes were not timed\" }}"
+            "{name} = {{ value = \"{value:.6} ms\", source = \"estimated: 0.4 ms more than to read, as data sheets have it; writes were not timed\" }}"
         )?;
     }
     let size = found.segment_bytes.max(SECTOR_BYTES) * u64::from(found.segments.max(1));
@@ -125,7 +131,11 @@ fn turning(text: &mut String, found: &TurningFound, names: &EntryNames) -> std::
         found.queue_depth()
     )?;
     writeln!(text, "age_weight = {{ value = 0.05, source = \"{USUAL}\" }}")?;
-    writeln!(text, "positioning_margin = {{ value = \"20 us\", source = \"{USUAL}\" }}")
+    let margin = MARGIN_NS / 1e3;
+    writeln!(
+        text,
+        "positioning_margin = {{ value = \"{margin} us\", source = \"{USUAL}; seeks are without it\" }}"
+    )
 }
 
 fn flash(text: &mut String, found: &FlashFound, names: &EntryNames) -> std::fmt::Result {

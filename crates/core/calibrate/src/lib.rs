@@ -143,7 +143,7 @@ pub enum Found {
     /// Platters.
     Turning(Box<TurningFound>),
     /// Flash, or anything else that does not turn.
-    Flash(FlashFound),
+    Flash(Box<FlashFound>),
 }
 
 /// Why nothing was found.
@@ -183,7 +183,7 @@ pub fn calibrate(
     if turns {
         turning::find(&mut probe).map(|found| Found::Turning(Box::new(found)))
     } else {
-        flash::find(&mut probe).map(Found::Flash)
+        flash::find(&mut probe).map(|found| Found::Flash(Box::new(found)))
     }
 }
 

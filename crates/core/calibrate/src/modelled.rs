@@ -60,6 +60,6 @@ impl TimedTarget for ModelledTarget {
     }
 
     fn idle(&mut self, span: NanoSpan) {
-        self.now = self.now + span;
+        self.now += span;
     }
 }

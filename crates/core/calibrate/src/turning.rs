@@ -6,7 +6,7 @@
 //! - **Where a byte is**: tracks are as long as the rate says, so the share of the stroke that lies before an offset is the
 //!   integral of `1 / rate` up to it.
 //! - **Seeks.** Reads that jump by a share of the stroke, to and fro at random places, take `edge + wait`, the wait even over a
-//!   turn ([`estimate::edge`]). The edge less that of reads that stay on the spot is the seek. Through the distances goes
+//!   turn. The edge less that of reads that stay on the spot is the seek. Through the distances goes
 //!   `c + a sqrt(x) + b x`; `c` is the single track, `c + 8/15 a + b/3` the mean over random pairs, `c + a + b` the full stroke.
 //! - **Buffer.** A read that is repeated at once is a hit, and tells the work of a command; how far behind a read the hits go
 //!   after a pause is the length of a segment; how many places can be read before the first is forgotten is their number.
@@ -18,6 +18,13 @@ use crate::estimate::{Estimate, edge, median, root_line};
 use crate::{Access, CalibrateError, PAGE, Probe, Timing};
 use raidlab_units::NanoSpan;
 use serde::Serialize;
+
+/// What a drive leaves between its arm's arrival and the sector that it then reads, in nanoseconds. It can't be told from the seek:
+/// the usual 20 us are taken off all seeks, and stand in the entry beside them.
+pub(crate) const MARGIN_NS: f64 = 20e3;
+
+/// Blocks from one read to the next where the start of a track is looked for.
+const STEP: u64 = 16;
 
 /// The pause after which a drive has read ahead all that it will.
 const PAUSE: NanoSpan = NanoSpan::from_millis(60);
@@ -78,8 +85,8 @@ pub struct TurningFound {
 impl TurningFound {
     /// Requests in flight beyond which more gained less than 2 %.
     pub fn queue_depth(&self) -> u32 {
-        let gains = self.queue.windows(2).find(|pair| pair[1].1 < 1.02 * pair[0].1);
-        gains.map_or_else(|| self.queue.last().map_or(1, |last| last.0), |pair| pair[0].0)
+        let most = self.queue.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+        self.queue.iter().find(|(_, rate)| 1.02 * rate > most).map_or(1, |(depth, _)| *depth)
     }
 }
 
@@ -94,7 +101,10 @@ pub(crate) fn find(probe: &mut Probe<'_>) -> Result<TurningFound, CalibrateError
     let long = hits(probe, LONG)?;
     let link_ns = ((long.value - hit_ns.value) * PAGE as f64 / (LONG - PAGE) as f64).max(1.0);
     let spot = spot(probe, turn_ns.value, page_ns.value)?;
-    let seeks = seek_points(probe, &stroke, turn_ns.value, &spot)?;
+    // Tracks get shorter inwards, and a page on them takes longer to pass than where the reads on the spot were.
+    let slower = rates.iter().map(|(_, rate)| rates[0].1 / rate).sum::<f64>() / rates.len() as f64;
+    let beside = spot.value + page_ns.value * (slower - 1.0) + MARGIN_NS;
+    let seeks = seek_points(probe, &stroke, turn_ns.value, beside, spot.reach())?;
     let [single, average, full] = curve(&seeks)?;
     probe.tell("reading with several in flight", 0.8);
     let queue = queue(probe)?;
@@ -226,7 +236,9 @@ impl Stroke {
         let end = middle as f64 + (middle as f64 - from).max(0.0);
         sum += (end - from) / rate;
         shares.push((end, sum));
-        shares.iter_mut().for_each(|(_, share)| *share /= sum);
+        for (_, share) in &mut shares {
+            *share /= sum;
+        }
         Self { shares }
     }
 
@@ -239,35 +251,60 @@ impl Stroke {
     }
 }
 
-/// The edge of reads that stay on their track: a read some way behind the one before waits for the rest of the turn, and misses
-/// it once the way is so long that what a command takes does not fit. Some reads fall on the track before, which takes longer;
-/// so only the least counts, less what it is expected to be too long. First anywhere on a track, then near the least.
+/// The edge of reads that stay on their track: the second of two, some way behind the first, waits for the rest of the turn, and
+/// misses it once the way is so long that what a command takes does not fit. The longest way that fits is found by halving; it is
+/// nearly a whole track, so that the ends of tracks have to be known.
 fn spot(probe: &mut Probe<'_>, turn: f64, page: f64) -> Result<Estimate, CalibrateError> {
+    let block_ns = page * probe.target.block_bytes() as f64 / PAGE as f64;
+    let track = (turn / block_ns).round() as u64;
+    let mut edges = Vec::new();
+    for _ in 0..probe.effort.repeats {
+        let Some(start) = track_start(probe, turn, track)? else { continue };
+        edges.push(longest_way(probe, turn, start, track)?);
+    }
+    if edges.is_empty() {
+        return Err(CalibrateError::NoModel("no end of a track shows".into()));
+    }
+    let found = Estimate::of(&edges);
+    let half = block_ns / 2.0;
+    Ok(Estimate { value: found.value - half, low: found.low - 2.0 * half, high: found.high })
+}
+
+/// The start of a track, in blocks, within [`STEP`] blocks: where reads that go backwards are not a turn less a step apart.
+fn track_start(probe: &mut Probe<'_>, turn: f64, track: u64) -> Result<Option<u64>, CalibrateError> {
     let block = probe.target.block_bytes();
-    let block_ns = page * block as f64 / PAGE as f64;
-    let room = (turn / block_ns) as u64;
-    let count = 2 * u64::from(probe.effort.reads_per_distance);
-    let mut behind = |from: u64, to: u64| -> Result<f64, CalibrateError> {
-        let mut reads = Vec::new();
-        for _ in 0..count {
-            // Near the start, where tracks are longest: the time of a page is known there.
-            let near = 2 * room + probe.random.below((256 << 20) / block);
-            let far = near - from - probe.random.below(to - from);
-            reads.extend([near, far].map(|at| Access::read(at * block, PAGE as u32)));
+    // Near the start, where tracks are longest: the time of a page is known there.
+    let from = 2 * track + probe.random.below((256 << 20) / block);
+    let places: Vec<u64> = (0..track / STEP + 4).map(|index| from - index * STEP).collect();
+    let reads: Vec<Access> = places.iter().map(|at| Access::read(at * block, PAGE as u32)).collect();
+    let times = probe.run(&reads, 1)?;
+    let apart: Vec<f64> = times.windows(2).map(|pair| (pair[1].end.0 - pair[0].end.0) as f64).collect();
+    let usual = median(&apart);
+    let crossing = apart.iter().position(|span| (span - usual).abs() > 0.03 * turn);
+    Ok(crossing.map(|index| places[index]))
+}
+
+/// The least time of a read on the track of the one before it, over all ways back; each try is on a fresh track.
+fn longest_way(probe: &mut Probe<'_>, turn: f64, start: u64, track: u64) -> Result<f64, CalibrateError> {
+    const APART: u64 = 3;
+    let block = probe.target.block_bytes();
+    // The start may be a step too late; the page of the first read has to lie before the end.
+    let last = track - STEP - PAGE / block;
+    let (mut fits, mut not) = (PAGE / block, last + 1);
+    let (mut least, mut at) = (turn, start + APART * track);
+    while not - fits > 1 {
+        let way = u64::midpoint(fits, not);
+        let near = at + last;
+        let pair = [near, near - way].map(|at| Access::read(at * block, PAGE as u32));
+        let time = probe.run(&pair, 1)?[1].ns();
+        if time < turn {
+            (fits, least) = (way, least.min(time));
+        } else {
+            not = way;
         }
-        let times = probe.run(&reads, 1)?;
-        let jumps = times.iter().skip(1).step_by(2).map(Timing::ns);
-        Ok(jumps.filter(|time| *time > 2.0 * page).fold(f64::INFINITY, f64::min))
-    };
-    let first = behind(PAGE / block, room)?;
-    // The way behind that comes out at the least, and a tenth of a turn on either side.
-    let critical = ((turn - first) / block_ns) as u64;
-    let from = critical.saturating_sub(room / 10).max(PAGE / block);
-    let to = (critical + room / 10).min(room);
-    let least = behind(from, to.max(from + 1))?.min(first);
-    let step = (to.max(from + 1) - from) as f64 * block_ns / (count as f64 / 2.0);
-    let expected = step.max(block_ns / 2.0);
-    Ok(Estimate { value: least - expected, low: least - 3.0 * expected, high: least })
+        at += APART * track;
+    }
+    Ok(least)
 }
 
 /// Times of reads that jump by `distance` of the stroke, to and fro.
@@ -296,7 +333,8 @@ fn seek_points(
     probe: &mut Probe<'_>,
     stroke: &Stroke,
     turn: f64,
-    spot: &Estimate,
+    beside: f64,
+    beside_reach: f64,
 ) -> Result<Vec<(f64, Estimate)>, CalibrateError> {
     let count = probe.effort.distances.max(4);
     let mut points = Vec::new();
@@ -304,16 +342,16 @@ fn seek_points(
         // Close together where the curve bends: the square of even steps, from the shortest on.
         let share = (f64::from(index + 1) / f64::from(count)).powi(3) * 0.97;
         // The shortest ones say what a single track takes, which is little beside a turn.
-        let count_here = probe.effort.reads_per_distance * if share < 0.02 { 4 } else { 1 };
+        let count_here = probe.effort.reads_per_distance * if share < 0.02 { 6 } else { 1 };
         let found = edge(&jumps(probe, stroke, share, count_here)?, turn);
-        let (value, reach) = (found.value - spot.value, found.reach() + spot.reach());
+        let (value, reach) = (found.value - beside, found.reach() + beside_reach);
         points.push((share, Estimate { value, low: value - reach, high: value + reach }));
         probe.tell("seeking", 0.35 + 0.45 * f64::from(index + 1) / f64::from(count));
     }
     Ok(points)
 }
 
-/// Single track, average and full stroke.
+/// Single track, average and full stroke, by the curve through all points.
 fn curve(points: &[(f64, Estimate)]) -> Result<[Estimate; 3], CalibrateError> {
     // In milliseconds, each point as sure as its share of itself.
     let row = |(x, it): &(f64, Estimate)| (*x, it.value / 1e6, 1.0 / (it.value / 1e6).max(0.1).powi(2));

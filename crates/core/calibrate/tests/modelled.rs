@@ -28,7 +28,6 @@ fn hard_drives_come_back() {
             panic!("{id} turns")
         };
         let sheet = model.mechanics.data_sheet().expect("it is made from a data sheet");
-        println!("{id}: {found:#?}");
         close("turn", &found.turn_ns, 60e9 / f64::from(sheet.rpm), 0.1);
         close("outer rate", &found.outer_rate, sheet.outer_rate.0, 5.0);
         close("inner rate", &found.inner_rate, sheet.inner_rate.0, 5.0);
@@ -55,7 +54,6 @@ fn the_entry_makes_a_drive_that_does_the_same() {
     let catalog = Catalog::builtin();
     let first = found(&catalog, "st3600057ss", false);
     let text = first.entry(&names("mine", "sas-6g"));
-    println!("{text}");
     let file = CatalogFile { name: "mine.toml".into(), text };
     let own = Catalog::with(&[file], &[]).expect("the entry is one of the catalogue");
     let (Found::Turning(first), Found::Turning(second)) = (first, found(&own, "mine", false)) else {

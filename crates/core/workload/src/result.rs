@@ -636,6 +636,9 @@ pub struct RunResult {
     /// What was sent over a network and what it cost both sides, where that is what was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkFacts>,
+    /// Further figures that have no place above, by name with the unit in it: `passes`, `mean_time_to_loss_years`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, f64>,
     /// Further settings, by name.
     pub settings: BTreeMap<String, String>,
 }
@@ -699,6 +702,7 @@ impl RunResult {
             cost: CostFacts::default(),
             machine: None,
             network: None,
+            figures: BTreeMap::new(),
             settings: BTreeMap::new(),
         }
     }

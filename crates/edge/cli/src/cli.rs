@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, bonnie, calibrate, catalog, doctor, emulate, export, fit, import, measure, model, net, plan,
-    reproduce, risk, runs, simulate, soak, streams, study, torture, workloads,
+    array, bonnie, calibrate, catalog, compare, doctor, emulate, export, fit, import, measure, model, net,
+    plan, reproduce, risk, runs, simulate, soak, streams, study, tag, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 
@@ -66,7 +66,7 @@ pub(crate) enum Command {
     Array(array::Args),
     /// List the workloads, or show one
     Workloads(workloads::Args),
-    /// Make workload files of job files of fio and Iometer, and replayable files of block traces
+    /// Make workload files of job files of fio and Iometer, replayable files of block traces; take in runs
     Import(import::Args),
     /// List the modelled hardware, or show one entry with the source of each figure
     Catalog(catalog::Args),
@@ -78,6 +78,10 @@ pub(crate) enum Command {
     Runs(runs::ListArgs),
     /// Show one run of a results file
     Show(runs::ShowArgs),
-    /// Write runs of a results file, or traces, in the forms of other tools: fio, Iometer
+    /// Put the figures of runs side by side, with differences and the spread of repeats
+    Compare(compare::Args),
+    /// Give runs of a results file a tag, or take it away
+    Tag(tag::Args),
+    /// Write runs of a results file as CSV, Parquet or JSON, or as fio or Iometer do; write traces as fio does
     Export(export::Args),
 }

@@ -86,6 +86,11 @@ pub(crate) struct CatalogArgs {
 }
 
 impl CatalogArgs {
+    /// Whether anything is to be other than the catalogue has it.
+    pub(crate) fn is_given(&self) -> bool {
+        !(self.catalog.is_empty() && self.fitted.is_none() && self.set.is_empty())
+    }
+
     /// Reads the files and returns the catalogue with them and with all changes.
     pub(crate) fn load(&self) -> Result<Catalog, Failure> {
         let mut files = Vec::new();

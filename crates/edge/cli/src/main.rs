@@ -58,6 +58,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
         Command::Doctor(args) => verbs::doctor::run(args, output),
         Command::Runs(args) => verbs::runs::list(args, output),
         Command::Show(args) => verbs::runs::show(args, output),
+        Command::Compare(args) => verbs::compare::run(args, output),
+        Command::Tag(args) => verbs::tag::run(args, output),
         Command::Export(args) => verbs::export::run(args, output),
     }
 }

@@ -130,6 +130,10 @@ fn bonnie_runs_on_modelled_arrays() {
     with(&[]).assert(2, &["--host ID"]);
     bench.write("two.toml", &format!("{ARRAY}[controllers]\ncount = 2\n"));
     bench.run(&["bonnie", "--on", "two.toml", "--host", "noral3"]).assert(2, &["one volume"]);
+    for program in ["bonnie", "streams"] {
+        let change = "perc-h800:member_command.read=7us";
+        bench.run(&[program, ".", "--set", change]).assert(2, &["--set", "--on ARRAY.toml"]);
+    }
 }
 
 #[test]

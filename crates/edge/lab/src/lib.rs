@@ -15,6 +15,7 @@ mod bound;
 mod cache;
 mod claims;
 mod controllers;
+mod corrections;
 pub mod describe;
 pub mod doctor;
 mod environment;
@@ -22,6 +23,7 @@ mod find_load;
 mod fit;
 mod load;
 mod machine;
+mod outcomes;
 mod papers;
 mod parallel;
 pub mod planning;
@@ -50,6 +52,7 @@ pub use claims::{
 pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };
+pub use corrections::{DriveCorrection, drive_corrections};
 pub use environment::{DeviceFacts, Environment, FilesystemFacts};
 pub use find_load::{Certainty, FindMethod, FindOrder, FoundLoad, LoadUnit, Repeats, find_load};
 pub use fit::{
@@ -58,6 +61,7 @@ pub use fit::{
     StoredResidual, fit, parse_fit_file,
 };
 pub use load::{Load, LoadPlan, RUN_TO_THE_END, WorkloadError, find_workload, varied};
+pub use outcomes::{claim_runs, predicted_runs, risk_run, soak_run};
 pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};
 pub use predict::{
     FittedFigure, PlaceSummary, PredictError, PredictOptions, PredictTask, PredictedConfiguration,
@@ -72,6 +76,7 @@ pub use rounds::{ROUNDS_MAX, SteadyRounds, until_steady};
 pub use runner::{RunOptions, StudyError, StudyEvent, StudyObserver, StudyOutcome, run_study};
 pub use scratch::ScratchError;
 pub use store::{
-    FinishedRun, RunLine, Store, StoreError, StoredRun, StudyEnd, StudyRunHead, StudyRunId, world_name,
+    Archive, ArchiveError, FinishedRun, Imported, RunFilter, RunLine, RunSelector, RunSelectorError, Store,
+    StoreError, StoredRun, StoredStudy, StudyEnd, StudyRunHead, StudyRunId,
 };
 pub use study::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};

@@ -30,7 +30,7 @@ use crate::cache::CacheSettings;
 use crate::worlds::simulated::{SimulatedError, run_degraded};
 use raidlab_advisor::plan::{
     Geometry, Judged, Margins, Needs, ParetoPoint, PartList, Performance, Rejection, Relaxation, Request,
-    Settings, Space, enumerate, estimate::Demand, near_misses, pareto, relaxations,
+    Space, enumerate, estimate::Demand, near_misses, pareto, relaxations,
 };
 use raidlab_advisor::risk::{LATENT_ERRORS_PER_YEAR, LossChance, Risk, RiskSpec};
 use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
@@ -209,7 +209,7 @@ pub fn plan(order: &PlanOrder<'_>, progress: &mut dyn FnMut(&str, f64)) -> Resul
 }
 
 /// What an application asks on average, parts and lines alike; of a trace, what its summary counts.
-fn demand_of(spec: &AccessSpec) -> Demand {
+pub(crate) fn demand_of(spec: &AccessSpec) -> Demand {
     if let Some(trace) = &spec.trace {
         let summary = trace.summary();
         return Demand {

@@ -13,6 +13,7 @@
 mod pace;
 
 use crate::arrays::SoftwareArray;
+use crate::describe;
 use crate::environment::Environment;
 use crate::load::{Load, LoadPlan};
 use crate::parallel::{Stop, all_processors, in_parallel};
@@ -161,9 +162,12 @@ pub fn run_study(
     cancel: &AtomicBool,
 ) -> Result<StudyOutcome, StudyError> {
     let planned = study.run_count();
+    let method = describe::method(study);
     let study_run = store.begin_study(&StudyRunHead {
+        kind: "study",
         title: &study.title,
         question: &study.question,
+        method: &method,
         planned_runs: planned,
         seed: study.seed,
         configuration: serde_json::to_string(study).expect("studies hold only strings as map keys"),
@@ -177,7 +181,8 @@ pub fn run_study(
     let mut finished = runner.recorder.finished;
     finished.sort_by_key(|(ordinal, _)| *ordinal);
     let complete = ended.is_ok() && finished.len() as u64 == planned;
-    store.end_study(study_run, if complete { StudyEnd::Complete } else { StudyEnd::Incomplete })?;
+    let end = if complete { StudyEnd::Complete } else { StudyEnd::Incomplete };
+    store.end_study(study_run, end, &describe::notes(study))?;
     ended?;
     let results = finished.into_iter().map(|(_, result)| result).collect();
     Ok(StudyOutcome { study_run, results, planned, complete, environment })

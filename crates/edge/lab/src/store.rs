@@ -4,17 +4,38 @@
 //! synchronisation, so neither Ctrl-C, a kill nor power loss takes a finished run away. The figures that people
 //! search by are columns; the full record is JSON beside them, in the very form that `--json` prints.
 //!
-//! Invariant: `ordinal` is a run's place in its study's plan, so the order in which parallel runs happened to
-//! end leaves no trace.
+//! ```text
+//! study_run  1 ── * run  1 ── * run_tag         one writer at a time, any number of readers (write-ahead log)
+//! ```
+//! Several processes may write: each statement that changes something is one transaction, waits for the others up to
+//! [`PATIENCE`], and takes its lock at once, so that none finds its ground changed half way. A study whose process was
+//! killed stays `running` with the runs that it finished.
+//!
+//! Invariants: `ordinal` is a run's place in its study's plan, so the order in which parallel runs happened to
+//! end leaves no trace; a study has one `uid` in whatever file it is, so that what is taken in twice is there once.
+//! Left out: deleting runs; results are cheap, and a figure that was quoted should be found again.
 
+mod archive;
+mod query;
+mod records;
 mod schema;
+mod select;
+
+pub use archive::{Archive, ArchiveError, Imported};
+pub use query::RunFilter;
+pub use records::{FinishedRun, RunLine, StoredRun, StoredStudy, StudyEnd, StudyRunHead, StudyRunId};
+pub use select::{RunSelector, RunSelectorError};
 
 use crate::environment::Environment;
 use raidlab_workload::RunResult;
-use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde::Serialize;
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long a writer waits for the others.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long it waits before it tries again where the file can't tell it.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Why the store did not do as asked.
 #[derive(Debug, thiserror::Error)]
@@ -54,88 +75,18 @@ pub enum StoreError {
         /// What was asked for.
         run: i64,
     },
-}
-
-/// Names a study run in a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StudyRunId(pub i64);
-
-/// What is recorded when a study starts.
-#[derive(Clone, Debug)]
-pub struct StudyRunHead<'a> {
-    /// The study's title.
-    pub title: &'a str,
-    /// The question it answers.
-    pub question: &'a str,
-    /// Runs planned.
-    pub planned_runs: u64,
-    /// Seed of all that is random.
-    pub seed: u64,
-    /// The effective configuration, as JSON.
-    pub configuration: String,
-}
-
-/// A finished run as it goes into the store.
-#[derive(Clone, Copy, Debug)]
-pub struct FinishedRun<'a> {
-    /// Place in the study's plan, from 0.
-    pub ordinal: u64,
-    /// When it started, by the wall clock.
-    pub started_at: SystemTime,
-    /// What came of it.
-    pub result: &'a RunResult,
-    /// What it depended on.
-    pub environment: &'a Environment,
-}
-
-/// One line of the list of runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RunLine {
-    /// Number of the run in the store.
-    pub id: i64,
-    /// Number of the study run it belongs to.
-    pub study: i64,
-    /// Title of the study.
-    pub title: String,
-    /// Start, UTC, ISO 8601.
-    pub started_at: String,
-    /// `measured`, `array` or `simulated`.
-    pub world: String,
-    /// What was measured.
-    pub target: String,
-    /// Name of the workload.
-    pub workload: String,
-    /// Requests in flight.
-    pub iodepth: u32,
-    /// Requests per second.
-    pub iops: f64,
-    /// 10^6 bytes per second.
-    pub mb_per_s: f64,
-    /// Mean total latency.
-    pub lat_ns_mean: f64,
-    /// 99th percentile of total latency.
-    pub lat_ns_p99: i64,
-}
-
-/// A run with everything that is known of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct StoredRun {
-    /// Number of the run in the store.
-    pub id: i64,
-    /// Number of the study run it belongs to.
-    pub study: i64,
-    /// Title of the study.
-    pub title: String,
-    /// Start, UTC, ISO 8601.
-    pub started_at: String,
-    /// The same in seconds since 1970.
-    pub started_at_unix: u64,
-    /// End, UTC, ISO 8601: the start and the wall-clock time that it took.
-    pub ended_at: String,
-    /// What came of it.
-    pub result: RunResult,
-    /// What it depended on.
-    pub environment: Environment,
+    /// There is no such study run.
+    #[error("there is no study run {study} in the results file; 'raidlab runs --studies' lists them")]
+    NoSuchStudy {
+        /// What was asked for.
+        study: i64,
+    },
+    /// No run has the tag.
+    #[error("no run has the tag '{tag}'; 'raidlab runs' shows the tags")]
+    NoSuchTag {
+        /// What was asked for.
+        tag: String,
+    },
 }
 
 /// The store.
@@ -153,10 +104,8 @@ impl Store {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let open = || -> Result<Connection, rusqlite::Error> {
             let connection = Connection::open(path)?;
-            connection.busy_timeout(Duration::from_secs(10))?;
-            // The answer is the mode in force: a filesystem without shared memory keeps the rollback journal,
-            // which is as safe and only slower.
-            connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+            connection.busy_timeout(PATIENCE)?;
+            write_ahead(&connection)?;
             connection.pragma_update(None, "synchronous", "full")?;
             connection.pragma_update(None, "foreign_keys", true)?;
             Ok(connection)
@@ -185,8 +134,10 @@ impl Store {
     pub fn begin_study(&mut self, head: &StudyRunHead<'_>) -> Result<StudyRunId, StoreError> {
         self.connection.execute(
             "INSERT INTO study_run
-                 (title, question, started_at, planned_runs, state, seed, configuration, raidlab_version)
-             VALUES (?1, ?2, strftime('%Y-%m-%dT%H:%M:%fZ', ?3, 'unixepoch'), ?4, 'running', ?5, ?6, ?7)",
+                 (title, question, started_at, planned_runs, state, seed, configuration, raidlab_version, kind, method,
+                  uid)
+             VALUES (?1, ?2, strftime('%Y-%m-%dT%H:%M:%fZ', ?3, 'unixepoch'), ?4, 'running', ?5, ?6, ?7, ?8, ?9,
+                 lower(hex(randomblob(16))))",
             params![
                 head.title,
                 head.question,
@@ -195,25 +146,28 @@ impl Store {
                 // SQLite integers are signed; the bits are kept.
                 head.seed.cast_signed(),
                 head.configuration,
-                env!("CARGO_PKG_VERSION")
+                env!("CARGO_PKG_VERSION"),
+                head.kind,
+                json(&head.method),
             ],
         )?;
         Ok(StudyRunId(self.connection.last_insert_rowid()))
     }
 
-    /// Records that a study ended, with all its runs or not.
+    /// Records that a study ended, with all its runs or not, and what was concluded from them: sentences.
     ///
     /// # Errors
     /// [`StoreError::Sqlite`] when the file can't be written.
-    pub fn end_study(&mut self, study: StudyRunId, end: StudyEnd) -> Result<(), StoreError> {
-        let state = match end {
-            StudyEnd::Complete => "complete",
-            StudyEnd::Incomplete => "incomplete",
-        };
+    pub fn end_study(
+        &mut self,
+        study: StudyRunId,
+        end: StudyEnd,
+        notes: &[String],
+    ) -> Result<(), StoreError> {
         self.connection.execute(
-            "UPDATE study_run SET state = ?2,
+            "UPDATE study_run SET state = ?2, notes = ?4,
                  finished_at = strftime('%Y-%m-%dT%H:%M:%fZ', ?3, 'unixepoch') WHERE id = ?1",
-            params![study.0, state, unix_seconds(SystemTime::now())],
+            params![study.0, end.name(), unix_seconds(SystemTime::now()), json(&notes)],
         )?;
         Ok(())
     }
@@ -221,20 +175,83 @@ impl Store {
     /// Stores a finished run; it is safe when this returns. Returns its number.
     ///
     /// # Errors
-    /// [`StoreError::Sqlite`] when the file can't be written.
+    /// [`StoreError::Sqlite`] when the file can't be written, or the place in the plan is taken.
     pub fn insert_run(&mut self, study: StudyRunId, run: &FinishedRun<'_>) -> Result<i64, StoreError> {
-        let result = run.result;
-        let json = |value: serde_json::Result<String>| value.expect("records hold only strings as map keys");
-        self.connection.execute(
-            "INSERT INTO run (study, ordinal, started_at, world, target, workload, iodepth, iops, mb_per_s,
+        let seconds = unix_seconds(run.started_at);
+        let started_at: String = self.connection.query_row(
+            "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', ?1, 'unixepoch')",
+            [seconds],
+            |row| row.get(0),
+        )?;
+        let row = RunRow {
+            study: study.0,
+            ordinal: run.ordinal,
+            started_at: &started_at,
+            result: run.result,
+            environment: run.environment,
+        };
+        row.insert(&self.connection, "INSERT")?;
+        Ok(self.connection.last_insert_rowid())
+    }
+
+    /// Gives all of `runs` a tag; those that have it keep it.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchRun`] for a run that is not there: then none is tagged.
+    pub fn tag(&mut self, runs: &[i64], tag: &str) -> Result<(), StoreError> {
+        self.for_each_run(runs, "INSERT OR IGNORE INTO run_tag (run, tag) VALUES (?1, ?2)", tag)
+    }
+
+    /// Takes a tag away from all of `runs`.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchRun`] for a run that is not there: then none loses it.
+    pub fn untag(&mut self, runs: &[i64], tag: &str) -> Result<(), StoreError> {
+        self.for_each_run(runs, "DELETE FROM run_tag WHERE run = ?1 AND tag = ?2", tag)
+    }
+
+    fn for_each_run(&mut self, runs: &[i64], statement: &str, tag: &str) -> Result<(), StoreError> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for run in runs {
+            let known: bool =
+                transaction
+                    .query_row("SELECT EXISTS (SELECT 1 FROM run WHERE id = ?1)", [run], |row| row.get(0))?;
+            if !known {
+                return Err(StoreError::NoSuchRun { run: *run });
+            }
+            transaction.execute(statement, params![run, tag])?;
+        }
+        Ok(transaction.commit()?)
+    }
+}
+
+/// A run as a row of the file.
+struct RunRow<'a> {
+    study: i64,
+    ordinal: u64,
+    /// UTC, ISO 8601.
+    started_at: &'a str,
+    result: &'a RunResult,
+    environment: &'a Environment,
+}
+
+impl RunRow<'_> {
+    /// Adds the row by `verb`: `INSERT`, which fails where the place in the plan is taken, or `INSERT OR IGNORE`. Returns how
+    /// many rows are new.
+    fn insert(&self, connection: &Connection, verb: &str) -> rusqlite::Result<usize> {
+        let Self { study, ordinal, started_at, result, environment } = self;
+        let sql = format!(
+            "{verb} INTO run (study, ordinal, started_at, world, target, workload, iodepth, iops, mb_per_s,
                  lat_ns_mean, lat_ns_p99, result, environment)
-             VALUES (?1, ?2, strftime('%Y-%m-%dT%H:%M:%fZ', ?3, 'unixepoch'), ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
-                 ?12, ?13)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+        );
+        connection.execute(
+            &sql,
             params![
-                study.0,
-                run.ordinal.cast_signed(),
-                unix_seconds(run.started_at),
-                world_name(result.world),
+                study,
+                ordinal.cast_signed(),
+                started_at,
+                result.world.label(),
                 result.target,
                 result.workload,
                 result.iodepth,
@@ -242,112 +259,32 @@ impl Store {
                 result.total.bytes_per_sec.mb_per_s(),
                 result.total.lat_ns_mean,
                 result.total.lat_ns_p99.cast_signed(),
-                json(serde_json::to_string(result)),
-                json(serde_json::to_string(run.environment)),
+                json(result),
+                json(environment),
             ],
-        )?;
-        Ok(self.connection.last_insert_rowid())
-    }
-
-    /// The latest `limit` runs, latest first.
-    ///
-    /// # Errors
-    /// [`StoreError::Sqlite`] when the file can't be read.
-    pub fn list_runs(&self, limit: u32) -> Result<Vec<RunLine>, StoreError> {
-        let mut statement = self.connection.prepare(
-            "SELECT run.id, run.study, study_run.title, run.started_at, world, target, workload, iodepth, iops,
-                 mb_per_s, lat_ns_mean, lat_ns_p99
-             FROM run JOIN study_run ON study_run.id = run.study ORDER BY run.id DESC LIMIT ?1",
-        )?;
-        let lines = statement.query_map([limit], run_line)?.collect::<Result<_, _>>()?;
-        Ok(lines)
-    }
-
-    /// The run with number `id`.
-    ///
-    /// # Errors
-    /// [`StoreError::NoSuchRun`] if there is none, [`StoreError::Damaged`] if its record can't be read.
-    pub fn run(&self, id: i64) -> Result<StoredRun, StoreError> {
-        let found = self
-            .connection
-            .query_row(
-                "SELECT run.study, study_run.title, run.started_at, unixepoch(run.started_at),
-                     strftime('%Y-%m-%dT%H:%M:%fZ', run.started_at,
-                         printf('+%.3f seconds', (result ->> '$.cost.wall_ns') / 1e9)),
-                     result, environment
-                 FROM run JOIN study_run ON study_run.id = run.study WHERE run.id = ?1",
-                [id],
-                |row| {
-                    let head = (row.get(0)?, row.get(1)?, row.get(2)?, row.get::<_, i64>(3)?, row.get(4)?);
-                    Ok((head, row.get::<_, String>(5)?, row.get::<_, String>(6)?))
-                },
-            )
-            .optional()?;
-        let ((study, title, started_at, started_at_unix, ended_at), result, environment) =
-            found.ok_or(StoreError::NoSuchRun { run: id })?;
-        let damaged = |source| StoreError::Damaged { run: id, source };
-        Ok(StoredRun {
-            id,
-            study,
-            title,
-            started_at,
-            started_at_unix: started_at_unix.cast_unsigned(),
-            ended_at,
-            result: serde_json::from_str(&result).map_err(damaged)?,
-            environment: serde_json::from_str(&environment).map_err(damaged)?,
-        })
-    }
-
-    /// All runs of a study in the order of its plan.
-    ///
-    /// # Errors
-    /// [`StoreError::Damaged`] if a record can't be read.
-    pub fn runs_of_study(&self, study: StudyRunId) -> Result<Vec<RunResult>, StoreError> {
-        let mut statement =
-            self.connection.prepare("SELECT id, result FROM run WHERE study = ?1 ORDER BY ordinal")?;
-        let rows =
-            statement.query_map([study.0], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
-        rows.map(|row| {
-            let (run, json) = row?;
-            serde_json::from_str(&json).map_err(|source| StoreError::Damaged { run, source })
-        })
-        .collect()
+        )
     }
 }
 
-/// How a study ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StudyEnd {
-    /// With all planned runs.
-    Complete,
-    /// Stopped before that.
-    Incomplete,
-}
-
-/// The name of a world as it stands in JSON and in the `world` column.
-pub fn world_name(world: raidlab_workload::World) -> &'static str {
-    match world {
-        raidlab_workload::World::Measured => "measured",
-        raidlab_workload::World::Array => "array",
-        raidlab_workload::World::Simulated => "simulated",
+/// Has the file written ahead. The answer is the mode in force: a filesystem without shared memory keeps the rollback
+/// journal, which is as safe and only slower. Only the first process changes the mode, and `SQLite` does not wait then.
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(())) {
+            Err(error) if is_busy(&error) && begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            changed => return changed,
+        }
     }
 }
 
-fn run_line(row: &Row<'_>) -> rusqlite::Result<RunLine> {
-    Ok(RunLine {
-        id: row.get(0)?,
-        study: row.get(1)?,
-        title: row.get(2)?,
-        started_at: row.get(3)?,
-        world: row.get(4)?,
-        target: row.get(5)?,
-        workload: row.get(6)?,
-        iodepth: row.get(7)?,
-        iops: row.get(8)?,
-        mb_per_s: row.get(9)?,
-        lat_ns_mean: row.get(10)?,
-        lat_ns_p99: row.get(11)?,
-    })
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// A record as it stands in the file.
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("records hold only strings as map keys")
 }
 
 /// Seconds since 1970; a clock before that counts as 1970.

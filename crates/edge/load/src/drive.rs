@@ -116,17 +116,17 @@ impl<'a, 'b, E: Engine> Drive<'a, 'b, E> {
     }
 
     /// Runs until the drivers have finished or `cancel` is set, and all requests are back. `tell` gets the lanes about
-    /// ten times a second, with the time.
+    /// ten times a second, with the time when the first was asked for work, and the time now.
     ///
     /// # Errors
     /// [`LoadError`] if the engine fails, or requests do not come back. What is wrong with a target stands in its lane.
     pub(crate) fn run(
         &mut self,
         cancel: &AtomicBool,
-        tell: &mut dyn FnMut(&[Lane<'a>], Nanos),
+        tell: &mut dyn FnMut(&[Lane<'a>], Nanos, Nanos),
     ) -> Result<(), LoadError> {
-        let mut now = self.clock.now();
-        let mut tell_at = now + PROGRESS_EVERY;
+        let started_at = self.clock.now();
+        let (mut now, mut tell_at) = (started_at, started_at + PROGRESS_EVERY);
         while let Some(at_most) = self.issue(now)? {
             now = self.reap(at_most)?;
             if cancel.load(Ordering::Relaxed) {
@@ -135,7 +135,7 @@ impl<'a, 'b, E: Engine> Drive<'a, 'b, E> {
             }
             if now >= tell_at {
                 tell_at = now + PROGRESS_EVERY;
-                tell(&self.lanes, now);
+                tell(&self.lanes, started_at, now);
             }
         }
         self.drain()

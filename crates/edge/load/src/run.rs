@@ -485,7 +485,7 @@ impl Order<'_> {
         if self.options.latency_split {
             drive = drive.with_latency_split();
         }
-        let mut tell = |lanes: &[Lane<'_>], now: Nanos| self.tell(number, lanes, started_at, now);
+        let mut tell = |lanes: &[Lane<'_>], since: Nanos, now: Nanos| self.tell(number, lanes, since, now);
         drive.run(self.cancel, &mut tell)?;
         let wall = self.clock.now() - started_at;
         let cost = cost_between(&before, &ThreadReading::now());

@@ -1,4 +1,4 @@
-//! One result type, many exporters: the terminal, a self-contained HTML page with charts, JSON and CSV.
+//! One result type, many exporters: the terminal, a self-contained HTML page with charts, JSON, CSV and Parquet.
 //!
 //! Everything here turns [`RunResult`]s, and what was concluded from them, into text. No exporter knows how a result
 //! came about, and none reads a clock, a file, the environment or a terminal: width and colour are told by the caller,
@@ -8,7 +8,8 @@
 //! runs ──> matrix (profile x configuration x side x iodepth) ──┬──> terminal::study
 //!                                                              └──> html::study
 //! published and predicted figures ─────────────────────────────────> html::paper, terminal::comparison
-//! runs ────────────────────────────────────────────────────────┬──> json::runs, csv::runs, export::{fio, iometer}
+//! runs ────────────────────────────────────────────────────────┬──> json::runs, export::{fio, iometer}
+//! kept runs ──> table::Table (runs, series, histograms) ───────────> csv::table, parquet::table
 //!                                                              └──> terminal::run, terminal::runs
 //! runs ──> steps of programs on files ──> terminal::{streams, bonnie}, html::programs, json::programs, export::bonnie
 //! ```
@@ -28,7 +29,9 @@ mod figures;
 pub mod html;
 pub mod json;
 mod matrix;
+pub mod parquet;
 mod programs;
+pub mod table;
 pub mod terminal;
 #[cfg(test)]
 extern crate self as raidlab_report;

@@ -6,6 +6,7 @@ use common::{database_verdicts, report, study_runs};
 use raidlab_advisor::{Comparison, ComparisonRow};
 use raidlab_report::export::{fio, iometer};
 use raidlab_report::json::ReadRunsError;
+use raidlab_report::table::{KeptRun, Table};
 use raidlab_report::{csv as report_csv, json};
 use raidlab_workload::{
     AccessLine, LatencyBin, LatencyFigures, LatencySplit, LineFacts, MachineLoad, RunResult, RunSeries,
@@ -90,7 +91,19 @@ fn csv_is_read_by_others_as_it_was_meant() {
     runs.truncate(30);
     runs[1].target = "a, \"quoted\"\r\nname".to_owned();
     runs[2].settings.insert("block".to_owned(), "8 KiB, direct".to_owned());
-    let text = report_csv::runs(&runs);
+    let tags = ["a, b".to_owned()];
+    let kept: Vec<KeptRun<'_>> = runs
+        .iter()
+        .map(|run| KeptRun {
+            id: 7,
+            study: 3,
+            title: "x",
+            started_at: "2026-01-31T12:00:00Z",
+            tags: &tags,
+            run,
+        })
+        .collect();
+    let text = report_csv::table(&Table::runs(&kept));
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
     assert_eq!(header.iter().collect::<BTreeSet<_>>().len(), header.len(), "names are unique");

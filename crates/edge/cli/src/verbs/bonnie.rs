@@ -1,6 +1,7 @@
 //! `raidlab bonnie`: Bonnie, and many files, on real folders or on modelled arrays, in rounds.
 
-use super::loads::{Keeper, Planned, Stop};
+use super::keep::{Keeper, Planned};
+use super::loads::Stop;
 use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use super::report::{check_writable, write_text};
 use crate::failure::{Exit, Failure};
@@ -56,6 +57,7 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    args.model.check()?;
     let beside = args.kept.check(PUBLISHED)?;
     if let Some(csv) = &args.csv {
         check_writable(csv)?;
@@ -167,6 +169,7 @@ fn begin(
 ) -> Result<Keeper, Failure> {
     let sizes: Vec<String> = options.sizes.iter().map(|size| size.decimal().to_string()).collect();
     let planned = Planned {
+        kind: "bonnie",
         title: format!("bonnie on {}", names.join(", ")),
         method: format!(
             "Bonnie with files of {}, {}: written by characters, rewritten, written by blocks, read by characters and by \

@@ -1,6 +1,6 @@
 //! `raidlab emulate`: a modelled array over NBD, at the speed that it would have, with real bytes behind it.
 
-use super::array::Announcement;
+use super::array::OperatorArgs;
 use super::nbd::NbdArgs;
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
@@ -10,11 +10,10 @@ use raidlab_array::{Backing, EmulatedWorld, LatenessFacts, operator_line};
 use raidlab_format::ArrayName;
 use raidlab_lab::ArrayFile;
 use raidlab_lab::worlds::simulated::simulated_enclosure;
-use raidlab_serve::{ControlServer, MetricsServer, control_socket, notify_stopping};
+use raidlab_serve::notify_stopping;
 use raidlab_sim::LiveArray;
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::json;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Arguments of `raidlab emulate`.
@@ -35,12 +34,8 @@ pub(crate) struct Args {
     /// Let clients see and overwrite what this backing file holds
     #[arg(long, value_name = "FILE", requires = "backing")]
     destroy_data: Option<PathBuf>,
-    /// Control socket [default: named after the array, in this user's run folder]
-    #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
-    /// Serve Prometheus metrics on this loopback address, such as 127.0.0.1:9178
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    operators: OperatorArgs,
     #[command(flatten)]
     catalog: CatalogArgs,
     /// Decides how the members' spindles stand to each other
@@ -69,17 +64,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     world.attach_operator(queue);
     let (mut server, addresses) =
         args.nbd.server(world.name(), (world.block_size(), world.volume_bytes()), tls.as_ref())?;
-    let path = args.control.clone().unwrap_or_else(|| control_socket(world.name()));
-    let control = ControlServer::start(&path, operator.clone()).map_err(Failure::run)?;
-    let metrics = args.metrics.map(|address| MetricsServer::start(address, operator)).transpose();
-    let metrics = metrics.map_err(Failure::input)?;
-    let announcement = Announcement {
-        name: world.name().to_owned(),
-        volume: world.volume_bytes(),
-        control: control.path().to_owned(),
-        metrics: metrics.as_ref().map(|metrics| metrics.address().to_string()),
-        json: output.is_json(),
-    };
+    let operators = args.operators.start(world.name(), operator)?;
+    let announcement = operators.announcement(world.name(), world.volume_bytes(), output);
     announcement.say(&addresses, None)?;
     world.serve(&mut server, &cancel_flag()).map_err(Failure::run)?;
     notify_stopping();

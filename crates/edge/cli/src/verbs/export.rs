@@ -1,10 +1,11 @@
-//! `raidlab export`: runs of a results file, and traces, in the forms of other tools.
+//! `raidlab export`: runs of a results file as tables, in full, and in the forms of other tools; traces as fio's.
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
-use crate::verbs::runs::{open, stored};
-use raidlab_lab::StoredRun;
+use crate::verbs::keep::{DbArgs, not_there};
+use raidlab_lab::{RunSelector, StoredRun};
 use raidlab_report::export::{fio, iometer};
+use raidlab_report::table::{KeptRun, Table};
 use raidlab_tracefile::{TraceFile, TraceFileError, write_iolog};
 use serde_json::json;
 use std::io::ErrorKind;
@@ -19,6 +20,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Form {
+    /// As CSV: a row per run, per interval of its window, or per bin of its latencies
+    Csv(TableArgs),
+    /// As Parquet, for `DuckDB`, pandas and Polars: the same tables
+    Parquet(TableArgs),
+    /// As JSON with everything that is known, which `raidlab import runs` takes in
+    Json(JsonArgs),
     /// As fio 3 prints a run with --output-format=json+, for fio-plot and others
     Fio(FioArgs),
     /// As Iometer 1.1.0 writes its results file
@@ -41,6 +48,38 @@ struct IologArgs {
 }
 
 #[derive(Debug, clap::Args)]
+struct TableArgs {
+    /// Runs: a number 12, a range 3..7, study:2, tag:NAME
+    #[arg(required = true, value_name = "RUNS")]
+    runs: Vec<RunSelector>,
+    /// Rows of the table
+    #[arg(long, value_enum, default_value_t = TableOf::Runs, value_name = "WHAT")]
+    table: TableOf,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+/// What a row of a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum TableOf {
+    /// A run
+    Runs,
+    /// An interval of a run's window
+    Series,
+    /// A bin of a run's latencies
+    Histograms,
+}
+
+#[derive(Debug, clap::Args)]
+struct JsonArgs {
+    /// Runs: a number 12, a range 3..7, study:2, tag:NAME
+    #[arg(required = true, value_name = "RUNS")]
+    runs: Vec<RunSelector>,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Debug, clap::Args)]
 struct FioArgs {
     /// Number of the run, as `raidlab runs` lists it
     run: i64,
@@ -53,18 +92,17 @@ struct FioArgs {
 
 #[derive(Debug, clap::Args)]
 struct IometerArgs {
-    /// Numbers of the runs, as `raidlab runs` lists them
-    #[arg(required = true)]
-    run: Vec<i64>,
+    /// Runs: a number 12, a range 3..7, study:2, tag:NAME
+    #[arg(required = true, value_name = "RUNS")]
+    runs: Vec<RunSelector>,
     #[command(flatten)]
     place: PlaceArgs,
 }
 
 #[derive(Debug, clap::Args)]
 struct PlaceArgs {
-    /// Results file
-    #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite")]
-    db: PathBuf,
+    #[command(flatten)]
+    db: DbArgs,
     /// Write here instead of to standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -73,8 +111,19 @@ struct PlaceArgs {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     match &args.form {
+        Form::Csv(args) => {
+            let text = args.table(raidlab_report::csv::table)?;
+            tell(&deliver(&text, &args.place)?, output)
+        }
+        Form::Parquet(args) => parquet(args, output),
+        Form::Json(args) => {
+            let store = args.place.db.open()?;
+            let runs = store.select(&args.runs).map_err(not_there)?;
+            let archive = store.archive(&runs).map_err(not_there)?;
+            tell(&deliver(&archive.to_json(), &args.place)?, output)
+        }
         Form::Fio(args) => {
-            let run = stored(&open(&args.place.db)?, args.run)?;
+            let run = args.place.db.open()?.run(args.run).map_err(not_there)?;
             let mut written = deliver(&fio::json(&run.result, run.started_at_unix), &args.place)?;
             if let (true, Some(place)) = (args.logs, &args.place.output) {
                 for (name, text) in fio::logs(&run.result) {
@@ -87,8 +136,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         }
         Form::Iolog(args) => iolog(args, output),
         Form::Iometer(args) => {
-            let store = open(&args.place.db)?;
-            let runs = args.run.iter().map(|run| stored(&store, *run)).collect::<Result<Vec<_>, _>>()?;
+            let runs = args.place.db.runs(&args.runs)?;
             let title = runs.first().map_or("", |run| &run.title);
             let timed: Vec<_> = runs.iter().map(timed).collect();
             let timed: Vec<_> = timed
@@ -103,6 +151,45 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             tell(&deliver(&iometer::csv(title, &timed), &args.place)?, output)
         }
     }
+}
+
+impl TableArgs {
+    /// What `write` makes of the table.
+    fn table<T>(&self, write: impl Fn(&Table) -> T) -> Result<T, Failure> {
+        let runs = self.place.db.runs(&self.runs)?;
+        let kept: Vec<KeptRun<'_>> = runs.iter().map(kept_run).collect();
+        Ok(write(&match self.table {
+            TableOf::Runs => Table::runs(&kept),
+            TableOf::Series => Table::series(&kept),
+            TableOf::Histograms => Table::histograms(&kept),
+        }))
+    }
+}
+
+fn kept_run(run: &StoredRun) -> KeptRun<'_> {
+    KeptRun {
+        id: run.id,
+        study: run.study,
+        title: &run.title,
+        started_at: &run.started_at,
+        tags: &run.tags,
+        run: &run.result,
+    }
+}
+
+fn parquet(args: &TableArgs, output: &Output) -> Result<Exit, Failure> {
+    let Some(path) = &args.place.output else {
+        let missing = anyhow::anyhow!("Parquet is no text: it needs a file");
+        return Err(Failure::input(missing).with_hint("name it with --output FILE.parquet"));
+    };
+    let content = match args.table {
+        TableOf::Runs => "runs",
+        TableOf::Series => "series",
+        TableOf::Histograms => "histograms",
+    };
+    let bytes = args.table(|table| raidlab_report::parquet::table(table, content))?.map_err(Failure::run)?;
+    write(path, &bytes)?;
+    tell(std::slice::from_ref(path), output)
 }
 
 fn iolog(args: &IologArgs, output: &Output) -> Result<Exit, Failure> {
@@ -137,8 +224,8 @@ fn deliver(text: &str, place: &PlaceArgs) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text)
+fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
+    std::fs::write(path, content)
         .map_err(|error| Failure::run(error).context(format!("{} cannot be written", path.display())))
 }
 

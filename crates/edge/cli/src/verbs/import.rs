@@ -1,5 +1,7 @@
-//! `raidlab import`: job files of other load tools as workload files, and block traces as Parquet files.
+//! `raidlab import`: job files of other load tools as workload files, block traces as Parquet files, and runs that were
+//! kept elsewhere.
 
+mod runs;
 mod trace;
 
 use crate::failure::{Exit, Failure};
@@ -25,6 +27,8 @@ enum Kind {
     Icf(JobArgs),
     /// A block trace (iolog of fio, text of blkparse, MSR Cambridge, SPC, `DiskSim`), as a Parquet file
     Trace(trace::Args),
+    /// Runs from another machine, as `raidlab export json` writes them, or another results file
+    Runs(runs::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -44,6 +48,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Kind::Fio(args) => jobs(args, import_fio, output),
         Kind::Icf(args) => jobs(args, import_icf, output),
         Kind::Trace(args) => trace::run(args, output),
+        Kind::Runs(args) => runs::run(args, output),
     }
 }
 

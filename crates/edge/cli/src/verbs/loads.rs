@@ -6,19 +6,19 @@
 use crate::failure::{Exit, Failure};
 use crate::inputs::{BlockSizes, Iodepths, PacingArgs, ReadPcts, ReplayArgs, bad_order, workloads};
 use crate::output::{Output, print, print_json};
+use crate::verbs::keep::Keeper;
 use crate::verbs::report::write_report;
 use raidlab_advisor::{Verdict, verdicts};
 use raidlab_lab::{
-    Bound, Environment, FindMethod, FindOrder, FinishedRun, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX,
-    RUN_TO_THE_END, SteadyRounds, Store, StudyEnd, StudyRunHead, StudyRunId, default_iodepth, describe,
-    find_load, until_steady, varied,
+    Bound, FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX, RUN_TO_THE_END,
+    SteadyRounds, default_iodepth, describe, find_load, until_steady, varied,
 };
 use raidlab_report::StudyReport;
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{Pacing, RequestRate, RunResult, derived_seed};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// What to go through.
@@ -153,96 +153,6 @@ pub(crate) enum Stop {
 impl From<Failure> for Stop {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
-    }
-}
-
-/// Runs that are about to be done.
-pub(crate) struct Planned {
-    pub(crate) title: String,
-    /// How they are done, in a paragraph.
-    pub(crate) method: String,
-    /// How many they are.
-    pub(crate) runs: u64,
-    pub(crate) seed: u64,
-    /// All settings, as JSON.
-    pub(crate) configuration: String,
-}
-
-/// The finished runs, in the results file where there is one.
-pub(crate) struct Keeper {
-    store: Option<(Store, StudyRunId)>,
-    pub(crate) environment: Environment,
-    pub(crate) title: String,
-    pub(crate) method: String,
-    pub(crate) results: Vec<RunResult>,
-}
-
-impl Keeper {
-    /// Begins to keep the runs of `plan` on what `title` names.
-    pub(crate) fn begin(
-        db: Option<&Path>,
-        title: String,
-        plan: &LoadPlan,
-        seed: u64,
-        environment: Environment,
-    ) -> Result<Self, Failure> {
-        let configuration = serde_json::to_string(plan).map_err(Failure::run)?;
-        let planned =
-            Planned { title, method: describe::load(plan), runs: plan.run_count(), seed, configuration };
-        Self::begin_planned(db, planned, environment)
-    }
-
-    /// Begins to keep runs of any kind.
-    pub(crate) fn begin_planned(
-        db: Option<&Path>,
-        planned: Planned,
-        environment: Environment,
-    ) -> Result<Self, Failure> {
-        let Planned { title, method, runs, seed, configuration } = planned;
-        let head = StudyRunHead { title: &title, question: "", planned_runs: runs, seed, configuration };
-        let begin = |path: &Path| {
-            let mut store = Store::open(path)?;
-            let study = store.begin_study(&head)?;
-            Ok((store, study))
-        };
-        let store = db.map(begin).transpose().map_err(|error: raidlab_lab::StoreError| {
-            Failure::run(error).with_hint("name another results file with --db")
-        })?;
-        Ok(Self { store, environment, title, method, results: Vec::new() })
-    }
-
-    /// Takes in a finished run; it is safe when this returns.
-    pub(crate) fn take(&mut self, started_at: SystemTime, result: RunResult) -> Result<(), Failure> {
-        if let Some((store, study)) = &mut self.store {
-            let (ordinal, environment) = (self.results.len() as u64, &self.environment);
-            let run = FinishedRun { ordinal, started_at, result: &result, environment };
-            store.insert_run(*study, &run).map_err(Failure::run)?;
-        }
-        self.results.push(result);
-        Ok(())
-    }
-
-    /// What a report of the runs begins with.
-    pub(crate) fn report(&self) -> StudyReport<'_> {
-        StudyReport {
-            title: &self.title,
-            question: "",
-            method: vec![self.method.clone()],
-            setup: describe::setup(&self.environment),
-            runs: &self.results,
-            verdicts: &[],
-            warnings: Vec::new(),
-            notes: Vec::new(),
-            published: None,
-            iodepth: None,
-        }
-    }
-
-    /// Records the end.
-    pub(crate) fn end(&mut self, complete: bool) -> Result<(), Failure> {
-        let Some((store, study)) = &mut self.store else { return Ok(()) };
-        let end = if complete { StudyEnd::Complete } else { StudyEnd::Incomplete };
-        store.end_study(*study, end).map_err(Failure::run)
     }
 }
 
@@ -414,7 +324,7 @@ pub(crate) fn conclude(
     output: &Output,
 ) -> Result<Exit, Failure> {
     let failure = conclusions.failure.take();
-    keeper.end(!conclusions.interrupted && failure.is_none())?;
+    keeper.end(!conclusions.interrupted && failure.is_none(), &notes_of(&conclusions))?;
     if keeper.results.is_empty()
         && let Some(failure) = failure
     {
@@ -472,11 +382,16 @@ fn sentences(conclusions: &Conclusions) -> Vec<Vec<String>> {
     found.chain(conclusions.steady.iter().map(describe::steady_rounds)).collect()
 }
 
+/// The same, each in a line.
+fn notes_of(conclusions: &Conclusions) -> Vec<String> {
+    sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".").collect()
+}
+
 fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
     StudyReport {
         verdicts,
         warnings: describe::doubts(&keeper.results),
-        notes: sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".").collect(),
+        notes: notes_of(conclusions),
         ..keeper.report()
     }
 }

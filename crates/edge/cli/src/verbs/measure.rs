@@ -1,8 +1,8 @@
 //! `raidlab measure`: a load on storage as it is.
 
+use super::keep::Keeper;
 use super::loads::{
-    Conclusions, Frame, JudgeArgs, Keeper, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude,
-    is_step_by_step,
+    Conclusions, Frame, JudgeArgs, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude, is_step_by_step,
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
@@ -188,7 +188,7 @@ fn measure(
     let environment = Environment::of_target(&place_of(&args.targets[0]));
     let names: Vec<String> = args.targets.iter().map(|target| target.display().to_string()).collect();
     let title = format!("measure {}", names.join(", "));
-    let mut keeper = Keeper::begin(Some(&args.db), title, plan, args.sweep.seed, environment)?;
+    let mut keeper = Keeper::begin(Some(&args.db), "measure", title, plan, args.sweep.seed, environment)?;
     let mut run = |load: &Load, label: &str, done: f64| {
         let mut tell = |fraction: f64| progress.show(label, done.max(fraction));
         match bench.run(load, cancel, &mut tell) {

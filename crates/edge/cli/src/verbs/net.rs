@@ -3,7 +3,8 @@
 //! One side serves (`net serve`), the other asks (`net HOST:PORT`). `--loopback` starts the serving side as a process of
 //! its own, which ends with this one: it serves until its standard input ends.
 
-use super::loads::{Keeper, Planned, ReportArgs};
+use super::keep::{Keeper, Planned};
+use super::loads::ReportArgs;
 use super::report::{check_writable, write_report};
 use crate::failure::{Exit, Failure};
 use crate::inputs::{BlockSizes, Workers};
@@ -227,7 +228,7 @@ fn test(args: &TestArgs, output: &Output) -> Result<Exit, Failure> {
     let ended = run_all(bench, &orders, &mut keeper, &cancel, &mut progress);
     progress.end();
     let complete = ended.is_ok() && !cancel.load(Ordering::Relaxed);
-    keeper.end(complete)?;
+    keeper.end(complete, &[])?;
     if !keeper.results.is_empty() {
         show(&keeper.results, output)?;
         if let Some(path) = &args.report.report {
@@ -243,6 +244,7 @@ fn test(args: &TestArgs, output: &Output) -> Result<Exit, Failure> {
 fn begin(args: &TestArgs, orders: &[NetOrder], peer: &str, file: Option<&Path>) -> Result<Keeper, Failure> {
     let environment = file.map_or_else(Environment::of_machine, Environment::of_target);
     let planned = Planned {
+        kind: "net",
         title: format!("net {peer}"),
         method: format!(
             "Data over TCP for {} s after a ramp of {}, a run for each direction, number of connections and length of a \

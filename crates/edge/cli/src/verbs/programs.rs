@@ -1,7 +1,8 @@
 //! What `streams` and `bonnie` have in common: modelled arrays instead of folders, published figures beside, and how a program's
 //! runs are kept and shown.
 
-use super::loads::{Keeper, Stop};
+use super::keep::Keeper;
+use super::loads::Stop;
 use super::report::check_writable;
 use super::simulate::bad_array;
 use crate::failure::{Exit, Failure};
@@ -34,6 +35,15 @@ pub(crate) struct ModelArgs {
 }
 
 impl ModelArgs {
+    /// Refuses changes of a catalogue that nothing would look at.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.catalog.is_given() && !self.is_given() {
+            let error = anyhow::anyhow!("--catalog, --fitted and --set are for modelled arrays");
+            return Err(Failure::input(error).with_hint("name the array with --on ARRAY.toml"));
+        }
+        Ok(())
+    }
+
     /// Whether a model is asked for.
     pub(crate) fn is_given(&self) -> bool {
         !self.on.is_empty()
@@ -195,7 +205,7 @@ pub(crate) fn conclude(
     table: Table,
     output: &Output,
 ) -> Result<Exit, Failure> {
-    keeper.end(!ended.interrupted && ended.failure.is_none())?;
+    keeper.end(!ended.interrupted && ended.failure.is_none(), &notes)?;
     if !keeper.results.is_empty() {
         let report = ProgramReport {
             title: &keeper.title,

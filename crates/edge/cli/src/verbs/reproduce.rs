@@ -3,6 +3,7 @@
 mod claims;
 mod report;
 
+use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::interrupt::cancel_flag;
@@ -10,15 +11,16 @@ use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
 use raidlab_lab::{
-    Claim, ClaimPrediction, FittedFigure, Method, MetricCorrection, Paper, PaperError, PlaceSummary,
-    PredictError, PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions, paper_ids, predict,
-    predict_claims, read_published,
+    Claim, ClaimPrediction, Environment, FittedFigure, Method, MetricCorrection, Paper, PaperError,
+    PlaceSummary, PredictError, PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions,
+    claim_runs, paper_ids, predict, predict_claims, predicted_runs, read_published,
 };
 use raidlab_report::terminal::table;
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 /// Arguments of `raidlab reproduce`.
 #[derive(Debug, clap::Args)]
@@ -61,6 +63,8 @@ pub(crate) struct Args {
     /// End with code 3 if the 90th percentile of the absolute errors is above this
     #[arg(long, value_name = "PCT")]
     max_p90_error: Option<f64>,
+    #[command(flatten)]
+    keep: KeepDbArgs,
 }
 
 /// Settings of files whose systems no paper measured.
@@ -99,6 +103,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         super::report::check_writable(path)?;
     }
     let figures = load(args)?;
+    let started_at = SystemTime::now();
     let catalog = args.catalog.load()?;
     let task = PredictTask {
         file: &figures.file,
@@ -117,6 +122,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         }
         predicted => predicted.map_err(Failure::run)?,
     };
+    keep(args, &figures, (prediction.as_ref(), claims.as_ref()), started_at)?;
     if output.is_json() {
         print_json(&as_json(&figures, prediction.as_ref(), claims.as_ref()))?;
     } else {
@@ -129,6 +135,27 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let summaries = summaries.chain(claims.iter().map(|claims| claims.summary.errors));
     let missed = summaries.map(|summary| judge(args, &summary)).find(|exit| *exit != Exit::Done);
     Ok(missed.unwrap_or(Exit::Done))
+}
+
+/// Keeps a run for each simulated configuration.
+fn keep(
+    args: &Args,
+    figures: &Figures,
+    (prediction, claims): (Option<&Prediction>, Option<&ClaimPrediction>),
+    started_at: SystemTime,
+) -> Result<(), Failure> {
+    let mut results = prediction.map_or_else(Vec::new, predicted_runs);
+    results.extend(claims.map_or_else(Vec::new, claim_runs));
+    let title = figures.method.as_ref().map_or(&figures.file, |method| &method.title);
+    let planned = Planned {
+        kind: "reproduce",
+        title: format!("reproduce {title}"),
+        method: format!("Configurations of {}, simulated.", figures.file),
+        runs: results.len() as u64,
+        seed: figures.options.seed,
+        configuration: serde_json::to_string(&figures.options).map_err(Failure::run)?,
+    };
+    args.keep.keep(planned, Environment::of_machine(), started_at, results)
 }
 
 /// Predicts the rows, if there are any, and the claims, if there are any.

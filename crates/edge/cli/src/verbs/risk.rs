@@ -1,11 +1,14 @@
 //! `raidlab risk`: how likely an array, or a fleet of them, is to lose data.
 
+use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use raidlab_advisor::risk::{LATENT_ERRORS_PER_YEAR, Risk, RiskReport, RiskSpec, fleet_risk};
 use raidlab_hardware::{Catalog, DriveModel};
+use raidlab_lab::{Environment, risk_run};
 use raidlab_raid::LevelVariant;
 use raidlab_units::ByteCount;
+use std::time::SystemTime;
 
 /// Arguments of `raidlab risk`.
 #[derive(Debug, clap::Args)]
@@ -55,10 +58,13 @@ pub(crate) struct Args {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    keep: KeepDbArgs,
 }
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    let started_at = SystemTime::now();
     let catalog = Catalog::builtin();
     let drive = args.drive.as_deref().map(|id| catalog.drive(id)).transpose();
     let drive =
@@ -74,6 +80,16 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         spec,
         sources,
     };
+    let result = risk_run(&report);
+    let planned = Planned {
+        kind: "risk",
+        title: format!("risk of {}", result.target),
+        method: "Chances of a Markov chain, and the same drawn.".to_owned(),
+        runs: 1,
+        seed: args.seed,
+        configuration: serde_json::to_string(&report.spec).map_err(Failure::run)?,
+    };
+    args.keep.keep(planned, Environment::of_machine(), started_at, vec![result])?;
     if output.is_json() {
         let mut value = serde_json::to_value(&report).map_err(Failure::run)?;
         value["schema"] = serde_json::json!(1);

@@ -1,18 +1,38 @@
 //! `raidlab runs` and `raidlab show`: what is in a results file.
 
+use super::keep::{DbArgs, not_there};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
-use raidlab_lab::{RunLine, Store, StoreError, StoredRun};
+use raidlab_lab::{RunFilter, RunLine, StoredStudy};
 use serde_json::json;
-use std::path::{Path, PathBuf};
 
 /// Arguments of `raidlab runs`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// Results file
-    #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite")]
-    db: PathBuf,
-    /// So many runs at most, the latest first
+    #[command(flatten)]
+    place: DbArgs,
+    /// List study runs instead: what each verb that keeps runs was started for
+    #[arg(long)]
+    studies: bool,
+    /// Only runs of this study run
+    #[arg(long, value_name = "N")]
+    study: Option<i64>,
+    /// Only runs of this workload
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// Only runs of this kind: measured, array, simulated
+    #[arg(long, value_name = "WORLD", value_parser = ["measured", "array", "simulated"])]
+    world: Option<String>,
+    /// Only runs whose target has this in its name
+    #[arg(long, value_name = "TEXT")]
+    target: Option<String>,
+    /// Only runs with this tag
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// Only runs that this verb kept: measure, simulate, soak
+    #[arg(long, value_name = "VERB")]
+    kind: Option<String>,
+    /// So many at most, the latest first
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: u32,
 }
@@ -22,66 +42,100 @@ pub(crate) struct ListArgs {
 pub(crate) struct ShowArgs {
     /// Number of the run, as `raidlab runs` lists it
     run: i64,
-    /// Results file
-    #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite")]
-    db: PathBuf,
+    #[command(flatten)]
+    place: DbArgs,
 }
 
-/// Lists runs.
+/// Lists runs, or study runs.
 pub(crate) fn list(args: &ListArgs, output: &Output) -> Result<Exit, Failure> {
-    let lines = open(&args.db)?.list_runs(args.limit).map_err(Failure::run)?;
+    let store = args.place.open()?;
+    if args.studies {
+        let studies = store.list_studies(args.limit).map_err(Failure::run)?;
+        if output.is_json() {
+            print_json(&json!({ "schema": 1, "studies": studies }))?;
+        } else {
+            print(&studies_text(&studies, output))?;
+        }
+        return Ok(Exit::Done);
+    }
+    let filter = RunFilter {
+        study: args.study,
+        workload: args.workload.clone(),
+        world: args.world.clone(),
+        target: args.target.clone(),
+        tag: args.tag.clone(),
+        kind: args.kind.clone(),
+        limit: Some(args.limit),
+    };
+    let lines = store.list_runs(&filter).map_err(Failure::run)?;
     if output.is_json() {
         print_json(&json!({ "schema": 1, "runs": lines }))?;
     } else {
-        print(&lines.iter().map(line_text).collect::<String>())?;
+        print(&runs_text(&lines, output))?;
     }
     Ok(Exit::Done)
 }
 
 /// Shows one run.
 pub(crate) fn show(args: &ShowArgs, output: &Output) -> Result<Exit, Failure> {
-    let run = stored(&open(&args.db)?, args.run)?;
+    let run = args.place.open()?.run(args.run).map_err(not_there)?;
     if output.is_json() {
         let mut value = serde_json::to_value(&run).map_err(Failure::run)?;
         value["schema"] = json!(1);
         print_json(&value)?;
-    } else {
-        let head = format!("run {} of '{}', started {}\n", run.id, run.title, run.started_at);
-        print(&(head + &raidlab_report::terminal::run(&run.result, output.terminal())))?;
+        return Ok(Exit::Done);
     }
+    let mut text = format!("run {} of '{}', started {}\n", run.id, run.title, run.started_at);
+    if !run.tags.is_empty() {
+        text.extend(["tags: ", &run.tags.join(", "), "\n"]);
+    }
+    text += &raidlab_report::terminal::run(&run.result, output.terminal());
+    text.extend(run.result.figures.iter().map(|(name, value)| format!("{name}: {value}\n")));
+    print(&text)?;
     Ok(Exit::Done)
 }
 
-/// The run with number `run`.
-pub(crate) fn stored(store: &Store, run: i64) -> Result<StoredRun, Failure> {
-    store.run(run).map_err(|error| match error {
-        StoreError::NoSuchRun { .. } => Failure::input(error),
-        other => Failure::run(other),
-    })
+fn runs_text(lines: &[RunLine], output: &Output) -> String {
+    let row = |line: &RunLine| {
+        vec![
+            line.id.to_string(),
+            line.study.to_string(),
+            to_the_second(&line.started_at),
+            line.world.clone(),
+            line.target.clone(),
+            line.workload.clone(),
+            line.tags.join(","),
+            line.iodepth.to_string(),
+            format!("{:.1}", line.iops),
+            format!("{:.1}", line.mb_per_s),
+            format!("{:.3}", line.lat_ns_mean / 1e6),
+        ]
+    };
+    let header = [
+        "Run", "Study", "Started", "World", "Target", "Workload", "Tags", "iodepth", "IOPS", "MB/s",
+        "mean ms",
+    ];
+    let rows = lines.iter().map(row).collect();
+    raidlab_report::terminal::table(&header, 7, vec![rows], output.terminal())
 }
 
-/// Opens a results file that exists: looking must not make one.
-pub(crate) fn open(path: &Path) -> Result<Store, Failure> {
-    if !path.exists() {
-        let error = std::io::Error::from(std::io::ErrorKind::NotFound);
-        return Err(Failure::input(error)
-            .context(format!("there is no results file {}", path.display()))
-            .with_hint("'raidlab study' makes one; name another with --db"));
-    }
-    Store::open(path).map_err(Failure::run)
+fn studies_text(studies: &[StoredStudy], output: &Output) -> String {
+    let row = |study: &StoredStudy| {
+        vec![
+            study.id.to_string(),
+            to_the_second(&study.started_at),
+            study.kind.clone(),
+            study.title.clone(),
+            study.state.clone(),
+            format!("{} of {}", study.finished_runs, study.planned_runs),
+        ]
+    };
+    let header = ["Study", "Started", "Verb", "Title", "State", "Runs"];
+    let rows = studies.iter().map(row).collect();
+    raidlab_report::terminal::table(&header, 5, vec![rows], output.terminal())
 }
 
-fn line_text(line: &RunLine) -> String {
-    format!(
-        "{:>6}  {}  {:<9}  {:<44}  {:<26}  {:>4}  {:>10.1} IOPS  {:>8.1} MB/s  {:>8.3} ms\n",
-        line.id,
-        line.started_at,
-        line.world,
-        line.target,
-        line.workload,
-        line.iodepth,
-        line.iops,
-        line.mb_per_s,
-        line.lat_ns_mean / 1e6
-    )
+/// A time without its fractions: the list is for people.
+fn to_the_second(time: &str) -> String {
+    time.split('.').next().unwrap_or(time).replace('T', " ")
 }

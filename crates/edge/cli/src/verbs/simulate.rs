@@ -1,8 +1,8 @@
 //! `raidlab simulate`: an array of modelled hardware in virtual time.
 
+use super::keep::Keeper;
 use super::loads::{
-    Conclusions, Frame, JudgeArgs, Keeper, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude,
-    is_step_by_step,
+    Conclusions, Frame, JudgeArgs, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude, is_step_by_step,
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
@@ -141,7 +141,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     let seed = args.sweep.seed;
     let title = format!("simulate {}", array.label());
-    let mut keeper = Keeper::begin(args.db.as_deref(), title, &plan, seed, Environment::of_machine())?;
+    let mut keeper =
+        Keeper::begin(args.db.as_deref(), "simulate", title, &plan, seed, Environment::of_machine())?;
     let mut progress = Progress::start();
     let conclusions = if is_step_by_step(&args.judge)? {
         let mut run = |load: &Load, label: &str, done: f64| {
@@ -169,14 +170,16 @@ fn side_by_side(
     let loads: Vec<Load> = plan.loads(args.sweep.seed).collect();
     let started_at = SystemTime::now();
     let mut count = 0;
-    let ran = run_simulated_loads(models, array, &loads, args.threads, &mut |index| {
+    let mut kept = Ok(());
+    let ran = run_simulated_loads(models, array, &loads, args.threads, &mut |index, result| {
         count += 1;
         progress.show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
+        if kept.is_ok() {
+            kept = keeper.store(index, started_at, result);
+        }
     });
-    for result in ran.map_err(|(index, error)| refused(error).context(loads[index].label()))? {
-        keeper.take(started_at, result)?;
-    }
-    Ok(Conclusions::default())
+    keeper.results = ran.map_err(|(index, error)| refused(error).context(loads[index].label()))?;
+    kept.map(|()| Conclusions::default())
 }
 
 /// A load that does not go with the array.

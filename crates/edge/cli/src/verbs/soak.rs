@@ -1,9 +1,11 @@
 //! `raidlab soak`: the same data read again and again, and every bit compared.
 
+use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
+use raidlab_lab::{Environment, soak_run};
 use raidlab_load::LoadError;
 use raidlab_load::soak::{SoakError, SoakLimit, SoakOptions, SoakProgress, SoakRecord, soak};
 use raidlab_report::terminal::{SoakFigures, soaks};
@@ -11,6 +13,7 @@ use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 /// Arguments of `raidlab soak`.
 #[derive(Debug, clap::Args)]
@@ -54,6 +57,8 @@ pub(crate) struct Args {
     /// Confidence of the upper bound on the rate of errors, in percent
     #[arg(long, default_value_t = 95.0, value_name = "PCT")]
     confidence: f64,
+    #[command(flatten)]
+    keep: KeepDbArgs,
 }
 
 /// Runs the verb.
@@ -63,6 +68,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         return Err(Failure::input(error));
     }
     let options = options(args);
+    let started_at = SystemTime::now();
     let cancel = cancel_flag();
     let mut progress = Progress::start();
     let ended = soak(&args.targets, &options, &cancel, &mut |seen| show(seen, &mut progress));
@@ -84,6 +90,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     if !records.is_empty() {
         conclude(&records, args.confidence, output)?;
+        keep(args, &records, started_at)?;
     }
     let any_fault = records.iter().any(|record| record.faults.total() > 0);
     match first_failure {
@@ -92,6 +99,21 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         None if cancel.load(Ordering::Relaxed) => Ok(Exit::Interrupted),
         None => Ok(Exit::Done),
     }
+}
+
+/// Keeps a run for each target. Its figures are of all soaks of the target, as its record has them.
+fn keep(args: &Args, records: &[SoakRecord], started_at: SystemTime) -> Result<(), Failure> {
+    let names: Vec<String> = records.iter().map(|record| record.path.display().to_string()).collect();
+    let planned = Planned {
+        kind: "soak",
+        title: format!("soak {}", names.join(", ")),
+        method: "Data read again and again, every bit compared.".to_owned(),
+        runs: args.targets.len() as u64,
+        seed: 0,
+        configuration: serde_json::to_string(records).map_err(Failure::run)?,
+    };
+    let results = records.iter().map(|record| soak_run(record, args.confidence)).collect();
+    args.keep.keep(planned, Environment::of_target(&args.targets[0]), started_at, results)
 }
 
 fn options(args: &Args) -> SoakOptions {

@@ -1,6 +1,7 @@
 //! `raidlab streams`: N readers of files that start at once, on real folders or on modelled arrays.
 
-use super::loads::{Keeper, Planned, Stop};
+use super::keep::{Keeper, Planned};
+use super::loads::Stop;
 use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use crate::failure::{Exit, Failure};
 use crate::inputs::Iodepths;
@@ -88,6 +89,7 @@ impl From<ColdArg> for Cold {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    args.model.check()?;
     let beside = args.kept.check(PUBLISHED)?;
     let plan = StreamsPlan {
         streams: args.streams.0.clone(),
@@ -170,6 +172,7 @@ fn begin(
 ) -> Result<Keeper, Failure> {
     let arrays = args.model.on.len().max(1);
     let planned = Planned {
+        kind: "streams",
         title,
         method,
         runs: arrays as u64 * plan.streams.len() as u64 * u64::from(plan.repeats),

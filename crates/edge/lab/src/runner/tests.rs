@@ -38,7 +38,7 @@ fn disk_folder() -> tempfile::TempDir {
 fn study(folder: &Path) -> Study {
     let text = format!(
         "schema = 1\ntitle = 'small'\nquestion = 'does it run?'\nseed = 3\n\
-         [load]\nworkloads = ['database', 'restore']\niodepths = [1, 4]\nramp = '5ms'\nrun = '20ms'\n\
+         [load]\nworkloads = ['database', 'restore']\niodepths = [1, 4]\nramp = '5ms'\nrun = '150ms'\n\
          [[measure]]\npath = '{folder}/new/test-file'\nsize = '4MiB'\ndirect = true\n\
          [[array]]\ndirectory = '{folder}/members'\nlevels = ['0', '5']\nmembers = 3\nmember-size = '4MiB'\n\
          strip-size = '16KiB'\nwrite-policies = ['write-through', 'write-back']\ndisk-cache = true\n\

@@ -4,7 +4,7 @@
 //! version to the next inside one transaction; entries are only ever added, never changed.
 
 use super::StoreError;
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 
 /// Step `n` (from 0) takes a file from version `n` to `n + 1`.
 const MIGRATIONS: &[&str] = &[
@@ -41,6 +41,7 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX run_by_workload ON run (workload, world, iodepth);
 ",
     SERIES_AND_TAIL,
+    TAGS_AND_WORDS,
 ];
 
 /// Further figures to search by, and every run second by second. Both read the record, which stays the one place; runs
@@ -67,6 +68,26 @@ const SERIES_AND_TAIL: &str = "
             json_each(result, '$.series.' || op.value || '.requests') AS slot;
 ";
 
+/// Tags, what a report says beside its figures, a name for a study run that holds in every file, and histograms as rows.
+const TAGS_AND_WORDS: &str = "
+    ALTER TABLE study_run ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+    ALTER TABLE study_run ADD COLUMN method TEXT NOT NULL DEFAULT '[]';
+    ALTER TABLE study_run ADD COLUMN notes TEXT NOT NULL DEFAULT '[]';
+    ALTER TABLE study_run ADD COLUMN uid TEXT NOT NULL DEFAULT '';
+    UPDATE study_run SET uid = lower(hex(randomblob(16)));
+    CREATE UNIQUE INDEX study_run_by_uid ON study_run (uid);
+    CREATE TABLE run_tag (
+        run INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+        tag TEXT NOT NULL CHECK (tag <> ''),
+        PRIMARY KEY (run, tag)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX run_tag_by_tag ON run_tag (tag);
+    CREATE VIEW run_latency_bin AS
+        SELECT run.id AS run, op.value AS op, bin.value ->> '$.lat_ns' AS lat_ns, bin.value ->> '$.requests' AS requests
+        FROM run, json_each('[\"read\", \"write\", \"total\"]') AS op,
+            json_each(result, '$.' || op.value || '.lat_bins') AS bin;
+";
+
 /// The version that this build writes.
 pub(crate) const CURRENT_VERSION: usize = MIGRATIONS.len();
 
@@ -76,17 +97,24 @@ pub(super) fn step(version: usize) -> &'static str {
     MIGRATIONS[version]
 }
 
-/// Brings the file to [`CURRENT_VERSION`].
+/// Brings the file to [`CURRENT_VERSION`], a step in a transaction. Of several processes that open an old file at once,
+/// one takes each step, and the others find it taken.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
-    let found: usize = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if found > CURRENT_VERSION {
-        return Err(StoreError::TooNew { found, known: CURRENT_VERSION });
-    }
-    for (version, step) in MIGRATIONS.iter().enumerate().skip(found) {
-        let transaction = connection.transaction()?;
-        transaction.execute_batch(step)?;
-        transaction.pragma_update(None, "user_version", version + 1)?;
+    while version(connection)? < CURRENT_VERSION {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let found = version(&transaction)?;
+        if let Some(step) = MIGRATIONS.get(found) {
+            transaction.execute_batch(step)?;
+            transaction.pragma_update(None, "user_version", found + 1)?;
+        }
         transaction.commit()?;
     }
-    Ok(())
+    match version(connection)? {
+        found if found > CURRENT_VERSION => Err(StoreError::TooNew { found, known: CURRENT_VERSION }),
+        _ => Ok(()),
+    }
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<usize> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }

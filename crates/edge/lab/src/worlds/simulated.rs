@@ -111,7 +111,7 @@ fn run_with(
 }
 
 /// Runs each of `loads` on `array` as [`run_simulated`] does, on up to `threads` threads, all processors by default, and
-/// tells `finished` the index of each one that ends. The results are in the order of the loads, and the same on any
+/// hands each one that ends to `finished`, with its index. The results are in the order of the loads, and the same on any
 /// number of threads.
 ///
 /// # Errors
@@ -121,7 +121,7 @@ pub fn run_simulated_loads(
     array: &ModelledArray,
     loads: &[Load],
     threads: Option<NonZeroUsize>,
-    finished: &mut dyn FnMut(usize),
+    finished: &mut dyn FnMut(usize, &RunResult),
 ) -> Result<Vec<RunResult>, (usize, SimulatedError)> {
     let mut results: Vec<_> = loads.iter().map(|_| None).collect();
     let ended = in_parallel(
@@ -130,8 +130,10 @@ pub fn run_simulated_loads(
         &AtomicBool::new(false),
         |index| run_simulated(models, array, &loads[index]),
         |index, result| {
+            if let Ok(result) = &result {
+                finished(index, result);
+            }
             results[index] = Some(result);
-            finished(index);
             Ok::<(), Infallible>(())
         },
     );

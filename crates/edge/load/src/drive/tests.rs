@@ -81,7 +81,7 @@ fn on_fake(fail_every: &[u32]) -> Vec<(u64, u64, Option<IoFailure>, Option<LoadE
     let lane = |_| Lane::new(Driver::new(&spec, &config).unwrap(), Path::new("/fake"), None);
     let table = engine.table;
     let mut drive = Drive::new(&mut engine, fail_every.iter().map(lane).collect(), table, Clock::start());
-    drive.run(&AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    drive.run(&AtomicBool::new(false), &mut |_, _, _| {}).unwrap();
     assert_eq!(drive.in_flight_reached, 7 * fail_every.len() as u32);
     let lanes = std::mem::take(&mut drive.lanes).into_iter().map(|lane| {
         let read = lane.driver.measurement().read;

@@ -15,34 +15,26 @@
 #![allow(unsafe_code)]
 
 use super::bus_error;
-use super::{Completion, Engine, EngineIo, EngineKind, FailureCause, NO_IO};
+use super::one_at_a_time::{OneAtATime, Transfer};
+use super::{EngineIo, EngineKind, FailureCause};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
 use crate::target::Target;
-use raidlab_units::NanoSpan;
 use raidlab_workload::IoOp;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 use std::fs::File;
 use std::ptr::{self, NonNull};
-use std::time::Duration;
 
 /// Requests between two looks at the length of the file.
 const LOOK_UP_EVERY: u32 = 64;
 
-/// One copy at a time out of and into a mapped target.
-#[derive(Debug)]
-pub struct MappedEngine<'a> {
-    /// None for the no-op target.
-    mapping: Option<Mapping<'a>>,
-    memory: IoMemory,
-    io: EngineIo,
-    waiting: bool,
-}
+/// One copy at a time out of and into a mapped target; the no-op target has nothing to map.
+pub type MappedEngine<'a> = OneAtATime<Option<Mapping<'a>>>;
 
 /// A target in memory, shared with the page cache.
 #[derive(Debug)]
-struct Mapping<'a> {
+pub struct Mapping<'a> {
     file: &'a File,
     base: NonNull<u8>,
     /// Length of the mapping: whole pages.
@@ -64,17 +56,23 @@ impl<'a> MappedEngine<'a> {
     /// # Errors
     /// [`LoadError::Iodepth`] for anything but one request in flight, [`LoadError::Map`] if the system does not map it.
     pub fn new(target: &'a Target, iodepth: u32, memory: IoMemory) -> Result<Self, LoadError> {
-        if iodepth != 1 {
-            let (engine, iodepth_max) = (EngineKind::Mapped.name(), 1);
-            return Err(LoadError::Iodepth { engine, iodepth_max, iodepth });
-        }
         let mapping = target.file().map(|file| Mapping::new(target, file)).transpose();
         let mapping = mapping.map_err(|errno| LoadError::Map {
             path: target.path().into(),
             size: target.size(),
             errno,
         })?;
-        Ok(Self { mapping, memory, io: NO_IO, waiting: false })
+        Self::over(mapping, iodepth, memory)
+    }
+}
+
+impl Transfer for Option<Mapping<'_>> {
+    fn name(&self) -> &'static str {
+        EngineKind::Mapped.name()
+    }
+
+    fn transfer(&mut self, io: &EngineIo, buffer: &mut [u8]) -> Option<FailureCause> {
+        self.as_mut()?.copy(io, buffer)
     }
 }
 
@@ -92,7 +90,7 @@ impl<'a> Mapping<'a> {
     }
 
     /// Copies what `io` asks for between the mapping and `buffer`. Returns why that failed, if it did.
-    fn transfer(&mut self, io: &EngineIo, buffer: &mut [u8]) -> Option<FailureCause> {
+    fn copy(&mut self, io: &EngineIo, buffer: &mut [u8]) -> Option<FailureCause> {
         if self.look_up_in == 0 {
             self.look_up_in = LOOK_UP_EVERY;
             self.end_bytes = end_of(self.file);
@@ -180,57 +178,4 @@ fn end_of(file: &File) -> u64 {
 /// Whether the file system has no block left for a page that is written for the first time.
 fn is_full(file: &File) -> bool {
     rustix::fs::fstatvfs(file).is_ok_and(|facts| facts.f_bavail == 0)
-}
-
-impl Engine for MappedEngine<'_> {
-    fn name(&self) -> &'static str {
-        EngineKind::Mapped.name()
-    }
-
-    fn submit(&mut self, io: EngineIo) {
-        assert!(!self.waiting, "one request at a time");
-        if io.op == IoOp::Write {
-            self.memory.stamp(io.slot, io.bytes);
-        }
-        self.io = io;
-        self.waiting = true;
-    }
-
-    /// There is nothing to put under way: the request is done when it is waited for.
-    fn flush(&mut self) -> Result<(), Errno> {
-        Ok(())
-    }
-
-    fn ready(&mut self) -> u32 {
-        0
-    }
-
-    fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
-        if !self.waiting {
-            std::thread::sleep(Duration::from_nanos(at_most.get()));
-            return Ok(());
-        }
-        let io = self.io;
-        let buffer = self.memory.buffer(io.op, io.slot, io.bytes);
-        let failure = self.mapping.as_mut().and_then(|mapping| mapping.transfer(&io, buffer));
-        self.waiting = false;
-        done.push(Completion { slot: io.slot, failure });
-        Ok(())
-    }
-
-    fn in_flight_max(&self) -> u32 {
-        1
-    }
-
-    fn in_flight(&self) -> u32 {
-        u32::from(self.waiting)
-    }
-
-    fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
-        Some(self.memory.buffer(io.op, io.slot, io.bytes))
-    }
-
-    fn io(&self, _slot: u32) -> EngineIo {
-        self.io
-    }
 }

@@ -19,6 +19,7 @@ mod mapped;
 mod nbd;
 mod nfs;
 mod null;
+mod one_at_a_time;
 mod ring;
 mod sync;
 mod uring;

@@ -3,13 +3,14 @@
 //! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
 //! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
 //! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did, [`soaks`] what `soak` did,
-//! [`plan`] and [`risk`] what `plan` and `risk` found,
+//! [`plan`] and [`risk`] what `plan` and `risk` found, [`contrast`] what `compare` did,
 //! [`streams`] and [`bonnie`] what the verbs of their names did. Without colour the
 //! text is plain ASCII apart from the names it is given, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
 mod array;
 mod claims;
+mod contrast;
 mod examine;
 mod grid;
 mod network;
@@ -23,6 +24,7 @@ mod validation;
 
 pub use array::array_status;
 pub use claims::claims;
+pub use contrast::contrast;
 pub use examine::examined;
 pub use plan::{PlanPoint, PlanRow, PlanText, plan};
 pub use programs::{bonnie, streams};

@@ -15,8 +15,9 @@
 //!
 //! Verified: that, and that a flush fails exactly when data was given up before it; a member is failed only where the
 //! faults justify it (it is gone, or a write to it failed); a member that does not hold what it should is out of the array
-//! when all is quiet; in a bounded run, each bad block is one that can't be read, or was in a stripe in doubt. Not
-//! verified: which block of a row it was; bad blocks of a run beyond redundancy, once they are listed.
+//! when all is quiet; in a bounded run, each bad block is one that can't be read, or was in a stripe in doubt, or was found
+//! called bad by the latest start and has been reached by a write that was cut off, or of which the devices had not been told.
+//! Not verified: which block of a row it was; bad blocks of a run beyond redundancy, once they are listed.
 
 use crate::torture::host::HostInFlight;
 use crate::torture::members::Presence;
@@ -48,6 +49,10 @@ pub(in crate::torture) struct Losses {
     may_lack_records: bool,
     /// Blocks that the latest start found called bad and no write has reached since.
     found_bad: BTreeSet<(MemberIndex, u64)>,
+    /// Those of them that can be read because a write reached them that was cut off, or ended before the devices were told.
+    reached: BTreeSet<(MemberIndex, u64)>,
+    /// Blocks that could be read and were called bad all the same when the latest controller ended.
+    needless: BTreeSet<(MemberIndex, u64)>,
     /// The target of the latest rebuild.
     target: Option<MemberIndex>,
     /// When a device was last given another state.
@@ -136,11 +141,12 @@ impl TortureWorld {
         records: &[StripeIndex],
         controller: &Controller,
     ) {
-        self.losses = Losses {
-            may_lack_records: !records.is_empty(),
-            found_bad: bad_blocks_of(controller),
-            ..Losses::default()
-        };
+        let found_bad = bad_blocks_of(controller);
+        let is_reached =
+            |it: &&(MemberIndex, u64)| !self.is_spoiled(**it) && !self.losses.needless.contains(it);
+        let reached = found_bad.iter().filter(is_reached).copied().collect();
+        self.losses =
+            Losses { may_lack_records: !records.is_empty(), found_bad, reached, ..Losses::default() };
         if !self.is_redundant() {
             return;
         }
@@ -201,6 +207,7 @@ impl TortureWorld {
         let tags = self.devices[io.member.index()].data.tags;
         for block in (io.lba.0..io.lba.0 + io.blocks.0).filter_map(|place| tags.block(place)) {
             self.losses.found_bad.remove(&(io.member, block));
+            self.losses.reached.remove(&(io.member, block));
         }
     }
 
@@ -299,6 +306,22 @@ impl TortureWorld {
         bad_blocks_of(&self.controller)
     }
 
+    /// Takes note, before what is on its way arrives, of the blocks that are called bad without need.
+    pub(in crate::torture) fn note_end_of_controller(&mut self) {
+        self.losses.needless = self.needless_bad_blocks().collect();
+    }
+
+    /// Blocks that the controller calls bad, but that can be read, and no write that was cut off has made them so.
+    fn needless_bad_blocks(&self) -> impl Iterator<Item = (MemberIndex, u64)> + '_ {
+        let is_needless =
+            |it: &(MemberIndex, u64)| !self.is_spoiled(*it) && !self.losses.reached.contains(it);
+        self.bad_blocks().into_iter().filter(is_needless)
+    }
+
+    fn is_spoiled(&self, (member, block): (MemberIndex, u64)) -> bool {
+        self.devices[member.index()].data.is_spoiled(block, 1)
+    }
+
     /// True if the controller calls a block bad.
     pub(in crate::torture) fn is_bad(&self, member: MemberIndex, block: u64) -> bool {
         let holds =
@@ -309,14 +332,13 @@ impl TortureWorld {
     /// Checks that blocks that are errors could not be read; parity may also have been given up with its stripe.
     pub(in crate::torture) fn check_bad_blocks(&self) -> Result<(), Box<Violation>> {
         let stripes = self.stripes();
-        for (member, block) in self.bad_blocks() {
-            let is_spoiled = self.devices[member.index()].data.is_spoiled(block, 1);
+        for (member, block) in self.needless_bad_blocks() {
             let is_gone = || {
                 self.unit_at(member, MemberLba(block)).is_some_and(|(stripe, _, _)| {
                     stripes.blocks(stripe).any(|lba| self.volume.may_be_gone(lba, self.stamp))
                 })
             };
-            if self.mode == TortureMode::Bounded && !is_spoiled && !is_gone() {
+            if self.mode == TortureMode::Bounded && !is_gone() {
                 return Err(Violation::NeedlessBadBlock { member, block }.into());
             }
         }

@@ -1,6 +1,6 @@
 //! `raidlab array serve --ublk`: the volume as a block device, where this binary was built with it and the kernel has it.
 
-use super::serve::Announcement;
+use super::operator::Announcement;
 use crate::failure::{Exit, Failure};
 use raidlab_array::ArrayWorld;
 use std::sync::atomic::AtomicBool;

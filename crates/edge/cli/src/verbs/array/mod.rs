@@ -5,9 +5,10 @@ mod assemble;
 mod block_device;
 mod create;
 mod operate;
+mod operator;
 mod serve;
 
-pub(super) use serve::Announcement;
+pub(super) use operator::OperatorArgs;
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;

@@ -3,20 +3,19 @@
 
 use super::assemble::Risks;
 use super::block_device;
+use super::operator::OperatorArgs;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{answer_limit, io_policy, on_or_off, read_policy, write_policy};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json};
+use crate::output::Output;
 use crate::verbs::nbd::NbdArgs;
 use raidlab_array::{ArrayError, ArrayWorld, HostPort, RunSettings, operator_line};
 use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
 use raidlab_lab::{SOFTWARE_CACHE, STAGING_SIZE};
 use raidlab_report::terminal::examined;
-use raidlab_serve::{ControlServer, MetricsServer, control_socket, notify_ready, notify_stopping};
+use raidlab_serve::notify_stopping;
 use raidlab_units::{ByteCount, NanoSpan};
-use serde_json::json;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 /// Arguments of `raidlab array serve`.
@@ -31,12 +30,8 @@ pub(crate) struct Args {
     cache: CacheArgs,
     #[command(flatten)]
     risks: Risks,
-    /// Control socket [default: named after the array, in this user's run folder]
-    #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
-    /// Serve Prometheus metrics on this loopback address, such as 127.0.0.1:9178
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    operators: OperatorArgs,
     /// Most bytes of each member per second that rebuilds, resyncs, checks and repairs walk over [default: no bound]
     #[arg(long, value_name = "SIZE")]
     sweep_rate: Option<ByteCount>,
@@ -114,7 +109,6 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let cancel = cancel_flag();
     let (operator, queue) = operator_line().map_err(Failure::run)?;
     world.attach_operator(queue);
-    let path = args.control.clone().unwrap_or_else(|| control_socket(world.name()));
     let nbd = if args.exports.ublk {
         None
     } else {
@@ -124,21 +118,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             tls.as_ref(),
         )?)
     };
-    let control = ControlServer::start(&path, operator.clone()).map_err(Failure::run)?;
-    let metrics = args.metrics.map(|address| MetricsServer::start(address, operator)).transpose();
-    let metrics = metrics.map_err(Failure::input)?;
+    let operators = args.operators.start(world.name(), operator)?;
     match world.await_serving(&cancel) {
         Ok(()) => {}
         Err(ArrayError::Cancelled) => return Ok(Exit::Interrupted),
         Err(error) => return Err(Failure::run(error)),
     }
-    let announcement = Announcement {
-        name: world.name().to_owned(),
-        volume: world.volume_bytes(),
-        control: control.path().to_owned(),
-        metrics: metrics.as_ref().map(|metrics| metrics.address().to_string()),
-        json: output.is_json(),
-    };
+    let announcement = operators.announcement(world.name(), world.volume_bytes(), output);
     let Some((mut server, addresses)) = nbd else {
         return block_device::serve(&mut world, args.exports.nbd.read_only, announcement, &cancel);
     };
@@ -146,43 +132,6 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     serve_port(&mut world, &mut server, &cancel)?;
     stop(&mut world)?;
     Ok(Exit::Done)
-}
-
-/// What is said when an array is served.
-pub(crate) struct Announcement {
-    pub(crate) name: String,
-    pub(crate) volume: ByteCount,
-    pub(crate) control: PathBuf,
-    pub(crate) metrics: Option<String>,
-    pub(crate) json: bool,
-}
-
-impl Announcement {
-    /// Says where it is served, to whoever reads it and to the service manager.
-    pub(crate) fn say(&self, nbd: &[String], block_device: Option<&Path>) -> Result<(), Failure> {
-        let Self { name, volume, control, metrics, json } = self;
-        let device = block_device.map(|path| path.display().to_string());
-        let served = nbd.iter().chain(&device).cloned().collect::<Vec<_>>().join(" and ");
-        if *json {
-            print_json(&json!({
-                "schema": 1,
-                "name": name,
-                "volume_bytes": volume.get(),
-                "nbd": nbd,
-                "block_device": device,
-                "control": control,
-                "metrics": metrics,
-            }))?;
-        } else {
-            let metrics = metrics
-                .as_ref()
-                .map_or(String::new(), |address| format!(", metrics at http://{address}/metrics"));
-            let control = control.display();
-            print(&format!("array {name}: {volume} served on {served}, control socket {control}{metrics}"))?;
-        }
-        notify_ready(&format!("{name}: {volume} served on {served}"));
-        Ok(())
-    }
 }
 
 /// Serves until an operator or a signal ends it. A second signal ends the process at once; the array is then as after a

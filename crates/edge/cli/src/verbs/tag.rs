@@ -1,0 +1,38 @@
+//! `raidlab tag`: names for runs of a results file, by which `compare`, `export` and `report` find them.
+
+use super::keep::{DbArgs, not_there};
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, print_json};
+use raidlab_lab::RunSelector;
+use serde_json::json;
+
+/// Arguments of `raidlab tag`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The tag
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    tag: String,
+    /// Runs: a number 12, a range 3..7, study:2, tag:NAME
+    #[arg(required = true, value_name = "RUNS")]
+    runs: Vec<RunSelector>,
+    /// Take the tag away instead
+    #[arg(long)]
+    remove: bool,
+    #[command(flatten)]
+    place: DbArgs,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    let mut store = args.place.open()?;
+    let runs = store.select(&args.runs).map_err(not_there)?;
+    let changed = if args.remove { store.untag(&runs, &args.tag) } else { store.tag(&runs, &args.tag) };
+    changed.map_err(not_there)?;
+    if output.is_json() {
+        print_json(&json!({ "schema": 1, "tag": args.tag, "removed": args.remove, "runs": runs }))?;
+    } else {
+        let done = if args.remove { "without" } else { "with" };
+        eprintln!("{} runs {done} tag '{}'", runs.len(), args.tag);
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,278 @@
+//! Kept runs as tables of typed columns, for statistics programs: one row per run, per interval, or per bin of a histogram.
+//!
+//! The tables are made here once; [`crate::csv`] and [`crate::parquet`] only write them down. Names carry the unit, a
+//! value that does not apply is none, and counts are unsigned. Settings and further figures are a JSON object in one
+//! column each, since runs differ in which they have.
+//!
+//! Invariant: every row has a value of its kind, or none, for every column.
+
+use raidlab_workload::{ArrayFacts, OpSummary, RunResult, RunSeries, SeriesColumns};
+use serde::Serialize;
+
+/// A run, and where it is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct KeptRun<'a> {
+    /// Its number.
+    pub id: i64,
+    /// Number of its study run.
+    pub study: i64,
+    /// Title of that.
+    pub title: &'a str,
+    /// Start, UTC, ISO 8601.
+    pub started_at: &'a str,
+    /// Its tags.
+    pub tags: &'a [String],
+    /// What came of it.
+    pub run: &'a RunResult,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Text.
+    Text,
+    /// A number from 0 to 2^64 - 1.
+    Count,
+    /// Any number.
+    Real,
+}
+
+/// What is in a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Nothing: it does not apply.
+    None,
+    /// Text.
+    Text(String),
+    /// A count.
+    Count(u64),
+    /// A number.
+    Real(f64),
+}
+
+/// Columns with names and kinds, and rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    columns: Vec<(String, Kind)>,
+    rows: Vec<Vec<Value>>,
+}
+
+/// A column: its name, its kind, and where its value stands in `T`.
+type Column<T> = (&'static str, Kind, fn(&T) -> Value);
+
+/// What a run is.
+fn run_columns<'a>() -> [Column<KeptRun<'a>>; 21] {
+    [
+        ("run", Kind::Count, |kept| count(kept.id)),
+        ("study", Kind::Count, |kept| count(kept.study)),
+        ("title", Kind::Text, |kept| text(kept.title)),
+        ("started_at", Kind::Text, |kept| text(kept.started_at)),
+        ("tags_json", Kind::Text, |kept| json(&kept.tags)),
+        ("world", Kind::Text, |kept| text(kept.run.world.label())),
+        ("target", Kind::Text, |kept| text(&kept.run.target)),
+        ("level", Kind::Text, |kept| array(kept, |facts| text(&facts.level))),
+        ("members", Kind::Count, |kept| array(kept, |facts| Value::Count(facts.members.into()))),
+        ("member_kind", Kind::Text, |kept| array(kept, |facts| text(&facts.member_kind))),
+        ("controller", Kind::Text, |kept| array(kept, |facts| text(&facts.controller))),
+        ("strip_bytes", Kind::Count, |kept| array(kept, |facts| Value::Count(facts.strip_bytes.0))),
+        ("write_policy", Kind::Text, |kept| array(kept, |facts| text(&facts.write_policy))),
+        ("usable_bytes", Kind::Count, |kept| array(kept, |facts| Value::Count(facts.usable_bytes.0))),
+        ("raw_bytes", Kind::Count, |kept| array(kept, |facts| Value::Count(facts.raw_bytes.0))),
+        ("failures_survived_always", Kind::Count, |kept| {
+            array(kept, |facts| Value::Count(facts.failures_survived_always.into()))
+        }),
+        ("failures_survived_at_best", Kind::Count, |kept| {
+            array(kept, |facts| Value::Count(facts.failures_survived_at_best.into()))
+        }),
+        ("workload", Kind::Text, |kept| text(&kept.run.workload)),
+        ("metric", Kind::Text, |kept| Value::Text(serde_name(&kept.run.metric))),
+        ("iodepth", Kind::Count, |kept| Value::Count(kept.run.iodepth.into())),
+        ("window_ns", Kind::Count, |kept| Value::Count(kept.run.window_ns)),
+    ]
+}
+
+/// Figures of one direction, each with `read_`, `write_` or `total_` before it.
+const SUMMARY_COLUMNS: [Column<OpSummary>; 14] = [
+    ("requests", Kind::Count, |op| Value::Count(op.requests)),
+    ("errors", Kind::Count, |op| Value::Count(op.errors)),
+    ("iops", Kind::Real, |op| Value::Real(op.iops.0)),
+    ("bytes_per_sec", Kind::Real, |op| Value::Real(op.bytes_per_sec.0)),
+    ("lat_ns_mean", Kind::Real, |op| Value::Real(op.lat_ns_mean)),
+    ("lat_ns_stddev", Kind::Real, |op| Value::Real(op.lat_ns_stddev)),
+    ("lat_ns_min", Kind::Count, |op| Value::Count(op.lat_ns_min)),
+    ("lat_ns_p50", Kind::Count, |op| Value::Count(op.lat_ns_p50)),
+    ("lat_ns_p90", Kind::Count, |op| Value::Count(op.lat_ns_p90)),
+    ("lat_ns_p99", Kind::Count, |op| Value::Count(op.lat_ns_p99)),
+    ("lat_ns_p999", Kind::Count, |op| Value::Count(op.lat_ns_p999)),
+    ("lat_ns_p9999", Kind::Count, |op| Value::Count(op.lat_ns_p9999)),
+    ("lat_ns_p99999", Kind::Count, |op| Value::Count(op.lat_ns_p99999)),
+    ("lat_ns_max", Kind::Count, |op| Value::Count(op.lat_ns_max)),
+];
+
+/// What a run cost, and what has no column of its own.
+const COST_COLUMNS: [Column<RunResult>; 9] = [
+    ("seed", Kind::Count, |run| Value::Count(run.seed)),
+    ("cpu_ns_per_io", Kind::Real, |run| run.cost.cpu_ns_per_io.map_or(Value::None, Value::Real)),
+    ("member_reads", Kind::Count, |run| maybe(run.cost.member_reads)),
+    ("member_writes", Kind::Count, |run| maybe(run.cost.member_writes)),
+    ("host_reads", Kind::Count, |run| maybe(run.cost.host_reads)),
+    ("host_writes", Kind::Count, |run| maybe(run.cost.host_writes)),
+    ("wall_ns", Kind::Count, |run| Value::Count(run.cost.wall_ns)),
+    ("figures_json", Kind::Text, |run| json(&run.figures)),
+    ("settings_json", Kind::Text, |run| json(&run.settings)),
+];
+
+/// Figures of one interval.
+fn interval_columns<'a>() -> [Column<Interval<'a>>; 10] {
+    [
+        ("start_ns", Kind::Count, |it| Value::Count(it.series.interval_ns * it.index as u64)),
+        ("span_ns", Kind::Count, |it| Value::Count(it.series.span_ns(it.index))),
+        ("requests", Kind::Count, |it| Value::Count(it.columns.requests[it.index])),
+        ("errors", Kind::Count, |it| it.at(&it.columns.errors)),
+        ("bytes", Kind::Count, |it| it.at(&it.columns.bytes)),
+        ("lat_ns_mean", Kind::Count, |it| it.at(&it.columns.lat_ns_mean)),
+        ("lat_ns_p50", Kind::Count, |it| it.at(&it.columns.lat_ns_p50)),
+        ("lat_ns_p99", Kind::Count, |it| it.at(&it.columns.lat_ns_p99)),
+        ("lat_ns_p999", Kind::Count, |it| it.at(&it.columns.lat_ns_p999)),
+        ("lat_ns_max", Kind::Count, |it| it.at(&it.columns.lat_ns_max)),
+    ]
+}
+
+/// The directions of a run.
+const DIRECTIONS: [&str; 3] = ["read", "write", "total"];
+
+struct Interval<'a> {
+    series: &'a RunSeries,
+    columns: &'a SeriesColumns,
+    index: usize,
+}
+
+impl Interval<'_> {
+    /// The value of a column, which may be missing in records of old.
+    fn at(&self, column: &[u64]) -> Value {
+        maybe(column.get(self.index).copied())
+    }
+}
+
+impl Table {
+    /// One row per run.
+    pub fn runs(runs: &[KeptRun<'_>]) -> Self {
+        let mut columns: Vec<(String, Kind)> = named(&run_columns()).collect();
+        for direction in DIRECTIONS {
+            columns
+                .extend(SUMMARY_COLUMNS.iter().map(|(name, kind, _)| (format!("{direction}_{name}"), *kind)));
+        }
+        columns.extend(named(&COST_COLUMNS));
+        let row = |kept: &KeptRun<'_>| {
+            let RunResult { read, write, total, .. } = kept.run;
+            let mut row = values(&run_columns(), kept);
+            for summary in [read, write, total] {
+                row.extend(values(&SUMMARY_COLUMNS, summary));
+            }
+            row.extend(values(&COST_COLUMNS, kept.run));
+            row
+        };
+        Self { columns, rows: runs.iter().map(row).collect() }
+    }
+
+    /// One row per interval of each run and direction that has a series.
+    pub fn series(runs: &[KeptRun<'_>]) -> Self {
+        let mut columns = key_columns();
+        columns.extend(named(&interval_columns()));
+        let mut rows = Vec::new();
+        for kept in runs {
+            let Some(series) = &kept.run.series else { continue };
+            for (direction, columns) in DIRECTIONS.iter().zip([&series.read, &series.write, &series.total]) {
+                for index in 0..columns.len() {
+                    let mut row = key(kept, direction);
+                    row.extend(values(&interval_columns(), &Interval { series, columns, index }));
+                    rows.push(row);
+                }
+            }
+        }
+        Self { columns, rows }
+    }
+
+    /// One row per bin of each run's and direction's latencies: how many requests took that long at most, and longer than
+    /// the bin before.
+    pub fn histograms(runs: &[KeptRun<'_>]) -> Self {
+        let mut columns = key_columns();
+        columns.extend(["lat_ns_up_to", "requests"].map(|name| (name.to_owned(), Kind::Count)));
+        let mut rows = Vec::new();
+        for kept in runs {
+            let RunResult { read, write, total, .. } = kept.run;
+            for (direction, summary) in DIRECTIONS.iter().zip([read, write, total]) {
+                for bin in &summary.lat_bins {
+                    let mut row = key(kept, direction);
+                    row.extend([Value::Count(bin.lat_ns), Value::Count(bin.requests)]);
+                    rows.push(row);
+                }
+            }
+        }
+        Self { columns, rows }
+    }
+
+    /// Names and kinds of the columns, in their order.
+    pub fn columns(&self) -> &[(String, Kind)] {
+        &self.columns
+    }
+
+    /// The rows; each has as many values as there are columns.
+    pub fn rows(&self) -> &[Vec<Value>] {
+        &self.rows
+    }
+}
+
+/// What the rows of series and histograms begin with.
+fn key_columns() -> Vec<(String, Kind)> {
+    let columns = [
+        ("run", Kind::Count),
+        ("workload", Kind::Text),
+        ("target", Kind::Text),
+        ("iodepth", Kind::Count),
+        ("op", Kind::Text),
+    ];
+    columns.map(|(name, kind)| (name.to_owned(), kind)).to_vec()
+}
+
+fn key(kept: &KeptRun<'_>, direction: &str) -> Vec<Value> {
+    let RunResult { workload, target, iodepth, .. } = kept.run;
+    vec![count(kept.id), text(workload), text(target), Value::Count(u64::from(*iodepth)), text(direction)]
+}
+
+fn named<T>(columns: &[Column<T>]) -> impl Iterator<Item = (String, Kind)> {
+    columns.iter().map(|(name, kind, _)| ((*name).to_owned(), *kind))
+}
+
+fn values<T>(columns: &[Column<T>], of: &T) -> Vec<Value> {
+    columns.iter().map(|(_, _, value)| value(of)).collect()
+}
+
+fn array(kept: &KeptRun<'_>, of: fn(&ArrayFacts) -> Value) -> Value {
+    kept.run.array.as_ref().map_or(Value::None, of)
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+/// A number of the store, which begins at 1.
+fn count(id: i64) -> Value {
+    u64::try_from(id).map_or(Value::None, Value::Count)
+}
+
+fn maybe(value: Option<u64>) -> Value {
+    value.map_or(Value::None, Value::Count)
+}
+
+fn json(value: &impl Serialize) -> Value {
+    Value::Text(serde_json::to_string(value).expect("maps and lists of text and numbers always print"))
+}
+
+/// The name by which an enum without fields is stored, the same as in JSON.
+fn serde_name(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        other => unreachable!("an enum without fields is stored as {other:?}"),
+    }
+}
