@@ -25,7 +25,7 @@ mod shortlist;
 pub use parts::{default_levels, default_settings};
 pub use prices::{PriceError, Prices};
 
-use crate::arrays::{ModelledArray, ModelledSettings, Models};
+use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts};
 use crate::cache::CacheSettings;
 use crate::worlds::simulated::{SimulatedError, run_degraded};
 use raidlab_advisor::plan::{
@@ -142,6 +142,10 @@ pub struct Planned {
     pub label: String,
     /// Settings in words.
     pub settings_label: String,
+    /// Its parts by their names in the catalogue.
+    pub parts: Parts,
+    /// Length of its strips.
+    pub strip: ByteCount,
     /// What was judged.
     pub judged: Judged,
     /// How far it is from the needs.

@@ -1,6 +1,7 @@
 //! `raidlab plan`: the arrays that serve an application best, of those that the catalogue's parts make.
 
 mod inputs;
+mod study;
 mod words;
 
 use crate::failure::{Exit, Failure};
@@ -85,6 +86,10 @@ pub(crate) struct Args {
     /// Write an HTML report with charts here; it opens without a network
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Write a study of the best arrays here: 'raidlab study' makes them for real over files, measures them, and puts that beside
+    /// what was predicted
+    #[arg(long, value_name = "FILE.toml")]
+    study: Option<PathBuf>,
 }
 
 /// Runs the verb.
@@ -124,6 +129,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         print_json(&to_json(&outcome, &order))?;
     } else {
         print(&raidlab_report::terminal::plan(&to_text(&outcome, &order), output.terminal()))?;
+    }
+    if let Some(path) = &args.study {
+        super::report::write_text(path, &study::study(&outcome.top, &order)?)?;
+        eprintln!("study: raidlab study {}", path.display());
     }
     if let Some(path) = &args.report {
         super::report::write_page(path, &raidlab_report::html::plan(&to_text(&outcome, &order)))?;

@@ -9,6 +9,7 @@ use super::judge::{Window, judge};
 use super::reason::{reason, settings_label};
 use super::shortlist::{Family, bound, families, shortlist, wants_rate};
 use super::{Bench, Faults, GROWTHS_MAX, PlanError, Planned};
+use crate::arrays::Parts;
 use crate::parallel::{all_processors, in_parallel};
 use raidlab_advisor::plan::{Judged, Kept, Performance, Settings, rank};
 use raidlab_workload::RunResult;
@@ -298,7 +299,14 @@ fn planned(
     let needs = &bench.order.needs;
     let Faults { degraded, rebuilding, rebuild_hours } =
         if judged.survives_always > 0 { bench.faults(&judged)? } else { Faults::default() };
+    let models = bench.models(judged.geometry);
     Ok(Planned {
+        parts: Parts {
+            controller: models.controller.id.clone(),
+            enclosure: models.enclosure.map(|enclosure| enclosure.id.clone()),
+            drive: models.drive.id.clone(),
+        },
+        strip: judged.settings.strip.unwrap_or(models.controller.strip_size),
         label: bench.label(judged.geometry),
         settings_label: settings_label(bench, &judged),
         margins: judged.margins(needs),

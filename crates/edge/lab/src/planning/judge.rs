@@ -68,9 +68,9 @@ fn trace_window(window: Window) -> NanoSpan {
 fn times(bench: &Bench<'_>, judged: &Judged, index: usize, window: Window) -> (NanoSpan, NanoSpan) {
     // Requests, the least and the most seconds of the window; the least and the most seconds of the ramp, and the most requests.
     let (requests, run, ramp) = match window {
-        Window::Short => (20_000.0, (0.25, 2.0), (0.25, 100.0, 300_000.0)),
-        Window::Fault => (30_000.0, (1.0, 3.0), (0.5, 150.0, 500_000.0)),
-        Window::Long => (100_000.0, (1.0, 6.0), (1.0, 200.0, 1_000_000.0)),
+        Window::Short => (20_000.0, (0.25, 10.0), (0.25, 100.0, 300_000.0)),
+        Window::Fault => (30_000.0, (1.0, 10.0), (0.5, 150.0, 500_000.0)),
+        Window::Long => (100_000.0, (1.0, 20.0), (1.0, 200.0, 1_000_000.0)),
     };
     let demand = &bench.demands[index];
     let iops = judged.performance.get(index).map_or(1.0, |it| it.iops.max(1.0));
