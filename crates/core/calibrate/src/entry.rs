@@ -110,6 +110,10 @@ fn turning(text: &mut String, found: &TurningFound, names: &EntryNames) -> std::
             "{name} = {{ value = \"{value:.6} ms\", source = \"estimated: 0.4 ms more than to read, as data sheets have it; writes were not timed\" }}"
         )?;
     }
+    buffer_and_firmware(text, found)
+}
+
+fn buffer_and_firmware(text: &mut String, found: &TurningFound) -> std::fmt::Result {
     let size = found.segment_bytes.max(SECTOR_BYTES) * u64::from(found.segments.max(1));
     writeln!(
         text,

@@ -5,7 +5,7 @@
 //!                                 (arithmetic)  (drive, controller, level, …)          + degraded + rebuilding + risk
 //! ```
 //! - **A family** differs in the number of members only. With a throughput need its fewest members that arithmetic allows are
-//!   run first; where they miss the need, as many more as they miss it by, at most [`GROWTHS_MAX`] times. Without such a need
+//!   run first; where they miss the need, as many more as they miss it by, a few times at most. Without such a need
 //!   its most members are run.
 //! - **Order and end.** Families are run in order of what they take at least (cost, else drives), or of what they do at best.
 //!   Both are bounds, so that the search may end once enough arrays are found that no later family can beat.
