@@ -2,9 +2,10 @@
 
 use crate::verbs::{
     array, bonnie, calibrate, catalog, compare, doctor, emulate, export, fit, import, measure, model, net,
-    plan, reproduce, risk, runs, simulate, soak, streams, study, tag, torture, workloads,
+    plan, reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture, workloads,
 };
 use clap::{Parser, Subcommand};
+use raidlab_units::NanoSpan;
 
 /// A laboratory for storage arrays: measure, simulate, run and reproduce on one controller
 #[derive(Debug, Parser)]
@@ -20,6 +21,10 @@ pub(crate) struct Cli {
     /// Log more to standard error (twice for debugging); `RAIDLAB_LOG` takes filters
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+
+    /// Under mpirun: how long a process may give no sign of life before the run ends with its name
+    #[arg(long, global = true, default_value = "30s", value_name = "TIME", hide_short_help = true)]
+    pub(crate) rank_limit: NanoSpan,
 }
 
 const EXIT_CODES: &str = "\
@@ -30,7 +35,8 @@ Exit codes:
   3    done, but a bound was missed
   130  interrupted; finished runs are kept
 
-Results go to standard output, progress and errors to standard error. NO_COLOR is honoured.";
+Results go to standard output, progress and errors to standard error. NO_COLOR is honoured.
+RAIDLAB_PROGRESS=json makes progress lines of JSON, for programs.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -84,4 +90,6 @@ pub(crate) enum Command {
     Tag(tag::Args),
     /// Write runs of a results file as CSV, Parquet or JSON, or as fio or Iometer do; write traces as fio does
     Export(export::Args),
+    /// Serve web pages on this machine: papers, runs, live measurements, arrays, the catalogue
+    Studio(studio::Args),
 }

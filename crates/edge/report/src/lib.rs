@@ -26,6 +26,7 @@
 pub mod csv;
 pub mod export;
 mod figures;
+pub mod hosts;
 pub mod html;
 pub mod json;
 mod matrix;

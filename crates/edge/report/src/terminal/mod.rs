@@ -13,6 +13,7 @@ mod claims;
 mod contrast;
 mod examine;
 mod grid;
+mod hosts;
 mod network;
 mod plan;
 mod programs;
