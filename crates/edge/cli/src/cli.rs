@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Show(runs::ShowArgs),
     /// Put the figures of runs side by side, with differences and the spread of repeats
     Compare(compare::Args),
+    /// Write a page of runs of a results file, with charts, tables and a conclusion; as Markdown and pictures too
+    Report(report::Args),
     /// Give runs of a results file a tag, or take it away
     Tag(tag::Args),
     /// Write runs of a results file as CSV, Parquet or JSON, or as fio or Iometer do; write traces as fio does

@@ -16,7 +16,7 @@ pub(crate) mod model;
 mod nbd;
 pub(crate) mod net;
 mod programs;
-mod report;
+pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod risk;
 pub(crate) mod runs;

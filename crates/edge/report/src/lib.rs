@@ -23,13 +23,17 @@
     reason = "text is put together piece by piece everywhere here, once per report; what it costs is nothing beside how it reads"
 )]
 
+mod chart;
 pub mod csv;
 pub mod export;
 mod figures;
 pub mod html;
 pub mod json;
+pub mod markdown;
 mod matrix;
 pub mod parquet;
+mod places;
+pub mod png;
 mod programs;
 pub mod table;
 pub mod terminal;
@@ -39,11 +43,13 @@ extern crate self as raidlab_report;
 #[path = "../tests/common/mod.rs"]
 mod testdata;
 
+pub use chart::Palette;
+pub use html::{Quantity, QuantityError};
 pub use programs::{
     BonnieStep, BonnieStepPhase, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps,
 };
 
-use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, Verdict};
+use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, Verdict};
 use raidlab_workload::RunResult;
 
 /// A study: what was asked, how it was answered, and the answer.
@@ -69,6 +75,8 @@ pub struct StudyReport<'a> {
     pub published: Option<&'a Comparison>,
     /// The iodepth that tables and bars show. `None` is the one that most cells have, and the highest of those.
     pub iodepth: Option<u32>,
+    /// The figures on the axes, across and up, of the chart of any against any other. `None` is throughput and mean latency.
+    pub axes: Option<(Quantity, Quantity)>,
 }
 
 /// A publication with what is predicted.
@@ -89,22 +97,16 @@ pub struct PaperReport<'a> {
     /// Errors of the rows that nothing was fitted to.
     pub summary_not_fitted: ComparisonSummary,
     /// Its tables, in their order.
-    pub places: Vec<PaperPlace<'a>>,
+    pub places: Vec<PaperPlace>,
 }
 
 /// A table of a publication.
 #[derive(Clone, Debug)]
-pub struct PaperPlace<'a> {
-    /// What it is called.
-    pub name: &'a str,
+pub struct PaperPlace {
+    /// What it is called, and what its rows come to.
+    pub summary: PlaceSummary,
     /// Its rows.
     pub rows: Vec<PaperRow>,
-    /// Their errors.
-    pub summary: ComparisonSummary,
-    /// Errors of those that nothing was fitted to.
-    pub summary_not_fitted: ComparisonSummary,
-    /// Whether they come out in the published order, where there is one.
-    pub kendall_tau: Option<f64>,
 }
 
 /// A row of it.
