@@ -54,16 +54,18 @@ mutants:
 ## Real clients on a real array, members failing and the server being killed (docs/clients.md); installs them, needs root.
 clients:
 	bash tests/clients/setup.sh
-	$(CARGO) build --locked -q -p raidlab --features ublk
+	$(CARGO) clippy -p raidlab-hosts --features mpi --all-targets --locked -- -D warnings
+	$(CARGO) build --locked -q -p raidlab --features ublk,mpi
 	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
 	bash tests/clients/members.sh target/debug/raidlab
 	bash tests/clients/devices.sh target/debug/raidlab
 	bash tests/clients/nfs.sh target/debug/raidlab
+	bash tests/clients/hosts.sh target/debug/raidlab
 
 ## An array as a block device of Debian's kernel in a guest (docs/clients.md); downloads it once, takes less than a minute.
 ublk:
 	bash tests/clients/setup.sh
-	$(CARGO) build --locked -q -p raidlab --features ublk
+	$(CARGO) build --locked -q -p raidlab --features ublk,mpi
 	bash tests/clients/ublk.sh target/debug/raidlab
 
 ## Proves that the scripts of tests/clients notice a server that lies (docs/clients.md); needs root, takes some minutes.

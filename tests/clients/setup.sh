@@ -11,6 +11,9 @@ done
 [[ " ${missing[*]} " != *' libnbd-bin '* ]] || ! apt-cache show nbdfuse >/dev/null 2>&1 || missing+=(nbdfuse)
 /usr/bin/python3 -c 'import nbd' 2>/dev/null || missing+=(python3-libnbd)
 [[ -e /usr/lib/x86_64-linux-gnu/nbdkit/plugins/nbdkit-python-plugin.so ]] || missing+=(nbdkit-plugin-python)
+# To build for several hosts: MPI, and what its bindings are made with.
+command -v mpicc >/dev/null && command -v mpirun >/dev/null || missing+=(openmpi-bin libopenmpi-dev)
+compgen -G '/usr/lib/llvm-*/lib/libclang.so*' >/dev/null || missing+=(libclang-dev)
 compgen -G '/usr/lib/postgresql/*/bin/pgbench' >/dev/null || missing+=(postgresql)
 ((${#missing[@]})) || exit 0
 line="apt-get install -y -qq --no-install-recommends $(printf '%s\n' "${missing[@]}" | sort -u | tr '\n' ' ')"

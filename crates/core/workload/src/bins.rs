@@ -88,6 +88,25 @@ pub(crate) fn coarse(steps: impl Iterator<Item = (u64, u64)>, max_ns: u64) -> Ve
     bins
 }
 
+/// Bins between processes: number and count of those that are not empty.
+pub(crate) mod sparse {
+    use super::BINS;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(crate) fn serialize<S: Serializer>(bins: &[u32; BINS], serializer: S) -> Result<S::Ok, S::Error> {
+        let all = bins.iter().copied().enumerate();
+        serializer.collect_seq(all.filter(|(_, count)| *count > 0))
+    }
+
+    pub(crate) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<[u32; BINS], D::Error> {
+        let mut bins = [0; BINS];
+        for (bin, count) in Vec::<(usize, u32)>::deserialize(deserializer)? {
+            *bins.get_mut(bin).ok_or_else(|| D::Error::custom("a latency bin that does not exist"))? = count;
+        }
+        Ok(bins)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,8 +11,11 @@
 //! To count one latency takes a count of leading zeros, two shifts and an addition: it happens for every I/O of a load
 //! whose engine may take 10 ns itself. That is why the buckets are written out here.
 //!
-//! The buckets (270 KiB) are allocated with the first record, so an unused histogram costs nothing.
+//! The buckets (270 KiB) are allocated with the first record, so an unused histogram costs nothing. Between processes a
+//! histogram goes as the buckets that are not empty ([`HistogramRecord`]).
 //! Source: Gil Tene, `HdrHistogram` (hdrhistogram.org); fio `stat.h` for the same idea.
+
+use serde::{Deserialize, Serialize};
 
 /// Longest latency that the buckets tell apart.
 const LAT_NS_MAX_TRACKED: u64 = 3_600_000_000_000;
@@ -24,7 +27,8 @@ const BUCKETS: usize = bucket_of(LAT_NS_MAX_TRACKED) + 1;
 type Buckets = [u64; BUCKETS];
 
 /// How often each latency occurred.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "HistogramRecord", try_from = "HistogramRecord")]
 pub struct LatencyHistogram {
     buckets: Option<Box<Buckets>>,
     count: u64,
@@ -36,6 +40,49 @@ pub struct LatencyHistogram {
 impl Default for LatencyHistogram {
     fn default() -> Self {
         Self { buckets: None, count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+    }
+}
+
+/// A histogram for another process: numbers and counts of the buckets that are not empty, and what is kept beside them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct HistogramRecord {
+    buckets: Vec<(u32, u64)>,
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+/// A bucket that no histogram has, or a count beyond all bounds: the record is of something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("latency bucket {bucket} does not exist, or counts too many")]
+pub struct HistogramRecordError {
+    /// Its number.
+    pub bucket: u32,
+}
+
+impl From<LatencyHistogram> for HistogramRecord {
+    fn from(histogram: LatencyHistogram) -> Self {
+        let LatencyHistogram { buckets, sum_ns, min_ns, max_ns, .. } = histogram;
+        let all = buckets.iter().flat_map(|buckets| (0..).zip(buckets.iter().copied()));
+        Self { buckets: all.filter(|(_, count)| *count > 0).collect(), sum_ns, min_ns, max_ns }
+    }
+}
+
+impl TryFrom<HistogramRecord> for LatencyHistogram {
+    type Error = HistogramRecordError;
+
+    fn try_from(record: HistogramRecord) -> Result<Self, HistogramRecordError> {
+        let HistogramRecord { buckets, sum_ns, min_ns, max_ns } = record;
+        let mut histogram = Self { sum_ns, min_ns, max_ns, ..Self::default() };
+        for (bucket, times) in buckets {
+            let own = histogram.buckets.get_or_insert_with(new_buckets).get_mut(bucket as usize);
+            let sum = own.and_then(|own| {
+                *own = own.checked_add(times)?;
+                histogram.count.checked_add(times)
+            });
+            histogram.count = sum.ok_or(HistogramRecordError { bucket })?;
+        }
+        Ok(histogram)
     }
 }
 
@@ -213,6 +260,36 @@ mod tests {
             prop_assert_eq!((merged.min_ns(), merged.max_ns()), (together.min_ns(), together.max_ns()));
             prop_assert_eq!(merged.iter().collect::<Vec<_>>(), together.iter().collect::<Vec<_>>());
         }
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_brings_back_the_same_histogram(values in latencies()) {
+            let histogram = histogram_of(&values);
+            let text = serde_json::to_string(&histogram).unwrap();
+            let back: LatencyHistogram = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(back.count(), histogram.count());
+            prop_assert_eq!(back.mean_ns(), histogram.mean_ns());
+            prop_assert_eq!((back.min_ns(), back.max_ns()), (histogram.min_ns(), histogram.max_ns()));
+            prop_assert_eq!(back.iter().collect::<Vec<_>>(), histogram.iter().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_record_of_something_else_is_refused() {
+        let max = u64::MAX;
+        let records = [
+            format!(r#"{{"buckets":[[{BUCKETS},1]],"sum_ns":0,"min_ns":0,"max_ns":0}}"#),
+            format!(r#"{{"buckets":[[0,{max}],[1,1]],"sum_ns":0,"min_ns":0,"max_ns":0}}"#),
+            format!(r#"{{"buckets":[[7,{max}],[7,1]],"sum_ns":0,"min_ns":0,"max_ns":0}}"#),
+        ];
+        for record in records {
+            assert!(serde_json::from_str::<LatencyHistogram>(&record).is_err(), "{record}");
+        }
+        let empty: LatencyHistogram =
+            serde_json::from_str(r#"{"buckets":[],"sum_ns":0,"min_ns":18446744073709551615,"max_ns":0}"#)
+                .unwrap();
+        assert_eq!((empty.count(), empty.min_ns(), empty.max_ns()), (0, 0, 0));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod bins;
 mod data;
 mod driver;
 mod histogram;
+mod hosts;
 mod network;
 mod pacing;
 mod permutation;
@@ -41,7 +42,8 @@ pub use data::{DATA_BLOCK_BYTES, DataGenerator, DataSpec};
 pub use driver::{
     Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress, Worker,
 };
-pub use histogram::LatencyHistogram;
+pub use histogram::{HistogramRecordError, LatencyHistogram};
+pub use hosts::{HostsFacts, RankFacts};
 pub use network::{NetDirection, NetSide, NetworkFacts, SocketFacts};
 pub use pacing::{ArrivalProcess, Arrivals, ClosedLoop, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate};
 pub use places::{Distribution, Places, Zone};

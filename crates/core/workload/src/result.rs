@@ -6,6 +6,7 @@
 use crate::access::LineFacts;
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
+use crate::hosts::HostsFacts;
 use crate::network::NetworkFacts;
 use crate::program::{BonniePhase, PhaseFigures, StreamsFigures};
 use crate::series::{RunSeries, Series};
@@ -59,7 +60,7 @@ impl Metric {
 }
 
 /// What a driver counted for one direction, within the measured window only.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OpStats {
     /// Requests completed without error.
     pub requests: u64,
@@ -74,7 +75,7 @@ pub struct OpStats {
 }
 
 /// What a driver counted in the measured window: ramp and drain are not in it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measurement {
     /// Length of the window.
     pub window: NanoSpan,
@@ -91,7 +92,7 @@ pub struct Measurement {
 }
 
 /// What a driver counted of one part of a mix.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PartMeasurement {
     /// Its name.
     pub name: String,
@@ -104,7 +105,7 @@ pub struct PartMeasurement {
 }
 
 /// How late the requests of open loops started, of those that started in the window.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LagStats {
     /// From arrival to start. It is in the latencies.
     pub lag: LatencyHistogram,
@@ -636,6 +637,9 @@ pub struct RunResult {
     /// What was sent over a network and what it cost both sides, where that is what was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkFacts>,
+    /// The hosts that made the load together, where there were several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<HostsFacts>,
     /// Further figures that have no place above, by name with the unit in it: `passes`, `mean_time_to_loss_years`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
@@ -702,6 +706,7 @@ impl RunResult {
             cost: CostFacts::default(),
             machine: None,
             network: None,
+            hosts: None,
             figures: BTreeMap::new(),
             settings: BTreeMap::new(),
         }

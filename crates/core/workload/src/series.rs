@@ -26,13 +26,14 @@ const MAP_COLUMNS: usize = 60;
 const INTERVALS_SECS: [u64; 9] = [1, 2, 5, 10, 30, 60, 300, 600, 3600];
 
 /// What was counted in one direction in one slot.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Slot {
     requests: u64,
     errors: u64,
     bytes: u64,
     lat_ns_sum: u64,
     lat_ns_max: u64,
+    #[serde(with = "crate::bins::sparse")]
     bins: [u32; BINS],
 }
 
@@ -63,7 +64,7 @@ pub(crate) enum Track {
 }
 
 /// The slots of a window while it lasts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Series {
     interval: NanoSpan,
     /// Slots of reads; as long as the window has slots, or empty if the workload has no reads.

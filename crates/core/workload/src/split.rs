@@ -19,7 +19,7 @@ use raidlab_units::NanoSpan;
 use serde::{Deserialize, Serialize};
 
 /// Both parts of the latency of the requests of one direction, as counted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SplitStats {
     /// From the (intended) start until the request was handed on.
     pub slat: LatencyHistogram,

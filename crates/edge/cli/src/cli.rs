@@ -5,6 +5,7 @@ use crate::verbs::{
     risk, runs, simulate, soak, streams, study, tag, torture, workloads,
 };
 use clap::{Parser, Subcommand};
+use raidlab_units::NanoSpan;
 
 /// A laboratory for storage arrays: measure, simulate, run and reproduce on one controller
 #[derive(Debug, Parser)]
@@ -20,6 +21,10 @@ pub(crate) struct Cli {
     /// Log more to standard error (twice for debugging); `RAIDLAB_LOG` takes filters
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+
+    /// Under mpirun: how long a process may give no sign of life before the run ends with its name
+    #[arg(long, global = true, default_value = "30s", value_name = "TIME", hide_short_help = true)]
+    pub(crate) rank_limit: NanoSpan,
 }
 
 const EXIT_CODES: &str = "\

@@ -1,5 +1,6 @@
 //! How the program ends: exit codes, and errors as one readable block.
 
+use raidlab_hosts::HostsError;
 use std::io;
 use std::process::ExitCode;
 
@@ -18,16 +19,23 @@ pub(crate) enum Exit {
     Interrupted,
 }
 
+impl Exit {
+    /// The number that the process ends with.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::RunFailed => 1,
+            Self::BadInput => 2,
+            Self::BoundMissed => 3,
+            // As shells report a process that SIGINT ended.
+            Self::Interrupted => 130,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::RunFailed => 1,
-            Exit::BadInput => 2,
-            Exit::BoundMissed => 3,
-            // As shells report a process that SIGINT ended.
-            Exit::Interrupted => 130,
-        })
+        Self::from(exit.code())
     }
 }
 
@@ -62,6 +70,11 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// What several hosts said of it, if it is of that kind.
+    pub(crate) fn told_by_hosts(&self) -> Option<&HostsError> {
+        self.error.downcast_ref()
     }
 
     pub(crate) fn is_broken_pipe(&self) -> bool {

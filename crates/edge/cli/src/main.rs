@@ -6,6 +6,7 @@
 
 mod cli;
 mod failure;
+mod hosts;
 mod inputs;
 mod interrupt;
 mod output;
@@ -16,6 +17,7 @@ use clap::Parser;
 use cli::{Cli, Command};
 use failure::{Exit, Failure};
 use output::Output;
+use raidlab_hosts::Hosts;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -23,21 +25,28 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     start_log(cli.verbose);
     let output = Output::of_process(cli.json);
-    match dispatch(&cli, &output) {
-        Ok(exit) => exit.into(),
-        // Whoever read the results has had enough of them.
-        Err(failure) if failure.is_broken_pipe() => Exit::Done.into(),
+    let mut hosts = match hosts::join(cli.rank_limit) {
+        Ok(hosts) => hosts,
         Err(failure) => {
             output.error(&failure);
-            failure.exit().into()
+            return failure.exit().into();
         }
-    }
+    };
+    let exit = match dispatch(&cli, &output, &mut hosts) {
+        Ok(exit) => exit,
+        // Whoever read the results has had enough of them.
+        Err(failure) if failure.is_broken_pipe() => Exit::Done,
+        Err(failure) => hosts::fail(&failure, &mut hosts, &output),
+    };
+    hosts.part();
+    exit.into()
 }
 
-fn dispatch(cli: &Cli, output: &Output) -> Result<Exit, Failure> {
+fn dispatch(cli: &Cli, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
+    hosts::check_verb(&cli.command, hosts)?;
     match &cli.command {
         Command::Study(args) => verbs::study::run(args, output),
-        Command::Measure(args) => verbs::measure::run(args, output),
+        Command::Measure(args) => verbs::measure::run(args, output, hosts),
         Command::Streams(args) => verbs::streams::run(args, output),
         Command::Bonnie(args) => verbs::bonnie::run(args, output),
         Command::Soak(args) => verbs::soak::run(args, output),

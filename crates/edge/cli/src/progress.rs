@@ -1,6 +1,7 @@
 //! Progress on standard error: a bar on a terminal, plain lines elsewhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use raidlab_hosts::Hosts;
 use raidlab_lab::{StudyEvent, StudyObserver};
 use raidlab_units::{ByteCount, NanoSpan};
 use std::io::{self, IsTerminal, Write};
@@ -14,6 +15,8 @@ const LINE_EVERY: Duration = Duration::from_secs(2);
 pub(crate) struct Progress {
     /// `None` where standard error is no terminal.
     bar: Option<ProgressBar>,
+    /// Nothing is shown: another process does.
+    is_silent: bool,
     last_line: Option<Instant>,
     started: Instant,
     label: String,
@@ -32,7 +35,16 @@ impl Progress {
             bar.set_style(ProgressStyle::with_template(style).expect("the template is well-formed"));
             bar
         });
-        Self { bar, last_line: None, started: Instant::now(), label: String::new() }
+        Self { bar, is_silent: false, last_line: None, started: Instant::now(), label: String::new() }
+    }
+
+    /// Starts to show on the process that leads; on others nothing is shown.
+    pub(crate) fn start_on(hosts: &Hosts) -> Self {
+        if hosts.leads() {
+            return Self::start();
+        }
+        let (started, label) = (Instant::now(), String::new());
+        Self { bar: None, is_silent: true, last_line: None, started, label }
     }
 
     /// Shows that `label` is at `fraction`, 0 to 1. Plain lines come at most every [`LINE_EVERY`].
@@ -42,6 +54,7 @@ impl Progress {
                 bar.set_position((fraction.clamp(0.0, 1.0) * 1_000.0) as u64);
                 bar.set_message(label.to_owned());
             }
+            None if self.is_silent => {}
             None if self.last_line.is_none_or(|last| last.elapsed() >= LINE_EVERY) => {
                 self.line(&format!("{:>3.0}% {label}", fraction * 100.0));
                 self.last_line = Some(Instant::now());
@@ -54,6 +67,7 @@ impl Progress {
     pub(crate) fn line(&mut self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| write_line(text)),
+            None if self.is_silent => {}
             None => write_line(text),
         }
     }

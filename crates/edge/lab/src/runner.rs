@@ -25,6 +25,7 @@ use crate::worlds::file::{FileBench, FileError};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use pace::Pace;
 use raidlab_hardware::{Catalog, CatalogError};
+use raidlab_hosts::Hosts;
 use raidlab_load::{LayOut, LayOutContent};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
@@ -305,7 +306,7 @@ impl Runner<'_> {
         let target = section.path.display().to_string();
         let cancel = self.cancel;
         self.real_loads(&section.load, &target, environment, |load, label, progress| {
-            match bench.run(load, cancel, progress) {
+            match bench.run(load, &mut Hosts::alone(), cancel, progress) {
                 Err(error) if error.is_cancelled() => Ok(None),
                 Err(error) => Err(StudyError::File { label: label.to_owned(), source: Box::new(error) }),
                 Ok(result) => Ok(Some(result)),

@@ -18,6 +18,7 @@ pub mod folders;
 pub mod network;
 pub mod served;
 pub mod simulated;
+mod together;
 
 use crate::cache::{io_policy_name, read_policy_name};
 use crate::load::Load;

@@ -75,6 +75,25 @@ fn parse_switches(status: &str) -> Option<(u64, u64)> {
     Some((number("voluntary_ctxt_switches:")?, number("nonvoluntary_ctxt_switches:")?))
 }
 
+/// Waits until the monotonic clock shows `monotonic_ns` and returns how long after that it is: the system wakes a thread up
+/// late, so that the last of the time is waited for awake. Zero is no time to wait for.
+pub(crate) fn wait_until(monotonic_ns: u64) -> NanoSpan {
+    const AWAKE_NS: u64 = 300_000;
+    if monotonic_ns == 0 {
+        return NanoSpan::ZERO;
+    }
+    loop {
+        let now = nanoseconds(clock_gettime(ClockId::Monotonic));
+        match monotonic_ns.checked_sub(now) {
+            None | Some(0) => return NanoSpan(now - monotonic_ns),
+            Some(left) if left > AWAKE_NS => {
+                std::thread::sleep(std::time::Duration::from_nanos(left - AWAKE_NS));
+            }
+            Some(_) => std::thread::yield_now(),
+        }
+    }
+}
+
 #[inline]
 fn nanoseconds(time: Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -94,6 +113,15 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(parse_switches(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_moment_is_waited_for_and_never_ends_early() {
+        assert_eq!(wait_until(0), NanoSpan::ZERO);
+        let at = nanoseconds(clock_gettime(ClockId::Monotonic)) + 3_000_000;
+        let late = wait_until(at);
+        assert!(nanoseconds(clock_gettime(ClockId::Monotonic)) >= at + late.get());
+        assert!(wait_until(at) >= late, "a moment that is over is not waited for");
     }
 
     #[test]

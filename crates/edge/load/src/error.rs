@@ -281,6 +281,9 @@ pub enum LoadError {
         /// How long they were waited for.
         waited: NanoSpan,
     },
+    /// Others that were to begin at the same moment are not ready.
+    #[error("the load was not begun, because others were not ready")]
+    NotStarted,
     /// The user stopped the lay-out; the file is gone or empty.
     #[error("stopped while '{}' was laid out; it was taken away again", .path.display())]
     Cancelled {

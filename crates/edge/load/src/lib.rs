@@ -50,7 +50,8 @@ pub use memory::IoMemory;
 pub use nbd_client::{NbdClient, NbdError, NbdPayload, is_nbd_uri};
 pub use nfs::{NfsError, NfsLibrary, is_nfs_uri, nfs_library};
 pub use run::{
-    IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,
+    Go, IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,
+    run_targets_from,
 };
 pub use target::{TEST_FILE_NAME, Target, TargetKind, TargetOptions, place_of, with_inline_io};
 pub use verify::Verified;

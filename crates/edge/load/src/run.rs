@@ -9,12 +9,13 @@
 //! different kinds take an engine, and so a thread, for each kind.
 //!
 //! All engines are ready before the first request of any. Every driver has a seed of its own, and the workers'
-//! sequential streams start evenly spread over each target.
+//! sequential streams start evenly spread over each target. Where hosts make a load together the caller is asked when to
+//! start once all is ready here ([`run_targets_from`]), and all threads wait for that moment.
 //!
 //! **A target that fails** is left alone, and what was measured on it until then is kept; the others go on. If all
 //! fail the run is an error.
 
-use crate::clock::{Clock, ThreadReading, process_cpu};
+use crate::clock::{Clock, ThreadReading, process_cpu, wait_until};
 use crate::drive::{Drive, Lane, PROGRESS_EVERY};
 use crate::engine::{
     Engine, EngineKind, FailureCause, MappedEngine, NbdEngine, NfsEngine, NullEngine, SlotTable, SyncEngine,
@@ -30,7 +31,7 @@ use raidlab_workload::{
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
@@ -126,6 +127,8 @@ pub struct LoadOutcome {
     pub cost: ThreadCost,
     /// From the first request to the return of the last.
     pub wall: NanoSpan,
+    /// How long after the moment that was to be the start the last thread began; zero where none was fixed.
+    pub late: NanoSpan,
     /// The most requests that were in flight at once, the threads' figures added up.
     pub iodepth_reached: u32,
     /// Threads that ran it.
@@ -181,6 +184,17 @@ pub fn run(
     run_targets(&[(target, config.clone())], spec, options, cancel, progress)
 }
 
+/// When the threads of a run begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Go {
+    /// At once.
+    Now,
+    /// When the monotonic clock of this host shows so many nanoseconds.
+    At(u64),
+    /// Never: others are not ready.
+    Not,
+}
+
 /// Runs `spec` on each target as its config says. Blocks until the windows are over and all requests are back, or
 /// `cancel` becomes true. `progress` is called about ten times a second from this thread.
 ///
@@ -194,6 +208,22 @@ pub fn run_targets(
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(&LoadProgress),
 ) -> Result<LoadOutcome, LoadError> {
+    run_targets_from(targets, spec, options, &mut || Go::Now, cancel, progress)
+}
+
+/// The same as [`run_targets`], from a moment that `start` fixes: it is called from this thread when all here is ready to begin,
+/// and not at all if something is not.
+///
+/// # Errors
+/// As [`run_targets`]; [`LoadError::NotStarted`] where `start` says so.
+pub fn run_targets_from(
+    targets: &[(&Target, DriverConfig)],
+    spec: &AccessSpec,
+    options: &LoadOptions,
+    start: &mut dyn FnMut() -> Go,
+    cancel: &AtomicBool,
+    progress: &mut dyn FnMut(&LoadProgress),
+) -> Result<LoadOutcome, LoadError> {
     for (target, config) in targets {
         check_fit(target, spec, config)?;
         check_engine(target, options)?;
@@ -204,8 +234,9 @@ pub fn run_targets(
         spec,
         options,
         cancel,
-        gate: Barrier::new(jobs.len()),
+        gate: Barrier::new(jobs.len() + 1),
         is_off: AtomicBool::new(false),
+        go_at_ns: AtomicU64::new(0),
         board: Mutex::new(vec![LoadProgress::default(); jobs.len()]),
         clock: Clock::start(),
         verifiers: verifiers(targets, spec, options)?,
@@ -225,6 +256,7 @@ pub fn run_targets(
             })
             .collect();
         drop(alive);
+        order.open_the_gate(start);
         while let Err(RecvTimeoutError::Timeout) =
             all_gone.recv_timeout(Duration::from_nanos(PROGRESS_EVERY.get()))
         {
@@ -237,7 +269,11 @@ pub fn run_targets(
     });
     let (after, own_after) = (process_cpu(), ThreadReading::now());
     let beside = own_after.cpu - own_before.cpu;
-    let ended = ended.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    let ended: Vec<JobOutcome> =
+        ended.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    if ended.is_empty() {
+        return Err(LoadError::NotStarted);
+    }
     let mut outcome = gather(targets.len(), ended);
     for (target, verifier) in outcome.targets.iter_mut().zip(&order.verifiers) {
         target.verified = Some(verifier.verified());
@@ -344,10 +380,12 @@ struct Order<'a> {
     spec: &'a AccessSpec,
     options: &'a LoadOptions,
     cancel: &'a AtomicBool,
-    /// Opens when every thread is ready, or has failed to be.
+    /// Opens when every thread is ready, or has failed to be; and again when it is known whether and when to begin.
     gate: Barrier,
-    /// One failed to be ready.
+    /// One failed to be ready, or others did.
     is_off: AtomicBool,
+    /// When to begin, by the monotonic clock; zero for at once.
+    go_at_ns: AtomicU64,
     /// How far each thread has come.
     board: Mutex<Vec<LoadProgress>>,
     clock: Clock,
@@ -362,6 +400,7 @@ struct JobOutcome {
     targets: Vec<(usize, TargetOutcome)>,
     cost: ThreadCost,
     wall: NanoSpan,
+    late: NanoSpan,
     in_flight_reached: u32,
     engine: String,
     short_transfers: u64,
@@ -369,6 +408,18 @@ struct JobOutcome {
 }
 
 impl Order<'_> {
+    /// Waits until all threads are ready, asks when to begin, and lets them go. Called on the caller's thread.
+    fn open_the_gate(&self, start: &mut dyn FnMut() -> Go) {
+        self.gate.wait();
+        let is_ready = !self.is_off.load(Ordering::Relaxed);
+        match if is_ready { start() } else { Go::Not } {
+            Go::Now => {}
+            Go::At(monotonic_ns) => self.go_at_ns.store(monotonic_ns, Ordering::Relaxed),
+            Go::Not => self.is_off.store(true, Ordering::Relaxed),
+        }
+        self.gate.wait();
+    }
+
     /// Does a job. Returns nothing if another thread failed to be ready.
     fn run(&self, number: usize, job: &Job) -> Result<Option<JobOutcome>, LoadError> {
         let targets: Vec<&Target> = job.targets.iter().map(|index| self.targets[*index].0).collect();
@@ -469,10 +520,12 @@ impl Order<'_> {
     ) -> Result<Option<JobOutcome>, LoadError> {
         self.is_off.fetch_or(ready.is_err(), Ordering::Relaxed);
         self.gate.wait();
+        self.gate.wait();
         let (drivers, mut engine) = ready?;
         if self.is_off.load(Ordering::Relaxed) {
             return Ok(None);
         }
+        let late = wait_until(self.go_at_ns.load(Ordering::Relaxed));
         let lane = |(driver, index): (Driver, &usize)| {
             let check = self.verifiers.get(*index).map(|verifier| verifier.check(job.worker));
             Lane::new(driver, self.targets[*index].0.path(), check)
@@ -497,6 +550,7 @@ impl Order<'_> {
             targets: job.targets.iter().copied().zip(lanes.into_iter().map(of_lane)).collect(),
             cost,
             wall,
+            late,
             in_flight_reached,
             engine: format!("{}{with}", engine.name()),
             short_transfers: engine.short_transfers(),
@@ -568,6 +622,7 @@ fn gather(targets: usize, ended: Vec<JobOutcome>) -> LoadOutcome {
             ..ThreadCost::default()
         },
         wall: NanoSpan::ZERO,
+        late: NanoSpan::ZERO,
         iodepth_reached: 0,
         threads: ended.len() as u32,
         engine: String::new(),
@@ -583,6 +638,7 @@ fn gather(targets: usize, ended: Vec<JobOutcome>) -> LoadOutcome {
         }
         outcome.cost.add(&job.cost);
         outcome.wall = outcome.wall.max(job.wall);
+        outcome.late = outcome.late.max(job.late);
         outcome.iodepth_reached += job.in_flight_reached;
         outcome.short_transfers += job.short_transfers;
         push_new(&mut engines, [job.engine]);

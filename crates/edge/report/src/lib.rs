@@ -27,6 +27,7 @@ mod chart;
 pub mod csv;
 pub mod export;
 mod figures;
+pub mod hosts;
 pub mod html;
 pub mod json;
 pub mod markdown;

@@ -122,6 +122,13 @@ pub(crate) struct JudgeArgs {
 }
 
 impl JudgeArgs {
+    /// The bounds that runs missed, where no load was searched for.
+    fn missed<'a>(&'a self, results: &'a [RunResult]) -> impl Iterator<Item = (&'a RunResult, &'a Bound)> {
+        let judged = if self.find_load.is_none() { results } else { &[] };
+        let missed = |result: &'a RunResult| self.bound.iter().filter(move |bound| !bound.is_kept(result));
+        judged.iter().flat_map(move |result| missed(result).map(move |bound| (result, bound)))
+    }
+
     /// The one bound that a highest load is to be found for, and how.
     fn search(&self) -> Result<Option<(&Bound, FindBy)>, Failure> {
         let Some(by) = self.find_load else { return Ok(None) };
@@ -324,7 +331,8 @@ pub(crate) fn conclude(
     output: &Output,
 ) -> Result<Exit, Failure> {
     let failure = conclusions.failure.take();
-    keeper.end(!conclusions.interrupted && failure.is_none(), &notes_of(&conclusions))?;
+    let notes = notes_of(&keeper.results, &conclusions);
+    keeper.end(!conclusions.interrupted && failure.is_none(), &notes)?;
     if keeper.results.is_empty()
         && let Some(failure) = failure
     {
@@ -340,22 +348,33 @@ pub(crate) fn conclude(
         let verdicts = if has_arrays { verdicts(&keeper.results) } else { Vec::new() };
         write_report(path, &compose(&keeper, &conclusions, &verdicts))?;
     }
-    let mut missed =
-        conclusions.found.iter().any(|found| found.certainty == raidlab_lab::Certainty::NoneKeeps);
-    missed |= conclusions.steady.iter().any(|rounds| !rounds.is_steady());
-    if judge.find_load.is_none() {
-        for result in &keeper.results {
-            for bound in judge.bound.iter().filter(|bound| !bound.is_kept(result)) {
-                missed = true;
-                eprintln!("bound missed: {bound} by {} at iodepth {}", result.workload, result.iodepth);
-            }
+    for (result, bound) in judge.missed(&keeper.results) {
+        eprintln!("bound missed: {bound} by {} at iodepth {}", result.workload, result.iodepth);
+    }
+    // What was done is shown; that not all was is the last word.
+    failure.map_or_else(|| Ok(conclusions.exit(&keeper.results, judge)), Err)
+}
+
+impl Conclusions {
+    /// How the verb ends on a process that shows nothing; what the runs were is known to all.
+    pub(crate) fn exit_unshown(&mut self, keeper: &Keeper, judge: &JudgeArgs) -> Result<Exit, Failure> {
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(self.exit(&keeper.results, judge)),
         }
     }
-    Ok(match (conclusions.interrupted, missed) {
-        (true, _) => Exit::Interrupted,
-        (false, true) => Exit::BoundMissed,
-        (false, false) => Exit::Done,
-    })
+
+    fn exit(&self, results: &[RunResult], judge: &JudgeArgs) -> Exit {
+        let none_keeps = |found: &FoundLoad| found.certainty == raidlab_lab::Certainty::NoneKeeps;
+        let missed = self.found.iter().any(none_keeps)
+            || self.steady.iter().any(|rounds| !rounds.is_steady())
+            || judge.missed(results).next().is_some();
+        match (self.interrupted, missed) {
+            (true, _) => Exit::Interrupted,
+            (false, true) => Exit::BoundMissed,
+            (false, false) => Exit::Done,
+        }
+    }
 }
 
 fn show(results: &[RunResult], conclusions: &Conclusions, output: &Output) -> Result<(), Failure> {
@@ -382,16 +401,25 @@ fn sentences(conclusions: &Conclusions) -> Vec<Vec<String>> {
     found.chain(conclusions.steady.iter().map(describe::steady_rounds)).collect()
 }
 
+/// What is to be said of the hosts of each run.
+fn hosts_notes(results: &[RunResult]) -> impl Iterator<Item = String> {
+    results.iter().filter_map(|run| {
+        let said = raidlab_report::hosts::sentences(run.hosts.as_ref()?).join(". ");
+        Some(format!("{} at iodepth {}: {said}.", run.workload, run.iodepth))
+    })
+}
+
 /// The same, each in a line.
-fn notes_of(conclusions: &Conclusions) -> Vec<String> {
-    sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".").collect()
+fn notes_of(results: &[RunResult], conclusions: &Conclusions) -> Vec<String> {
+    let concluded = sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".");
+    concluded.chain(hosts_notes(results)).collect()
 }
 
 fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {
     StudyReport {
         verdicts,
         warnings: describe::doubts(&keeper.results),
-        notes: notes_of(conclusions),
+        notes: notes_of(&keeper.results, conclusions),
         ..keeper.report()
     }
 }

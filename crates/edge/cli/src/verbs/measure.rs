@@ -6,10 +6,12 @@ use super::loads::{
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
+use crate::hosts::{agree, names_here, text_here};
 use crate::inputs::{Workers, replay_hint};
 use crate::interrupt::cancel_flag;
 use crate::output::Output;
 use crate::progress::Progress;
+use raidlab_hosts::Hosts;
 use raidlab_lab::worlds::file::{FileBench, FileError};
 use raidlab_lab::{Environment, Load, LoadPlan};
 use raidlab_load::{
@@ -140,7 +142,7 @@ impl std::str::FromStr for Cpus {
 }
 
 /// Runs the verb.
-pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     let twice = (1..args.targets.len()).find(|index| args.targets[..*index].contains(&args.targets[*index]));
     if let Some(index) = twice {
         let name = args.targets[index].display();
@@ -155,14 +157,17 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     };
     let plan = LoadPlan { workers: args.engine.workers.0.clone(), ..args.sweep.plan(&frame)? };
     is_step_by_step(&args.judge)?;
-    if let Some(report) = &args.report.report {
+    if let Some(report) = args.report.report.as_ref().filter(|_| hosts.leads()) {
         check_writable(report)?;
     }
     let cancel = cancel_flag();
-    let mut progress = Progress::start();
-    let ran = measure(args, &plan, &cancel, &mut progress);
+    let mut progress = Progress::start_on(hosts);
+    let ran = measure(args, &plan, hosts, &cancel, &mut progress);
     progress.end();
-    let Some((keeper, conclusions)) = ran? else { return Ok(Exit::Interrupted) };
+    let Some((keeper, mut conclusions)) = ran? else { return Ok(Exit::Interrupted) };
+    if !hosts.leads() {
+        return conclusions.exit_unshown(&keeper, &args.judge);
+    }
     let mut failed =
         keeper.results.iter().flat_map(|run| &run.targets).filter_map(|target| target.error.clone());
     let failed = failed.next();
@@ -177,21 +182,28 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 fn measure(
     args: &Args,
     plan: &LoadPlan,
+    hosts: &mut Hosts,
     cancel: &AtomicBool,
     progress: &mut Progress,
 ) -> Result<Option<(Keeper, Conclusions)>, Failure> {
-    let opened = open(args, plan, cancel, progress);
+    let targets = names_here(&args.targets, hosts);
+    let opened = open(args, &targets, plan, hosts, cancel, progress);
+    let own = opened.as_ref().map(|_| ()).map_err(FileError::refusal);
+    if !hosts.is_alone() && agree(hosts, own)?.is_none() {
+        return Ok(None);
+    }
     let mut bench = match opened {
         Err(error) if error.is_cancelled() => return Ok(None),
         opened => opened.map_err(|error| failure(error, args))?,
     };
-    let environment = Environment::of_target(&place_of(&args.targets[0]));
+    let environment = Environment::of_target(&place_of(&targets[0]));
     let names: Vec<String> = args.targets.iter().map(|target| target.display().to_string()).collect();
     let title = format!("measure {}", names.join(", "));
-    let mut keeper = Keeper::begin(Some(&args.db), "measure", title, plan, args.sweep.seed, environment)?;
+    let db = hosts.leads().then_some(&*args.db);
+    let mut keeper = Keeper::begin(db, "measure", title, plan, args.sweep.seed, environment)?;
     let mut run = |load: &Load, label: &str, done: f64| {
         let mut tell = |fraction: f64| progress.show(label, done.max(fraction));
-        match bench.run(load, cancel, &mut tell) {
+        match bench.run(load, hosts, cancel, &mut tell) {
             Err(error) if error.is_cancelled() => Err(Stop::Cancelled),
             ran => ran.map_err(|error| Stop::Failed(failure(error, args))),
         }
@@ -224,7 +236,9 @@ fn precondition(
 
 fn open(
     args: &Args,
+    targets: &[PathBuf],
     plan: &LoadPlan,
+    hosts: &mut Hosts,
     cancel: &AtomicBool,
     progress: &mut Progress,
 ) -> Result<FileBench, FileError> {
@@ -235,16 +249,21 @@ fn open(
         may_write: args.precondition > 0 || plan.workloads.iter().any(|workload| workload.spec.writes()),
         destroy_data: None,
     };
+    let destroy_data: Vec<String> = args.destroy_data.iter().map(|name| text_here(name, hosts)).collect();
     let mut lay_out = |name: &Path, written: ByteCount, total: ByteCount| {
+        hosts.watch(cancel);
         progress.show(
             &format!("laying out {}: {written} of {total}", name.display()),
             written.get() as f64 / total.get() as f64,
         );
     };
-    FileBench::open(&args.targets, &target, &args.destroy_data, args.engine.options(), cancel, &mut lay_out)
+    FileBench::open(targets, &target, &destroy_data, args.engine.options(), cancel, &mut lay_out)
 }
 
 fn failure(error: FileError, args: &Args) -> Failure {
+    if let FileError::Hosts(error) = error {
+        return Failure::run(error);
+    }
     let is_file =
         |name: &Path| !is_nbd_uri(name) && !is_nfs_uri(name) && !name.to_string_lossy().starts_with("null:");
     let is_missing = |name: &PathBuf| is_file(name) && !place_of(name).exists();

@@ -1,16 +1,19 @@
 //! Runs on storage as it is: test files, any other files, block devices, or nothing at all.
 
+use super::together::{Share, go, merged, seed_of_rank};
 use super::{empty_result, load_settings, set_measurement};
 use crate::load::Load;
 use crate::machine::MachineWatch;
+use raidlab_hosts::{CommonStart, Hosts, HostsError, Refusal};
 use raidlab_load::{
-    LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetKind, TargetOptions,
-    TargetOutcome, Verified, is_nfs_uri, lay_out_file, place_of, run_targets,
+    Go, LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetKind, TargetOptions,
+    TargetOutcome, Verified, is_nfs_uri, lay_out_file, place_of, run_targets_from,
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::{
     DriverConfig, LoadFacts, MachineLoad, RunResult, Summaries, TargetResult, Worker, World,
 };
+use std::cell::RefCell;
 use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -28,6 +31,9 @@ pub enum FileError {
         /// The target.
         path: PathBuf,
     },
+    /// Several hosts did not make the run together.
+    #[error(transparent)]
+    Hosts(#[from] HostsError),
     /// What was read is not what was written.
     #[error("{}", faults_text(path, verified))]
     Faulty {
@@ -70,7 +76,17 @@ fn faults_text(path: &Path, verified: &Verified) -> String {
 impl FileError {
     /// Whether the caller asked for it.
     pub const fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Load(LoadError::Cancelled { .. }) | Self::Stopped { .. })
+        matches!(
+            self,
+            Self::Load(LoadError::Cancelled { .. })
+                | Self::Stopped { .. }
+                | Self::Hosts(HostsError::Stopped { .. })
+        )
+    }
+
+    /// What other ranks are told of it.
+    pub fn refusal(&self) -> Refusal {
+        if self.is_cancelled() { Refusal::Stopped } else { Refusal::Failed(self.to_string()) }
     }
 }
 
@@ -151,23 +167,63 @@ impl FileBench {
         }
     }
 
-    /// Runs `load` on each target as a whole, telling `progress` what share of ramp and window is over. The result is that
-    /// of all targets together; where there are many it holds that of each as well.
+    /// Runs `load` on each target as a whole, together with all `hosts`, telling `progress` what share of ramp and window is
+    /// over. The result is that of all targets of all hosts together; where there are many it holds that of each as well.
     ///
     /// # Errors
-    /// [`FileError`]: a load that does not fit, storage of which every target fails, or `cancel`.
+    /// [`FileError`]: a load that does not fit, storage of which every target fails, `cancel`, or another rank that fails.
     pub fn run(
         &mut self,
         load: &Load,
+        hosts: &mut Hosts,
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(f64),
     ) -> Result<RunResult, FileError> {
+        if hosts.is_alone() {
+            return Ok(self.run_here(load, &mut || Go::Now, cancel, progress)?.result);
+        }
+        let own_load = Load { seed: seed_of_rank(load.seed, hosts), ..load.clone() };
+        let hosts = RefCell::new(hosts);
+        let mut start: Option<Result<CommonStart, HostsError>> = None;
+        let mut begin = || {
+            let started = start.insert(hosts.borrow_mut().start(Ok(())));
+            started.as_ref().map_or(Go::Not, go)
+        };
+        let mut tell = |fraction: f64| {
+            hosts.borrow_mut().watch(cancel);
+            progress(fraction);
+        };
+        let own = self.run_here(&own_load, &mut begin, cancel, &mut tell);
+        let hosts = hosts.into_inner();
+        let clocks = match start {
+            Some(started) => started?.clocks,
+            // Not ready: the others wait for this rank, and are told.
+            None => hosts.start(own.as_ref().map(|_| ()).map_err(FileError::refusal))?.clocks,
+        };
+        let names = hosts.names().to_vec();
+        let merge = |shares: Vec<Share>| {
+            let (mut result, measurement) = merged(shares, &names, &clocks);
+            set_measurement(&mut result, load, &measurement);
+            result
+        };
+        Ok(hosts.together(own.map_err(|error| error.refusal()), merge)?)
+    }
+
+    /// Runs `load` on the targets of this host, from when `start` says.
+    fn run_here(
+        &mut self,
+        load: &Load,
+        start: &mut dyn FnMut() -> Go,
+        cancel: &AtomicBool,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Share, FileError> {
         let targets: Vec<_> =
             (0..).zip(&self.targets).map(|(index, open)| self.job(load, index, open)).collect();
         let mut tell = |state: &raidlab_load::LoadProgress| progress(state.window.fraction);
         let watch = MachineWatch::start(self.targets[0].target.path());
         self.options.workers = NonZeroU32::new(load.workers).unwrap_or(NonZeroU32::MIN);
-        let outcome = run_targets(&targets, &load.workload.spec, &self.options, cancel, &mut tell)?;
+        let outcome =
+            run_targets_from(&targets, &load.workload.spec, &self.options, start, cancel, &mut tell)?;
         let machine = MachineLoad {
             load_switches_voluntary: outcome.cost.context_switches_voluntary,
             load_switches_involuntary: outcome.cost.context_switches_involuntary,
@@ -193,7 +249,8 @@ impl FileBench {
         let region = self.targets.iter().fold(ByteCount::ZERO, |sum, open| sum + open.target.size());
         result.settings = load_settings(load, region);
         result.settings.extend(self.settings(&outcome));
-        Ok(result)
+        let (started_ns, wall_ns) = (outcome.late.get(), outcome.wall.get());
+        Ok(Share { result, measurement: outcome.measurement, started_ns, wall_ns })
     }
 
     /// A target, and the load on it. Of a trace each target has the part that goes to its number.

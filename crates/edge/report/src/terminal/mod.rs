@@ -12,6 +12,7 @@ mod claims;
 mod contrast;
 mod examine;
 mod grid;
+mod hosts;
 mod network;
 mod programs;
 mod risk;

@@ -34,6 +34,7 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     text += &run.parts.iter().map(part_lines).collect::<String>();
     text += &run.lag.as_ref().map_or_else(String::new, |lag| lag_line("", lag));
     text += &run.targets.iter().map(target_line).collect::<String>();
+    text += &run.hosts.as_ref().map_or_else(String::new, |facts| super::hosts::lines(facts, options));
     text += &cost_line(run);
     text += &steady_line(run);
     text
@@ -165,7 +166,12 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let head = format!("{} on {}", first.workload, first.target);
     // What differs from row to row is in the table.
     let common = RunResult { load: None, ..first.clone() };
-    heading(&head, options) + "\n" + &about(&common) + &grid.render(options)
+    let hosts = runs.iter().filter_map(|run| {
+        let lines = super::hosts::lines(run.hosts.as_ref()?, options);
+        Some(format!("  at iodepth {}\n{lines}", run.iodepth))
+    });
+    let hosts: String = hosts.collect();
+    heading(&head, options) + "\n" + &about(&common) + &grid.render(options) + &hosts
 }
 
 /// The lines that say what a run was.

@@ -1,0 +1,78 @@
+//! Several processes that mpirun started: joining them, which verbs they can do, and how they fail.
+//!
+//! Rank 0 keeps and shows results and says what went wrong. The others are silent, but for what only they know.
+
+use crate::cli::Command;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use raidlab_hosts::{Hosts, HostsError, Refusal};
+use raidlab_units::NanoSpan;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Joins the processes that mpirun started, if it did.
+pub(crate) fn join(limit: NanoSpan) -> Result<Hosts, Failure> {
+    raidlab_hosts::join(Duration::from_nanos(limit.get())).map_err(|error| {
+        let is_not_built = error == HostsError::NotBuilt;
+        let failure = Failure::input(error);
+        if is_not_built {
+            return failure.with_hint("build it with 'cargo build --release --features mpi' (docs/hosts.md)");
+        }
+        failure
+    })
+}
+
+/// Refuses a verb that is for one process where there are several.
+pub(crate) fn check_verb(command: &Command, hosts: &Hosts) -> Result<(), Failure> {
+    if hosts.is_alone() || matches!(command, Command::Measure(_)) {
+        return Ok(());
+    }
+    let text = format!("{command:?}");
+    let verb = text.split(['(', ' ']).next().unwrap_or_default().to_lowercase();
+    // Every process finds this out by itself, and one says it.
+    Err(Failure::input(HostsError::OneOnly { verb, count: hosts.count() }))
+}
+
+/// Says what went wrong, once, and ends the other processes where they can't know of it.
+pub(crate) fn fail(failure: &Failure, hosts: &mut Hosts, output: &Output) -> Exit {
+    let told = failure.told_by_hosts();
+    let all_know = matches!(
+        told,
+        Some(HostsError::Failed { .. } | HostsError::Stopped { .. } | HostsError::OneOnly { .. })
+    );
+    if all_know && !hosts.leads() {
+        return failure.exit();
+    }
+    output.error(failure);
+    if !all_know {
+        // Does not come back where there are others: they wait for this process, or for one that is lost.
+        hosts.abort(failure.exit().code());
+    }
+    failure.exit()
+}
+
+/// Goes on where all ranks can; `own` is why this one can't. Nothing where a rank was stopped by its user.
+pub(crate) fn agree(hosts: &mut Hosts, own: Result<(), Refusal>) -> Result<Option<()>, Failure> {
+    match hosts.barrier(own) {
+        Ok(()) => Ok(Some(())),
+        Err(HostsError::Stopped { .. }) => Ok(None),
+        Err(error) => Err(Failure::run(error)),
+    }
+}
+
+/// The names for this rank: `{rank}` and `{host}` in them stand for its number and its host.
+pub(crate) fn names_here(names: &[PathBuf], hosts: &Hosts) -> Vec<PathBuf> {
+    names.iter().map(|name| name_here(name, hosts)).collect()
+}
+
+fn name_here(name: &Path, hosts: &Hosts) -> PathBuf {
+    match name.to_str() {
+        Some(text) => text_here(text, hosts).into(),
+        None => name.to_owned(),
+    }
+}
+
+/// The same for text.
+pub(crate) fn text_here(text: &str, hosts: &Hosts) -> String {
+    text.replace("{rank}", &hosts.rank().to_string()).replace("{host}", hosts.name())
+}

@@ -1,0 +1,79 @@
+//! Several processes on several hosts that work as one: rank 0 leads, the others answer to it.
+//!
+//! ```text
+//!            rank 0                      every process runs the same command with the same arguments, so all come to the
+//!          ╱   │   ╲                     same calls in the same order; what they decide by is the same on all
+//!     rank 1 rank 2 rank 3               messages go between rank 0 and the others only
+//! ```
+//! - [`Peers`] is what a way to send messages has to offer; [`Hosts`] is all else: gathering, telling, agreeing, clocks, the
+//!   common start. One process alone needs no messages, and goes through the same calls.
+//! - **A rank that fails** says why, and all get the same [`HostsError`] that names it.
+//! - **A rank that dies or lags** is one that gives no sign of life for as long as the limit allows; the others end with its
+//!   name. Signs of life ([`Hosts::beat`]) go both ways about once a second while work goes on.
+//!
+//! Left out: to go on without a rank that is lost, and messages between ranks other than 0.
+#![forbid(unsafe_code)]
+
+mod clocks;
+mod error;
+mod hosts;
+#[cfg(feature = "mpi")]
+mod mpi;
+#[cfg(test)]
+mod tests;
+
+pub use clocks::{ClockOffset, CommonStart, monotonic_ns};
+pub use error::HostsError;
+pub use hosts::{Hosts, Refusal};
+
+use std::fmt;
+use std::time::Duration;
+
+/// A way to send messages between ranks; messages of one rank to another arrive in the order sent.
+pub trait Peers: fmt::Debug {
+    /// The number of this process, from 0.
+    fn rank(&self) -> u32;
+    /// How many processes there are.
+    fn count(&self) -> u32;
+    /// Hands a message on; says whether that was done within `limit`.
+    fn send(&mut self, to: u32, message: &[u8], limit: Duration) -> bool;
+    /// The next message of `from`, if it is there.
+    fn poll(&mut self, from: u32) -> Option<Vec<u8>>;
+    /// Ends all processes at once with the exit code `code`, this one too.
+    fn abort(&mut self, code: u8) -> !;
+}
+
+/// Variables by which the common implementations tell a process how many it is one of.
+const COUNT_VARIABLES: [&str; 4] =
+    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS"];
+
+/// Number of processes that mpirun says it started; 1 where none did.
+fn started_count(variable: impl Fn(&str) -> Option<String>) -> u32 {
+    let counts = COUNT_VARIABLES.iter().filter_map(|name| variable(name)?.parse().ok());
+    counts.max().unwrap_or(1)
+}
+
+/// Joins the processes that mpirun started; this process alone where it did not start it, or started one only. A rank may
+/// give no sign of life for `limit`.
+///
+/// # Errors
+/// [`HostsError`]: this program was built without MPI, or it can't be set up.
+pub fn join(limit: Duration) -> Result<Hosts, HostsError> {
+    if started_count(|name| std::env::var(name).ok()) <= 1 {
+        return Ok(Hosts::alone());
+    }
+    #[cfg(feature = "mpi")]
+    return Hosts::meet(Box::new(mpi::MpiPeers::start()?), host_name(), limit);
+    #[cfg(not(feature = "mpi"))]
+    {
+        let _ = limit;
+        Err(HostsError::NotBuilt)
+    }
+}
+
+/// The name of the host; what the user calls it (`RAIDLAB_HOST`) goes first, as containers and namespaces may share one.
+#[cfg(feature = "mpi")]
+fn host_name() -> String {
+    std::env::var("RAIDLAB_HOST")
+        .unwrap_or_else(|_| rustix::system::uname().nodename().to_string_lossy().into_owned())
+}

@@ -1,0 +1,74 @@
+//! Messages by MPI, for processes that mpirun started.
+//!
+//! MPI's own ways to wait keep a processor busy, which would be taken from the load of a rank on the same host. So nothing here
+//! waits within MPI: messages are looked for, and the caller sleeps in between. A send that is not taken in time can't be taken
+//! back, so it ends all processes with the name of the rank that does not take it.
+//!
+//! Left out: messages beyond 2^31 − 1 bytes.
+
+use crate::{HostsError, Peers};
+use ::mpi::environment::Universe;
+use ::mpi::request;
+use ::mpi::topology::SimpleCommunicator;
+use ::mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// The processes of `MPI_COMM_WORLD`.
+pub(crate) struct MpiPeers {
+    world: SimpleCommunicator,
+    /// Ends MPI when it goes.
+    _universe: Universe,
+}
+
+impl MpiPeers {
+    /// Starts MPI.
+    pub(crate) fn start() -> Result<Self, HostsError> {
+        let universe = ::mpi::initialize().ok_or(HostsError::NoMpi)?;
+        Ok(Self { world: universe.world(), _universe: universe })
+    }
+}
+
+impl fmt::Debug for MpiPeers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} of {} by MPI", self.rank(), self.count())
+    }
+}
+
+impl Peers for MpiPeers {
+    fn rank(&self) -> u32 {
+        self.world.rank().cast_unsigned()
+    }
+
+    fn count(&self) -> u32 {
+        self.world.size().cast_unsigned()
+    }
+
+    fn send(&mut self, to: u32, message: &[u8], limit: Duration) -> bool {
+        let process = self.world.process_at_rank(to.cast_signed());
+        let begun_at = Instant::now();
+        request::scope(|scope| {
+            let mut request = process.immediate_send(scope, message);
+            loop {
+                request = match request.test() {
+                    Ok(_) => return true,
+                    Err(request) => request,
+                };
+                if begun_at.elapsed() > limit {
+                    eprintln!("error: rank {to} has taken no message for {} s", limit.as_secs());
+                    self.world.abort(1);
+                }
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        })
+    }
+
+    fn poll(&mut self, from: u32) -> Option<Vec<u8>> {
+        let process = self.world.process_at_rank(from.cast_signed());
+        Some(process.immediate_matched_probe()?.matched_receive_vec().0)
+    }
+
+    fn abort(&mut self, code: u8) -> ! {
+        self.world.abort(i32::from(code))
+    }
+}

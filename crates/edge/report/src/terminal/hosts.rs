@@ -1,0 +1,39 @@
+//! The hosts that made a load together: their clocks, when each began and ended, and what each did.
+
+use super::grid::{Grid, GridCell};
+use super::{TerminalOptions, printable};
+use crate::figures::three_digits;
+use raidlab_workload::{HostsFacts, RankFacts};
+
+/// The sentence and the table.
+pub(super) fn lines(facts: &HostsFacts, options: TerminalOptions) -> String {
+    let mut text = String::new();
+    for sentence in crate::hosts::sentences(facts) {
+        text += &format!("  {}\n", printable(&sentence));
+    }
+    let header = ["rank", "host", "clock us", "+- us", "began us", "done s", "requests", "IOPS", "MB/s"];
+    let row = |rank: &RankFacts| {
+        let micros = |ns: f64| three_digits(ns / 1e3);
+        let per_sec = |count: u64| count as f64 * 1e9 / rank.window_ns.max(1) as f64;
+        let cells = [
+            rank.rank.to_string(),
+            printable(&rank.host),
+            micros(rank.clock_offset_ns as f64),
+            micros(rank.clock_error_ns as f64),
+            micros(rank.started_ns as f64),
+            three_digits(rank.done_ns as f64 / 1e9),
+            rank.requests.to_string(),
+            three_digits(per_sec(rank.requests)),
+            three_digits(per_sec(rank.bytes) / 1e6),
+        ];
+        cells.into_iter().map(GridCell::plain).collect()
+    };
+    let grid = Grid {
+        header: header.into_iter().map(str::to_owned).collect(),
+        first_number: 2,
+        sections: vec![facts.ranks.iter().map(row).collect()],
+        gap: 2,
+        ..Grid::default()
+    };
+    text + &grid.render(options)
+}
