@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, bonnie, catalog, compare, doctor, emulate, export, fit, import, measure, model, net, reproduce,
-    risk, runs, simulate, soak, streams, study, tag, torture, workloads,
+    array, bonnie, catalog, compare, doctor, emulate, export, fit, import, measure, model, net, report,
+    reproduce, risk, runs, simulate, soak, streams, study, tag, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 use raidlab_units::NanoSpan;

@@ -176,7 +176,7 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
 
 /// Writes `report` as HTML.
 pub(crate) fn write_report(path: &Path, report: &StudyReport<'_>) -> Result<(), Failure> {
-    write_page(path, &raidlab_report::html::study(report).html)
+    write_page(path, &html::study(report).html)
 }
 
 /// Writes a report that is a page already.

@@ -12,8 +12,8 @@ use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
 use raidlab_lab::{
     Claim, ClaimPrediction, Environment, FittedFigure, Method, MetricCorrection, Paper, PaperError,
-    PlaceSummary, PredictError, PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions,
-    claim_runs, paper_ids, predict, predict_claims, predicted_runs, read_published,
+    PredictError, PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions, claim_runs, paper_ids,
+    predict, predict_claims, predicted_runs, read_published,
 };
 use raidlab_report::terminal::places;
 use raidlab_units::{ByteCount, NanoSpan};
