@@ -111,13 +111,12 @@ impl<'a> Writer<'a> {
             _ if is_hidden => self.skipped = Some((name, 1)),
             "h1" | "h2" | "h3" | "h4" | "summary" => {
                 self.blank();
-                self.line = match name {
+                self.line += match name {
                     "h1" => "# ",
                     "h2" => "## ",
                     "h3" => "### ",
                     _ => "#### ",
-                }
-                .to_owned();
+                };
             }
             "p" | "figcaption" | "dl" | "ul" | "table" if self.table.is_none() => {
                 self.blank();
@@ -127,7 +126,7 @@ impl<'a> Writer<'a> {
             }
             "li" | "dt" => {
                 self.end_line();
-                self.line = "- ".to_owned();
+                self.line += "- ";
             }
             "dd" => self.line += ": ",
             "b" | "strong" => self.line += "**",

@@ -332,7 +332,7 @@ impl<'a> Canvas<'a> {
         let rect = |fill: &str| {
             format!(r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" fill="{fill}"/>"#)
         };
-        let hatch = if bar.hatch % 4 == 0 {
+        let hatch = if bar.hatch.is_multiple_of(4) {
             String::new()
         } else {
             rect(&format!("url(#{}-hatch-{})", self.chart.id, bar.hatch % 4))
@@ -367,9 +367,9 @@ impl<'a> Canvas<'a> {
             )
         };
         format!(
-            r#"<rect x="{x:.1}" y="{y:.1}" width="{:.1}" height="{:.1}" fill="{}" fill-opacity="{opacity:.2}">{}</rect>{text}"#,
-            width + 0.4,
-            height + 0.4,
+            r#"<rect x="{x:.1}" y="{y:.1}" width="{:.1}" height="{:.1}" fill="{}" fill-opacity="{opacity:.2}" shape-rendering="crispEdges">{}</rect>{text}"#,
+            width,
+            height,
             self.palette.colour(Colour::Series(0)),
             title(&cell.hover)
         )

@@ -68,12 +68,11 @@ fn trimmed(value: f64) -> String {
 fn room(scale: Scale, low: f64, high: f64, is_tight: bool) -> (f64, f64) {
     let (before, after) = if is_tight { (0.0, 0.0) } else { (0.04, 0.06) };
     match scale {
+        // One value stands in the middle.
+        Scale::Log if high <= low && !is_tight => (low / 2.0, low * 2.0),
         Scale::Log => {
             let factor = (high / low).max(1.6);
-            (
-                low / factor.powf(before),
-                if high > low || is_tight { high } else { low * factor } * factor.powf(after),
-            )
+            (low / factor.powf(before), high * factor.powf(after))
         }
         Scale::FromZero if low >= 0.0 => (0.0, if high > 0.0 { high * (1.0 + after) } else { 1.0 }),
         Scale::FromZero | Scale::Linear => {

@@ -6,7 +6,7 @@
 
 use super::charts::Panel;
 use crate::chart::{Axis, Chart, Line, Mark, Placed, Point, Scale, plot_box};
-use crate::figures::{Column, three_digits};
+use crate::figures::{Column, ns_to_ms, three_digits};
 use crate::matrix::Matrix;
 use raidlab_workload::RunResult;
 use serde_json::{Value, json};
@@ -41,10 +41,10 @@ const KNOWN: [Known; 14] = [
     known("iops", "IOPS", false, |run| Some(run.total.iops.0)),
     known("mb-per-s", "MB/s", false, |run| Some(run.total.bytes_per_sec.mb_per_s())),
     known("mean", "mean latency ms", true, |run| Some(run.total.lat_ns_mean / 1e6)),
-    known("p50", "median latency ms", true, |run| ms(run.total.lat_ns_p50)),
-    known("p99", "99th percentile of latency ms", true, |run| ms(run.total.lat_ns_p99)),
-    known("p99.9", "99.9th percentile of latency ms", true, |run| ms(run.total.lat_ns_p999)),
-    known("max", "longest latency ms", true, |run| ms(run.total.lat_ns_max)),
+    known("p50", "median latency ms", true, |run| Some(ns_to_ms(run.total.lat_ns_p50))),
+    known("p99", "99th percentile of latency ms", true, |run| Some(ns_to_ms(run.total.lat_ns_p99))),
+    known("p99.9", "99.9th percentile of latency ms", true, |run| Some(ns_to_ms(run.total.lat_ns_p999))),
+    known("max", "longest latency ms", true, |run| Some(ns_to_ms(run.total.lat_ns_max))),
     known("read-share", "share of reads %", false, |run| {
         (run.total.requests > 0).then(|| 100.0 * run.read.requests as f64 / run.total.requests as f64)
     }),
@@ -58,10 +58,6 @@ const KNOWN: [Known; 14] = [
     known("cpu", "processor time per request us", true, |run| run.cost.cpu_ns_per_io.map(|ns| ns / 1e3)),
     known("member-ios", "member I/Os per request", false, |run| run.cost.member_ios_per_host_io()),
 ];
-
-fn ms(ns: u64) -> Option<f64> {
-    Some(ns as f64 / 1e6)
-}
 
 /// What is no figure for an axis.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -38,15 +38,15 @@ fn button(name: &str, sample: &str) -> String {
 
 /// A piece of a level's line with its marker.
 fn level_sample(style: &LineStyle) -> String {
-    sample(style.colour().on_page(), style.dash(), style.marker())
+    sample(&style.colour().on_page(), style.dash(), style.marker())
 }
 
 /// A piece of line dashed as a write policy is.
 fn policy_sample(policy: usize) -> String {
-    sample("var(--ink)".to_owned(), policy, Marker { is_hollow: policy > 0, ..Marker::number(0) })
+    sample("var(--ink)", policy, Marker { is_hollow: policy > 0, ..Marker::number(0) })
 }
 
-fn sample(colour: String, dash: usize, marker: Marker) -> String {
+fn sample(colour: &str, dash: usize, marker: Marker) -> String {
     let fill = if marker.is_hollow { r#" fill="var(--panel)""# } else { "" };
     format!(
         r#"<svg width="28" height="12" aria-hidden="true" stroke="{colour}" fill="{colour}"><path d="M0 6h28" stroke-width="2" stroke-dasharray="{}"/><g transform="translate(14 6)"{fill} stroke-width="1.5">{}</g></svg>"#,

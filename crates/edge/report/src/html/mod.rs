@@ -191,20 +191,20 @@ fn results(matrix: &Matrix, report: &StudyReport, figures: &mut FigureList) -> S
     }
     let mut sections = section("results", "Results", &tables::summary(matrix));
     for profile in 0..matrix.profiles.len() {
-        sections += &Profile { matrix, profile, figures }.section(report);
+        sections += &ProfileSection { matrix, profile, figures }.html(report);
     }
     sections
 }
 
 /// One profile, whose figures are added to those of the page.
-struct Profile<'a> {
+struct ProfileSection<'a> {
     matrix: &'a Matrix<'a>,
     profile: usize,
     figures: &'a mut FigureList,
 }
 
-impl Profile<'_> {
-    fn section(&mut self, report: &StudyReport) -> String {
+impl ProfileSection<'_> {
+    fn html(&mut self, report: &StudyReport) -> String {
         let (matrix, profile) = (self.matrix, self.profile);
         let names = matrix.profiles[profile];
         let judged = Column::judging(names.metric);

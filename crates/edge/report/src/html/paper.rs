@@ -101,7 +101,7 @@ fn short_names(rows: &[PaperRow]) -> Vec<String> {
 }
 
 /// The metrics of a place in the order in which they come; each has a colour.
-fn metrics<'a>(place: &'a PaperPlace) -> Vec<&'a str> {
+fn metrics(place: &PaperPlace) -> Vec<&str> {
     let mut metrics: Vec<&str> = Vec::new();
     for row in &place.rows {
         if !metrics.contains(&row.comparison.metric.as_str()) {
