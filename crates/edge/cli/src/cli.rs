@@ -2,7 +2,7 @@
 
 use crate::verbs::{
     array, bonnie, catalog, compare, doctor, emulate, export, fit, import, measure, model, net, report,
-    reproduce, risk, runs, simulate, soak, streams, study, tag, torture, workloads,
+    reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 use raidlab_units::NanoSpan;
@@ -35,7 +35,8 @@ Exit codes:
   3    done, but a bound was missed
   130  interrupted; finished runs are kept
 
-Results go to standard output, progress and errors to standard error. NO_COLOR is honoured.";
+Results go to standard output, progress and errors to standard error. NO_COLOR is honoured.
+RAIDLAB_PROGRESS=json makes progress lines of JSON, for programs.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -87,4 +88,6 @@ pub(crate) enum Command {
     Tag(tag::Args),
     /// Write runs of a results file as CSV, Parquet or JSON, or as fio or Iometer do; write traces as fio does
     Export(export::Args),
+    /// Serve web pages on this machine: papers, runs, live measurements, arrays, the catalogue
+    Studio(studio::Args),
 }

@@ -69,6 +69,7 @@ fn dispatch(cli: &Cli, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failu
         Command::Report(args) => verbs::report::run(args, output),
         Command::Tag(args) => verbs::tag::run(args, output),
         Command::Export(args) => verbs::export::run(args, output),
+        Command::Studio(args) => verbs::studio::run(args, output),
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod runs;
 pub(crate) mod simulate;
 pub(crate) mod soak;
 pub(crate) mod streams;
+pub(crate) mod studio;
 pub(crate) mod study;
 pub(crate) mod tag;
 pub(crate) mod torture;
