@@ -78,7 +78,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     if output.is_json() {
         print_json(&json!({ "schema": 1, "written": written }))?;
     } else {
-        written.iter().for_each(|path| eprintln!("report: {}", path.display()));
+        for path in &written {
+            eprintln!("report: {}", path.display());
+        }
     }
     Ok(Exit::Done)
 }

@@ -322,7 +322,7 @@ fn as_text(
     });
     if let Some(prediction) = prediction {
         text += &raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
-        text += &format!("\n{}", places(prediction.places.iter(), output.terminal()));
+        text.extend(["\n", &places(prediction.places.iter(), output.terminal())]);
         let programs = prediction.configurations.iter().filter(|it| !it.result.phases.is_empty()).count();
         text += &how_text(prediction.configurations.len() - programs, figures);
         text += &programs_text(programs, figures);
