@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, bonnie, catalog, compare, doctor, emulate, export, fit, import, measure, model, net, report,
-    reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture, workloads,
+    array, bonnie, calibrate, catalog, compare, doctor, emulate, export, fit, import, measure, model, net,
+    plan, report, reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 use raidlab_units::NanoSpan;
@@ -60,6 +60,10 @@ pub(crate) enum Command {
     Reproduce(reproduce::Args),
     /// Fit figures of the catalogue that no source gives to the rows of a paper that are marked for it
     Fit(fit::Args),
+    /// Find the arrays that serve applications best, and say why
+    Plan(plan::Args),
+    /// Find a drive's parameters from timing alone, and write an entry of the catalogue
+    Calibrate(calibrate::Args),
     /// Tell how likely an array, or a fleet of them, is to lose data
     Risk(risk::Args),
     /// Check the controller under load and faults, byte for byte, in any number of random runs

@@ -2,6 +2,7 @@
 
 pub(crate) mod array;
 pub(crate) mod bonnie;
+pub(crate) mod calibrate;
 pub(crate) mod catalog;
 pub(crate) mod compare;
 pub(crate) mod doctor;
@@ -15,6 +16,7 @@ pub(crate) mod measure;
 pub(crate) mod model;
 mod nbd;
 pub(crate) mod net;
+pub(crate) mod plan;
 mod programs;
 pub(crate) mod report;
 pub(crate) mod reproduce;

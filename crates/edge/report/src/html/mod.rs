@@ -18,12 +18,14 @@ mod network;
 mod over_time;
 mod page;
 mod paper;
+mod plan;
 mod programs;
 mod tables;
 
 pub use explorer::{Quantity, QuantityError};
 pub use page::{Page, Picture};
 pub use paper::paper;
+pub use plan::plan;
 pub use programs::programs;
 
 use crate::StudyReport;
