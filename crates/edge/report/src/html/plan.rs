@@ -160,7 +160,7 @@ fn pareto(plan: &PlanText<'_>) -> Chart {
         Axis::new("drives, spares included")
     };
     Chart {
-        heading: plan.score.to_string(),
+        heading: plan.score.clone(),
         label: format!("Scatter chart: {} of each simulated array against {}.", plan.score, plan.effort),
         x,
         y: Axis::new(&plan.score),
