@@ -130,7 +130,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     } else {
         print(&raidlab_report::terminal::plan(&to_text(&outcome, &order), output.terminal()))?;
     }
-    if let Some(path) = &args.study {
+    if outcome.top.is_empty() && args.study.is_some() {
+        eprintln!("study: there is no array to make one of");
+    } else if let Some(path) = &args.study {
         super::report::write_text(path, &study::study(&outcome.top, &order)?)?;
         eprintln!("study: raidlab study {}", path.display());
     }
