@@ -19,7 +19,7 @@ pub(crate) mod net;
 pub(crate) mod plan;
 mod programs;
 pub(crate) mod reference;
-mod report;
+pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod risk;
 pub(crate) mod runs;

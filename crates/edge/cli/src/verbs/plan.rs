@@ -137,7 +137,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         eprintln!("study: raidlab study {}", path.display());
     }
     if let Some(path) = &args.report {
-        super::report::write_page(path, &raidlab_report::html::plan(&to_text(&outcome, &order)))?;
+        super::report::write_page(path, &raidlab_report::html::plan(&to_text(&outcome, &order)).html)?;
     }
     Ok(if outcome.fits() { Exit::Done } else { Exit::BoundMissed })
 }
