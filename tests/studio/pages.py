@@ -15,7 +15,7 @@ import tempfile
 from browser import Browser
 from server import Studio
 
-PAGES = ["papers", "papers/md1200-2011", "runs", "live", "live/soak", "arrays", "emulate", "catalogue"]
+PAGES = ["plan", "papers", "papers/md1200-2011", "runs", "live", "live/soak", "arrays", "emulate", "catalogue"]
 # An array's name is its control socket's, and other tests run on the same machine.
 ARRAY = f"studio-{os.getpid()}"
 
@@ -70,6 +70,22 @@ def catalogue(browser):
     browser.wait("return document.querySelectorAll('td.source').length > 5")
     empty = browser.run("return [...document.querySelectorAll('td.source')].filter((it) => !it.textContent).length")
     assert empty == 0, empty
+
+
+def plan(browser):
+    """Needs give ranked arrays, a chart and a reason."""
+    browser.go("plan")
+    for name, value in {"usable": "500GB", "iops": "800", "simulations": "1", "top": "1"}.items():
+        browser.fill(f"[name={name}]", value)
+    browser.see("raidlab plan --app=storagebench-database --usable=500GB --survive=1 --iops=800")
+    browser.click("form button.main")
+    patience, browser.patience = browser.patience, 600
+    browser.see("arrays looked at")
+    browser.patience = patience
+    browser.see("Why")
+    ranked = browser.run("return document.querySelectorAll('tbody tr').length")
+    assert ranked == 1, ranked
+    assert browser.run("return document.querySelectorAll('svg .dot').length") > 0
 
 
 def live(browser, studio):
@@ -226,6 +242,7 @@ def main():
                 browser.open(studio.url)
                 browser.see("Papers")
                 assert "token" not in browser.run("return location.href"), "the token stays in the address"
+                plan(browser)
                 papers(browser)
                 catalogue(browser)
                 live(browser, studio)

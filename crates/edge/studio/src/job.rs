@@ -41,6 +41,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum JobKind {
+    /// Plans an array.
+    Plan,
     /// Predicts figures of a paper.
     Reproduce,
     /// Measures a file.

@@ -7,6 +7,7 @@ mod input;
 mod jobs;
 mod live;
 mod papers;
+mod plan;
 mod runs;
 
 use crate::Desk;
@@ -49,6 +50,7 @@ pub(crate) fn routes() -> Vec<(&'static str, MethodRouter<Arc<Desk>>)> {
         ("/api/arrays/serve", post(arrays::serve)),
         ("/api/arrays/{name}/command", post(arrays::command)),
         ("/api/emulate", post(emulate::emulate)),
+        ("/api/plan", post(plan::plan)),
     ]
 }
 

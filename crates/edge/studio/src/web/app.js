@@ -3,6 +3,7 @@ import { get, hasToken, takeToken } from "./api.js";
 import { faultBox, h } from "./ui.js";
 
 const PAGES = [
+  ["plan", "Plan"],
   ["papers", "Papers"],
   ["runs", "Runs"],
   ["live", "Live"],
@@ -11,6 +12,7 @@ const PAGES = [
   ["catalogue", "Catalogue"],
 ];
 const LOADERS = {
+  plan: () => import("./pages/plan.js"),
   papers: () => import("./pages/papers.js"),
   runs: () => import("./pages/runs.js"),
   live: () => import("./pages/live.js"),

@@ -141,3 +141,15 @@ export function bars({ title, rows, names, unit, format = number, width = room()
   }
   return h("figure", { class: "figure" }, svg, names?.length > 1 ? legend(names) : null);
 }
+
+/** What is gained for more effort: points = [{ x, y, isBest, keeps, text }]; the best are joined. */
+export function tradeoff({ points, x, y, width = room(), height = 340 }) {
+  const found = points.filter((point) => Number.isFinite(point.x) && Number.isFinite(point.y));
+  if (found.length === 0) return h("p", { class: "empty" }, "There is nothing to draw yet.");
+  const most = (of) => Math.max(...found.map(of)) * 1.08;
+  const { svg, px, py } = frame({ x: { name: x, low: 0, high: most((point) => point.x) }, y: { name: y, low: 0, high: most((point) => point.y) }, width, height });
+  const best = found.filter((point) => point.isBest).sort((a, b) => a.x - b.x);
+  svg.append(s("path", { class: "line k1", d: best.map((point, place) => `${place ? "L" : "M"}${px(point.x)} ${py(point.y)}`).join("") }));
+  for (const point of found) svg.append(telling(s("circle", { class: `dot mark ${point.isBest ? "k1" : "k0"}${point.keeps ? "" : " hollow"}`, cx: px(point.x), cy: py(point.y), r: point.isBest ? 7 : 5 }), point.text));
+  return h("figure", { class: "figure" }, svg, h("p", { class: "small soft" }, "Joined: no other is as fast for less. Hollow points miss a need."));
+}

@@ -1,0 +1,81 @@
+//! Plans: which arrays of the catalogue serve an application best.
+
+use super::input::{Order, size, text, time};
+use super::start;
+use crate::Desk;
+use crate::command::CommandLine;
+use crate::fault::{Fault, json_response};
+use crate::job::JobKind;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use raidlab_hardware::Catalog;
+use raidlab_workload::builtin_workloads;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// What an array must do, and what it may be made of.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanOrder {
+    app: String,
+    usable: String,
+    survive: Option<u16>,
+    iops: Option<u32>,
+    mean_response: Option<String>,
+    slots: Option<u16>,
+    prices: Option<String>,
+    budget: Option<u32>,
+    drive: Option<String>,
+    controller: Option<String>,
+    simulations: Option<u16>,
+    top: Option<u16>,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+pub(super) async fn plan(
+    State(desk): State<Arc<Desk>>,
+    Order(order): Order<PlanOrder>,
+) -> Result<Response, Fault> {
+    text("app", Some(&order.app))?;
+    if !builtin_workloads().iter().any(|workload| workload.name() == order.app) {
+        return Err(Fault::input("there is no such workload", "app", "take one of /api/workloads"));
+    }
+    size("usable", Some(&order.usable))?;
+    time("mean_response", order.mean_response.as_ref())?;
+    if let Some(prices) = &order.prices {
+        desk.folder.check("prices", prices)?;
+    }
+    is_known("drive", "drive", order.drive.as_ref())?;
+    is_known("controller", "controller", order.controller.as_ref())?;
+    let subject = format!("{}, {}", order.app, order.usable);
+    let command = CommandLine::new(&["plan"])
+        .option("--app", Some(order.app))
+        .option("--usable", Some(order.usable))
+        .option("--survive", order.survive)
+        .option("--iops", order.iops)
+        .option("--mean-response", order.mean_response)
+        .option("--slots", order.slots)
+        .option("--prices", order.prices)
+        .option("--budget", order.budget)
+        .option("--drives", order.drive)
+        .option("--controllers", order.controller)
+        .option("--simulations", order.simulations)
+        .option("--top", order.top);
+    // A plan with prices is made anew: the file may have changed.
+    let is_fixed = !command.arguments().iter().any(|argument| argument.starts_with("--prices"));
+    if let Some(job) = desk.jobs.same(&command).filter(|_| is_fixed && !order.dry_run) {
+        return Ok(json_response(StatusCode::ACCEPTED, &job.view(0)));
+    }
+    start(&desk, JobKind::Plan, subject, command, order.dry_run)
+}
+
+/// Checks that the catalogue has an entry of this kind and name.
+fn is_known(field: &str, kind: &str, id: Option<&String>) -> Result<(), Fault> {
+    let catalog = Catalog::builtin();
+    if id.is_none_or(|id| catalog.entries().any(|entry| entry.kind == kind && entry.id == id)) {
+        return Ok(());
+    }
+    Err(Fault::input("the catalogue has nothing of that name", field, "take one of /api/catalogue"))
+}
