@@ -12,7 +12,7 @@ use crate::inputs::{BlockSizes, Workers};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print};
 use crate::progress::Progress;
-use raidlab_hosts::{Hosts, Refusal};
+use raidlab_hosts::{Hosts, Refusal, is_launcher_variable};
 use raidlab_lab::Environment;
 use raidlab_lab::worlds::network::{NetBench, NetworkError, serve_network};
 use raidlab_load::net::{NetError, NetEvent, NetOrder};
@@ -328,7 +328,13 @@ struct Server {
 impl Server {
     fn start() -> Result<Self, Failure> {
         let start = || -> std::io::Result<Self> {
-            let mut child = Command::new(std::env::current_exe()?)
+            let launcher = std::env::vars_os().map(|(name, _)| name);
+            let launcher = launcher.filter(|name| is_launcher_variable(&name.to_string_lossy()));
+            let mut command = Command::new(std::env::current_exe()?);
+            launcher.for_each(|name| {
+                command.env_remove(name);
+            });
+            let mut child = command
                 .args(["net", "serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())

@@ -209,6 +209,7 @@ pub(crate) fn conclude(
 ) -> Result<Exit, Failure> {
     keeper.end(!ended.interrupted && ended.failure.is_none(), &notes)?;
     if !keeper.results.is_empty() && hosts.leads() {
+        let own_notes = notes.len();
         let report = ProgramReport {
             title: &keeper.title,
             method: vec![keeper.method.clone()],
@@ -220,7 +221,8 @@ pub(crate) fn conclude(
         if output.is_json() {
             print(&raidlab_report::json::programs(&report))?;
         } else {
-            let mut lines = report.notes.clone();
+            // What is said of hosts stands with their table.
+            let mut lines = report.notes[..own_notes].to_vec();
             lines.insert(0, table(&keeper.results, beside, output.terminal()));
             let hosts = raidlab_report::terminal::hosts(&keeper.results, output.terminal());
             lines.extend((!hosts.is_empty()).then_some(hosts));
