@@ -6,7 +6,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 
 .PHONY: demo test tools build format lint unit explore torture mutants store clients clients-self-test ublk doc smoke bench \
-	bench-arrays bench-against-md
+	studio studio-fuzz studio-pictures bench-arrays bench-against-md
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
 demo: build
@@ -14,7 +14,7 @@ demo: build
 	@echo "Open first-look.html in a browser; it needs no network." >&2
 
 ## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
-test: tools format lint unit doc smoke store clients ublk
+test: tools format lint unit doc smoke store clients ublk studio
 
 tools:
 	@command -v cc >/dev/null || { echo "error: no C compiler: SQLite is built from source; install gcc" >&2; exit 1; }
@@ -67,6 +67,28 @@ ublk:
 	bash tests/clients/setup.sh
 	$(CARGO) build --locked -q -p raidlab --features ublk,mpi
 	bash tests/clients/ublk.sh target/debug/raidlab
+
+## The studio's pages in Chromium, its API fuzzed from its description, metrics as Prometheus reads them (docs/studio.md).
+studio:
+	bash tests/studio/setup.sh
+	$(CARGO) build --locked -q -p raidlab --features ublk
+	python3 tests/studio/pages.py target/debug/raidlab
+	python3 tests/studio/metrics.py target/debug/raidlab
+	python3 tests/studio/fuzz.py target/debug/raidlab 20
+
+## Fuzzes the studio's API for SECONDS, with a new seed.
+SECONDS_OF_FUZZ ?= 600
+studio-fuzz:
+	bash tests/studio/setup.sh
+	$(CARGO) build --locked -q -p raidlab
+	python3 tests/studio/fuzz.py target/debug/raidlab $(SECONDS_OF_FUZZ) $$RANDOM
+
+## Keeps a picture of each of the studio's pages in target/studio/.
+studio-pictures:
+	bash tests/studio/setup.sh
+	$(CARGO) build --locked -q -p raidlab
+	mkdir -p target/studio
+	python3 tests/studio/pages.py target/debug/raidlab target/studio
 
 ## Proves that the scripts of tests/clients notice a server that lies (docs/clients.md); needs root, takes some minutes.
 clients-self-test:

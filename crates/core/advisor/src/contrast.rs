@@ -10,8 +10,9 @@
 //! cell, the two are compared whatever they are.
 //!
 //! A difference is told from chance where the 95 % confidence intervals of the means do not touch; without repeats nothing
-//! is said. Left out: a correction for many figures at once.
+//! is said. Beside that stand the tests of [`crate::significance`], which see differences that this rule of thumb does not. Left out: a correction for many figures at once.
 
+use crate::significance::{MannWhitney, Welch, mann_whitney, welch};
 use raidlab_workload::{RunResult, Spread};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,6 +66,10 @@ pub struct ContrastValue {
     pub difference_pct: Option<f64>,
     /// Whether the confidence intervals of both means are apart; none where one of the two has no repeats.
     pub is_apart: Option<bool>,
+    /// Whether the means differ, this group's less the first one's; none where one of the two has no repeats.
+    pub welch: Option<Welch>,
+    /// Whether the ranks differ; none for the first group and where one of the two has no repeats.
+    pub mann_whitney: Option<MannWhitney>,
 }
 
 type Figure = (&'static str, bool, fn(&RunResult) -> Option<f64>);
@@ -163,13 +168,11 @@ impl Naming {
 /// The figures of one cell, without those that no run has.
 fn figures(groups: &[&[&RunResult]]) -> Vec<ContrastFigure> {
     let figure = |(name, higher_is_better, of): &Figure| {
-        let spreads: Vec<Option<Spread>> = groups
-            .iter()
-            .map(|runs| {
-                let values: Vec<f64> = runs.iter().filter_map(|run| of(run)).collect();
-                (!values.is_empty()).then(|| Spread::of(&values))
-            })
-            .collect();
+        let values: Vec<Vec<f64>> =
+            groups.iter().map(|runs| runs.iter().filter_map(|run| of(run)).collect()).collect();
+        let spreads: Vec<Option<Spread>> =
+            values.iter().map(|values| (!values.is_empty()).then(|| Spread::of(values))).collect();
+        let are_repeats = |index: usize| index > 0 && values[0].len() > 1 && values[index].len() > 1;
         let first = spreads.first().copied().flatten();
         let value = |(index, spread): (usize, &Option<Spread>)| {
             let against = first.filter(|_| index > 0);
@@ -179,6 +182,8 @@ fn figures(groups: &[&[&RunResult]]) -> Vec<ContrastFigure> {
                     .filter(|first| first.mean != 0.0)
                     .map(|first| 100.0 * (spread.mean - first.mean) / first.mean),
                 is_apart: against.and_then(|first| is_apart(&first, &spread)),
+                welch: are_repeats(index).then(|| welch(&values[index], &values[0])).flatten(),
+                mann_whitney: are_repeats(index).then(|| mann_whitney(&values[index], &values[0])).flatten(),
             })
         };
         ContrastFigure {
@@ -236,6 +241,11 @@ mod tests {
             let both = contrast(&[("1", &runs(&[100.0, 101.0, 102.0])), ("2", &runs(&others))]);
             let value = both.cells[0].figures[0].groups[1].expect("it has runs");
             assert_eq!((value.spread.count, value.is_apart), (3, Some(apart)));
+            let welch = value.welch.expect("both have repeats");
+            assert_eq!(welch.p < 0.05, apart, "{welch:?}");
+            // Three against three: the most lopsided order is one of 20, and so is its mirror.
+            let ranks = value.mann_whitney.expect("both have repeats");
+            assert_eq!((ranks.p - 0.1).abs() < 1e-12, apart, "{ranks:?}");
         }
     }
 

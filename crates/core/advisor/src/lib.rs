@@ -19,11 +19,14 @@
 mod claim;
 mod comparison;
 mod contrast;
+pub mod correction;
 mod judge;
+pub mod plan;
 mod rank;
 mod reason;
 pub mod risk;
 mod search;
+pub mod significance;
 
 pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};
 pub use comparison::{Comparison, ComparisonRow, ComparisonSummary};

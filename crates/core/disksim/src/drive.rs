@@ -131,6 +131,7 @@ pub fn import(
         power_active_watts: None,
         power_idle_watts: None,
         noise_idle_bels: None,
+        bus: None,
         price_usd: None,
         bits_per_read_error: None,
         annual_failure_pct: None,

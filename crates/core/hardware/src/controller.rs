@@ -130,6 +130,10 @@ pub struct ControllerModel {
     pub member_link_out: Option<LinkModel>,
     /// What its driver takes of the host's processor for each page, where that is known.
     pub host_driver: Option<DriverCost>,
+    /// What can be plugged in, `SAS SATA`, where the entry says so.
+    pub buses: Option<String>,
+    /// Whether its members are in enclosures of their own; else they are in the server.
+    pub is_external: bool,
     /// Whether it is software on the host, whose bus the members are on.
     pub is_software: bool,
     /// Processor time per host command.
@@ -303,6 +307,8 @@ impl ControllerModel {
             member_link: LinkModel::read(root.section("member_link")?)?,
             member_link_out: root.optional_section("member_link_out")?.map(LinkModel::read).transpose()?,
             host_driver: root.optional_section("host_driver")?.map(DriverCost::read).transpose()?,
+            buses: root.optional_text("buses")?,
+            is_external: root.optional_flag("external")?,
             is_software: root.optional_flag("software")?,
             host_command: CommandCost::read(root.section("host_command")?)?,
             cut_through: root.optional_section("cut_through")?.map(CommandCost::read).transpose()?,

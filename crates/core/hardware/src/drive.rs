@@ -91,6 +91,8 @@ pub struct DriveModel {
     pub name: String,
     /// Size.
     pub form_factor: FormFactor,
+    /// What it is plugged into, `SAS`, where the entry says so.
+    pub bus: Option<String>,
     /// Addressable sectors.
     pub capacity: SectorCount,
     /// The drive's link to what it is plugged into.
@@ -204,6 +206,7 @@ impl DriveModel {
     pub(crate) fn read(mut root: Section<'_>, id: &str, kind: &str) -> Result<Self, CatalogError> {
         let name = root.text("name")?;
         let form_factor = FormFactor::read(&mut root)?;
+        let bus = root.optional_text("bus")?;
         let capacity = SectorCount(root.figure("capacity_sectors")?);
         if capacity.0 == 0 {
             return Err(root.bad_value("capacity_sectors", "above zero"));
@@ -218,6 +221,7 @@ impl DriveModel {
             id: id.into(),
             name,
             form_factor,
+            bus,
             capacity,
             interface,
             kind: inside,

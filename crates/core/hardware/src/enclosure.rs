@@ -17,6 +17,8 @@ pub struct EnclosureModel {
     pub form_factor: FormFactor,
     /// The way from the controller to all of its drives; a controller's own link to its members may be slower.
     pub port: LinkModel,
+    /// What its places are made for, `SAS`, where the entry says so.
+    pub bus: Option<String>,
     /// Power of the shelf without drives in watts, where a source is known.
     pub power_watts: Option<f64>,
     /// Every figure with its source.
@@ -32,6 +34,7 @@ impl EnclosureModel {
             slots: root.figure("slots")?,
             form_factor: FormFactor::read(&mut root)?,
             port: LinkModel::read(root.section("port")?)?,
+            bus: root.optional_text("bus")?,
             power_watts: root.optional_figure("power_watts")?,
             sources: root.figures(),
         };

@@ -23,8 +23,9 @@ mod torture;
 
 pub use array::{
     Bottleneck, ControllerFailure, ControllerName, ControllerUtilisation, FailoverOutcome, LiveAnswer,
-    LiveArray, LoadRegion, SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume,
-    SimulationLoad, SimulationOutcome, Utilisation, simulate, simulate_enclosure,
+    LiveArray, LoadRegion, RebuildProgress, SecondController, SimError, SimulatedArray, SimulatedEnclosure,
+    SimulatedVolume, SimulationLoad, SimulationOutcome, Utilisation, simulate, simulate_degraded,
+    simulate_enclosure,
 };
 pub use files::{FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_files};
 pub use queue::{Due, EventQueue};

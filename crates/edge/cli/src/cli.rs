@@ -1,8 +1,8 @@
 //! The command line: one table for parsing and help.
 
 use crate::verbs::{
-    array, bonnie, catalog, compare, doctor, emulate, export, fit, import, measure, model, net, reproduce,
-    risk, runs, simulate, soak, streams, study, tag, torture, workloads,
+    array, bonnie, calibrate, catalog, compare, doctor, emulate, export, fit, import, measure, model, net,
+    plan, reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 use raidlab_units::NanoSpan;
@@ -35,7 +35,8 @@ Exit codes:
   3    done, but a bound was missed
   130  interrupted; finished runs are kept
 
-Results go to standard output, progress and errors to standard error. NO_COLOR is honoured.";
+Results go to standard output, progress and errors to standard error. NO_COLOR is honoured.
+RAIDLAB_PROGRESS=json makes progress lines of JSON, for programs.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -59,6 +60,10 @@ pub(crate) enum Command {
     Reproduce(reproduce::Args),
     /// Fit figures of the catalogue that no source gives to the rows of a paper that are marked for it
     Fit(fit::Args),
+    /// Find the arrays that serve applications best, and say why
+    Plan(plan::Args),
+    /// Find a drive's parameters from timing alone, and write an entry of the catalogue
+    Calibrate(calibrate::Args),
     /// Tell how likely an array, or a fleet of them, is to lose data
     Risk(risk::Args),
     /// Check the controller under load and faults, byte for byte, in any number of random runs
@@ -85,4 +90,6 @@ pub(crate) enum Command {
     Tag(tag::Args),
     /// Write runs of a results file as CSV, Parquet or JSON, or as fio or Iometer do; write traces as fio does
     Export(export::Args),
+    /// Serve web pages on this machine: papers, runs, live measurements, arrays, the catalogue
+    Studio(studio::Args),
 }

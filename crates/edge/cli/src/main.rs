@@ -55,6 +55,8 @@ fn dispatch(cli: &Cli, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failu
         Command::Emulate(args) => verbs::emulate::run(args, output),
         Command::Reproduce(args) => verbs::reproduce::run(args, output),
         Command::Fit(args) => verbs::fit::run(args, output),
+        Command::Plan(args) => verbs::plan::run(args, output),
+        Command::Calibrate(args) => verbs::calibrate::run(args, output),
         Command::Risk(args) => verbs::risk::run(args, output),
         Command::Torture(args) => verbs::torture::run(args, output),
         Command::Array(args) => verbs::array::run(args, output),
@@ -68,6 +70,7 @@ fn dispatch(cli: &Cli, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failu
         Command::Compare(args) => verbs::compare::run(args, output),
         Command::Tag(args) => verbs::tag::run(args, output),
         Command::Export(args) => verbs::export::run(args, output),
+        Command::Studio(args) => verbs::studio::run(args, output),
     }
 }
 

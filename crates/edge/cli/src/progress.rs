@@ -1,14 +1,20 @@
-//! Progress on standard error: a bar on a terminal, plain lines elsewhere.
+//! Progress on standard error: a bar on a terminal, plain lines elsewhere, lines of JSON where a program watches.
+//!
+//! `RAIDLAB_PROGRESS=json` makes each telling a line `{"progress": {"label": …, "share": …, counts …}}`, whose counts
+//! carry their units in their names. The studio's jobs are watched by these.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use raidlab_hosts::Hosts;
 use raidlab_lab::{StudyEvent, StudyObserver};
 use raidlab_units::{ByteCount, NanoSpan};
+use serde_json::json;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// Time between two plain lines about the same thing.
 const LINE_EVERY: Duration = Duration::from_secs(2);
+/// Time between two lines of JSON.
+const JSON_EVERY: Duration = Duration::from_millis(200);
 
 /// Shows how far something has come.
 #[derive(Debug)]
@@ -18,6 +24,8 @@ pub(crate) struct Progress {
     /// Nothing is shown: another process does.
     is_silent: bool,
     last_line: Option<Instant>,
+    /// Lines are JSON.
+    is_json: bool,
     started: Instant,
     label: String,
 }
@@ -25,7 +33,8 @@ pub(crate) struct Progress {
 impl Progress {
     /// Starts to show.
     pub(crate) fn start() -> Self {
-        let bar = io::stderr().is_terminal().then(|| {
+        let is_json = std::env::var_os("RAIDLAB_PROGRESS").is_some_and(|form| form == "json");
+        let bar = (!is_json && io::stderr().is_terminal()).then(|| {
             let style = if crate::output::wants_colour(&io::stderr()) {
                 "{bar:30.cyan} {percent:>3}% {wide_msg}"
             } else {
@@ -35,7 +44,14 @@ impl Progress {
             bar.set_style(ProgressStyle::with_template(style).expect("the template is well-formed"));
             bar
         });
-        Self { bar, is_silent: false, last_line: None, started: Instant::now(), label: String::new() }
+        Self {
+            bar,
+            is_silent: false,
+            last_line: None,
+            is_json,
+            started: Instant::now(),
+            label: String::new(),
+        }
     }
 
     /// Starts to show on the process that leads; on others nothing is shown.
@@ -44,11 +60,27 @@ impl Progress {
             return Self::start();
         }
         let (started, label) = (Instant::now(), String::new());
-        Self { bar: None, is_silent: true, last_line: None, started, label }
+        Self { bar: None, is_silent: true, last_line: None, is_json: false, started, label }
     }
 
     /// Shows that `label` is at `fraction`, 0 to 1. Plain lines come at most every [`LINE_EVERY`].
     pub(crate) fn show(&mut self, label: &str, fraction: f64) {
+        self.show_counts(label, fraction, &[]);
+    }
+
+    /// The same with what was counted so far, which programs are told: names with units, and numbers.
+    pub(crate) fn show_counts(&mut self, label: &str, fraction: f64, counts: &[(&str, u64)]) {
+        if self.is_json {
+            if self.last_line.is_none_or(|last| last.elapsed() >= JSON_EVERY) {
+                let mut told = json!({ "label": label, "share": fraction.clamp(0.0, 1.0) });
+                for (name, count) in counts {
+                    told[*name] = json!(count);
+                }
+                write_line(&json!({ "progress": told }).to_string());
+                self.last_line = Some(Instant::now());
+            }
+            return;
+        }
         match &self.bar {
             Some(bar) => {
                 bar.set_position((fraction.clamp(0.0, 1.0) * 1_000.0) as u64);

@@ -2,6 +2,7 @@
 
 pub(crate) mod array;
 pub(crate) mod bonnie;
+pub(crate) mod calibrate;
 pub(crate) mod catalog;
 pub(crate) mod compare;
 pub(crate) mod doctor;
@@ -15,6 +16,7 @@ pub(crate) mod measure;
 pub(crate) mod model;
 mod nbd;
 pub(crate) mod net;
+pub(crate) mod plan;
 mod programs;
 mod report;
 pub(crate) mod reproduce;
@@ -23,6 +25,7 @@ pub(crate) mod runs;
 pub(crate) mod simulate;
 pub(crate) mod soak;
 pub(crate) mod streams;
+pub(crate) mod studio;
 pub(crate) mod study;
 pub(crate) mod tag;
 pub(crate) mod torture;

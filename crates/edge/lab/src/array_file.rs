@@ -97,7 +97,15 @@ impl ArrayFile {
     pub fn read(path: &Path) -> Result<Self, ArrayFileError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ArrayFileError::Read { path: path.to_owned(), source })?;
-        Ok(toml_file::parse(&path.display().to_string(), &text, SCHEMA)?)
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// Reads the text of a file; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// [`ArrayFileError::Toml`] names line and key.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ArrayFileError> {
+        Ok(toml_file::parse(name, text, SCHEMA)?)
     }
 
     /// Looks the parts up and checks the array.

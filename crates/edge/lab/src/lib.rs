@@ -15,6 +15,7 @@ mod bound;
 mod cache;
 mod claims;
 mod controllers;
+mod corrections;
 pub mod describe;
 pub mod doctor;
 mod environment;
@@ -25,6 +26,7 @@ mod machine;
 mod outcomes;
 mod papers;
 mod parallel;
+pub mod planning;
 mod predict;
 mod published;
 mod read_off;
@@ -50,6 +52,7 @@ pub use claims::{
 pub use controllers::{
     ControllerSettings, ControllersError, MirrorLink, ModelledControllers, ModelledSecond, Owner,
 };
+pub use corrections::{DriveCorrection, drive_corrections};
 pub use environment::{DeviceFacts, Environment, FilesystemFacts};
 pub use find_load::{Certainty, FindMethod, FindOrder, FoundLoad, LoadUnit, Repeats, find_load};
 pub use fit::{

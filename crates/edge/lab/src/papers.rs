@@ -214,6 +214,11 @@ impl Paper {
         Ok(Self { method, rows, claims, fit })
     }
 
+    /// The published figures of the paper `id` as they stand in its file: comma-separated values; nothing if it has none.
+    pub fn published_text(id: &str) -> Option<&'static str> {
+        FILES.iter().find(|files| files.id == id).and_then(|files| files.published)
+    }
+
     /// The ids of all rows, of all papers, that fitted figures of the catalogue were fitted to.
     ///
     /// # Errors

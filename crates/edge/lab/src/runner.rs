@@ -26,7 +26,7 @@ use crate::worlds::simulated::{SimulatedError, run_simulated};
 use pace::Pace;
 use raidlab_hardware::{Catalog, CatalogError};
 use raidlab_hosts::Hosts;
-use raidlab_load::{LayOut, LayOutContent};
+use raidlab_load::{LayOut, LayOutContent, LoadProgress};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
 use std::num::NonZeroUsize;
@@ -306,7 +306,8 @@ impl Runner<'_> {
         let target = section.path.display().to_string();
         let cancel = self.cancel;
         self.real_loads(&section.load, &target, environment, |load, label, progress| {
-            match bench.run(load, &mut Hosts::alone(), cancel, progress) {
+            let mut tell = |seen: &LoadProgress| progress(seen.window.fraction);
+            match bench.run(load, &mut Hosts::alone(), cancel, &mut tell) {
                 Err(error) if error.is_cancelled() => Ok(None),
                 Err(error) => Err(StudyError::File { label: label.to_owned(), source: Box::new(error) }),
                 Ok(result) => Ok(Some(result)),

@@ -37,6 +37,7 @@ pub mod safety;
 pub mod soak;
 mod target;
 mod ticks;
+mod timed;
 mod trailer;
 mod verify;
 
@@ -54,4 +55,5 @@ pub use run::{
     run_targets_from,
 };
 pub use target::{TEST_FILE_NAME, Target, TargetKind, TargetOptions, place_of, with_inline_io};
+pub use timed::with_timed;
 pub use verify::Verified;

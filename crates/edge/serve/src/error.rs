@@ -41,17 +41,17 @@ pub enum ServeError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Metrics can't be served.
-    #[error("metrics can't be served on {address}: {source}")]
-    Metrics {
+    /// HTTP can't be served.
+    #[error("HTTP can't be served on {address}: {source}")]
+    Http {
         /// Where.
         address: SocketAddr,
         /// What the system said.
         source: io::Error,
     },
-    /// Metrics are for this machine only.
+    /// What is served over HTTP is for this machine only.
     #[error(
-        "metrics are served on loopback addresses only, and {address} is none: let a proxy with access control publish them"
+        "HTTP is served on loopback addresses only, and {address} is none: let a proxy with access control publish it"
     )]
     NotLoopback {
         /// The address asked for.

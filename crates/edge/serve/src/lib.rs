@@ -22,7 +22,7 @@ mod place;
 pub use client::ControlClient;
 pub use control::ControlServer;
 pub use error::ServeError;
-pub use http::MetricsServer;
+pub use http::{LoopbackListener, MetricsServer};
 pub use metrics::render;
 pub use notify::{notify_ready, notify_stopping};
 pub use place::{control_socket, run_folder, served};

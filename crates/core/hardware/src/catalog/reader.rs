@@ -106,6 +106,15 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// A text that need not be there.
+    pub(crate) fn optional_text(&mut self, key: &'static str) -> Result<Option<String>, CatalogError> {
+        if self.table.contains_key(key) {
+            return self.text(key).map(Some);
+        }
+        self.asked.push(key);
+        Ok(None)
+    }
+
     /// A setting that is on or off.
     pub(crate) fn flag(&mut self, key: &'static str) -> Result<bool, CatalogError> {
         let value = self.value(key, "true or false")?.get_ref().as_bool();
@@ -169,15 +178,6 @@ impl<'a> Section<'a> {
     pub(crate) fn optional_link(&mut self) -> Result<Option<&'a LinkStandard>, CatalogError> {
         let Some(id) = self.optional_text("link")? else { return Ok(None) };
         super::find(self.document.links, "link", &id).map(Some)
-    }
-
-    /// Text that need not be there.
-    pub(crate) fn optional_text(&mut self, key: &'static str) -> Result<Option<String>, CatalogError> {
-        if self.table.contains_key(key) {
-            return self.text(key).map(Some);
-        }
-        self.asked.push(key);
-        Ok(None)
     }
 
     /// Notes a figure that follows from another entry.

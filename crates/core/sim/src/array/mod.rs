@@ -36,8 +36,8 @@ mod world;
 pub use live::{LiveAnswer, LiveArray};
 pub(crate) use port::ArrayPort;
 pub use spec::{
-    ControllerFailure, ControllerName, FailoverOutcome, LoadRegion, SecondController, SimError,
-    SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome, simulate,
-    simulate_enclosure,
+    ControllerFailure, ControllerName, FailoverOutcome, LoadRegion, RebuildProgress, SecondController,
+    SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome,
+    simulate, simulate_degraded, simulate_enclosure,
 };
 pub use utilisation::{Bottleneck, ControllerUtilisation, Utilisation};

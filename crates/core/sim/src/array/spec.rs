@@ -6,7 +6,7 @@ use super::world::World;
 use core::fmt;
 use raidlab_controller::{ArrayConfig, ConfigError, Controller, Counters, MetadataPolicy};
 use raidlab_hardware::{ControllerModel, DriveModel, DualModel};
-use raidlab_units::{ByteCount, Iops, NanoSpan, Nanos};
+use raidlab_units::{ByteCount, Iops, MemberIndex, NanoSpan, Nanos};
 use raidlab_workload::{
     AccessSpec, Driver, DriverConfig, DriverError, IssuedCounts, Measurement, ReplayError, Worker,
     derived_seed,
@@ -140,8 +140,19 @@ pub struct SimulationOutcome {
     pub controllers: Vec<ControllerUtilisation>,
     /// What the failure of a controller cost, if one failed.
     pub failover: Option<FailoverOutcome>,
+    /// How far the rebuild of the first volume came, where one was under way when the load was over.
+    pub rebuild: Option<RebuildProgress>,
     /// What the host sees of the array, of all volumes together.
     pub volume: ByteCount,
+}
+
+/// How far a rebuild came in the virtual time of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RebuildProgress {
+    /// Strips of the target that are restored.
+    pub done: u64,
+    /// Strips that it has.
+    pub total: u64,
 }
 
 /// What the failure of a controller cost.
@@ -304,13 +315,37 @@ pub fn simulate_enclosure(
     enclosure: &SimulatedEnclosure,
     load: &SimulationLoad,
 ) -> Result<SimulationOutcome, SimError> {
+    simulate_with(enclosure, load, None)
+}
+
+/// As [`simulate_enclosure`], but each volume has lost `missing` when the load begins. Where its configuration has a spare it
+/// is rebuilt meanwhile, and the outcome tells how far that came.
+///
+/// # Errors
+/// [`SimError`] if the enclosure, the load or both together make no sense.
+pub fn simulate_degraded(
+    enclosure: &SimulatedEnclosure,
+    load: &SimulationLoad,
+    missing: MemberIndex,
+) -> Result<SimulationOutcome, SimError> {
+    simulate_with(enclosure, load, Some(missing))
+}
+
+fn simulate_with(
+    enclosure: &SimulatedEnclosure,
+    load: &SimulationLoad,
+    missing: Option<MemberIndex>,
+) -> Result<SimulationOutcome, SimError> {
     check_controllers(enclosure, load)?;
     let volumes = enclosure.volumes.len();
     let mut machines = Vec::with_capacity(volumes);
     let mut size = ByteCount::ZERO;
     for (index, volume) in enclosure.volumes.iter().enumerate() {
         check_volume(enclosure, index)?;
-        let controller = Controller::new(&volume.config)?;
+        let mut controller = Controller::new(&volume.config)?;
+        if let Some(member) = missing {
+            controller.handle_member_loss(Nanos::ZERO, member);
+        }
         let bytes = volume.config.block_size.bytes_of(controller.volume_blocks());
         size += bytes;
         let region = region_in(load, bytes)?;

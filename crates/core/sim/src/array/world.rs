@@ -5,11 +5,13 @@ use super::failover::Failover;
 use super::head::HardwareTimes;
 use super::load::Load;
 use super::service::Shared;
-use super::spec::{SimError, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome};
+use super::spec::{
+    RebuildProgress, SimError, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome,
+};
 use super::utilisation::{ControllerUtilisation, Utilisation};
 use super::volume::{Phase, Volume};
 use crate::queue::Due;
-use raidlab_controller::{Controller, Counters};
+use raidlab_controller::{Controller, Counters, Sweep};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::{Driver, IssuedCounts, Measurement, Rng, derived_seed};
 
@@ -201,8 +203,16 @@ impl<'a> World<'a> {
             utilisation: self.utilisation(&controllers),
             controllers,
             failover: self.failover_outcome(),
+            rebuild: self.rebuild_progress(),
             volume,
         }
+    }
+
+    /// How far the first volume's rebuild is, if one is under way.
+    fn rebuild_progress(&self) -> Option<RebuildProgress> {
+        let progress = self.volumes.first()?.controller.sweep_progress()?;
+        matches!(progress.sweep, Sweep::Rebuild { .. })
+            .then_some(RebuildProgress { done: progress.done, total: progress.total })
     }
 
     fn share(&self, from: NanoSpan, to: NanoSpan) -> f64 {

@@ -2,9 +2,10 @@
 
 use super::keep::DbArgs;
 use crate::failure::{Exit, Failure};
+use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
 use raidlab_advisor::{Contrast, RunGroup};
-use raidlab_lab::{RunSelector, StoredRun};
+use raidlab_lab::{DriveCorrection, RunSelector, StoredRun, drive_corrections};
 use serde_json::json;
 
 /// Arguments of `raidlab compare`.
@@ -16,6 +17,8 @@ pub(crate) struct Args {
     groups: Vec<RunSelector>,
     #[command(flatten)]
     place: DbArgs,
+    #[command(flatten)]
+    catalog: CatalogArgs,
 }
 
 /// Runs the verb.
@@ -36,10 +39,19 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         })
         .collect();
     let contrast = Contrast::of(&groups);
+    let catalog = args.catalog.load()?;
+    let corrections: Vec<DriveCorrection> =
+        groups.iter().skip(1).flat_map(|group| drive_corrections(group, &groups[0], &catalog)).collect();
     if output.is_json() {
-        print_json(&json!({ "schema": 1, "comparison": contrast }))?;
+        print_json(&json!({ "schema": 1, "comparison": contrast, "corrections": corrections }))?;
     } else {
-        print(&raidlab_report::terminal::contrast(&contrast, output.terminal()))?;
+        let mut text = raidlab_report::terminal::contrast(&contrast, output.terminal());
+        for it in &corrections {
+            let steps = it.corrected.steps.join("\n  ");
+            text += "\n";
+            text += &[it.what.as_str(), ", corrected for its drives:\n  ", &steps, "\n"].concat();
+        }
+        print(&text)?;
     }
     Ok(Exit::Done)
 }

@@ -15,7 +15,8 @@ use raidlab_hosts::Hosts;
 use raidlab_lab::worlds::file::{FileBench, FileError};
 use raidlab_lab::{Environment, Load, LoadPlan};
 use raidlab_load::{
-    EngineKind, LoadError, LoadOptions, TargetOptions, UringOptions, is_nbd_uri, is_nfs_uri, place_of,
+    EngineKind, LoadError, LoadOptions, LoadProgress, TargetOptions, UringOptions, is_nbd_uri, is_nfs_uri,
+    place_of,
 };
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
@@ -202,7 +203,7 @@ fn measure(
     let db = hosts.leads().then_some(&*args.db);
     let mut keeper = Keeper::begin(db, "measure", title, plan, args.sweep.seed, environment)?;
     let mut run = |load: &Load, label: &str, done: f64| {
-        let mut tell = |fraction: f64| progress.show(label, done.max(fraction));
+        let mut tell = |seen: &LoadProgress| show(seen, label, done, progress);
         match bench.run(load, hosts, cancel, &mut tell) {
             Err(error) if error.is_cancelled() => Err(Stop::Cancelled),
             ran => ran.map_err(|error| Stop::Failed(failure(error, args))),
@@ -217,6 +218,20 @@ fn measure(
         bench.close().map_err(Failure::run)?;
     }
     Ok(Some((keeper, conclusions)))
+}
+
+/// Shows how far a run is; of several the share is that of all, where that is more.
+fn show(seen: &LoadProgress, label: &str, done: f64, progress: &mut Progress) {
+    let window = &seen.window;
+    let counts = [
+        ("elapsed_ns", seen.elapsed.get()),
+        ("in_ramp", u64::from(window.in_ramp)),
+        ("requests", window.requests),
+        ("moved_bytes", window.bytes.get()),
+        ("errors", window.errors),
+        ("in_flight", u64::from(window.in_flight)),
+    ];
+    progress.show_counts(label, done.max(window.fraction), &counts);
 }
 
 /// Writes all of the target as often as asked for, as SNIA's workload-independent preconditioning does (it asks for 2).

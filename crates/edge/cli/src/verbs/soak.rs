@@ -153,7 +153,9 @@ fn show(seen: &[SoakProgress], progress: &mut Progress) {
             target.read,
             faults
         );
-        progress.show(&label, target.pass_share);
+        let read = seen.iter().map(|target| target.read.get()).sum();
+        let counts = [("read_bytes", read), ("passes", target.passes), ("faults", faults)];
+        progress.show_counts(&label, target.pass_share, &counts);
     }
 }
 

@@ -6,8 +6,8 @@ use crate::load::Load;
 use crate::machine::MachineWatch;
 use raidlab_hosts::{Hosts, HostsError, Refusal};
 use raidlab_load::{
-    Go, LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, Target, TargetKind, TargetOptions,
-    TargetOutcome, Verified, is_nfs_uri, lay_out_file, place_of, run_targets_from,
+    Go, LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, LoadProgress, Target, TargetKind,
+    TargetOptions, TargetOutcome, Verified, is_nfs_uri, lay_out_file, place_of, run_targets_from,
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::{
@@ -172,8 +172,8 @@ impl FileBench {
         }
     }
 
-    /// Runs `load` on each target as a whole, together with all `hosts`, telling `progress` what share of ramp and window is
-    /// over. The result is that of all targets of all hosts together; where there are many it holds that of each as well.
+    /// Runs `load` on each target as a whole, together with all `hosts`, telling `progress` how far it has
+    /// come. The result is that of all targets of all hosts together; where there are many it holds that of each as well.
     ///
     /// # Errors
     /// [`FileError`]: a load that does not fit, storage of which every target fails, `cancel`, or another rank that fails.
@@ -182,13 +182,13 @@ impl FileBench {
         load: &Load,
         hosts: &mut Hosts,
         cancel: &AtomicBool,
-        progress: &mut dyn FnMut(f64),
+        progress: &mut dyn FnMut(&LoadProgress),
     ) -> Result<RunResult, FileError> {
         let own_load = Load { seed: seed_of_rank(load.seed, hosts), ..load.clone() };
         let own = |begin: &mut dyn FnMut() -> Go, watch: &mut dyn FnMut()| {
-            let mut tell = |fraction: f64| {
+            let mut tell = |seen: &LoadProgress| {
                 watch();
-                progress(fraction);
+                progress(seen);
             };
             self.run_here(&own_load, begin, cancel, &mut tell)
         };
@@ -205,15 +205,14 @@ impl FileBench {
         load: &Load,
         start: &mut dyn FnMut() -> Go,
         cancel: &AtomicBool,
-        progress: &mut dyn FnMut(f64),
+        progress: &mut dyn FnMut(&LoadProgress),
     ) -> Result<Share, FileError> {
         let targets: Vec<_> =
             (0..).zip(&self.targets).map(|(index, open)| self.job(load, index, open)).collect();
-        let mut tell = |state: &raidlab_load::LoadProgress| progress(state.window.fraction);
         let watch = MachineWatch::start(self.targets[0].target.path());
         self.options.workers = NonZeroU32::new(load.workers).unwrap_or(NonZeroU32::MIN);
         let outcome =
-            run_targets_from(&targets, &load.workload.spec, &self.options, start, cancel, &mut tell)?;
+            run_targets_from(&targets, &load.workload.spec, &self.options, start, cancel, progress)?;
         let machine = MachineLoad {
             load_switches_voluntary: outcome.cost.context_switches_voluntary,
             load_switches_involuntary: outcome.cost.context_switches_involuntary,

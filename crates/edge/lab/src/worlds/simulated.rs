@@ -7,10 +7,10 @@ use crate::load::Load;
 use crate::parallel::{all_processors, in_parallel};
 use raidlab_controller::ConfigError;
 use raidlab_sim::{
-    ControllerName, FailoverOutcome, LoadRegion, SimError, SimulatedEnclosure, SimulatedVolume,
-    SimulationLoad, SimulationOutcome, simulate_enclosure,
+    ControllerName, FailoverOutcome, LoadRegion, RebuildProgress, SimError, SimulatedEnclosure,
+    SimulatedVolume, SimulationLoad, SimulationOutcome, simulate_degraded, simulate_enclosure,
 };
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 use raidlab_workload::program::{BonnieError, ReadersError};
 use raidlab_workload::{
     ArrayFacts, ControllerFacts, EnclosureFacts, FailoverFacts, LoadFacts, RunResult, World,
@@ -47,20 +47,49 @@ pub fn run_simulated(
     array: &ModelledArray,
     load: &Load,
 ) -> Result<RunResult, SimulatedError> {
+    run_with(models, array, load, None).map(|(result, _)| result)
+}
+
+/// As [`run_simulated`], with a member gone when the load begins. Where the array has a spare that member is rebuilt meanwhile;
+/// the time is what the whole rebuild takes at the pace of the run.
+///
+/// # Errors
+/// [`SimulatedError`] if the array, the load or both together make no sense.
+pub fn run_degraded(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    load: &Load,
+) -> Result<(RunResult, Option<NanoSpan>), SimulatedError> {
+    let (result, outcome) = run_with(models, array, load, Some(MemberIndex(0)))?;
+    let rebuild = outcome.rebuild.filter(|progress| progress.done > 0);
+    let whole = |progress: RebuildProgress| {
+        let share = progress.done as f64 / progress.total as f64;
+        NanoSpan::from_secs_f64(outcome.virtual_time.as_secs_f64() / share)
+    };
+    Ok((result, rebuild.map(whole)))
+}
+
+fn run_with(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    load: &Load,
+    missing: Option<MemberIndex>,
+) -> Result<(RunResult, SimulationOutcome), SimulatedError> {
     let started = Instant::now();
     let facts = array_facts(&array.config, &array.controller_label(), &array.parts.drive)?;
     let enclosure = simulated_enclosure(models, array);
-    let outcome = simulate_enclosure(
-        &enclosure,
-        &SimulationLoad {
-            workload: load.workload.spec.clone(),
-            iodepth: load.iodepth,
-            region: LoadRegion::Bytes(array.region),
-            ramp: load.ramp,
-            run: load.run,
-            seed: load.seed,
-        },
-    )?;
+    let simulated = SimulationLoad {
+        workload: load.workload.spec.clone(),
+        iodepth: load.iodepth,
+        region: LoadRegion::Bytes(array.region),
+        ramp: load.ramp,
+        run: load.run,
+        seed: load.seed,
+    };
+    let outcome = match missing {
+        None => simulate_enclosure(&enclosure, &simulated)?,
+        Some(member) => simulate_degraded(&enclosure, &simulated, member)?,
+    };
     let mut result = empty_result(World::Simulated, array.label(), load);
     set_measurement(&mut result, load, &outcome.measurement);
     let volumes = u32::from(array.volume_count());
@@ -78,7 +107,7 @@ pub fn run_simulated(
     result.settings = load_settings(load, array.region);
     result.settings.extend(array_settings(&array.config));
     result.settings.extend(hardware_settings(array, &outcome));
-    Ok(result)
+    Ok((result, outcome))
 }
 
 /// Runs each of `loads` on `array` as [`run_simulated`] does, on up to `threads` threads, all processors by default, and

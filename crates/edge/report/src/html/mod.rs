@@ -13,10 +13,12 @@ mod legend;
 mod network;
 mod over_time;
 mod paper;
+mod plan;
 mod programs;
 mod tables;
 
 pub use paper::paper;
+pub use plan::plan;
 pub use programs::programs;
 
 use crate::StudyReport;

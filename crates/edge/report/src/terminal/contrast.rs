@@ -16,6 +16,9 @@ pub fn contrast(contrast: &Contrast, options: TerminalOptions) -> String {
         let mut header = vec![printable(&cell.name), letter(0)];
         for index in 1..contrast.groups.len() {
             header.extend([letter(index), format!("{} to A", letter(index))]);
+            if has_tests(contrast, index) {
+                header.extend(["p, Welch".to_owned(), "p, ranks".to_owned()]);
+            }
         }
         let row = |figure: &ContrastFigure| {
             let mut row = vec![GridCell::plain(figure.name)];
@@ -23,6 +26,12 @@ pub fn contrast(contrast: &Contrast, options: TerminalOptions) -> String {
                 row.push(GridCell::plain(value.map_or("-".to_owned(), mean_and_spread)));
                 if index > 0 {
                     row.push(difference(*value));
+                    if has_tests(contrast, index) {
+                        let chance = |p: Option<f64>| p.map_or("-".to_owned(), |p| format!("{p:.4}"));
+                        let welch = value.and_then(|value| value.welch).map(|test| test.p);
+                        let ranks = value.and_then(|value| value.mann_whitney).map(|test| test.p);
+                        row.extend([chance(welch), chance(ranks)].map(GridCell::plain));
+                    }
                 }
             }
             row
@@ -47,6 +56,13 @@ fn letter(index: usize) -> String {
     }
 }
 
+/// Whether group `index` and the first one have repeats.
+fn has_tests(contrast: &Contrast, index: usize) -> bool {
+    let mut figures = contrast.cells.iter().flat_map(|cell| &cell.figures);
+    figures
+        .any(|figure| figure.groups.get(index).copied().flatten().is_some_and(|it| it.mann_whitney.is_some()))
+}
+
 fn mean_and_spread(value: ContrastValue) -> String {
     let mean = three_digits(value.spread.mean);
     match value.spread.ci95_half {
@@ -67,7 +83,8 @@ fn legend(contrast: &Contrast) -> &'static str {
     let values = contrast.cells.iter().flat_map(|cell| &cell.figures).flat_map(|figure| figure.groups.iter());
     let has_repeats = values.flatten().any(|value| value.spread.ci95_half.is_some());
     if has_repeats {
-        "\n+- half of the 95 % confidence interval of the mean over the repeats; ~ the intervals touch: it may be chance\n"
+        "\n+- half of the 95 % confidence interval of the mean over the repeats; ~ the intervals touch: it may be chance\n\
+         p: chance of such a difference where there is none, by Welch's test of means and by Mann and Whitney's of ranks\n"
     } else {
         "\nOne run of each: repeats (--until steady, other seeds) would tell a difference from chance\n"
     }

@@ -3,7 +3,8 @@
 //! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
 //! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
 //! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did, [`soaks`] what `soak` did,
-//! [`streams`] and [`bonnie`] what the verbs of their names did, [`risk`] what `risk` found, [`contrast`] what `compare` did. Without colour the
+//! [`plan`] and [`risk`] what `plan` and `risk` found, [`contrast`] what `compare` did,
+//! [`streams`] and [`bonnie`] what the verbs of their names did. Without colour the
 //! text is plain ASCII apart from the names it is given, with
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
@@ -14,6 +15,7 @@ mod examine;
 mod grid;
 mod hosts;
 mod network;
+mod plan;
 mod programs;
 mod risk;
 mod runs;
@@ -26,6 +28,7 @@ pub use claims::claims;
 pub use contrast::contrast;
 pub use examine::examined;
 pub use hosts::hosts;
+pub use plan::{PlanPoint, PlanRow, PlanText, plan};
 pub use programs::{bonnie, streams};
 pub use risk::risk;
 pub use runs::{run, runs};

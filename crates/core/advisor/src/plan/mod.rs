@@ -1,0 +1,230 @@
+//! From needs to candidates: every array that the parts make, pruned by arithmetic alone.
+//!
+//! ```text
+//! parts x counts x levels x spares x settings ─► candidates ─► rejected, each under its first reason
+//!                                                          └─► kept, cheapest first within each family
+//! ```
+//! - **A geometry** is what hardware there is and how it is laid out: drive, controller, enclosure, level, members, spares.
+//!   **Settings** are what can be changed without a screwdriver: strip, write policy, read policy, disk cache.
+//! - **Exact** are capacity and failures survived (asked of the layout), places, cost and power (sums).
+//! - **Throughput** is bounded from above ([`estimate`]): what the arithmetic rejects no simulation would save. What it
+//!   keeps has to be simulated, because arithmetic knows nothing of waiting.
+//! - Nothing is ranked by rule. Which level, drive or setting suits a load is found by simulation, elsewhere.
+//!
+//! Pure: parts and their rates come in as arguments. What is not known (a price, a power) is no zero: where a need asks for
+//! it, the candidate is rejected as not known.
+
+mod enumerate;
+pub mod estimate;
+mod rank;
+mod relax;
+
+pub use enumerate::{Enumeration, Kept, Space, enumerate};
+pub use rank::{Judged, Margins, ParetoPoint, Performance, pareto, rank};
+pub use relax::{Need, Relaxation, near_misses, relaxations};
+
+use crate::plan::estimate::{Demand, DriveRates};
+use raidlab_raid::LevelVariant;
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+use serde::Serialize;
+
+/// What the array must do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Needs {
+    /// Capacity that the host needs.
+    pub usable: ByteCount,
+    /// Failed members that it must survive, whichever they are.
+    pub survive: u16,
+    /// Requests per second.
+    pub iops: Option<f64>,
+    /// Bytes per second.
+    pub bytes_per_sec: Option<f64>,
+    /// Mean total latency at most.
+    pub mean_response: Option<NanoSpan>,
+    /// Cost at most, in the currency of the prices.
+    pub budget: Option<f64>,
+    /// Power at most, in watts.
+    pub power_watts: Option<f64>,
+    /// Places for drives at most, spares included.
+    pub slots: Option<u16>,
+}
+
+impl Needs {
+    /// Requests per second that both throughput needs come to for requests of `bytes_mean`; `None` without either.
+    pub fn requests_per_sec(&self, bytes_mean: f64) -> Option<f64> {
+        let by_bytes = self.bytes_per_sec.map(|rate| rate / bytes_mean);
+        match (self.iops, by_bytes) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+/// A kind of drive, as far as arithmetic goes.
+#[derive(Clone, Debug)]
+pub struct DrivePart {
+    /// Name in the catalogue.
+    pub id: String,
+    /// What it holds.
+    pub capacity: ByteCount,
+    /// Whether it fits places for 2.5 inch.
+    pub is_small: bool,
+    /// What it is plugged into, where that is known.
+    pub bus: Option<String>,
+    /// What it does at best.
+    pub rates: DriveRates,
+    /// Price, where it is known.
+    pub price: Option<f64>,
+    /// Power while working, where it is known.
+    pub watts: Option<f64>,
+}
+
+/// A controller, as far as arithmetic goes.
+#[derive(Clone, Debug)]
+pub struct ControllerPart {
+    /// Name in the catalogue.
+    pub id: String,
+    /// What can be plugged in, where that is known.
+    pub buses: Vec<String>,
+    /// Host commands per second that its processors take at best.
+    pub commands_per_sec: f64,
+    /// Towards the host.
+    pub host_rate: BytesPerSec,
+    /// Towards the members.
+    pub member_rate: BytesPerSec,
+    /// Strip as delivered.
+    pub strip: ByteCount,
+    /// Whether its cache outlives a power loss.
+    pub is_battery_backed: bool,
+    /// Whether it reads ahead.
+    pub reads_ahead: bool,
+    /// Whether its drives are in enclosures; else they are in the server itself.
+    pub is_external: bool,
+    /// Price, where it is known.
+    pub price: Option<f64>,
+    /// Power, where it is known.
+    pub watts: Option<f64>,
+}
+
+/// An enclosure.
+#[derive(Clone, Debug)]
+pub struct EnclosurePart {
+    /// Name in the catalogue.
+    pub id: String,
+    /// Places for drives.
+    pub slots: u16,
+    /// Whether those are for 2.5 inch.
+    pub is_small: bool,
+    /// What its places are made for, where that is known.
+    pub bus: Option<String>,
+    /// Towards the controller.
+    pub port_rate: BytesPerSec,
+    /// Price, where it is known.
+    pub price: Option<f64>,
+    /// Power without drives, where it is known.
+    pub watts: Option<f64>,
+}
+
+/// All parts there are.
+#[derive(Clone, Debug, Default)]
+pub struct PartList {
+    /// Drives.
+    pub drives: Vec<DrivePart>,
+    /// Controllers.
+    pub controllers: Vec<ControllerPart>,
+    /// Enclosures.
+    pub enclosures: Vec<EnclosurePart>,
+}
+
+/// What hardware there is and how it is laid out; parts by their numbers in the [`PartList`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Geometry {
+    /// The drive.
+    pub drive: u16,
+    /// The controller.
+    pub controller: u16,
+    /// The enclosure; none where drives are in the server itself.
+    pub enclosure: Option<u16>,
+    /// The level.
+    pub level: LevelVariant,
+    /// Number of members.
+    pub members: u16,
+    /// Hot spares.
+    pub spares: u16,
+}
+
+/// What can be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Settings {
+    /// Strip; `None` is as delivered.
+    pub strip: Option<ByteCount>,
+    /// Write-back, not write-through.
+    pub write_back: bool,
+    /// Adaptive read-ahead, not none.
+    pub read_ahead: bool,
+    /// The members' own write caches.
+    pub disk_cache: bool,
+}
+
+/// Why a candidate is out; the first reason that holds, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rejection {
+    /// The drives can't be plugged into the controller or the enclosure, or that controller takes no enclosure or needs one.
+    Misfit,
+    /// The level does not allow so many members.
+    NoLayout,
+    /// It survives too few failures.
+    Failures,
+    /// More drives than places.
+    Slots,
+    /// Too small.
+    Capacity,
+    /// The write policy needs a battery that the controller has not.
+    Battery,
+    /// The price of a part is not known, and there is a budget.
+    PriceUnknown,
+    /// Too expensive.
+    Budget,
+    /// The power of a part is not known, and there is a bound.
+    PowerUnknown,
+    /// Too much power.
+    Power,
+    /// Too slow, even by an estimate that forgets all waiting.
+    Throughput,
+}
+
+impl Rejection {
+    /// In a few words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Misfit => "parts do not fit each other",
+            Self::NoLayout => "level does not allow so many members",
+            Self::Failures => "survives too few failures",
+            Self::Slots => "more drives than places",
+            Self::Capacity => "too small",
+            Self::Battery => "write-back without a battery",
+            Self::PriceUnknown => "price of a part not known",
+            Self::Budget => "too expensive",
+            Self::PowerUnknown => "power of a part not known",
+            Self::Power => "too much power",
+            Self::Throughput => "too slow at best",
+        }
+    }
+}
+
+/// What is asked of every candidate.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// The needs.
+    pub needs: &'a Needs,
+    /// What the applications ask, each of which must be served.
+    pub demands: &'a [Demand],
+    /// What there is to choose from.
+    pub space: &'a Space,
+    /// The parts.
+    pub parts: &'a PartList,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! The enumeration against the formulas of the levels, the bounds, the ranking and what would have to give.
+
+use super::estimate::{Demand, DriveRates, RandomRate};
+use super::*;
+
+fn drive(id: &str, capacity_gb: u64, random: f64) -> DrivePart {
+    DrivePart {
+        id: id.into(),
+        capacity: ByteCount(capacity_gb * 1_000_000_000),
+        is_small: id.starts_with("small"),
+        bus: Some("SAS".into()),
+        rates: DriveRates {
+            random: vec![
+                RandomRate { share: 0.0, reads: 2.0 * random, writes: 2.0 * random },
+                RandomRate { share: 0.5, reads: random, writes: random },
+            ],
+            media: 100e6,
+        },
+        price: Some(100.0),
+        watts: None,
+    }
+}
+
+fn parts() -> PartList {
+    let controller = |id: &str, bus: &str| ControllerPart {
+        id: id.into(),
+        buses: vec![bus.into()],
+        commands_per_sec: 50_000.0,
+        host_rate: BytesPerSec(1e9),
+        member_rate: BytesPerSec(1e9),
+        strip: ByteCount::from_kib(64),
+        is_battery_backed: id == "battery",
+        reads_ahead: true,
+        is_external: id == "battery",
+        price: Some(500.0),
+        watts: Some(20.0),
+    };
+    PartList {
+        drives: vec![drive("small", 500, 150.0), drive("large", 2_000, 120.0)],
+        controllers: vec![controller("battery", "SAS"), controller("plain", "SAS"), controller("old", "ATA")],
+        enclosures: vec![EnclosurePart {
+            id: "shelf".into(),
+            slots: 12,
+            is_small: true,
+            bus: Some("SAS".into()),
+            port_rate: BytesPerSec(2e9),
+            price: Some(1_000.0),
+            watts: None,
+        }],
+    }
+}
+
+fn settings() -> Vec<Settings> {
+    let one = |write_back| Settings { strip: None, write_back, read_ahead: true, disk_cache: false };
+    vec![one(true), one(false)]
+}
+
+fn space(levels: &[&str]) -> Space {
+    Space {
+        levels: levels.iter().map(|level| level.parse().expect("a level")).collect(),
+        members_max: 24,
+        enclosures_max: 2,
+        spares: vec![0, 1],
+        settings: settings(),
+    }
+}
+
+fn needs() -> Needs {
+    Needs {
+        usable: ByteCount(4_000_000_000_000),
+        survive: 1,
+        iops: None,
+        bytes_per_sec: None,
+        mean_response: None,
+        budget: None,
+        power_watts: None,
+        slots: None,
+    }
+}
+
+fn database() -> Demand {
+    Demand { read_share: 0.67, random_share: 1.0, bytes_mean: 8192.0 }
+}
+
+fn run(needs: &Needs, space: &Space) -> Enumeration {
+    enumerate(&Request { needs, demands: &[database()], space, parts: &parts() })
+}
+
+#[test]
+fn every_candidate_is_kept_or_out_for_one_reason() {
+    let space = space(&["0", "5", "6", "10"]);
+    let found = run(&needs(), &space);
+    // Drives x controllers x (none, shelf) x levels x members x spares x settings.
+    assert_eq!(found.candidates, 2 * 3 * 2 * 4 * 24 * 2 * 2);
+    let out: u64 = found.rejected.values().sum();
+    let batteries = found.kept.iter().map(|kept| if kept.geometry.controller == 0 { 2 } else { 1 });
+    assert_eq!(found.candidates, out + batteries.sum::<u64>(), "{:?}", found.rejected);
+    for reason in [Rejection::Misfit, Rejection::NoLayout, Rejection::Failures, Rejection::Slots] {
+        assert!(found.rejected.contains_key(&reason), "{reason:?} is missing");
+    }
+}
+
+#[test]
+fn capacity_and_failures_are_those_of_the_level() {
+    let space = space(&["5", "6", "10", "50:2-spans", "60:2-spans"]);
+    let found = run(&needs(), &space);
+    for kept in &found.kept {
+        let (n, capacity) =
+            (u64::from(kept.geometry.members), [500, 2_000][usize::from(kept.geometry.drive)]);
+        let (data, survives) = match kept.geometry.level.to_string().as_str() {
+            "5" => (n - 1, 1),
+            "6" => (n - 2, 2),
+            "10" => (n / 2, 1),
+            "50:2-spans" => (n - 2, 1),
+            _ => (n - 4, 2),
+        };
+        assert_eq!(kept.usable.0, data * capacity * 1_000_000_000, "{kept:?}");
+        assert_eq!(kept.survives.0, survives, "{kept:?}");
+        let shelves = if kept.geometry.enclosure.is_some() {
+            (n + u64::from(kept.geometry.spares)).div_ceil(12)
+        } else {
+            0
+        };
+        assert_eq!(
+            kept.cost,
+            Some((100 * (n + u64::from(kept.geometry.spares)) + 500 + 1_000 * shelves) as f64)
+        );
+        assert_eq!(kept.watts, None, "the drives' power is not known");
+    }
+    assert!(!found.kept.is_empty());
+}
+
+#[test]
+fn parity_costs_small_writes_what_the_formula_says() {
+    let space = space(&["0", "5", "6", "10"]);
+    let no_survivors = Needs { survive: 0, ..needs() };
+    let found = run(&no_survivors, &space);
+    let at_best = |level: &str| {
+        let is_it = |kept: &&Kept| {
+            let g = kept.geometry;
+            (g.drive, g.controller, g.enclosure, g.members, g.spares) == (1, 1, None, 8, 0)
+                && g.level.to_string() == level
+        };
+        found.kept.iter().find(is_it).expect("it is kept").at_best[0]
+    };
+    // All of them use less than half of their drives but for RAID 10, which has 240 accesses per second on none.
+    let of = |ios: f64, rate: f64| 8.0 * rate / (0.67 + 0.33 * ios / estimate::MERGING);
+    assert!((at_best("0") - of(1.0, 240.0)).abs() < 1.0);
+    assert!((at_best("5") - of(4.0, 240.0)).abs() < 1.0);
+    assert!((at_best("6") - of(6.0, 240.0)).abs() < 1.0);
+    assert!((at_best("10") - of(2.0, 120.0)).abs() < 1.0);
+}
+
+#[test]
+fn what_is_not_known_is_no_zero() {
+    let found = run(&Needs { power_watts: Some(1e9), ..needs() }, &space(&["5"]));
+    assert!(found.kept.is_empty() && found.rejected.contains_key(&Rejection::PowerUnknown));
+}
+
+#[test]
+fn the_smallest_change_is_said_first() {
+    // Three drives of 2 TB and a controller cost the least that holds 4 TB: 800.
+    let hard = Needs { budget: Some(700.0), slots: Some(12), ..needs() };
+    let (space, parts) = (space(&["5"]), parts());
+    let request = Request { needs: &hard, demands: &[database()], space: &space, parts: &parts };
+    assert!(enumerate(&request).kept.is_empty());
+    let found = relaxations(&request);
+    let budget = found.iter().find(|it| it.need == Need::Budget).expect("more money helps");
+    assert_eq!((budget.from, budget.to), (700.0, 800.0));
+    assert!(found.windows(2).all(|pair| pair[0].share() <= pair[1].share()));
+}
+
+fn judged(members: u16, score: f64, disk_cache: bool) -> Judged {
+    let geometry = Geometry {
+        drive: 0,
+        controller: 0,
+        enclosure: None,
+        level: "5".parse().expect("a level"),
+        members,
+        spares: 0,
+    };
+    let performance =
+        vec![Performance { iops: score, bytes_per_sec: score * 8192.0, lat_ns_mean: 1e6, iodepth: 32 }];
+    Judged {
+        geometry,
+        settings: Settings { strip: None, write_back: true, read_ahead: true, disk_cache },
+        usable_bytes: 5e12,
+        survives_always: 1,
+        cost: None,
+        watts: None,
+        performance,
+        score,
+    }
+}
+
+#[test]
+fn what_keeps_the_needs_with_the_least_comes_first() {
+    let wants = Needs { iops: Some(900.0), ..needs() };
+    let order = |needs: &Needs, mut list: Vec<Judged>| {
+        rank(&mut list, needs);
+        list.iter().map(|one| (one.geometry.members, one.settings.disk_cache)).collect::<Vec<_>>()
+    };
+    let list = || {
+        vec![
+            judged(6, 2000.0, false),
+            judged(4, 1000.0, true),
+            judged(4, 1005.0, false),
+            judged(3, 800.0, false),
+        ]
+    };
+    assert_eq!(order(&wants, list()), [(4, false), (4, true), (6, false), (3, false)]);
+    assert_eq!(order(&needs(), list()), [(6, false), (4, false), (4, true), (3, false)]);
+    let margins = judged(4, 990.0, false).margins(&wants);
+    assert!((margins.throughput.expect("there is a need") - 0.1).abs() < 1e-12);
+    assert!((margins.usable - 0.25).abs() < 1e-12);
+}
+
+#[test]
+fn an_efficient_array_is_beaten_by_none() {
+    let list = [
+        judged(6, 2000.0, false),
+        judged(6, 1500.0, false),
+        judged(4, 1000.0, false),
+        judged(5, 900.0, false),
+    ];
+    let efficient = |needs: &Needs| -> Vec<bool> {
+        pareto(&list, needs).iter().map(|point| point.is_efficient).collect()
+    };
+    assert_eq!(efficient(&needs()), [true, false, true, false]);
+    // What misses a need is not efficient, and beats none that keeps it.
+    let wants = Needs { iops: Some(1200.0), ..needs() };
+    assert_eq!(efficient(&wants), [true, false, false, false]);
+    let too_many = Needs { iops: Some(9999.0), ..needs() };
+    assert_eq!(efficient(&too_many), [false; 4]);
+}
+
+#[test]
+fn of_those_that_miss_the_nearest_says_what_would_have_to_give() {
+    let list = [judged(6, 2000.0, false), judged(4, 1000.0, false)];
+    let wants = Needs { iops: Some(2500.0), mean_response: Some(NanoSpan::from_millis(2)), ..needs() };
+    let found = near_misses(&list, &wants);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].need, found[0].from, found[0].to), (Need::Throughput, 2500.0, 2000.0));
+    // Two needs missed by all: no single one helps.
+    let both = Needs { mean_response: Some(NanoSpan::from_micros(10)), ..wants };
+    assert_eq!(near_misses(&list, &both), []);
+    let slow = Needs { iops: None, ..both };
+    assert_eq!(near_misses(&list, &slow)[0].need, Need::MeanResponse);
+    assert_eq!(near_misses(&list, &needs()), [], "all needs are kept");
+}

@@ -1,0 +1,230 @@
+//! `raidlab plan`: the arrays that serve an application best, of those that the catalogue's parts make.
+
+mod inputs;
+mod study;
+mod words;
+
+use crate::failure::{Exit, Failure};
+use crate::inputs::CatalogArgs;
+use crate::output::{Output, print, print_json};
+use crate::progress::Progress;
+use inputs::{AppArgs, Asked};
+use raidlab_advisor::plan::{Needs, Space};
+use raidlab_lab::planning::{
+    PlanError, PlanOrder, PlanOutcome, Planned, Prices, default_levels, default_settings, plan,
+};
+use raidlab_report::terminal::{PlanPoint, PlanRow, PlanText};
+use raidlab_units::{ByteCount, NanoSpan};
+use serde_json::{Value, json};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Arguments of `raidlab plan`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    app: AppArgs,
+    #[command(flatten)]
+    catalog: CatalogArgs,
+    /// Capacity that the host needs
+    #[arg(long, value_name = "SIZE")]
+    usable: ByteCount,
+    /// Failed members that the array must survive, whichever they are
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    survive: u16,
+    /// Requests per second that each application needs
+    #[arg(long, value_name = "N")]
+    iops: Option<f64>,
+    /// MiB per second that each application needs
+    #[arg(long, value_name = "N")]
+    mib_per_sec: Option<f64>,
+    /// Mean latency at most; fewer requests are put in flight until it is kept
+    #[arg(long, value_name = "TIME")]
+    mean_response: Option<NanoSpan>,
+    /// Cost at most, in the currency of the price file
+    #[arg(long, value_name = "N", requires = "prices")]
+    budget: Option<f64>,
+    /// Prices and powers of parts (TOML)
+    #[arg(long, value_name = "FILE.toml")]
+    prices: Option<PathBuf>,
+    /// Power at most, in watts
+    #[arg(long, value_name = "W")]
+    power: Option<f64>,
+    /// Places for drives at most, spares included
+    #[arg(long, value_name = "N")]
+    slots: Option<u16>,
+    /// Drives to choose from, by their names in the catalogue [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    drives: Vec<String>,
+    /// Controllers to choose from [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    controllers: Vec<String>,
+    /// Enclosures to choose from [default: all, and drives in the server]
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    enclosures: Vec<String>,
+    /// Hot spares to try
+    #[arg(long, value_delimiter = ',', default_value = "0", value_name = "N")]
+    spares: Vec<u16>,
+    /// Strips to try beside the one that the controller is delivered with
+    #[arg(long, value_delimiter = ',', value_name = "SIZE")]
+    strip_sizes: Vec<ByteCount>,
+    /// Try every level and variant, not only 1, 5, 6, 10, 50 and 60
+    #[arg(long)]
+    all_levels: bool,
+    /// Arrays to simulate at most; the settings and longer runs of the best come to it
+    #[arg(long, default_value_t = 36, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    simulations: u16,
+    /// Arrays to tell of
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=50))]
+    top: u16,
+    /// Threads; all processors by default
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write an HTML report with charts here; it opens without a network
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write a study of the best arrays here: 'raidlab study' makes them for real over files, measures them, and puts that beside
+    /// what was predicted
+    #[arg(long, value_name = "FILE.toml")]
+    study: Option<PathBuf>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    if let Some(report) = &args.report {
+        super::report::check_writable(report)?;
+    }
+    let catalog = args.catalog.load()?;
+    let prices =
+        args.prices.as_deref().map(Prices::read).transpose().map_err(Failure::input)?.unwrap_or_default();
+    let asked = args.app.read()?;
+    let slots = args.slots.unwrap_or(24).min(128);
+    let order = PlanOrder {
+        catalog: &catalog,
+        prices: &prices,
+        needs: args.needs(&asked),
+        applications: &asked.applications,
+        drives: &args.drives,
+        controllers: &args.controllers,
+        enclosures: &args.enclosures,
+        space: Space {
+            levels: default_levels(args.survive, args.all_levels),
+            members_max: slots,
+            enclosures_max: 8,
+            spares: args.spares.clone(),
+            settings: default_settings(&args.strip_sizes),
+        },
+        simulations_max: usize::from(args.simulations),
+        top: usize::from(args.top),
+        threads: args.threads,
+        seed: args.seed,
+    };
+    let mut progress = Progress::start();
+    let outcome = plan(&order, &mut |label, done| progress.show(label, done)).map_err(failure)?;
+    progress.end();
+    if output.is_json() {
+        print_json(&to_json(&outcome, &order))?;
+    } else {
+        print(&raidlab_report::terminal::plan(&to_text(&outcome, &order), output.terminal()))?;
+    }
+    if let Some(path) = &args.study {
+        super::report::write_text(path, &study::study(&outcome.top, &order)?)?;
+        eprintln!("study: raidlab study {}", path.display());
+    }
+    if let Some(path) = &args.report {
+        super::report::write_page(path, &raidlab_report::html::plan(&to_text(&outcome, &order)))?;
+    }
+    Ok(if outcome.fits() { Exit::Done } else { Exit::BoundMissed })
+}
+
+impl Args {
+    fn needs(&self, asked: &Asked) -> Needs {
+        Needs {
+            usable: self.usable,
+            survive: self.survive,
+            iops: self.iops.or(asked.iops.filter(|_| self.mib_per_sec.is_none())),
+            bytes_per_sec: self.mib_per_sec.map(|rate| rate * 1_048_576.0),
+            mean_response: self.mean_response,
+            budget: self.budget,
+            power_watts: self.power,
+            slots: self.slots,
+        }
+    }
+}
+
+fn failure(error: PlanError) -> Failure {
+    let is_unknown = matches!(error, PlanError::UnknownPart(_));
+    let failure = Failure::input(error);
+    if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }
+}
+
+fn to_text<'a>(outcome: &'a PlanOutcome, order: &'a PlanOrder<'_>) -> PlanText<'a> {
+    let rows = outcome.top.iter().map(row);
+    let point =
+        |(point, (label, judged)): (&raidlab_advisor::plan::ParetoPoint, &'a (String, _))| PlanPoint {
+            label,
+            settings: words::settings(judged),
+            effort: point.effort,
+            score: point.score,
+            keeps_needs: point.keeps_needs,
+            is_efficient: point.is_efficient,
+        };
+    PlanText {
+        rows: rows.collect(),
+        applications: order.applications.iter().map(|app| app.workload.name()).collect(),
+        needs: words::needs(&order.needs, &order.prices.currency),
+        points: outcome.pareto.iter().zip(&outcome.others).map(point).collect(),
+        effort: if outcome.has_prices { "cost" } else { "drives" },
+        score: words::score(order),
+        account: words::account(outcome, order),
+        currency: &order.prices.currency,
+    }
+}
+
+fn row(one: &Planned) -> PlanRow<'_> {
+    PlanRow {
+        label: &one.label,
+        settings: &one.settings_label,
+        keeps_needs: one.keeps_needs,
+        performance: &one.judged.performance,
+        degraded: &one.degraded,
+        rebuilding: &one.rebuilding,
+        margins: one.margins,
+        usable_bytes: one.judged.usable_bytes,
+        survives: one.judged.survives_always,
+        rebuild_hours: one.rebuild_hours,
+        loss_per_year: one.risk.map(|risk| risk.per_year),
+        cost: one.judged.cost,
+        watts: one.judged.watts,
+        reason: &one.reason,
+    }
+}
+
+fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
+    let top = outcome.top.iter().map(|one| {
+        json!({
+            "array": one.label, "settings": one.judged.settings, "settings_text": one.settings_label,
+            "keeps_needs": one.keeps_needs, "margins": one.margins, "performance": one.judged.performance,
+            "degraded": one.degraded, "rebuilding": one.rebuilding, "rebuild_hours": one.rebuild_hours,
+            "risk": one.risk, "usable_bytes": one.judged.usable_bytes, "cost": one.judged.cost,
+            "watts": one.judged.watts, "reason": one.reason,
+        })
+    });
+    let others: Vec<Value> = outcome
+        .others
+        .iter()
+        .zip(&outcome.pareto)
+        .map(|((label, judged), point)| {
+            json!({ "array": label, "settings": judged.settings, "performance": judged.performance, "point": point })
+        })
+        .collect();
+    json!({
+        "schema": 1, "needs": order.needs, "candidates": outcome.candidates, "rejected": outcome.rejected,
+        "kept": outcome.kept, "arithmetic_secs": outcome.arithmetic_secs, "runs_simulated": outcome.simulated,
+        "left_out": outcome.left_out, "beaten": outcome.beaten, "effort": if outcome.has_prices { "cost" } else { "drives" },
+        "top": top.collect::<Vec<_>>(), "simulated_arrays": others, "relaxations": outcome.relaxations,
+    })
+}

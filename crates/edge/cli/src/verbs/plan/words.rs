@@ -1,0 +1,116 @@
+//! Needs, what was looked at and left out, and what would have to give, in words.
+
+use raidlab_advisor::plan::{Judged, Need, Needs, Relaxation};
+use raidlab_lab::planning::{PlanOrder, PlanOutcome};
+use raidlab_units::{ByteCount, NanoSpan};
+
+/// The settings of an array in a few words.
+pub(super) fn settings(judged: &Judged) -> String {
+    let it = judged.settings;
+    let words = [
+        if it.write_back { "write-back" } else { "write-through" },
+        if it.read_ahead { "read-ahead" } else { "no read-ahead" },
+        if it.disk_cache { "disk cache on" } else { "disk cache off" },
+    ];
+    let strip = it.strip.map_or_else(String::new, |strip| format!("strip {strip}, "));
+    strip + &words.join(", ")
+}
+
+/// What is ranked, with its unit.
+pub(super) fn score(order: &PlanOrder<'_>) -> String {
+    match order.applications {
+        [only] => format!("{} in {}", only.workload.name(), only.workload.metric.unit()),
+        several => format!("product of the {} applications' figures", several.len()),
+    }
+}
+
+/// The needs in one sentence.
+pub(super) fn needs(needs: &Needs, currency: &str) -> String {
+    let mut parts = vec![
+        format!("{:.3} TB", needs.usable.0 as f64 / 1e12),
+        format!("any {} failed members survived", needs.survive),
+    ];
+    parts.extend(needs.iops.map(|iops| format!("{iops} requests/s of each application")));
+    parts.extend(needs.bytes_per_sec.map(|rate| format!("{:.0} MB/s", rate / 1e6)));
+    parts.extend(needs.mean_response.map(|limit| format!("mean latency within {limit}")));
+    parts.extend(needs.budget.map(|budget| format!("at most {budget} {currency}")));
+    parts.extend(needs.power_watts.map(|watts| format!("at most {watts} W")));
+    parts.extend(needs.slots.map(|slots| format!("at most {slots} drives")));
+    parts.join(", ")
+}
+
+/// What was looked at and left out, sentence by sentence.
+pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<String> {
+    let mut lines: Vec<String> =
+        outcome.relaxations.iter().map(|it| relaxation(it, &order.prices.currency)).collect();
+    if !outcome.fits() {
+        lines.insert(0, "Nothing that was looked at keeps all needs.".to_owned());
+    }
+    lines.push(format!(
+        "{} candidates, {} of them rejected by arithmetic in {:.2} s; {} geometries left, of which {} were simulated, in {} runs.",
+        outcome.candidates,
+        outcome.rejected.values().sum::<u64>(),
+        outcome.arithmetic_secs,
+        outcome.kept,
+        outcome.others.len(),
+        outcome.simulated,
+    ));
+    if outcome.beaten > 0 {
+        lines.push(format!(
+            "{} geometries were not simulated because they can't beat those that were, or differ from them in the number of drives only.",
+            outcome.beaten
+        ));
+    }
+    if outcome.left_out > 0 {
+        lines.push(format!(
+            "{} geometries that may be better were not simulated: --simulations {} is the bound.",
+            outcome.left_out, order.simulations_max
+        ));
+    }
+    let rejected = outcome.rejected.iter().map(|(reason, count)| format!("{count} {}", reason.words()));
+    let rejected: Vec<String> = rejected.collect();
+    if !rejected.is_empty() {
+        lines.push(format!("Rejected: {}.", rejected.join(", ")));
+    }
+    let effort = if outcome.has_prices { "cost" } else { "drives" };
+    let mut efficient: Vec<_> = outcome.pareto.iter().filter(|point| point.is_efficient).collect();
+    efficient.sort_by(|a, b| a.effort.total_cmp(&b.effort));
+    for point in efficient {
+        let (label, judged) = &outcome.others[point.index];
+        lines.push(format!(
+            "No array is faster for less: {label}, {} ({effort} {}).",
+            settings(judged),
+            point.effort
+        ));
+    }
+    lines
+}
+
+fn relaxation(it: &Relaxation, currency: &str) -> String {
+    let show = |value: f64| match it.need {
+        Need::Usable => ByteCount(value as u64).to_string(),
+        Need::Survive => format!("{value} failures survived"),
+        Need::Throughput if it.is_bytes => format!("{:.1} MB/s", value / 1e6),
+        Need::Throughput => format!("{value:.0} requests/s"),
+        Need::MeanResponse => NanoSpan(value as u64).to_string(),
+        Need::Budget => format!("{value} {currency}").trim_end().to_owned(),
+        Need::Power => format!("{value:.0} W"),
+        Need::Slots => format!("{value} places"),
+    };
+    let name = match it.need {
+        Need::Usable => "capacity",
+        Need::Survive => "failures",
+        Need::Throughput => "throughput",
+        Need::MeanResponse => "mean latency",
+        Need::Budget => "budget",
+        Need::Power => "power",
+        Need::Slots => "places",
+    };
+    format!(
+        "Something would fit if only {name} gave by {:.0} %: {} instead of {} ({} geometries).",
+        100.0 * it.share(),
+        show(it.to),
+        show(it.from),
+        it.fitting
+    )
+}

@@ -1,0 +1,356 @@
+//! Plans: arithmetic first, then simulation of what is left, longer for fewer, until a ranking stands.
+//!
+//! ```text
+//! catalogue, prices ─► parts ─► enumeration ─► families ─► short runs ─► settings ─► long runs of the best
+//!                                 (arithmetic)  (drive, controller, level, …)          + degraded + rebuilding + risk
+//! ```
+//! - **A family** differs in the number of members only. With a throughput need its fewest members that arithmetic allows are
+//!   run first; where they miss the need, as many more as they miss it by, a few times at most. Without such a need
+//!   its most members are run.
+//! - **Order and end.** Families are run in order of what they take at least (cost, else drives), or of what they do at best.
+//!   Both are bounds, so that the search may end once enough arrays are found that no later family can beat.
+//! - **Settings** are tried all, one by one, on the best geometries: what a cache, a strip or a write policy does is found out
+//!   and not assumed.
+//! - Each application is run alone, and the array must serve each of them.
+//!
+//! The same orders give the same plan, on any number of threads.
+
+mod choose;
+mod judge;
+mod parts;
+mod prices;
+mod reason;
+mod shortlist;
+
+pub use parts::{default_levels, default_settings};
+pub use prices::{PriceError, Prices};
+
+use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts};
+use crate::cache::CacheSettings;
+use crate::worlds::simulated::{SimulatedError, run_degraded};
+use raidlab_advisor::plan::{
+    Geometry, Judged, Margins, Needs, ParetoPoint, PartList, Performance, Rejection, Relaxation, Request,
+    Space, enumerate, estimate::Demand, near_misses, pareto, relaxations,
+};
+use raidlab_advisor::risk::{LATENT_ERRORS_PER_YEAR, LossChance, Risk, RiskSpec};
+use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
+use raidlab_hardware::{Catalog, CatalogError, DriveModel};
+use raidlab_units::ByteCount;
+use raidlab_workload::{AccessSpec, RunResult, Workload};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+/// How often a family may grow after it missed a need.
+const GROWTHS_MAX: u32 = 3;
+
+/// What to plan.
+#[derive(Debug)]
+pub struct PlanOrder<'a> {
+    /// The hardware there is.
+    pub catalog: &'a Catalog,
+    /// Prices and powers.
+    pub prices: &'a Prices,
+    /// What the array must do.
+    pub needs: Needs,
+    /// The applications; at least one.
+    pub applications: &'a [Application],
+    /// Drives to choose from; all if empty.
+    pub drives: &'a [String],
+    /// Controllers to choose from; all if empty.
+    pub controllers: &'a [String],
+    /// Enclosures to choose from; all if empty.
+    pub enclosures: &'a [String],
+    /// Levels, counts, spares and settings.
+    pub space: Space,
+    /// Geometries to simulate at most, or a few more; their settings and the longer runs of the best come to it.
+    pub simulations_max: usize,
+    /// How many to tell of.
+    pub top: usize,
+    /// Threads; all processors if none.
+    pub threads: Option<NonZeroUsize>,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// What the array is for.
+#[derive(Clone, Debug)]
+pub struct Application {
+    /// What is asked.
+    pub workload: Workload,
+    /// Requests in flight.
+    pub iodepth: u32,
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The catalogue lacks a part.
+    #[error(transparent)]
+    UnknownPart(#[from] CatalogError),
+    /// The controller refuses an array that arithmetic allows.
+    #[error("{label} can't be: {source}")]
+    Impossible {
+        /// Which.
+        label: String,
+        /// What is against it.
+        source: ConfigError,
+    },
+    /// An array can't be simulated.
+    #[error("{label} can't be simulated: {source}")]
+    Simulation {
+        /// Which.
+        label: String,
+        /// What is against it.
+        source: SimulatedError,
+    },
+}
+
+/// A plan.
+#[derive(Debug)]
+pub struct PlanOutcome {
+    /// Candidates that arithmetic looked at.
+    pub candidates: u64,
+    /// Of them, those that it rejected, by reason.
+    pub rejected: BTreeMap<Rejection, u64>,
+    /// Geometries that it kept.
+    pub kept: u64,
+    /// Time that it took, in seconds.
+    pub arithmetic_secs: f64,
+    /// Arrays that were simulated, each number of settings counted.
+    pub simulated: u64,
+    /// Geometries that were kept and not simulated, because enough were; they may be better.
+    pub left_out: u64,
+    /// Geometries that were kept and not simulated, because they can't beat those that were.
+    pub beaten: u64,
+    /// The best, best first; those that keep all needs before those that do not.
+    pub top: Vec<Planned>,
+    /// Every array that was simulated, with its best settings, in words.
+    pub others: Vec<(String, Judged)>,
+    /// The arrays of `others` in the chart of performance against effort.
+    pub pareto: Vec<ParetoPoint>,
+    /// Whether effort is money; else it is drives.
+    pub has_prices: bool,
+    /// Where nothing fits, which single need would have to give how far, the smallest change first.
+    pub relaxations: Vec<Relaxation>,
+}
+
+/// One of the best.
+#[derive(Debug)]
+pub struct Planned {
+    /// In words: `RAID 10 x8 of st3600057ss, perc-h800, md1200`.
+    pub label: String,
+    /// Settings in words.
+    pub settings_label: String,
+    /// Its parts by their names in the catalogue.
+    pub parts: Parts,
+    /// Length of its strips.
+    pub strip: ByteCount,
+    /// What was judged.
+    pub judged: Judged,
+    /// How far it is from the needs.
+    pub margins: Margins,
+    /// Whether it keeps all of them.
+    pub keeps_needs: bool,
+    /// The run of each application.
+    pub runs: Vec<RunResult>,
+    /// The same with a member missing; none where the level has no redundancy.
+    pub degraded: Vec<Performance>,
+    /// The same while that member is rebuilt.
+    pub rebuilding: Vec<Performance>,
+    /// Time of the rebuild under that load, in hours, from how far it came; the longest of all applications.
+    pub rebuild_hours: Option<f64>,
+    /// Chance of data loss, where the catalogue knows how often the drives fail.
+    pub risk: Option<LossChance>,
+    /// Why it stands where it stands.
+    pub reason: String,
+}
+
+impl PlanOutcome {
+    /// Whether some array keeps all needs.
+    pub fn fits(&self) -> bool {
+        self.top.first().is_some_and(|best| best.keeps_needs)
+    }
+}
+
+/// Makes the plan. `progress` is told what is being done, and about how much of it is done.
+///
+/// # Errors
+/// [`PlanError`] if a part is not known or an array can't be simulated.
+pub fn plan(order: &PlanOrder<'_>, progress: &mut dyn FnMut(&str, f64)) -> Result<PlanOutcome, PlanError> {
+    progress("measuring one drive of each kind", 0.0);
+    let parts = parts::of_order(order)?;
+    let demands: Vec<Demand> = order.applications.iter().map(|app| demand_of(&app.workload.spec)).collect();
+    let request = Request { needs: &order.needs, demands: &demands, space: &order.space, parts: &parts };
+    let started = Instant::now();
+    let enumeration = enumerate(&request);
+    let arithmetic_secs = started.elapsed().as_secs_f64();
+    let bench = Bench { order, parts: &parts, demands: &demands };
+    let chosen = choose::choose(&bench, &enumeration.kept, progress)?;
+    let others: Vec<(String, Judged)> =
+        chosen.all.into_iter().map(|judged| (bench.label(judged.geometry), judged)).collect();
+    let judged: Vec<Judged> = others.iter().map(|(_, judged)| judged.clone()).collect();
+    let relaxations = match &judged[..] {
+        [] => relaxations(&request),
+        some if some.iter().any(|one| one.keeps(&order.needs)) => Vec::new(),
+        some => near_misses(some, &order.needs),
+    };
+    let kept = enumeration.kept.len() as u64;
+    Ok(PlanOutcome {
+        candidates: enumeration.candidates,
+        rejected: enumeration.rejected,
+        kept,
+        arithmetic_secs,
+        simulated: chosen.simulated,
+        left_out: chosen.left_out,
+        beaten: kept.saturating_sub(judged.len() as u64 + chosen.left_out),
+        top: chosen.top,
+        pareto: pareto(&judged, &order.needs),
+        has_prices: judged.iter().all(|one| one.cost.is_some()),
+        others,
+        relaxations,
+    })
+}
+
+/// What an application asks on average, parts and lines alike; of a trace, what its summary counts.
+pub(crate) fn demand_of(spec: &AccessSpec) -> Demand {
+    if let Some(trace) = &spec.trace {
+        let summary = trace.summary();
+        return Demand {
+            read_share: summary.read_pct().unwrap_or(100.0) / 100.0,
+            random_share: 1.0 - summary.sequential_pct / 100.0,
+            bytes_mean: summary.length_bytes_mean().unwrap_or(4096.0).max(512.0),
+        };
+    }
+    let (mut weight, mut reads, mut random, mut bytes) = (0.0, 0.0, 0.0, 0.0);
+    for line in spec.all_lines() {
+        let share = f64::from(line.share_pct);
+        weight += share;
+        reads += share * f64::from(line.read_pct) / 100.0;
+        random += share * f64::from(line.random_pct) / 100.0;
+        bytes += share * f64::from(line.bytes);
+    }
+    Demand { read_share: reads / weight, random_share: random / weight, bytes_mean: bytes / weight }
+}
+
+/// What faults do; nothing where a level survives none.
+#[derive(Debug, Default)]
+struct Faults {
+    degraded: Vec<Performance>,
+    rebuilding: Vec<Performance>,
+    rebuild_hours: Option<f64>,
+}
+
+/// What is needed to simulate candidates.
+struct Bench<'a> {
+    order: &'a PlanOrder<'a>,
+    parts: &'a PartList,
+    demands: &'a [Demand],
+}
+
+impl Bench<'_> {
+    /// In words.
+    fn label(&self, geometry: Geometry) -> String {
+        let drive = &self.parts.drives[usize::from(geometry.drive)].id;
+        let controller = &self.parts.controllers[usize::from(geometry.controller)].id;
+        let spares = match geometry.spares {
+            0 => String::new(),
+            some => format!(" + {some} spare"),
+        };
+        let enclosure = geometry.enclosure.map(|index| &self.parts.enclosures[usize::from(index)].id);
+        let enclosure = enclosure.map_or_else(String::new, |id| format!(", {id}"));
+        format!("RAID {} x{}{spares} of {drive}, {controller}{enclosure}", geometry.level, geometry.members)
+    }
+
+    fn models(&self, geometry: Geometry) -> Models<'_> {
+        let catalog = self.order.catalog;
+        let known = "parts come from the catalogue";
+        let drive = &self.parts.drives[usize::from(geometry.drive)].id;
+        let controller = &self.parts.controllers[usize::from(geometry.controller)].id;
+        let enclosure = geometry.enclosure.map(|enclosure| &self.parts.enclosures[usize::from(enclosure)].id);
+        Models {
+            controller: catalog.controller(controller).expect(known),
+            enclosure: enclosure.map(|id| catalog.enclosure(id).expect(known)),
+            drive: catalog.drive(drive).expect(known),
+        }
+    }
+
+    /// The array, with as much of it in use as the host needs.
+    fn array(&self, judged: &Judged, spares: u16, window: judge::Window) -> Result<ModelledArray, PlanError> {
+        let Judged { geometry, settings, .. } = *judged;
+        let read_policy = if settings.read_ahead { ReadPolicy::Adaptive } else { ReadPolicy::NoReadAhead };
+        let modelled = ModelledSettings {
+            level: geometry.level,
+            members: geometry.members,
+            write_policy: if settings.write_back {
+                WritePolicy::WriteBack
+            } else {
+                WritePolicy::WriteThrough
+            },
+            strip_size: settings.strip,
+            disk_cache: Some(settings.disk_cache),
+            cache: CacheSettings {
+                size: Some(judge::cache_size(self, geometry, window)),
+                read_policy: Some(read_policy),
+                ..CacheSettings::default()
+            },
+            resilience: Resilience { spares, ..Resilience::default() },
+        };
+        let array = ModelledArray::new(&self.models(geometry), &modelled)
+            .map_err(|source| PlanError::Impossible { label: self.label(geometry), source })?;
+        let block = array.config.block_size.bytes();
+        let region = ByteCount(self.order.needs.usable.0.div_ceil(block) * block).min(array.usable);
+        Ok(ModelledArray { region, ..array })
+    }
+
+    /// Performance with a member missing, and while it is rebuilt; and the longest time of that.
+    fn faults(&self, judged: &Judged) -> Result<Faults, PlanError> {
+        let mut faults = Faults::default();
+        let models = self.models(judged.geometry);
+        for (index, app) in self.order.applications.iter().enumerate() {
+            let load =
+                judge::load(self, judged, index, judge::Window::Fault, judged.performance[index].iodepth);
+            for spares in [0, judged.geometry.spares.max(1)] {
+                let array = self.array(judged, spares, judge::Window::Fault)?;
+                let label = || format!("{} degraded, {}", self.label(judged.geometry), app.workload.name());
+                let (result, rebuild) = run_degraded(&models, &array, &load)
+                    .map_err(|source| PlanError::Simulation { label: label(), source })?;
+                let performance = judge::performance(&result);
+                if spares == 0 {
+                    faults.degraded.push(performance);
+                } else {
+                    faults.rebuilding.push(performance);
+                    faults.rebuild_hours = faults
+                        .rebuild_hours
+                        .into_iter()
+                        .chain(rebuild.map(|span| span.as_secs_f64() / 3600.0))
+                        .reduce(f64::max);
+                }
+            }
+        }
+        Ok(faults)
+    }
+
+    /// The chance of data loss, where the catalogue knows the drives well enough.
+    fn risk(&self, geometry: Geometry, rebuild_hours: Option<f64>) -> Option<LossChance> {
+        let drive: &DriveModel = self.models(geometry).drive;
+        let least = drive.full_write_time().map(|time| time.as_secs_f64() / 3600.0);
+        let hours = rebuild_hours.into_iter().chain(least).reduce(f64::max)?;
+        let spec = RiskSpec {
+            level: geometry.level,
+            members: geometry.members,
+            annual_failure_share: drive.annual_failure_pct? / 100.0,
+            bits_per_read_error: Some(drive.bits_per_read_error?),
+            latent_errors_per_year: LATENT_ERRORS_PER_YEAR,
+            capacity: drive.capacity.bytes(),
+            rebuild_hours: hours.clamp(0.1, 1e6),
+            spares: geometry.spares,
+            replace_hours: 24.0,
+            check_days: Some(7.0),
+        };
+        Some(Risk::new(&spec).ok()?.markov())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Why an array stands where it stands, in sentences made of figures: what it is judged by beside the best, what others of
+//! another level, drive or setting did, and where its bottleneck is.
+
+use super::Bench;
+use super::shortlist::wants_rate;
+use raidlab_advisor::plan::{Judged, Settings};
+use raidlab_workload::RunResult;
+
+/// Its settings in words.
+pub(super) fn settings_label(bench: &Bench<'_>, judged: &Judged) -> String {
+    let strip = judged.settings.strip.unwrap_or(bench.models(judged.geometry).controller.strip_size);
+    format!("strip {strip}, {}", policies(judged.settings))
+}
+
+fn policies(settings: Settings) -> String {
+    let words = [
+        if settings.write_back { "write-back" } else { "write-through" },
+        if settings.read_ahead { "adaptive read-ahead" } else { "no read-ahead" },
+        if settings.disk_cache { "disk cache on" } else { "disk cache off" },
+    ];
+    words.join(", ")
+}
+
+/// Why it stands where it stands. `order` are the best, `tried` is all that was run.
+pub(super) fn reason(
+    bench: &Bench<'_>,
+    judged: &Judged,
+    runs: &[RunResult],
+    order: &[Judged],
+    tried: &[Judged],
+) -> String {
+    let mut sentences = vec![standing(bench, judged, order)];
+    sentences.extend(against_others(bench, judged, tried));
+    sentences.extend(runs.iter().map(bottleneck));
+    sentences.join(" ")
+}
+
+fn standing(bench: &Bench<'_>, judged: &Judged, order: &[Judged]) -> String {
+    let needs = &bench.order.needs;
+    let best = &order[0];
+    if !judged.keeps(needs) {
+        let margins = judged.margins(needs);
+        let parts = [
+            ("throughput", margins.throughput),
+            ("mean latency", margins.mean_response),
+            ("budget", margins.budget),
+            ("power", margins.power),
+        ];
+        let misses = parts.into_iter().filter_map(|(name, margin)| {
+            margin.filter(|margin| *margin < 0.0).map(|margin| format!("{name} by {:.0} %", -100.0 * margin))
+        });
+        return format!("It misses a need: {}.", misses.collect::<Vec<_>>().join(", "));
+    }
+    if judged == best {
+        return match (wants_rate(bench), judged.cost) {
+            (true, Some(_)) => "No array that keeps the needs was found for less.",
+            (true, None) => {
+                "No array that keeps the needs was found with fewer drives, or a faster one with as many."
+            }
+            (false, _) => "No array was found that is faster by more than 2 %.",
+        }
+        .to_owned();
+    }
+    let effort = match (judged.cost, best.cost) {
+        (Some(own), Some(other)) => format!("{:.2} times the cost", own / other),
+        _ => format!("{} drives instead of {}", judged.drives(), best.drives()),
+    };
+    format!("It does {:.2} times what the first does, with {effort}.", judged.score / best.score)
+}
+
+/// The best of what was run that differs in one thing.
+fn against_others(bench: &Bench<'_>, judged: &Judged, tried: &[Judged]) -> Vec<String> {
+    let best = |differs: &dyn Fn(&Judged) -> bool| {
+        let others = tried.iter().filter(|other| differs(other));
+        others.max_by(|a, b| a.score.total_cmp(&b.score))
+    };
+    let own = judged.geometry;
+    let times = |other: &Judged| format!("{:.2} times that", other.score / judged.score);
+    let mut sentences = Vec::new();
+    let writes =
+        |other: &Judged| other.geometry == own && other.settings.write_back != judged.settings.write_back;
+    if let Some(other) = best(&writes) {
+        sentences.push(format!("With {} it does {}.", policies(other.settings), times(other)));
+    }
+    let level = |other: &Judged| {
+        other.geometry.level != own.level
+            && (other.geometry.drive, other.geometry.controller) == (own.drive, own.controller)
+    };
+    if let Some(other) = best(&level) {
+        let name = format!("RAID {} x{}", other.geometry.level, other.geometry.members);
+        sentences.push(format!("Of other levels on these drives {name} does most: {}.", times(other)));
+    }
+    if let Some(other) = best(&|other: &Judged| other.geometry.drive != own.drive) {
+        let name = bench.label(other.geometry);
+        sentences.push(format!("Of other drives {name} does most: {}.", times(other)));
+    }
+    sentences
+}
+
+fn bottleneck(run: &RunResult) -> String {
+    let setting = |name: &str| run.settings.get(name).map_or("?", String::as_str);
+    format!(
+        "With {} the bottleneck is the {} (busy: drives {}, processor {}, link to the host {}, to the drives {}).",
+        run.workload,
+        setting("bottleneck"),
+        setting("busy drives, mean"),
+        setting("busy processors"),
+        setting("busy host link"),
+        setting("busy member link"),
+    )
+}

@@ -1,0 +1,212 @@
+//! The page of a plan: the best arrays with their reasons, the chart of performance against what it takes, all figures, and
+//! what was left out.
+//!
+//! In the chart a point is an array; hollow ones miss a need; those that nothing beats are joined by a line.
+
+use super::charts::{Chart, Panel};
+use super::{
+    PAGE, SCRIPT, STYLE, charts_json, escaped, escaped_digits, fill, notes, panel_html, plotly_script,
+    reason, section, warning_box,
+};
+use crate::figures::{grouped, three_digits};
+use crate::terminal::{PlanPoint, PlanRow, PlanText};
+use serde_json::{Value, json};
+
+/// Prints `plan` as one HTML document.
+pub fn plan(plan: &PlanText<'_>) -> String {
+    let applications = plan.applications.join(", ");
+    let fits = plan.rows.first().is_some_and(|row| row.keeps_needs);
+    let warnings = if fits {
+        Vec::new()
+    } else {
+        vec!["No array keeps all needs; what follows comes closest.".to_owned()]
+    };
+    let charts: Vec<Chart> = pareto(plan).into_iter().collect();
+    fill(
+        PAGE,
+        &[
+            ("kicker", "Storage plan"),
+            ("title", &escaped(&format!("An array for {applications}"))),
+            ("question", &escaped(&format!("{}.", plan.needs))),
+            ("facts", ""),
+            ("warnings", &warning_box(&warnings)),
+            ("recommendations", &cards(plan)),
+            ("method", ""),
+            ("results", &results(plan, &charts)),
+            ("published", ""),
+            ("notes", &notes(&plan.account)),
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("css", STYLE),
+            ("plotly", if charts.is_empty() { "" } else { plotly_script() }),
+            ("charts", &charts_json(&charts)),
+            ("script", SCRIPT),
+        ],
+    )
+}
+
+fn cards(plan: &PlanText<'_>) -> String {
+    let card = |(index, row): (usize, &PlanRow<'_>)| {
+        let figures: String = facts(plan, row)
+            .iter()
+            .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escaped(value)))
+            .collect();
+        let kept = if row.keeps_needs { "keeps all needs" } else { "misses a need" };
+        format!(
+            r#"<article class="card"><div class="choice"><p class="side">{}. {kept}</p><h4>{}</h4><p class="side">{}</p><dl class="figures">{figures}</dl>{}</div></article>"#,
+            index + 1,
+            escaped(row.label),
+            escaped(row.settings),
+            reason(row.reason)
+        )
+    };
+    let cards: String = plan.rows.iter().enumerate().map(card).collect();
+    if cards.is_empty() {
+        cards
+    } else {
+        section("best", "The best", &format!(r#"<div class="cards">{cards}</div>"#))
+    }
+}
+
+fn facts(plan: &PlanText<'_>, row: &PlanRow<'_>) -> Vec<(&'static str, String)> {
+    let margin = |value: Option<f64>| value.map(|value| format!("{:+.0} %", 100.0 * value));
+    let margins = row.margins;
+    let known = [
+        ("usable", Some(format!("{} TB", three_digits(row.usable_bytes / 1e12)))),
+        ("survives", Some(row.survives.to_string())),
+        ("rebuild under load", row.rebuild_hours.map(|hours| format!("{} h", three_digits(hours)))),
+        ("data loss in a year", row.loss_per_year.map(|chance| format!("{chance:.1e}"))),
+        ("cost", row.cost.map(|cost| format!("{} {}", three_digits(cost), plan.currency))),
+        ("power", row.watts.map(|watts| format!("{} W", three_digits(watts)))),
+        ("margin: capacity", margin(Some(margins.usable))),
+        ("throughput", margin(margins.throughput)),
+        ("latency", margin(margins.mean_response)),
+        ("budget", margin(margins.budget)),
+        ("power bound", margin(margins.power)),
+    ];
+    known.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+fn results(plan: &PlanText<'_>, charts: &[Chart]) -> String {
+    let figures = charts.iter().map(|chart| {
+        format!(
+            r#"<figure><div class="panels">{}</div><figcaption><b>Performance against {}.</b> Each point is an array that was simulated, with the best settings found. Hollow points miss a need; the line joins those that keep all needs and that no other beats in both.</figcaption></figure>"#,
+            panel_html(chart, &escaped(&plan.score), None, ""),
+            plan.effort
+        )
+    });
+    let figures: String = figures.collect();
+    section("results", "Results", &(figures + &table(plan)))
+}
+
+fn table(plan: &PlanText<'_>) -> String {
+    const HEAD: [&str; 8] = [
+        "IOPS",
+        "MB/s",
+        "mean ms",
+        "in flight",
+        "degraded IOPS",
+        "degraded ms",
+        "rebuilding IOPS",
+        "rebuilding ms",
+    ];
+    let head: String = HEAD.iter().map(|name| format!(r#"<th scope="col">{name}</th>"#)).collect();
+    let mut body = String::new();
+    for (index, row) in plan.rows.iter().enumerate() {
+        body += &format!(
+            r#"<tr><th colspan="{}" class="section"><span>{}. {} <small>{}</small></span></th></tr>"#,
+            HEAD.len() + 1,
+            index + 1,
+            escaped(row.label),
+            escaped(row.settings)
+        );
+        for (app, own) in row.performance.iter().enumerate() {
+            let fault = |list: &[raidlab_advisor::plan::Performance]| {
+                list.get(app).map_or_else(
+                    || "<td>-</td><td>-</td>".to_owned(),
+                    |it| {
+                        format!(
+                            "<td>{}</td><td>{}</td>",
+                            escaped_digits(it.iops),
+                            escaped_digits(it.lat_ns_mean / 1e6)
+                        )
+                    },
+                )
+            };
+            body += &format!(
+                r#"<tr><th scope="row" class="name first">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}{}</tr>"#,
+                escaped(plan.applications[app]),
+                escaped_digits(own.iops),
+                escaped_digits(own.bytes_per_sec / 1e6),
+                escaped_digits(own.lat_ns_mean / 1e6),
+                own.iodepth,
+                fault(row.degraded),
+                fault(row.rebuilding)
+            );
+        }
+    }
+    format!(
+        r#"<div class="scroll" tabindex="0"><table><thead><tr><th scope="col" class="name first">Application</th>{head}</tr></thead><tbody>{body}</tbody></table></div>"#
+    )
+}
+
+fn pareto(plan: &PlanText<'_>) -> Option<Chart> {
+    let pick = |is: &dyn Fn(&PlanPoint<'_>) -> bool| -> Vec<&PlanPoint<'_>> {
+        let mut points: Vec<&PlanPoint<'_>> = plan.points.iter().filter(|point| is(point)).collect();
+        points.sort_by(|a, b| a.effort.total_cmp(&b.effort).then(a.score.total_cmp(&b.score)));
+        points
+    };
+    let groups = [
+        ("misses a need", pick(&|it| !it.keeps_needs), "markers", "circle-open", "var(--ink-soft)"),
+        (
+            "keeps all needs",
+            pick(&|it| it.keeps_needs && !it.is_efficient),
+            "markers",
+            "circle",
+            "var(--series-1)",
+        ),
+        ("no other beats it", pick(&|it| it.is_efficient), "lines+markers", "diamond", "var(--series-2)"),
+    ];
+    let mut data = Vec::new();
+    for (name, points, mode, symbol, colour) in groups {
+        if !points.is_empty() {
+            data.push(trace(plan, name, &points, (mode, symbol, colour)));
+        }
+    }
+    let mut layout = Panel::layout(&axis_title(plan), &escaped(&plan.score));
+    layout["yaxis"]["rangemode"] = json!("tozero");
+    layout["xaxis"]["rangemode"] = json!("tozero");
+    layout["showlegend"] = json!(true);
+    layout["legend"] = json!({ "orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0 });
+    let label = format!("Scatter chart: {} of each simulated array against {}.", plan.score, plan.effort);
+    (!data.is_empty()).then(|| Chart { id: "chart-1".to_owned(), label, data, layout })
+}
+
+fn axis_title(plan: &PlanText<'_>) -> String {
+    if plan.effort == "cost" {
+        escaped(&format!("cost in {}", plan.currency))
+    } else {
+        "drives, spares included".to_owned()
+    }
+}
+
+fn trace(plan: &PlanText<'_>, name: &str, points: &[&PlanPoint<'_>], look: (&str, &str, &str)) -> Value {
+    let (mode, symbol, colour) = look;
+    let hover = |point: &&PlanPoint<'_>| {
+        format!(
+            "<b>{}</b><br>{}<br>{} at {} {}",
+            escaped(point.label),
+            escaped(&point.settings),
+            grouped(&three_digits(point.score)),
+            plan.effort,
+            grouped(&three_digits(point.effort)),
+        )
+    };
+    json!({
+        "type": "scatter", "mode": mode, "name": name, "meta": [name],
+        "x": points.iter().map(|point| point.effort).collect::<Vec<_>>(),
+        "y": points.iter().map(|point| point.score).collect::<Vec<_>>(),
+        "hovertext": points.iter().map(hover).collect::<Vec<_>>(), "hoverinfo": "text",
+        "line": { "color": colour, "width": 2 },
+        "marker": { "color": colour, "symbol": symbol, "size": 9 },
+    })
+}

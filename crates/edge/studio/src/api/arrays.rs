@@ -1,0 +1,290 @@
+//! Arrays: made and served as jobs, asked over their control sockets.
+//!
+//! Only arrays in this user's run folder are seen, as `raidlab array status` sees them. A device that replaces another or
+//! becomes a spare is a file of the studio's folder; what it holds is destroyed only where it is named once more.
+
+use super::input::{Named, Order, one_of, size, text};
+use super::live::is_named;
+use super::{blocking, ok, start};
+use crate::Desk;
+use crate::command::CommandLine;
+use crate::fault::Fault;
+use crate::job::JobKind;
+use axum::extract::State;
+use axum::response::Response;
+use raidlab_array::{Answer, ArrayStatus, Command};
+use raidlab_serve::{ControlClient, ServeError, control_socket, served};
+use raidlab_units::ByteCount;
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::Arc;
+
+/// Members and spares at most.
+const DEVICES_MAX: usize = 64;
+/// When writes are acknowledged.
+const WRITE_POLICIES: [&str; 3] = ["write-through", "write-back", "write-back-bad-battery"];
+/// What is kept against crashes.
+const METADATA: [&str; 4] = ["log", "bitmap", "resync", "none"];
+
+/// An array to be made.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateOrder {
+    name: String,
+    level: String,
+    members: Vec<String>,
+    #[serde(default)]
+    spares: Vec<String>,
+    member_size: Option<String>,
+    strip_size: Option<String>,
+    metadata: Option<String>,
+    #[serde(default)]
+    integrity: bool,
+    #[serde(default)]
+    zero: bool,
+    #[serde(default)]
+    destroy_data: Vec<String>,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// An array to be served.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ServeOrder {
+    devices: Vec<String>,
+    socket: String,
+    write_policy: Option<String>,
+    cache_size: Option<String>,
+    sweep_rate: Option<String>,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// What an array is asked.
+#[derive(Deserialize)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum ArrayOrder {
+    Fail {
+        device: String,
+        #[serde(default)]
+        dry_run: bool,
+    },
+    Replace {
+        device: String,
+        with: String,
+        destroy_data: Option<String>,
+        #[serde(default)]
+        dry_run: bool,
+    },
+    AddSpare {
+        path: String,
+        destroy_data: Option<String>,
+        #[serde(default)]
+        dry_run: bool,
+    },
+    /// Bounds the rate of rebuilds; `none` for no bound.
+    Rebuild {
+        rate: String,
+        #[serde(default)]
+        dry_run: bool,
+    },
+    Check {
+        #[serde(default)]
+        dry_run: bool,
+    },
+    Repair {
+        #[serde(default)]
+        dry_run: bool,
+    },
+    StopCheck {
+        #[serde(default)]
+        dry_run: bool,
+    },
+    Stop {
+        #[serde(default)]
+        dry_run: bool,
+    },
+}
+
+pub(super) async fn list() -> Result<Response, Fault> {
+    blocking(|| {
+        let arrays: Vec<ArrayStatus> = served().iter().filter_map(|path| status(path)).collect();
+        Ok(ok(&json!({ "schema": 1, "arrays": arrays })))
+    })
+    .await
+}
+
+/// How an array is; nothing where a killed one has left its socket.
+fn status(path: &std::path::Path) -> Option<ArrayStatus> {
+    match ControlClient::connect(path).and_then(|mut client| client.ask(&Command::Status)) {
+        Ok(Answer::Status(status)) => Some(*status),
+        _ => None,
+    }
+}
+
+pub(super) async fn create(
+    State(desk): State<Arc<Desk>>,
+    Order(order): Order<CreateOrder>,
+) -> Result<Response, Fault> {
+    array_name(&order.name)?;
+    devices(&desk, "members", &order.members)?;
+    order.spares.iter().try_for_each(|name| desk.folder.check("spares", name))?;
+    for name in &order.destroy_data {
+        if !order.members.contains(name) && !order.spares.contains(name) {
+            let what = format!("'{name}' is neither a member nor a spare");
+            return Err(Fault::input(what, "destroy_data", "name only what may be written over"));
+        }
+    }
+    text("level", Some(&order.level))?;
+    one_of("metadata", order.metadata.as_ref(), &METADATA)?;
+    size("member_size", order.member_size.as_ref())?;
+    size("strip_size", order.strip_size.as_ref())?;
+    let mut values = vec![order.name.clone()];
+    values.extend(order.members);
+    let mut command = CommandLine::new(&["array", "create"])
+        .values(&values)
+        .option("--level", Some(order.level))
+        .option("--member-size", order.member_size)
+        .option("--strip-size", order.strip_size)
+        .option("--metadata", order.metadata)
+        .flag("--integrity", order.integrity)
+        .flag("--zero", order.zero);
+    for spare in order.spares {
+        command = command.option("--spare", Some(spare));
+    }
+    for name in order.destroy_data {
+        command = command.option("--destroy-data", Some(name));
+    }
+    start(&desk, JobKind::ArrayCreate, order.name, command, order.dry_run)
+}
+
+pub(super) async fn serve(
+    State(desk): State<Arc<Desk>>,
+    Order(order): Order<ServeOrder>,
+) -> Result<Response, Fault> {
+    devices(&desk, "devices", &order.devices)?;
+    desk.folder.check("socket", &order.socket)?;
+    one_of("write_policy", order.write_policy.as_ref(), &WRITE_POLICIES)?;
+    size("cache_size", order.cache_size.as_ref())?;
+    size("sweep_rate", order.sweep_rate.as_ref())?;
+    let subject = order.devices.join(", ");
+    let command = CommandLine::new(&["array", "serve"])
+        .values(&order.devices)
+        .option("--socket", Some(order.socket))
+        .option("--write-policy", order.write_policy)
+        .option("--cache-size", order.cache_size)
+        .option("--sweep-rate", order.sweep_rate);
+    start(&desk, JobKind::ArrayServe, subject, command, order.dry_run)
+}
+
+pub(super) async fn command(
+    State(desk): State<Arc<Desk>>,
+    Named(name): Named,
+    Order(order): Order<ArrayOrder>,
+) -> Result<Response, Fault> {
+    array_name(&name)?;
+    let (asked, line, dry_run) = order.resolve(&desk, &name)?;
+    let line = line.to_string();
+    if dry_run {
+        return Ok(ok(&json!({ "command": line })));
+    }
+    blocking(move || {
+        let mut client = ControlClient::connect(&control_socket(&name)).map_err(unreachable_array)?;
+        match client.ask(&asked).map_err(unreachable_array)? {
+            Answer::Done { message } => Ok(ok(&json!({ "message": message, "command": line }))),
+            Answer::Refused { reason } => {
+                let remedy = "mend what it says, or look at the array's state";
+                Err(Fault::conflict(reason, format!("array {name}"), remedy))
+            }
+            Answer::Status(_) => Err(Fault::internal("the array answered with its state", name)),
+        }
+    })
+    .await
+}
+
+impl ArrayOrder {
+    /// What is asked, how it is written on the command line, and whether only that is wanted.
+    fn resolve(self, desk: &Desk, name: &str) -> Result<(Command, CommandLine, bool), Fault> {
+        let line = |verb: &str, values: &[&String]| {
+            let values: Vec<String> = values.iter().map(|&value| value.clone()).collect();
+            CommandLine::new(&["array", verb, name]).values(&values)
+        };
+        let asked = match self {
+            Self::Fail { device, dry_run } => {
+                text("device", Some(&device))?;
+                let line = line("fail", &[&device]);
+                (Command::Fail { device }, line, dry_run)
+            }
+            Self::Replace { device, with, destroy_data, dry_run } => {
+                text("device", Some(&device))?;
+                new_device(desk, "with", &with, destroy_data.as_ref())?;
+                let line = line("replace", &[&device, &with]).option("--destroy-data", destroy_data.as_ref());
+                let with = desk.folder.path().join(with);
+                (Command::Replace { device, with, destroy_data: destroy_data.is_some() }, line, dry_run)
+            }
+            Self::AddSpare { path, destroy_data, dry_run } => {
+                new_device(desk, "path", &path, destroy_data.as_ref())?;
+                let line = line("add-spare", &[&path]).option("--destroy-data", destroy_data.as_ref());
+                let path = desk.folder.path().join(path);
+                (Command::AddSpare { path, destroy_data: destroy_data.is_some() }, line, dry_run)
+            }
+            Self::Rebuild { rate, dry_run } => {
+                let line = line("rebuild", &[]).option("--rate", Some(&rate)).flag("--no-wait", true);
+                (Command::SweepRate { bytes_per_sec: sweep_rate(&rate)? }, line, dry_run)
+            }
+            Self::Check { dry_run } => (Command::Check, line("check", &[]).flag("--no-wait", true), dry_run),
+            Self::Repair { dry_run } => {
+                let line = line("check", &[]).flag("--repair", true).flag("--no-wait", true);
+                (Command::Repair, line, dry_run)
+            }
+            Self::StopCheck { dry_run } => {
+                (Command::StopSweep, line("check", &[]).flag("--stop", true), dry_run)
+            }
+            Self::Stop { dry_run } => (Command::Stop, line("stop", &[]), dry_run),
+        };
+        Ok(asked)
+    }
+}
+
+fn new_device(desk: &Desk, field: &str, name: &str, destroy_data: Option<&String>) -> Result<(), Fault> {
+    desk.folder.check(field, name)?;
+    is_named("destroy_data", destroy_data, name)
+}
+
+fn sweep_rate(text: &str) -> Result<Option<ByteCount>, Fault> {
+    let remedy = "write it as 100MiB, or 'none' for no bound";
+    if text == "none" {
+        return Ok(None);
+    }
+    match text.parse::<ByteCount>() {
+        Ok(ByteCount::ZERO) => Err(Fault::input("a rate of nothing would never end", "rate", remedy)),
+        Ok(rate) => Ok(Some(rate)),
+        Err(error) => Err(Fault::input(error.to_string(), "rate", remedy)),
+    }
+}
+
+fn devices(desk: &Desk, field: &str, names: &[String]) -> Result<(), Fault> {
+    if names.is_empty() || names.len() > DEVICES_MAX {
+        let what = format!("there are 1 to {DEVICES_MAX} of them");
+        return Err(Fault::input(what, field, "name files in the studio's folder"));
+    }
+    names.iter().try_for_each(|name| desk.folder.check(field, name))
+}
+
+/// Checks a name of an array, which names its control socket.
+pub(super) fn array_name(name: &str) -> Result<(), Fault> {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "._-+@".contains(it);
+    if (1..=64).contains(&name.len()) && name.chars().all(is_plain) && !name.starts_with(['.', '-']) {
+        return Ok(());
+    }
+    let what = "an array's name has 1 to 64 letters, digits and . _ - + @, and begins with no . or -";
+    Err(Fault::input(what, "name", "take another name"))
+}
+
+fn unreachable_array(error: ServeError) -> Fault {
+    match error {
+        ServeError::NotServed { .. } => Fault::absent(error.to_string(), "array", "take one of /api/arrays"),
+        other => Fault::internal(other.to_string(), "array"),
+    }
+}

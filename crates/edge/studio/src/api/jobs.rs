@@ -1,0 +1,48 @@
+//! Jobs: what runs, how far it is, what came of it.
+
+use super::input::{Numbered, number};
+use super::ok;
+use crate::Desk;
+use crate::fault::Fault;
+use crate::job::Job;
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use std::sync::Arc;
+
+pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Response {
+    let jobs: Vec<_> = desk.jobs.list().iter().map(|job| job.view(u64::MAX)).collect();
+    ok(&json!({ "schema": 1, "jobs": jobs }))
+}
+
+pub(super) async fn one(
+    State(desk): State<Arc<Desk>>,
+    Numbered(id): Numbered,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Fault> {
+    let from = number(query.as_deref(), "from", u64::MAX)?.unwrap_or(0);
+    Ok(ok(&find(&desk, id)?.view(from)))
+}
+
+pub(super) async fn result(State(desk): State<Arc<Desk>>, Numbered(id): Numbered) -> Result<Response, Fault> {
+    let result = find(&desk, id)?.result();
+    let result = result.ok_or_else(|| {
+        Fault::conflict(
+            format!("job {id} has no result"),
+            "job",
+            "wait until it is done; if it has ended, its failure says why there is none",
+        )
+    })?;
+    Ok(([("content-type", "application/json")], result.to_string()).into_response())
+}
+
+pub(super) async fn stop(State(desk): State<Arc<Desk>>, Numbered(id): Numbered) -> Result<Response, Fault> {
+    let job = find(&desk, id)?;
+    job.stop();
+    Ok(ok(&job.view(u64::MAX)))
+}
+
+fn find(desk: &Desk, id: u64) -> Result<Arc<Job>, Fault> {
+    let absent = || Fault::absent(format!("there is no job {id}"), "job", "take one of /api/jobs");
+    desk.jobs.get(id).ok_or_else(absent)
+}

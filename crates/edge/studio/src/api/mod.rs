@@ -1,0 +1,107 @@
+//! The calls behind the pages. `openapi.json` describes each; the route table below is all there is.
+
+mod arrays;
+mod catalogue;
+mod emulate;
+mod input;
+mod jobs;
+mod live;
+mod papers;
+mod runs;
+
+use crate::Desk;
+use crate::command::CommandLine;
+use crate::fault::{Fault, json_response};
+use crate::job::JobKind;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post};
+use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Files of the folder that are listed.
+const FILES_MAX: usize = 500;
+
+/// Paths and what answers there.
+pub(crate) fn routes() -> Vec<(&'static str, MethodRouter<Arc<Desk>>)> {
+    vec![
+        ("/api/openapi.json", get(openapi)),
+        ("/api/studio", get(studio)),
+        ("/api/papers", get(papers::list)),
+        ("/api/papers/{id}", get(papers::one)),
+        ("/api/papers/{id}/published.csv", get(papers::published)),
+        ("/api/papers/{id}/predict", post(papers::predict)),
+        ("/api/catalogue", get(catalogue::list)),
+        ("/api/catalogue.csv", get(catalogue::csv)),
+        ("/api/workloads", get(catalogue::workloads)),
+        ("/api/runs", get(runs::list)),
+        ("/api/runs.csv", get(runs::csv)),
+        ("/api/runs/{id}", get(runs::one)),
+        ("/api/jobs", get(jobs::list)),
+        ("/api/jobs/{id}", get(jobs::one)),
+        ("/api/jobs/{id}/result", get(jobs::result)),
+        ("/api/jobs/{id}/stop", post(jobs::stop)),
+        ("/api/measure", post(live::measure)),
+        ("/api/soak", post(live::soak)),
+        ("/api/arrays", get(arrays::list).post(arrays::create)),
+        ("/api/arrays/serve", post(arrays::serve)),
+        ("/api/arrays/{name}/command", post(arrays::command)),
+        ("/api/emulate", post(emulate::emulate)),
+    ]
+}
+
+async fn openapi() -> Response {
+    ([("content-type", "application/json")], include_str!("../openapi.json")).into_response()
+}
+
+/// Where the studio is, and the files in its folder.
+async fn studio(State(desk): State<Arc<Desk>>) -> Result<Response, Fault> {
+    blocking(move || {
+        let files = desk.folder.files(FILES_MAX);
+        let files = files
+            .map_err(|error| Fault::internal(error.to_string(), desk.folder.path().display().to_string()))?;
+        let files: Vec<_> =
+            files.into_iter().map(|(name, bytes)| json!({ "name": name, "size_bytes": bytes })).collect();
+        Ok(ok(&json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "folder": desk.folder.path(),
+            "db": desk.db,
+            "files": files,
+        })))
+    })
+    .await
+}
+
+/// Does what may wait for a disk or an array on a thread that may wait.
+async fn blocking(
+    work: impl FnOnce() -> Result<Response, Fault> + Send + 'static,
+) -> Result<Response, Fault> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(Fault::internal("the request could not be worked on", "studio")))
+}
+
+fn ok(value: &impl serde::Serialize) -> Response {
+    json_response(StatusCode::OK, value)
+}
+
+/// Starts a job, or only says its command where that is all that is wanted.
+fn start(
+    desk: &Desk,
+    kind: JobKind,
+    subject: String,
+    command: CommandLine,
+    dry_run: bool,
+) -> Result<Response, Fault> {
+    if dry_run {
+        return Ok(ok(&json!({ "command": command.to_string() })));
+    }
+    let job = desk.jobs.start(kind, subject, command)?;
+    Ok(json_response(StatusCode::ACCEPTED, &job.view(0)))
+}
+
+/// The results file, where it is not the one that verbs take by themselves.
+fn other_db(db: &Path) -> Option<String> {
+    (db != Path::new("raidlab.sqlite")).then(|| db.display().to_string())
+}

@@ -1,0 +1,139 @@
+// Arrays: made on files, served, looked at, failed, replaced, rebuilt, checked.
+import { get, hasToken, post } from "../api.js";
+import { lines } from "../chart.js";
+import { bytes, card, complain, dataLinks, fileList, h, head, names, number, order, pill, say, share, span, tile, tools } from "../ui.js";
+import { jobCard } from "../jobs.js";
+
+const CONDITIONS = { optimal: "good", starting: "on", rebuilding: "warn", degraded: "warn", stopping: "on", failed: "bad" };
+const DEVICES = { "in-sync": "good", rebuilding: "warn", spare: "", missing: "bad", lost: "bad" };
+const EVERY_MS = 500;
+
+export async function show(_, isShown) {
+  const [{ files }, { jobs }] = await Promise.all([get("/api/studio"), get("/api/jobs")]);
+  const place = h("div", { id: "arrays" });
+  const list = h("div", { id: "jobs" });
+  const add = (job) => list.prepend(jobCard(job, null, ended));
+  const ended = (job) => {
+    if (job.kind !== "array-create" || job.state !== "done") return;
+    const members = job.command.split(" ").slice(4).filter((part) => !part.startsWith("--"));
+    const [name] = job.command.split(" ").slice(3);
+    const spares = [...job.command.matchAll(/--spare=(\S+)/g)].map((found) => found[1]);
+    fill(serving, { devices: [...members, ...spares].join(" "), socket: `${name}.nbd` });
+  };
+  jobs.filter((job) => job.kind.startsWith("array")).reverse().slice(-6).forEach(add);
+  const making = order({
+    path: () => "/api/arrays", button: "Make the array", done: add, note: "Nothing that holds data is written over unless it is named below.",
+    fields: [{ name: "name", label: "Name", value: "vault" }, { name: "level", label: "RAID level", options: ["0", "1", "10", "5", "6", "50:2-spans", "60:2-spans"], value: "5" }, { name: "members", label: "Members", hint: "files, made if they are not there", value: "d0 d1 d2 d3", wide: true, list: "files" }, { name: "spares", label: "Hot spares", placeholder: "none" }, { name: "member_size", label: "Size of each member", value: "64MiB" }, { name: "strip_size", label: "Strip", value: "64KiB" }, { name: "metadata", label: "Against crashes", options: [["log", "log: no write hole"], ["bitmap", "bitmap: resync what was being written"], ["resync", "resync everything"], ["none", "nothing"]], value: "log" }, { name: "destroy_data", label: "Destroy the data of", hint: "name files once more to have them written over", placeholder: "nothing" }, { name: "integrity", type: "checkbox", label: "Keep checksums of all blocks" }],
+    body: (values) => ({ ...values, members: names(values.members), spares: names(values.spares), destroy_data: names(values.destroy_data) }),
+  });
+  const serving = order({
+    path: () => "/api/arrays/serve", button: "Serve it", done: add,
+    fields: [{ name: "devices", label: "Members and spares", hint: "in any order", value: "d0 d1 d2 d3", wide: true }, { name: "socket", label: "NBD socket", hint: "a file in the folder", value: "vault.nbd" }, { name: "write_policy", label: "Writes", options: [["write-through", "write-through"], ["write-back", "write-back"]], value: "write-through" }, { name: "cache_size", label: "Cache", placeholder: "as delivered" }, { name: "sweep_rate", label: "Rebuild at most, each second", placeholder: "100MiB" }],
+    body: (values) => ({ ...values, devices: names(values.devices) }),
+  });
+  watch(place, isShown);
+  return [
+    head("Arrays", "Software arrays on files in the studio's folder, run by the controller that the simulations use."),
+    tools("raidlab array status", ["JSON", "/api/arrays"]), fileList(files), place,
+    h("div", { class: "two" }, card("Make an array", making), card("Serve an array", serving)), list,
+  ];
+}
+
+function fill(form, found) {
+  for (const [name, value] of Object.entries(found)) form.elements[name].value = value;
+  form.preview();
+}
+
+/** Shows all arrays that are served, again and again; used by Emulate too. */
+export function watch(place, isShown, only) {
+  const cards = new Map();
+  const look = async () => {
+    if (!isShown()) return;
+    try {
+      const { arrays } = await get("/api/arrays");
+      const shown = arrays.filter((array) => !only || only(array));
+      for (const array of shown) {
+        if (!cards.has(array.name)) cards.set(array.name, arrayCard(array.name));
+        cards.get(array.name).update(array);
+      }
+      for (const name of [...cards.keys()]) if (!shown.some((array) => array.name === name)) cards.delete(name);
+      const wanted = shown.map((array) => cards.get(array.name).element);
+      if (wanted.length !== place.children.length || wanted.some((element, index) => place.children[index] !== element)) place.replaceChildren(...(wanted.length ? wanted : [h("p", { class: "empty" }, "No array is served.")]));
+    } catch (fault) {
+      place.replaceChildren(h("p", { class: "empty" }, fault.message));
+    }
+    setTimeout(look, EVERY_MS);
+  };
+  look();
+}
+
+function arrayCard(name) {
+  const [title, tiles, disks, progress, chart, events] = ["div", "div", "ul", "div", "div", "ol"].map((tag) => h(tag));
+  title.className = "row"; tiles.className = "tiles"; disks.className = "disks"; events.className = "events";
+  const ask = async (body) => {
+    try {
+      const { message, command } = await post(`/api/arrays/${name}/command`, body);
+      say(`${command}: ${message}`);
+      return true;
+    } catch (fault) {
+      complain(fault);
+      return false;
+    }
+  };
+  const button = (text, body, kind = "") => h("button", { class: `tiny ${kind}`, type: "button", disabled: !hasToken(), onclick: async () => ask(await body()) }, text);
+  const actions = h("div", { class: "row" }, button("Check", () => ({ command: "check" })), button("Repair", () => ({ command: "repair" })), button("Stop the check", () => ({ command: "stop-check" })), addSpare(ask), rateField(ask), h("button", { class: "tiny danger", type: "button", disabled: !hasToken(), onclick: () => confirm(`Stop serving ${name}?`) && ask({ command: "stop" }) }, "Stop the array"));
+  const element = h("section", { class: "card array", "data-array": name }, h("div", { class: "row between" }, title, dataLinks(["JSON", "/api/arrays"])), progress, tiles, disks, chart, h("details", {}, h("summary", {}, "What happened"), events), actions);
+  const history = [];
+  let drawn = "";
+  const update = (array) => {
+    element.dataset.condition = array.condition;
+    title.replaceChildren(h("h2", {}, array.name), pill(array.condition, CONDITIONS[array.condition]), h("span", { class: "soft" }, `RAID ${array.level}, ${bytes(array.volume_bytes)}`), h("code", { class: "small soft" }, `raidlab array status ${array.name}`));
+    const { cache, sweep } = array;
+    tiles.replaceChildren(tile(array.failures_left, "members may still fail"), tile(bytes(cache.dirty_bytes), `dirty of ${bytes(cache.size_bytes)} cache`), tile(cache.writes_back ? "write-back" : "write-through", "writes now"), tile(number(array.unsynced_stripes), "stripes not known to agree"));
+    const done = sweep ? sweep.done_stripes / Math.max(1, sweep.total_stripes) : 0;
+    progress.replaceChildren(...(sweep ? [h("p", {}, h("b", {}, `${sweep.sweep}${sweep.target === null ? "" : ` of device ${sweep.target}`}: ${share(done)}`), sweep.bytes_per_sec ? ` · ${number(sweep.bytes_per_sec / 1e6)} MB/s of each member` : "", sweep.left_ns ? ` · ${span(sweep.left_ns)} left` : ""), h("progress", { max: 1, value: done, "aria-label": sweep.sweep })] : array.last_sweep ? [h("p", { class: "soft small" }, `Last ${array.last_sweep.sweep}: ${number(array.last_sweep.done_stripes)} stripes, ${number(array.last_sweep.mismatched_rows)} rows disagreed, ${number(array.last_sweep.rewritten_rows)} rewritten, ${number(array.last_sweep.unreadable_rows)} unreadable.`)] : []));
+    // Fields in a device keep what is being typed: devices are drawn anew only when one changes.
+    const state = JSON.stringify(array.devices.map((one) => [one.state, one.path, one.errors, one.bad_blocks]));
+    if (state !== drawn) disks.replaceChildren(...array.devices.map((one) => device(one, ask, array.devices)));
+    drawn = state;
+    const { counters } = array;
+    history.push([array.uptime_ns / 1e9, counters.host_reads, counters.host_writes]);
+    if (history.length > 240) history.shift();
+    const rate = (index) => history.slice(1).map((now, at) => [now[0], (now[index] - history[at][index]) / Math.max(0.001, now[0] - history[at][0])]);
+    const isBusy = history.at(-1)[1] + history.at(-1)[2] > 0;
+    chart.replaceChildren(...(isBusy && history.length > 2 ? [lines({ title: "Host requests per second", series: [{ name: "reads", points: rate(1) }, { name: "writes", points: rate(2) }], x: { name: "seconds since it is served" }, y: { name: "requests/s" }, height: 200 })] : []));
+    events.replaceChildren(...[...array.events].reverse().map((event) => h("li", {}, h("span", { class: "soft" }, `${span(event.at_ns)}  `), event.text)));
+  };
+  return { element, update };
+}
+
+const short = (path) => (path ?? "").split("/").pop();
+
+function device(one, ask, all) {
+  const can = { class: "tiny", type: "button", disabled: !hasToken() };
+  const isSlot = one.path === null && one.role === null && one.state === "missing";
+  const kind = isSlot ? "" : (DEVICES[one.state] ?? "");
+  const parts = [h("div", { class: "row between" }, h("b", {}, `${one.device}`), pill(isSlot ? "free slot" : one.state, kind)), h("div", { title: one.path ?? "" }, short(one.path) || h("span", { class: "soft" }, isSlot ? "nothing" : "modelled"))];
+  if (one.errors || one.bad_blocks) parts.push(h("div", { class: "small soft" }, `${number(one.errors)} errors, ${number(one.bad_blocks)} bad blocks`));
+  if (["in-sync", "rebuilding", "spare"].includes(one.state)) parts.push(h("div", { class: "row" }, h("button", { ...can, class: "tiny danger", "data-fail": one.device, onclick: () => ask({ command: "fail", device: String(one.device) }) }, "Fail")));
+  else if (!isSlot) {
+    const used = new Set(all.map((other) => short(other.path)));
+    let next = 0;
+    while (used.has(`new${next}`)) next++;
+    const input = h("input", { "aria-label": `New device for ${one.device}`, value: `new${next}`, list: "files", name: "with" });
+    const destroy = h("input", { type: "checkbox", "aria-label": "Destroy what it holds" });
+    const replace = () => ask({ command: "replace", device: String(one.device), with: input.value, ...(destroy.checked ? { destroy_data: input.value } : {}) });
+    parts.push(input, h("label", { class: "check small" }, destroy, h("span", {}, "destroy its data")), h("div", { class: "row" }, h("button", { ...can, "data-replace": one.device, onclick: replace }, "Replace")));
+  }
+  return h("li", { class: `disk ${kind}`, "data-state": one.state, "data-device": one.device }, parts);
+}
+
+function addSpare(ask) {
+  const input = h("input", { "aria-label": "New spare", placeholder: "spare0", list: "files", size: 10 });
+  return h("span", { class: "row pair" }, input, h("button", { class: "tiny", type: "button", disabled: !hasToken(), onclick: () => ask({ command: "add-spare", path: input.value }) }, "Add spare"));
+}
+
+function rateField(ask) {
+  const input = h("input", { "aria-label": "Most bytes per second of a rebuild", placeholder: "none", value: "", size: 8 });
+  return h("span", { class: "row pair" }, input, h("button", { class: "tiny", type: "button", disabled: !hasToken(), onclick: () => ask({ command: "rebuild", rate: input.value || "none" }) }, "Set rebuild rate"));
+}

@@ -1,0 +1,114 @@
+// Papers: what was published beside what the models predict, table by table, with the errors.
+import { get, hasToken, post } from "../api.js";
+import { agreement, bars } from "../chart.js";
+import { bytes, card, complain, commandBox, dataLinks, h, head, number, percent, pill, quoted, table, tile, tools } from "../ui.js";
+import { failureBox, jobCard, result } from "../jobs.js";
+
+const UNITS = { iops: "requests/s", mb_per_s: "MB/s", mib_per_s: "MiB/s", kib_per_s: "KiB/s", cpu_pct: "% CPU", ratio: "ratio" };
+const unit = (metric) => UNITS[metric] ?? metric;
+
+export async function show([id, chosen]) {
+  return id ? paper(id, chosen) : list();
+}
+
+async function list() {
+  const { papers } = await get("/api/papers");
+  const one = (it) =>
+    h("a", { class: "card", href: `#/papers/${it.id}` }, h("h2", {}, it.title), h("p", {}, it.authors), h("p", { class: "soft small" }, it.publisher), h("p", { class: "foot row" }, it.figures > 0 && pill(`${it.figures} figures`, "on"), it.claims > 0 && pill(`${it.claims} claims`, "on"), it.tables.length > 0 && h("span", { class: "soft small" }, `${it.tables.length} tables`)));
+  return [head("Papers", "Published measurements of real arrays, and what raidlab's models predict for them. How far to trust a model is how far it is off here."), tools("raidlab reproduce list", ["JSON", "/api/papers"]), h("div", { class: "grid" }, papers.map(one))];
+}
+
+async function paper(id, chosen) {
+  const it = await get(`/api/papers/${encodeURIComponent(id)}`);
+  const current = it.tables.includes(chosen) ? chosen : null;
+  const rows = it.rows.filter((row) => !current || row.table === current);
+  const line = `raidlab reproduce ${id}${current ? ` --table ${quoted(current)}` : ""}`;
+  const outcome = h("div", { id: "outcome" });
+  const select = h("select", { "aria-label": "Table", onchange: () => (location.hash = `#/papers/${id}${select.value ? `/${encodeURIComponent(select.value)}` : ""}`) }, h("option", { value: "" }, `All ${it.tables.length} tables`), it.tables.map((name) => h("option", { value: name, selected: name === current }, name)));
+  const start = h("button", { class: "main", type: "button", id: "predict", disabled: !hasToken(), onclick: () => predict() }, current ? `Predict ${current}` : "Predict all");
+  async function predict() {
+    start.disabled = true;
+    try {
+      follow(await post(`/api/papers/${id}/predict`, current ? { table: current } : {}));
+    } catch (fault) {
+      complain(fault);
+      start.disabled = false;
+    }
+  }
+  function follow(job) {
+    start.disabled = true;
+    outcome.replaceChildren(jobCard(job, null, async (now) => {
+      start.disabled = !hasToken();
+      if (now.state !== "done") return outcome.append(now.state === "failed" ? "" : failureBox(now));
+      const found = await result(now.id);
+      outcome.replaceChildren(...compared(found, it.rows, now));
+    }));
+  }
+  const { jobs } = await get("/api/jobs");
+  const subject = current ? `${id}, ${current}` : id;
+  const known = jobs.find((job) => job.kind === "reproduce" && job.subject === subject && ["running", "done"].includes(job.state));
+  if (known) follow(known);
+  else outcome.replaceChildren(card(current ?? "All published figures", publishedTable(rows)));
+  return [
+    head(it.title, `${it.authors}. ${it.publisher}.`),
+    h("div", { class: "tools" }, h("label", { class: "row" }, "Table ", select), start, commandBox(line), dataLinks(["JSON", `/api/papers/${id}`], ...(it.figures > 0 ? [["CSV", `/api/papers/${id}/published.csv`]] : []))),
+    outcome,
+    h("details", { class: "card" }, h("summary", {}, "How it was measured, and what is assumed"), h("h3", {}, "Measured"), it.method.map((text) => h("p", {}, text)), it.assumed.length > 0 && [h("h3", {}, "Assumed"), it.assumed.map((text) => h("p", {}, text))], it.corrections.map((one) => h("p", {}, h("b", {}, `${one.place}, ${one.workload}: `), one.reason))),
+  ];
+}
+
+const setup = (row) => [row.system, row.raid && `RAID ${row.raid}`.replace("RAID jbod", "JBOD").replace("RAID -", ""), row.drives ? `${row.drives} drives` : null].filter(Boolean).join(", ");
+const load = (row) => [row.workload, row.block_bytes && bytes(row.block_bytes), row.queue_depth && `depth ${row.queue_depth}`, row.streams && `${row.streams} streams`].filter(Boolean).join(", ");
+
+const COLUMNS = [
+  { name: "Table", of: (row) => row.table, class: "key" },
+  { name: "Array", of: setup },
+  { name: "Load", of: load },
+];
+
+function publishedTable(rows) {
+  if (rows.length === 0) return h("p", { class: "empty" }, "This paper gives claims instead of figures: predict them to see them.");
+  return table([...COLUMNS, { name: "Published", of: (row) => row.published, show: (row) => number(row.published), right: true }, { name: "Unit", of: (row) => unit(row.metric) }, { name: "Note", of: (row) => row.note, class: "small" }], rows, "Published figures");
+}
+
+const judged = (error) => pill(percent(error), Math.abs(error) <= 10 ? "good" : Math.abs(error) <= 25 ? "warn" : "bad");
+
+function compared(found, published, job) {
+  const known = new Map(published.map((row) => [row.id, row]));
+  const rows = (found.rows ?? []).map((row) => ({ ...known.get(row.id), ...row, table: row.place }));
+  const parts = [];
+  const summary = found.summary ?? found.claims?.summary;
+  const fresh = found.summary_not_fitted ?? found.claims?.summary_not_fitted;
+  parts.push(card("How far off", h("div", { class: "tiles" },
+    summary?.rows !== undefined && tile(number(summary.rows), "figures compared"),
+    summary?.median_abs_error_pct !== undefined && tile(`${number(summary.median_abs_error_pct)} %`, "median error"),
+    summary?.p90_abs_error_pct !== undefined && tile(`${number(summary.p90_abs_error_pct)} %`, "nine of ten are within"),
+    fresh?.median_abs_error_pct !== undefined && fresh.median_abs_error_pct !== null && tile(`${number(fresh.median_abs_error_pct)} %`, `median of the ${fresh.rows} not fitted to`)), dataLinks(["Data of this prediction (JSON)", `/api/jobs/${job.id}/result`])));
+  const metrics = [...new Set(rows.map((row) => row.metric))];
+  if (rows.length > 0) {
+    const text = (row) => `${row.table}: ${setup(row)}\n${load(row)}\npublished ${number(row.published)}, predicted ${number(row.predicted)} (${percent(row.error_pct)})`;
+    const charts = metrics.map((metric) => card(`Published and predicted, ${unit(metric)}`, agreement({ points: rows.filter((row) => row.metric === metric).map((row) => ({ ...row, text: text(row) })), unit: unit(metric) })));
+    const places = (found.places ?? []).map((place) => ({ name: `${place.place}`, values: [place.summary?.median_abs_error_pct ?? NaN], colour: 0 })).filter((row) => Number.isFinite(row.values[0]));
+    if (places.length > 1) charts.push(card(null, bars({ title: "Median error by table", rows: places, unit: "%", format: (value) => value.toFixed(1) })));
+    parts.push(h("div", { class: "two" }, charts));
+    parts.push(card("Figure by figure", table([...COLUMNS,
+      { name: "Published", of: (row) => row.published, show: (row) => number(row.published), right: true },
+      { name: "Predicted", of: (row) => row.predicted, show: (row) => number(row.predicted), right: true },
+      { name: "Error", of: (row) => Math.abs(row.error_pct), show: (row) => judged(row.error_pct), right: true },
+      { name: "Unit", of: (row) => unit(row.metric) },
+      { name: "", show: (row) => row.fitted && pill("fitted to") }], rows, "Published and predicted figures")));
+  }
+  if (found.claims?.claims) parts.push(card("Claims", claims(found.claims.claims)));
+  return parts;
+}
+
+function claims(rows) {
+  const row = (claim) => claim.row ?? claim;
+  return table([
+    { name: "Claim", of: (it) => row(it).id },
+    { name: "Published", of: (it) => row(it).published, show: (it) => number(row(it).published), right: true },
+    { name: "Predicted", of: (it) => row(it).predicted, show: (it) => number(row(it).predicted), right: true },
+    { name: "Error", of: (it) => Math.abs(row(it).error_pct ?? 0), show: (it) => (row(it).error_pct === null || row(it).error_pct === undefined ? "–" : judged(row(it).error_pct)), right: true },
+    { name: "Verdict", of: (it) => row(it).verdict },
+  ], rows, "Claims");
+}

@@ -1,0 +1,253 @@
+"""The studio's pages in Debian's Chromium, as a person uses them.
+
+usage: pages.py PROGRAM [FOLDER]    with FOLDER, a picture of each page, wide and narrow, light and dark, is kept there
+
+Verified: each page shows its figures, its command line and its data; an array is made, served, broken, mended and stopped; a
+measurement is started, watched and stopped, and its run is listed; the same by keyboard; the token is asked for; the console
+has no errors, so no script failed and the content policy refused nothing; narrow pages do not scroll sideways; text and
+ground differ enough in both colour schemes. Not verified: how it looks, for which there are the pictures.
+"""
+
+import os
+import sys
+import tempfile
+
+from browser import Browser
+from server import Studio
+
+PAGES = ["papers", "papers/md1200-2011", "runs", "live", "live/soak", "arrays", "emulate", "catalogue"]
+# An array's name is its control socket's, and other tests run on the same machine.
+ARRAY = f"studio-{os.getpid()}"
+
+CONTRAST = """
+const luminance = (text) => {
+  const parts = text.match(/[\\d.]+/g).slice(0, 3).map(Number).map((v) => v / 255)
+    .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+};
+const ground = (element) => {
+  for (let at = element; at; at = at.parentElement) {
+    const colour = getComputedStyle(at).backgroundColor;
+    if (!/, 0\\)$|transparent/.test(colour)) return colour;
+  }
+  return 'rgb(255, 255, 255)';
+};
+const bad = [];
+for (const element of document.querySelectorAll('main *, header *')) {
+  const hasText = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+  if (!hasText || element.closest('svg, [hidden], :disabled, option') || !element.checkVisibility()) continue;
+  const [a, b] = [luminance(getComputedStyle(element).color), luminance(ground(element))];
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.5) bad.push(`${element.tagName} '${element.textContent.trim().slice(0, 30)}' ${ratio.toFixed(2)}`);
+}
+return bad;
+"""
+
+
+def papers(browser):
+    """Figures of a table are predicted and compared."""
+    browser.go("papers")
+    browser.see("PowerVault MD1200/MD1220")
+    browser.go("papers/md1200-2011/Table%204")
+    browser.see("raidlab reproduce md1200-2011 --table 'Table 4'")
+    browser.click("#predict")
+    browser.see("Figure by figure")
+    browser.see("median error")
+    points = browser.run("return document.querySelectorAll('svg .dot').length")
+    rows = browser.run("return document.querySelectorAll('tbody tr').length")
+    assert points == rows == 12, (points, rows)
+    errors = browser.run("return [...document.querySelectorAll('tbody .pill')].map((it) => it.textContent)")
+    assert sum("%" in error for error in errors) == 12, errors
+
+
+def catalogue(browser):
+    """Figures with their sources are found by words."""
+    browser.go("catalogue")
+    everything = browser.wait("return document.querySelectorAll('details').length")
+    browser.fill("input[type=search]", "cheetah 15k.7 seek")
+    browser.wait("return document.querySelectorAll('details').length < arguments[0]", everything)
+    browser.click("#entry-st3600057ss summary")
+    browser.wait("return document.querySelectorAll('td.source').length > 5")
+    empty = browser.run("return [...document.querySelectorAll('td.source')].filter((it) => !it.textContent).length")
+    assert empty == 0, empty
+
+
+def live(browser, studio):
+    """A measurement moves, is stopped, and another is in the list of runs when it is done."""
+    browser.go("live")
+    browser.fill("[name=target]", "load.bin")
+    browser.fill("[name=size]", "16MiB")
+    browser.fill("[name=run]", "10m")
+    browser.see("raidlab measure load.bin --workload=storagebench-database --iodepth=8 --run=10m --size=16MiB")
+    browser.click("form button.main")
+    path = "document.querySelector('[data-job] svg .line')?.getAttribute('d')"
+    first = browser.wait(f"return {path}")
+    browser.wait(f"const now = {path}; return now && now !== arguments[0]", first, what="a chart that moves")
+    browser.click("[data-job] button.danger")
+    browser.see("stopped after")
+    # The file holds data now, so a load that writes is refused until the file is named for it.
+    browser.fill("[name=target]", "kept.bin")
+    with open(os.path.join(studio.folder, "kept.bin"), "wb") as file:
+        file.write(b"precious" * (1 << 17))
+    browser.fill("[name=run]", "1s")
+    browser.fill("[name=size]", "")
+    browser.click("form button.main")
+    browser.see("destroy-data")
+    with open(os.path.join(studio.folder, "kept.bin"), "rb") as file:
+        assert file.read() == b"precious" * (1 << 17), "data was written over"
+    browser.fill("[name=destroy_data]", "kept.bin")
+    browser.click("form button.main")
+    browser.see("To the runs")
+    browser.click("form button.main")
+    browser.wait("return [...document.querySelectorAll('[data-job] a')].filter((it) => it.textContent === 'To the runs').length === 2")
+
+
+def runs(browser):
+    """Two runs are listed, shown and compared."""
+    browser.go("runs")
+    browser.wait("return document.querySelectorAll('tbody tr').length === 2")
+    browser.run("document.querySelectorAll('tbody input').forEach((it) => it.click())")
+    browser.see("Compare 2 runs")
+    browser.run("[...document.querySelectorAll('a')].find((it) => it.textContent === 'Compare 2 runs').click()")
+    browser.see("Ratios")
+    browser.see("Latency by percentile")
+    assert browser.run("return document.querySelectorAll('svg').length") >= 3
+    browser.go("runs/1")
+    browser.see("99th percentile")
+    browser.see("Settings in effect")
+
+
+def arrays(browser, studio):
+    """An array's whole life."""
+    browser.go("arrays")
+    browser.fill("[name=name]", ARRAY)
+    browser.fill("[name=member_size]", "24MiB")
+    browser.fill("[name=spares]", "s0")
+    browser.see(f"raidlab array create {ARRAY} d0 d1 d2 d3 --level=5")
+    browser.click("form button.main")
+    # What was made is filled in for serving.
+    browser.see(f"raidlab array serve d0 d1 d2 d3 s0 --socket={ARRAY}.nbd")
+    browser.run("document.querySelectorAll('form')[1].querySelector('button.main').click()")
+    card = f"[data-array={ARRAY}]"
+    condition = f"return document.querySelector('{card}')?.dataset.condition"
+    browser.wait(f"{condition} === 'optimal'", what="an optimal array")
+    browser.click(f"{card} [data-fail='1']")
+    # The spare takes its place, and then one more fails.
+    browser.see("Last rebuild")
+    browser.wait(f"{condition} === 'optimal'", what="the spare in its place")
+    browser.click(f"{card} [data-fail='2']")
+    browser.wait(f"{condition} === 'degraded'", what="a degraded array")
+    # A file that holds data does not replace it unless it is named for that.
+    with open(os.path.join(studio.folder, "holds.img"), "wb") as file:
+        file.write(b"precious" * (4 << 20))
+    browser.fill(f"{card} [data-device='2'] [name=with]", "holds.img")
+    browser.click(f"{card} [data-replace='2']")
+    browser.see("What to do")
+    with open(os.path.join(studio.folder, "holds.img"), "rb") as file:
+        assert file.read() == b"precious" * (4 << 20), "data was written over"
+    browser.fill(f"{card} [data-device='2'] [name=with]", "fresh.img")
+    browser.click(f"{card} [data-replace='2']")
+    browser.wait(f"{condition} === 'optimal'", what="a rebuilt array")
+    for page in PAGES:
+        browser.go(page)
+    browser.go("arrays")
+    browser.run("window.confirm = () => true")
+    browser.run(f"[...document.querySelectorAll('{card} button')].find((it) => it.textContent === 'Stop the array')?.click()")
+    browser.wait(f"return !document.querySelector('{card}')", what="an array that is stopped")
+
+
+def emulate(browser):
+    """A modelled array is served and stopped."""
+    browser.go("emulate")
+    browser.fill("[name=name]", f"{ARRAY}-e")
+    browser.fill("[name=socket]", "e.nbd")
+    browser.see(f"raidlab emulate {ARRAY}-e.toml --socket=e.nbd")
+    browser.click("form button.main")
+    card = f"[data-array={ARRAY}-e]"
+    browser.wait(f"return document.querySelectorAll('{card} .disk').length === 6", what="six modelled drives")
+    browser.click("[data-job] button.danger")
+    browser.wait(f"return !document.querySelector('{card}')", what="a modelled array that is stopped")
+
+
+def keyboard(browser):
+    """A page is reached and a form is sent without a mouse."""
+    browser.go("papers")
+    browser.run("document.activeElement.blur(); document.getElementById('page').focus()")
+    browser.run("document.querySelector('nav a[href=\"#/live\"]').focus()")
+    browser.press("enter")
+    browser.wait("return document.getElementById('page').dataset.page === 'live' && document.querySelector('form')")
+    browser.run("document.querySelector('[name=workload]').focus()")
+    browser.press("tab")
+    assert browser.run("return document.activeElement.name") == "iodepth"
+    ring = browser.run("return getComputedStyle(document.activeElement).outlineStyle")
+    assert ring != "none", "what has the focus is not marked"
+
+
+def without_token(studio, browser):
+    """Who has no token looks and changes nothing."""
+    browser.open(f"{studio.base}/")
+    browser.see("with its token")
+    browser.go("live")
+    assert browser.run("return document.querySelector('form button.main').disabled")
+
+
+def fits(browser, scheme):
+    """Pages fit the window and can be read."""
+    for page in PAGES:
+        browser.go(page)
+        wide = browser.run("return document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, f"{page} is {wide} px wider than the window"
+        bad = browser.run(CONTRAST)
+        assert not bad, f"{page}, {scheme}: {bad}"
+        unnamed = browser.run("""return [...document.querySelectorAll('input, select, textarea, button')].filter((it) =>
+            !it.labels?.length && !it.getAttribute('aria-label') && !it.textContent.trim()).map((it) => it.outerHTML)""")
+        assert not unnamed, f"{page}: {unnamed}"
+
+
+def pictures(browser, folder, kind):
+    for page in [*PAGES, "papers/md1200-2011/Table%204", "runs/1", "runs/compare/1,2"]:
+        browser.go(page)
+        if "Table" in page:
+            browser.see("Figure by figure")
+        browser.picture(os.path.join(folder, f"{page.replace('/', '-').replace('%20', '')}-{kind}.png"))
+
+
+def main():
+    program = os.path.abspath(sys.argv[1])
+    kept = sys.argv[2] if len(sys.argv) > 2 else None
+    # Direct I/O needs a folder on a disk, which the build's own is.
+    with tempfile.TemporaryDirectory(prefix="studio-", dir=os.path.dirname(program)) as folder:
+        with Studio(program, folder) as studio:
+            studio.folder = folder
+            with Browser() as browser:
+                browser.open(studio.url)
+                browser.see("Papers")
+                assert "token" not in browser.run("return location.href"), "the token stays in the address"
+                papers(browser)
+                catalogue(browser)
+                live(browser, studio)
+                runs(browser)
+                arrays(browser, studio)
+                emulate(browser)
+                keyboard(browser)
+                fits(browser, "light")
+                # What was refused on purpose is said by the browser, too.
+                refused = ("422", "409", "404")
+                bad = [text for text in browser.complaints() if not any(f"status of {status}" in text for status in refused)]
+                assert not bad, bad
+                if kept:
+                    pictures(browser, kept, "wide-light")
+            with Browser(390, 800, dark=True) as browser:
+                without_token(studio, browser)
+                browser.open(studio.url)
+                browser.see("Papers")
+                fits(browser, "dark")
+                if kept:
+                    pictures(browser, kept, "narrow-dark")
+                assert not browser.complaints()
+            ended = studio.close()
+            assert ended == 0, ended
+    print("the studio's pages: all is well")
+
+
+main()

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Gets what the studio's tests need: Chromium and its driver from Debian's archive (as root), and, below target/, promtool
+# without the server that it comes with, and schemathesis from PyPI. Does nothing where all is there.
+set -euo pipefail
+install() {
+    line="apt-get install -y -qq --no-install-recommends $*"
+    [[ $(id -u) == 0 ]] || { echo "error: programs are missing; as root: $line" >&2 && exit 1; }
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive $line >/dev/null
+}
+missing=()
+command -v chromium >/dev/null || missing+=(chromium)
+command -v chromedriver >/dev/null || missing+=(chromium-driver)
+# A font, or pages have no text.
+compgen -G '/usr/share/fonts/truetype/*' >/dev/null || missing+=(fonts-dejavu-core)
+((${#missing[@]} == 0)) || install "${missing[@]}"
+if [[ ! -x target/prometheus/usr/bin/promtool ]]; then
+    mkdir -p target/prometheus
+    [[ -n $(apt-cache policy prometheus | grep -v none | grep Candidate) ]] || apt-get update -qq
+    (cd target/prometheus && apt-get download -qq prometheus && dpkg -x prometheus_*.deb . && rm -f prometheus_*.deb)
+fi
+if [[ ! -x target/schemathesis/bin/st ]]; then
+    python3 -m venv target/schemathesis 2>/dev/null || { install python3-venv && python3 -m venv --clear target/schemathesis; }
+    target/schemathesis/bin/pip install --quiet --disable-pip-version-check 'schemathesis==4.*'
+fi
