@@ -30,8 +30,7 @@ class Browser:
             wanted = {"browserName": "chrome", "goog:chromeOptions": {"args": flags}, "goog:loggingPrefs": {"browser": "ALL"}}
             answer = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
             self.session = f"/session/{answer['sessionId']}"
-            self._cdp("Emulation.setEmulatedMedia",
-                      {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
+            self.prefer("dark" if dark else "light")
             self._cdp("Emulation.setDeviceMetricsOverride",
                       {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
         except BaseException:
@@ -55,6 +54,10 @@ class Browser:
 
     def _cdp(self, command, params):
         return self._ask("POST", f"{self.session}/goog/cdp/execute", {"cmd": command, "params": params})
+
+    def prefer(self, scheme):
+        """Prefers a colour scheme: light or dark."""
+        self._cdp("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
 
     def open(self, url):
         self._ask("POST", f"{self.session}/url", {"url": url})

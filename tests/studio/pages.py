@@ -131,10 +131,13 @@ def arrays(browser, studio):
     card = f"[data-array={ARRAY}]"
     condition = f"return document.querySelector('{card}')?.dataset.condition"
     browser.wait(f"{condition} === 'optimal'", what="an optimal array")
+    # Its redundancy is computed first.
+    browser.wait(f"return document.querySelector('{card}')?.dataset.sweep === 'none'", what="the end of the resync")
     browser.click(f"{card} [data-fail='1']")
     # The spare takes its place, and then one more fails.
     browser.see("Last rebuild")
     browser.wait(f"{condition} === 'optimal'", what="the spare in its place")
+    browser.wait(f"return document.querySelector('{card}')?.dataset.sweep === 'none'", what="the end of the rebuild")
     browser.click(f"{card} [data-fail='2']")
     browser.wait(f"{condition} === 'degraded'", what="a degraded array")
     # A file that holds data does not replace it unless it is named for that.
@@ -237,6 +240,8 @@ def main():
                 assert not bad, bad
                 if kept:
                     pictures(browser, kept, "wide-light")
+                    browser.prefer("dark")
+                    pictures(browser, kept, "wide-dark")
             with Browser(390, 800, dark=True) as browser:
                 without_token(studio, browser)
                 browser.open(studio.url)
@@ -244,6 +249,8 @@ def main():
                 fits(browser, "dark")
                 if kept:
                     pictures(browser, kept, "narrow-dark")
+                    browser.prefer("light")
+                    pictures(browser, kept, "narrow-light")
                 assert not browser.complaints()
             ended = studio.close()
             assert ended == 0, ended

@@ -49,6 +49,20 @@ pub struct ComparisonSummary {
     pub p90_abs_error_pct: Option<f64>,
 }
 
+/// What the rows of one place of a publication, a table, amount to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlaceSummary {
+    /// The place, as the rows name it.
+    pub place: String,
+    /// Errors of all of its rows.
+    pub summary: ComparisonSummary,
+    /// Errors of those that nothing was fitted to.
+    pub summary_not_fitted: ComparisonSummary,
+    /// Whether they come out in the published order, from -1 to 1: the mean of Kendall's tau over the metrics of the place, each
+    /// weighed by its pairs. None where there is no order.
+    pub kendall_tau: Option<f64>,
+}
+
 /// Rows and their summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {

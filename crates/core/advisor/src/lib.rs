@@ -29,7 +29,7 @@ mod search;
 pub mod significance;
 
 pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};
-pub use comparison::{Comparison, ComparisonRow, ComparisonSummary};
+pub use comparison::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary};
 pub use contrast::{Contrast, ContrastCell, ContrastFigure, ContrastValue, RunGroup};
 pub use judge::{LAT_MEAN_LIMIT, verdicts, verdicts_within};
 pub use rank::kendall_tau;

@@ -70,10 +70,6 @@ pub struct NfsServerModel {
     pub threads: u32,
     /// Files whose read-ahead windows are remembered between calls.
     pub remembered_files: u32,
-    /// Their length, at least two calls: calls come out of order, which shortens them.
-    pub window: ByteCount,
-    /// Read of a call whose file is not remembered: what it asks for in whole pages, and as much again.
-    pub read_without: ByteCount,
     /// Calls of a client to one volume at once.
     pub client_calls: u32,
     /// Longest read-ahead window of a client.
@@ -83,7 +79,9 @@ pub struct NfsServerModel {
     pub client_windows: u32,
     /// Time of the client for each call over UDP.
     pub client_call_udp: NanoSpan,
-    /// The same over TCP.
+    /// What it takes more for each packet of an answer over UDP that does not fit in one.
+    pub client_fragment: NanoSpan,
+    /// Time of the client for each call over TCP.
     pub client_call_tcp: NanoSpan,
     /// Time of the server for each call.
     pub server_call: NanoSpan,
@@ -147,12 +145,11 @@ impl NfsServerModel {
         let model = Self {
             threads: section.figure("threads")?,
             remembered_files: section.figure("remembered_files")?,
-            window: section.figure("window")?,
-            read_without: section.figure("read_without")?,
             client_calls: section.figure("client_calls")?,
             client_read_ahead: section.figure("client_read_ahead")?,
             client_windows: section.figure("client_windows")?,
             client_call_udp: section.figure("client_call_udp")?,
+            client_fragment: section.figure("client_fragment")?,
             client_call_tcp: section.figure("client_call_tcp")?,
             server_call: section.figure("server_call")?,
         };
@@ -164,14 +161,9 @@ impl NfsServerModel {
         if !(1..=2).contains(&model.client_windows) {
             return Err(section.bad_value("client_windows", "1 or 2"));
         }
-        for (key, size) in [
-            ("window", model.window),
-            ("read_without", model.read_without),
-            ("client_read_ahead", model.client_read_ahead),
-        ] {
-            if size.0 < PAGE_BYTES || !size.0.is_multiple_of(PAGE_BYTES) {
-                return Err(section.bad_value(key, "whole pages of 4 KiB, at least one"));
-            }
+        let size = model.client_read_ahead;
+        if size.0 < PAGE_BYTES || !size.0.is_multiple_of(PAGE_BYTES) {
+            return Err(section.bad_value("client_read_ahead", "whole pages of 4 KiB, at least one"));
         }
         section.finish()?;
         Ok(model)

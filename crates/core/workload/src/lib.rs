@@ -55,7 +55,7 @@ pub use result::{
     PartMeasurement, PartSummary, PhaseResult, RunResult, Summaries, TargetResult, World,
 };
 pub use rng::{Rng, derived_seed};
-pub use series::{RunSeries, Series, SeriesColumns};
+pub use series::{LatencyMap, RunSeries, Series, SeriesColumns};
 pub use spec::{AccessLine, AccessSpec, MixPart, SpecError};
 pub use split::{LatencyFigures, LatencySplit, SplitStats};
 pub use spread::Spread;

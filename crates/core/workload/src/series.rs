@@ -14,12 +14,14 @@
 //!
 //! Invariant: the slots' counts add up to those of the window.
 
-use crate::bins::{self, BINS};
+use crate::bins::{self, BINS, LatencyBin};
 use raidlab_units::{NanoSpan, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// Slots at most.
 const SLOTS_MAX: u64 = 3600;
+/// Columns of the stored map of latencies at most; more would be narrower than a chart's pixels.
+const MAP_COLUMNS: usize = 60;
 /// Lengths of a slot, in seconds; the first that needs few enough slots is taken.
 const INTERVALS_SECS: [u64; 9] = [1, 2, 5, 10, 30, 60, 300, 600, 3600];
 
@@ -189,6 +191,7 @@ impl Series {
             read: SeriesColumns::of(self.read.iter().take(count).cloned()),
             write: SeriesColumns::of(self.write.iter().take(count).cloned()),
             total: SeriesColumns::of((0..count).map(both)),
+            lat_map: Some(LatencyMap::of(count, interval_ns, both)),
         })
     }
 }
@@ -217,6 +220,36 @@ pub struct RunSeries {
     pub write: SeriesColumns,
     /// Both together.
     pub total: SeriesColumns,
+    /// How many requests took how long, over time; none for runs from before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lat_map: Option<LatencyMap>,
+}
+
+/// Latencies over time, reads and writes together: a histogram for each stretch of the window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyMap {
+    /// Length of a stretch: one interval or several; the end of the window may cut the last one short.
+    pub interval_ns: u64,
+    /// The bins of each stretch that are not empty, as those of [`crate::OpSummary::lat_bins`].
+    pub stretches: Vec<Vec<LatencyBin>>,
+}
+
+impl LatencyMap {
+    /// The map of `count` slots of the length `interval_ns`.
+    fn of(count: usize, interval_ns: u64, slot: impl Fn(usize) -> Slot) -> Self {
+        let group = count.div_ceil(MAP_COLUMNS).max(1);
+        let stretch = |first: usize| {
+            let mut sum = Slot::default();
+            (first..count.min(first + group)).for_each(|index| sum.merge(&slot(index)));
+            let counted = sum.bins.iter().enumerate().filter(|(_, requests)| **requests > 0);
+            let steps = counted.map(|(bin, requests)| (bins::upper_ns(bin), u64::from(*requests)));
+            bins::coarse(steps, sum.lat_ns_max)
+        };
+        Self {
+            interval_ns: interval_ns.saturating_mul(group as u64),
+            stretches: (0..count).step_by(group).map(stretch).collect(),
+        }
+    }
 }
 
 /// One direction over time: a value per interval in each column.
@@ -331,6 +364,20 @@ mod tests {
         assert_eq!((stored.total.len(), stored.last_ns), (2, SECOND / 4));
         assert_eq!(stored.iops(&stored.total).collect::<Vec<_>>(), [1.0, 8.0]);
         assert_eq!(stored.middles_secs().collect::<Vec<_>>(), [0.5, 1.125]);
+    }
+
+    #[test]
+    fn the_map_of_latencies_holds_every_request_in_few_columns() {
+        for (secs, columns, interval) in [(3, 3, 1), (60, 60, 1), (61, 31, 2), (150, 50, 3)] {
+            let at: Vec<u64> = (0..secs).map(|second| second * SECOND + 5_000).collect();
+            let stored = counted(secs, &at).columns(NanoSpan::from_secs(secs)).unwrap();
+            let map = stored.lat_map.unwrap();
+            assert_eq!((map.stretches.len(), map.interval_ns), (columns, interval * SECOND), "{secs}");
+            let requests = map.stretches.iter().flatten().map(|bin| bin.requests).sum::<u64>();
+            assert_eq!(requests, secs, "{secs}");
+            let last = map.stretches.last().and_then(|bins| bins.last()).map(|bin| bin.lat_ns);
+            assert_eq!(last, Some((at[at.len() - 1]) / 1000), "the longest of a stretch bounds its last bin");
+        }
     }
 
     #[test]

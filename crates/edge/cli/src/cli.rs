@@ -2,7 +2,7 @@
 
 use crate::verbs::{
     array, bonnie, calibrate, catalog, compare, doctor, emulate, export, fit, import, measure, model, net,
-    plan, reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture, workloads,
+    plan, report, reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture, workloads,
 };
 use clap::{Parser, Subcommand};
 use raidlab_units::NanoSpan;
@@ -86,6 +86,8 @@ pub(crate) enum Command {
     Show(runs::ShowArgs),
     /// Put the figures of runs side by side, with differences and the spread of repeats
     Compare(compare::Args),
+    /// Write a page of runs of a results file, with charts, tables and a conclusion; as Markdown and pictures too
+    Report(report::Args),
     /// Give runs of a results file a tag, or take it away
     Tag(tag::Args),
     /// Write runs of a results file as CSV, Parquet or JSON, or as fio or Iometer do; write traces as fio does

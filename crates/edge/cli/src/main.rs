@@ -68,6 +68,7 @@ fn dispatch(cli: &Cli, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failu
         Command::Runs(args) => verbs::runs::list(args, output),
         Command::Show(args) => verbs::runs::show(args, output),
         Command::Compare(args) => verbs::compare::run(args, output),
+        Command::Report(args) => verbs::report::run(args, output),
         Command::Tag(args) => verbs::tag::run(args, output),
         Command::Export(args) => verbs::export::run(args, output),
         Command::Studio(args) => verbs::studio::run(args, output),

@@ -18,7 +18,7 @@ mod nbd;
 pub(crate) mod net;
 pub(crate) mod plan;
 mod programs;
-mod report;
+pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod risk;
 pub(crate) mod runs;

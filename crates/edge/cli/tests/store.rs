@@ -198,3 +198,59 @@ fn verbs_without_a_load_keep_their_figures_too() {
     let listed = bench.run(&on_runs(&["runs", "--kind", "soak"])).stdout;
     assert!(listed.contains("soak") && !listed.contains("risk"), "{listed}");
 }
+
+#[test]
+fn kept_runs_become_a_page_markdown_and_pictures() {
+    let bench = two_studies();
+    bench.run(&on_runs(&["report", "study:1", "study:2", "-o", "r.html"])).assert(0, &["report: r.html"]);
+    let page = std::fs::read_to_string(bench.path().join("r.html")).expect("it was written");
+    for part in ["simulate RAID 5 x3", "<h2 id=\"conclusion\">", "id=\"figure-1\"", "</html>"] {
+        assert!(page.contains(part), "{part}");
+    }
+    let args = [
+        "report",
+        "study:1",
+        "--markdown",
+        "r.md",
+        "--title",
+        "A title",
+        "--x",
+        "iodepth",
+        "--y",
+        "p99",
+        "--json",
+    ];
+    let written = bench.run(&on_runs(&args));
+    written.assert(0, &[]);
+    let text = std::fs::read_to_string(bench.path().join("r.md")).expect("it was written");
+    assert!(text.starts_with("Storage study\n\n# A title\n"), "{text}");
+    for path in written.json()["written"].as_array().expect("files") {
+        assert!(bench.path().join(path.as_str().expect("a path")).exists(), "{path}");
+    }
+    let charts = text.matches("](r.charts/figure-").count();
+    assert_eq!(std::fs::read_dir(bench.path().join("r.charts")).expect("a folder").count(), charts);
+    // A machine without any font has no pictures with text in them, and says so.
+    let pictures = bench.run(&on_runs(&["report", "1..2", "--charts", "slides", "--dark"]));
+    if pictures.code == Some(0) {
+        let names = std::fs::read_dir(bench.path().join("slides")).expect("a folder");
+        assert_eq!(names.count(), 2 * charts, "each as SVG and PNG");
+    } else {
+        pictures.assert(1, &["there is no font"]);
+    }
+    bench.run(&on_runs(&["report", "1", "--x", "speed", "--y", "p99"])).assert(2, &["'speed' is no axis"]);
+    bench.run(&on_runs(&["report", "9"])).assert(2, &["there is no run 9"]);
+    let risk = [
+        "risk",
+        "--level",
+        "5",
+        "--members",
+        "8",
+        "--drive",
+        "st3600057ss",
+        "--afr",
+        "2",
+        "--bits-per-error",
+    ];
+    bench.run(&[&risk[..], &["1e16", "--trials", "1000", "--db", "runs.sqlite"]].concat()).assert(0, &[]);
+    bench.run(&on_runs(&["report", "5"])).assert(0, &["report: report.html"]);
+}

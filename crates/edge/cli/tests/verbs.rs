@@ -265,7 +265,7 @@ fn reproduce_compares_figures_of_a_file() {
     words.assert(0, &["report: mine.html"]);
     assert!(words.stdout.contains("Kendall's tau"), "{}", words.stdout);
     let page = std::fs::read_to_string(bench.path().join("mine.html")).expect("it was written");
-    assert!(page.contains("id=\"chart-2\""), "every place has two charts");
+    assert!(page.contains("id=\"figure-1b\""), "every place has two charts");
     let bounded = bench.run(&[&args[..], &["--max-median-error", "0.0001"]].concat());
     bounded.assert(3, &["bound missed", "median"]);
 }

@@ -64,8 +64,8 @@ pub use load::{Load, LoadPlan, RUN_TO_THE_END, WorkloadError, find_workload, var
 pub use outcomes::{claim_runs, predicted_runs, risk_run, soak_run};
 pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};
 pub use predict::{
-    FittedFigure, PlaceSummary, PredictError, PredictOptions, PredictTask, PredictedConfiguration,
-    PredictedRow, Prediction, predict,
+    FittedFigure, PredictError, PredictOptions, PredictTask, PredictedConfiguration, PredictedRow,
+    Prediction, predict,
 };
 pub use published::{
     COLUMNS, PublishedError, PublishedMetric, PublishedRow, RowProblem, parse_published, read_published,

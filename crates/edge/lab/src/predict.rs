@@ -22,7 +22,7 @@ use crate::worlds::files::{BonnieLoad, run_bonnie};
 use crate::worlds::served::{SentLoad, ServedLoad, run_network, run_served};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use files::phase_of;
-use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, kendall_tau};
+use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, kendall_tau};
 use raidlab_controller::CacheConfig;
 use raidlab_controller::{Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, FigureSource};
@@ -147,42 +147,25 @@ impl Prediction {
     }
 }
 
-/// What the rows of one place of the publication amount to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PlaceSummary {
-    /// The place, as the rows name it.
-    pub place: String,
-    /// Errors of all of its rows.
-    pub summary: ComparisonSummary,
-    /// Errors of those that nothing was fitted to.
-    pub summary_not_fitted: ComparisonSummary,
-    /// Whether they come out in the published order, from -1 to 1: the mean of Kendall's tau over the metrics of the place, each
-    /// weighed by its pairs. None where there is no order.
-    pub kendall_tau: Option<f64>,
+/// What the rows of each place amount to, in the order of the places.
+fn place_summaries(rows: &[PredictedRow]) -> Vec<PlaceSummary> {
+    let mut places: Vec<&str> = Vec::new();
+    for row in rows {
+        if !places.contains(&row.place.as_str()) {
+            places.push(&row.place);
+        }
+    }
+    places.into_iter().map(|place| place_summary(place, rows)).collect()
 }
 
-impl PlaceSummary {
-    /// The places of `rows`, in their order.
-    fn of_all(rows: &[PredictedRow]) -> Vec<Self> {
-        let mut places: Vec<&str> = Vec::new();
-        for row in rows {
-            if !places.contains(&row.place.as_str()) {
-                places.push(&row.place);
-            }
-        }
-        places.into_iter().map(|place| Self::of(place, rows)).collect()
-    }
-
-    fn of(place: &str, rows: &[PredictedRow]) -> Self {
-        let rows: Vec<&PredictedRow> = rows.iter().filter(|row| row.place == place).collect();
-        let not_fitted = rows.iter().filter(|row| !row.fitted);
-        Self {
-            place: place.to_owned(),
-            summary: Comparison::of(rows.iter().map(|row| row.comparison.clone()).collect()).summary,
-            summary_not_fitted: Comparison::of(not_fitted.map(|row| row.comparison.clone()).collect())
-                .summary,
-            kendall_tau: tau_of(&rows),
-        }
+fn place_summary(place: &str, rows: &[PredictedRow]) -> PlaceSummary {
+    let rows: Vec<&PredictedRow> = rows.iter().filter(|row| row.place == place).collect();
+    let not_fitted = rows.iter().filter(|row| !row.fitted);
+    PlaceSummary {
+        place: place.to_owned(),
+        summary: Comparison::of(rows.iter().map(|row| row.comparison.clone()).collect()).summary,
+        summary_not_fitted: Comparison::of(not_fitted.map(|row| row.comparison.clone()).collect()).summary,
+        kendall_tau: tau_of(&rows),
     }
 }
 
@@ -445,7 +428,7 @@ fn assemble(
         })
         .collect();
     Prediction {
-        places: PlaceSummary::of_all(&rows),
+        places: place_summaries(&rows),
         rows,
         summary: all,
         summary_not_fitted: not_fitted,

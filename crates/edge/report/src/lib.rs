@@ -23,14 +23,18 @@
     reason = "text is put together piece by piece everywhere here, once per report; what it costs is nothing beside how it reads"
 )]
 
+mod chart;
 pub mod csv;
 pub mod export;
 mod figures;
 pub mod hosts;
 pub mod html;
 pub mod json;
+pub mod markdown;
 mod matrix;
 pub mod parquet;
+mod places;
+pub mod png;
 mod programs;
 pub mod table;
 pub mod terminal;
@@ -40,11 +44,13 @@ extern crate self as raidlab_report;
 #[path = "../tests/common/mod.rs"]
 mod testdata;
 
+pub use chart::Palette;
+pub use html::{Quantity, QuantityError};
 pub use programs::{
     BonnieStep, BonnieStepPhase, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps,
 };
 
-use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, Verdict};
+use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, Verdict};
 use raidlab_workload::RunResult;
 
 /// A study: what was asked, how it was answered, and the answer.
@@ -70,6 +76,8 @@ pub struct StudyReport<'a> {
     pub published: Option<&'a Comparison>,
     /// The iodepth that tables and bars show. `None` is the one that most cells have, and the highest of those.
     pub iodepth: Option<u32>,
+    /// The figures on the axes, across and up, of the chart of any against any other. `None` is throughput and mean latency.
+    pub axes: Option<(Quantity, Quantity)>,
 }
 
 /// A publication with what is predicted.
@@ -90,22 +98,16 @@ pub struct PaperReport<'a> {
     /// Errors of the rows that nothing was fitted to.
     pub summary_not_fitted: ComparisonSummary,
     /// Its tables, in their order.
-    pub places: Vec<PaperPlace<'a>>,
+    pub places: Vec<PaperPlace>,
 }
 
 /// A table of a publication.
 #[derive(Clone, Debug)]
-pub struct PaperPlace<'a> {
-    /// What it is called.
-    pub name: &'a str,
+pub struct PaperPlace {
+    /// What it is called, and what its rows come to.
+    pub summary: PlaceSummary,
     /// Its rows.
     pub rows: Vec<PaperRow>,
-    /// Their errors.
-    pub summary: ComparisonSummary,
-    /// Errors of those that nothing was fitted to.
-    pub summary_not_fitted: ComparisonSummary,
-    /// Whether they come out in the published order, where there is one.
-    pub kendall_tau: Option<f64>,
 }
 
 /// A row of it.

@@ -140,6 +140,7 @@ fn full_run() -> RunResult {
         read: columns(1),
         write: columns(2),
         total: columns(3),
+        lat_map: None,
     };
     run.series = Some(series);
     run.machine = Some(MachineLoad {

@@ -1,40 +1,34 @@
 //! The page that a study becomes.
 //!
 //! Verified: that it loads nothing, that no name gets out of its place, that every profile, table and chart is there
-//! once and the charts' data can be read. Not verified: what a browser makes of it.
+//! once and shows the figures of its runs. Not verified: what a browser makes of it.
 
 mod common;
 
 use common::{PROFILES, database_verdicts, report, study_runs};
-use raidlab_advisor::{Comparison, ComparisonRow};
-use raidlab_report::{PaperPlace, PaperReport, PaperRow, html};
-use raidlab_workload::{RunResult, RunSeries, SeriesColumns};
-use serde_json::Value;
+use raidlab_advisor::{Comparison, ComparisonRow, PlaceSummary};
+use raidlab_report::html::{Page, Picture};
+use raidlab_report::{Palette, PaperPlace, PaperReport, PaperRow, Quantity, html};
+use raidlab_workload::{LagSummary, RunResult, RunSeries, SeriesColumns};
 
-/// The page without the text of plotly.js, which is not ours to check.
-fn own_text(page: &str) -> String {
-    let start = page.find("<script type=\"text/javascript\">").expect("plotly.js is in the page");
-    let end = start + page[start..].find("</script>").expect("its element ends");
-    page[..start].to_owned() + &page[end..]
-}
-
-fn charts(page: &str) -> Vec<Value> {
-    let (_, rest) =
-        page.split_once("<script type=\"application/json\" id=\"charts\">").expect("the page has charts");
-    let (data, _) = rest.split_once("</script>").expect("their element ends");
-    serde_json::from_str(data).expect("charts are JSON")
+/// Every chart of a page as a document of its own.
+fn svgs(page: &Page) -> Vec<String> {
+    page.pictures.iter().map(|picture| picture.svg(Palette::Light)).collect()
 }
 
 #[test]
 fn the_page_loads_nothing() {
     let runs = study_runs();
-    let page = html::study(&report(&runs, &database_verdicts(&runs)));
-    let own = own_text(&page);
-    for load in ["http://", "https://", "src=", "<link", "url(", "@import", "href="] {
+    let page = html::study(&report(&runs, &database_verdicts(&runs))).html;
+    // The names of an XML language are no addresses to load from.
+    let own = page.replace("http://www.w3.org/2000/svg", "");
+    for load in ["http://", "https://", "src=", "<link", "@import", "href="] {
         assert!(!own.contains(load), "the page has {load}");
     }
+    for (at, _) in own.match_indices("url(") {
+        assert!(own[at..].starts_with("url(#figure-"), "{}", &own[at..at + 40]);
+    }
     assert!(own.contains("Content-Security-Policy\" content=\"default-src 'none';"));
-    assert_eq!(page.matches("* plotly.js v").count(), 1, "plotly.js is embedded once");
     // For people: what no test can judge is how the page looks.
     std::fs::write(concat!(env!("CARGO_TARGET_TMPDIR"), "/study.html"), &page)
         .expect("the build folder takes files");
@@ -45,21 +39,24 @@ fn every_profile_has_its_section_charts_and_table() {
     let runs = study_runs();
     let page = html::study(&report(&runs, &database_verdicts(&runs)));
     for (workload, ..) in PROFILES {
-        assert_eq!(page.matches(&format!("\">{workload}</h2>")).count(), 1, "{workload} has one section");
+        let heading = format!("\">{workload}</h2>");
+        assert_eq!(page.html.matches(&heading).count(), 1, "{workload} has one section");
     }
-    assert_eq!(page.matches("<figcaption>").count(), 4 * PROFILES.len());
-    assert_eq!(page.matches("<details>").count(), 2 * PROFILES.len());
-    let charts = charts(&page);
+    assert_eq!(page.html.matches("<figcaption>").count(), 6 * PROFILES.len());
+    assert_eq!(page.html.matches("<details>").count(), 2 * PROFILES.len());
     assert_eq!(
-        charts.len(),
-        10 * PROFILES.len(),
-        "bars, throughput, two latencies and their distribution, on two sides"
+        page.pictures.len(),
+        13 * PROFILES.len(),
+        "bars, throughput, a map, two latencies and their distribution, on two sides, and any against any"
     );
-    for chart in &charts {
-        let id = chart["id"].as_str().expect("a chart has an id");
-        assert_eq!(page.matches(&format!("id=\"{id}\"")).count(), 1, "{id} has one place");
-        assert!(!chart["data"].as_array().expect("a chart has traces").is_empty(), "{id} shows something");
+    for Picture { name, .. } in &page.pictures {
+        assert_eq!(page.html.matches(&format!("id=\"{name}\"")).count(), 1, "{name} has one place");
     }
+    for (picture, svg) in page.pictures.iter().zip(svgs(&page)) {
+        let is_drawn = ["<path class=\"stroke\"", "<rect x="].iter().any(|mark| svg.contains(mark));
+        assert!(is_drawn && !svg.contains("NaN") && !svg.contains("var("), "{}: {svg}", picture.name);
+    }
+    assert_eq!(page.html.matches("<h2 id=\"conclusion\">").count(), 1);
 }
 
 #[test]
@@ -71,16 +68,52 @@ fn lines_carry_the_figures_of_their_runs() {
             && run.configuration_label() == "RAID 10 write-back"
             && run.array.as_ref().is_some_and(|array| array.controller == "raidlab")
     };
-    let expected: Vec<f64> = runs.iter().filter(is_shown).map(|run| run.total.iops.0).collect();
-    assert_eq!(expected.len(), 7);
-    let has_line = |chart: &Value| {
-        let traces = chart["data"].as_array().into_iter().flatten();
-        traces.filter(|trace| trace["meta"] == serde_json::json!(["RAID 10", "write-back"])).any(|trace| {
-            let y: Vec<f64> = trace["y"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
-            y == expected && trace["x"] == serde_json::json!([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+    let expected: Vec<u32> = runs.iter().filter(is_shown).map(|run| run.iodepth).collect();
+    assert_eq!(expected, [1, 2, 4, 8, 16, 32, 64]);
+    let svgs = svgs(&page);
+    let chart = page
+        .pictures
+        .iter()
+        .position(|picture| {
+            let label = picture.label();
+            label.starts_with(&format!("{}, measured", PROFILES[2].0))
+                && label.contains("IOPS against iodepth")
         })
-    };
-    assert_eq!(charts(&page).iter().filter(|chart| has_line(chart)).count(), 1);
+        .expect("throughput is drawn");
+    let line = svgs[chart]
+        .split("<g class=\"line\"")
+        .find(|line| line.contains("data-names=\"RAID 10\nwrite-back\""))
+        .expect("it has a line");
+    assert_eq!(line.matches("<g class=\"point\"").count(), 7);
+    for run in runs.iter().filter(is_shown) {
+        let title = format!("IOPS\niodepth {}</title>", run.iodepth);
+        assert_eq!(line.matches(&title).count(), 1, "{title}: {line}");
+    }
+    // More requests per second stand higher, which is a smaller number in a picture.
+    let heights: Vec<f64> = line
+        .split("translate(")
+        .skip(1)
+        .filter_map(|point| point.split([' ', ')']).nth(1)?.parse().ok())
+        .collect();
+    assert!(heights.len() == 7 && heights.is_sorted_by(|a, b| a >= b), "{heights:?}");
+}
+
+#[test]
+fn a_page_has_the_axes_that_are_asked_for() {
+    let runs = study_runs();
+    let axes: (Quantity, Quantity) = ("member-ios".parse().unwrap(), "p99.9".parse().unwrap());
+    let mut study = report(&runs, &[]);
+    study.axes = Some(axes);
+    let page = html::study(&study);
+    let chosen = page.html.matches("<option selected>member I/Os per request</option>").count();
+    assert_eq!(chosen, PROFILES.len());
+    let with_title =
+        svgs(&page).iter().filter(|svg| svg.contains(">99.9th percentile of latency ms</text>")).count();
+    assert_eq!(with_title, PROFILES.len());
+    let data = page.html.split("<script type=\"application/json\">").nth(1).expect("places of the points");
+    let data: serde_json::Value =
+        serde_json::from_str(data.split("</script>").next().unwrap()).expect("they are JSON");
+    assert_eq!(data["box"].as_array().map(Vec::len), Some(4));
 }
 
 #[test]
@@ -106,27 +139,20 @@ fn no_name_gets_out_of_its_place() {
     study.warnings = vec![hostile.to_owned()];
     study.notes = vec![hostile.to_owned()];
     let page = html::study(&study);
-    assert_eq!(page.matches("<script").count(), 3, "plotly.js, the charts and the page's own script");
-    assert_eq!(page.matches("</script").count(), 3);
-    assert!(!own_text(&page).contains("<img"));
-    assert_eq!(page.matches("const charts = JSON.parse").count(), 1, "a name in braces stays a name");
-    // In a chart, plotly.js would take markup for its own; only the names to switch lines by are left as they are.
-    for chart in charts(&page) {
-        for mut trace in chart["data"].as_array().cloned().unwrap_or_default() {
-            trace.as_object_mut().expect("a trace is an object").remove("meta");
-            assert!(!trace.to_string().contains("<img"), "{trace}");
-        }
-    }
-    assert!(
-        charts(&page).iter().any(|chart| chart["data"].to_string().contains("&lt;img")),
-        "names are there"
-    );
+    let (svgs, page) = (svgs(&page), page.html);
+    let scripts = 1 + PROFILES.len();
+    assert_eq!(page.matches("<script").count(), scripts, "the page's own, and the places of points");
+    assert_eq!(page.matches("</script").count(), scripts);
+    assert!(!page.contains("<img"));
+    assert_eq!(page.matches("\"use strict\";").count(), 1, "a name in braces stays a name");
+    assert!(svgs.iter().all(|svg| !svg.contains("<img") && !svg.contains("<script")));
+    assert!(svgs.iter().any(|svg| svg.contains("&lt;img")), "names are there");
 }
 
 #[test]
 fn tables_and_charts_can_be_read_aloud() {
     let runs = study_runs();
-    let page = own_text(&html::study(&report(&runs, &[])));
+    let page = html::study(&report(&runs, &[])).html;
     for (start, needs) in
         [("<th ", "scope="), ("role=\"img\"", "aria-label=\"storagebench-"), ("<table", "<caption>")]
     {
@@ -147,9 +173,61 @@ fn tables_and_charts_can_be_read_aloud() {
 #[test]
 fn a_study_without_runs_is_a_page_without_charts() {
     let page = html::study(&report(&[], &[]));
-    assert!(page.contains("No run was finished."));
-    assert!(charts(&page).is_empty());
-    assert!(!page.contains("plotly.js v"));
+    assert!(page.html.contains("No run was finished."));
+    assert!(page.pictures.is_empty());
+}
+
+#[test]
+fn requests_that_started_late_have_a_table() {
+    let mut runs = study_runs();
+    runs.truncate(2);
+    assert!(!html::study(&report(&runs, &[])).html.contains("started late by"));
+    runs[0].lag = Some(LagSummary {
+        started: 1234,
+        unserved: 56,
+        lag_ns_mean: 7.5e6,
+        lag_ns_p99: 250_000_000,
+        ..LagSummary::default()
+    });
+    let page = html::study(&report(&runs, &[])).html;
+    assert_eq!(page.matches("started late by").count(), 1);
+    assert!(
+        page.contains("<td>1234</td><td>56</td><td>7.50</td><td>0</td><td>250</td>"),
+        "the figures of the run"
+    );
+}
+
+#[test]
+fn a_page_is_markdown_too() {
+    let runs = study_runs();
+    let page = html::study(&report(&runs, &database_verdicts(&runs)));
+    let text = raidlab_report::markdown::of_page(&page, "charts");
+    for (workload, ..) in PROFILES {
+        assert_eq!(text.matches(&format!("\n## {workload}\n")).count(), 1, "{workload}");
+    }
+    for Picture { name, .. } in &page.pictures {
+        assert_eq!(text.matches(&format!("](charts/{name}.svg)")).count(), 1, "{name}");
+    }
+    assert!(!text.contains("</") && !text.contains("&lt;"), "no markup is left");
+    for table in text.split("\n\n").filter(|block| block.starts_with('|')) {
+        let columns: Vec<usize> = table.lines().map(|line| line.matches(" | ").count()).collect();
+        assert!(columns.iter().all(|count| *count == columns[0]), "{table}");
+    }
+    assert!(text.contains("measured: raidlab, file, IOPS"), "groups of columns stand with their names");
+}
+
+#[test]
+fn pictures_become_pixels() {
+    let runs = study_runs();
+    let page = html::study(&report(&runs, &[]));
+    match raidlab_report::png::of_svg(&page.pictures[0].svg(Palette::Dark), 2.0) {
+        Ok(png) => {
+            assert!(png.starts_with(b"\x89PNG"));
+            let width = u32::from_be_bytes(png[16..20].try_into().unwrap());
+            assert_eq!(width, 1120, "two pixels for each unit of 560");
+        }
+        Err(error) => assert!(error.to_string().contains("fonts-dejavu-core"), "{error}"),
+    }
 }
 
 /// Eleven intervals of a second and a stump, with a stall in the sixth.
@@ -178,21 +256,17 @@ fn runs_with_a_series_are_drawn_over_time() {
     }
     let page = html::study(&report(&runs, &[]));
     assert_eq!(
-        page.matches("<figcaption>").count(),
-        6,
-        "throughput and latency over time beside the four others"
+        page.html.matches("<figcaption>").count(),
+        8,
+        "throughput and latency over time beside the six others"
     );
-    let charts = charts(&page);
-    assert_eq!(charts.len(), 10 + 8, "one figure of throughput and three of latency, on two sides");
-    let over_time: Vec<&Value> = charts
-        .iter()
-        .filter(|chart| chart["layout"]["xaxis"]["title"]["text"] == "seconds into the window")
-        .collect();
+    assert_eq!(page.pictures.len(), 13 + 8, "one figure of throughput and three of latency, on two sides");
+    let over_time: Vec<String> =
+        svgs(&page).into_iter().filter(|svg| svg.contains(">seconds into the window</text>")).collect();
     assert_eq!(over_time.len(), 8);
-    let trace = &over_time[0]["data"][0];
-    let x: Vec<f64> = trace["x"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
-    assert_eq!((x.len(), x[0], x[10]), (11, 0.5, 10.5), "the stump is left out");
-    assert_eq!(trace["y"][5], 0.08192, "ten requests of 8 KiB in a second, in MB/s");
+    let line = over_time[0].split("<g class=\"line\"").nth(1).expect("a line");
+    let path = line.split("d=\"").nth(1).and_then(|path| path.split('"').next()).expect("a path");
+    assert_eq!(path.matches('L').count(), 10, "eleven points: the stump is left out");
 }
 
 /// A publication with a table of two metrics, whose names would do harm if they were not escaped.
@@ -208,8 +282,15 @@ fn publication() -> PaperReport<'static> {
         row("paper.t1.c", "mb_per_s", 80.0, 80.0, false),
     ];
     let summary = Comparison::of(rows.iter().map(|row| row.comparison.clone()).collect()).summary;
-    let place =
-        |name, rows| PaperPlace { name, rows, summary, summary_not_fitted: summary, kendall_tau: Some(0.5) };
+    let place = |name: &str, rows| PaperPlace {
+        summary: PlaceSummary {
+            place: name.to_owned(),
+            summary,
+            summary_not_fitted: summary,
+            kendall_tau: Some(0.5),
+        },
+        rows,
+    };
     PaperReport {
         title: "A <paper>",
         source: "Somebody",
@@ -223,25 +304,25 @@ fn publication() -> PaperReport<'static> {
 }
 
 #[test]
-fn a_publication_is_a_page_with_two_charts_for_each_place() {
+fn a_publication_is_a_page_with_two_charts_for_each_place_that_has_rows() {
     let page = html::paper(&publication());
-    let (own, charts) = (own_text(&page), charts(&page));
-    assert_eq!(charts.len(), 4);
+    let charts = svgs(&page);
+    assert_eq!(charts.len(), 2);
     for text in ["<paper>", "<i>", "Table <1>", "<td class=\"text\"><b>"] {
-        assert!(!own.contains(text), "{text} is not escaped");
+        assert!(!page.html.contains(text), "{text} is not escaped");
     }
-    for chart in &charts {
-        let id = format!("id=\"{}\"", chart["id"].as_str().unwrap());
-        assert_eq!(own.matches(&id).count(), 1, "{id}");
+    // Three lines to go by; then one for each metric, and for rows that were fitted to.
+    assert_eq!(charts[0].matches("<g class=\"line\"").count(), 6);
+    assert!(
+        charts[0].contains("b\npublished 500 iops\npredicted 400 iops\n-20.0 %</title>"),
+        "{}",
+        charts[0]
+    );
+    for name in ["&lt;i&gt;", "b", "c"] {
+        let tick = format!("text-anchor=\"end\">{name}</text>");
+        assert_eq!(charts[1].matches(&tick).count(), 1, "what all names begin with is left out: {name}");
     }
-    // Three lines to go by; then a trace for each metric, and for rows that were fitted to.
-    assert_eq!(charts[0]["data"].as_array().map(Vec::len), Some(6));
-    assert_eq!(charts[0]["data"][3]["y"], serde_json::json!([400.0]));
-    let names = &charts[1]["layout"]["yaxis"]["ticktext"];
-    assert_eq!(names, &serde_json::json!(["&lt;i&gt;", "b", "c"]), "what all names begin with is left out");
-    let errors = charts[1]["data"][0]["x"].as_array().unwrap();
-    let errors: Vec<f64> = errors.iter().map(|error| error.as_f64().unwrap()).collect();
-    assert!((errors[0] - 10.0).abs() < 1e-9 && (errors[1] + 20.0).abs() < 1e-9, "{errors:?}");
+    assert!(charts[1].contains(">+10</text>") && charts[1].contains(">-20</text>"), "{}", charts[1]);
     // One error that is far beyond the others is cut, and says so.
     let mut far = publication();
     let row = PaperRow {
@@ -249,9 +330,8 @@ fn a_publication_is_a_page_with_two_charts_for_each_place() {
         ..far.places[0].rows[1].clone()
     };
     far.places[0].rows.push(row);
-    let bars = &self::charts(&html::paper(&far))[1]["data"][0];
-    assert_eq!((bars["x"][3].as_f64(), bars["text"][3].as_str()), (Some(60.0), Some("+800, cut")));
-    assert!(own.contains("Kendall’s tau") && own.contains("<td class=\"start\">0.50</td>"));
-    std::fs::write(concat!(env!("CARGO_TARGET_TMPDIR"), "/paper.html"), &page)
+    assert!(svgs(&html::paper(&far))[1].contains(">+800, cut</text>"));
+    assert!(page.html.contains("Kendall’s tau") && page.html.contains("<td class=\"start\">0.50</td>"));
+    std::fs::write(concat!(env!("CARGO_TARGET_TMPDIR"), "/paper.html"), &page.html)
         .expect("the build folder takes files");
 }

@@ -11,7 +11,7 @@
 //!
 //! **Security.** Loopback only. `Host` and `Origin` must name this server, so that no other site and no name that was
 //! pointed here gets an answer; every change needs the token; names of files stay in the studio's folder; bodies,
-//! requests, connections and jobs are bounded ([`gate`], [`place`]). docs/studio.md says what that protects from.
+//! requests, connections and jobs are bounded. docs/studio.md says what that protects from.
 //!
 //! Invariants: every route is described in `openapi.json` and every described one exists; every error has the same form.
 //!

@@ -138,5 +138,10 @@ fn relaxed(request: &Request<'_>, need: Need) -> Option<Relaxation> {
         ),
     };
     let to = to.filter(|to| to.is_finite())?;
-    Some(Relaxation { need, to, from, fitting: kept.len() as u64, is_bytes: false })
+    // Smaller needs make everything faster, too: what fits for that reason keeps this need, and says nothing about it.
+    let gives = match need {
+        Need::Usable | Need::Survive | Need::Throughput => to < from,
+        Need::MeanResponse | Need::Budget | Need::Power | Need::Slots => to > from,
+    };
+    gives.then_some(Relaxation { need, to, from, fitting: kept.len() as u64, is_bytes: false })
 }

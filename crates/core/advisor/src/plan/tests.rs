@@ -168,6 +168,11 @@ fn the_smallest_change_is_said_first() {
     let budget = found.iter().find(|it| it.need == Need::Budget).expect("more money helps");
     assert_eq!((budget.from, budget.to), (700.0, 800.0));
     assert!(found.windows(2).all(|pair| pair[0].share() <= pair[1].share()));
+    // Where only speed is missing, less capacity would make what there is faster; that is no array of less capacity.
+    let fast = Needs { iops: Some(1500.0), slots: Some(5), ..needs() };
+    let found = relaxations(&Request { needs: &fast, ..request });
+    assert!(found.iter().all(|it| it.need != Need::Usable || it.to < it.from), "{found:?}");
+    assert!(found.iter().any(|it| it.need == Need::Throughput && it.to < it.from), "{found:?}");
 }
 
 fn judged(members: u16, score: f64, disk_cache: bool) -> Judged {

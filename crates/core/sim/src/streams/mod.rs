@@ -18,6 +18,7 @@
 //! has one window under way, so that there is next to nothing to sort).
 
 mod nfs;
+mod readahead;
 mod reader;
 mod spec;
 #[cfg(test)]

@@ -6,16 +6,19 @@
 //!    ▲                                                               │ thread is held until the data is sent
 //!    └─ copy ◄─ [processor: packets, call] ◄═══ wire ◄═══ packets ◄──┘
 //! ```
-//! A server remembers the read-ahead windows of a few files between calls, the ones called for last. A call for a file that
-//! it does not remember reads what it asks for, in whole pages and as many again, and nothing ahead. A call takes the window
-//! over when it begins and notes it when it ends, so that calls side by side for a file that was forgotten all read without.
+//! A thread goes through the pages of its call, asks for those that nobody has asked for, and waits for each that is on its way.
+//! What it asks for before it waits goes to the volume in as few requests as can be. How far it reads ahead is the kernel's
+//! ([`ReadAhead`]); the server remembers that for a few files between calls, the ones called for last. A call takes it over when
+//! it begins and notes it when it ends, so that calls side by side for one file mostly read as if it were forgotten.
 //!
-//! Left out: lost fragments, calls that overtake each other (the shorter window stands for them), other calls than READ.
+//! Left out: lost fragments, other calls than READ, pages that are given up before they were read.
 //! Source: Linux 2.4.18, `fs/nfsd/vfs.c` (`nfsd_get_raparms`), `fs/nfs/read.c`, `net/sunrpc/xprt.c`.
 
+use super::readahead::{PAGE_BYTES, ReadAhead};
 use super::reader::Reader;
 use super::spec::NfsSpec;
 use super::world::{Event, World};
+use core::ops::Range;
 use raidlab_hardware::{Server, Transport};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::program::Program;
@@ -27,22 +30,43 @@ pub(super) struct Call {
     stream: u32,
     /// The client's piece.
     piece: u32,
-    /// First byte not asked for, counted from the start of the file.
-    to: u64,
     bytes: u32,
+    /// The next page that its thread comes to, and the first that is not asked for.
+    page: u64,
+    end: u64,
+    /// What its thread knows of the file's reader, and whether this call is in order.
+    known: ReadAhead,
+    in_order: bool,
+}
+
+/// A page, or a block of the map, at the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Presence {
+    #[default]
+    Absent,
+    Coming,
+    There,
 }
 
 /// A file at the server.
 #[derive(Clone, Debug, Default)]
 struct ServedFile {
-    /// All before this is in the server's memory.
-    there: u64,
-    /// Where the window that was asked for last starts.
-    window: u64,
-    /// Whether its window is remembered: a call notes it when it ends, for calls that begin after that.
-    is_noted: bool,
-    /// Calls that wait for data.
+    pages: Vec<Presence>,
+    /// Blocks of its map.
+    maps: Vec<Presence>,
+    /// Runs of pages that wait for a block of the map.
+    unmapped: Vec<Range<u64>>,
+    /// Calls that wait for the page that they came to.
     parked: Vec<u32>,
+}
+
+/// What is remembered of a file between calls.
+#[derive(Clone, Copy, Debug)]
+struct Remembered {
+    file: usize,
+    /// Calls that are at work with it, which keep it from being replaced.
+    calls: u32,
+    known: ReadAhead,
 }
 
 /// Client and server.
@@ -58,8 +82,12 @@ pub(super) struct Nfs<'a> {
     files: Vec<ServedFile>,
     /// The clients' sides of the files.
     readers: Vec<Reader>,
-    /// Streams whose files' windows are remembered, the one used last at the end.
-    remembered: Vec<u32>,
+    /// What is remembered, of the file called for last at the end.
+    remembered: Vec<Remembered>,
+    /// Runs of pages that a call has asked for and not sent yet.
+    plugged: Vec<Range<u64>>,
+    /// Calls that go on, as long as that takes.
+    woken: Vec<u32>,
     wire: Server,
     client: Server,
     client_taken: NanoSpan,
@@ -77,6 +105,8 @@ impl<'a> Nfs<'a> {
             files: vec![ServedFile::default(); streams as usize],
             readers: vec![Reader::default(); streams as usize],
             remembered: Vec::new(),
+            plugged: Vec::new(),
+            woken: Vec::new(),
             wire: Server::default(),
             client: Server::default(),
             client_taken: NanoSpan::ZERO,
@@ -102,24 +132,29 @@ impl<'a> Nfs<'a> {
         number
     }
 
-    /// Whether the window of this stream's file is remembered. It has a place among those that are, from now on.
-    fn remembers(&mut self, stream: u32) -> bool {
-        let model = &self.spec.server;
-        if let Some(place) = self.remembered.iter().position(|other| *other == stream) {
-            self.remembered.remove(place);
-        } else if self.remembered.len() >= model.remembered_files as usize && !self.remembered.is_empty() {
-            let forgotten = self.remembered.remove(0);
-            self.files[forgotten as usize].is_noted = false;
+    /// What is remembered of `file`, with a place for what will be if none is there and one can be had.
+    fn recall(&mut self, file: usize) -> ReadAhead {
+        let found = self.remembered.iter().position(|other| other.file == file);
+        let mut entry = Remembered { file, calls: 0, known: ReadAhead::default() };
+        if let Some(place) = found {
+            entry = self.remembered.remove(place);
+        } else if self.remembered.len() >= self.spec.server.remembered_files as usize {
+            let Some(idle) = self.remembered.iter().position(|other| other.calls == 0) else {
+                return entry.known;
+            };
+            self.remembered.remove(idle);
         }
-        if model.remembered_files > 0 {
-            self.remembered.push(stream);
-        }
-        self.files[stream as usize].is_noted
+        entry.calls += 1;
+        self.remembered.push(entry);
+        entry.known
     }
 
-    /// Notes a file's window if it has a place.
-    fn note_window(&mut self, stream: u32) {
-        self.files[stream as usize].is_noted = self.remembered.contains(&stream);
+    /// Notes what a call knows of `file` when it ends.
+    fn note(&mut self, file: usize, known: ReadAhead) {
+        if let Some(entry) = self.remembered.iter_mut().find(|other| other.file == file && other.calls > 0) {
+            entry.calls -= 1;
+            entry.known = known;
+        }
     }
 
     fn packets(&self, bytes: u32) -> u64 {
@@ -135,8 +170,13 @@ impl<P: Program> World<'_, P> {
 
     /// Begins a file.
     pub(super) fn begin_on_client(&mut self, now: Nanos, stream: u32, bytes: u64) {
+        let maps = self.spec.map_every.map_or(0, |every| bytes.div_ceil(every.0));
         let nfs = self.nfs.as_mut().expect(HAS_CLIENT);
-        nfs.files[stream as usize] = ServedFile::default();
+        let file = &mut nfs.files[stream as usize];
+        file.pages.clear();
+        file.pages.resize(bytes.div_ceil(PAGE_BYTES) as usize, Presence::Absent);
+        file.maps.clear();
+        file.maps.resize(maps as usize, Presence::Absent);
         nfs.readers[stream as usize].begin(bytes);
         self.call_for_window(now, stream);
     }
@@ -153,8 +193,10 @@ impl<P: Program> World<'_, P> {
             let is_last = left <= nfs.spec.transfer.0;
             let reader = &mut nfs.readers[stream as usize];
             let piece = reader.ask(bytes, if asks_first { is_first } else { is_last });
-            let to = reader.asked();
-            let call = nfs.put(Call { stream, piece, to, bytes });
+            let end = reader.asked().div_ceil(PAGE_BYTES);
+            let page = (reader.asked() - u64::from(bytes)) / PAGE_BYTES;
+            let (known, in_order) = (ReadAhead::default(), false);
+            let call = nfs.put(Call { stream, piece, bytes, page, end, known, in_order });
             nfs.mounts[mount].1.push_back(call);
             is_first = false;
             left -= u64::from(bytes);
@@ -212,72 +254,125 @@ impl<P: Program> World<'_, P> {
         self.queue.push(end, Event::CallDecoded { call });
     }
 
-    /// A thread looks for the data of its call, asks for what is missing and, where the window is remembered, for more.
+    /// A thread has taken in a call.
     pub(super) fn call_decoded(&mut self, now: Nanos, call: u32) {
+        let file = self.file_of(call);
         let nfs = self.nfs.as_mut().expect(HAS_CLIENT);
-        let Call { stream, to, bytes, .. } = nfs.calls[call as usize];
-        let remembers = nfs.remembers(stream);
-        let model = nfs.spec.server;
-        let (asked, left) = self.asked_and_left(stream);
-        let file = &mut self.nfs.as_mut().expect(HAS_CLIENT).files[stream as usize];
-        // The first call of a window asks for the next one.
-        let enters = remembers && to > file.window && left > 0;
-        if to > asked || enters {
-            let least = to.saturating_sub(asked);
-            let call_bytes = u64::from(bytes);
-            let more = if remembers {
-                model.window.0.max(2 * call_bytes)
-            } else {
-                model.read_without.0.max(call_bytes)
-            };
-            file.window = asked;
-            let pages = least.max(more).min(left);
-            self.ask_for(now, stream, pages, true);
+        let mut known = nfs.recall(file);
+        let at = &mut nfs.calls[call as usize];
+        at.in_order = known.begin(at.page, at.end - at.page);
+        at.known = known;
+        self.read_on(now, call);
+    }
+
+    /// A thread goes through the pages of its call until it has all of them, or has to wait for one.
+    pub(super) fn read_on(&mut self, now: Nanos, call: u32) {
+        let nfs = self.nfs.as_mut().expect(HAS_CLIENT);
+        let mut at = nfs.calls[call as usize];
+        let mut waits = false;
+        while at.page < at.end && !waits {
+            let file = &mut nfs.files[at.stream as usize];
+            if file.pages[at.page as usize] == Presence::Absent {
+                ask_for_pages(file, &mut nfs.plugged, at.page..at.page + 1);
+            }
+            waits = file.pages[at.page as usize] == Presence::Coming;
+            let ahead = at.known.reach(at.page, waits, at.in_order, file.pages.len() as u64);
+            ask_for_pages(file, &mut nfs.plugged, ahead);
+            at.page += 1;
         }
-        let file = &mut self.nfs.as_mut().expect(HAS_CLIENT).files[stream as usize];
-        if file.there >= to {
+        nfs.calls[call as usize] = at;
+        if waits {
+            nfs.files[at.stream as usize].parked.push(call);
+        }
+        self.unplug(now, at.stream);
+        if !waits {
             self.answer(now, call);
-        } else {
-            file.parked.push(call);
         }
     }
 
-    /// Bytes of a stream's file that the server has asked its volume for, or is about to, and what is left of it.
-    fn asked_and_left(&self, stream: u32) -> (u64, u64) {
-        let at = &self.streams[stream as usize];
-        let about_to = at.about_to_ask();
-        (at.reader.asked() + about_to, at.reader.left() - about_to)
+    /// Sends what was asked for, as far as the map is known.
+    fn unplug(&mut self, now: Nanos, stream: u32) {
+        let mut runs = core::mem::take(&mut self.nfs.as_mut().expect(HAS_CLIENT).plugged);
+        for run in runs.drain(..) {
+            self.send_pages(now, stream, run);
+        }
+        self.nfs.as_mut().expect(HAS_CLIENT).plugged = runs;
     }
 
-    /// Takes in pieces of a file at the server, and answers the calls that waited for them.
-    pub(super) fn serve_arrived(&mut self, now: Nanos, stream: u32) {
-        let reader = &mut self.streams[stream as usize].reader;
-        let mut there = 0;
-        while reader.begin_copy() {
-            there += reader.end_copy();
+    fn send_pages(&mut self, now: Nanos, stream: u32, mut run: Range<u64>) {
+        while !run.is_empty() {
+            let position = run.start * PAGE_BYTES;
+            let mut bytes = ((run.end - run.start) * PAGE_BYTES).min(self.spec.server.request_max.0);
+            if let Some(ByteCount(every)) = self.spec.map_every {
+                bytes = bytes.min(every - position % every);
+                let map = (position / every) as usize;
+                let file = &mut self.nfs.as_mut().expect(HAS_CLIENT).files[stream as usize];
+                if file.maps[map] != Presence::There {
+                    file.unmapped.push(run.start..run.start + bytes / PAGE_BYTES);
+                    if file.maps[map] == Presence::Absent {
+                        file.maps[map] = Presence::Coming;
+                        self.ask_for_map_at(now, stream, position / every * every);
+                    }
+                    run.start += bytes / PAGE_BYTES;
+                    continue;
+                }
+            }
+            let (part, offset, in_one) = self.part_of(stream, position);
+            bytes = bytes.min(in_one / PAGE_BYTES * PAGE_BYTES);
+            let pages = (bytes / PAGE_BYTES) as u32;
+            let event = Event::PagesArrived { stream, first: run.start as u32, pages };
+            self.send(now, part, offset, bytes, event);
+            run.start += u64::from(pages);
         }
+    }
+
+    /// A block of the map is there: what waited for it goes out.
+    pub(super) fn map_arrived_at_server(&mut self, now: Nanos, stream: u32) {
+        let file = &mut self.nfs.as_mut().expect(HAS_CLIENT).files[stream as usize];
+        // Blocks of a map are asked for, and come, in their order.
+        if let Some(map) = file.maps.iter_mut().find(|map| **map == Presence::Coming) {
+            *map = Presence::There;
+        }
+        for run in core::mem::take(&mut file.unmapped) {
+            self.send_pages(now, stream, run);
+        }
+    }
+
+    /// Pages are in the server's memory: calls that waited for one of them go on.
+    pub(super) fn pages_arrived(&mut self, now: Nanos, stream: u32, first: u32, pages: u32) {
         let nfs = self.nfs.as_mut().expect(HAS_CLIENT);
         let file = &mut nfs.files[stream as usize];
-        file.there += there;
-        let (there, calls) = (file.there, &nfs.calls);
-        let mut ready = Vec::new();
+        let run = u64::from(first)..u64::from(first + pages);
+        file.pages[run.start as usize..run.end as usize].fill(Presence::There);
+        let (calls, woken) = (&nfs.calls, &mut nfs.woken);
         file.parked.retain(|call| {
-            let is_there = calls[*call as usize].to <= there;
-            if is_there {
-                ready.push(*call);
+            // The call has stepped over the page that it waits for.
+            let goes_on = run.contains(&(calls[*call as usize].page - 1));
+            if goes_on {
+                woken.push(*call);
             }
-            !is_there
+            !goes_on
         });
+        let mut woken = core::mem::take(woken);
         let span = self.spec.server.per_request;
-        for call in ready {
+        for call in woken.drain(..) {
             let end = self.work(now, span);
-            self.answer(end.max(now), call);
+            self.queue.push(end.max(now), Event::CallWoken { call });
         }
+        self.nfs.as_mut().expect(HAS_CLIENT).woken = woken;
     }
 
+    fn file_of(&self, call: u32) -> usize {
+        let stream = self.nfs.as_ref().expect(HAS_CLIENT).calls[call as usize].stream;
+        self.streams[stream as usize].file
+    }
+
+    /// A thread has all of a call's data.
     fn answer(&mut self, now: Nanos, call: u32) {
-        let nfs = self.nfs.as_ref().expect(HAS_CLIENT);
-        let bytes = nfs.calls[call as usize].bytes;
+        let file = self.file_of(call);
+        let nfs = self.nfs.as_mut().expect(HAS_CLIENT);
+        let Call { bytes, known, .. } = nfs.calls[call as usize];
+        nfs.note(file, known);
         let packets = nfs.packets(bytes);
         let span = nfs.spec.network.send_time(ByteCount(u64::from(bytes)), packets);
         let end = self.work(now, span);
@@ -287,13 +382,16 @@ impl<P: Program> World<'_, P> {
     /// The answer is on its way; its thread takes the next call.
     pub(super) fn call_sent(&mut self, now: Nanos, call: u32) {
         let nfs = self.nfs.as_mut().expect(HAS_CLIENT);
-        let Call { stream, bytes, .. } = nfs.calls[call as usize];
-        nfs.note_window(stream);
+        let bytes = nfs.calls[call as usize].bytes;
         let (packets, size) = (nfs.packets(bytes), ByteCount(u64::from(bytes)));
         let arrived = nfs.wire.serve(now, nfs.spec.network.wire_time(size, packets));
+        let model = &nfs.spec.server;
         let per_call = match nfs.spec.transport {
-            Transport::Udp => nfs.spec.server.client_call_udp,
-            Transport::Tcp => nfs.spec.server.client_call_tcp,
+            Transport::Udp if packets > 1 => {
+                model.client_call_udp + NanoSpan(model.client_fragment.0 * packets)
+            }
+            Transport::Udp => model.client_call_udp,
+            Transport::Tcp => model.client_call_tcp,
         };
         let span = per_call + nfs.spec.network.receive_time(size, packets);
         nfs.client_taken += span;
@@ -303,6 +401,21 @@ impl<P: Program> World<'_, P> {
             self.decode(now, next);
         } else {
             nfs.free_threads += 1;
+        }
+    }
+}
+
+/// Puts those of `pages` that nobody has asked for with what a call has asked for.
+fn ask_for_pages(file: &mut ServedFile, plugged: &mut Vec<Range<u64>>, pages: Range<u64>) {
+    for page in pages {
+        let presence = &mut file.pages[page as usize];
+        if *presence != Presence::Absent {
+            continue;
+        }
+        *presence = Presence::Coming;
+        match plugged.last_mut().filter(|run| run.end == page) {
+            Some(run) => run.end += 1,
+            None => plugged.push(page..page + 1),
         }
     }
 }

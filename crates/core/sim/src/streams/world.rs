@@ -26,6 +26,10 @@ pub(super) enum Event {
     Copied { stream: u32 },
     /// A call has come to the server.
     CallArrived { call: u32 },
+    /// Pages of this stream's file have come to the server's memory.
+    PagesArrived { stream: u32, first: u32, pages: u32 },
+    /// A thread that waited for one of them goes on.
+    CallWoken { call: u32 },
     /// A thread of the server has taken it in.
     CallDecoded { call: u32 },
     /// A thread has sent the answer.
@@ -44,9 +48,9 @@ struct Request {
 /// A process and its file.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// What is asked of the volume.
-    pub(super) reader: Reader,
-    file: usize,
+    /// What is asked of the volume, of readers on the server.
+    reader: Reader,
+    pub(super) file: usize,
     /// What is left to ask for of the window that waits for a block of the map.
     rest: u64,
     /// Whether that is all of it.
@@ -61,13 +65,6 @@ pub(super) struct Stream {
     copied: u64,
     returned: u64,
     cpu: NanoSpan,
-}
-
-impl Stream {
-    /// Bytes that will be asked for when a block of the map has come.
-    pub(super) const fn about_to_ask(&self) -> u64 {
-        if self.waits_for_map { self.rest } else { 0 }
-    }
 }
 
 /// Everything that happens in one simulation.
@@ -149,12 +146,11 @@ impl<'a, P: Program> World<'a, P> {
         match event {
             Event::Arrived { stream, piece } => {
                 self.streams[stream as usize].reader.arrive(piece);
-                if self.nfs.is_some() {
-                    self.serve_arrived(now, stream);
-                } else {
-                    self.try_to_copy(now, stream);
-                }
+                self.try_to_copy(now, stream);
             }
+            Event::MapArrived { stream } if self.nfs.is_some() => self.map_arrived_at_server(now, stream),
+            Event::PagesArrived { stream, first, pages } => self.pages_arrived(now, stream, first, pages),
+            Event::CallWoken { call } => self.read_on(now, call),
             Event::MapArrived { stream } => {
                 let at = &mut self.streams[stream as usize];
                 at.mapped += self.spec.map_every.map_or(0, |every| every.0);
@@ -306,7 +302,7 @@ impl<'a, P: Program> World<'a, P> {
     }
 
     /// Asks for the next `bytes` of a file, as far as the map is known; the rest when its next block has come.
-    pub(super) fn ask_for(&mut self, now: Nanos, stream: u32, bytes: u64, starts_window: bool) {
+    fn ask_for(&mut self, now: Nanos, stream: u32, bytes: u64, starts_window: bool) {
         let at = &mut self.streams[stream as usize];
         if at.waits_for_map {
             at.rest += bytes;
@@ -332,15 +328,19 @@ impl<'a, P: Program> World<'a, P> {
     }
 
     fn ask_for_map(&mut self, now: Nanos, stream: u32) {
-        // The block of the map stands right before the data that it is for.
-        let (part, offset, _) = self.part_of(stream, self.streams[stream as usize].reader.asked());
+        self.ask_for_map_at(now, stream, self.streams[stream as usize].reader.asked());
+    }
+
+    /// Asks for the block of the map that is for the data at `position`, which stands right before it.
+    pub(super) fn ask_for_map_at(&mut self, now: Nanos, stream: u32, position: u64) {
+        let (part, offset, _) = self.part_of(stream, position);
         let offset = offset.saturating_sub(BLOCK_BYTES);
         self.send(now, part, offset, BLOCK_BYTES, Event::MapArrived { stream });
     }
 
     /// The enclosure's volume that holds this byte of a stream's file, the byte of that, and how many from there on are in one
     /// piece. Blocks of the map stand between the data.
-    fn part_of(&self, stream: u32, position: u64) -> ((u16, u16), u64, u64) {
+    pub(super) fn part_of(&self, stream: u32, position: u64) -> ((u16, u16), u64, u64) {
         let file = &self.spec.files[self.streams[stream as usize].file];
         let maps = self.spec.map_every.map_or(0, |every| position / every.0 + 1);
         let place = file.start.0 + position + maps * BLOCK_BYTES;
@@ -353,7 +353,14 @@ impl<'a, P: Program> World<'a, P> {
         (parts[(number % count) as usize], number / count * chunk + within, chunk - within)
     }
 
-    fn send(&mut self, now: Nanos, (port, volume): (u16, u16), offset: u64, bytes: u64, event: Event) {
+    pub(super) fn send(
+        &mut self,
+        now: Nanos,
+        (port, volume): (u16, u16),
+        offset: u64,
+        bytes: u64,
+        event: Event,
+    ) {
         let request = Request { event, bytes };
         let slot = self.free_slots.pop().unwrap_or(self.requests.len() as u32);
         if slot as usize == self.requests.len() {

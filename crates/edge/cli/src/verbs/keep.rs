@@ -183,6 +183,7 @@ impl Keeper {
             notes: Vec::new(),
             published: None,
             iodepth: None,
+            axes: None,
         }
     }
 

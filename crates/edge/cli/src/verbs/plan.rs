@@ -130,12 +130,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     } else {
         print(&raidlab_report::terminal::plan(&to_text(&outcome, &order), output.terminal()))?;
     }
-    if let Some(path) = &args.study {
+    if outcome.top.is_empty() && args.study.is_some() {
+        eprintln!("study: there is no array to make one of");
+    } else if let Some(path) = &args.study {
         super::report::write_text(path, &study::study(&outcome.top, &order)?)?;
         eprintln!("study: raidlab study {}", path.display());
     }
     if let Some(path) = &args.report {
-        super::report::write_page(path, &raidlab_report::html::plan(&to_text(&outcome, &order)))?;
+        super::report::write_page(path, &raidlab_report::html::plan(&to_text(&outcome, &order)).html)?;
     }
     Ok(if outcome.fits() { Exit::Done } else { Exit::BoundMissed })
 }

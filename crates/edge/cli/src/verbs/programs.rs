@@ -232,7 +232,7 @@ pub(crate) fn conclude(
             eprintln!("warning: {warning}");
         }
         if let Some(path) = &args.report {
-            super::report::write_page(path, &raidlab_report::html::programs(&report))?;
+            super::report::write_page(path, &raidlab_report::html::programs(&report).html)?;
         }
     }
     match ended {

@@ -1,9 +1,167 @@
-//! Writing HTML reports.
+//! `raidlab report`: a page of kept runs, the same as Markdown, and its charts as pictures; and how all verbs write pages.
 
-use crate::failure::Failure;
-use raidlab_report::StudyReport;
-use std::path::Path;
+use super::keep::{DbArgs, not_there};
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, print_json};
+use raidlab_advisor::verdicts;
+use raidlab_lab::{RunSelector, StoredRun, StoredStudy, StudyRunId, describe};
+use raidlab_report::html::{Page, Picture};
+use raidlab_report::{Palette, ProgramReport, Quantity, StudyReport, html, markdown, png};
+use raidlab_workload::RunResult;
+use serde_json::json;
+use std::path::{Path, PathBuf};
 
+/// Pixels of a PNG for each unit of a chart: sharp at the width of a slide.
+const PIXELS: f32 = 3.0;
+
+/// Arguments of `raidlab report`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Runs: study:2, a number 12, a range 3..7, tag:NAME
+    #[arg(required = true, value_name = "RUNS")]
+    runs: Vec<RunSelector>,
+    #[command(flatten)]
+    place: DbArgs,
+    /// Write the page here; it opens without a network [default: report.html, unless --markdown or --charts is given]
+    #[arg(long, short, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+    /// Write the page as Markdown here, and its charts as SVG beside it
+    #[arg(long, value_name = "FILE.md")]
+    markdown: Option<PathBuf>,
+    /// Write every chart as SVG and PNG into this folder
+    #[arg(long, value_name = "FOLDER")]
+    charts: Option<PathBuf>,
+    /// Charts in light colours on a dark ground
+    #[arg(long)]
+    dark: bool,
+    /// Figure across in the chart of any figure against any other: iodepth, iops, mb-per-s, mean, p50, p99, p99.9, max,
+    /// read-share, request-size, members, usable, cpu, member-ios
+    #[arg(long, value_name = "AXIS", requires = "y")]
+    x: Option<Quantity>,
+    /// Figure up in that chart
+    #[arg(long, value_name = "AXIS", requires = "x")]
+    y: Option<Quantity>,
+    /// Title, instead of that of the study run
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    let store = args.place.open()?;
+    let runs = args.place.runs(&args.runs)?;
+    let mut studies: Vec<StoredStudy> = Vec::new();
+    for run in &runs {
+        if !studies.iter().any(|study| study.id == run.study) {
+            studies.push(store.study(StudyRunId(run.study)).map_err(not_there)?);
+        }
+    }
+    let page = page(args, &studies, runs);
+    let palette = if args.dark { Palette::Dark } else { Palette::Light };
+    let mut written = Vec::new();
+    let is_default = args.markdown.is_none() && args.charts.is_none();
+    let default = is_default.then(|| PathBuf::from("report.html"));
+    if let Some(path) = args.output.clone().or(default) {
+        write_text(&path, &page.html)?;
+        written.push(path);
+    }
+    if let Some(path) = &args.markdown {
+        let folder = path.with_extension("charts");
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        write_text(path, &markdown::of_page(&page, &name))?;
+        written.push(path.clone());
+        written.extend(write_pictures(&folder, &page.pictures, palette, false)?);
+    }
+    if let Some(folder) = &args.charts {
+        written.extend(write_pictures(folder, &page.pictures, palette, true)?);
+    }
+    if output.is_json() {
+        print_json(&json!({ "schema": 1, "written": written }))?;
+    } else {
+        for path in &written {
+            eprintln!("report: {}", path.display());
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The page of `runs`: that of programs on files where they are of such, else that of a study.
+fn page(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Page {
+    let all = |of: fn(&StoredStudy) -> &str| {
+        let texts: Vec<&str> = studies.iter().map(of).filter(|text| !text.is_empty()).collect();
+        texts.join(" / ")
+    };
+    let title = args.title.clone().unwrap_or_else(|| all(|study| &study.title));
+    let question = all(|study| &study.question);
+    let paragraphs = |of: fn(&StoredStudy) -> &[String]| -> Vec<String> {
+        studies.iter().flat_map(of).filter(|text| !text.is_empty()).cloned().collect()
+    };
+    let (method, mut notes) = (paragraphs(|study| &study.method), paragraphs(|study| &study.notes));
+    let started = |run: &StoredRun| format!("{} (study run {})", run.started_at, run.study);
+    notes.extend(stored.first().map(|run| format!("The first of these runs started at {}.", started(run))));
+    let setup = stored.last().map_or_else(Vec::new, |run| describe::setup(&run.environment));
+    let mut warnings: Vec<String> = studies.iter().filter_map(unfinished).collect();
+    let runs: Vec<RunResult> = stored.into_iter().map(|run| run.result).collect();
+    if runs.iter().all(|run| run.streams.is_some() || !run.phases.is_empty()) {
+        notes.extend(warnings);
+        return html::programs(&ProgramReport {
+            title: &title,
+            method,
+            setup,
+            runs: &runs,
+            notes,
+            beside: &[],
+        });
+    }
+    warnings.extend(describe::doubts(&runs));
+    let has_arrays = runs.iter().any(|run| run.array.is_some());
+    let verdicts = if has_arrays { verdicts(&runs) } else { Vec::new() };
+    html::study(&StudyReport {
+        title: &title,
+        question: &question,
+        method,
+        setup,
+        runs: &runs,
+        verdicts: &verdicts,
+        warnings,
+        notes,
+        published: None,
+        iodepth: None,
+        axes: args.x.zip(args.y),
+    })
+}
+
+/// Says so where a study run did not come to its end.
+fn unfinished(study: &StoredStudy) -> Option<String> {
+    let StoredStudy { id, state, finished_runs, planned_runs, .. } = study;
+    (state != "complete").then(|| {
+        format!("Study run {id} did not come to its end, or is still under way: {finished_runs} of {planned_runs} runs are finished.")
+    })
+}
+
+/// Writes each chart into `folder`, as SVG and, if asked for, as PNG. Returns the files.
+fn write_pictures(
+    folder: &Path,
+    pictures: &[Picture],
+    palette: Palette,
+    with_png: bool,
+) -> Result<Vec<PathBuf>, Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| cannot_write(folder, error))?;
+    let mut written = Vec::new();
+    for picture in pictures {
+        let svg = picture.svg(palette);
+        let path = folder.join(format!("{}.svg", picture.name));
+        write_text(&path, &svg)?;
+        written.push(path);
+        if with_png {
+            let path = folder.join(format!("{}.png", picture.name));
+            let pixels = png::of_svg(&svg, PIXELS).map_err(Failure::run)?;
+            std::fs::write(&path, pixels).map_err(|error| cannot_write(&path, error))?;
+            written.push(path);
+        }
+    }
+    Ok(written)
+}
 /// Finds out before the runs whether their report can be written after them.
 pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
     let existed = path.exists();
@@ -20,7 +178,7 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
 
 /// Writes `report` as HTML.
 pub(crate) fn write_report(path: &Path, report: &StudyReport<'_>) -> Result<(), Failure> {
-    write_page(path, &raidlab_report::html::study(report))
+    write_page(path, &html::study(report).html)
 }
 
 /// Writes a report that is a page already.

@@ -12,10 +12,10 @@ use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
 use raidlab_lab::{
     Claim, ClaimPrediction, Environment, FittedFigure, Method, MetricCorrection, Paper, PaperError,
-    PlaceSummary, PredictError, PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions,
-    claim_runs, paper_ids, predict, predict_claims, predicted_runs, read_published,
+    PredictError, PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions, claim_runs, paper_ids,
+    predict, predict_claims, predicted_runs, read_published,
 };
-use raidlab_report::terminal::table;
+use raidlab_report::terminal::places;
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -322,7 +322,7 @@ fn as_text(
     });
     if let Some(prediction) = prediction {
         text += &raidlab_report::terminal::comparison(&prediction.comparison(), output.terminal());
-        text += &places_text(prediction, output);
+        text.extend(["\n", &places(prediction.places.iter(), output.terminal())]);
         let programs = prediction.configurations.iter().filter(|it| !it.result.phases.is_empty()).count();
         text += &how_text(prediction.configurations.len() - programs, figures);
         text += &programs_text(programs, figures);
@@ -342,28 +342,6 @@ fn as_text(
         format!("  corrected: the figures of {place} count {}: {reason}\n", metric.name())
     }));
     text
-}
-
-/// What the tables of the publication come to, one by one.
-fn places_text(prediction: &Prediction, output: &Output) -> String {
-    let pct = |pct: Option<f64>| pct.map_or("-".to_owned(), |pct| format!("{pct:.1}"));
-    let row = |place: &PlaceSummary| {
-        let PlaceSummary { place, summary, summary_not_fitted: rest, kendall_tau } = place;
-        vec![
-            if place.is_empty() { "(no place)".to_owned() } else { place.clone() },
-            summary.rows.to_string(),
-            pct(summary.median_abs_error_pct),
-            pct(summary.p90_abs_error_pct),
-            rest.rows.to_string(),
-            pct(rest.median_abs_error_pct),
-            pct(rest.p90_abs_error_pct),
-            kendall_tau.map_or("-".to_owned(), |tau| format!("{tau:.2}")),
-        ]
-    };
-    let header =
-        ["Place", "Figures", "Median %", "90th %", "Not fitted to", "Median %", "90th %", "Kendall's tau"];
-    let rows = prediction.places.iter().map(row).collect();
-    format!("\n{}", table(&header, 1, vec![rows], output.terminal()))
 }
 
 /// How sure figures at a response time are.

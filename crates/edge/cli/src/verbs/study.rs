@@ -83,5 +83,6 @@ fn compose<'a>(study: &'a Study, outcome: &'a StudyOutcome, verdicts: &'a [Verdi
         notes: describe::notes(study),
         published: None,
         iodepth: None,
+        axes: None,
     }
 }

@@ -5,6 +5,7 @@
 //! | `asa/3ware-7850` | a server with one or more such controllers (`volumes`), each with `drives` drives |
 //! | `polywell/3ware-7850+md0` | a software stripe over two of them, which share out `drives` |
 //! | `asa/nfs-udp-8k-jumbo` | its files by NFS: transport, transfer size, and packets of 9000 bytes |
+//! | `asa/nfs2-udp-8k`, `asa/nfs3-tcp-32k` | the same, by version 2 or 3: version 2 carries 8 KiB a call at most |
 //! | `asa/gigabit/sk-9843/mtu-1500`, `gigabit/sk-9843/mtu-9000` | a network, with the server's files or without |
 //! | `asa/rootd` | its files by rootd |
 //!
@@ -18,6 +19,10 @@ use crate::worlds::served::{Access, SentLoad, ServedLoad, USUAL_READS};
 use raidlab_controller::WritePolicy;
 use raidlab_hardware::{Catalog, CatalogError, FileServerModel};
 use raidlab_units::ByteCount;
+
+/// How a system names NFS, and the longest READ in KiB: of version 2 by its protocol (RFC 1094, `MAXDATA`), of version 3 no more
+/// than it can say.
+const NFS_VERSIONS: [(&str, u64); 3] = [("nfs2-", 8), ("nfs3-", 1024), ("nfs-", 1024)];
 
 /// What workloads of file servers are called: this and what is done.
 pub(crate) const SERVED: &str = "cdf-";
@@ -159,7 +164,11 @@ fn access_of(
         }
         return Ok(Access::Rootd { network: Some(network.ok_or_else(no_network)?), mtu });
     }
-    let Some(nfs) = rest.strip_prefix("nfs-") else { return Ok(Access::Local) };
+    let Some((nfs, most)) =
+        NFS_VERSIONS.iter().find_map(|(name, most)| Some((rest.strip_prefix(name)?, *most)))
+    else {
+        return Ok(Access::Local);
+    };
     if model.nfs.is_none() {
         let why = format!("asks for NFS, and nothing is known of the NFS server of '{server}'");
         return Err(problem(row, "system", &row.system, why, None));
@@ -181,6 +190,10 @@ fn access_of(
         let why = "must name transport and transfer size as in nfs-udp-8k or nfs-tcp-32k-jumbo";
         return Err(problem(row, "system", &row.system, why.into(), None));
     };
+    if kib > most {
+        let why = format!("asks for calls of {kib} KiB, and this version of NFS carries {most} KiB at most");
+        return Err(problem(row, "system", &row.system, why, None));
+    }
     let network = network.ok_or_else(no_network)?;
     Ok(Access::Nfs { network, transfer: ByteCount::from_kib(kib), mtu: ByteCount(mtu), tcp })
 }

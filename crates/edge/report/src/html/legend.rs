@@ -3,6 +3,7 @@
 
 use super::charts::LineStyle;
 use super::escaped;
+use crate::chart::{DASHES, Marker, shape};
 use crate::matrix::Matrix;
 
 /// The key: storage without an array, the levels, the write policies.
@@ -37,35 +38,19 @@ fn button(name: &str, sample: &str) -> String {
 
 /// A piece of a level's line with its marker.
 fn level_sample(style: &LineStyle) -> String {
-    let marker = match style.level.map(|level| level % super::charts::MARKERS.len()) {
-        None => r#"<path d="M11 3l6 6M17 3l-6 6" stroke-width="1.5"/>"#,
-        Some(0) => r#"<circle cx="14" cy="6" r="4"/>"#,
-        Some(1) => r#"<path d="M10 2h8v8h-8z"/>"#,
-        Some(2) => r#"<path d="M14 1l5 5-5 5-5-5z"/>"#,
-        Some(3) => r#"<path d="M14 1l5 9H9z"/>"#,
-        Some(4) => r#"<path d="M14 11L9 2h10z"/>"#,
-        Some(_) => {
-            r#"<path d="M14 0l1.5 4.2H20l-3.6 2.7L17.800 11.500 14 8.700l-3.800 2.800 1.400-4.600L8 4.200h4.500z"/>"#
-        }
-    };
-    let dash = if style.level.is_none() { "2 3" } else { "none" };
-    sample(&style.colour(), dash, marker)
+    sample(&style.colour().on_page(), style.dash(), style.marker())
 }
 
 /// A piece of line dashed as a write policy is.
 fn policy_sample(policy: usize) -> String {
-    let dash = ["none", "6 4", "2 3", "7 3 2 3"][policy % 4];
-    let marker = if policy == 0 {
-        r#"<circle cx="14" cy="6" r="3.500"/>"#
-    } else {
-        r#"<circle cx="14" cy="6" r="3.500" fill="var(--panel)" stroke-width="1.5"/>"#
-    };
-    sample("var(--ink)", dash, marker)
+    sample("var(--ink)", policy, Marker { is_hollow: policy > 0, ..Marker::number(0) })
 }
 
-fn sample(colour: &str, dash: &str, marker: &str) -> String {
-    let style =
-        format!(r#"style="color:{colour}" fill="currentColor" stroke="currentColor" stroke-width="0""#);
-    let line = format!(r#"<path d="M0 6h28" stroke-width="2" stroke-dasharray="{dash}"/>"#);
-    format!(r#"<svg width="28" height="12" aria-hidden="true" {style}>{line}{marker}</svg>"#)
+fn sample(colour: &str, dash: usize, marker: Marker) -> String {
+    let fill = if marker.is_hollow { r#" fill="var(--panel)""# } else { "" };
+    format!(
+        r#"<svg width="28" height="12" aria-hidden="true" stroke="{colour}" fill="{colour}"><path d="M0 6h28" stroke-width="2" stroke-dasharray="{}"/><g transform="translate(14 6)"{fill} stroke-width="1.5">{}</g></svg>"#,
+        DASHES[dash % DASHES.len()],
+        shape(marker)
+    )
 }

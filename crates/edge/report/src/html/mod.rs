@@ -1,71 +1,76 @@
-//! A study as one HTML file that opens anywhere, without a network, and reads like a white paper.
+//! Results as one HTML file that opens anywhere, without a network, and reads like a white paper.
 //!
 //! The answer comes first: the recommendations with their reasons. Then how it was found, then all figures: one table,
-//! and for each profile bars at one iodepth, throughput and latency over the iodepth, and the distribution of latency.
+//! and for each profile bars at one iodepth, throughput and latency over the iodepth, the distribution of latency, its
+//! course over the window, a map of it, and any figure against any other. The conclusion says in words what they show.
 //! Charts are small multiples: a panel per side, a line per configuration, one key for all.
 //!
-//! The file carries everything it needs: its style, the text of plotly.js (once) and the charts as data. Its content
-//! security policy forbids every load, so that this stays true whatever a name in it contains. All names are escaped.
-//! Without scripts the tables still tell everything that the charts show.
+//! The file carries everything it needs: its style and the charts as SVG. Its content security policy forbids every load,
+//! so that this stays true whatever a name in it contains. All names are escaped. Without scripts everything is there but
+//! the choice of axes and the switches of lines.
 
 mod charts;
+mod conclusion;
+mod explorer;
+mod heat;
 mod legend;
 mod network;
 mod over_time;
+mod page;
 mod paper;
 mod plan;
 mod programs;
 mod tables;
 
+pub use explorer::{Quantity, QuantityError};
+pub use page::{Page, Picture};
 pub use paper::paper;
 pub use plan::plan;
 pub use programs::programs;
 
 use crate::StudyReport;
+use crate::chart::Chart;
 use crate::figures::{Column, grouped, survives, three_digits};
 use crate::matrix::{Matrix, side_name};
-use charts::{Chart, Panel};
+use charts::Panel;
 use over_time::LatencyOf;
+use page::{Document, FigureList};
 use raidlab_advisor::{Choice, Verdict};
 use raidlab_units::NanoSpan;
-use serde_json::json;
 use std::collections::BTreeSet;
 
-const PAGE: &str = include_str!("assets/page.html");
-const STYLE: &str = include_str!("assets/report.css");
-const SCRIPT: &str = include_str!("assets/report.js");
-
 /// Prints `report` as one HTML document.
-pub fn study(report: &StudyReport) -> String {
+pub fn study(report: &StudyReport) -> Page {
     let matrix = Matrix::of(report.runs, report.iodepth);
-    let mut charts = Vec::new();
+    let mut figures = FigureList::default();
     let is_network = report.runs.iter().any(|run| run.network.is_some());
-    let results =
-        if is_network { network::results(report.runs, &mut charts) } else { results(&matrix, &mut charts) };
+    let results = if is_network {
+        network::results(report.runs, &mut figures)
+    } else {
+        results(&matrix, report, &mut figures)
+    };
     let warnings: Vec<String> = report.warnings.iter().cloned().chain(matrix.warnings()).collect();
     let published = report.published.map_or_else(String::new, |published| {
         section("published", "Published and predicted figures", &tables::comparison(published))
     });
-    fill(
-        PAGE,
-        &[
-            ("kicker", "Storage study"),
-            ("title", &escaped(report.title)),
-            ("question", &escaped(report.question)),
-            ("facts", &facts(report, &matrix)),
-            ("warnings", &warning_box(&warnings)),
-            ("recommendations", &recommendations(report.verdicts)),
-            ("method", &method_section(&report.setup, &report.method)),
-            ("results", &results),
-            ("published", &published),
-            ("notes", &notes(&report.notes)),
-            ("version", env!("CARGO_PKG_VERSION")),
-            ("css", STYLE),
-            ("plotly", if charts.is_empty() { "" } else { plotly_script() }),
-            ("charts", &charts_json(&charts)),
-            ("script", SCRIPT),
-        ],
-    )
+    let conclusion = if is_network { String::new() } else { conclusion::section(&matrix, report.verdicts) };
+    let document = Document {
+        kicker: "Storage study",
+        title: report.title,
+        question: report.question,
+        facts: facts(report, &matrix),
+        body: [
+            recommendations(report.verdicts),
+            method_section(&report.setup, &report.method),
+            results,
+            published,
+            conclusion,
+            notes(&report.notes),
+        ]
+        .concat(),
+        warnings: &warnings,
+    };
+    document.page(figures)
 }
 
 /// What was run, in a few numbers.
@@ -95,16 +100,6 @@ fn facts(report: &StudyReport, matrix: &Matrix) -> String {
     let rows: String =
         rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>")).collect();
     format!(r#"<dl class="facts">{rows}</dl>"#)
-}
-
-fn warning_box(warnings: &[String]) -> String {
-    if warnings.is_empty() {
-        return String::new();
-    }
-    format!(
-        r#"<aside class="warnings" aria-labelledby="warnings"><h2 id="warnings">Before trusting these figures</h2>{}</aside>"#,
-        list(warnings)
-    )
 }
 
 /// A card per profile.
@@ -192,84 +187,102 @@ fn method_section(setup: &[(String, String)], paragraphs: &[String]) -> String {
 }
 
 /// The table and the charts.
-fn results(matrix: &Matrix, charts: &mut Vec<Chart>) -> String {
+fn results(matrix: &Matrix, report: &StudyReport, figures: &mut FigureList) -> String {
     if matrix.profiles.is_empty() {
         return section("results", "Results", "<p>No run was finished.</p>");
     }
-    let mut figures = Figures { matrix, charts, count: 0 };
-    let profiles: String = (0..matrix.profiles.len()).map(|profile| figures.profile(profile)).collect();
-    let noscript =
-        "<noscript><p>The charts need scripts; the tables show the same figures without them.</p></noscript>";
-    let table = tables::summary(matrix);
-    section("results", "Results", &format!("{table}{noscript}")) + &profiles
+    let mut sections = section("results", "Results", &tables::summary(matrix));
+    for profile in 0..matrix.profiles.len() {
+        sections += &ProfileSection { matrix, profile, figures }.html(report);
+    }
+    sections
 }
 
-/// Numbers the figures and collects their charts.
-struct Figures<'a> {
+/// One profile, whose figures are added to those of the page.
+struct ProfileSection<'a> {
     matrix: &'a Matrix<'a>,
-    charts: &'a mut Vec<Chart>,
-    count: usize,
+    profile: usize,
+    figures: &'a mut FigureList,
 }
 
-impl Figures<'_> {
-    /// The section of one profile.
-    fn profile(&mut self, profile: usize) -> String {
-        let matrix = self.matrix;
+impl ProfileSection<'_> {
+    fn html(&mut self, report: &StudyReport) -> String {
+        let (matrix, profile) = (self.matrix, self.profile);
         let names = matrix.profiles[profile];
         let judged = Column::judging(names.metric);
+        let mut body = legend::of(matrix, profile);
+        body += &self.over_load(judged);
+        body += &self.over_time(judged);
+        body += &self.latency_maps();
+        if let Some((chart, choices)) = explorer::of(matrix, profile, report.axes) {
+            let explorer = self.figures.add(
+                vec![chart],
+                "Any figure against any other.",
+                "A point is a run, a line a configuration from its lowest iodepth to its highest.",
+            );
+            body += &explorer::with_choices(&explorer, &choices);
+        }
+        if let Some(table) = tables::lags(matrix, profile) {
+            body += &table;
+        }
+        body += &format!(
+            "<details><summary>Figures at every iodepth</summary>{}</details><details><summary>Latency by percentiles</summary>{}</details>",
+            tables::every_depth(matrix, profile),
+            tables::latencies(matrix, profile)
+        );
+        section(&format!("profile-{profile}"), names.workload, &body)
+    }
+
+    /// What a load of so many requests in flight gets.
+    fn over_load(&mut self, judged: Column) -> String {
+        let iodepth = self.matrix.iodepth;
         let bars = self.figure(
-            profile,
-            &[("", &|panel, id| panel.bars(id, judged))],
-            &format!("Throughput in {} at iodepth {}.", judged.unit(), matrix.iodepth),
+            &[("", &|panel| panel.bars(judged))],
+            &format!("Throughput in {} at iodepth {iodepth}.", judged.unit()),
             "Solid bars write through, hatched ones write back. Measured and simulated panels have scales of their own.",
         );
+        let has_depths = self.matrix.iodepths.len() > 1;
+        let throughput: &[PanelRow<'_>] = &[("", &|panel| panel.over_iodepth(judged))];
         let throughput = self.figure(
-            profile,
-            &[("", &|panel, id| panel.over_iodepth(id, judged))],
+            if has_depths { throughput } else { &[] },
             &format!("Throughput in {} against iodepth.", judged.unit()),
             "Where a line stops rising, more requests in flight only make each wait longer.",
         );
+        let map = self.figures.add(
+            heat::figures(self.matrix, self.profile),
+            &format!("Throughput in {} of every configuration at every iodepth.", judged.unit()),
+            "The darker, the more; each map has a scale of its own.",
+        );
+        let latency: &[PanelRow<'_>] = &[
+            ("mean", &|panel| panel.over_iodepth(Column::LatMean)),
+            ("99th percentile", &|panel| panel.over_iodepth(Column::LatP99)),
+        ];
         let latency = self.figure(
-            profile,
-            &[
-                ("mean", &|panel, id| panel.over_iodepth(id, Column::LatMean)),
-                ("99th percentile", &|panel, id| panel.over_iodepth(id, Column::LatP99)),
-            ],
+            if has_depths { latency } else { &[] },
             "Latency against iodepth.",
             "Mean and 99th percentile in ms on a logarithmic scale; lower is better.",
         );
         let distribution = self.figure(
-            profile,
-            &[("", &|panel, id| panel.distribution(id))],
-            &format!("Distribution of latency at iodepth {}.", matrix.iodepth),
+            &[("", &|panel| panel.distribution())],
+            &format!("Distribution of latency at iodepth {iodepth}."),
             "The share of requests that were done within a time; each further nine is one step to the right.",
         );
-        let over_time = self.over_time(profile, judged);
-        let legend = legend::of(matrix, profile);
-        let table = tables::every_depth(matrix, profile);
-        let latencies = tables::latencies(matrix, profile);
-        let id = format!("profile-{profile}");
-        let body = format!(
-            "{legend}{bars}{throughput}{latency}{distribution}{over_time}<details><summary>Figures at every iodepth</summary>{table}</details><details><summary>Latency by percentiles</summary>{latencies}</details>"
-        );
-        section(&id, names.workload, &body)
+        bars + &throughput + &map + &latency + &distribution
     }
 
     /// The course of the runs at the iodepth shown, where they lasted long enough to have one.
-    fn over_time(&mut self, profile: usize, judged: Column) -> String {
+    fn over_time(&mut self, judged: Column) -> String {
         let iodepth = self.matrix.iodepth;
         let rate = self.figure(
-            profile,
-            &[("", &|panel, id| panel.rate_over_time(id, judged))],
+            &[("", &|panel| panel.rate_over_time(judged))],
             &format!("Throughput in {} over time at iodepth {iodepth}.", judged.unit()),
             "A level line is a steady state; a slope is a cache that fills, or a device that is not yet itself.",
         );
         let latency = self.figure(
-            profile,
             &[
-                ("mean", &|panel, id| panel.latency_over_time(id, LatencyOf::Mean)),
-                ("99th percentile", &|panel, id| panel.latency_over_time(id, LatencyOf::P99)),
-                ("longest", &|panel, id| panel.latency_over_time(id, LatencyOf::Max)),
+                ("mean", &|panel| panel.latency_over_time(LatencyOf::Mean)),
+                ("99th percentile", &|panel| panel.latency_over_time(LatencyOf::P99)),
+                ("longest", &|panel| panel.latency_over_time(LatencyOf::Max)),
             ],
             &format!("Latency over time at iodepth {iodepth}."),
             "Of the requests done in each interval, in ms on a logarithmic scale; stalls stand out in the longest.",
@@ -277,45 +290,39 @@ impl Figures<'_> {
         rate + &latency
     }
 
+    /// Where the requests of each configuration are, load by load and over the window.
+    fn latency_maps(&mut self) -> String {
+        let by_load = self.figures.add(
+            heat::maps(self.matrix, self.profile),
+            "Maps of latency by load.",
+            "Each column is a load, each row a time; the darker, the more of the column's requests took that long.",
+        );
+        let over_time = self.figures.add(
+            heat::maps_over_time(self.matrix, self.profile),
+            &format!("Maps of latency over time at iodepth {}.", self.matrix.iodepth),
+            "Each column is a stretch of the window. A second band is a second kind of request: a miss, a seek, a full cache.",
+        );
+        by_load + &over_time
+    }
+
     /// A figure: for each of `rows` a panel per side, and a caption. Empty when there is nothing to show.
-    fn figure(&mut self, profile: usize, rows: &[PanelRow], title: &str, caption: &str) -> String {
-        let mut panels = String::new();
+    fn figure(&mut self, rows: &[PanelRow<'_>], title: &str, caption: &str) -> String {
+        let mut panels = Vec::new();
         for (row_name, make) in rows {
             for (side, names) in self.matrix.sides.iter().enumerate() {
-                let id = format!("chart-{}", self.charts.len() + 1);
-                if let Some(chart) = make(Panel { matrix: self.matrix, profile, side }, id) {
-                    panels += &panel_html(&chart, names.name(), names.hardware().as_deref(), row_name);
-                    self.charts.push(chart);
-                }
+                let panel = Panel { matrix: self.matrix, profile: self.profile, side };
+                let parts = [Some(names.name().to_owned()), Some((*row_name).to_owned()), names.hardware()];
+                let parts: Vec<String> =
+                    parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+                panels.extend(make(panel).map(|chart| Chart { heading: parts.join(" · "), ..chart }));
             }
         }
-        if panels.is_empty() {
-            return panels;
-        }
-        self.count += 1;
-        format!(
-            r#"<figure><div class="panels">{panels}</div><figcaption><b>Figure {}. {title}</b> {caption}</figcaption></figure>"#,
-            self.count
-        )
+        self.figures.add(panels, title, caption)
     }
 }
 
 /// A row of a figure: its name, and what makes a panel of it.
-type PanelRow<'a> = (&'a str, &'a dyn Fn(Panel, String) -> Option<Chart>);
-
-fn panel_html(chart: &Chart, side: &str, hardware: Option<&str>, row_name: &str) -> String {
-    let parts: Vec<String> = [row_name, hardware.unwrap_or("")]
-        .iter()
-        .filter(|part| !part.is_empty())
-        .map(|part| escaped(part))
-        .collect();
-    format!(
-        r#"<div class="panel"><p>{side} <small>{}</small></p><div class="plot" id="{}" role="img" aria-label="{}"></div></div>"#,
-        parts.join(" · "),
-        chart.id,
-        escaped(&chart.label)
-    )
-}
+type PanelRow<'a> = (&'a str, &'a dyn Fn(Panel) -> Option<Chart>);
 
 fn notes(notes: &[String]) -> String {
     if notes.is_empty() { String::new() } else { section("notes", "Notes", &list(notes)) }
@@ -332,7 +339,7 @@ fn list(items: &[String]) -> String {
 }
 
 /// `text` with the characters replaced that mean something in HTML, in text and in quoted attributes.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -350,35 +357,4 @@ fn escaped(text: &str) -> String {
 /// A figure with three digits and its thousands apart.
 fn escaped_digits(value: f64) -> String {
     grouped(&three_digits(value))
-}
-
-/// The charts as JSON that can stand in a script element: nothing in it can end the element.
-fn charts_json(charts: &[Chart]) -> String {
-    let chart = |chart: &Chart| json!({ "id": chart.id, "data": chart.data, "layout": chart.layout });
-    let all: Vec<_> = charts.iter().map(chart).collect();
-    serde_json::Value::from(all).to_string().replace('<', "\\u003c")
-}
-
-/// The script element with the text of plotly.js. The crate that carries it adds another with `MathJax`, which no
-/// chart here needs.
-fn plotly_script() -> &'static str {
-    static SCRIPT_ELEMENT: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
-        let sources = plotly::Plot::offline_js_sources();
-        let plotly = sources.split_inclusive("</script>").find(|element| element.contains("plotly.js v"));
-        plotly.expect("the plotly crate carries plotly.js").trim_start().to_owned()
-    });
-    &SCRIPT_ELEMENT
-}
-
-/// Replaces each `{{name}}` in `template` by its value. What a value contains is never replaced again.
-fn fill(template: &str, values: &[(&str, &str)]) -> String {
-    let mut pieces = template.split("{{");
-    let mut page = pieces.next().unwrap_or("").to_owned();
-    for piece in pieces {
-        let (name, rest) = piece.split_once("}}").expect("the template closes what it opens");
-        let value = values.iter().find(|(known, _)| *known == name);
-        page += value.unwrap_or_else(|| panic!("the template asks for {name}")).1;
-        page += rest;
-    }
-    page
 }

@@ -3,16 +3,11 @@
 //! Lines differ in colour, marker and dash, and are named in the key above the first chart. The send size is on a
 //! logarithmic axis, since 10 bytes and 1 MiB are both asked about; rates are not, so that a collapse is seen.
 
-use super::charts::{Chart, MARKERS, Panel};
-use super::{escaped, escaped_digits, panel_html, section, tables};
+use super::{FigureList, escaped, escaped_digits, section, tables};
+use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point, SERIES_COLOURS};
 use crate::figures::{grouped, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_workload::{NetSide, NetworkFacts, RunResult};
-use serde_json::{Value, json};
-
-/// Colours of lines that the style sheet defines, and dashes after all of them were used.
-const COLOURS: usize = 6;
-const DASHES: [&str; 3] = ["solid", "dash", "dot"];
 
 /// A figure of a run for a chart.
 type Figure = fn(&RunResult, &NetworkFacts) -> Option<f64>;
@@ -67,8 +62,8 @@ const FIGURES: [(&str, &str, &[Shown]); 3] = [
     ),
 ];
 
-/// The table and the figures of `runs`, those of them that were over a network; their charts go to `charts`.
-pub(super) fn results(runs: &[RunResult], charts: &mut Vec<Chart>) -> String {
+/// The table and the figures of `runs`, those of them that were over a network; their charts go to `figures`.
+pub(super) fn results(runs: &[RunResult], figures: &mut FigureList) -> String {
     let rows: Vec<(&RunResult, &NetworkFacts)> =
         runs.iter().filter_map(|run| Some((run, run.network.as_ref()?))).collect();
     let mut lines: Vec<String> = Vec::new();
@@ -78,23 +73,12 @@ pub(super) fn results(runs: &[RunResult], charts: &mut Vec<Chart>) -> String {
             lines.push(name);
         }
     }
-    let mut figures = String::new();
-    for (number, (title, caption, panels)) in FIGURES.iter().enumerate() {
-        let mut html = String::new();
-        for shown in *panels {
-            if let Some(chart) = chart(&rows, &lines, shown, charts.len() + 1) {
-                html += &panel_html(&chart, shown.name, None, "");
-                charts.push(chart);
-            }
-        }
-        if !html.is_empty() {
-            figures += &format!(
-                r#"<figure><div class="panels">{html}</div><figcaption><b>Figure {}. {title}</b> {caption}</figcaption></figure>"#,
-                number + 1
-            );
-        }
+    let mut html = String::new();
+    for (title, caption, panels) in &FIGURES {
+        let panels = panels.iter().map(|shown| chart(&rows, &lines, shown)).collect();
+        html += &figures.add(panels, title, caption);
     }
-    section("results", "Results", &(table(&rows) + &figures))
+    section("results", "Results", &(table(&rows) + &html))
 }
 
 /// What the runs of a line have in common.
@@ -107,36 +91,30 @@ fn line_name(facts: &NetworkFacts) -> String {
     format!("{}, {connections}{source}", facts.direction)
 }
 
-fn chart(
-    rows: &[(&RunResult, &NetworkFacts)],
-    lines: &[String],
-    shown: &Shown,
-    number: usize,
-) -> Option<Chart> {
-    let mut data = Vec::new();
+fn chart(rows: &[(&RunResult, &NetworkFacts)], lines: &[String], shown: &Shown) -> Chart {
+    let mut marks = Vec::new();
     for (index, name) in lines.iter().enumerate() {
         let own = rows.iter().filter(|(_, facts)| line_name(facts) == *name);
         let mut points: Vec<(u64, f64)> =
             own.filter_map(|(run, facts)| Some((facts.send_bytes, (shown.of)(run, facts)?))).collect();
         points.sort_by_key(|point| point.0);
         if !points.is_empty() {
-            data.push(trace(index, name, &points, shown.unit));
+            marks.push(Mark::Line(line(index, name, &points, shown.unit)));
         }
     }
     let mut sizes: Vec<u64> = rows.iter().map(|(_, facts)| facts.send_bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let mut layout = Panel::layout("length of a send", shown.unit);
-    layout["xaxis"]["type"] = json!("log");
-    let ticks = ticks(&sizes);
-    layout["xaxis"]["tickvals"] = json!(ticks);
-    layout["xaxis"]["ticktext"] =
-        json!(ticks.iter().map(|bytes| ByteCount(*bytes).to_string()).collect::<Vec<_>>());
-    layout["yaxis"]["rangemode"] = json!("tozero");
-    layout["showlegend"] = json!(lines.len() > 1 && number == 1);
-    layout["legend"] = json!({ "orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0 });
-    let label = format!("Line chart: {} in {} against the length of a send.", shown.name, shown.unit);
-    (!data.is_empty()).then(|| Chart { id: format!("chart-{number}"), label, data, layout })
+    let ticks = ticks(&sizes).into_iter().map(|bytes| (bytes as f64, ByteCount(bytes).to_string()));
+    Chart {
+        heading: shown.name.to_owned(),
+        label: format!("Line chart: {} in {} against the length of a send.", shown.name, shown.unit),
+        x: Axis::log("length of a send").with_ticks(ticks),
+        y: Axis::new(shown.unit),
+        marks,
+        has_key: lines.len() > 1,
+        ..Chart::default()
+    }
 }
 
 /// The sizes that are named on the axis: those far enough from the one before to be read.
@@ -150,20 +128,19 @@ fn ticks(sizes: &[u64]) -> Vec<u64> {
     ticks
 }
 
-fn trace(index: usize, name: &str, points: &[(u64, f64)], unit: &str) -> Value {
-    let name = escaped(name);
-    let colour = format!("var(--series-{})", index % COLOURS + 1);
-    let hover = |(bytes, value): &(u64, f64)| {
-        format!("<b>{name}</b><br>{} sends<br>{} {unit}", ByteCount(*bytes), grouped(&three_digits(*value)))
+fn line(index: usize, name: &str, points: &[(u64, f64)], unit: &str) -> Line {
+    let point = |(bytes, value): &(u64, f64)| Point {
+        x: *bytes as f64,
+        y: *value,
+        hover: format!("{name}\n{} sends\n{} {unit}", ByteCount(*bytes), grouped(&three_digits(*value))),
+        ..Point::default()
     };
-    json!({
-        "type": "scatter", "mode": "lines+markers", "name": name, "meta": [name],
-        "x": points.iter().map(|point| point.0).collect::<Vec<_>>(),
-        "y": points.iter().map(|point| point.1).collect::<Vec<_>>(),
-        "hovertext": points.iter().map(hover).collect::<Vec<_>>(), "hoverinfo": "text",
-        "line": { "color": colour, "width": 2, "dash": DASHES[index / COLOURS % DASHES.len()] },
-        "marker": { "color": colour, "symbol": MARKERS[index % MARKERS.len()], "size": 8 },
-    })
+    Line {
+        dash: Some(index / SERIES_COLOURS),
+        marker: Some(Marker::number(index)),
+        is_in_key: true,
+        ..Line::new(name, Colour::Series(index), points.iter().map(point).collect())
+    }
 }
 
 fn table(rows: &[(&RunResult, &NetworkFacts)]) -> String {
@@ -253,14 +230,20 @@ mod tests {
             run(NetDirection::Send, 1000),
             run(NetDirection::Receive, 10),
         ];
-        let mut charts = Vec::new();
-        let html = results(&runs, &mut charts);
+        let mut figures = FigureList::default();
+        let html = results(&runs, &mut figures);
         // Nothing is known of processor time, interrupts and switches, so there is one chart.
-        assert_eq!(charts.len(), 1);
-        assert_eq!(charts[0].data.len(), 2);
-        assert_eq!(charts[0].data[0]["x"], json!([10, 1000, 1472]));
-        assert_eq!(charts[0].data[1]["name"], json!("receive, 2 connections, from a file"));
-        assert_eq!(charts[0].layout["xaxis"]["tickvals"], json!([10, 1000]));
+        let [chart] = figures.charts() else { panic!("{:?}", figures.charts()) };
+        let lines: Vec<&Line> = chart
+            .marks
+            .iter()
+            .filter_map(|mark| if let Mark::Line(line) = mark { Some(line) } else { None })
+            .collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[0].points.iter().map(|point| point.x).collect::<Vec<_>>(), [10.0, 1000.0, 1472.0]);
+        assert_eq!(lines[1].name, "receive, 2 connections, from a file");
+        let ticks = chart.x.ticks.as_ref().expect("sizes are named");
+        assert_eq!(ticks.iter().map(|tick| tick.0).collect::<Vec<_>>(), [10.0, 1000.0]);
         assert_eq!(html.matches("<tr><th scope=\"row\"").count(), 4);
         assert!(html.contains("&lt;b&gt;") && !html.contains("<b>;"), "{html}");
     }

@@ -2,11 +2,10 @@
 //!
 //! A last interval that the end of the window cut to less than half is left out: its few requests would draw a spike.
 
-use super::charts::{Chart, Panel};
-use super::escaped;
+use super::charts::Panel;
+use crate::chart::{Axis, Chart, Line, Mark, Point};
 use crate::figures::{Column, ns_to_ms, three_digits};
 use raidlab_workload::{RunResult, RunSeries};
-use serde_json::{Value, json};
 
 /// Intervals that a line has at least; fewer tell nothing of a course.
 const INTERVALS_MIN: usize = 3;
@@ -48,7 +47,7 @@ fn drawn(run: &RunResult) -> Option<(&RunSeries, usize)> {
 
 impl Panel<'_> {
     /// The judged figure over the window.
-    pub(super) fn rate_over_time(self, id: String, column: Column) -> Option<Chart> {
+    pub(super) fn rate_over_time(self, column: Column) -> Option<Chart> {
         let value = |series: &RunSeries, interval: usize| {
             let seconds = series.span_ns(interval).max(1) as f64 / 1e9;
             match column {
@@ -56,47 +55,36 @@ impl Panel<'_> {
                 _ => series.total.requests[interval] as f64 / seconds,
             }
         };
-        let data = self.lines_over_time(column.unit(), value);
-        let mut layout = Self::layout("seconds into the window", column.heading());
-        layout["xaxis"]["rangemode"] = json!("tozero");
-        layout["yaxis"]["rangemode"] = json!("tozero");
+        let marks = self.lines_over_time(column.unit(), value);
         let what =
             format!("Line chart: {} over the window at iodepth {}.", column.words(), self.matrix.iodepth);
-        self.chart(id, data, layout, &what)
+        self.chart((Axis::new("seconds into the window"), Axis::new(column.heading())), marks, &what)
     }
 
     /// A latency over the window.
-    pub(super) fn latency_over_time(self, id: String, of: LatencyOf) -> Option<Chart> {
-        let data = self.lines_over_time("ms", |series, interval| of.ms(series, interval));
-        let mut layout = Self::layout("seconds into the window", "latency ms");
-        layout["xaxis"]["rangemode"] = json!("tozero");
-        let all = data.iter().flat_map(|trace| trace["y"].as_array().into_iter().flatten());
-        let all: Vec<f64> = all.filter_map(Value::as_f64).collect();
-        Self::make_log(&mut layout["yaxis"], all.into_iter());
+    pub(super) fn latency_over_time(self, of: LatencyOf) -> Option<Chart> {
+        let marks = self.lines_over_time("ms", |series, interval| of.ms(series, interval));
         let what = format!("Line chart: {} over the window at iodepth {}.", of.words(), self.matrix.iodepth);
-        self.chart(id, data, layout, &what)
+        self.chart((Axis::new("seconds into the window"), Axis::log("latency ms")), marks, &what)
     }
 
     /// A line for each configuration with a run that lasted long enough.
-    fn lines_over_time(self, unit: &str, value: impl Fn(&RunSeries, usize) -> f64) -> Vec<Value> {
+    fn lines_over_time(self, unit: &str, value: impl Fn(&RunSeries, usize) -> f64) -> Vec<Mark> {
         let line = |index: usize| {
             let run = self.matrix.shown(self.profile, index, self.side)?;
             let (series, count) = drawn(run)?;
-            let name = escaped(&self.matrix.full_name(index));
-            let points: Vec<(f64, f64, String)> = series
+            let name = self.matrix.full_name(index);
+            let points: Vec<Point> = series
                 .middles_secs()
                 .take(count)
                 .enumerate()
                 .map(|(interval, at)| {
                     let value = value(series, interval);
-                    let hover =
-                        format!("<b>{name}</b><br>{} {unit}<br>{} s", three_digits(value), three_digits(at));
-                    (at, value, hover)
+                    let hover = format!("{name}\n{} {unit}\n{} s", three_digits(value), three_digits(at));
+                    Point { x: at, y: value, hover, ..Point::default() }
                 })
                 .collect();
-            let mut trace = self.line(index, &points);
-            trace["mode"] = json!("lines");
-            Some(trace)
+            Some(Mark::Line(Line { marker: None, ..self.line(index, points) }))
         };
         self.configurations().filter_map(line).collect()
     }

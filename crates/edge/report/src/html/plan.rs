@@ -3,17 +3,14 @@
 //!
 //! In the chart a point is an array; hollow ones miss a need; those that nothing beats are joined by a line.
 
-use super::charts::{Chart, Panel};
-use super::{
-    PAGE, SCRIPT, STYLE, charts_json, escaped, escaped_digits, fill, notes, panel_html, plotly_script,
-    reason, section, warning_box,
-};
+use super::page::{Document, FigureList, Page};
+use super::{escaped, escaped_digits, notes, reason, section};
+use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point};
 use crate::figures::{grouped, three_digits};
 use crate::terminal::{PlanPoint, PlanRow, PlanText};
-use serde_json::{Value, json};
 
 /// Prints `plan` as one HTML document.
-pub fn plan(plan: &PlanText<'_>) -> String {
+pub fn plan(plan: &PlanText<'_>) -> Page {
     let applications = plan.applications.join(", ");
     let fits = plan.rows.first().is_some_and(|row| row.keeps_needs);
     let warnings = if fits {
@@ -21,27 +18,17 @@ pub fn plan(plan: &PlanText<'_>) -> String {
     } else {
         vec!["No array keeps all needs; what follows comes closest.".to_owned()]
     };
-    let charts: Vec<Chart> = pareto(plan).into_iter().collect();
-    fill(
-        PAGE,
-        &[
-            ("kicker", "Storage plan"),
-            ("title", &escaped(&format!("An array for {applications}"))),
-            ("question", &escaped(&format!("{}.", plan.needs))),
-            ("facts", ""),
-            ("warnings", &warning_box(&warnings)),
-            ("recommendations", &cards(plan)),
-            ("method", ""),
-            ("results", &results(plan, &charts)),
-            ("published", ""),
-            ("notes", &notes(&plan.account)),
-            ("version", env!("CARGO_PKG_VERSION")),
-            ("css", STYLE),
-            ("plotly", if charts.is_empty() { "" } else { plotly_script() }),
-            ("charts", &charts_json(&charts)),
-            ("script", SCRIPT),
-        ],
-    )
+    let mut figures = FigureList::default();
+    let results = results(plan, &mut figures);
+    let document = Document {
+        kicker: "Storage plan",
+        title: &format!("An array for {applications}"),
+        question: &format!("{}.", plan.needs),
+        facts: String::new(),
+        body: cards(plan) + &results + &notes(&plan.account),
+        warnings: &warnings,
+    };
+    document.page(figures)
 }
 
 fn cards(plan: &PlanText<'_>) -> String {
@@ -86,16 +73,14 @@ fn facts(plan: &PlanText<'_>, row: &PlanRow<'_>) -> Vec<(&'static str, String)> 
     known.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-fn results(plan: &PlanText<'_>, charts: &[Chart]) -> String {
-    let figures = charts.iter().map(|chart| {
-        format!(
-            r#"<figure><div class="panels">{}</div><figcaption><b>Performance against {}.</b> Each point is an array that was simulated, with the best settings found. Hollow points miss a need; the line joins those that keep all needs and that no other beats in both.</figcaption></figure>"#,
-            panel_html(chart, &escaped(&plan.score), None, ""),
-            plan.effort
-        )
-    });
-    let figures: String = figures.collect();
-    section("results", "Results", &(figures + &table(plan)))
+fn results(plan: &PlanText<'_>, figures: &mut FigureList) -> String {
+    let figure = figures.add(
+        vec![pareto(plan)],
+        &format!("Performance against {}.", plan.effort),
+        "Each point is an array that was simulated, with the best settings found. Hollow points miss a need; the line joins those that \
+         keep all needs and that no other beats in both.",
+    );
+    section("results", "Results", &(figure + &table(plan)))
 }
 
 fn table(plan: &PlanText<'_>) -> String {
@@ -149,64 +134,51 @@ fn table(plan: &PlanText<'_>) -> String {
     )
 }
 
-fn pareto(plan: &PlanText<'_>) -> Option<Chart> {
+fn pareto(plan: &PlanText<'_>) -> Chart {
     let pick = |is: &dyn Fn(&PlanPoint<'_>) -> bool| -> Vec<&PlanPoint<'_>> {
         let mut points: Vec<&PlanPoint<'_>> = plan.points.iter().filter(|point| is(point)).collect();
         points.sort_by(|a, b| a.effort.total_cmp(&b.effort).then(a.score.total_cmp(&b.score)));
         points
     };
     let groups = [
-        ("misses a need", pick(&|it| !it.keeps_needs), "markers", "circle-open", "var(--ink-soft)"),
-        (
-            "keeps all needs",
-            pick(&|it| it.keeps_needs && !it.is_efficient),
-            "markers",
-            "circle",
-            "var(--series-1)",
-        ),
-        ("no other beats it", pick(&|it| it.is_efficient), "lines+markers", "diamond", "var(--series-2)"),
+        ("misses a need", pick(&|it| !it.keeps_needs), None, Colour::Soft, 0),
+        ("keeps all needs", pick(&|it| it.keeps_needs && !it.is_efficient), None, Colour::Series(0), 0),
+        ("no other beats it", pick(&|it| it.is_efficient), Some(0), Colour::Series(1), 2),
     ];
-    let mut data = Vec::new();
-    for (name, points, mode, symbol, colour) in groups {
+    let mut marks = Vec::new();
+    for (name, points, dash, colour, shape) in groups {
+        let points: Vec<Point> = points.into_iter().map(|point| place(plan, point)).collect();
         if !points.is_empty() {
-            data.push(trace(plan, name, &points, (mode, symbol, colour)));
+            let marker = Marker { is_hollow: colour == Colour::Soft, ..Marker::number(shape) };
+            let line = Line::new(name, colour, points);
+            marks.push(Mark::Line(Line { dash, marker: Some(marker), is_in_key: true, ..line }));
         }
     }
-    let mut layout = Panel::layout(&axis_title(plan), &escaped(&plan.score));
-    layout["yaxis"]["rangemode"] = json!("tozero");
-    layout["xaxis"]["rangemode"] = json!("tozero");
-    layout["showlegend"] = json!(true);
-    layout["legend"] = json!({ "orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0 });
-    let label = format!("Scatter chart: {} of each simulated array against {}.", plan.score, plan.effort);
-    (!data.is_empty()).then(|| Chart { id: "chart-1".to_owned(), label, data, layout })
-}
-
-fn axis_title(plan: &PlanText<'_>) -> String {
-    if plan.effort == "cost" {
-        escaped(&format!("cost in {}", plan.currency))
+    let x = if plan.effort == "cost" {
+        Axis::new(&format!("cost in {}", plan.currency))
     } else {
-        "drives, spares included".to_owned()
+        Axis::new("drives, spares included")
+    };
+    Chart {
+        heading: plan.score.clone(),
+        label: format!("Scatter chart: {} of each simulated array against {}.", plan.score, plan.effort),
+        x,
+        y: Axis::new(&plan.score),
+        marks,
+        has_key: true,
+        ..Chart::default()
     }
 }
 
-fn trace(plan: &PlanText<'_>, name: &str, points: &[&PlanPoint<'_>], look: (&str, &str, &str)) -> Value {
-    let (mode, symbol, colour) = look;
-    let hover = |point: &&PlanPoint<'_>| {
-        format!(
-            "<b>{}</b><br>{}<br>{} at {} {}",
-            escaped(point.label),
-            escaped(&point.settings),
-            grouped(&three_digits(point.score)),
-            plan.effort,
-            grouped(&three_digits(point.effort)),
-        )
-    };
-    json!({
-        "type": "scatter", "mode": mode, "name": name, "meta": [name],
-        "x": points.iter().map(|point| point.effort).collect::<Vec<_>>(),
-        "y": points.iter().map(|point| point.score).collect::<Vec<_>>(),
-        "hovertext": points.iter().map(hover).collect::<Vec<_>>(), "hoverinfo": "text",
-        "line": { "color": colour, "width": 2 },
-        "marker": { "color": colour, "symbol": symbol, "size": 9 },
-    })
+/// A point, and what a pointer shows of it.
+fn place(plan: &PlanText<'_>, point: &PlanPoint<'_>) -> Point {
+    let hover = format!(
+        "{}\n{}\n{} at {} {}",
+        point.label,
+        point.settings,
+        grouped(&three_digits(point.score)),
+        plan.effort,
+        grouped(&three_digits(point.effort)),
+    );
+    Point { x: point.effort, y: point.score, hover, ..Point::default() }
 }

@@ -3,22 +3,16 @@
 //! A line for each target, with bars of one standard deviation where there were repeats; published figures are dotted and
 //! grey, so that a reader never takes them for own ones. Each stream's own rate is a dot behind the line of the means.
 
-use super::charts::{Chart, MARKERS, Panel};
-use super::{
-    PAGE, SCRIPT, STYLE, charts_json, escaped, escaped_digits, fill, notes, plotly_script, section,
-    warning_box,
-};
+use super::{Document, FigureList, Page, escaped, escaped_digits, notes, section};
+use crate::chart::{Axis, Chart, Colour, Line, Mark, Marker, Point, Scale};
 use crate::figures::three_digits;
 use crate::programs::{
     BonnieStep, BonnieStepPhase, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps,
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::{RunResult, Spread};
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Colours of targets, as the style sheet numbers them.
-const COLOURS: usize = 6;
 /// Phases of Bonnie that go over the file, as panels, with their titles.
 const FILE_PHASES: [(&str, &str); 6] = [
     ("char-write", "Character write"),
@@ -30,37 +24,26 @@ const FILE_PHASES: [(&str, &str); 6] = [
 ];
 
 /// Prints `report` as one HTML document.
-pub fn programs(report: &ProgramReport<'_>) -> String {
+pub fn programs(report: &ProgramReport<'_>) -> Page {
     let (streams, bonnie) = (streams_steps(report.runs), bonnie_steps(report.runs));
-    let mut page = Page { beside: report.beside, charts: Vec::new(), figures: 0 };
+    let mut parts = Parts { beside: report.beside, figures: FigureList::default() };
     let mut results = String::new();
     if !streams.is_empty() {
-        results += &page.streams(&streams);
+        results += &parts.streams(&streams);
     }
     if !bonnie.is_empty() {
-        results += &page.bonnie(&bonnie);
+        results += &parts.bonnie(&bonnie);
     }
     let warnings: Vec<String> = report.runs.iter().flat_map(RunResult::warnings).collect();
-    fill(
-        PAGE,
-        &[
-            ("kicker", "Programs on files"),
-            ("title", &escaped(report.title)),
-            ("question", ""),
-            ("facts", &facts(report)),
-            ("warnings", &warning_box(&warnings)),
-            ("recommendations", ""),
-            ("method", &super::method_section(&report.setup, &report.method)),
-            ("results", &results),
-            ("published", ""),
-            ("notes", &notes(&report.notes)),
-            ("version", env!("CARGO_PKG_VERSION")),
-            ("css", STYLE),
-            ("plotly", plotly_script()),
-            ("charts", &charts_json(&page.charts)),
-            ("script", SCRIPT),
-        ],
-    )
+    let document = Document {
+        kicker: "Programs on files",
+        title: report.title,
+        question: "",
+        facts: facts(report),
+        body: super::method_section(&report.setup, &report.method) + &results + &notes(&report.notes),
+        warnings: &warnings,
+    };
+    document.page(parts.figures)
 }
 
 fn facts(report: &ProgramReport<'_>) -> String {
@@ -77,97 +60,63 @@ fn facts(report: &ProgramReport<'_>) -> String {
     format!(r#"<dl class="facts">{rows}</dl>"#)
 }
 
-/// Collects charts and numbers figures.
-struct Page<'a> {
+/// What the sections are made of.
+struct Parts<'a> {
     beside: &'a [PublishedPoint],
-    charts: Vec<Chart>,
-    figures: usize,
+    figures: FigureList,
 }
 
-/// A panel of a figure before it has an id: its heading, what it shows in words, and what it draws.
-struct Drawing {
-    heading: String,
-    words: String,
-    data: Vec<Value>,
-    layout: Value,
-}
-
-impl Page<'_> {
-    fn figure(&mut self, drawings: Vec<Drawing>, title: &str, caption: &str) -> String {
-        let mut panels = String::new();
-        for drawing in drawings.into_iter().filter(|drawing| !drawing.data.is_empty()) {
-            let id = format!("chart-{}", self.charts.len() + 1);
-            panels += &format!(
-                r#"<div class="panel"><p>{}</p><div class="plot" id="{id}" role="img" aria-label="{}"></div></div>"#,
-                escaped(&drawing.heading),
-                escaped(&drawing.words)
-            );
-            let Drawing { words, data, mut layout, .. } = drawing;
-            if data.iter().filter(|trace| trace["showlegend"] == json!(true)).count() > 1 {
-                layout["showlegend"] = json!(true);
-                layout["legend"] = json!({ "orientation": "h", "yanchor": "top", "y": -0.24, "x": 0, "font": { "size": 11 } });
-            }
-            self.charts.push(Chart { id, label: words, data, layout });
-        }
-        if panels.is_empty() {
-            return panels;
-        }
-        self.figures += 1;
-        format!(
-            r#"<figure><div class="panels">{panels}</div><figcaption><b>Figure {}. {title}</b> {caption}</figcaption></figure>"#,
-            self.figures
-        )
-    }
-
+impl Parts<'_> {
     fn streams(&mut self, steps: &[StreamsStep]) -> String {
         let targets: Vec<&[StreamsStep]> = steps.chunk_by(|a, b| a.target == b.target).collect();
-        let line = |index: usize, steps: &[StreamsStep], of: &dyn Fn(&StreamsStep) -> Spread, unit: &str| {
-            let points = steps.iter().map(|step| (f64::from(step.streams), of(step)));
-            trace(index, &steps[0].target, &points.collect::<Vec<_>>(), unit)
-        };
-        let lines = |of: &dyn Fn(&StreamsStep) -> Spread, unit: &str| -> Vec<Value> {
-            targets.iter().enumerate().map(|(index, steps)| line(index, steps, of, unit)).collect()
+        let one_line =
+            |index: usize, steps: &[StreamsStep], of: &dyn Fn(&StreamsStep) -> Spread, unit: &str| {
+                let points = steps.iter().map(|step| (f64::from(step.streams), of(step)));
+                line(index, &steps[0].target, &points.collect::<Vec<_>>(), unit)
+            };
+        let lines = |of: &dyn Fn(&StreamsStep) -> Spread, unit: &str| -> Vec<Mark> {
+            targets.iter().enumerate().map(|(index, steps)| one_line(index, steps, of, unit)).collect()
         };
         let one = |value: f64| Spread { count: 1, mean: value, ..Spread::default() };
-        let x = "streams";
-        let drawing = |heading: &str, y: &str, data: Vec<Value>, log: bool| Drawing {
+        let panel = |heading: &str, y: &str, marks: Vec<Mark>| Chart {
             heading: heading.to_owned(),
-            words: format!("Line chart: {y} against the number of streams."),
-            data,
-            layout: layout(x, y, steps.iter().map(|step| f64::from(step.streams)), log),
+            label: format!("Line chart: {y} against the number of streams."),
+            has_key: has_key(&marks),
+            x: over("streams", steps.iter().map(|step| f64::from(step.streams))),
+            y: Axis::new(y),
+            marks,
+            ..Chart::default()
         };
         let mut aggregate = lines(&|step| step.aggregate_mb_per_s, "MB/s");
         aggregate.extend(published(self.beside, "", false));
         let delivered = lines(&|step| one(step.delivered_mb_per_s), "MB/s");
-        let rates = self.figure(
+        let rates = self.figures.add(
             vec![
-                drawing("Aggregate", "MB/s of all streams", aggregate, true),
-                drawing("Delivered", "MB/s of all reads", delivered, true),
+                panel("Aggregate", "MB/s of all streams", aggregate),
+                panel("Delivered", "MB/s of all reads", delivered),
             ],
             "Rate against streams.",
             "Aggregate: bytes of the timed reads by the mean time of one. Delivered: all reads, timed or not, while any was timed, by that time. Dotted: published.",
         );
-        let each: Vec<Value> = targets
+        let each: Vec<Mark> = targets
             .iter()
             .enumerate()
             .flat_map(|(index, steps)| {
-                [
-                    dots(index, steps),
-                    line(index, steps, &|step| one(step.stream_mb_per_s_mean), "MB/s a stream"),
-                ]
+                let mean = one_line(index, steps, &|step| one(step.stream_mb_per_s_mean), "MB/s a stream");
+                [dots(index, steps), mean]
             })
             .collect();
         let fairness = lines(&|step| one(step.fairness), "");
-        let mut fair = drawing("Jain's index of fairness", "fairness", fairness, true);
-        fair.layout["yaxis"]["range"] = json!([0, 1.05]);
-        let spread = self.figure(
-            vec![drawing("Each stream and the mean", "MB/s of one stream", each, true), fair],
+        let mut fair = panel("Jain's index of fairness", "fairness", fairness);
+        fair.y.range = Some((0.0, 1.05));
+        let spread = self.figures.add(
+            vec![panel("Each stream and the mean", "MB/s of one stream", each), fair],
             "Spread over the streams.",
             "A dot is one stream's timed read. An index of 1 means that all streams got the same, 1/N that one got all.",
         );
         let cpu = lines(&|step| one(step.cpu_pct), "% of a processor");
-        let cpu = self.figure(
-            vec![drawing("Readers' processor time", "% of one processor", cpu, true)],
+        let cpu = self.figures.add(
+            vec![panel("Readers' processor time", "% of one processor", cpu)],
             "Processor time.",
             "User and system time of the readers by the mean time of a timed read; 100 % is one processor.",
         );
@@ -175,32 +124,6 @@ impl Page<'_> {
     }
 
     fn bonnie(&mut self, steps: &[BonnieStep]) -> String {
-        let drawings = |of: &dyn Fn(&BonnieStepPhase) -> (Spread, &'static str),
-                        is_cpu: bool,
-                        beside: &[PublishedPoint]| {
-            FILE_PHASES.map(|(name, title)| {
-                let targets = steps.chunk_by(|a, b| a.target == b.target);
-                let mut unit = "";
-                let mut data: Vec<Value> = Vec::new();
-                for (index, steps) in targets.enumerate() {
-                    let points: Vec<(f64, Spread)> = steps
-                        .iter()
-                        .filter_map(|step| {
-                            let (spread, named) = of(step.phase(name)?);
-                            unit = named;
-                            Some((step.file_bytes as f64 / 1e6, spread))
-                        })
-                        .collect();
-                    data.push(trace(index, &steps[0].target, &points, unit));
-                }
-                data.extend(published(beside, name, is_cpu));
-                let mut layout =
-                    layout("MB of file", unit, steps.iter().map(|step| step.file_bytes as f64 / 1e6), true);
-                mark_memory(&mut layout, steps);
-                let words = format!("Line chart: {title} in {unit} against the length of the file.");
-                Drawing { heading: title.to_owned(), words, data, layout }
-            })
-        };
         let scaled = |phase: &BonnieStepPhase| {
             let factor = if phase.counts_calls() { 1.0 } else { 1024.0 / 1e6 };
             let Spread { count, mean, stddev, ci95_half } = phase.rate;
@@ -212,16 +135,18 @@ impl Page<'_> {
             };
             (rate, if phase.counts_calls() { "seeks/s" } else { "MB/s" })
         };
-        let beside = self.beside.to_vec();
-        let rates = drawings(&scaled, false, &beside).into();
-        let rates = self.figure(
-            rates,
+        let rates = FILE_PHASES
+            .map(|phase| phase_panel(steps, phase, &scaled, published(self.beside, phase.0, false)));
+        let rates = self.figures.add(
+            rates.into(),
             "Rates against the length of the file.",
             "Bars are one standard deviation over the rounds. The dashed line is main memory: to its left the page cache may hold the file. Dotted: published.",
         );
-        let cpu = drawings(&|phase| (phase.cpu_pct, "% of a processor"), true, &beside).into();
-        let cpu = self.figure(
-            cpu,
+        let share = |phase: &BonnieStepPhase| (phase.cpu_pct, "% of a processor");
+        let cpu =
+            FILE_PHASES.map(|phase| phase_panel(steps, phase, &share, published(self.beside, phase.0, true)));
+        let cpu = self.figures.add(
+            cpu.into(),
             "Processor time beside each rate.",
             "User and system time of the program's processes.",
         );
@@ -229,19 +154,55 @@ impl Page<'_> {
     }
 }
 
-/// The layout of a panel over `at`.
-fn layout(x: &str, y: &str, at: impl Iterator<Item = f64>, log: bool) -> Value {
-    let mut layout = Panel::layout(x, y);
+/// A figure of one phase of Bonnie over the length of the file, a line for each target.
+fn phase_panel(
+    steps: &[BonnieStep],
+    (name, title): (&str, &str),
+    of: &dyn Fn(&BonnieStepPhase) -> (Spread, &'static str),
+    beside: Vec<Mark>,
+) -> Chart {
+    let mut unit = "";
+    let mut marks: Vec<Mark> = Vec::new();
+    for (index, steps) in steps.chunk_by(|a, b| a.target == b.target).enumerate() {
+        let points: Vec<(f64, Spread)> = steps
+            .iter()
+            .filter_map(|step| {
+                let (spread, named) = of(step.phase(name)?);
+                unit = named;
+                Some((step.file_bytes as f64 / 1e6, spread))
+            })
+            .collect();
+        if !points.is_empty() {
+            marks.push(line(index, &steps[0].target, &points, unit));
+        }
+    }
+    marks.extend(beside);
+    if !marks.is_empty() {
+        marks.extend(memory(steps).map(Mark::Upright));
+    }
+    Chart {
+        heading: title.to_owned(),
+        label: format!("Line chart: {title} in {unit} against the length of the file."),
+        has_key: has_key(&marks),
+        x: over("MB of file", steps.iter().map(|step| step.file_bytes as f64 / 1e6)),
+        y: Axis::new(unit),
+        marks,
+        ..Chart::default()
+    }
+}
+
+/// Whether there are several lines to be told apart.
+fn has_key(marks: &[Mark]) -> bool {
+    marks.iter().filter(|mark| matches!(mark, Mark::Line(line) if line.is_in_key)).count() > 1
+}
+
+/// The axis over `at`.
+fn over(title: &str, at: impl Iterator<Item = f64>) -> Axis {
     let mut ticks: Vec<f64> = at.collect();
     ticks.sort_by(f64::total_cmp);
     ticks.dedup();
-    if log && ticks.len() > 1 {
-        layout["xaxis"]["type"] = json!("log");
-    }
-    layout["xaxis"]["ticktext"] = json!(ticks.iter().map(|at| tick(*at)).collect::<Vec<_>>());
-    layout["xaxis"]["tickvals"] = json!(ticks);
-    layout["yaxis"]["rangemode"] = json!("tozero");
-    layout
+    let scale = if ticks.len() > 1 { Scale::Log } else { Scale::Linear };
+    Axis { scale, ..Axis::new(title).with_ticks(ticks.into_iter().map(|at| (at, tick(at)))) }
 }
 
 /// A whole number as it is, others in three digits.
@@ -249,54 +210,45 @@ fn tick(at: f64) -> String {
     if at.fract() == 0.0 { format!("{at:.0}") } else { three_digits(at) }
 }
 
-/// A line at the length of file that is main memory, if it is within the chart.
-fn mark_memory(layout: &mut Value, steps: &[BonnieStep]) {
+/// The length of file in MB that is main memory, if it is within the chart.
+fn memory(steps: &[BonnieStep]) -> Option<f64> {
     let sizes = || steps.iter().map(|step| step.file_bytes as f64 / 1e6);
     let memory = steps.iter().find_map(|step| Some(step.file_bytes as f64 / 1e6 / step.file_to_memory?));
     let (low, high) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
-    let Some(memory) = memory.filter(|memory| (low..=high).contains(memory) && low < high) else { return };
-    layout["shapes"] = json!([{
-        "type": "line", "xref": "x", "yref": "paper", "x0": memory, "x1": memory, "y0": 0, "y1": 1,
-        "line": { "color": "var(--ink-soft)", "dash": "dash", "width": 1 },
-    }]);
+    memory.filter(|memory| (low..=high).contains(memory) && low < high)
 }
 
 /// A line with markers of target number `index`, with bars of one standard deviation where there were repeats.
-fn trace(index: usize, name: &str, points: &[(f64, Spread)], unit: &str) -> Value {
-    let colour = format!("var(--series-{})", index % COLOURS + 1);
-    let name = escaped(name);
-    let hover = |(at, spread): &(f64, Spread)| {
+fn line(index: usize, name: &str, points: &[(f64, Spread)], unit: &str) -> Mark {
+    let point = |(at, spread): &(f64, Spread)| {
         let around = spread.ci95_half.map_or_else(String::new, |half| {
-            format!("<br>{} rounds, 95 %: +- {}", spread.count, three_digits(half))
+            format!("\n{} rounds, 95 %: +- {}", spread.count, three_digits(half))
         });
-        format!("<b>{name}</b><br>{}: {} {unit}{around}", tick(*at), three_digits(spread.mean))
+        let hover = format!("{name}\n{}: {} {unit}{around}", tick(*at), three_digits(spread.mean));
+        Point { x: *at, y: spread.mean, spread: spread.stddev, hover }
     };
-    let deviations: Vec<f64> = points.iter().map(|(_, spread)| spread.stddev).collect();
-    json!({
-        "type": "scatter", "mode": "lines+markers", "name": name, "showlegend": true,
-        "x": points.iter().map(|point| point.0).collect::<Vec<_>>(),
-        "y": points.iter().map(|point| point.1.mean).collect::<Vec<_>>(),
-        "error_y": { "type": "data", "array": deviations, "visible": deviations.iter().any(|it| *it > 0.0), "color": colour, "thickness": 1.2 },
-        "hovertext": points.iter().map(hover).collect::<Vec<_>>(), "hoverinfo": "text",
-        "line": { "color": colour, "width": 2 },
-        "marker": { "color": colour, "symbol": MARKERS[index % MARKERS.len()], "size": 7 },
+    Mark::Line(Line {
+        marker: Some(Marker::number(index)),
+        is_in_key: true,
+        ..Line::new(name, Colour::Series(index), points.iter().map(point).collect())
     })
 }
 
 /// A dot for each stream of each step.
-fn dots(index: usize, steps: &[StreamsStep]) -> Value {
-    let colour = format!("var(--series-{})", index % COLOURS + 1);
+fn dots(index: usize, steps: &[StreamsStep]) -> Mark {
     let all =
-        || steps.iter().flat_map(|step| step.stream_mb_per_s.iter().map(move |rate| (step.streams, *rate)));
-    json!({
-        "type": "scatter", "mode": "markers", "showlegend": false, "hoverinfo": "skip", "opacity": 0.35,
-        "x": all().map(|dot| dot.0).collect::<Vec<_>>(), "y": all().map(|dot| dot.1).collect::<Vec<_>>(),
-        "marker": { "color": colour, "size": 4, "symbol": "circle" },
+        steps.iter().flat_map(|step| step.stream_mb_per_s.iter().map(move |rate| (step.streams, *rate)));
+    let points = all.map(|(streams, rate)| Point { x: f64::from(streams), y: rate, ..Point::default() });
+    Mark::Line(Line {
+        dash: None,
+        marker: Some(Marker { radius: 2.0, ..Marker::number(0) }),
+        opacity: 0.35,
+        ..Line::new("", Colour::Series(index), points.collect())
     })
 }
 
 /// The published lines of a phase.
-fn published(beside: &[PublishedPoint], phase: &str, is_cpu: bool) -> Vec<Value> {
+fn published(beside: &[PublishedPoint], phase: &str, is_cpu: bool) -> Vec<Mark> {
     let mine: Vec<&PublishedPoint> =
         beside.iter().filter(|point| point.phase == phase && point.is_cpu_pct == is_cpu).collect();
     let mut systems: Vec<&str> = Vec::new();
@@ -306,21 +258,23 @@ fn published(beside: &[PublishedPoint], phase: &str, is_cpu: bool) -> Vec<Value>
         }
     }
     let line = |(index, system): (usize, &&str)| {
-        let mut points: Vec<(f64, f64)> = mine
-            .iter()
-            .filter(|point| point.system == **system)
-            .map(|point| (point.at, point.value))
+        let name = format!("{system} (published)");
+        let own = mine.iter().filter(|point| point.system == **system);
+        let mut points: Vec<Point> = own
+            .map(|point| Point {
+                x: point.at,
+                y: point.value,
+                hover: format!("{name}\n{}", three_digits(point.value)),
+                ..Point::default()
+            })
             .collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let name = format!("{} (published)", escaped(system));
-        let hover = |point: &(f64, f64)| format!("<b>{name}</b><br>{}", three_digits(point.1));
-        json!({
-            "type": "scatter", "mode": "lines+markers", "name": name, "showlegend": true,
-            "x": points.iter().map(|point| point.0).collect::<Vec<_>>(),
-            "y": points.iter().map(|point| point.1).collect::<Vec<_>>(),
-            "hovertext": points.iter().map(hover).collect::<Vec<_>>(), "hoverinfo": "text",
-            "line": { "color": "var(--ink-soft)", "width": 1, "dash": "dot" },
-            "marker": { "color": "var(--ink-soft)", "symbol": format!("{}-open", MARKERS[index % MARKERS.len()]), "size": 6 },
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        Mark::Line(Line {
+            dash: Some(2),
+            width: 1.0,
+            marker: Some(Marker { is_hollow: true, radius: 3.0, ..Marker::number(index) }),
+            is_in_key: true,
+            ..Line::new(&name, Colour::Soft, points)
         })
     };
     systems.iter().enumerate().map(line).collect()
@@ -431,22 +385,27 @@ mod tests {
         };
         let page = programs(&report);
         assert!(
-            page.contains("Figure 1. Rate against streams") && page.contains("Bonnie, means over the rounds")
+            page.html.contains("Figure 1. Rate against streams")
+                && page.html.contains("Bonnie, means over the rounds")
         );
-        assert!(!page.contains("<q>w"), "names are escaped");
-        let charts =
-            page.split(r#"id="charts">"#).nth(1).expect("charts").split("</script>").next().expect("end");
-        let charts: Vec<Value> = serde_json::from_str(&charts.replace("\\u003c", "<")).expect("JSON");
+        assert!(!page.html.contains("<q>w"), "names are escaped");
+        let charts: Vec<&Chart> = page.pictures.iter().map(|picture| &picture.chart).collect();
         // Two panels of rates, two of spread, one of processors; six phases, rates and processors.
         assert_eq!(charts.len(), 5 + 12);
-        let traces = |chart: usize| charts[chart]["data"].as_array().expect("traces").len();
-        assert_eq!((traces(0), traces(1), traces(2)), (3, 2, 4));
-        assert_eq!(charts[0]["data"][2]["line"]["dash"], "dot");
+        let lines = |chart: usize| -> Vec<&Line> {
+            let marks = charts[chart].marks.iter();
+            marks.filter_map(|mark| if let Mark::Line(line) = mark { Some(line) } else { None }).collect()
+        };
+        assert_eq!((lines(0).len(), lines(1).len(), lines(2).len()), (3, 2, 4));
+        assert_eq!(lines(0)[2].dash, Some(2));
         // 100 MiB are a quarter of memory, as is said, so it is at 400 MiB.
-        let memory = charts[5]["layout"]["shapes"][0]["x0"].as_f64().expect("a line");
-        assert!((memory - 419.43).abs() < 0.01, "{memory}");
-        let with_published =
-            charts.iter().filter(|chart| chart["data"].to_string().contains("(published)")).count();
-        assert_eq!(with_published, 2);
+        let memory = charts[5]
+            .marks
+            .iter()
+            .find_map(|mark| if let Mark::Upright(at) = mark { Some(*at) } else { None });
+        assert!(memory.is_some_and(|memory| (memory - 419.43).abs() < 0.01), "{memory:?}");
+        let is_published =
+            |chart: &usize| lines(*chart).iter().any(|line| line.name.ends_with("(published)"));
+        assert_eq!((0..charts.len()).filter(is_published).count(), 2);
     }
 }

@@ -3,9 +3,10 @@
 use super::{escaped, escaped_digits};
 use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
 use crate::matrix::{CellKey, Matrix};
+use crate::places::place_cells;
 use crate::{PaperPlace, PaperRow};
 use raidlab_advisor::Comparison;
-use raidlab_workload::{LatencyFigures, RunResult};
+use raidlab_workload::{LagSummary, LatencyFigures, RunResult};
 
 /// The table of the study: a group of rows per profile, a group of columns per side.
 pub(super) fn summary(matrix: &Matrix) -> String {
@@ -178,6 +179,54 @@ fn latency_rows(run: &RunResult) -> Vec<(&'static str, [f64; 8])> {
     rows
 }
 
+/// How late the requests of open loops started, of every run and each part of a mix; none where no run is such.
+pub(super) fn lags(matrix: &Matrix, profile: usize) -> Option<String> {
+    let mut rows = String::new();
+    for configuration in with_runs(matrix, profile) {
+        for (side, names) in matrix.sides.iter().enumerate() {
+            for run in matrix.line(profile, configuration, side) {
+                let name = format!("{}, {}", name(matrix, configuration), names.name());
+                let parts =
+                    run.parts.iter().filter_map(|part| Some((part.name.as_str(), part.lag.as_ref()?)));
+                for (part, lag) in run.lag.iter().map(|lag| ("all", lag)).chain(parts) {
+                    let cells: String =
+                        lag_cells(lag).iter().map(|cell| format!("<td>{cell}</td>")).collect();
+                    rows += &format!(
+                        r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td>{cells}</tr>"#,
+                        run.iodepth,
+                        escaped(part)
+                    );
+                }
+            }
+        }
+    }
+    let heads = ["mean", "p50", "p99", "max"].map(|head| format!(r#"<th scope="col">{head}</th>"#)).concat();
+    let head = format!(
+        r#"<tr><th colspan="5" class="first"></th><th scope="colgroup" colspan="4" class="group start">started late by, ms</th><th scope="colgroup" colspan="4" class="group start">from the start to the end, ms</th></tr><tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th><th scope="col" class="name">part</th><th scope="col">started</th><th scope="col">never started</th>{heads}{heads}</tr>"#
+    );
+    let caption = format!(
+        "{}: when requests of an open loop, or of a replay, started after they were due. The wait is in the latencies.",
+        escaped(matrix.profiles[profile].workload)
+    );
+    let table = || scrolling("Arrivals", &caption, &format!("<thead>{head}</thead><tbody>{rows}</tbody>"));
+    (!rows.is_empty()).then(table)
+}
+
+fn lag_cells(lag: &LagSummary) -> Vec<String> {
+    let service = (lag.service_ns_max > 0).then_some([
+        lag.service_ns_mean / 1e6,
+        ns_to_ms(lag.service_ns_p50),
+        ns_to_ms(lag.service_ns_p99),
+        ns_to_ms(lag.service_ns_max),
+    ]);
+    let waits =
+        [lag.lag_ns_mean / 1e6, ns_to_ms(lag.lag_ns_p50), ns_to_ms(lag.lag_ns_p99), ns_to_ms(lag.lag_ns_max)];
+    let mut cells = vec![lag.started.to_string(), lag.unserved.to_string()];
+    cells.extend(waits.map(escaped_digits));
+    cells.extend(service.map_or_else(|| ["–"; 4].map(str::to_owned), |figures| figures.map(escaped_digits)));
+    cells
+}
+
 /// Published figures beside predicted ones.
 pub(super) fn comparison(comparison: &Comparison) -> String {
     let mut rows = String::new();
@@ -205,25 +254,15 @@ pub(super) fn comparison(comparison: &Comparison) -> String {
 
 /// What the places of a publication come to.
 pub(super) fn places(places: &[PaperPlace]) -> String {
-    let pct = |pct: Option<f64>| pct.map_or("–".to_owned(), |pct| format!("{pct:.1}"));
     let row = |place: &PaperPlace| {
-        let PaperPlace { name, summary, summary_not_fitted: rest, kendall_tau, .. } = place;
-        let cells = [
-            summary.rows.to_string(),
-            pct(summary.median_abs_error_pct),
-            pct(summary.p90_abs_error_pct),
-            rest.rows.to_string(),
-            pct(rest.median_abs_error_pct),
-            pct(rest.p90_abs_error_pct),
-            kendall_tau.map_or("–".to_owned(), |tau| format!("{tau:.2}")),
-        ];
+        let [name, cells @ ..] = place_cells(&place.summary);
         let cells = cells.iter().enumerate().map(|(index, cell)| {
             let class = if [3, 6].contains(&index) { r#" class="start""# } else { "" };
             format!("<td{class}>{cell}</td>")
         });
         format!(
             r#"<tr><th scope="row" class="name first">{}</th>{}</tr>"#,
-            escaped(name),
+            escaped(&name),
             cells.collect::<String>()
         )
     };

@@ -37,8 +37,9 @@ pub use study::study;
 pub use validation::{DriveValidation, drive_validation};
 
 use crate::figures::three_digits;
+use crate::places::{PLACE_HEADER, place_cells};
 use grid::{Grid, GridCell};
-use raidlab_advisor::Comparison;
+use raidlab_advisor::{Comparison, PlaceSummary};
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,12 @@ pub fn table(
         ..Grid::default()
     };
     grid.render(options)
+}
+
+/// Prints what the places of a publication come to, one by one.
+pub fn places<'a>(places: impl Iterator<Item = &'a PlaceSummary>, options: TerminalOptions) -> String {
+    let rows = places.map(|place| place_cells(place).to_vec()).collect();
+    table(&PLACE_HEADER, 1, vec![rows], options)
 }
 
 /// Prints published figures beside predicted ones and how far off the predictions are.

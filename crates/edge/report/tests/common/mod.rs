@@ -35,6 +35,7 @@ pub(crate) fn report<'a>(runs: &'a [RunResult], verdicts: &'a [Verdict]) -> Stud
         notes: vec!["RAID 1 over 6 members is a mirror of 6.".to_owned()],
         published: None,
         iodepth: None,
+        axes: None,
     }
 }
 

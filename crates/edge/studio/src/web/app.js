@@ -43,7 +43,7 @@ async function show() {
   scrollTo(0, 0);
 }
 
-addEventListener("hashchange", () => { takeToken(); show(); page.focus({ preventScroll: true }); });
+addEventListener("hashchange", () => { takeToken(); document.getElementById("notes").replaceChildren(); show(); page.focus({ preventScroll: true }); });
 takeToken();
 show();
 get("/api/studio").then((studio) => (document.getElementById("place").textContent = `raidlab ${studio.version}, files in ${studio.folder}`)).catch(() => {});

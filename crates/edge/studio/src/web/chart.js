@@ -60,7 +60,7 @@ function scale(low, high, from, to, isLog) {
 /** Text keeps its size on narrow screens: charts are drawn as wide as there is room. */
 const room = () => (innerWidth < 560 ? Math.max(300, innerWidth - 60) : 640);
 
-function frame({ title, x, y, width = room(), height = 300, left = 72 }) {
+function frame({ title, x, y, width = room(), height = 300, left = width < 500 ? 72 : 86 }) {
   const area = { left, right: width - 14, top: title ? 30 : 14, bottom: height - 44 };
   const px = scale(x.low, x.high, area.left, area.right, x.log);
   const py = scale(y.low, y.high, area.bottom, area.top, y.log);

@@ -6,8 +6,8 @@ use raidlab_workload::{Metric, RunResult, World};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Longest wait for something that takes milliseconds on an idle machine.
@@ -27,6 +27,14 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     head: String,
     pub(crate) text: String,
+}
+
+/// Writes a program by way of another process. Were it written here, a process that another test starts meanwhile could hold
+/// it open for writing for a moment, and the system refuses to run it then (ETXTBSY).
+fn write_program(program: &Path, text: &str) {
+    let script = "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"";
+    let written = Command::new("/bin/sh").args(["-c", script, "sh", text]).arg(program).status();
+    assert!(written.expect("there is a shell").success());
 }
 
 impl Answer {
@@ -71,10 +79,8 @@ impl Bench {
         let folder = tempfile::tempdir().expect("a folder");
         let tools = tempfile::tempdir().expect("a folder");
         let program = tools.path().join("program");
-        let text =
-            format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}/arguments'\n{script}\n", tools.path().display());
-        std::fs::write(&program, text).expect("the folder can be written");
-        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("it is ours");
+        let keep = format!("printf '%s\\n' \"$@\" > '{}/arguments'", tools.path().display());
+        write_program(&program, &format!("#!/bin/sh\n{keep}\n{script}\n"));
         let address = "127.0.0.1:0".parse().expect("an address");
         let db = PathBuf::from("raidlab.sqlite");
         let options = StudioOptions { address, folder: folder.path().to_owned(), db, program };

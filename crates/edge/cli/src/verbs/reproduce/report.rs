@@ -3,8 +3,8 @@
 use super::Figures;
 use crate::failure::Failure;
 use crate::verbs::report::write_page;
-use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, kendall_tau};
-use raidlab_lab::{ClaimPrediction, MetricCorrection, PlaceSummary, PredictedClaim, Prediction};
+use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, kendall_tau};
+use raidlab_lab::{ClaimPrediction, MetricCorrection, PredictedClaim, Prediction};
 use raidlab_report::{PaperPlace, PaperReport, PaperRow, html};
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(super) fn write(
     let places = prediction
         .iter()
         .flat_map(|prediction| prediction.places.iter().map(|place| of_place(place, prediction)));
-    let places: Vec<PaperPlace<'_>> = places.chain(claims.map(of_claims)).collect();
+    let places: Vec<PaperPlace> = places.chain(claims.map(of_claims)).collect();
     let method = figures.method.as_ref();
     let source = method.map_or(String::new(), |method| format!("{}, {}", method.authors, method.publisher));
     let correction = |correction: &MetricCorrection| {
@@ -36,40 +36,34 @@ pub(super) fn write(
         summary_not_fitted: summary_of(rows().filter(|row| !row.fitted)),
         places: places.clone(),
     };
-    write_page(path, &html::paper(&report))
+    write_page(path, &html::paper(&report).html)
 }
 
 fn summary_of<'a>(rows: impl Iterator<Item = &'a PaperRow>) -> ComparisonSummary {
     Comparison::of(rows.map(|row| row.comparison.clone()).collect()).summary
 }
 
-fn of_place<'a>(place: &'a PlaceSummary, prediction: &Prediction) -> PaperPlace<'a> {
+fn of_place(place: &PlaceSummary, prediction: &Prediction) -> PaperPlace {
     let rows = prediction.rows.iter().filter(|row| row.place == place.place);
     let rows = rows.map(|row| PaperRow {
         comparison: row.comparison.clone(),
         fitted: row.fitted,
         note: if row.fitted { "fitted to".to_owned() } else { String::new() },
     });
-    PaperPlace {
-        name: &place.place,
-        rows: rows.collect(),
-        summary: place.summary,
-        summary_not_fitted: place.summary_not_fitted,
-        kendall_tau: place.kendall_tau,
-    }
+    PaperPlace { summary: place.clone(), rows: rows.collect() }
 }
 
-fn of_claims(claims: &ClaimPrediction) -> PaperPlace<'_> {
+fn of_claims(claims: &ClaimPrediction) -> PaperPlace {
     // A claim of order alone has no error; the terminal lists it with its verdict.
     let rows: Vec<PaperRow> =
         claims.claims.iter().filter(|claim| claim.row.error_pct.is_some()).filter_map(claim_row).collect();
-    PaperPlace {
-        name: "Claims",
+    let summary = PlaceSummary {
+        place: "Claims".to_owned(),
         summary: claims.summary.errors,
         summary_not_fitted: claims.summary_not_fitted.errors,
         kendall_tau: kendall_tau(rows.iter().map(|row| (row.comparison.published, row.comparison.predicted))),
-        rows,
-    }
+    };
+    PaperPlace { summary, rows }
 }
 
 fn claim_row(claim: &PredictedClaim) -> Option<PaperRow> {

@@ -53,6 +53,20 @@ fn what_a_row_leaves_open_is_what_its_server_serves() {
 }
 
 #[test]
+fn versions_of_nfs_are_named_and_differ_in_the_longest_call() {
+    let system = |name: &str| format!("a,asa/{name},,,,,,,,cdf-parallel-read,1024,,2,1,512,mb_per_s,57,");
+    let catalog = Catalog::builtin();
+    let access = |name: &str| {
+        let rows = rows(&[&system(name)]);
+        let setup = set_up_served(&rows[0], &task(&rows, &catalog, 1)).unwrap();
+        let SetupLoad::Served(load) = setup.load else { panic!("{:?}", setup.load) };
+        load.access
+    };
+    assert_eq!(access("nfs2-udp-8k"), access("nfs3-udp-8k"));
+    assert_eq!(access("nfs3-tcp-32k-jumbo"), access("nfs-tcp-32k-jumbo"));
+}
+
+#[test]
 fn networks_need_no_array_and_their_notes_say_how_long_packets_are() {
     let prediction = predicted(&[
         "a,gigabit/sk-9843/mtu-1500,,,,,,,,cdf-memory-to-memory,9.765625,,,,,mb_per_s,67,\"IP packet 1000 B, send size 10000 B\"",
@@ -90,6 +104,8 @@ fn what_is_wrong_with_a_row_is_named() {
         ("asa/3ware-7850,5,8,wd1000bb", "cdf-parallel-reads,1024", "workload"),
         ("asa/nfs-sctp-8k,,,", "cdf-parallel-read,1024", "system"),
         ("asa/nfs-udp-8k-giant,,,", "cdf-parallel-read,1024", "system"),
+        ("asa/nfs2-udp-32k,,,", "cdf-parallel-read,1024", "system"),
+        ("asa/nfs4-udp-8k,,,", "cdf-parallel-read,1024", "system"),
         ("polywell/nfs-udp-8k,,,", "cdf-parallel-read,1024", "system"),
         ("asa,,,", "cdf-parallel-read,1024", "system"),
         ("gigabit/sk-9843/mtu-1,,,", "cdf-memory-to-memory,1", "system"),

@@ -1,57 +1,60 @@
 "use strict";
-// Draws the charts that the page carries as JSON. Colours in them are names of the page's own custom properties, so
-// that a change of the colour scheme, or paper, is a redraw with the same data.
+// The charts are in the page as they are. This switches lines on and off, and moves the points of a chart to other axes.
 (() => {
-  const charts = JSON.parse(document.getElementById("charts").textContent);
-  const options = { displayModeBar: false, responsive: false };
-  const style = () => getComputedStyle(document.documentElement);
-
-  // Replaces "var(--name)" by that property's value wherever a chart has it.
-  const coloured = (value, from) => {
-    if (typeof value === "string") {
-      const name = /^var\((--[a-z0-9-]+)\)$/.exec(value);
-      return name ? from.getPropertyValue(name[1]).trim() : value;
-    }
-    if (Array.isArray(value)) return value.map(item => coloured(item, from));
-    if (value === null || typeof value !== "object") return value;
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, coloured(item, from)]));
+  const svg = (name, attributes, text) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    if (text !== undefined) element.textContent = text;
+    return element;
   };
-
-  // The names that the reader has switched off in the section around a chart.
-  const hiddenAround = place => {
-    const section = place.closest("section");
-    const off = section.querySelectorAll('.legend button[aria-pressed="false"]');
-    return new Set([...off].map(button => button.dataset.name));
-  };
-
-  const draw = chart => {
-    const place = document.getElementById(chart.id);
-    const hidden = hiddenAround(place);
-    const { data, layout } = coloured({ data: chart.data, layout: chart.layout }, style());
-    for (const trace of data) trace.visible = !(trace.meta ?? []).some(name => hidden.has(name));
-    layout.width = place.clientWidth;
-    layout.height = place.clientHeight;
-    Plotly.react(place, data, layout, options);
-  };
-  const drawAll = () => charts.forEach(draw);
 
   document.querySelectorAll(".legend button").forEach(button => button.addEventListener("click", () => {
     button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") === "false"));
     const section = button.closest("section");
-    charts.filter(chart => section.contains(document.getElementById(chart.id))).forEach(draw);
+    const off = [...section.querySelectorAll('.legend button[aria-pressed="false"]')];
+    const hidden = new Set(off.map(other => other.dataset.name));
+    section.querySelectorAll("[data-names]").forEach(mark => {
+      mark.toggleAttribute("hidden", mark.dataset.names.split("\n").some(name => hidden.has(name)));
+    });
   }));
 
-  let width = window.innerWidth;
-  let waiting = 0;
-  window.addEventListener("resize", () => {
-    if (window.innerWidth === width) return;
-    width = window.innerWidth;
-    clearTimeout(waiting);
-    waiting = setTimeout(drawAll, 150);
+  document.querySelectorAll(".explorer").forEach(place => {
+    const { box: [left, right, top, bottom], quantities } = JSON.parse(place.querySelector("script").textContent);
+    const lists = [...place.querySelectorAll("select")];
+    const lines = [...place.querySelectorAll("svg .line")];
+    const along = share => left + share * (right - left);
+    const up = share => bottom - share * (bottom - top);
+    const grid = { stroke: "var(--grid)" };
+
+    const draw = () => {
+      const [x, y] = lists.map(list => quantities[list.selectedIndex]);
+      lines.forEach((line, index) => {
+        let path = "";
+        let pen = "M";
+        line.querySelectorAll(".point").forEach((point, at) => {
+          const [share, height] = [x.places[index][at], y.places[index][at]];
+          const known = share !== null && height !== null;
+          point.toggleAttribute("hidden", !known);
+          if (!known) { pen = "M"; return; }
+          point.setAttribute("transform", `translate(${along(share)} ${up(height)})`);
+          path += `${pen}${along(share)} ${up(height)}`;
+          pen = "L";
+        });
+        line.querySelector(".stroke").setAttribute("d", path);
+      });
+      const ticks = (name, places, tick) => place.querySelector(`svg .${name}`).replaceChildren(...places.flatMap(tick));
+      ticks("x-axis", x.ticks, ([share, text]) => [
+        svg("path", { d: `M${along(share)} ${top}V${bottom}`, ...grid }),
+        svg("text", { x: along(share), y: bottom + 18, "text-anchor": "middle" }, text),
+      ]);
+      ticks("y-axis", y.ticks, ([share, text]) => [
+        svg("path", { d: `M${left} ${up(share)}H${right}`, ...grid }),
+        svg("text", { x: left - 7, y: up(share) + 4, "text-anchor": "end" }, text),
+      ]);
+      place.querySelector("svg .x-title").textContent = x.title;
+      place.querySelector("svg .y-title").textContent = y.title;
+    };
+    lists.forEach(list => list.addEventListener("change", draw));
+    place.querySelector(".axes").hidden = false;
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  const printing = on => { document.documentElement.classList.toggle("printing", on); drawAll(); };
-  window.addEventListener("beforeprint", () => printing(true));
-  window.addEventListener("afterprint", () => printing(false));
-  drawAll();
 })();

@@ -1,0 +1,141 @@
+//! What the figures come to, in sentences, each with its reason.
+//!
+//! Where arrays were judged the verdicts say it. Else the loads do: how far throughput rises with the requests in flight, what
+//! latency that costs, and from where on it is not worth it.
+
+use super::{escaped, sentences, side_name};
+use crate::figures::{Column, three_digits};
+use crate::matrix::Matrix;
+use raidlab_advisor::Verdict;
+use raidlab_workload::RunResult;
+
+/// Share of the highest throughput from which on more requests in flight are said to be of no use.
+const ENOUGH: f64 = 0.9;
+
+/// The section; empty where there is nothing to conclude.
+pub(super) fn section(matrix: &Matrix, verdicts: &[Verdict]) -> String {
+    let mut items: Vec<String> = verdicts.iter().map(of_verdict).collect();
+    for profile in 0..matrix.profiles.len() {
+        let is_judged = verdicts.iter().any(|verdict| verdict.workload == matrix.profiles[profile].workload);
+        if !is_judged {
+            items.extend(of_loads(matrix, profile));
+        }
+    }
+    if items.is_empty() {
+        return String::new();
+    }
+    let items: String = items.iter().map(|item| format!("<li>{item}</li>")).collect();
+    super::section("conclusion", "Conclusion", &format!("<ul>{items}</ul>"))
+}
+
+/// The recommendation and the sentence that gives its reason.
+fn of_verdict(verdict: &Verdict) -> String {
+    let what = verdict.recommended.as_ref().map_or("no configuration", |choice| &choice.label);
+    let finding = sentences(&verdict.reason).into_iter().next().unwrap_or_default();
+    format!(
+        "<b>{}, {}: {}.</b> {}",
+        escaped(&verdict.workload),
+        side_name(verdict.world),
+        escaped(what),
+        escaped(finding)
+    )
+}
+
+/// A sentence for each configuration of a profile.
+fn of_loads(matrix: &Matrix, profile: usize) -> Vec<String> {
+    let column = Column::judging(matrix.profiles[profile].metric);
+    let mut items = Vec::new();
+    for (side, names) in matrix.sides.iter().enumerate() {
+        for configuration in 0..matrix.configurations.len() {
+            let runs = matrix.line(profile, configuration, side);
+            if let Some(text) = of_line(&runs, column) {
+                let head = format!(
+                    "{}, {} ({})",
+                    matrix.profiles[profile].workload,
+                    matrix.full_name(configuration),
+                    names.name()
+                );
+                items.push(format!("<b>{}.</b> {}", escaped(&head), escaped(&text)));
+            }
+        }
+    }
+    items
+}
+
+/// What the runs of a line, by ascending iodepth, say; none where nothing was moved.
+fn of_line(runs: &[&RunResult], column: Column) -> Option<String> {
+    let moved: Vec<&&RunResult> = runs.iter().filter(|run| column.value(run) > 0.0).collect();
+    let figure = |run: &RunResult, of: Column| format!("{} {}", three_digits(of.value(run)), of.unit());
+    let (first, last) = (moved.first()?, moved.last()?);
+    if first.iodepth == last.iodepth {
+        return Some(format!(
+            "{} at iodepth {}, with a mean latency of {} and 99 % of the requests within {}.",
+            figure(first, column),
+            first.iodepth,
+            figure(first, Column::LatMean),
+            figure(first, Column::LatP99)
+        ));
+    }
+    let highest = moved.iter().map(|run| column.value(run)).fold(0.0, f64::max);
+    let enough = moved.iter().find(|run| column.value(run) >= ENOUGH * highest)?;
+    let mut text = format!(
+        "From iodepth {} to {} throughput goes from {} to {}, and mean latency from {} to {}. ",
+        first.iodepth,
+        last.iodepth,
+        figure(first, column),
+        figure(last, column),
+        figure(first, Column::LatMean),
+        figure(last, Column::LatMean)
+    );
+    text += &if enough.iodepth < last.iodepth {
+        format!(
+            "Iodepth {} already gets {} of it at {}: more requests in flight only make each wait longer.",
+            enough.iodepth,
+            percent(column.value(enough) / highest),
+            figure(enough, Column::LatMean)
+        )
+    } else {
+        format!("It still rises at iodepth {}: a deeper queue may get more.", last.iodepth)
+    };
+    Some(text)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_line;
+    use crate::figures::Column;
+    use raidlab_units::Iops;
+    use raidlab_workload::{Metric, RunResult, World};
+
+    fn line(figures: &[(u32, f64, f64)]) -> Option<String> {
+        let runs: Vec<RunResult> = figures
+            .iter()
+            .map(|(iodepth, iops, lat_ms)| {
+                let mut run = RunResult::unmeasured(World::Measured, "a".into(), "x".into(), Metric::Iops);
+                run.iodepth = *iodepth;
+                run.total.iops = Iops(*iops);
+                run.total.lat_ns_mean = lat_ms * 1e6;
+                run
+            })
+            .collect();
+        of_line(&runs.iter().collect::<Vec<_>>(), Column::Iops)
+    }
+
+    #[test]
+    fn the_sentence_says_from_where_on_a_deeper_queue_is_of_no_use() {
+        let knee = line(&[(1, 100.0, 10.0), (8, 950.0, 8.0), (64, 1000.0, 64.0)]).unwrap();
+        assert!(
+            knee.contains("from 100 IOPS to 1000 IOPS") && knee.contains("Iodepth 8 already gets 95 %"),
+            "{knee}"
+        );
+        let rising = line(&[(1, 100.0, 10.0), (2, 200.0, 10.0)]).unwrap();
+        assert!(rising.contains("still rises at iodepth 2"), "{rising}");
+        let only = line(&[(4, 100.0, 10.0)]).unwrap();
+        assert!(only.starts_with("100 IOPS at iodepth 4"), "{only}");
+        assert_eq!(line(&[(1, 0.0, 0.0)]), None);
+    }
+}
