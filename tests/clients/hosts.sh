@@ -41,9 +41,11 @@ for index in 0 1 2; do
     ip netns add "$at"
     ip -n "$at" link add veth0 type veth peer name "p$index" netns "rh-$$-bridge"
     ip -n "rh-$$-bridge" link set "p$index" master br0 up
-    ip -n "$at" addr add "10.79.0.$((index + 1))/24" dev veth0
+    ip -n "$at" addr add "10.79.0.$((index + 1))/16" dev veth0
     ip -n "$at" link set lo up
     ip -n "$at" link set veth0 up
+    # Where the server of the rank before it listens.
+    ip -n "$at" addr add "10.79.$(((index + 2) % 3)).9/32" dev lo
 done
 # What mpirun starts on a host, as ssh would: in its namespace, under its name.
 cat >"$work/agent" <<AGENT
@@ -91,6 +93,59 @@ PYTHON
 for rank in 0 1 2; do [[ -s $files/file-$rank ]] || fail "rank $rank has laid out nothing"; done
 [[ $("$RAIDLAB" runs --db "$work/db" | grep -c 'on rh2') == 2 ]] || fail "the results file does not hold both runs"
 
+# Readers of all hosts at once, each rank in a folder of its own.
+mkdir "$files"/{0,1,2}
+mpi 3 streams "$files/{rank}" --streams 1,3 --size 4MB --block 256KiB --reads-per-stream 3 --cold advise --db "$work/db" \
+    --json >"$work/streams.json" 2>"$work/said" || fail "streams ended with $?"
+check <<'PYTHON'
+import json, sys
+runs = json.load(open(sys.argv[1] + "/streams.json"))["runs"]
+assert [len(run["streams"]["readers"]) for run in runs] == [3, 9], runs
+for run in runs:
+    ranks, streams = run["hosts"]["ranks"], run["streams"]
+    assert [rank["host"] for rank in ranks] == ["rh0", "rh1", "rh2"], ranks
+    assert streams["window_ns"] == max(rank["done_ns"] for rank in ranks), (streams["window_ns"], ranks)
+    assert streams["delivered_bytes"] >= sum(reader["bytes"] for reader in streams["readers"]) > 0
+    assert 0 < streams["overlap"] <= 1, streams
+PYTHON
+[[ -z $(find "$files"/{0,1,2} -type f) ]] || fail "streams left files behind"
+
+mpi 2 bonnie "$files/{rank}" --size 2MB --db "$work/db" --json >"$work/bonnie.json" 2>"$work/said" || fail "bonnie ended with $?"
+check <<'PYTHON'
+import json, sys
+run, = json.load(open(sys.argv[1] + "/bonnie.json"))["runs"]
+phases = {phase["name"]: phase for phase in run["phases"]}
+size = 2_000_000 // 16384 * 16384
+assert phases["block-write"]["bytes"] == phases["block-read"]["bytes"] == 2 * size, phases
+assert phases["seeks"]["calls"] == 8000, phases["seeks"]
+assert len(run["hosts"]["ranks"]) == 2, run["hosts"]
+PYTHON
+[[ -z $(find "$files"/{0,1} -type f) ]] || fail "bonnie left files behind"
+
+# Each rank sends to the host after its own.
+servers=()
+for index in 0 1 2; do
+    ip netns exec "$(space "${names[index]}")" "$RAIDLAB" net serve --listen "10.79.$(((index + 2) % 3)).9:5209" --insecure \
+        >"$work/listening$index" 2>/dev/null &
+    servers+=($!)
+done
+for index in 0 1 2; do
+    for _ in $(seq 100); do [[ -s $work/listening$index ]] && break || sleep 0.1; done
+done
+mpi 3 net '10.79.{rank}.9:5209' --send 64KiB --connections 1,2 --seconds 1 --ramp 100ms --db "$work/db" \
+    --json >"$work/net.json" 2>"$work/said" || fail "net ended with $?"
+check <<'PYTHON'
+import json, sys
+runs = json.load(open(sys.argv[1] + "/net.json"))["runs"]
+assert [run["network"]["connections"] for run in runs] == [3, 6], runs
+for run in runs:
+    ranks = run["hosts"]["ranks"]
+    assert len(ranks) == 3 and all(rank["bytes"] > 0 for rank in ranks), ranks
+    assert run["network"]["far"]["received_bytes"] > 0 and run["network"]["far"]["host"].count(",") == 2, run["network"]["far"]
+PYTHON
+kill "${servers[@]}"
+wait "${servers[@]}" || true
+
 # A rank that can't says why, and all end.
 rm "$files/file-1"
 code=0
@@ -129,4 +184,4 @@ grep -q 'rank 2 on host rh2 gave no sign of life' "$work/said" || fail "a rank t
 code=0
 mpi 2 doctor >"$work/out" 2>"$work/said" || code=$?
 [[ $code == 2 ]] && grep -q "'doctor' is for one host" "$work/said" || fail "doctor on two hosts ended with $code"
-echo "hosts: measure, failing, dying and hanging ranks were right, in $((SECONDS - begun)) s"
+echo "hosts: measure, streams, bonnie, net, failing, dying and hanging ranks were right, in $((SECONDS - begun)) s"

@@ -88,6 +88,27 @@ pub struct NetSide {
 }
 
 impl NetSide {
+    /// Adds the same side of another test.
+    fn add(&mut self, other: Self) {
+        self.host = format!("{}, {}", self.host, other.host);
+        self.window_ns = self.window_ns.max(other.window_ns);
+        self.sends += other.sends;
+        self.sent_bytes += other.sent_bytes;
+        self.received_bytes += other.received_bytes;
+        let both = |one: Option<u64>, two: Option<u64>| Some(one? + two?);
+        let rates = |one: Option<f64>, two: Option<f64>| Some(one? + two?);
+        let (own, theirs) = (&mut self.machine, other.machine);
+        own.process_cpu_ns = both(own.process_cpu_ns, theirs.process_cpu_ns);
+        own.load_switches_voluntary = both(own.load_switches_voluntary, theirs.load_switches_voluntary);
+        own.load_switches_involuntary = both(own.load_switches_involuntary, theirs.load_switches_involuntary);
+        own.interrupts_per_sec = rates(own.interrupts_per_sec, theirs.interrupts_per_sec);
+        own.context_switches_per_sec = rates(own.context_switches_per_sec, theirs.context_switches_per_sec);
+        own.cpu_busy = rates(own.cpu_busy, theirs.cpu_busy).map(|sum| sum.min(1.0));
+        self.sockets.retransmitted_segments += other.sockets.retransmitted_segments;
+        self.sockets.zero_copy_sends += other.sockets.zero_copy_sends;
+        self.sockets.zero_copy_copied += other.sockets.zero_copy_copied;
+    }
+
     /// Processor time of the process in percent of one processor.
     pub fn cpu_pct(&self) -> Option<f64> {
         let cpu_ns = self.machine.process_cpu_ns?;
@@ -129,6 +150,17 @@ impl NetworkFacts {
             bytes if bytes < 10_000 && !bytes.is_multiple_of(1024) => format!("{bytes} B"),
             bytes => ByteCount(bytes).to_string(),
         }
+    }
+
+    /// The facts of tests that ran side by side, each between two hosts of its own: counts, connections and what it cost are added
+    /// up, windows are the longest, and sockets are those of the first but for what they count. Nothing without any.
+    pub fn together(all: Vec<Self>) -> Option<Self> {
+        all.into_iter().reduce(|mut sum, other| {
+            sum.connections += other.connections;
+            sum.near.add(other.near);
+            sum.far.add(other.far);
+            sum
+        })
     }
 
     /// Returns the run as a result; `peer` names the far side. What was sent counts as written, what was received as
@@ -192,6 +224,27 @@ mod tests {
         assert_eq!((run.write.requests, run.write.bytes_per_sec.0), (3000, 1_400_000.0));
         assert_eq!((run.read.requests, run.read.bytes_per_sec.0), (2000, 750_000.0));
         assert_eq!((run.total.iops.0, run.total.bytes_per_sec.0), (2500.0, 2_150_000.0));
+    }
+
+    #[test]
+    fn tests_side_by_side_add_up() {
+        let one = |near, far| NetworkFacts {
+            direction: NetDirection::Send,
+            connections: 2,
+            send_bytes: 1000,
+            source: "memory".into(),
+            method: "write".into(),
+            nodelay: false,
+            near,
+            far,
+        };
+        let slow = NetSide { window_ns: 2_500_000_000, ..side(0, 0, 1_000_000) };
+        let all =
+            vec![one(side(3000, 3_000_000, 0), side(0, 0, 2_800_000)), one(side(1000, 1_000_000, 0), slow)];
+        let sum = NetworkFacts::together(all).unwrap();
+        assert_eq!((sum.connections, sum.near.sends, sum.far.received_bytes), (4, 4000, 3_800_000));
+        assert_eq!((sum.far.window_ns, sum.near.cpu_pct()), (2_500_000_000, Some(50.0)));
+        assert_eq!(NetworkFacts::together(Vec::new()), None);
     }
 
     #[test]

@@ -24,13 +24,21 @@ pub(crate) fn join(limit: NanoSpan) -> Result<Hosts, Failure> {
 
 /// Refuses a verb that is for one process where there are several.
 pub(crate) fn check_verb(command: &Command, hosts: &Hosts) -> Result<(), Failure> {
-    if hosts.is_alone() || matches!(command, Command::Measure(_)) {
+    let is_for_many =
+        matches!(command, Command::Measure(_) | Command::Streams(_) | Command::Bonnie(_) | Command::Net(_));
+    if is_for_many {
         return Ok(());
     }
     let text = format!("{command:?}");
-    let verb = text.split(['(', ' ']).next().unwrap_or_default().to_lowercase();
-    // Every process finds this out by itself, and one says it.
-    Err(Failure::input(HostsError::OneOnly { verb, count: hosts.count() }))
+    only_alone(&text.split(['(', ' ']).next().unwrap_or_default().to_lowercase(), hosts)
+}
+
+/// Refuses what is for one process where there are several. Every process finds this out by itself, and one says it.
+pub(crate) fn only_alone(verb: &str, hosts: &Hosts) -> Result<(), Failure> {
+    if hosts.is_alone() {
+        return Ok(());
+    }
+    Err(Failure::input(HostsError::OneOnly { verb: verb.to_owned(), count: hosts.count() }))
 }
 
 /// Says what went wrong, once, and ends the other processes where they can't know of it.

@@ -47,10 +47,10 @@ fn dispatch(cli: &Cli, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failu
     match &cli.command {
         Command::Study(args) => verbs::study::run(args, output),
         Command::Measure(args) => verbs::measure::run(args, output, hosts),
-        Command::Streams(args) => verbs::streams::run(args, output),
-        Command::Bonnie(args) => verbs::bonnie::run(args, output),
+        Command::Streams(args) => verbs::streams::run(args, output, hosts),
+        Command::Bonnie(args) => verbs::bonnie::run(args, output, hosts),
         Command::Soak(args) => verbs::soak::run(args, output),
-        Command::Net(args) => verbs::net::run(args, output),
+        Command::Net(args) => verbs::net::run(args, output, hosts),
         Command::Simulate(args) => verbs::simulate::run(args, output),
         Command::Emulate(args) => verbs::emulate::run(args, output),
         Command::Reproduce(args) => verbs::reproduce::run(args, output),

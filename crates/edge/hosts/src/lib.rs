@@ -47,6 +47,12 @@ pub trait Peers: fmt::Debug {
 const COUNT_VARIABLES: [&str; 4] =
     ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS"];
 
+/// Whether `name` is a variable by which a launcher tells a process of the others. A program that a rank starts for itself must
+/// not have it, or it would take itself for that rank.
+pub fn is_launcher_variable(name: &str) -> bool {
+    ["OMPI_", "PMI", "MPI_", "SLURM_"].iter().any(|start| name.starts_with(start))
+}
+
 /// Number of processes that mpirun says it started; 1 where none did.
 fn started_count(variable: impl Fn(&str) -> Option<String>) -> u32 {
     let counts = COUNT_VARIABLES.iter().filter_map(|name| variable(name)?.parse().ok());

@@ -203,6 +203,7 @@ fn ranks_that_do_different_things_are_found_out() {
 
 #[test]
 fn what_mpirun_started_is_counted() {
+    assert!(COUNT_VARIABLES.iter().all(|name| is_launcher_variable(name)) && !is_launcher_variable("PATH"));
     let table = [
         (vec![], 1),
         (vec![("OMPI_COMM_WORLD_SIZE", "4")], 4),

@@ -2,7 +2,15 @@
 
 use crate::figures::three_digits;
 use raidlab_units::NanoSpan;
-use raidlab_workload::HostsFacts;
+use raidlab_workload::{HostsFacts, RunResult};
+
+/// The sentences of every run that several hosts made, a line for each.
+pub fn notes(runs: &[RunResult]) -> impl Iterator<Item = String> {
+    runs.iter().filter_map(|run| {
+        let said = sentences(run.hosts.as_ref()?).join(". ");
+        Some(format!("{} at iodepth {}: {said}.", run.workload, run.iodepth))
+    })
+}
 
 /// How well they began together, how far their clocks are apart, and which was done first and last.
 pub fn sentences(facts: &HostsFacts) -> Vec<String> {

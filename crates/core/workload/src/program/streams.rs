@@ -82,6 +82,32 @@ impl StreamsFigures {
         }
     }
 
+    /// The figures of readers on several hosts that started at once, of which the last timed read ended after `window`. What
+    /// a host read between the end of its own last timed read and then does not count.
+    pub fn together(hosts: &[Self], window: NanoSpan) -> Self {
+        let first = hosts.first().expect("there is a host");
+        let readers: Vec<StreamFigures> = hosts.iter().flat_map(|host| host.readers.clone()).collect();
+        let reading = |host: &Self| host.overlap * host.readers.len() as f64 * host.window_ns as f64;
+        let whole = readers.len() as f64 * window.get() as f64;
+        let reading: f64 = hosts.iter().map(reading).sum();
+        let cold = first.cold.clone().map(|cold| {
+            let share = |host: &Self| host.cold.as_ref().and_then(|cold| cold.cached_share);
+            let shares: Option<Vec<f64>> = hosts.iter().map(share).collect();
+            let mean = shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64);
+            ColdFacts { cached_share: mean, ..cold }
+        });
+        Self {
+            block_bytes: first.block_bytes,
+            file_bytes: first.file_bytes,
+            readers,
+            window_ns: window.get(),
+            delivered_bytes: hosts.iter().map(|host| host.delivered_bytes).sum(),
+            overlap: if whole > 0.0 { (reading / whole).min(1.0) } else { 1.0 },
+            ran_out: hosts.iter().map(|host| host.ran_out).sum(),
+            cold,
+        }
+    }
+
     /// Mean time of a timed read.
     pub fn mean_time(&self) -> NanoSpan {
         let sum: u64 = self.readers.iter().map(|reader| reader.elapsed_ns).sum();
@@ -182,6 +208,21 @@ mod tests {
         assert!((two.fairness() - 0.9).abs() < 1e-12);
         // A millisecond in 0.75 s.
         assert!((two.cpu_pct() - 0.1 / 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn hosts_that_end_at_different_times_fall_short_by_what_one_waits() {
+        let cold = |share| Some(ColdFacts { how: "drop".into(), cached_share: share });
+        let quick =
+            StreamsFigures { window_ns: 1_000_000_000, cold: cold(Some(0.0)), ..figures(&[2_000; 3]) };
+        let slow = StreamsFigures { ran_out: 1, cold: cold(Some(0.5)), ..figures(&[500]) };
+        let both = StreamsFigures::together(&[quick.clone(), slow.clone()], NanoSpan(2_000_000_000));
+        assert_eq!((both.readers.len(), both.ran_out, both.delivered_bytes), (4, 1, 12_000_000));
+        // Three read for half of the time, one for all of it.
+        assert!((both.overlap - 2.5 / 4.0).abs() < 1e-12, "{}", both.overlap);
+        assert_eq!(both.cold, cold(Some(0.25)));
+        let unseen = StreamsFigures { cold: cold(None), ..slow };
+        assert_eq!(StreamsFigures::together(&[quick, unseen], NanoSpan(1)).cold, cold(None));
     }
 
     #[test]

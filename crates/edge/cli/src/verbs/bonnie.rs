@@ -5,17 +5,19 @@ use super::loads::Stop;
 use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use super::report::{check_writable, write_text};
 use crate::failure::{Exit, Failure};
+use crate::hosts::{agree, names_here, only_alone};
 use crate::interrupt::cancel_flag;
 use crate::output::Output;
 use crate::progress::Progress;
+use raidlab_hosts::Hosts;
 use raidlab_lab::Environment;
 use raidlab_lab::worlds::files::{BonnieLoad, run_bonnie};
-use raidlab_lab::worlds::folders::{BonnieBench, BonnieOptions, interleaved};
+use raidlab_lab::worlds::folders::{BonnieBench, BonnieOptions, FoldersError, interleaved};
 use raidlab_report::terminal;
 use raidlab_units::ByteCount;
 use raidlab_workload::RunResult;
 use raidlab_workload::program::WriteEnding;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
@@ -56,26 +58,27 @@ pub(crate) struct Args {
 }
 
 /// Runs the verb.
-pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     args.model.check()?;
-    let beside = args.kept.check(PUBLISHED)?;
-    if let Some(csv) = &args.csv {
+    let beside = args.kept.check(PUBLISHED, hosts)?;
+    if let Some(csv) = args.csv.as_ref().filter(|_| hosts.leads()) {
         check_writable(csv)?;
     }
-    let mut progress = Progress::start();
+    let mut progress = Progress::start_on(hosts);
     let cancel = cancel_flag();
     let ran = if args.model.is_given() {
+        only_alone("bonnie --on", hosts)?;
         modelled(args, &cancel, &mut progress)
     } else {
-        real(args, &cancel, &mut progress)
+        real(args, hosts, &cancel, &mut progress)
     };
     progress.end();
     let (keeper, ended) = ran?;
-    if let Some(path) = &args.csv {
+    if let Some(path) = args.csv.as_ref().filter(|_| hosts.leads()) {
         write_text(path, &raidlab_report::export::bonnie::bonnie(&keeper.results))?;
     }
     let notes = notes(args, &keeper.environment);
-    conclude(keeper, ended, (&args.kept, notes, &beside), terminal::bonnie, output)
+    conclude(keeper, ended, (&args.kept, notes, &beside), terminal::bonnie, (output, hosts))
 }
 
 impl Args {
@@ -122,18 +125,30 @@ fn notes(args: &Args, environment: &Environment) -> Vec<String> {
 }
 
 /// Runs all rounds on the folders.
-fn real(args: &Args, cancel: &AtomicBool, progress: &mut Progress) -> Result<(Keeper, Ended), Failure> {
-    let environment = Environment::of_target(&args.folders[0]);
+fn real(
+    args: &Args,
+    hosts: &mut Hosts,
+    cancel: &AtomicBool,
+    progress: &mut Progress,
+) -> Result<(Keeper, Ended), Failure> {
+    let folders = names_here(&args.folders, hosts);
+    let environment = Environment::of_target(&folders[0]);
     let options = args.options(args.ram(&environment));
-    let bench = BonnieBench::open(&args.folders, &options).map_err(|error| match Stop::from(error) {
+    let opened = BonnieBench::open(&folders, &options);
+    let own = opened.as_ref().map(|_| ()).map_err(FoldersError::refusal);
+    if !hosts.is_alone() {
+        agree(hosts, own)?;
+    }
+    let bench = opened.map_err(|error| match Stop::from(error) {
         Stop::Failed(failure) => failure,
         Stop::Cancelled => unreachable!("nothing has begun that could be stopped"),
     })?;
     let names: Vec<String> = args.folders.iter().map(|folder| folder.display().to_string()).collect();
-    let mut keeper = begin(args, &options, &names, environment)?;
+    let db = args.kept.db(false).filter(|_| hosts.leads());
+    let mut keeper = begin(db, &options, &names, environment)?;
     let mut run = |(round, size, target): (u32, ByteCount, usize), label: &str, done: f64| {
         let mut tell = |moved: ByteCount| progress.show(&format!("{label}: {moved} moved"), done);
-        bench.run((round, size, target), cancel, &mut tell).map_err(Stop::from)
+        bench.run((round, size, target), hosts, cancel, &mut tell).map_err(Stop::from)
     };
     let ended = rounds(&options, &names, &mut keeper, &mut run).map_or_else(Ended::from, |()| Ended::well());
     Ok((keeper, ended))
@@ -162,7 +177,7 @@ fn rounds(
 }
 
 fn begin(
-    args: &Args,
+    db: Option<&Path>,
     options: &BonnieOptions,
     names: &[String],
     environment: Environment,
@@ -181,7 +196,7 @@ fn begin(
         seed: options.seed,
         configuration: serde_json::to_string(options).map_err(Failure::run)?,
     };
-    Keeper::begin_planned(args.kept.db(args.model.is_given()), planned, environment)
+    Keeper::begin_planned(db, planned, environment)
 }
 
 /// Runs all rounds on the modelled arrays; rounds differ in their seeds.
@@ -200,7 +215,7 @@ fn modelled(args: &Args, cancel: &AtomicBool, progress: &mut Progress) -> Result
         .map_err(|error| Failure::input(error).with_hint("'raidlab catalog' lists hosts and filesystems"))?;
     let options = args.options(host.host.memory);
     let names: Vec<String> = arrays.iter().map(|(_, array)| array.label()).collect();
-    let mut keeper = begin(args, &options, &names, Environment::of_machine())?;
+    let mut keeper = begin(args.kept.db(true), &options, &names, Environment::of_machine())?;
     let mut run = |(round, file, target): (u32, ByteCount, usize), label: &str, done: f64| {
         if cancel.load(Ordering::Relaxed) {
             return Err(Stop::Cancelled);

@@ -401,18 +401,10 @@ fn sentences(conclusions: &Conclusions) -> Vec<Vec<String>> {
     found.chain(conclusions.steady.iter().map(describe::steady_rounds)).collect()
 }
 
-/// What is to be said of the hosts of each run.
-fn hosts_notes(results: &[RunResult]) -> impl Iterator<Item = String> {
-    results.iter().filter_map(|run| {
-        let said = raidlab_report::hosts::sentences(run.hosts.as_ref()?).join(". ");
-        Some(format!("{} at iodepth {}: {said}.", run.workload, run.iodepth))
-    })
-}
-
 /// The same, each in a line.
 fn notes_of(results: &[RunResult], conclusions: &Conclusions) -> Vec<String> {
     let concluded = sentences(conclusions).into_iter().map(|paragraph| paragraph.join(". ") + ".");
-    concluded.chain(hosts_notes(results)).collect()
+    concluded.chain(raidlab_report::hosts::notes(results)).collect()
 }
 
 fn compose<'a>(keeper: &'a Keeper, conclusions: &Conclusions, verdicts: &'a [Verdict]) -> StudyReport<'a> {

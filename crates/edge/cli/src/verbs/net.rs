@@ -7,13 +7,16 @@ use super::keep::{Keeper, Planned};
 use super::loads::ReportArgs;
 use super::report::{check_writable, write_report};
 use crate::failure::{Exit, Failure};
+use crate::hosts::{agree, only_alone, text_here};
 use crate::inputs::{BlockSizes, Workers};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print};
 use crate::progress::Progress;
+use raidlab_hosts::{Hosts, Refusal, is_launcher_variable};
 use raidlab_lab::Environment;
-use raidlab_lab::worlds::network::{NetBench, serve_network};
+use raidlab_lab::worlds::network::{NetBench, NetworkError, serve_network};
 use raidlab_load::net::{NetError, NetEvent, NetOrder};
+use raidlab_report::StudyReport;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{NetDirection, RunResult};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -125,10 +128,13 @@ struct TestArgs {
 }
 
 /// Runs the verb.
-pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     match &args.verb {
-        Some(Verb::Serve(args)) => serve(args),
-        None => test(&args.test, output),
+        Some(Verb::Serve(args)) => {
+            only_alone("net serve", hosts)?;
+            serve(args)
+        }
+        None => test(&args.test, output, hosts),
     }
 }
 
@@ -213,26 +219,32 @@ impl TestArgs {
     }
 }
 
-fn test(args: &TestArgs, output: &Output) -> Result<Exit, Failure> {
+fn test(args: &TestArgs, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     let (orders, file) = (args.orders()?, args.file()?);
-    if let Some(report) = &args.report.report {
+    if let Some(report) = args.report.report.as_ref().filter(|_| hosts.leads()) {
         check_writable(report)?;
     }
     let cancel = cancel_flag();
     // The serving process ends when this goes.
     let server = if args.loopback { Some(Server::start()?) } else { None };
-    let peer = server.as_ref().map_or_else(|| args.peer.clone().unwrap_or_default(), |it| it.address.clone());
-    let bench = NetBench::connect(&peer, file).map_err(failure)?;
-    let mut keeper = begin(args, &orders, &peer, file)?;
-    let mut progress = Progress::start();
-    let ended = run_all(bench, &orders, &mut keeper, &cancel, &mut progress);
+    let peer = server.as_ref().map_or_else(|| peer_here(args, hosts), |it| it.address.clone());
+    let opened = NetBench::connect(&peer, file);
+    if !hosts.is_alone() {
+        agree(hosts, opened.as_ref().map(|_| ()).map_err(|error| Refusal::Failed(error.to_string())))?;
+    }
+    let bench = opened.map_err(|error| failure(error.into()))?;
+    let db = hosts.leads().then_some(&*args.db);
+    let mut keeper = begin(args, (&orders, &peer), db, file)?;
+    let mut progress = Progress::start_on(hosts);
+    let ended = run_all(bench, &orders, hosts, &mut keeper, (&cancel, &mut progress));
     progress.end();
     let complete = ended.is_ok() && !cancel.load(Ordering::Relaxed);
     keeper.end(complete, &[])?;
-    if !keeper.results.is_empty() {
+    if !keeper.results.is_empty() && hosts.leads() {
         show(&keeper.results, output)?;
         if let Some(path) = &args.report.report {
-            write_report(path, &keeper.report())?;
+            let notes = raidlab_report::hosts::notes(&keeper.results).collect();
+            write_report(path, &StudyReport { notes, ..keeper.report() })?;
         }
     }
     match ended {
@@ -241,7 +253,17 @@ fn test(args: &TestArgs, output: &Output) -> Result<Exit, Failure> {
     }
 }
 
-fn begin(args: &TestArgs, orders: &[NetOrder], peer: &str, file: Option<&Path>) -> Result<Keeper, Failure> {
+/// The server of this rank.
+fn peer_here(args: &TestArgs, hosts: &Hosts) -> String {
+    text_here(&args.peer.clone().unwrap_or_default(), hosts)
+}
+
+fn begin(
+    args: &TestArgs,
+    (orders, peer): (&[NetOrder], &str),
+    db: Option<&Path>,
+    file: Option<&Path>,
+) -> Result<Keeper, Failure> {
     let environment = file.map_or_else(Environment::of_machine, Environment::of_target);
     let planned = Planned {
         kind: "net",
@@ -255,15 +277,15 @@ fn begin(args: &TestArgs, orders: &[NetOrder], peer: &str, file: Option<&Path>) 
         seed: 0,
         configuration: serde_json::to_string(orders).map_err(Failure::run)?,
     };
-    Keeper::begin_planned(Some(&args.db), planned, environment)
+    Keeper::begin_planned(db, planned, environment)
 }
 
 fn run_all(
     mut bench: NetBench,
     orders: &[NetOrder],
+    hosts: &mut Hosts,
     keeper: &mut Keeper,
-    cancel: &AtomicBool,
-    progress: &mut Progress,
+    (cancel, progress): (&AtomicBool, &mut Progress),
 ) -> Result<(), Failure> {
     for (index, order) in orders.iter().enumerate() {
         let (number, all) = (index + 1, orders.len());
@@ -271,7 +293,7 @@ fn run_all(
         let label = format!("run {number} of {all}: {} of {sends} on {connections}", order.direction);
         let mut tell = |share: f64| progress.show(&label, (index as f64 + share) / all as f64);
         let started_at = SystemTime::now();
-        let result = bench.run(order, cancel, &mut tell).map_err(failure)?;
+        let result = bench.run(order, hosts, cancel, &mut tell).map_err(failure)?;
         keeper.take(started_at, result)?;
     }
     Ok(())
@@ -281,10 +303,15 @@ fn show(results: &[RunResult], output: &Output) -> Result<(), Failure> {
     if output.is_json() {
         return print(&raidlab_report::json::runs(results));
     }
-    print(&raidlab_report::terminal::runs(results, output.terminal()))
+    let hosts = raidlab_report::terminal::hosts(results, output.terminal());
+    print(&(raidlab_report::terminal::runs(results, output.terminal()) + &hosts))
 }
 
-fn failure(error: NetError) -> Failure {
+fn failure(error: NetworkError) -> Failure {
+    let error = match error {
+        NetworkError::Hosts(error) => return Failure::run(error),
+        NetworkError::Net(error) => error,
+    };
     match error {
         NetError::File { .. } | NetError::FileTooShort { .. } | NetError::Order(_) => Failure::input(error),
         error => Failure::run(error),
@@ -301,7 +328,13 @@ struct Server {
 impl Server {
     fn start() -> Result<Self, Failure> {
         let start = || -> std::io::Result<Self> {
-            let mut child = Command::new(std::env::current_exe()?)
+            let launcher = std::env::vars_os().map(|(name, _)| name);
+            let launcher = launcher.filter(|name| is_launcher_variable(&name.to_string_lossy()));
+            let mut command = Command::new(std::env::current_exe()?);
+            launcher.for_each(|name| {
+                command.env_remove(name);
+            });
+            let mut child = command
                 .args(["net", "serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())

@@ -9,6 +9,7 @@ use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print};
 use raidlab_hardware::Catalog;
+use raidlab_hosts::Hosts;
 use raidlab_lab::worlds::folders::FoldersError;
 use raidlab_lab::{
     ArrayFile, ModelledArray, Models, Paper, PublishedMetric, PublishedRow, describe, paper_ids,
@@ -100,8 +101,8 @@ impl KeepArgs {
     }
 
     /// Finds out before the runs whether their results can be written after them, and what stands beside them.
-    pub(crate) fn check(&self, workload: &str) -> Result<Vec<PublishedPoint>, Failure> {
-        if let Some(report) = &self.report {
+    pub(crate) fn check(&self, workload: &str, hosts: &Hosts) -> Result<Vec<PublishedPoint>, Failure> {
+        if let Some(report) = self.report.as_ref().filter(|_| hosts.leads()) {
             check_writable(report)?;
         }
         self.beside.as_ref().map_or_else(|| Ok(Vec::new()), |paper| beside(paper, workload))
@@ -188,6 +189,7 @@ impl From<FoldersError> for Stop {
     fn from(error: FoldersError) -> Self {
         match error {
             error if error.is_cancelled() => Self::Cancelled,
+            FoldersError::Hosts(error) => Self::Failed(Failure::run(error)),
             error if error.is_input() => Self::Failed(Failure::input(error)),
             error => Self::Failed(Failure::run(error)),
         }
@@ -203,23 +205,27 @@ pub(crate) fn conclude(
     ended: Ended,
     (args, notes, beside): (&KeepArgs, Vec<String>, &[PublishedPoint]),
     table: Table,
-    output: &Output,
+    (output, hosts): (&Output, &Hosts),
 ) -> Result<Exit, Failure> {
     keeper.end(!ended.interrupted && ended.failure.is_none(), &notes)?;
-    if !keeper.results.is_empty() {
+    if !keeper.results.is_empty() && hosts.leads() {
+        let own_notes = notes.len();
         let report = ProgramReport {
             title: &keeper.title,
             method: vec![keeper.method.clone()],
             setup: describe::setup(&keeper.environment),
             runs: &keeper.results,
-            notes,
+            notes: notes.into_iter().chain(raidlab_report::hosts::notes(&keeper.results)).collect(),
             beside,
         };
         if output.is_json() {
             print(&raidlab_report::json::programs(&report))?;
         } else {
-            let mut lines = report.notes.clone();
+            // What is said of hosts stands with their table.
+            let mut lines = report.notes[..own_notes].to_vec();
             lines.insert(0, table(&keeper.results, beside, output.terminal()));
+            let hosts = raidlab_report::terminal::hosts(&keeper.results, output.terminal());
+            lines.extend((!hosts.is_empty()).then_some(hosts));
             print(&lines.join("\n"))?;
         }
         for warning in keeper.results.iter().flat_map(RunResult::warnings) {

@@ -4,20 +4,22 @@ use super::keep::{Keeper, Planned};
 use super::loads::Stop;
 use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use crate::failure::{Exit, Failure};
+use crate::hosts::{agree, names_here, only_alone};
 use crate::inputs::Iodepths;
 use crate::interrupt::cancel_flag;
 use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_hardware::Catalog;
+use raidlab_hosts::Hosts;
 use raidlab_lab::worlds::files::{HostModels, ReadersLoad, run_readers};
-use raidlab_lab::worlds::folders::{Cold, StreamsBench, StreamsPlan};
+use raidlab_lab::worlds::folders::{Cold, FoldersError, StreamsBench, StreamsPlan};
 use raidlab_lab::worlds::served::{Access, ServedLoad, run_served};
 use raidlab_lab::worlds::simulated::SimulatedError;
 use raidlab_lab::{Environment, ModelledArray, Models};
 use raidlab_report::terminal;
 use raidlab_units::ByteCount;
 use raidlab_workload::RunResult;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
@@ -88,9 +90,9 @@ impl From<ColdArg> for Cold {
 }
 
 /// Runs the verb.
-pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     args.model.check()?;
-    let beside = args.kept.check(PUBLISHED)?;
+    let beside = args.kept.check(PUBLISHED, hosts)?;
     let plan = StreamsPlan {
         streams: args.streams.0.clone(),
         file: args.size,
@@ -101,30 +103,39 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         cold: args.cold.map_or_else(Cold::usual, Cold::from),
         seed: args.seed,
     };
-    let mut progress = Progress::start();
+    let mut progress = Progress::start_on(hosts);
     let cancel = cancel_flag();
     let ran = if args.model.is_given() {
+        only_alone("streams --on", hosts)?;
         modelled(args, &plan, &cancel, &mut progress)
     } else {
-        real(args, &plan, &cancel, &mut progress)
+        real(args, &plan, hosts, &cancel, &mut progress)
     };
     progress.end();
     let Some((keeper, ended)) = ran? else { return Ok(Exit::Interrupted) };
-    conclude(keeper, ended, (&args.kept, Vec::new(), &beside), terminal::streams, output)
+    conclude(keeper, ended, (&args.kept, Vec::new(), &beside), terminal::streams, (output, hosts))
 }
 
 /// Makes the files and runs all steps; nothing if the user stopped before the first.
 fn real(
     args: &Args,
     plan: &StreamsPlan,
+    hosts: &mut Hosts,
     cancel: &AtomicBool,
     progress: &mut Progress,
 ) -> Result<Option<(Keeper, Ended)>, Failure> {
+    let folders = names_here(&args.folders, hosts);
     let mut writing = |written: ByteCount, total: ByteCount| {
+        hosts.watch(cancel);
         let share = written.get() as f64 / total.get().max(1) as f64;
         progress.show(&format!("writing the files: {written} of {total}"), share);
     };
-    let bench = match StreamsBench::open(&args.folders, plan, args.keep, cancel, &mut writing) {
+    let opened = StreamsBench::open(&folders, plan, args.keep, cancel, &mut writing);
+    let own = opened.as_ref().map(|_| ()).map_err(FoldersError::refusal);
+    if !hosts.is_alone() && agree(hosts, own)?.is_none() {
+        return Ok(None);
+    }
+    let bench = match opened {
         Ok(bench) => bench,
         Err(error) => match Stop::from(error) {
             Stop::Cancelled => return Ok(None),
@@ -132,12 +143,13 @@ fn real(
         },
     };
     let names: Vec<String> = args.folders.iter().map(|folder| folder.display().to_string()).collect();
-    let environment = Environment::of_target(&args.folders[0]);
+    let environment = Environment::of_target(&folders[0]);
+    let db = args.kept.db(false).filter(|_| hosts.leads());
     let mut keeper =
-        begin(args, plan, format!("streams on {}", names.join(", ")), plan.method(), environment)?;
+        begin(args, plan, db, format!("streams on {}", names.join(", ")), plan.method(), environment)?;
     let mut run = |streams: u32, label: &str, done: f64| {
         let mut tell = |read: ByteCount| progress.show(&format!("{label}: {read} read"), done);
-        bench.run(streams, cancel, &mut tell).map_err(Stop::from)
+        bench.run(streams, hosts, cancel, &mut tell).map_err(Stop::from)
     };
     let ended = steps(plan, &mut keeper, &mut run).map_or_else(Ended::from, |()| Ended::well());
     Ok(Some((keeper, ended)))
@@ -166,6 +178,7 @@ fn steps(
 fn begin(
     args: &Args,
     plan: &StreamsPlan,
+    db: Option<&Path>,
     title: String,
     method: String,
     environment: Environment,
@@ -179,7 +192,7 @@ fn begin(
         seed: plan.seed,
         configuration: serde_json::to_string(plan).map_err(Failure::run)?,
     };
-    Keeper::begin_planned(args.kept.db(args.model.is_given()), planned, environment)
+    Keeper::begin_planned(db, planned, environment)
 }
 
 /// Runs all steps on each modelled array.
@@ -195,7 +208,7 @@ fn modelled(
     let names: Vec<String> = arrays.iter().map(|(_, array)| array.label()).collect();
     let method = format!("Modelled, in virtual time, of cold files: {}", plan.method());
     let title = format!("streams on {}", names.join(", "));
-    let mut keeper = begin(args, plan, title, method, Environment::of_machine())?;
+    let mut keeper = begin(args, plan, args.kept.db(true), title, method, Environment::of_machine())?;
     for (models, array) in &arrays {
         let mut seed = plan.seed;
         let mut run = |streams: u32, label: &str, done: f64| {

@@ -1,10 +1,10 @@
 //! Runs on storage as it is: test files, any other files, block devices, or nothing at all.
 
-use super::together::{Share, go, merged, seed_of_rank};
+use super::together::{Share, Shared, merged, run_together, seed_of_rank};
 use super::{empty_result, load_settings, set_measurement};
 use crate::load::Load;
 use crate::machine::MachineWatch;
-use raidlab_hosts::{CommonStart, Hosts, HostsError, Refusal};
+use raidlab_hosts::{Hosts, HostsError, Refusal};
 use raidlab_load::{
     Go, LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, LoadProgress, Target, TargetKind,
     TargetOptions, TargetOutcome, Verified, is_nfs_uri, lay_out_file, place_of, run_targets_from,
@@ -13,7 +13,6 @@ use raidlab_units::ByteCount;
 use raidlab_workload::{
     DriverConfig, LoadFacts, MachineLoad, RunResult, Summaries, TargetResult, Worker, World,
 };
-use std::cell::RefCell;
 use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -87,6 +86,12 @@ impl FileError {
     /// What other ranks are told of it.
     pub fn refusal(&self) -> Refusal {
         if self.is_cancelled() { Refusal::Stopped } else { Refusal::Failed(self.to_string()) }
+    }
+}
+
+impl Shared for FileError {
+    fn refusal(&self) -> Refusal {
+        self.refusal()
     }
 }
 
@@ -179,34 +184,19 @@ impl FileBench {
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(&LoadProgress),
     ) -> Result<RunResult, FileError> {
-        if hosts.is_alone() {
-            return Ok(self.run_here(load, &mut || Go::Now, cancel, progress)?.result);
-        }
         let own_load = Load { seed: seed_of_rank(load.seed, hosts), ..load.clone() };
-        let hosts = RefCell::new(hosts);
-        let mut start: Option<Result<CommonStart, HostsError>> = None;
-        let mut begin = || {
-            let started = start.insert(hosts.borrow_mut().start(Ok(())));
-            started.as_ref().map_or(Go::Not, go)
+        let own = |begin: &mut dyn FnMut() -> Go, watch: &mut dyn FnMut()| {
+            let mut tell = |seen: &LoadProgress| {
+                watch();
+                progress(seen);
+            };
+            self.run_here(&own_load, begin, cancel, &mut tell)
         };
-        let mut tell = |seen: &LoadProgress| {
-            hosts.borrow_mut().watch(cancel);
-            progress(seen);
-        };
-        let own = self.run_here(&own_load, &mut begin, cancel, &mut tell);
-        let hosts = hosts.into_inner();
-        let clocks = match start {
-            Some(started) => started?.clocks,
-            // Not ready: the others wait for this rank, and are told.
-            None => hosts.start(own.as_ref().map(|_| ()).map_err(FileError::refusal))?.clocks,
-        };
-        let names = hosts.names().to_vec();
-        let merge = |shares: Vec<Share>| {
-            let (mut result, measurement) = merged(shares, &names, &clocks);
+        run_together(hosts, cancel, own, |shares, crew| {
+            let (mut result, measurement) = merged(shares, crew);
             set_measurement(&mut result, load, &measurement);
             result
-        };
-        Ok(hosts.together(own.map_err(|error| error.refusal()), merge)?)
+        })
     }
 
     /// Runs `load` on the targets of this host, from when `start` says.

@@ -11,10 +11,12 @@
 //! Invariants: rates are of all that was completed in the window, which is one length on all; a run of one process is what it
 //! would be without all this.
 
-use raidlab_hosts::{ClockOffset, CommonStart, Hosts};
+use raidlab_hosts::{ClockOffset, CommonStart, Hosts, HostsError, Refusal};
 use raidlab_load::Go;
 use raidlab_workload::{CostFacts, HostsFacts, LoadFacts, Measurement, RankFacts, RunResult, TargetResult};
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::sync::atomic::AtomicBool;
 
 /// What one rank did.
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,9 +31,55 @@ pub(super) struct Share {
     pub(super) wall_ns: u64,
 }
 
-/// When the load of this rank is to begin.
-pub(super) fn go(start: &CommonStart) -> Go {
-    start.at_monotonic_ns.map_or(Go::Now, Go::At)
+/// An error that other ranks are told of, and that may come from them.
+pub(super) trait Shared: From<HostsError> {
+    /// What they are told.
+    fn refusal(&self) -> Refusal;
+}
+
+/// Who makes a run together: the ranks, by name, and their clocks at its start.
+#[derive(Debug)]
+pub(super) struct Crew {
+    names: Vec<String>,
+    clocks: Vec<ClockOffset>,
+}
+
+impl Crew {
+    /// How many they are.
+    pub(super) fn count(&self) -> u32 {
+        self.names.len() as u32
+    }
+}
+
+/// Makes a run on all ranks. `own` does this rank's part: it gets what to ask when it is ready to begin, and what to call ten
+/// times a second while it goes on. `merge` makes one result of the shares, by rank; it is called on rank 0.
+///
+/// # Errors
+/// What went wrong, on all ranks the same, with the name of the rank; a `cancel` on any.
+pub(super) fn run_together<E: Shared>(
+    hosts: &mut Hosts,
+    cancel: &AtomicBool,
+    own: impl FnOnce(&mut dyn FnMut() -> Go, &mut dyn FnMut()) -> Result<Share, E>,
+    merge: impl FnOnce(Vec<Share>, &Crew) -> RunResult,
+) -> Result<RunResult, E> {
+    if hosts.is_alone() {
+        return Ok(own(&mut || Go::Now, &mut || {})?.result);
+    }
+    let hosts = RefCell::new(hosts);
+    let mut start: Option<Result<CommonStart, HostsError>> = None;
+    let mut begin = || {
+        let started = start.insert(hosts.borrow_mut().start(Ok(())));
+        started.as_ref().map_or(Go::Not, |start| start.at_monotonic_ns.map_or(Go::Now, Go::At))
+    };
+    let done = own(&mut begin, &mut || hosts.borrow_mut().watch(cancel));
+    let hosts = hosts.into_inner();
+    let clocks = match start {
+        Some(started) => started?.clocks,
+        // Not ready: the others wait for this rank, and are told.
+        None => hosts.start(done.as_ref().map(|_| ()).map_err(E::refusal))?.clocks,
+    };
+    let crew = Crew { names: hosts.names().to_vec(), clocks };
+    Ok(hosts.together(done.map_err(|error| error.refusal()), |shares| merge(shares, &crew))?)
 }
 
 /// The seed of a rank's part of a run: that of the run on rank 0, and others on the others.
@@ -40,11 +88,8 @@ pub(super) fn seed_of_rank(seed: u64, hosts: &Hosts) -> u64 {
 }
 
 /// The one result of all shares, by rank, and what all counted. Whoever calls puts the latter into the former.
-pub(super) fn merged(
-    shares: Vec<Share>,
-    names: &[String],
-    clocks: &[ClockOffset],
-) -> (RunResult, Measurement) {
+pub(super) fn merged(shares: Vec<Share>, crew: &Crew) -> (RunResult, Measurement) {
+    let Crew { names, clocks } = crew;
     let ranks = shares.iter().zip(0..).map(|(share, rank)| rank_facts(share, rank, names, clocks)).collect();
     let label = label(&shares, names);
     let mut measurement = Measurement::default();
@@ -81,6 +126,20 @@ fn rank_facts(share: &Share, rank: u32, names: &[String], clocks: &[ClockOffset]
         bytes: bytes.round() as u64,
         window_ns: share.result.window_ns,
     }
+}
+
+/// The one result of programs, whose figures are rates and no latencies: those that `figures` puts in, from the results of all
+/// ranks.
+pub(super) fn merged_programs(
+    shares: Vec<Share>,
+    crew: &Crew,
+    figures: impl FnOnce(&mut RunResult, Vec<RunResult>),
+) -> RunResult {
+    let results = shares.iter().map(|share| share.result.clone()).collect();
+    let (mut result, _) = merged(shares, crew);
+    (result.load, result.targets) = (None, Vec::new());
+    figures(&mut result, results);
+    result
 }
 
 /// The targets of all, named once where they are called the same on all hosts.

@@ -3,6 +3,8 @@
 use super::flow::{self, FlowOrder, SentFile};
 use super::wire::{self, Message, NetOrder, Role, Token};
 use super::{NetError, Watch, socket};
+use crate::clock::wait_until;
+use crate::run::Go;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{NetSide, NetworkFacts};
 use rustix::fs::{Advice, fadvise};
@@ -62,6 +64,10 @@ pub struct NetRun {
     pub facts: NetworkFacts,
     /// From the order to the server's figures.
     pub wall: NanoSpan,
+    /// How long after the moment that was to be the start data began to flow; zero where none was fixed.
+    pub late: NanoSpan,
+    /// How long they flowed, ramp and drain too.
+    pub flowed: NanoSpan,
 }
 
 /// A connection to a server.
@@ -103,7 +109,8 @@ impl NetClient {
         &self.host
     }
 
-    /// Does a test with data from `source`; `path` names it if it is a file. `tell` gets the share that is over.
+    /// Does a test with data from `source`; `path` names it if it is a file. When all is ready `start` is asked when to begin.
+    /// `tell` gets the share that is over.
     ///
     /// # Errors
     /// [`NetError`]; this client is of no use after one.
@@ -111,7 +118,7 @@ impl NetClient {
         &mut self,
         order: &NetOrder,
         (source, path): (&NetSource, Option<&PathBuf>),
-        watch: &Watch<'_>,
+        (watch, start): (&Watch<'_>, &mut dyn FnMut() -> Go),
         cancel: &AtomicBool,
         tell: &mut dyn FnMut(f64),
     ) -> Result<NetRun, NetError> {
@@ -125,15 +132,23 @@ impl NetClient {
         };
         let streams = self.attach(order, token)?;
         flow::prepare(&streams)?;
+        let late = match start() {
+            Go::Now => NanoSpan::ZERO,
+            Go::At(monotonic_ns) => wait_until(monotonic_ns),
+            Go::Not => return Err(NetError::NotStarted),
+        };
+        let begun = Instant::now();
         wire::say(&self.control, &Message::Go, ANSWER_MAX)?;
         let (sends, receives) = (order.direction.near_sends(), order.direction.far_sends());
         let near =
             flow::run(&FlowOrder { order, streams: &streams, sends, receives, source }, watch, cancel, tell)?;
+        let flowed = wire::span(begun.elapsed());
         let far = match expect(&self.control, DONE_MAX)? {
             Message::Done { side } => *side,
             other => return Err(unexpected(other)),
         };
-        Ok(NetRun { facts: facts(order, source, path, near, far), wall: wire::span(started.elapsed()) })
+        let wall = wire::span(started.elapsed());
+        Ok(NetRun { facts: facts(order, source, path, near, far), wall, late, flowed })
     }
 
     /// Opens the data connections, and waits until the server has all of them.

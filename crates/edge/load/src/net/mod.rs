@@ -42,6 +42,9 @@ pub type Watch<'a> = dyn Fn() -> Box<dyn FnOnce() -> MachineLoad> + Sync + 'a;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetError {
+    /// Several hosts did not make the run together.
+    #[error("the test was not begun, because others were not ready")]
+    NotStarted,
     /// The server can't be reached.
     #[error("cannot connect to {peer}: {source}; is 'raidlab net serve' running there?")]
     Connect {

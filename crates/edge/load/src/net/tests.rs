@@ -2,6 +2,7 @@
 
 use super::wire::{self, Message, Role};
 use super::*;
+use crate::run::Go;
 use raidlab_workload::{NetDirection, NetSide};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -53,7 +54,7 @@ fn beside_a_server<T>(work: impl FnOnce(SocketAddr) -> T) -> (T, Vec<Option<Stri
 
 fn run(client: &mut NetClient, order: &NetOrder, source: &NetSource, path: Option<&PathBuf>) -> NetRun {
     let cancel = AtomicBool::new(false);
-    client.run(order, (source, path), &no_watch, &cancel, &mut |_| {}).unwrap()
+    client.run(order, (source, path), (&no_watch, &mut || Go::Now), &cancel, &mut |_| {}).unwrap()
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn data_flow_each_way_at_each_length() {
     });
     assert_eq!(ends, [None]);
     for (order, run) in runs {
-        let NetRun { facts, wall } = run;
+        let NetRun { facts, wall, .. } = run;
         let (near, far) = (&facts.near, &facts.far);
         let moved = |sender: &NetSide, receiver: &NetSide, flows: bool| {
             assert_eq!(
@@ -173,7 +174,13 @@ fn a_file_is_sent_in_whole_sends_again_and_again() {
     let long = order(NetDirection::Send, 250_001, 1);
     let (refused, _) = beside_a_server(|address| {
         let mut client = NetClient::connect(&address.to_string()).unwrap();
-        client.run(&long, (&source, Some(&path)), &no_watch, &AtomicBool::new(false), &mut |_| {})
+        client.run(
+            &long,
+            (&source, Some(&path)),
+            (&no_watch, &mut || Go::Now),
+            &AtomicBool::new(false),
+            &mut |_| {},
+        )
     });
     assert!(matches!(refused, Err(NetError::FileTooShort { .. })));
 }
@@ -277,7 +284,7 @@ fn a_stop_ends_a_test_soon() {
         let order = NetOrder { run_ms: 60_000, ..order(NetDirection::Both, 1000, 2) };
         let mut client = NetClient::connect(&address.to_string()).unwrap();
         let cancel = AtomicBool::new(false);
-        client.run(&order, (&NetSource::Memory, None), &no_watch, &cancel, &mut |_| {
+        client.run(&order, (&NetSource::Memory, None), (&no_watch, &mut || Go::Now), &cancel, &mut |_| {
             cancel.store(true, Ordering::Relaxed);
         })
     });

@@ -16,8 +16,9 @@
 mod chars;
 mod process;
 
-use crate::clock::{Clock, thread_cpu};
+use crate::clock::{Clock, thread_cpu, wait_until};
 use crate::error::LoadError;
+use crate::run::Go;
 use process::ProcessFiles;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::program::{FileCall, ProcessTime, Program, ProgramStep};
@@ -79,6 +80,21 @@ pub fn run_program<P: Program + Send>(
     cancel: &AtomicBool,
     tell: &mut dyn FnMut(ByteCount),
 ) -> Result<ProgramEnd, LoadError> {
+    run_program_from(program, files, &mut || Go::Now, cancel, tell).map(|(ended, _)| ended)
+}
+
+/// The same as [`run_program`], from a moment that `start` fixes: it is called from this thread when all processes are ready to
+/// begin. Returns as well how long after that moment the last one began; zero where none was fixed.
+///
+/// # Errors
+/// As [`run_program`]; [`LoadError::NotStarted`] where `start` says so.
+pub fn run_program_from<P: Program + Send>(
+    program: &mut P,
+    files: &ProgramFiles,
+    start: &mut dyn FnMut() -> Go,
+    cancel: &AtomicBool,
+    tell: &mut dyn FnMut(ByteCount),
+) -> Result<(ProgramEnd, NanoSpan), LoadError> {
     let processes = program.process_count();
     let mut tables = Vec::with_capacity(processes as usize);
     for process in 0..processes {
@@ -89,7 +105,9 @@ pub fn run_program<P: Program + Send>(
         changed: Condvar::new(),
         stop: AtomicBool::new(false),
         moved: AtomicU64::new(0),
-        together: Barrier::new(tables.len()),
+        together: Barrier::new(tables.len() + 1),
+        go_at_ns: AtomicU64::new(0),
+        late_ns: AtomicU64::new(0),
         clock: Clock::start(),
     };
     let (ended, all_ended) = channel();
@@ -103,6 +121,7 @@ pub fn run_program<P: Program + Send>(
             });
         }
         drop(ended);
+        stage.open_the_gate(start);
         while all_ended.recv_timeout(TELL_EVERY) != Err(RecvTimeoutError::Disconnected) {
             tell(ByteCount(stage.moved.load(Ordering::Relaxed)));
             if cancel.load(Ordering::Relaxed) {
@@ -111,10 +130,11 @@ pub fn run_program<P: Program + Send>(
         }
     });
     let state = stage.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let late = NanoSpan(stage.late_ns.into_inner());
     match state.failure {
         Some(failure) => Err(failure),
-        None if stage.stop.into_inner() => Ok(ProgramEnd::Cancelled),
-        None => Ok(ProgramEnd::Finished),
+        None if stage.stop.into_inner() => Ok((ProgramEnd::Cancelled, late)),
+        None => Ok((ProgramEnd::Finished, late)),
     }
 }
 
@@ -124,7 +144,12 @@ struct Stage<'a, P> {
     changed: Condvar,
     stop: AtomicBool,
     moved: AtomicU64,
+    /// Opens when every thread is ready, and again when it is known whether and when to begin.
     together: Barrier,
+    /// When to begin, by the monotonic clock; zero for at once.
+    go_at_ns: AtomicU64,
+    /// How long after that the last one began.
+    late_ns: AtomicU64,
     clock: Clock,
 }
 
@@ -139,6 +164,17 @@ impl<'a, P: Program> Stage<'a, P> {
     /// A thread that panicked is joined by the scope, which panics in turn: nobody goes on with what it left.
     fn lock(&self) -> MutexGuard<'_, State<'a, P>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until all threads are ready, asks when to begin, and lets them go. Called on the caller's thread.
+    fn open_the_gate(&self, start: &mut dyn FnMut() -> Go) {
+        self.together.wait();
+        match start() {
+            Go::Now => {}
+            Go::At(monotonic_ns) => self.go_at_ns.store(monotonic_ns, Ordering::Relaxed),
+            Go::Not => self.fail(LoadError::NotStarted),
+        }
+        self.together.wait();
     }
 
     /// Makes all threads end after their calls.
@@ -160,6 +196,9 @@ impl<'a, P: Program> Stage<'a, P> {
     /// Runs one process to its end.
     fn run(&self, process: u32, mut files: ProcessFiles<'_>) {
         self.together.wait();
+        self.together.wait();
+        let late = wait_until(self.go_at_ns.load(Ordering::Relaxed));
+        self.late_ns.fetch_max(late.get(), Ordering::Relaxed);
         let (mut time, mut returned, mut is_waiting) = (self.time(), None, false);
         loop {
             let mut state = self.lock();

@@ -3,9 +3,18 @@
 use super::grid::{Grid, GridCell};
 use super::{TerminalOptions, printable};
 use crate::figures::three_digits;
-use raidlab_workload::{HostsFacts, RankFacts};
+use raidlab_workload::{HostsFacts, RankFacts, RunResult};
 
-/// The sentence and the table.
+/// Of each of `runs` that several hosts made, the sentences and the table; nothing where none was.
+pub fn hosts(runs: &[RunResult], options: TerminalOptions) -> String {
+    let of_run = |run: &RunResult| {
+        let lines = lines(run.hosts.as_ref()?, options);
+        Some(format!("  {} at iodepth {}\n{lines}", printable(&run.workload), run.iodepth))
+    };
+    runs.iter().filter_map(of_run).collect()
+}
+
+/// The sentences and the table.
 pub(super) fn lines(facts: &HostsFacts, options: TerminalOptions) -> String {
     let mut text = String::new();
     for sentence in crate::hosts::sentences(facts) {

@@ -27,6 +27,7 @@ pub use array::array_status;
 pub use claims::claims;
 pub use contrast::contrast;
 pub use examine::examined;
+pub use hosts::hosts;
 pub use plan::{PlanPoint, PlanRow, PlanText, plan};
 pub use programs::{bonnie, streams};
 pub use risk::risk;

@@ -166,11 +166,7 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
     let head = format!("{} on {}", first.workload, first.target);
     // What differs from row to row is in the table.
     let common = RunResult { load: None, ..first.clone() };
-    let hosts = runs.iter().filter_map(|run| {
-        let lines = super::hosts::lines(run.hosts.as_ref()?, options);
-        Some(format!("  at iodepth {}\n{lines}", run.iodepth))
-    });
-    let hosts: String = hosts.collect();
+    let hosts = super::hosts::hosts(runs, options);
     heading(&head, options) + "\n" + &about(&common) + &grid.render(options) + &hosts
 }
 

@@ -6,12 +6,15 @@
 use super::{FoldersError, check_folders, check_room};
 use crate::machine::MachineWatch;
 use crate::scratch::ScratchFolder;
-use raidlab_load::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program};
-use raidlab_units::ByteCount;
+use crate::worlds::together::{Share, merged_programs, run_together};
+use raidlab_hosts::Hosts;
+use raidlab_load::Go;
+use raidlab_load::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program_from};
+use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::program::{
     BonnieConfig, BonnieProgram, ManyFiles, ManyFilesConfig, Program, WriteEnding,
 };
-use raidlab_workload::{Metric, PhaseResult, RunResult, World};
+use raidlab_workload::{Measurement, Metric, PhaseResult, RunResult, World};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -67,23 +70,48 @@ impl BonnieBench {
     }
 
     /// Runs Bonnie on a file of `size` in the folder of number `target`, and then the many files, if any are asked for. `tell`
-    /// gets the bytes moved so far.
+    /// gets the bytes moved so far. All `hosts` begin at once; of a phase on several hosts the bytes and the processor time are
+    /// those of all, and the time is that of the host which took longest for it.
     ///
     /// # Errors
-    /// [`FoldersError`]: files that can't be made, read or written, or `cancel`.
+    /// [`FoldersError`]: files that can't be made, read or written, `cancel`, or another rank that fails.
     pub fn run(
         &self,
-        (round, size, target): (u32, ByteCount, usize),
+        order: (u32, ByteCount, usize),
+        hosts: &mut Hosts,
         cancel: &AtomicBool,
         tell: &mut dyn FnMut(ByteCount),
     ) -> Result<RunResult, FoldersError> {
+        let own = |begin: &mut dyn FnMut() -> Go, watch: &mut dyn FnMut()| {
+            let mut tell = |moved: ByteCount| {
+                watch();
+                tell(moved);
+            };
+            self.run_here(order, begin, cancel, &mut tell)
+        };
+        run_together(hosts, cancel, own, |shares, crew| {
+            merged_programs(shares, crew, |result, ranks| {
+                let phases = ranks.into_iter().map(|rank| rank.phases).reduce(add_phases);
+                result.set_phases(phases.unwrap_or_default());
+                result.iodepth = crew.count();
+            })
+        })
+    }
+
+    fn run_here(
+        &self,
+        (round, size, target): (u32, ByteCount, usize),
+        begin: &mut dyn FnMut() -> Go,
+        cancel: &AtomicBool,
+        tell: &mut dyn FnMut(ByteCount),
+    ) -> Result<Share, FoldersError> {
         let folder = &self.folders[target];
         let seed = self.options.seed + u64::from(round);
         let mut program =
             BonnieProgram::new(&BonnieConfig { file: size, seed, ending: self.options.ending })?;
         let (watch, started) = (MachineWatch::start(folder), Instant::now());
         let path = own_folder(folder).join("file");
-        self.run_in(folder, &mut program, vec![path], cancel, tell)?;
+        let late = self.run_in(folder, &mut program, vec![path], begin, cancel, tell)?;
         let named = |name: &str, figures| PhaseResult { name: name.to_owned(), figures };
         let mut phases: Vec<PhaseResult> =
             program.figures().iter().map(|(phase, figures)| named(phase.name(), *figures)).collect();
@@ -91,7 +119,7 @@ impl BonnieBench {
             let config = ManyFilesConfig { files, seed };
             let mut many = ManyFiles::new(&config);
             let paths = config.names().iter().map(|name| own_folder(folder).join(name)).collect();
-            self.run_in(folder, &mut many, paths, cancel, tell)?;
+            self.run_in(folder, &mut many, paths, &mut || Go::Now, cancel, tell)?;
             phases.extend(many.figures().iter().map(|(phase, figures)| named(phase.name(), *figures)));
         }
         let target = folder.display().to_string();
@@ -102,18 +130,20 @@ impl BonnieBench {
         result.machine = Some(watch.end());
         result.cost.wall_ns = started.elapsed().as_nanos() as u64;
         result.settings.extend(self.settings(round, size));
-        Ok(result)
+        let wall_ns = result.phases.iter().map(|phase| phase.figures.elapsed_ns).sum();
+        Ok(Share { result, measurement: Measurement::default(), started_ns: late.get(), wall_ns })
     }
 
-    /// Runs `program` on files in a folder of their own, which is taken away with them.
+    /// Runs `program` on files in a folder of their own, which is taken away with them. Returns how late it began.
     fn run_in<P: Program + Send>(
         &self,
         folder: &Path,
         program: &mut P,
         paths: Vec<PathBuf>,
+        begin: &mut dyn FnMut() -> Go,
         cancel: &AtomicBool,
         tell: &mut dyn FnMut(ByteCount),
-    ) -> Result<(), FoldersError> {
+    ) -> Result<NanoSpan, FoldersError> {
         let own = OwnFolder::make(&own_folder(folder))?;
         let files = ProgramFiles {
             paths,
@@ -123,11 +153,11 @@ impl BonnieBench {
             caching: PageCaching::Kept,
             seed: self.options.seed,
         };
-        let ended = run_program(program, &files, cancel, tell);
+        let ended = run_program_from(program, &files, begin, cancel, tell);
         drop(own);
         match ended? {
-            ProgramEnd::Finished => Ok(()),
-            ProgramEnd::Cancelled => Err(FoldersError::Stopped),
+            (ProgramEnd::Finished, late) => Ok(late),
+            (ProgramEnd::Cancelled, _) => Err(FoldersError::Stopped),
         }
     }
 
@@ -147,6 +177,17 @@ impl BonnieBench {
         ];
         settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
+}
+
+/// The phases of two hosts as one, phase by phase.
+fn add_phases(mut sum: Vec<PhaseResult>, theirs: Vec<PhaseResult>) -> Vec<PhaseResult> {
+    for (PhaseResult { figures: sum, .. }, PhaseResult { figures: other, .. }) in sum.iter_mut().zip(theirs) {
+        sum.bytes += other.bytes;
+        sum.calls += other.calls;
+        sum.cpu_ns += other.cpu_ns;
+        sum.elapsed_ns = sum.elapsed_ns.max(other.elapsed_ns);
+    }
+    sum
 }
 
 /// The folder of this process in `folder`.

@@ -10,7 +10,9 @@ mod streams;
 pub use bonnie::{BonnieBench, BonnieOptions, interleaved};
 pub use streams::{Cold, StreamsBench, StreamsPlan};
 
+use super::together::Shared;
 use crate::scratch::ScratchError;
+use raidlab_hosts::{HostsError, Refusal};
 use raidlab_load::LoadError;
 use raidlab_units::ByteCount;
 use raidlab_workload::program::BonnieError;
@@ -52,6 +54,9 @@ pub enum FoldersError {
     /// Bonnie can't be run on such a file.
     #[error(transparent)]
     Bonnie(#[from] BonnieError),
+    /// Several hosts did not make the run together.
+    #[error(transparent)]
+    Hosts(#[from] HostsError),
     /// The caller stopped it.
     #[error("stopped before the run was over")]
     Stopped,
@@ -60,12 +65,26 @@ pub enum FoldersError {
 impl FoldersError {
     /// Whether the caller asked for it.
     pub const fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Stopped | Self::Load(LoadError::Cancelled { .. }))
+        matches!(
+            self,
+            Self::Stopped | Self::Load(LoadError::Cancelled { .. }) | Self::Hosts(HostsError::Stopped { .. })
+        )
+    }
+
+    /// What other ranks are told of it.
+    pub fn refusal(&self) -> Refusal {
+        if self.is_cancelled() { Refusal::Stopped } else { Refusal::Failed(self.to_string()) }
     }
 
     /// Whether what was asked for is at fault, and not the storage.
     pub const fn is_input(&self) -> bool {
         matches!(self, Self::NoFolder(_) | Self::BlockNotWhole(_) | Self::Size(_) | Self::Bonnie(_))
+    }
+}
+
+impl Shared for FoldersError {
+    fn refusal(&self) -> Refusal {
+        self.refusal()
     }
 }
 

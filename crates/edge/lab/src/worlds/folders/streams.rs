@@ -10,11 +10,13 @@
 use super::{FoldersError, check_folders, check_room, label};
 use crate::machine::MachineWatch;
 use crate::scratch::ScratchFolder;
-use raidlab_load::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program};
-use raidlab_load::{LayOut, LayOutContent, LayOutProgress, lay_out_file, residency};
+use crate::worlds::together::{Share, merged_programs, run_together};
+use raidlab_hosts::Hosts;
+use raidlab_load::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program_from};
+use raidlab_load::{Go, LayOut, LayOutContent, LayOutProgress, lay_out_file, residency};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::program::{ColdFacts, FileId, Readers, ReadersConfig, StreamsFigures};
-use raidlab_workload::{Metric, RunResult, World, derived_seed};
+use raidlab_workload::{Measurement, Metric, RunResult, World, derived_seed};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -216,16 +218,40 @@ impl StreamsBench {
         Ok(())
     }
 
-    /// Makes the files cold and lets so many `streams` read. `tell` gets the bytes read so far.
+    /// Makes the files cold and lets so many `streams` read, on each of `hosts` at once. `tell` gets the bytes read so far.
     ///
     /// # Errors
-    /// [`FoldersError`]: files that can't be dropped or read, or `cancel`.
+    /// [`FoldersError`]: files that can't be dropped or read, `cancel`, or another rank that fails.
     pub fn run(
         &self,
         streams: u32,
+        hosts: &mut Hosts,
         cancel: &AtomicBool,
         tell: &mut dyn FnMut(ByteCount),
     ) -> Result<RunResult, FoldersError> {
+        let own = |begin: &mut dyn FnMut() -> Go, watch: &mut dyn FnMut()| {
+            let mut tell = |read: ByteCount| {
+                watch();
+                tell(read);
+            };
+            self.run_here(streams, begin, cancel, &mut tell)
+        };
+        run_together(hosts, cancel, own, |shares, crew| {
+            let ends = shares.iter().map(|share| share.started_ns + share.wall_ns).max().unwrap_or(0);
+            merged_programs(shares, crew, |result, ranks| {
+                let each: Vec<StreamsFigures> = ranks.into_iter().filter_map(|rank| rank.streams).collect();
+                result.set_streams(StreamsFigures::together(&each, NanoSpan(ends)));
+            })
+        })
+    }
+
+    fn run_here(
+        &self,
+        streams: u32,
+        begin: &mut dyn FnMut() -> Go,
+        cancel: &AtomicBool,
+        tell: &mut dyn FnMut(ByteCount),
+    ) -> Result<Share, FoldersError> {
         let config = ReadersConfig {
             block: self.plan.block,
             files: (0..streams).map(|stream| self.plan.files_of(stream)).collect(),
@@ -234,7 +260,7 @@ impl StreamsBench {
         let cold = self.make_cold(streams)?;
         let watch = MachineWatch::start(&self.folders[0]);
         let started = Instant::now();
-        let ended = run_program(&mut readers, &self.files, cancel, tell)?;
+        let (ended, late) = run_program_from(&mut readers, &self.files, begin, cancel, tell)?;
         let (machine, wall) = (watch.end(), started.elapsed());
         if ended == ProgramEnd::Cancelled {
             return Err(FoldersError::Stopped);
@@ -247,7 +273,9 @@ impl StreamsBench {
         result.seed = self.plan.seed;
         result.machine = Some(machine);
         result.cost.wall_ns = NanoSpan(wall.as_nanos() as u64).get();
-        Ok(result)
+        // A rank is done when its last timed read is.
+        let wall_ns = result.streams.as_ref().map_or(0, |figures| figures.window_ns);
+        Ok(Share { result, measurement: Measurement::default(), started_ns: late.get(), wall_ns })
     }
 
     /// Gets the files that so many `streams` may read out of memory, and looks whether they are.

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use raidlab_hosts::Hosts;
 use raidlab_workload::program::WriteEnding;
 use std::sync::atomic::AtomicBool;
 
@@ -44,7 +45,7 @@ fn files_go_to_the_folders_in_turn_are_cold_and_are_taken_away() {
     let bench = StreamsBench::open(&folders, &plan(Cold::Advise), false, &go, &mut |_, _| {}).unwrap();
     assert_eq!(names(&folders[0].join("raidlab-streams")), ["00000", "00002"]);
     assert_eq!(names(&folders[1].join("raidlab-streams")), ["00001"]);
-    let result = bench.run(3, &go, &mut |_| {}).unwrap();
+    let result = bench.run(3, &mut Hosts::alone(), &go, &mut |_| {}).unwrap();
     let streams = result.streams.as_ref().unwrap();
     // 200 000 bytes are 48 whole blocks of 4096.
     assert!(streams.readers.iter().all(|reader| reader.bytes == 196_608));
@@ -102,11 +103,18 @@ fn bonnie_leaves_nothing_behind_even_when_stopped() {
         seed: 1,
     };
     let bench = BonnieBench::open(&folders, &options).unwrap();
-    let result = bench.run((0, options.sizes[0], 1), &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let result = bench
+        .run((0, options.sizes[0], 1), &mut Hosts::alone(), &AtomicBool::new(false), &mut |_| {})
+        .unwrap();
     assert_eq!(result.phases.len(), 12);
     assert_eq!(result.settings["file to memory"], "0.001");
     let stopped = AtomicBool::new(true);
-    assert!(bench.run((0, options.sizes[0], 0), &stopped, &mut |_| {}).unwrap_err().is_cancelled());
+    assert!(
+        bench
+            .run((0, options.sizes[0], 0), &mut Hosts::alone(), &stopped, &mut |_| {})
+            .unwrap_err()
+            .is_cancelled()
+    );
     assert!(folders.iter().all(|folder| names(folder).is_empty()));
 }
 
