@@ -48,7 +48,10 @@ fn documents() -> Vec<PathBuf> {
         let entries = root().join(folder).read_dir().expect("the folder is there");
         paths.extend(entries.map(|entry| entry.expect("it can be read").path()));
     }
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    // The reference has forms of commands, not commands.
+    paths.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "md") && !path.ends_with("reference.md")
+    });
     paths.sort();
     paths
 }
