@@ -81,7 +81,7 @@ def main():
     raidlab = sys.argv[1]
     listed = json.loads(subprocess.run([raidlab, "reproduce", "list", "--json"], check=True, capture_output=True).stdout)
     papers = {}
-    for paper in (entry["id"] for entry in listed["papers"]):
+    for paper in (entry["method"]["id"] for entry in listed["papers"]):
         print(f"reproduce {paper}", file=sys.stderr)
         said = subprocess.run([raidlab, "reproduce", paper, "--json"], check=True, stdout=subprocess.PIPE)
         papers[paper] = json.loads(said.stdout)

@@ -79,7 +79,7 @@ def run_page(page, entry, raidlab):
         servers = []
         bash = ["bash", "-eu", "-o", "pipefail", "-c"]
         try:
-            subprocess.run([*bash, entry.get("before", ":")], cwd=folder, env=environment, check=True)
+            subprocess.run([*bash, entry.get("before", ":")], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
             for command in commands:
                 if not command:
                     continue
