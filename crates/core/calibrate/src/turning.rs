@@ -362,8 +362,12 @@ fn curve(points: &[(f64, Estimate)]) -> Result<[Estimate; 3], CalibrateError> {
     let residuals: Vec<f64> = points.iter().map(residual).collect();
     let reach = 1.96 * median(&residuals);
     let with = |value: f64| Estimate { value, low: value - reach, high: value + reach };
-    let single = with(c.max(0.0));
-    Ok([single, with(c + 8.0 / 15.0 * a + b / 3.0), with(c + a + b)])
+    let [single, average, full] = [c.max(0.0), c + 8.0 / 15.0 * a + b / 3.0, c + a + b];
+    if single >= average || average >= full {
+        let what = "seeks do not grow with their distance: other work disturbs the times, or something caches before the drive";
+        return Err(CalibrateError::NoModel(what.into()));
+    }
+    Ok([single, average, full].map(with))
 }
 
 fn queue(probe: &mut Probe<'_>) -> Result<Vec<(u32, f64)>, CalibrateError> {
