@@ -8,10 +8,8 @@
 # rebuilt; SIGKILL of the server and a start with the devices in another order; check after each; a member that is served is
 # held against others. Left out: rates (bench/), devices that go away.
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-RAIDLAB=$(realpath "${1:-${RAIDLAB:-$here/../../target/release/raidlab}}")
-work=$(mktemp -d "${TMPDIR:-/tmp}/raidlab-devices.XXXXXX")
-cd "$work"
+. "$(dirname "$0")/served.sh"
+await_tries=600 iodepth=16
 loops=() zrams=() server=
 clean_up() {
     [[ -z $server ]] || { kill -KILL "$server" && wait "$server"; } 2>/dev/null || true
@@ -29,17 +27,6 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
 
-fail() {
-    echo "devices: FAILED: $*" >&2
-    tail -n 5 server.log >&2 2>/dev/null || true
-    exit 1
-}
-array() { "$RAIDLAB" array "$@"; }
-field() { array status ./control --json | python3 -c "import json, sys; print(json.load(sys.stdin)['arrays'][0]$1)"; }
-await() {
-    local tries=0
-    until [[ $(field "$2") == "$1" ]]; do ((++tries < 600)) || fail "$2 is never $1 but $(field "$2")"; sleep 0.05; done
-}
 # loop_device NAME: a loop device of 64 MiB, its name left in $NAME.
 loop_device() {
     truncate -s 64M "$1.file"
@@ -58,22 +45,11 @@ memory_device() {
     # Without udev nobody makes the node.
     [[ -b ${!1} ]] || mknod "${!1}" b $(tr : ' ' <"/sys/block/${!1#/dev/}/dev")
 }
-load() {
-    local name=$1
-    shift
-    fio --name="$name" --ioengine=nbd --uri="nbd+unix:///m?socket=$work/nbd" --size=48m --iodepth=16 --verify=crc32c \
-        --do_verify=1 --verify_fatal=1 --verify_state_save=0 --randseed=2026 --allrandrepeat=1 "$@" >"$name.fio" 2>&1 ||
-        { tail -n 15 "$name.fio" >&2 && fail "fio ($name)"; }
-}
 serve() {
     rm -f nbd control
     "$RAIDLAB" array serve "$@" --socket nbd --control ./control >server.log 2>&1 &
     server=$!
-    local tries=0
-    until array status ./control >/dev/null 2>&1; do
-        kill -0 "$server" 2>/dev/null && ((++tries < 200)) || fail "the array is not served"
-        sleep 0.05
-    done
+    await_server
 }
 refused() {
     local word=$1

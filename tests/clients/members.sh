@@ -9,10 +9,8 @@
 # stopped (SIGSTOP) and counted lost after --answer-limit; a start with the members in another order; what create refuses.
 # Left out: rates.
 set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-RAIDLAB=$(realpath "${1:-${RAIDLAB:-$here/../../target/release/raidlab}}")
-work=$(mktemp -d "${TMPDIR:-/tmp}/raidlab-members.XXXXXX")
-cd "$work"
+. "$(dirname "$0")/served.sh"
+await_tries=200 iodepth=32
 servers=()
 clean_up() {
     # Both: one that is stopped hears of its end only then.
@@ -21,12 +19,6 @@ clean_up() {
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
-
-fail() {
-    echo "members: FAILED: $*" >&2
-    tail -n 5 server.log >&2 2>/dev/null || true
-    exit 1
-}
 
 # member NAME WORD...: starts an nbdkit on the socket NAME, its process left in $NAME_id.
 member() {
@@ -39,30 +31,11 @@ member() {
 }
 
 uri() { echo "nbd+unix:///?socket=$work/$1"; }
-array() { "$RAIDLAB" array "$@"; }
-# field JQ-LIKE PATH: a value of the array's status.
-field() { array status ./control --json | python3 -c "import json, sys; print(json.load(sys.stdin)['arrays'][0]$1)"; }
-# await TEXT PATH: waits until a value of the status is this.
-await() {
-    local tries=0
-    until [[ $(field "$2") == "$1" ]]; do ((++tries < 200)) || fail "$2 is never $1 but $(field "$2")"; sleep 0.05; done
-}
-load() {
-    local name=$1
-    shift
-    fio --name="$name" --ioengine=nbd --uri="nbd+unix:///m?socket=$work/nbd" --size=48m --iodepth=32 --verify=crc32c \
-        --do_verify=1 --verify_fatal=1 --verify_state_save=0 --randseed=2026 --allrandrepeat=1 "$@" >"$name.fio" 2>&1 ||
-        { tail -n 15 "$name.fio" >&2 && fail "fio ($name)"; }
-}
 serve() {
     "$RAIDLAB" array serve "$@" --socket nbd --control ./control --answer-limit 700ms >server.log 2>&1 &
     server=$!
     servers+=("$server")
-    local tries=0
-    until array status ./control >/dev/null 2>&1; do
-        kill -0 "$server" 2>/dev/null && ((++tries < 200)) || fail "the array is not served"
-        sleep 0.05
-    done
+    await_server
 }
 stop() { array stop ./control >/dev/null && wait "$server"; }
 

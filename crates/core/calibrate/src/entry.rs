@@ -65,16 +65,15 @@ fn head(text: &mut String, kind: &str, capacity: u64, form: &str, names: &EntryN
     )
 }
 
+fn interface(text: &mut String, rate: &Estimate, names: &EntryNames) -> std::fmt::Result {
+    writeln!(text, "[interface]\nlink = \"{}\"\nrate = {}\n", names.link, figure(rate, 1e-6, "MB/s"))
+}
+
 fn turning(text: &mut String, found: &TurningFound, names: &EntryNames) -> std::fmt::Result {
     head(text, "hard-drive", found.capacity, "3.5 inch", names)?;
     let rpm = |turn_ns: f64| 60e9 / turn_ns;
     let turn = &found.turn_ns;
-    writeln!(
-        text,
-        "[interface]\nlink = \"{}\"\nrate = {}\n",
-        names.link,
-        figure(&found.link_rate, 1e-6, "MB/s")
-    )?;
+    interface(text, &found.link_rate, names)?;
     writeln!(
         text,
         "[mechanics]\nrpm = {{ value = {:.0}, source = \"fitted: by calibration, {:.1} to {:.1} with 95 %\" }}",
@@ -144,12 +143,7 @@ fn buffer_and_firmware(text: &mut String, found: &TurningFound) -> std::fmt::Res
 
 fn flash(text: &mut String, found: &FlashFound, names: &EntryNames) -> std::fmt::Result {
     head(text, "solid-state", found.capacity, "2.5 inch", names)?;
-    writeln!(
-        text,
-        "[interface]\nlink = \"{}\"\nrate = {}\n",
-        names.link,
-        figure(&found.link_rate, 1e-6, "MB/s")
-    )?;
+    interface(text, &found.link_rate, names)?;
     let channels = found.channels.max(1);
     writeln!(
         text,

@@ -171,9 +171,8 @@ fn runs_go_to_another_file_and_are_there_once() {
     bench.run(&["import", "runs", "text.json"]).assert(2, &["text.json", "export json"]);
 }
 
-#[test]
-fn verbs_without_a_load_keep_their_figures_too() {
-    let bench = Bench::new();
+/// Puts a risk into the results file.
+fn keep_a_risk(bench: &Bench) {
     let risk = [
         "risk",
         "--level",
@@ -187,6 +186,12 @@ fn verbs_without_a_load_keep_their_figures_too() {
         "--bits-per-error",
     ];
     bench.run(&[&risk[..], &["1e16", "--trials", "1000", "--db", "runs.sqlite"]].concat()).assert(0, &[]);
+}
+
+#[test]
+fn verbs_without_a_load_keep_their_figures_too() {
+    let bench = Bench::new();
+    keep_a_risk(&bench);
     bench.run(&on_runs(&["soak", "file", "--size", "1MiB", "--passes", "1", "--buffered"])).assert(0, &[]);
     let figures = |run: &str, name: &str| {
         let shown = bench.run(&on_runs(&["show", run, "--json"])).json();
@@ -239,18 +244,6 @@ fn kept_runs_become_a_page_markdown_and_pictures() {
     }
     bench.run(&on_runs(&["report", "1", "--x", "speed", "--y", "p99"])).assert(2, &["'speed' is no axis"]);
     bench.run(&on_runs(&["report", "9"])).assert(2, &["there is no run 9"]);
-    let risk = [
-        "risk",
-        "--level",
-        "5",
-        "--members",
-        "8",
-        "--drive",
-        "st3600057ss",
-        "--afr",
-        "2",
-        "--bits-per-error",
-    ];
-    bench.run(&[&risk[..], &["1e16", "--trials", "1000", "--db", "runs.sqlite"]].concat()).assert(0, &[]);
+    keep_a_risk(&bench);
     bench.run(&on_runs(&["report", "5"])).assert(0, &["report: report.html"]);
 }

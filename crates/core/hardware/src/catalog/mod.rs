@@ -34,10 +34,11 @@ use crate::link::LinkStandard;
 use crate::network::NetworkModel;
 use crate::server::FileServerModel;
 use nearest::nearest;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Where one figure of an entry comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FigureSource {
     /// The figure's place in the file, `seek.read.average`.
     pub key: String,
@@ -48,7 +49,7 @@ pub struct FigureSource {
 }
 
 /// What an entry of any kind has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CatalogEntry<'a> {
     /// Drive, controller, enclosure, link, network, host, filesystem or server.
     pub kind: &'static str,
@@ -57,6 +58,7 @@ pub struct CatalogEntry<'a> {
     /// Its name for people.
     pub name: &'a str,
     /// Every figure with its source.
+    #[serde(rename = "figures")]
     pub sources: &'a [FigureSource],
 }
 

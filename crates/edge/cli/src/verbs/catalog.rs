@@ -6,7 +6,7 @@ use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
 use raidlab_hardware::{CatalogEntry, CatalogError, FigureSource};
 use raidlab_workload::toml_file::nearest;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Arguments of `raidlab catalog`.
 #[derive(Debug, clap::Args)]
@@ -24,8 +24,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     match &args.id {
         Some(id) => show(find(&entries, id)?, output)?,
         None if output.is_json() => {
-            let all: Vec<Value> = entries.iter().map(entry_json).collect();
-            print_json(&json!({ "schema": 1, "entries": all }))?;
+            print_json(&json!({ "schema": 1, "entries": entries }))?;
         }
         None => {
             let longest = entries.iter().map(|entry| entry.id.len()).max().unwrap_or(0);
@@ -52,7 +51,7 @@ fn find<'a, 'b>(entries: &'b [CatalogEntry<'a>], id: &str) -> Result<&'b Catalog
 
 fn show(entry: &CatalogEntry<'_>, output: &Output) -> Result<(), Failure> {
     if output.is_json() {
-        let mut value = entry_json(entry);
+        let mut value = json!(entry);
         value["schema"] = json!(1);
         return print_json(&value);
     }
@@ -60,13 +59,4 @@ fn show(entry: &CatalogEntry<'_>, output: &Output) -> Result<(), Failure> {
     let figure =
         |figure: &FigureSource| format!("  {} = {}\n      {}\n", figure.key, figure.value, figure.source);
     print(&(head + &entry.sources.iter().map(figure).collect::<String>()))
-}
-
-fn entry_json(entry: &CatalogEntry<'_>) -> Value {
-    let figures: Vec<Value> = entry
-        .sources
-        .iter()
-        .map(|figure| json!({ "key": figure.key, "value": figure.value, "source": figure.source }))
-        .collect();
-    json!({ "kind": entry.kind, "id": entry.id, "name": entry.name, "figures": figures })
 }

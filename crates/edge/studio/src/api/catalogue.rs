@@ -9,15 +9,7 @@ use serde_json::{Value, json};
 
 pub(super) async fn list() -> Response {
     let catalog = Catalog::builtin();
-    let entry = |entry: raidlab_hardware::CatalogEntry<'_>| {
-        let figures: Vec<Value> = entry
-            .sources
-            .iter()
-            .map(|figure| json!({ "key": figure.key, "value": figure.value, "source": figure.source }))
-            .collect();
-        json!({ "kind": entry.kind, "id": entry.id, "name": entry.name, "figures": figures })
-    };
-    ok(&json!({ "schema": 1, "entries": catalog.entries().map(entry).collect::<Vec<_>>() }))
+    ok(&json!({ "schema": 1, "entries": catalog.entries().collect::<Vec<_>>() }))
 }
 
 pub(super) async fn csv() -> Result<Response, Fault> {
