@@ -21,5 +21,5 @@ if [[ ! -x target/prometheus/usr/bin/promtool ]]; then
 fi
 if [[ ! -x target/schemathesis/bin/st ]]; then
     python3 -m venv target/schemathesis 2>/dev/null || { install python3-venv && python3 -m venv --clear target/schemathesis; }
-    target/schemathesis/bin/pip install --quiet --disable-pip-version-check 'schemathesis==4.*'
+    target/schemathesis/bin/pip install --quiet --disable-pip-version-check 'schemathesis==4.32.5'
 fi

@@ -19,8 +19,10 @@ use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Members and spares at most.
+/// Members at most.
 const DEVICES_MAX: usize = 64;
+/// Spares at most.
+const SPARES_MAX: usize = 8;
 /// When writes are acknowledged.
 const WRITE_POLICIES: [&str; 3] = ["write-through", "write-back", "write-back-bad-battery"];
 /// What is kept against crashes.
@@ -129,6 +131,10 @@ pub(super) async fn create(
 ) -> Result<Response, Fault> {
     array_name(&order.name)?;
     devices(&desk, "members", &order.members)?;
+    if order.spares.len() > SPARES_MAX {
+        let what = format!("{} spares are too many", order.spares.len());
+        return Err(Fault::input(what, "spares", format!("name at most {SPARES_MAX}")));
+    }
     order.spares.iter().try_for_each(|name| desk.folder.check("spares", name))?;
     for name in &order.destroy_data {
         if !order.members.contains(name) && !order.spares.contains(name) {
