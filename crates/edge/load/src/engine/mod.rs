@@ -8,6 +8,7 @@
 //! | `mmap` | copies out of and into a mapping of the target | 1 for each thread |
 //! | `nbd` | a connection for each target, on a ring | any number |
 //! | `nfs` | a connection for each target, by libnfs | any number |
+//! | `xrootd` | a thread for each request, by `XRootD`'s client | up to 256 for each worker |
 //! | `null` | nothing at all: what the load generator itself costs | any number |
 //!
 //! **Short transfers:** an engine goes on with the rest of a request that moved fewer bytes than asked for, and
@@ -23,6 +24,7 @@ mod one_at_a_time;
 mod ring;
 mod sync;
 mod uring;
+mod xrootd;
 
 pub use mapped::MappedEngine;
 pub use nbd::NbdEngine;
@@ -30,6 +32,7 @@ pub use nfs::NfsEngine;
 pub use null::NullEngine;
 pub use sync::SyncEngine;
 pub use uring::UringEngine;
+pub use xrootd::XrootdEngine;
 
 use raidlab_units::NanoSpan;
 use raidlab_workload::IoOp;
@@ -55,19 +58,29 @@ pub enum EngineKind {
     Nbd,
     /// The NFS protocol by libnfs, for files of a server: any number of requests in flight.
     Nfs,
+    /// `XRootD`'s client, for files of a server: a thread for each request in flight.
+    Xrootd,
     /// Requests end when they are waited for, and nothing was done.
     Null,
 }
 
 /// An engine's name that there is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd, nfs and null")]
+#[error("there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd, nfs, xrootd and null")]
 pub struct UnknownEngine(String);
 
 impl EngineKind {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Uring, Self::Sync, Self::Buffered, Self::Mapped, Self::Nbd, Self::Nfs, Self::Null];
+    pub const ALL: [Self; 8] = [
+        Self::Uring,
+        Self::Sync,
+        Self::Buffered,
+        Self::Mapped,
+        Self::Nbd,
+        Self::Nfs,
+        Self::Xrootd,
+        Self::Null,
+    ];
 
     /// Its name on the command line and in results.
     pub const fn name(self) -> &'static str {
@@ -78,6 +91,7 @@ impl EngineKind {
             Self::Mapped => "mmap",
             Self::Nbd => "nbd",
             Self::Nfs => "nfs",
+            Self::Xrootd => "xrootd",
             Self::Null => "null",
         }
     }
@@ -314,7 +328,7 @@ mod tests {
         let error = "libaio".parse::<EngineKind>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no engine 'libaio': there are io_uring, psync, buffered, mmap, nbd, nfs and null"
+            "there is no engine 'libaio': there are io_uring, psync, buffered, mmap, nbd, nfs, xrootd and null"
         );
     }
 }
