@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::process::Command;
 
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -45,6 +46,7 @@ pub fn examine(folder: &Path) -> Vec<Check> {
         check_free_space(folder),
         check_libnfs(),
         check_xrootd(),
+        check_smartctl(),
         check_kernel_driver("md", "md_mod", "/proc/mdstat", &MD_TEXT),
         check_kernel_driver("nbd", "nbd", "/dev/nbd0", &NBD_TEXT),
         check_kernel_driver("ublk", "ublk_drv", "/dev/ublk-control", &UBLK_TEXT),
@@ -121,6 +123,21 @@ fn check_xrootd() -> Check {
         found.map_err(|error| error.to_string()),
         "measure and streams read and write files of an XRootD server (root://) by it",
         "apt install libxrdposix3 (Debian 12), dnf install xrootd-client-libs (EPEL), or XRootD 5 or later from its own site",
+    )
+}
+
+fn check_smartctl() -> Check {
+    let asked = Command::new("smartctl").args(["--json", "--version"]).output();
+    let found = match asked {
+        Ok(output) if output.stdout.starts_with(b"{") => Ok("smartctl is there, and prints JSON".to_owned()),
+        Ok(_) => Err("smartctl is older than version 7 and prints no JSON".to_owned()),
+        Err(_) => Err("there is no smartctl".to_owned()),
+    };
+    check(
+        "SMART counters (smartctl)",
+        found,
+        "soak states what drives counted before and after",
+        "apt install smartmontools, and run soak as root",
     )
 }
 
