@@ -347,5 +347,4 @@ fn text(path: &Path) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "health_tests.rs"]
 mod tests;

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long storage may take to come back after the command has ended.
-const BACK_WITHIN: Duration = Duration::from_secs(120);
+const BACK_WITHIN: Duration = Duration::from_mins(2);
 /// Time between two looks.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -55,7 +55,7 @@ impl Work<'_> {
         let mut child = self.start_cut(command)?;
         let mut attempted = acknowledged;
         let mut has_failed = false;
-        while !self.has_ended(&mut child, command)? {
+        while !has_ended(&mut child, command)? {
             if has_failed || attempted >= self.record.bytes {
                 std::thread::sleep(NAP);
                 continue;
@@ -69,7 +69,7 @@ impl Work<'_> {
         }
         self.record.power_cuts += 1;
         self.reopen(cancel)?;
-        self.read_after_cut(acknowledged, attempted, cancel)?;
+        self.read_after_cut(acknowledged, attempted, cancel);
         self.record.phase = SoakPhase::Writing { next_byte: acknowledged };
         if acknowledged >= self.record.bytes {
             self.record.phase = SoakPhase::Reading { next_byte: 0 };
@@ -97,15 +97,6 @@ impl Work<'_> {
             .stdout(Stdio::null())
             .spawn();
         started.map_err(|error| SoakError::PowerCut { command: command.into(), reason: error.to_string() })
-    }
-
-    fn has_ended(&self, child: &mut Child, command: &str) -> Result<bool, SoakError> {
-        let failed = |reason: String| SoakError::PowerCut { command: command.into(), reason };
-        match child.try_wait().map_err(|error| failed(error.to_string()))? {
-            Some(status) if status.success() => Ok(true),
-            Some(status) => Err(failed(status.to_string())),
-            None => Ok(false),
-        }
     }
 
     /// Opens the target anew, as soon as it is back.
@@ -139,12 +130,7 @@ impl Work<'_> {
     }
 
     /// Reads all, and judges each chunk by what may be there.
-    fn read_after_cut(
-        &mut self,
-        acknowledged: u64,
-        attempted: u64,
-        cancel: &AtomicBool,
-    ) -> Result<(), SoakError> {
+    fn read_after_cut(&mut self, acknowledged: u64, attempted: u64, cancel: &AtomicBool) {
         let mut byte = 0;
         while byte < self.record.bytes && !cancel.load(Ordering::Relaxed) {
             let bytes = self.chunk_at(byte);
@@ -156,7 +142,6 @@ impl Work<'_> {
             self.count_read(bytes);
             byte += u64::from(bytes);
         }
-        Ok(())
     }
 
     fn faults_after_cut(&mut self, byte: u64, bytes: u32, allowed: Allowed) -> Vec<(u64, Fault)> {
@@ -176,6 +161,16 @@ impl Work<'_> {
             }
         });
         faults
+    }
+}
+
+/// Whether the command has ended, and well.
+fn has_ended(child: &mut Child, command: &str) -> Result<bool, SoakError> {
+    let failed = |reason: String| SoakError::PowerCut { command: command.into(), reason };
+    match child.try_wait().map_err(|error| failed(error.to_string()))? {
+        Some(status) if status.success() => Ok(true),
+        Some(status) => Err(failed(status.to_string())),
+        None => Ok(false),
     }
 }
 

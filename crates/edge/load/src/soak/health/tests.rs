@@ -4,7 +4,7 @@ use super::*;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use tempfile::TempDir;
 
-/// A sysfs in which the file system of its own folder lies on a partition of `sda`, and in which `sdb` and an NVMe drive are
+/// A sysfs in which the file system of its own folder lies on a partition of `sda`, and in which `sdb` and an `NVMe` drive are
 /// somebody else's.
 struct Machine {
     folder: TempDir,
