@@ -93,9 +93,10 @@ clients-self-test:
 	bash tests/clients/setup.sh
 	bash tests/clients/self-test.sh
 
-## DuckDB, pandas and Polars, from PyPI, on the tables of a results file; installs them once, then takes seconds.
+## DuckDB, pandas and Polars, from PyPI, on the tables of a results file; runs of the real fio taken in. Installs them once.
 store: binary
 	bash tests/store/parquet.sh target/debug/raidlab
+	bash tests/store/fio.sh target/debug/raidlab
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked

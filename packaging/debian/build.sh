@@ -45,7 +45,7 @@ Architecture: $arch
 Maintainer: The raidlab developers <maintainers@raidlab.invalid>
 Installed-Size: $(du -sk --exclude=DEBIAN "$tree" | cut -f1)
 Depends: $depends
-Suggests: fio, libnfs13, nbdkit, nbdfuse
+Suggests: fio, libnfs13, libxrdposix3, nbdkit, nbdfuse, smartmontools
 Section: admin
 Priority: optional
 Description: laboratory for storage arrays

@@ -295,6 +295,33 @@ fn kept_runs_are_exported_for_other_tools() {
 }
 
 #[test]
+fn results_of_other_programs_stand_beside_our_own() {
+    let bench = Bench::new();
+    bench.run(&[&MEASURE[..], &["--run", "50ms", "--iodepth", "4"]].concat()).assert(0, &[]);
+    bench.run(&["export", "fio", "1", "-o", "fio.json"]).assert(0, &[]);
+    bench.run(&["export", "iometer", "1", "-o", "iometer.csv"]).assert(0, &[]);
+    let import = || bench.run(&["import", "runs", "fio.json", "iometer.csv", "--json"]);
+    let files = import().json()["files"].clone();
+    assert_eq!((&files[0]["runs"], &files[1]["runs"]), (&serde_json::json!([2]), &serde_json::json!([3])));
+    assert!(files[1]["notes"].to_string().contains("Iometer 1.1.0 does not have: percentiles"), "{files}");
+    assert_eq!(import().json()["files"][0]["known"], 1, "what is there is there once");
+    let compared = bench.run(&["compare", "1", "2", "3", "--json"]).json();
+    let figures = compared["comparison"]["cells"][0]["figures"].as_array().expect("figures").clone();
+    let of = |name: &str| figures.iter().find(|figure| figure["name"] == name).expect("it is compared");
+    for group in [1, 2] {
+        let difference = of("iops")["groups"][group]["difference_pct"].as_f64().expect("a difference");
+        assert!(difference.abs() < 1e-3, "{difference} % for the same run");
+    }
+    assert!(of("lat_ms_p99")["groups"][1].is_object() && of("lat_ms_p99")["groups"][2].is_null());
+    bench.run(&["report", "1..3", "-o", "r.html"]).assert(0, &[]);
+    let page = std::fs::read_to_string(bench.path().join("r.html")).expect("the report");
+    assert!(page.contains("Iometer 1.1.0"), "who measured is said");
+    bench.run(&["import", "fio", "fio.json"]).assert(2, &["holds results, and no job", "import runs"]);
+    bench.write("half.json", "{\"fio version\": \"fio-3.33\", \"jobs\": [{");
+    bench.run(&["import", "runs", "half.json"]).assert(2, &["half.json", "not whole"]);
+}
+
+#[test]
 fn diagnostics_never_mix_into_json() {
     let bench = Bench::new();
     let mut command =

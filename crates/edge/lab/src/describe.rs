@@ -27,9 +27,12 @@ pub fn setup(environment: &Environment) -> Vec<(String, String)> {
         ("raidlab", environment.raidlab_version.clone()),
         ("kernel", environment.kernel.clone()),
         ("processor", environment.cpu_model.clone().unwrap_or_else(|| "not told by the kernel".into())),
-        ("processors", environment.cpus.to_string()),
-        ("memory", ByteCount(environment.memory_bytes).to_string()),
     ];
+    // Of runs that were measured elsewhere neither is known.
+    if environment.cpus > 0 {
+        rows.push(("processors", environment.cpus.to_string()));
+        rows.push(("memory", ByteCount(environment.memory_bytes).to_string()));
+    }
     if let Some(filesystem) = &environment.filesystem {
         rows.push(("filesystem", format!("{} on {}", filesystem.kind, filesystem.source)));
         rows.push(("mount options", filesystem.options.clone()));

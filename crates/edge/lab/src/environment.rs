@@ -99,6 +99,19 @@ impl Environment {
         }
     }
 
+    /// What is known of the machine that another `program` measured on, by its results alone: nothing.
+    pub fn unknown(program: &str) -> Self {
+        Self {
+            raidlab_version: format!("none: measured by {program}"),
+            kernel: "not known".into(),
+            cpu_model: None,
+            cpus: 0,
+            memory_bytes: 0,
+            filesystem: None,
+            device: None,
+        }
+    }
+
     /// The facts of this machine and of the storage under `target`, which may not exist yet: then its nearest
     /// folder that does is looked at.
     pub fn of_target(target: &Path) -> Self {

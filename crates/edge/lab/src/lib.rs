@@ -75,7 +75,7 @@ pub use rounds::{ROUNDS_MAX, SteadyRounds, until_steady};
 pub use runner::{RunOptions, StudyError, StudyEvent, StudyObserver, StudyOutcome, run_study};
 pub use scratch::ScratchError;
 pub use store::{
-    Archive, ArchiveError, FinishedRun, Imported, RunFilter, RunLine, RunSelector, RunSelectorError, Store,
-    StoreError, StoredRun, StoredStudy, StudyEnd, StudyRunHead, StudyRunId,
+    Archive, ArchiveError, FinishedRun, ForeignStudy, Imported, RunFilter, RunLine, RunSelector,
+    RunSelectorError, Store, StoreError, StoredRun, StoredStudy, StudyEnd, StudyRunHead, StudyRunId,
 };
 pub use study::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};

@@ -16,12 +16,14 @@
 //! Left out: deleting runs; results are cheap, and a figure that was quoted should be found again.
 
 mod archive;
+mod foreign;
 mod query;
 mod records;
 mod schema;
 mod select;
 
 pub use archive::{Archive, ArchiveError, Imported};
+pub use foreign::ForeignStudy;
 pub use query::RunFilter;
 pub use records::{FinishedRun, RunLine, StoredRun, StoredStudy, StudyEnd, StudyRunHead, StudyRunId};
 pub use select::{RunSelector, RunSelectorError};
@@ -177,12 +179,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sqlite`] when the file can't be written, or the place in the plan is taken.
     pub fn insert_run(&mut self, study: StudyRunId, run: &FinishedRun<'_>) -> Result<i64, StoreError> {
-        let seconds = unix_seconds(run.started_at);
-        let started_at: String = self.connection.query_row(
-            "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', ?1, 'unixepoch')",
-            [seconds],
-            |row| row.get(0),
-        )?;
+        let started_at = self.iso(unix_seconds(run.started_at))?;
         let row = RunRow {
             study: study.0,
             ordinal: run.ordinal,
@@ -192,6 +189,12 @@ impl Store {
         };
         row.insert(&self.connection, "INSERT")?;
         Ok(self.connection.last_insert_rowid())
+    }
+
+    /// A time in seconds since 1970 as text, UTC, ISO 8601.
+    fn iso(&self, unix_seconds: f64) -> Result<String, StoreError> {
+        let statement = "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', ?1, 'unixepoch')";
+        Ok(self.connection.query_row(statement, [unix_seconds], |row| row.get(0))?)
     }
 
     /// Gives all of `runs` a tag; those that have it keep it.

@@ -1,7 +1,7 @@
 //! Numbers for people: three significant digits, and the columns that every table has in common.
 
 use raidlab_units::ByteCount;
-use raidlab_workload::{ArrayFacts, Metric, RunResult};
+use raidlab_workload::{ArrayFacts, Metric, OpSummary, RunResult};
 
 /// Prints `value` with three significant digits and without an exponent; whole from 100 on.
 pub(crate) fn three_digits(value: f64) -> String {
@@ -115,9 +115,22 @@ impl Column {
     }
 }
 
+impl Column {
+    /// Whether `run` has the figure: results of other programs need not have percentiles.
+    pub(crate) fn is_known(self, run: &RunResult) -> bool {
+        !matches!(self, Self::LatP99) || run.total.lat_ns_p99 > 0 || run.total.lat_ns_mean == 0.0
+    }
+}
+
 /// Nanoseconds as milliseconds.
 pub(crate) fn ns_to_ms(ns: u64) -> f64 {
     ns as f64 / 1e6
+}
+
+/// A latency of `summary` in milliseconds as text; a dash where requests took time and this is zero: it was not measured, as in
+/// results of other programs.
+pub(crate) fn latency_text(summary: &OpSummary, ns: u64) -> String {
+    if ns == 0 && summary.lat_ns_mean > 0.0 { "-".to_owned() } else { three_digits(ns_to_ms(ns)) }
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub mod export;
 mod figures;
 pub mod hosts;
 pub mod html;
+pub mod import;
 pub mod json;
 pub mod markdown;
 mod matrix;

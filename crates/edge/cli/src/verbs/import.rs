@@ -7,6 +7,7 @@ mod trace;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use raidlab_jobs::{Import, ImportError, Step, import_fio, import_icf};
+use raidlab_report::import::{is_fio, is_iometer};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ enum Kind {
     Icf(JobArgs),
     /// A block trace (iolog of fio, text of blkparse, MSR Cambridge, SPC, `DiskSim`), as a Parquet file
     Trace(trace::Args),
-    /// Runs from another machine, as `raidlab export json` writes them, or another results file
+    /// Runs from another machine, as `raidlab export json` writes them, another results file, or results of fio and Iometer
     Runs(runs::Args),
 }
 
@@ -57,6 +58,10 @@ fn jobs(args: &JobArgs, reader: Reader, output: &Output) -> Result<Exit, Failure
         Failure::input(anyhow::Error::new(error).context(format!("cannot read {}", args.file.display())))
     })?;
     let text = String::from_utf8_lossy(&bytes);
+    if is_fio(&text) || is_iometer(&text) {
+        let results = anyhow::anyhow!("{} holds results, and no job", args.file.display());
+        return Err(Failure::input(results).with_hint("take them in with 'raidlab import runs'"));
+    }
     let name = args.file.file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
     let import = reader(&name, &text).map_err(refused)?;
     if let Some(folder) = &args.output {

@@ -99,7 +99,9 @@ fn page(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Page {
     let (method, mut notes) = (paragraphs(|study| &study.method), paragraphs(|study| &study.notes));
     let started = |run: &StoredRun| format!("{} (study run {})", run.started_at, run.study);
     notes.extend(stored.first().map(|run| format!("The first of these runs started at {}.", started(run))));
-    let setup = stored.last().map_or_else(Vec::new, |run| describe::setup(&run.environment));
+    // Runs of other programs say nothing of their machine.
+    let known = stored.iter().rev().find(|run| run.environment.cpus > 0);
+    let setup = known.or(stored.last()).map_or_else(Vec::new, |run| describe::setup(&run.environment));
     let mut warnings: Vec<String> = studies.iter().filter_map(unfinished).collect();
     let runs: Vec<RunResult> = stored.into_iter().map(|run| run.result).collect();
     if runs.iter().all(|run| run.streams.is_some() || !run.phases.is_empty()) {

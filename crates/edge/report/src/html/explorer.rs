@@ -6,7 +6,7 @@
 
 use super::charts::Panel;
 use crate::chart::{Axis, Chart, Line, Mark, Placed, Point, Scale, plot_box};
-use crate::figures::{Column, ns_to_ms, three_digits};
+use crate::figures::{Column, latency_text, ns_to_ms, three_digits};
 use crate::matrix::Matrix;
 use raidlab_workload::RunResult;
 use serde_json::{Value, json};
@@ -36,15 +36,20 @@ const fn known(
     Known { name, title, is_log, of }
 }
 
+/// A latency in milliseconds; none where it was not measured, as in results of other programs.
+fn measured(ns: u64) -> Option<f64> {
+    (ns > 0).then(|| ns_to_ms(ns))
+}
+
 const KNOWN: [Known; 14] = [
     known("iodepth", "iodepth", true, |run| Some(f64::from(run.iodepth))),
     known("iops", "IOPS", false, |run| Some(run.total.iops.0)),
     known("mb-per-s", "MB/s", false, |run| Some(run.total.bytes_per_sec.mb_per_s())),
     known("mean", "mean latency ms", true, |run| Some(run.total.lat_ns_mean / 1e6)),
-    known("p50", "median latency ms", true, |run| Some(ns_to_ms(run.total.lat_ns_p50))),
-    known("p99", "99th percentile of latency ms", true, |run| Some(ns_to_ms(run.total.lat_ns_p99))),
-    known("p99.9", "99.9th percentile of latency ms", true, |run| Some(ns_to_ms(run.total.lat_ns_p999))),
-    known("max", "longest latency ms", true, |run| Some(ns_to_ms(run.total.lat_ns_max))),
+    known("p50", "median latency ms", true, |run| measured(run.total.lat_ns_p50)),
+    known("p99", "99th percentile of latency ms", true, |run| measured(run.total.lat_ns_p99)),
+    known("p99.9", "99.9th percentile of latency ms", true, |run| measured(run.total.lat_ns_p999)),
+    known("max", "longest latency ms", true, |run| measured(run.total.lat_ns_max)),
     known("read-share", "share of reads %", false, |run| {
         (run.total.requests > 0).then(|| 100.0 * run.read.requests as f64 / run.total.requests as f64)
     }),
@@ -175,7 +180,7 @@ impl Drawn<'_> {
                 three_digits(run.total.iops.0),
                 three_digits(run.total.bytes_per_sec.mb_per_s()),
                 three_digits(run.total.lat_ns_mean / 1e6),
-                three_digits(run.total.lat_ns_p99 as f64 / 1e6)
+                latency_text(&run.total, run.total.lat_ns_p99)
             ),
             ..Point::default()
         };

@@ -80,7 +80,7 @@ fn summary_cell(
     }
     let spoken = if best { r#"<span class="unseen"> (best)</span>"# } else { "" };
     let class = if classes.is_empty() { String::new() } else { format!(r#" class="{}""#, classes.join(" ")) };
-    format!("<td{class}{style}>{}{spoken}</td>", escaped_digits(column.value(run)))
+    format!("<td{class}{style}>{}{spoken}</td>", digits_of(column, run))
 }
 
 /// The figure of `run` over the highest of its profile and side, from 0 to 1.
@@ -110,7 +110,7 @@ pub(super) fn every_depth(matrix: &Matrix, profile: usize) -> String {
                 let run = matrix.run(CellKey { profile, configuration, side, iodepth: *iodepth });
                 for (index, column) in Column::ALL.iter().enumerate() {
                     let class = if index == 0 { r#" class="start""# } else { "" };
-                    let digits = run.map_or("–".to_owned(), |run| escaped_digits(column.value(run)));
+                    let digits = run.map_or("–".to_owned(), |run| digits_of(column, run));
                     rows += &format!("<td{class}>{digits}</td>");
                 }
             }
@@ -119,6 +119,11 @@ pub(super) fn every_depth(matrix: &Matrix, profile: usize) -> String {
     }
     let body = format!("<thead>{head}</tr></thead><tbody>{rows}</tbody>");
     scrolling("Figures at every iodepth", &format!("{workload}: figures at every iodepth."), &body)
+}
+
+/// A figure, or a dash where the run has it not.
+fn digits_of(column: Column, run: &RunResult) -> String {
+    if column.is_known(run) { escaped_digits(column.value(run)) } else { "–".to_owned() }
 }
 
 /// The latencies of one profile over all depths, percentile by percentile, with both parts where they were told apart.
@@ -134,8 +139,11 @@ pub(super) fn latencies(matrix: &Matrix, profile: usize) -> String {
                 let Some(run) = matrix.run(key) else { continue };
                 let name = if has_sides { format!("{name}, {}", names.name()) } else { name.clone() };
                 for (what, figures) in latency_rows(run) {
+                    // Of results of other programs not every percentile is known.
+                    let is_known = |ms: f64| ms > 0.0 || figures[0] == 0.0;
+                    let digits = |ms: f64| if is_known(ms) { escaped_digits(ms) } else { "-".into() };
                     let cells: String =
-                        figures.iter().map(|ms| format!("<td>{}</td>", escaped_digits(*ms))).collect();
+                        figures.iter().map(|ms| format!("<td>{}</td>", digits(*ms))).collect();
                     rows += &format!(
                         r#"<tr><th scope="row" class="name first">{name}</th><td>{iodepth}</td><td class="text">{what}</td>{cells}</tr>"#
                     );

@@ -2,7 +2,7 @@
 
 use super::grid::{Grid, GridCell};
 use super::{TerminalOptions, heading, network, printable};
-use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
+use crate::figures::{Column, capacity, latency_text, ns_to_ms, survives, three_digits};
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
@@ -89,8 +89,8 @@ fn target_line(part: &TargetResult) -> String {
         three_digits(total.iops.0),
         three_digits(total.bytes_per_sec.mb_per_s()),
         three_digits(total.lat_ns_mean / 1e6),
-        three_digits(ns_to_ms(total.lat_ns_p99)),
-        three_digits(ns_to_ms(total.lat_ns_max)),
+        latency_text(total, total.lat_ns_p99),
+        latency_text(total, total.lat_ns_max),
         total.errors
     )
 }
@@ -152,7 +152,7 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         row.extend(
             [Column::Iops, Column::MbPerS, Column::LatMean].map(|column| three_digits(column.value(run))),
         );
-        row.extend(latencies.map(|ns| three_digits(ns_to_ms(ns))));
+        row.extend(latencies.map(|ns| latency_text(total, ns)));
         row.push(total.errors.to_string());
         row.into_iter().map(GridCell::plain).collect()
     };
@@ -254,7 +254,7 @@ fn failover_lines(facts: &FailoverFacts) -> String {
 
 /// One direction: rates, latencies, errors.
 fn direction_line(name: &str, summary: &OpSummary) -> String {
-    let ms = |ns: u64| three_digits(ns_to_ms(ns));
+    let ms = |ns: u64| latency_text(summary, ns);
     format!(
         "  {name:<6}{} IOPS, {} MB/s; lat ms min {}, mean {}, p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}; {} requests, {} errors\n",
         three_digits(summary.iops.0),

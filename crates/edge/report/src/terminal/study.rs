@@ -111,7 +111,8 @@ fn figure(matrix: &Matrix, profile: usize, side: usize, column: Column, run: Opt
     let Some(run) = run else { return GridCell::plain("- ") };
     let best = matrix.is_best(profile, side, column, run);
     let mark = if best { "*" } else { " " };
-    GridCell { text: three_digits(column.value(run)) + mark, bold: best }
+    let text = if column.is_known(run) { three_digits(column.value(run)) } else { "-".to_owned() };
+    GridCell { text: text + mark, bold: best }
 }
 
 /// The recommendations with their reasons, profile by profile.

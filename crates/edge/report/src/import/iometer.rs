@@ -1,0 +1,280 @@
+//! Results files of Iometer 2004 to 1.1.0 (`results.csv`).
+//!
+//! | Iometer | here |
+//! |---|---|
+//! | a block of results with its access specification | a run |
+//! | row `ALL` | its figures |
+//! | rows `WORKER` | requests in flight: the sum of queue depths times disks |
+//! | rows `DISK` | names of the targets |
+//! | `Read I/Os`, `Write I/Os` and `IOps` | requests, and the length of the window |
+//! | classes of latency (1.1.0) | a curve of the whole latency, at the classes' ends |
+//!
+//! Columns are found by their names, so the orders of all versions do. `MBps` of versions before 1.1.0 are MiB, as
+//! `MiBps (Binary)` is. Time stamps have no zone and are taken for UTC.
+//!
+//! Left out: network figures, and each worker's, disk's and processor's own.
+//! Source: Iometer 1.1.0, `ManagerList.cpp`, `Manager.cpp` and `Worker.cpp` (`SaveResults`), `AccessSpecList.cpp`, `PageSetup.cpp`.
+
+use super::{ForeignError, ForeignResults, ForeignRun, target_of};
+use raidlab_units::{BytesPerSec, Iops};
+use raidlab_workload::{LatencyPoint, LineFacts, LoadFacts, Metric, OpSummary, RunResult, World};
+
+/// Classes of latency by the names of their columns, and their upper ends in microseconds.
+const CLASSES: [(&str, u64); 20] = [
+    ("0 to 50 uS", 50),
+    ("50 to 100 uS", 100),
+    ("100 to 200 uS", 200),
+    ("200 to 500 uS", 500),
+    ("0.5 to 1 mS", 1000),
+    ("1 to 2 mS", 2000),
+    ("2 to 5 mS", 5000),
+    ("5 to 10 mS", 10_000),
+    ("10 to 15 mS", 15_000),
+    ("15 to 20 mS", 20_000),
+    ("20 to 30 mS", 30_000),
+    ("30 to 50 mS", 50_000),
+    ("50 to 100 mS", 100_000),
+    ("100 to 200 mS", 200_000),
+    ("200 to 500 mS", 500_000),
+    ("0.5 to 1 S", 1_000_000),
+    ("1 to 2 s", 2_000_000),
+    ("2 to 4.7 s", 4_700_000),
+    ("4.7 to 5 s", 5_000_000),
+    ("5 to 10 s", 10_000_000),
+];
+
+/// Whether `text` is a results file of Iometer.
+pub fn is_iometer(text: &str) -> bool {
+    text.trim_start_matches('\u{feff}').trim_start().starts_with("'Test Type")
+}
+
+/// Reads a results file.
+///
+/// # Errors
+/// [`ForeignError`]: no results file, a block of results without its row `ALL`, no results at all.
+pub fn iometer(text: &str) -> Result<ForeignResults, ForeignError> {
+    if !is_iometer(text) {
+        return Err(ForeignError::Malformed("it does not begin as Iometer's results do".into()));
+    }
+    let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).peekable();
+    let (mut title, mut version, mut stamp) = (String::new(), String::new(), 0);
+    let mut spec = Spec::default();
+    let mut runs = Vec::new();
+    while let Some(line) = lines.next() {
+        let mut value = || lines.next_if(|next| !next.starts_with('\'')).unwrap_or("").to_owned();
+        if line.starts_with("'Test Type") {
+            title = value().split_once(',').map_or_else(String::new, |(_, title)| title.trim().to_owned());
+        } else if line.starts_with("'Version") {
+            version = value();
+        } else if line.starts_with("'Time Stamp") {
+            stamp = unix_ms(&value()).unwrap_or(stamp);
+        } else if line.starts_with("'Access specification name") {
+            let name = value().split(',').next().unwrap_or("").trim().to_owned();
+            spec = Spec { name, lines: Vec::new() };
+        } else if line.starts_with("'size,") {
+            while let Some(next) = lines.next_if(|next| !next.starts_with('\'')) {
+                spec.lines.extend(line_of(next));
+            }
+        } else if line.starts_with("'Target Type") {
+            let mut rows = Rows { names: fields(line.trim_start_matches('\'')), rows: Vec::new() };
+            while let Some(next) = lines.next_if(|next| !next.starts_with('\'')) {
+                rows.rows.push(fields(next));
+            }
+            let run = rows.run(&spec)?;
+            runs.push(ForeignRun { run, started_at_unix_ms: stamp });
+        }
+    }
+    let program = format!("Iometer {version}").trim_end().to_owned();
+    for ForeignRun { run, .. } in &mut runs {
+        run.target = target_of(&run.target, &program);
+        run.settings.insert("measured by".into(), program.clone());
+    }
+    if runs.is_empty() {
+        return Err(ForeignError::Empty);
+    }
+    Ok(ForeignResults { program, title, runs, notes: Vec::new() })
+}
+
+/// An access specification.
+#[derive(Default)]
+struct Spec {
+    name: String,
+    lines: Vec<LineFacts>,
+}
+
+fn fields(line: &str) -> Vec<&str> {
+    line.split(',').map(str::trim).collect()
+}
+
+/// A line of an access specification: size, share, reads, random, delay, burst, align, reply.
+fn line_of(line: &str) -> Option<LineFacts> {
+    let numbers: Vec<u32> =
+        fields(line).iter().take(8).map(|field| field.parse().ok()).collect::<Option<_>>()?;
+    let [bytes, share, reads, random, delay_ms, burst, align, reply_bytes] = numbers[..] else { return None };
+    let pct = |value: u32| value.min(100) as u8;
+    Some(LineFacts {
+        bytes,
+        share_pct: pct(share),
+        read_pct: pct(reads),
+        random_pct: pct(random),
+        delay_ns: u64::from(delay_ms) * 1_000_000,
+        burst,
+        align_bytes: (align > 0 && align != bytes).then_some(align),
+        reply_bytes,
+    })
+}
+
+/// A block of results.
+struct Rows<'a> {
+    names: Vec<&'a str>,
+    rows: Vec<Vec<&'a str>>,
+}
+
+impl Rows<'_> {
+    fn of_kind<'b>(&'b self, kind: &'b str) -> impl Iterator<Item = &'b Vec<&'b str>> {
+        self.rows.iter().filter(move |row| row.first() == Some(&kind))
+    }
+
+    /// A column of a row by any of its names.
+    fn text<'b>(&'b self, row: &'b [&'b str], names: &[&str]) -> Option<&'b str> {
+        let index = names.iter().find_map(|name| self.names.iter().position(|column| column == name))?;
+        row.get(index).copied().filter(|text| !text.is_empty())
+    }
+
+    /// A number of a row; none where the column is missing, or says that it has no one value (-1).
+    fn number(&self, row: &[&str], names: &[&str]) -> Option<f64> {
+        let number: f64 = self.text(row, names)?.parse().ok()?;
+        (number.is_finite() && number >= 0.0).then_some(number)
+    }
+
+    fn run(&self, spec: &Spec) -> Result<RunResult, ForeignError> {
+        let missing = || ForeignError::Malformed("a block of results has no row ALL".into());
+        let all = self.of_kind("ALL").next().ok_or_else(missing)?;
+        let mut targets: Vec<&str> = Vec::new();
+        for row in self.of_kind("DISK") {
+            targets.extend(row.get(1).filter(|name| !targets.contains(name)));
+        }
+        let mut run =
+            RunResult::unmeasured(World::Measured, targets.join(", "), spec.name.clone(), Metric::Iops);
+        run.lines.clone_from(&spec.lines);
+        let mut lacks =
+            vec!["the course over time", "percentiles", "the shortest and the deviation of latencies"];
+        self.set_figures(&mut run, all);
+        run.total.lat_curve = self.curve(all, run.total.lat_ns_max);
+        if run.total.lat_curve.is_empty() {
+            lacks.push("the distribution of latencies");
+        }
+        if !self.set_load(&mut run) {
+            lacks.push("the queue depth");
+        }
+        if let Some(pct) = self.number(all, &["% CPU Utilization"]) {
+            run.figures.insert("iometer.cpu_utilisation_pct".into(), pct);
+        }
+        run.settings.insert("lacks".into(), lacks.join("; "));
+        Ok(run)
+    }
+
+    fn set_figures(&self, run: &mut RunResult, all: &[&str]) {
+        let number = |names: &[&str]| self.number(all, names).unwrap_or(0.0);
+        let of = |kind: &str| {
+            let named = |before: &str, after: &str| number(&[&format!("{before}{kind}{after}")]);
+            let mib = [format!("{kind}MiBps (Binary)"), format!("{kind}MBps")];
+            let mib = number(&mib.each_ref().map(String::as_str));
+            OpSummary {
+                errors: named("", "Errors") as u64,
+                iops: Iops(named("", "IOps")),
+                bytes_per_sec: BytesPerSec(mib * f64::from(1 << 20)),
+                lat_ns_mean: named("Average ", "Response Time") * 1e6,
+                lat_ns_max: (named("Maximum ", "Response Time") * 1e6).round() as u64,
+                ..OpSummary::default()
+            }
+        };
+        (run.read, run.write, run.total) = (of("Read "), of("Write "), of(""));
+        run.read.requests = number(&["Read I/Os"]) as u64;
+        run.write.requests = number(&["Write I/Os"]) as u64;
+        run.total.requests = run.read.requests.saturating_add(run.write.requests);
+        let seconds = if run.total.iops.0 > 0.0 { run.total.requests as f64 / run.total.iops.0 } else { 0.0 };
+        run.window_ns = (seconds * 1e9).round() as u64;
+        run.cost.wall_ns = run.window_ns;
+    }
+
+    /// Sets how many requests were in flight; false where the file does not say.
+    fn set_load(&self, run: &mut RunResult) -> bool {
+        let of_row = |row: &Vec<&str>| {
+            let depth = self.number(row, &["Queue Depth"])?;
+            Some((depth as u32, self.number(row, &["# Disks"]).map_or(1, |disks| disks as u32).max(1)))
+        };
+        let workers: Vec<(u32, u32)> = self.of_kind("WORKER").filter_map(of_row).collect();
+        let total = workers
+            .iter()
+            .fold(0_u32, |sum, (depth, disks)| sum.saturating_add(depth.saturating_mul(*disks)));
+        run.iodepth = total.max(1);
+        let first = workers.first().copied().unwrap_or((0, 1));
+        if total > first.0 && workers.iter().all(|worker| *worker == first) {
+            let (workers, targets) = (workers.len() as u32, first.1);
+            run.load = Some(LoadFacts { targets, workers, iodepth_per_target: first.0 });
+        }
+        total > 0
+    }
+
+    /// The shares of requests that took no longer than the classes' ends.
+    fn curve(&self, all: &[&str], max_ns: u64) -> Vec<LatencyPoint> {
+        let mut counts = Vec::new();
+        for (name, upper_us) in CLASSES {
+            let Some(count) = self.number(all, &[name]) else { return Vec::new() };
+            counts.push((upper_us * 1000, count));
+        }
+        let above = self.number(all, &[">= 10 s"]).unwrap_or(0.0);
+        let total = counts.iter().map(|(_, count)| count).sum::<f64>() + above;
+        if total <= 0.0 {
+            return Vec::new();
+        }
+        let mut seen = 0.0;
+        let mut curve: Vec<LatencyPoint> = Vec::new();
+        for (upper_ns, count) in counts {
+            seen += count;
+            // The longest is known better than its class.
+            let point = LatencyPoint { pct: seen / total * 100.0, lat_ns: upper_ns.min(max_ns) };
+            if count > 0.0 {
+                curve.push(point);
+            }
+        }
+        curve
+    }
+}
+
+/// A time stamp `2026-01-31 12:00:00:000` in milliseconds since 1970.
+fn unix_ms(text: &str) -> Option<u64> {
+    let numbers: Vec<u64> = text
+        .split(|c: char| !c.is_ascii_digit())
+        .filter(|part| !part.is_empty())
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
+    let (&[year, month, day, hour, minute, second], rest) = numbers.split_first_chunk::<6>()?;
+    let is_date = (1970..10_000).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    let is_time = hour < 24 && minute < 60 && second < 61;
+    if !is_date || !is_time {
+        return None;
+    }
+    // Days since 1970 of a date whose year begins in March (Howard Hinnant, `days_from_civil`).
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468;
+    let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;
+    Some(seconds * 1000 + rest.first().copied().filter(|ms| *ms < 1000).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_stamps_are_taken_for_utc() {
+        assert_eq!(unix_ms("1970-01-01 00:00:00:000"), Some(0));
+        assert_eq!(unix_ms("2026-02-28 23:59:59:250"), Some(1_772_323_199_250));
+        assert_eq!(unix_ms("2024-02-29 12:00:00"), Some(1_709_208_000_000));
+        for odd in ["", "yesterday", "2026-13-01 00:00:00", "2026-01-01", "99999999999999999999-1-1 1:1:1"] {
+            assert_eq!(unix_ms(odd), None, "{odd}");
+        }
+    }
+}

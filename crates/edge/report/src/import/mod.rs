@@ -1,0 +1,99 @@
+//! Results of other load tools as runs, so that they stand beside raidlab's own.
+//!
+//! ```text
+//! fio --output-format=json or json+ ─► fio.rs ─────┐
+//!                                                  ├─► ForeignResults: a RunResult for each job or test
+//! Iometer's results file (.csv) ─► iometer.rs ─────┘
+//! ```
+//! A figure that the file does not have stays zero, which everything that compares or shows takes for "not measured", and the
+//! run's setting `lacks` names it. Nothing is guessed: no percentile is read off a mean, and none of reads and writes together
+//! is made from those of each. The setting `measured by` names the program.
+//!
+//! Nothing here panics, whatever the bytes. [`crate::export`] is the other way round.
+
+mod fio;
+mod iometer;
+
+pub use fio::{fio, is_fio};
+pub use iometer::{iometer, is_iometer};
+
+use raidlab_workload::{OpSummary, RunResult};
+
+/// What a file of results holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeignResults {
+    /// The program that measured, with its version.
+    pub program: String,
+    /// What the file calls itself; may be empty.
+    pub title: String,
+    /// Its runs.
+    pub runs: Vec<ForeignRun>,
+    /// What is to be known of all of them: sentences.
+    pub notes: Vec<String>,
+}
+
+/// A run, and when it began.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeignRun {
+    /// The run.
+    pub run: RunResult,
+    /// Its start in milliseconds since 1970; that of its results where no start is told.
+    pub started_at_unix_ms: u64,
+}
+
+/// Why a file can't be taken in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForeignError {
+    /// It is not whole, or something else.
+    #[error("{0}")]
+    Malformed(String),
+    /// It has no results.
+    #[error("there are no results in it")]
+    Empty,
+}
+
+/// The target as it is called here: with who measured it, since runs of one workload on one target are taken for repeats.
+fn target_of(name: &str, program: &str) -> String {
+    if name.is_empty() { format!("storage ({program})") } else { format!("{name} ({program})") }
+}
+
+/// Mean and deviation of two groups of requests together; percentiles only where one of the two is empty.
+fn pooled(read: &OpSummary, write: &OpSummary) -> OpSummary {
+    if write.requests == 0 {
+        return OpSummary { errors: read.errors + write.errors, ..read.clone() };
+    }
+    if read.requests == 0 {
+        return OpSummary { errors: read.errors + write.errors, ..write.clone() };
+    }
+    let (m, n) = (read.requests as f64, write.requests as f64);
+    let mean = (m * read.lat_ns_mean + n * write.lat_ns_mean) / (m + n);
+    let square = |op: &OpSummary| op.lat_ns_stddev.powi(2) + (op.lat_ns_mean - mean).powi(2);
+    OpSummary {
+        requests: read.requests.saturating_add(write.requests),
+        errors: read.errors + write.errors,
+        iops: raidlab_units::Iops(read.iops.0 + write.iops.0),
+        bytes_per_sec: raidlab_units::BytesPerSec(read.bytes_per_sec.0 + write.bytes_per_sec.0),
+        lat_ns_mean: mean,
+        lat_ns_stddev: ((m * square(read) + n * square(write)) / (m + n)).sqrt(),
+        lat_ns_min: read.lat_ns_min.min(write.lat_ns_min),
+        lat_ns_max: read.lat_ns_max.max(write.lat_ns_max),
+        ..OpSummary::default()
+    }
+}
+
+/// The percentiles that a run shows and a file may not have.
+fn missing_percentiles(op: &OpSummary) -> Option<String> {
+    let all = [
+        ("50", op.lat_ns_p50),
+        ("90", op.lat_ns_p90),
+        ("99", op.lat_ns_p99),
+        ("99.9", op.lat_ns_p999),
+        ("99.99", op.lat_ns_p9999),
+        ("99.999", op.lat_ns_p99999),
+    ];
+    let missing: Vec<&str> = all.iter().filter(|(_, ns)| *ns == 0).map(|(name, _)| *name).collect();
+    (op.requests > 0 && !missing.is_empty()).then(|| format!("percentiles {}", missing.join(", ")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! What fio and Iometer write, what raidlab's exports write, and what is no results at all.
+
+use super::*;
+use crate::export;
+use proptest::prelude::*;
+use raidlab_units::{BytesPerSec, Iops, NanoSpan};
+use raidlab_workload::{LatencyHistogram, LineFacts, LoadFacts, Metric, OpStats, World};
+
+/// A run with reads and writes whose latencies are spread over four powers of ten.
+fn own_run() -> RunResult {
+    let mut run = RunResult::unmeasured(World::Measured, "/dev/sdx".into(), "database".into(), Metric::Iops);
+    (run.iodepth, run.seed, run.window_ns) = (8, 42, 2_000_000_000);
+    let window = NanoSpan(run.window_ns);
+    let op = |count: u64, factor: u64| {
+        let mut lat = LatencyHistogram::default();
+        (1..=count).for_each(|n| lat.record_ns(n * n * factor));
+        let stats = OpStats {
+            requests: count,
+            bytes: raidlab_units::ByteCount(count * 8192),
+            lat,
+            ..OpStats::default()
+        };
+        (OpSummary::of(&stats, window), stats)
+    };
+    let ((read, mut all), (write, writes)) = (op(670, 1000), op(330, 3000));
+    all.merge(&writes);
+    (run.read, run.write, run.total) = (read, write, OpSummary::of(&all, window));
+    run.lines = vec![LineFacts {
+        bytes: 8192,
+        share_pct: 100,
+        read_pct: 67,
+        random_pct: 100,
+        delay_ns: 0,
+        burst: 1,
+        align_bytes: None,
+        reply_bytes: 0,
+    }];
+    run.load = Some(LoadFacts { targets: 1, workers: 2, iodepth_per_target: 4 });
+    run
+}
+
+fn near(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-6 * one.abs().max(other.abs()).max(1e-3)
+}
+
+#[test]
+fn what_raidlab_exports_as_fio_comes_back() {
+    let own = own_run();
+    let text = export::fio::json(&own, 1_700_000_000);
+    assert!(is_fio(&text) && !is_iometer(&text));
+    let found = fio(&text).unwrap();
+    assert!(found.program.starts_with("raidlab-") && found.notes.is_empty());
+    let [ForeignRun { run, started_at_unix_ms }] = &found.runs[..] else { panic!("one run") };
+    assert_eq!(*started_at_unix_ms, 1_700_000_000_000);
+    assert_eq!(
+        (&run.target, &run.workload, run.iodepth, run.load),
+        (&own.target, &own.workload, 8, own.load)
+    );
+    assert_eq!((run.seed, run.window_ns), (own.seed, own.window_ns));
+    for (back, own) in [(&run.read, &own.read), (&run.write, &own.write), (&run.total, &own.total)] {
+        assert_eq!(
+            (back.requests, back.lat_ns_min, back.lat_ns_max),
+            (own.requests, own.lat_ns_min, own.lat_ns_max)
+        );
+        assert!(near(back.iops.0, own.iops.0) && near(back.bytes_per_sec.0, own.bytes_per_sec.0));
+        assert!(near(back.lat_ns_mean, own.lat_ns_mean));
+        // That of both is made of those of each, which a histogram knows within its steps.
+        assert!((back.lat_ns_stddev / own.lat_ns_stddev - 1.0).abs() < 1e-2);
+        // Those of both together are read off bins that are 12.5 % wide.
+        for (back, own) in [(back.lat_ns_p50, own.lat_ns_p50), (back.lat_ns_p99, own.lat_ns_p99)] {
+            assert!((own..=own + own / 8).contains(&back), "{back} for {own}");
+        }
+        assert_eq!(back.lat_bins, own.lat_bins);
+    }
+    assert_eq!((run.read.lat_ns_p99, &run.read.lat_curve), (own.read.lat_ns_p99, &own.read.lat_curve));
+    assert_eq!(run.lines[0], own.lines[0]);
+    assert_eq!(run.settings["lacks"], "the course over time");
+}
+
+#[test]
+fn what_raidlab_exports_as_iometer_comes_back() {
+    let own = own_run();
+    let timed = export::iometer::TimedRun {
+        run: &own,
+        started_at: "2026-01-31 12:00:00:000",
+        ended_at: "2026-01-31 12:00:02:000",
+    };
+    let text = export::iometer::csv("a title", &[timed, timed]);
+    assert!(is_iometer(&text) && !is_fio(&text));
+    let found = iometer(&text).unwrap();
+    assert_eq!(
+        (found.program.as_str(), found.title.as_str(), found.runs.len()),
+        ("Iometer 1.1.0", "a title", 2)
+    );
+    assert_eq!(found.runs[0].started_at_unix_ms, 1_769_860_800_000);
+    assert_eq!(found.runs[1].started_at_unix_ms, 1_769_860_802_000);
+    let run = &found.runs[1].run;
+    assert_eq!(
+        (&run.target, &run.workload, run.iodepth, run.load),
+        (&own.target, &own.workload, 8, own.load)
+    );
+    assert!((run.window_ns as f64 - own.window_ns as f64).abs() < 1e4, "{}", run.window_ns);
+    assert_eq!(run.lines, own.lines);
+    for (back, own) in [(&run.read, &own.read), (&run.write, &own.write), (&run.total, &own.total)] {
+        assert_eq!((back.requests, back.errors, back.lat_ns_max), (own.requests, own.errors, own.lat_ns_max));
+        assert!(near(back.iops.0, own.iops.0) && near(back.lat_ns_mean, own.lat_ns_mean));
+        assert!((back.bytes_per_sec.0 - own.bytes_per_sec.0).abs() < 2.0);
+        assert_eq!(back.lat_ns_p99, 0, "classes say nothing of percentiles");
+    }
+    let (curve, own_curve) = (&run.total.lat_curve, &own.total.lat_bins);
+    assert!(curve.is_sorted_by_key(|point| point.lat_ns) && curve.last().is_some_and(|end| end.pct == 100.0));
+    let below = |ns| own_curve.iter().filter(|bin| bin.lat_ns <= ns).map(|bin| bin.requests).sum::<u64>();
+    let at_10ms = curve.iter().find(|point| point.lat_ns == 10_000_000).expect("a class");
+    assert!(near(at_10ms.pct, below(10_000_000) as f64 / 10.0), "{at_10ms:?}");
+}
+
+/// A direction as fio 3.33 prints it, shortened.
+fn fio_direction(requests: u64, mean: f64) -> String {
+    format!(
+        r#"{{"total_ios": {requests}, "iops": {requests}.5, "bw_bytes": {}, "runtime": 1001,
+        "slat_ns": {{"min": 1, "max": 9, "mean": 2.0, "stddev": 1.0, "N": {requests}}},
+        "clat_ns": {{"min": 1, "max": 9, "mean": {mean}, "stddev": 5.0, "N": {requests},
+            "percentile": {{"1.000000": 100, "50.000000": 200, "99.000000": 300, "99.990000": 400}}}},
+        "lat_ns": {{"min": 90, "max": 900, "mean": {mean}, "stddev": 5.0, "N": {requests}}}}}"#,
+        requests * 4096
+    )
+}
+
+fn fio_file(jobs: &[(&str, &str, u64, u64)]) -> String {
+    let job = |(name, options, reads, writes): &(&str, &str, u64, u64)| {
+        format!(
+            r#"{{"jobname": "{name}", "groupid": 0, "error": 0, "elapsed": 2, "job options": {{{options}}},
+            "read": {}, "write": {}, "job_runtime": 1000, "usr_cpu": 10.0, "sys_cpu": 30.0}}"#,
+            fio_direction(*reads, 150.0),
+            fio_direction(*writes, 250.0)
+        )
+    };
+    let jobs: Vec<String> = jobs.iter().map(job).collect();
+    format!(
+        "fio: a warning of fio's\n{{\"fio version\": \"fio-3.33\", \"timestamp_ms\": 10000, \"global options\": \
+         {{\"ioengine\": \"libaio\", \"direct\": \"1\"}}, \"jobs\": [{}]}}\nand what comes behind",
+        jobs.join(",")
+    )
+}
+
+#[test]
+fn a_run_of_fio_has_what_the_file_has_and_says_what_it_lacks() {
+    let options = r#""filename": "/dev/sdy", "rw": "randread", "bs": "4k", "iodepth": "16""#;
+    let found = fio(&fio_file(&[("a", options, 1000, 0)])).unwrap();
+    let ForeignRun { run, started_at_unix_ms } = &found.runs[0];
+    assert_eq!((found.program.as_str(), *started_at_unix_ms), ("fio-3.33", 8000));
+    assert_eq!((run.target.as_str(), run.iodepth, run.metric), ("/dev/sdy (fio-3.33)", 16, Metric::Iops));
+    assert_eq!((run.total.requests, run.total.iops, run.total.lat_ns_max), (1000, Iops(1000.5), 900));
+    assert_eq!(run.total.bytes_per_sec, BytesPerSec(4_096_000.0));
+    assert_eq!((run.total.lat_ns_p50, run.total.lat_ns_p999, run.total.lat_ns_p9999), (200, 0, 400));
+    assert_eq!((run.lines[0].bytes, run.lines[0].read_pct, run.lines[0].random_pct), (4096, 100, 100));
+    assert_eq!(run.total.split, None, "fio's parts are other parts");
+    // 40 % of a second for a thousand requests.
+    assert_eq!(run.cost.cpu_ns_per_io, Some(400_000.0));
+    let lacks = &run.settings["lacks"];
+    for lacking in ["of the whole latency", "percentiles 90, 99.9, 99.999", "distribution", "over time"] {
+        assert!(lacks.contains(lacking), "{lacks}");
+    }
+    assert_eq!(
+        (run.settings["fio ioengine"].as_str(), run.settings["measured by"].as_str()),
+        ("libaio", "fio-3.33")
+    );
+}
+
+#[test]
+fn reads_and_writes_together_have_a_mean_and_no_made_up_percentiles() {
+    let options = r#""rw": "rw", "bs": "64k,4k", "iodepth": "4", "ioengine": "psync", "numjobs": "3""#;
+    let found = fio(&fio_file(&[("a", options, 300, 100), ("b", options, 0, 7)])).unwrap();
+    let run = &found.runs[0].run;
+    assert_eq!((run.total.requests, run.total.lat_ns_mean, run.total.lat_ns_p50), (400, 175.0, 0));
+    // Three quarters are 25 below the mean and a quarter 75 above it, each with a deviation of 5.
+    assert!(near(run.total.lat_ns_stddev, (0.75_f64 * (25.0 + 625.0) + 0.25 * (25.0 + 5625.0)).sqrt()));
+    assert!(run.settings["lacks"].contains("percentiles 50, 90"), "{}", run.settings["lacks"]);
+    assert_eq!(
+        (run.lines.len(), run.iodepth),
+        (0, 3),
+        "two lengths are no line; psync has one request in flight"
+    );
+    assert_eq!(found.runs[1].run.total.lat_ns_p50, 200, "one direction is both");
+    assert!(found.notes[0].contains("2 of these jobs shared a group"), "{:?}", found.notes);
+}
+
+/// Results of Iometer 2006.07.27, whose columns are others and whose megabytes are binary.
+const IOMETER_2006: &str = "'Test Type,Test Description\r\n0,old\r\n'Version\r\n2006.07.27\r\n'Time Stamp\r\n\
+    2007-03-01 10:00:00:000\r\n'Access specifications\r\n'Access specification name,default assignment\r\n\
+    64K read,0\r\n'size,% of size,% reads,% random,delay,burst,align,reply\r\n65536,100,100,0,0,1,0,0\r\n\
+    'End access specifications\r\n'Results\r\n\
+    'Target Type,Target Name,Access Specification Name,# Managers,# Workers,# Disks,IOps,Read IOps,Write IOps,MBps,\
+    Read MBps,Write MBps,Average Response Time,Average Read Response Time,Average Write Response Time,\
+    Maximum Response Time,Errors,Read I/Os,Write I/Os,Queue Depth\r\n\
+    ALL,All,64K read,1,2,2,160,160,0,10,10,0,25.5,25.5,0,99.25,1,1600,0,-1\r\n\
+    MANAGER,HOST,64K read,,2,2,160,160,0,10,10,0,25.5,25.5,0,99.25,1,1600,0,-1\r\n\
+    WORKER,Worker 1,64K read,,,1,80,80,0,5,5,0,25.5,25.5,0,99.25,0,800,0,4\r\nDISK,D: old,,,,,80\r\n\
+    WORKER,Worker 2,64K read,,,1,80,80,0,5,5,0,25.5,25.5,0,90,1,800,0,8\r\nDISK,E: older,,,,,80\r\n\
+    'Time Stamp\r\n2007-03-01 10:00:10:000\r\n";
+
+#[test]
+fn columns_are_found_in_the_order_of_any_version() {
+    let found = iometer(IOMETER_2006).unwrap();
+    let ForeignRun { run, started_at_unix_ms } = &found.runs[0];
+    assert_eq!((found.program.as_str(), *started_at_unix_ms), ("Iometer 2006.07.27", 1_172_743_200_000));
+    assert_eq!(
+        (run.target.as_str(), run.workload.as_str()),
+        ("D: old, E: older (Iometer 2006.07.27)", "64K read")
+    );
+    assert_eq!((run.iodepth, run.load), (12, None), "the workers' depths differ, so the load is no product");
+    assert_eq!(run.total.bytes_per_sec, BytesPerSec(10.0 * 1_048_576.0));
+    assert_eq!((run.total.requests, run.total.errors, run.window_ns), (1600, 1, 10_000_000_000));
+    assert_eq!((run.total.lat_ns_mean, run.total.lat_ns_max), (25_500_000.0, 99_250_000));
+    assert_eq!((run.lines[0].bytes, run.lines[0].align_bytes), (65_536, None));
+    assert!(run.settings["lacks"].contains("the distribution of latencies"));
+}
+
+#[test]
+fn what_is_no_results_is_an_error_with_the_reason() {
+    let rows = [
+        ("", "no JSON"),
+        ("{\"fio version\": \"fio-3.33\", \"jobs\": [", "not whole"),
+        ("{\"jobs\": []}", "which fio"),
+        ("{\"fio version\": \"fio-3.33\", \"jobs\": []}", "no results"),
+        ("{\"fio version\": \"fio-3.33\", \"jobs\": [{}]}", "no 'read'"),
+        ("{\"fio version\": \"fio-2.1\", \"jobs\": [{\"read\": {\"lat\": {}}, \"write\": {}}]}", "fio 2"),
+    ];
+    for (text, why) in rows {
+        let error = fio(text).unwrap_err().to_string();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+    let rows = [
+        ("a,b", "does not begin"),
+        ("'Test Type\n0,x\n", "no results"),
+        ("'Test Type\n'Target Type,a\nDISK,x\n", "row ALL"),
+    ];
+    for (text, why) in rows {
+        let error = iometer(text).unwrap_err().to_string();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn damaged_files_never_panic(at in 0_usize..4000, cut in 0_usize..4000, byte in any::<u8>(), iometers in any::<bool>()) {
+        let own = own_run();
+        let timed = export::iometer::TimedRun { run: &own, started_at: "", ended_at: "" };
+        let text = if iometers { export::iometer::csv("x", &[timed]) } else { export::fio::json(&own, 1) };
+        let mut bytes = text.into_bytes();
+        let length = bytes.len();
+        bytes[at % length] = byte;
+        bytes.truncate(length - cut % (length / 2));
+        let text = String::from_utf8_lossy(&bytes);
+        // Whatever it is taken for, it ends.
+        let taken = if iometers { iometer(&text) } else { fio(&text) };
+        prop_assert!(taken.is_err() || taken.is_ok_and(|found| !found.runs.is_empty()));
+    }
+}
