@@ -43,6 +43,8 @@ impl IologWriter {
             TraceKind::Write => "write",
             TraceKind::Flush => "sync",
             TraceKind::Trim => "trim",
+            // fio has nothing that zeroes a range; what it writes there is of the same length.
+            TraceKind::WriteZeroes => "write",
         };
         let Some(file) = self.files.get(usize::from(record.device)) else { return Ok(()) };
         let time_us = record.time_ns / 1000 + 1;

@@ -14,8 +14,8 @@ pub use facts::{
     MachineLoad, PhaseResult, TargetResult,
 };
 pub use figures::{
-    CURVE_PCT, LagStats, LagSummary, LatencyPoint, Measurement, OpStats, OpSummary, PartMeasurement,
-    PartSummary, Summaries,
+    CURVE_PCT, LagStats, LagSummary, LatencyPoint, Measurement, OpStats, OpSummary, OtherStats,
+    OtherSummaries, PartMeasurement, PartSummary, Summaries,
 };
 
 use crate::access::LineFacts;
@@ -105,6 +105,9 @@ pub struct RunResult {
     pub write: OpSummary,
     /// Both together.
     pub total: OpSummary,
+    /// What moves no bytes.
+    #[serde(flatten)]
+    pub others: OtherSummaries,
     /// Each target, where there is more than one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<TargetResult>,
@@ -162,6 +165,7 @@ impl RunResult {
             read: OpSummary::default(),
             write: OpSummary::default(),
             total: OpSummary::default(),
+            others: OtherSummaries::default(),
             targets: Vec::new(),
             parts: Vec::new(),
             lag: None,
@@ -273,6 +277,7 @@ impl RunResult {
         let Summaries { read, write, total } = measurement.summaries();
         self.window_ns = measurement.window.get();
         (self.read, self.write, self.total) = (read, write, total);
+        self.others = measurement.others.summaries(measurement.window);
         self.parts = measurement.part_summaries();
         self.lag = measurement.lag.as_ref().map(LagStats::summary);
         self.series = measurement.series.columns(measurement.window);

@@ -1,7 +1,7 @@
 //! What is known of a run beside its figures: the array, the controllers, what it cost, what the machine did meanwhile, and
 //! how the load was made up.
 
-use super::OpSummary;
+use super::{OpSummary, OtherSummaries};
 use crate::program::PhaseFigures;
 use raidlab_units::ByteCount;
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,9 @@ pub struct TargetResult {
     pub write: OpSummary,
     /// Both together.
     pub total: OpSummary,
+    /// What moves no bytes.
+    #[serde(flatten)]
+    pub others: OtherSummaries,
     /// Why it was left alone before the end, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

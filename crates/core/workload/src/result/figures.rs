@@ -2,9 +2,15 @@
 //!
 //! [`Measurement`] is what a driver counted, with full histograms, which workers add up; [`OpSummary`] and [`LagSummary`] are
 //! what is stored of it.
+//!
+//! ```text
+//! read, write ──────────────────► figures each, and of both together (the total)
+//! flush, trim, write of zeroes ─► figures each, beside the total: they move no bytes
+//! ```
 
 use crate::bins::{self, LatencyBin};
 use crate::histogram::LatencyHistogram;
+use crate::op::IoOp;
 use crate::series::Series;
 use crate::split::{LatencySplit, SplitStats};
 use raidlab_units::{ByteCount, BytesPerSec, Iops, NanoSpan};
@@ -34,12 +40,26 @@ pub struct Measurement {
     pub read: OpStats,
     /// Writes.
     pub write: OpStats,
-    /// Both, interval by interval.
+    /// What moves no bytes.
+    #[serde(default)]
+    pub others: OtherStats,
+    /// Reads and writes, interval by interval.
     pub series: Series,
     /// Each part of a mix; empty for a workload of one part. The figures above are of all of them.
     pub parts: Vec<PartMeasurement>,
     /// How late requests of open loops started; none without any.
     pub lag: Option<LagStats>,
+}
+
+/// What a driver counted of requests that move no bytes, within the measured window only.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct OtherStats {
+    /// Flushes of both kinds.
+    pub flush: OpStats,
+    /// Trims; their bytes are those of their ranges.
+    pub trim: OpStats,
+    /// Writes of zeroes; their bytes are those of their ranges.
+    pub zeroes: OpStats,
 }
 
 /// What a driver counted of one part of a mix.
@@ -51,6 +71,9 @@ pub struct PartMeasurement {
     pub read: OpStats,
     /// Writes.
     pub write: OpStats,
+    /// What moves no bytes.
+    #[serde(default)]
+    pub others: OtherStats,
     /// How late its requests started, in an open loop.
     pub lag: Option<LagStats>,
 }
@@ -107,6 +130,9 @@ pub struct PartSummary {
     pub write: OpSummary,
     /// Both together.
     pub total: OpSummary,
+    /// What moves no bytes.
+    #[serde(flatten)]
+    pub others: OtherSummaries,
     /// How late its requests started, in an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag: Option<LagSummary>,
@@ -156,6 +182,21 @@ pub struct OpSummary {
     /// The two parts of total latency, where they were told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<LatencySplit>,
+}
+
+/// The figures of requests that move no bytes, as stored and shown; none of what was not asked for. They are not in the
+/// totals.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OtherSummaries {
+    /// Flushes of both kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush: Option<OpSummary>,
+    /// Trims; bytes per second are those of their ranges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trim: Option<OpSummary>,
+    /// Writes of zeroes; bytes per second are those of their ranges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_zeroes: Option<OpSummary>,
 }
 
 /// One point of a latency distribution.
@@ -212,6 +253,50 @@ impl OpStats {
     }
 }
 
+impl OtherStats {
+    /// Returns the figures that requests of `op` count in, which move no bytes.
+    pub(crate) fn of_mut(&mut self, op: IoOp) -> &mut OpStats {
+        match op {
+            IoOp::Flush | IoOp::FlushData => &mut self.flush,
+            IoOp::Trim => &mut self.trim,
+            IoOp::WriteZeroes => &mut self.zeroes,
+            IoOp::Read | IoOp::Write => unreachable!("reads and writes have figures of their own"),
+        }
+    }
+
+    /// Adds what another worker counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.flush.merge(&other.flush);
+        self.trim.merge(&other.trim);
+        self.zeroes.merge(&other.zeroes);
+    }
+
+    /// Returns the figures of what was counted in a window of the length `window`.
+    pub fn summaries(&self, window: NanoSpan) -> OtherSummaries {
+        let of = |stats: &OpStats| (stats.requests + stats.errors > 0).then(|| OpSummary::of(stats, window));
+        OtherSummaries { flush: of(&self.flush), trim: of(&self.trim), write_zeroes: of(&self.zeroes) }
+    }
+
+    /// Requests that succeeded, and that failed.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let all = [&self.flush, &self.trim, &self.zeroes];
+        (all.iter().map(|stats| stats.requests).sum(), all.iter().map(|stats| stats.errors).sum())
+    }
+}
+
+impl OtherSummaries {
+    /// Each that there is, with its word.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &OpSummary)> {
+        let all = [("flush", &self.flush), ("trim", &self.trim), ("write-zeroes", &self.write_zeroes)];
+        all.into_iter().filter_map(|(word, summary)| Some((word, summary.as_ref()?)))
+    }
+
+    /// Requests that failed, of all of them.
+    pub fn errors(&self) -> u64 {
+        self.iter().map(|(_, summary)| summary.errors).sum()
+    }
+}
+
 impl OpSummary {
     /// Returns the figures of `stats`, counted in a window of the length `window`.
     pub fn of(stats: &OpStats, window: NanoSpan) -> Self {
@@ -248,6 +333,7 @@ impl Measurement {
         self.window = self.window.max(other.window);
         self.read.merge(&other.read);
         self.write.merge(&other.write);
+        self.others.merge(&other.others);
         for theirs in &other.parts {
             match self.parts.iter_mut().find(|part| part.name == theirs.name) {
                 Some(part) => part.merge(theirs),
@@ -268,7 +354,8 @@ impl Measurement {
         let summary = |part: &PartMeasurement| {
             let Summaries { read, write, total } = Summaries::of(&part.read, &part.write, self.window);
             let lag = part.lag.as_ref().map(LagStats::summary);
-            PartSummary { name: part.name.clone(), read, write, total, lag }
+            let others = part.others.summaries(self.window);
+            PartSummary { name: part.name.clone(), read, write, total, others, lag }
         };
         self.parts.iter().map(summary).collect()
     }
@@ -290,6 +377,7 @@ impl PartMeasurement {
     fn merge(&mut self, other: &Self) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
+        self.others.merge(&other.others);
         self.lag = LagStats::merged(self.lag.take(), other.lag.as_ref());
     }
 }
