@@ -40,11 +40,10 @@ impl IologWriter {
     pub fn request(&self, record: &TraceRecord, out: &mut impl Write) -> fmt::Result {
         let action = match record.kind {
             TraceKind::Read => "read",
-            TraceKind::Write => "write",
+            // fio has nothing that zeroes a range; it writes there.
+            TraceKind::Write | TraceKind::WriteZeroes => "write",
             TraceKind::Flush => "sync",
             TraceKind::Trim => "trim",
-            // fio has nothing that zeroes a range; what it writes there is of the same length.
-            TraceKind::WriteZeroes => "write",
         };
         let Some(file) = self.files.get(usize::from(record.device)) else { return Ok(()) };
         let time_us = record.time_ns / 1000 + 1;

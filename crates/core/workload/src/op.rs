@@ -5,7 +5,7 @@
 //! trim, write of zeroes        change a range without moving its bytes     figures of their own
 //! flush                        has no range                                figures of its own
 //! ```
-//! Source: NVMe base specification, "Dataset Management", "Write Zeroes" and "Flush"; fsync(2) for the two kinds of flush.
+//! Source: `NVMe` base specification, "Dataset Management", "Write Zeroes" and "Flush"; fsync(2) for the two kinds of flush.
 
 use std::fmt;
 

@@ -190,13 +190,13 @@ pub struct OpSummary {
 pub struct OtherSummaries {
     /// Flushes of both kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flush: Option<OpSummary>,
+    pub flush: Option<Box<OpSummary>>,
     /// Trims; bytes per second are those of their ranges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trim: Option<OpSummary>,
+    pub trim: Option<Box<OpSummary>>,
     /// Writes of zeroes; bytes per second are those of their ranges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub write_zeroes: Option<OpSummary>,
+    pub write_zeroes: Option<Box<OpSummary>>,
 }
 
 /// One point of a latency distribution.
@@ -273,7 +273,9 @@ impl OtherStats {
 
     /// Returns the figures of what was counted in a window of the length `window`.
     pub fn summaries(&self, window: NanoSpan) -> OtherSummaries {
-        let of = |stats: &OpStats| (stats.requests + stats.errors > 0).then(|| OpSummary::of(stats, window));
+        let of = |stats: &OpStats| {
+            (stats.requests + stats.errors > 0).then(|| Box::new(OpSummary::of(stats, window)))
+        };
         OtherSummaries { flush: of(&self.flush), trim: of(&self.trim), write_zeroes: of(&self.zeroes) }
     }
 
@@ -288,7 +290,7 @@ impl OtherSummaries {
     /// Each that there is, with its word.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &OpSummary)> {
         let all = [("flush", &self.flush), ("trim", &self.trim), ("write-zeroes", &self.write_zeroes)];
-        all.into_iter().filter_map(|(word, summary)| Some((word, summary.as_ref()?)))
+        all.into_iter().filter_map(|(word, summary)| Some((word, summary.as_deref()?)))
     }
 
     /// Requests that failed, of all of them.

@@ -126,7 +126,9 @@ pub fn trace(requests: &[(TraceKind, u64, u64)]) -> AccessSpec {
     };
     let records: Vec<TraceRecord> = requests.iter().map(record).collect();
     let mut summary = Summary::default();
-    records.iter().for_each(|record| summary.add(record));
+    for record in &records {
+        summary.add(record);
+    }
     let source = Arc::new(InMemory(records, summary.finish(&["a".into()])));
     let replay = Replay {
         source,

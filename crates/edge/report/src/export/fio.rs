@@ -103,8 +103,8 @@ fn job(run: &RunResult) -> Value {
     let bs = if bytes.is_multiple_of(1024) { format!("{}k", bytes / 1024) } else { bytes.to_string() };
     let requests = run.total.requests.max(1) as f64;
     let none = OpSummary::default();
-    let of = |summary: &Option<OpSummary>| {
-        direction(run, summary.as_ref().unwrap_or(&none), |_| const { &NO_COLUMNS })
+    let of = |summary: &Option<Box<OpSummary>>| {
+        direction(run, summary.as_deref().unwrap_or(&none), |_| const { &NO_COLUMNS })
     };
     let mut job = json!({
         "jobname": run.workload,
@@ -126,7 +126,7 @@ fn job(run: &RunResult) -> Value {
         "read": direction(run, &run.read, |series| &series.read),
         "write": direction(run, &run.write, |series| &series.write),
         "trim": of(&run.others.trim),
-        "sync": sync(run.others.flush.as_ref().unwrap_or(&none)),
+        "sync": sync(run.others.flush.as_deref().unwrap_or(&none)),
         "job_runtime": run.window_ns / 1_000_000,
         "usr_cpu": user,
         "sys_cpu": system,

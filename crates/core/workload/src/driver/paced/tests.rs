@@ -23,8 +23,8 @@ fn closed(think_ns: u64, rate_max: Option<RequestRate>) -> Pacing {
     Pacing::Closed(ClosedLoop { think: NanoSpan(think_ns), rate_max, bytes_per_sec_max: None })
 }
 
-fn every(writes: u32, with_metadata: bool) -> Option<FlushRule> {
-    Some(FlushRule { every: NonZeroU32::new(writes).unwrap(), with_metadata })
+fn every(writes: u32, with_metadata: bool) -> FlushRule {
+    FlushRule { every: NonZeroU32::new(writes).unwrap(), with_metadata }
 }
 
 fn random_reads() -> Vec<AccessLine> {
@@ -275,7 +275,7 @@ proptest! {
         let spec = AccessSpec {
             pacing,
             iodepth: Some(places),
-            flush: every(writes, with_metadata),
+            flush: Some(every(writes, with_metadata)),
             ..spec(random_reads())
         };
         let target = Target { fixed_ns: 150, jitter_ns: 90, error_pct };
@@ -312,7 +312,7 @@ proptest! {
 
 #[test]
 fn flushes_do_not_count_towards_the_requests_that_end_a_run() {
-    let spec = AccessSpec { flush: every(1, false), ..spec(vec![AccessLine::plain(4096, 0, 100)]) };
+    let spec = AccessSpec { flush: Some(every(1, false)), ..spec(vec![AccessLine::plain(4096, 0, 100)]) };
     let run = NanoSpan::from_secs(1);
     let config = DriverConfig { iodepth: 1, ramp: NanoSpan::ZERO, run, max_requests: Some(10), ..config() };
     let mut driver = Driver::new(&spec, &config).unwrap();
@@ -326,13 +326,13 @@ fn each_part_has_flushes_of_its_own() {
     let writes = vec![AccessLine::plain(4096, 0, 100)];
     let part = |name: &str, flush| MixPart { lines: writes.clone(), flush, ..part(name, closed(0, None)) };
     let mut driver =
-        Driver::new(&mix(vec![part("log", every(1, true)), part("users", None)]), &config()).unwrap();
+        Driver::new(&mix(vec![part("log", Some(every(1, true))), part("users", None)]), &config()).unwrap();
     drive(&mut driver, 0, Target { fixed_ns: 100, jitter_ns: 0, error_pct: 0 });
     let measured = driver.measurement();
     let flushes: Vec<u64> = measured.parts.iter().map(|part| part.others.flush.requests).collect();
     assert_eq!((flushes[0], flushes[1]), (measured.others.flush.requests, 0));
     assert!(flushes[0].abs_diff(measured.parts[0].write.requests) <= 4 && flushes[0] > 100);
-    let wrong = AccessSpec { flush: every(1, true), ..mix(vec![part("a", None), part("b", None)]) };
+    let wrong = AccessSpec { flush: Some(every(1, true)), ..mix(vec![part("a", None), part("b", None)]) };
     let error = wrong.validate().unwrap_err().to_string();
     assert_eq!(
         error,

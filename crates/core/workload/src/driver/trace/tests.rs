@@ -296,7 +296,10 @@ fn a_trim_beyond_the_target_is_found_before_the_run() {
     let far =
         replay(vec![record(0, 0, TraceKind::Read, 0, 4096), record(9, 0, TraceKind::Trim, 1 << 30, 1 << 20)]);
     let error = Driver::new(&spec(far.clone()), &whole(1)).unwrap_err().to_string();
-    assert!(error.contains("device a of the trace goes up to") && error.contains("(1074790400 bytes)"), "{error}");
+    assert!(
+        error.contains("device a of the trace goes up to") && error.contains("(1074790400 bytes)"),
+        "{error}"
+    );
     let scaled = spec(Replay { fit: Fit::Scale, ..far });
     let log = drive(&mut Driver::new(&scaled, &whole(1)).unwrap(), 0, QUICK);
     assert!(log.iter().all(|io| io.offset_bytes + u64::from(io.bytes) <= ByteCount::from_mib(64).get()));
