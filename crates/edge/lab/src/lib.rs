@@ -25,7 +25,6 @@ mod load;
 mod machine;
 mod outcomes;
 mod papers;
-mod parallel;
 pub mod planning;
 mod predict;
 mod published;

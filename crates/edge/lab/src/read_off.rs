@@ -14,7 +14,7 @@
 use crate::bound::Bound;
 use raidlab_units::NanoSpan;
 use raidlab_workload::RunResult;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Points of load to try at most.
 const POINTS_MAX: usize = 12;
@@ -24,7 +24,7 @@ const IODEPTH_MAX: u32 = 16_384;
 const NEAR: f64 = 1.12;
 
 /// A load that was tried.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
     /// Requests in flight.
     pub iodepth: u32,
@@ -39,7 +39,7 @@ pub struct LoadPoint {
 }
 
 /// A figure that was read off.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadOff {
     /// Mean time of a request at which it was read off.
     pub limit: NanoSpan,

@@ -16,7 +16,6 @@ use crate::arrays::SoftwareArray;
 use crate::describe;
 use crate::environment::Environment;
 use crate::load::{Load, LoadPlan};
-use crate::parallel::{Stop, all_processors, in_parallel};
 use crate::scratch::{ScratchError, ScratchFolder};
 use crate::store::{FinishedRun, Store, StoreError, StudyEnd, StudyRunHead, StudyRunId};
 use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
@@ -25,7 +24,7 @@ use crate::worlds::file::{FileBench, FileError};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use pace::Pace;
 use raidlab_hardware::{Catalog, CatalogError};
-use raidlab_hosts::Hosts;
+use raidlab_hosts::{Hosts, Jobs, Stop, all_processors};
 use raidlab_load::{LayOut, LayOutContent, LoadProgress};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
@@ -438,14 +437,15 @@ impl Runner<'_> {
             format!("{}: {}", array.label(), load.label())
         };
         let recorder = &mut self.recorder;
-        let ended = in_parallel(
-            self.options.threads,
-            jobs.len(),
-            self.cancel,
-            |index| (SystemTime::now(), run_simulated(&models, jobs[index].0, jobs[index].1)),
-            |index, (started_at, result)| {
+        let ended = Hosts::alone().share(
+            Jobs { count: jobs.len(), threads: self.options.threads, cancel: self.cancel },
+            |index| {
+                let started_at = SystemTime::now();
+                run_simulated(&models, jobs[index].0, jobs[index].1).map(|result| (started_at, result))
+            },
+            |index, result| {
                 let label = label_of(index);
-                let result = result.map_err(|source| StudyError::Simulation {
+                let (started_at, result) = result.map_err(|source| StudyError::Simulation {
                     label: label.clone(),
                     source: Box::new(source),
                 })?;
@@ -458,6 +458,7 @@ impl Runner<'_> {
             Ok(()) => Ok(Flow::Continue),
             Err(Stop::Cancelled) => Ok(Flow::Cancelled),
             Err(Stop::Failed(error)) => Err(error),
+            Err(Stop::Hosts(error)) => unreachable!("one process alone loses nobody: {error}"),
         }
     }
 }
