@@ -228,8 +228,7 @@ pub fn run_targets_from(
     for (target, config) in targets {
         check_fit(target, spec, config)?;
         check_engine(target, options)?;
-        let engine = options.engine.unwrap_or_else(|| engine_for(target));
-        check_ops(target, engine, spec.ops(), options)?;
+        check_ops(target, spec.ops(), options)?;
     }
     let jobs = jobs(targets, options);
     let order = Order {
@@ -283,10 +282,7 @@ pub fn run_targets_from(
     }
     let others = (after - before).get().saturating_sub(beside.get() + outcome.cost.thread_cpu.get());
     outcome.cost.kernel_threads_cpu = NanoSpan(others);
-    if options.uring.io_poll && !moves_bytes_only(spec) {
-        let why = "ends came by interrupt, not by polling (IOPOLL): a ring polls for reads and writes only";
-        outcome.notes.push(why.into());
-    }
+    outcome.notes.extend(unpolled_note(spec, options));
     outcome.cancelled = cancel.load(Ordering::Relaxed);
     fail_if_all_did(outcome)
 }
@@ -294,6 +290,12 @@ pub fn run_targets_from(
 /// Whether all that is asked for is reads and writes.
 fn moves_bytes_only(spec: &AccessSpec) -> bool {
     spec.ops().without(OpSet::TRANSFERS).is_empty()
+}
+
+/// Says so if a ring was to poll and does not, because it polls for reads and writes only.
+fn unpolled_note(spec: &AccessSpec, options: &LoadOptions) -> Option<String> {
+    let note = "ends came by interrupt, not by polling (IOPOLL): a ring polls for reads and writes only";
+    (options.uring.io_poll && !moves_bytes_only(spec)).then(|| note.into())
 }
 
 fn verifiers(
@@ -346,12 +348,8 @@ fn check_engine(target: &Target, options: &LoadOptions) -> Result<(), LoadError>
 }
 
 /// What the workload asks for beyond reads and writes must be what target and engine can do, and what can be verified.
-fn check_ops(
-    target: &Target,
-    engine: EngineKind,
-    ops: OpSet,
-    options: &LoadOptions,
-) -> Result<(), LoadError> {
+fn check_ops(target: &Target, ops: OpSet, options: &LoadOptions) -> Result<(), LoadError> {
+    let engine = options.engine.unwrap_or_else(|| engine_for(target));
     let missing = cannot_do(target, engine, ops);
     if !missing.is_empty() {
         return Err(LoadError::CannotDo { path: target.path().into(), engine: engine.name(), ops: missing });
