@@ -5,7 +5,7 @@
 //! | file | yes | where the file system punches holes | where it zeroes ranges |
 //! | block device | yes | where the device discards; with `io_uring` from Linux 6.12 on | yes |
 //! | NBD export | where the server offers it | the same | the same |
-//! | file of an NFS server | yes | no | no |
+//! | file of an NFS or `XRootD` server | yes | no | no |
 //! | nothing (`null:`) | yes | yes | yes |
 //!
 //! A file system is asked with calls on a range behind the end of the file, which keep the file's length and leave nothing behind;
@@ -33,7 +33,7 @@ fn can_do(target: &Target, engine: EngineKind, op: IoOp) -> bool {
         (_, _, IoOp::Read | IoOp::Write) | (TargetKind::NoOp, ..) => true,
         (TargetKind::Nbd, ..) => target.export_flags().is_some_and(|flags| is_offered(flags, op)),
         (_, _, IoOp::Flush | IoOp::FlushData) => true,
-        (TargetKind::Nfs, ..) | (_, None, _) => false,
+        (TargetKind::Nfs | TargetKind::Xrootd, ..) | (_, None, _) => false,
         (TargetKind::File, Some(file), IoOp::Trim) => target.may_write() && punches_holes(file),
         (TargetKind::File, Some(file), IoOp::WriteZeroes) => target.may_write() && zeroes_ranges(file),
         (TargetKind::BlockDevice, Some(file), IoOp::Trim) => {

@@ -2,7 +2,7 @@
 
 use crate::engine::FailureCause;
 use crate::nbd_client::NbdError;
-use crate::nfs::NfsError;
+use crate::remote::RemoteError;
 use crate::safety::SafetyError;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{DriverError, OpSet, ReplayError};
@@ -53,13 +53,13 @@ pub enum LoadError {
         /// Why.
         source: ReplayError,
     },
-    /// A file of an NFS server can't be used.
+    /// A file of a file server can't be used.
     #[error("can't use '{}': {source}", .path.display())]
-    Nfs {
+    Remote {
         /// Its URI.
         path: PathBuf,
         /// Why.
-        source: NfsError,
+        source: RemoteError,
     },
     /// A request is longer than the target takes.
     #[error("'{}' takes requests of {bytes_max} bytes at most, not of {bytes}: use smaller ones", .path.display())]
@@ -342,7 +342,7 @@ fn advice(errno: Errno) -> &'static str {
 fn ops_advice(engine: &str) -> &'static str {
     match engine {
         "nbd" => "its server does not offer them",
-        "nfs" => "libnfs has no call for them",
+        "nfs" | "xrootd" => "the client library has no call for them",
         _ => "its file system, device or kernel has no way to; another engine or target may",
     }
 }

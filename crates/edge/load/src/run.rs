@@ -20,7 +20,7 @@ use crate::clock::{Clock, ThreadReading, process_cpu, wait_until};
 use crate::drive::{Drive, Lane, PROGRESS_EVERY};
 use crate::engine::{
     Engine, EngineKind, FailureCause, MappedEngine, NbdEngine, NfsEngine, NullEngine, SlotTable, SyncEngine,
-    UringEngine, UringOptions,
+    UringEngine, UringOptions, XrootdEngine,
 };
 use crate::error::LoadError;
 use crate::memory::IoMemory;
@@ -333,9 +333,10 @@ fn check_fit(target: &Target, spec: &AccessSpec, config: &DriverConfig) -> Resul
     Ok(())
 }
 
-/// Exports are loaded by the NBD protocol only, files of NFS servers by theirs, and nothing else is by either.
+/// Exports are loaded by the NBD protocol only, files of file servers by theirs, and nothing else is by any.
 fn check_engine(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
-    let is_remote = |engine: EngineKind| matches!(engine, EngineKind::Nbd | EngineKind::Nfs);
+    let is_remote =
+        |engine: EngineKind| matches!(engine, EngineKind::Nbd | EngineKind::Nfs | EngineKind::Xrootd);
     let suits = |engine: EngineKind| match engine_for(target) {
         only if is_remote(only) => engine == only,
         _ => !is_remote(engine),
@@ -398,6 +399,7 @@ fn engine_for(target: &Target) -> EngineKind {
         TargetKind::NoOp => EngineKind::Null,
         TargetKind::Nbd => EngineKind::Nbd,
         TargetKind::Nfs => EngineKind::Nfs,
+        TargetKind::Xrootd => EngineKind::Xrootd,
         TargetKind::File | TargetKind::BlockDevice => EngineKind::Uring,
     }
 }
@@ -477,6 +479,13 @@ impl Order<'_> {
             EngineKind::Nfs => {
                 let ready = ready.and_then(|drivers| {
                     let engine = NfsEngine::new(&targets, table, self.memory(job, table)?)?;
+                    Ok((drivers, engine))
+                });
+                self.run_on(number, job, table, ready)
+            }
+            EngineKind::Xrootd => {
+                let ready = ready.and_then(|drivers| {
+                    let engine = XrootdEngine::new(&targets, table, self.memory(job, table)?)?;
                     Ok((drivers, engine))
                 });
                 self.run_on(number, job, table, ready)

@@ -8,6 +8,7 @@
 //! | `mmap` | copies out of and into a mapping of the target | 1 for each thread |
 //! | `nbd` | a connection for each target, on a ring | any number |
 //! | `nfs` | a connection for each target, by libnfs | any number |
+//! | `xrootd` | a thread for each request, by `XRootD`'s client | up to 256 for each worker |
 //! | `null` | nothing at all: what the load generator itself costs | any number |
 //!
 //! **Flushes, trims and writes of zeroes** take a slot like any request, and have no buffer. Which of them an engine can do on a
@@ -27,6 +28,7 @@ mod one_at_a_time;
 mod ring;
 mod sync;
 mod uring;
+mod xrootd;
 
 pub(crate) use calls::{discard, punch_hole, zero_range};
 
@@ -36,6 +38,7 @@ pub use nfs::NfsEngine;
 pub use null::NullEngine;
 pub use sync::SyncEngine;
 pub use uring::UringEngine;
+pub use xrootd::XrootdEngine;
 
 use raidlab_units::NanoSpan;
 use raidlab_workload::IoOp;
@@ -61,19 +64,29 @@ pub enum EngineKind {
     Nbd,
     /// The NFS protocol by libnfs, for files of a server: any number of requests in flight.
     Nfs,
+    /// `XRootD`'s client, for files of a server: a thread for each request in flight.
+    Xrootd,
     /// Requests end when they are waited for, and nothing was done.
     Null,
 }
 
 /// An engine's name that there is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd, nfs and null")]
+#[error("there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd, nfs, xrootd and null")]
 pub struct UnknownEngine(String);
 
 impl EngineKind {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Uring, Self::Sync, Self::Buffered, Self::Mapped, Self::Nbd, Self::Nfs, Self::Null];
+    pub const ALL: [Self; 8] = [
+        Self::Uring,
+        Self::Sync,
+        Self::Buffered,
+        Self::Mapped,
+        Self::Nbd,
+        Self::Nfs,
+        Self::Xrootd,
+        Self::Null,
+    ];
 
     /// Its name on the command line and in results.
     pub const fn name(self) -> &'static str {
@@ -84,6 +97,7 @@ impl EngineKind {
             Self::Mapped => "mmap",
             Self::Nbd => "nbd",
             Self::Nfs => "nfs",
+            Self::Xrootd => "xrootd",
             Self::Null => "null",
         }
     }
@@ -321,7 +335,7 @@ mod tests {
         let error = "libaio".parse::<EngineKind>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no engine 'libaio': there are io_uring, psync, buffered, mmap, nbd, nfs and null"
+            "there is no engine 'libaio': there are io_uring, psync, buffered, mmap, nbd, nfs, xrootd and null"
         );
     }
 }

@@ -63,7 +63,7 @@ impl NfsEngine {
     /// Opens each target over a connection of its own, for up to the requests of `table`.
     ///
     /// # Errors
-    /// [`LoadError::Nfs`] for a file that can't be opened, [`LoadError::Iodepth`].
+    /// [`LoadError::Remote`] for a file that can't be opened, [`LoadError::Iodepth`].
     pub fn new(targets: &[&Target], table: SlotTable, memory: IoMemory) -> Result<Self, LoadError> {
         let iodepth = table.in_flight_max() / targets.len() as u32;
         if !(1..=IODEPTH_MAX).contains(&iodepth) {

@@ -5,7 +5,7 @@
 //! Source: `nfsc/libnfs.h` of libnfs 4.0.0.
 #![allow(unsafe_code)]
 
-use super::NfsError;
+use crate::remote::RemoteError;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
@@ -93,10 +93,10 @@ impl NfsLibrary {
 /// Returns libnfs, which is loaded by the first call.
 ///
 /// # Errors
-/// [`NfsError::Library`] says why it is not there and how to get it.
-pub fn nfs_library() -> Result<&'static NfsLibrary, NfsError> {
+/// [`RemoteError::Library`] says why it is not there and how to get it.
+pub fn nfs_library() -> Result<&'static NfsLibrary, RemoteError> {
     static LIBRARY: OnceLock<Result<NfsLibrary, String>> = OnceLock::new();
-    LIBRARY.get_or_init(load).as_ref().map_err(|why| NfsError::Library(why.clone()))
+    LIBRARY.get_or_init(load).as_ref().map_err(|why| RemoteError::Library(why.clone()))
 }
 
 fn load() -> Result<NfsLibrary, String> {
