@@ -20,6 +20,7 @@
 //! memory that the kernel may still write to is never given back.
 #![deny(unsafe_code)]
 
+mod can_do;
 mod clock;
 mod drive;
 mod engine;

@@ -87,8 +87,8 @@ struct Export {
     uri: NbdUri,
     /// The longest request.
     payload_max: u32,
-    /// Whether writes can be made to end when the medium has them.
-    takes_fua: bool,
+    /// What else it offers.
+    flags: TransmissionFlags,
 }
 
 /// A target that is open.
@@ -192,7 +192,7 @@ impl Target {
             export: Some(Export {
                 uri: client.uri().clone(),
                 payload_max: sizes.payload_max(),
-                takes_fua: client.agreement().flags.contains(TransmissionFlags::SEND_FUA),
+                flags: client.agreement().flags,
             }),
             shared: None,
             kind: TargetKind::Nbd,
@@ -321,7 +321,13 @@ impl Target {
 
     /// Whether its writes can be made to end when the medium has them (forced unit access).
     pub fn takes_fua(&self) -> bool {
-        !self.is_remote() && self.export.as_ref().is_none_or(|export| export.takes_fua)
+        let has_fua = |flags: TransmissionFlags| flags.contains(TransmissionFlags::SEND_FUA);
+        !self.is_remote() && self.export_flags().is_none_or(has_fua)
+    }
+
+    /// What the server of an export offers; none for a target that is none.
+    pub(crate) fn export_flags(&self) -> Option<TransmissionFlags> {
+        Some(self.export.as_ref()?.flags)
     }
 
     /// Connects to the export.

@@ -356,6 +356,7 @@ fn target_result(open: &OpenTarget, outcome: &TargetOutcome) -> TargetResult {
         read,
         write,
         total,
+        others: outcome.measurement.others.summaries(outcome.measurement.window),
         error: outcome.error.as_ref().map(ToString::to_string),
     }
 }

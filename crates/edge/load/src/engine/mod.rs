@@ -11,11 +11,15 @@
 //! | `xrootd` | a thread for each request, by `XRootD`'s client | up to 256 for each worker |
 //! | `null` | nothing at all: what the load generator itself costs | any number |
 //!
+//! **Flushes, trims and writes of zeroes** take a slot like any request, and have no buffer. Which of them an engine can do on a
+//! target is looked at before the load ([`crate::can_do`]); an engine is given nothing else.
+//!
 //! **Short transfers:** an engine goes on with the rest of a request that moved fewer bytes than asked for, and
 //! reports the request when all of it is done; its latency covers all parts. A transfer of nothing is the end of
 //! the file, which is a failure. Interrupted calls (`EINTR`, `EAGAIN`) are repeated.
 
 mod bus_error;
+mod calls;
 mod mapped;
 mod nbd;
 mod nfs;
@@ -25,6 +29,8 @@ mod ring;
 mod sync;
 mod uring;
 mod xrootd;
+
+pub(crate) use calls::{discard, punch_hole, zero_range};
 
 pub use mapped::MappedEngine;
 pub use nbd::NbdEngine;
@@ -132,11 +138,11 @@ pub struct EngineIo {
     pub slot: u32,
     /// Which of the engine's targets, from 0.
     pub target: u32,
-    /// Direction.
+    /// What it does.
     pub op: IoOp,
-    /// First byte, counted from the start of the target.
+    /// First byte, counted from the start of the target; zero for a flush.
     pub offset_bytes: u64,
-    /// Length in bytes.
+    /// Length in bytes; zero for a flush.
     pub bytes: u32,
     /// A write that ends when the medium has it (forced unit access).
     pub fua: bool,
@@ -269,7 +275,8 @@ pub trait Engine {
     /// Requests taken in that did not end yet.
     fn in_flight(&self) -> u32;
 
-    /// Returns the memory that `io` writes from or reads into, while it is not under way; none if it moves no bytes.
+    /// Returns the memory that `io` writes from or reads into, while it is not under way; none if the engine or the request
+    /// moves no bytes.
     fn buffer(&mut self, _io: &EngineIo) -> Option<&mut [u8]> {
         None
     }

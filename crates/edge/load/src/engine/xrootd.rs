@@ -171,6 +171,12 @@ impl Desk {
 
     fn do_one(&self, Order { io, buffer }: Order) -> Ended {
         let file = &self.files[io.target as usize];
+        if io.op.is_flush() {
+            return Ended {
+                completion: Completion { slot: io.slot, failure: commit(file) },
+                short_transfers: 0,
+            };
+        }
         // SAFETY: the slot's buffer has so many bytes, and is this request's until it has ended.
         let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, io.bytes as usize) };
         let (mut done, mut calls) = (0, 0);
@@ -181,19 +187,33 @@ impl Desk {
             let at = io.offset_bytes + done as u64;
             let moved = match io.op {
                 IoOp::Read => file.read_once(at, &mut buffer[done..]),
-                IoOp::Write => file.write_once(at, &buffer[done..]),
+                _ => file.write_once(at, &buffer[done..]),
             };
             match moved {
                 Ok(0) => break Some(FailureCause::EndOfFile),
                 Ok(bytes) => (done, calls) = (done + bytes, calls + 1),
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(errno) if is_connection_gone(errno) => break Some(FailureCause::Disconnected),
-                Err(errno) => break Some(FailureCause::Errno(errno)),
+                Err(errno) => break Some(cause_of(errno)),
             }
         };
         let completion = Completion { slot: io.slot, failure };
         Ended { completion, short_transfers: u32::saturating_sub(calls, 1) }
     }
+}
+
+/// Does a flush. Returns why it failed, if it did.
+fn commit(file: &XrootdFile) -> Option<FailureCause> {
+    loop {
+        match file.commit() {
+            Ok(()) => return None,
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(errno) => return Some(cause_of(errno)),
+        }
+    }
+}
+
+fn cause_of(errno: Errno) -> FailureCause {
+    if is_connection_gone(errno) { FailureCause::Disconnected } else { FailureCause::Errno(errno) }
 }
 
 impl Engine for XrootdEngine {
@@ -207,7 +227,11 @@ impl Engine for XrootdEngine {
             self.memory.stamp(number, io.bytes);
         }
         self.ios[io.slot as usize] = io;
-        let buffer = self.memory.buffer(io.op, number, io.bytes).as_mut_ptr();
+        let buffer = if io.op.moves_bytes() {
+            self.memory.buffer(io.op, number, io.bytes).as_mut_ptr()
+        } else {
+            std::ptr::null_mut()
+        };
         self.orders.push(Order { io, buffer });
         self.in_flight += 1;
     }
@@ -257,7 +281,7 @@ impl Engine for XrootdEngine {
     }
 
     fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
-        Some(self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
+        io.op.moves_bytes().then(|| self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
     }
 
     fn io(&self, slot: u32) -> EngineIo {

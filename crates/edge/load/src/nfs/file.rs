@@ -233,6 +233,17 @@ impl NfsFile {
         (result == 0).then_some(asked)
     }
 
+    /// Begins to have the server make durable what was written. False if that could not be asked for.
+    ///
+    /// # Safety
+    /// As for [`NfsFile::begin_read`].
+    pub(crate) unsafe fn begin_commit(&self, call: &Call) -> bool {
+        call.target.set(null_mut());
+        let call = std::ptr::from_ref(call).cast_mut().cast();
+        // SAFETY: the file is open, and the caller keeps what the call needs.
+        unsafe { (self.library.fsync_async)(self.context.as_ptr(), self.handle(), ended, call) == 0 }
+    }
+
     /// The socket and what to wait for on it, as poll(2) has it; none without a connection.
     pub(crate) fn waits_for(&self) -> Option<(BorrowedFd<'_>, i16)> {
         // SAFETY: the context is alive.

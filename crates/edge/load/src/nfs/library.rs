@@ -57,6 +57,7 @@ pub struct NfsLibrary {
     pub(super) close: unsafe extern "C" fn(*mut Context, *mut Handle) -> c_int,
     pub(super) fstat: unsafe extern "C" fn(*mut Context, *mut Handle, *mut Stat) -> c_int,
     pub(super) fsync: unsafe extern "C" fn(*mut Context, *mut Handle) -> c_int,
+    pub(super) fsync_async: unsafe extern "C" fn(*mut Context, *mut Handle, Callback, *mut c_void) -> c_int,
     pub(super) pread: unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, *mut c_void) -> c_int,
     pub(super) pwrite: unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, *const c_void) -> c_int,
     pub(super) pread_async:
@@ -145,6 +146,7 @@ fn symbols(library: *mut c_void, name: &'static CStr) -> Result<NfsLibrary, Stri
         close: symbol!(library, c"nfs_close"),
         fstat: symbol!(library, c"nfs_fstat64"),
         fsync: symbol!(library, c"nfs_fsync"),
+        fsync_async: symbol!(library, c"nfs_fsync_async"),
         pread: symbol!(library, c"nfs_pread"),
         pwrite: symbol!(library, c"nfs_pwrite"),
         pread_async: symbol!(library, c"nfs_pread_async"),

@@ -70,6 +70,12 @@ impl XrootdFile {
         };
         moved(result)
     }
+
+    /// Has the server make durable what was written.
+    pub(crate) fn commit(&self) -> Result<(), Errno> {
+        // SAFETY: the file is open.
+        moved(unsafe { (self.library.fsync)(self.number) } as isize).map(drop)
+    }
 }
 
 impl RemoteFile for XrootdFile {
@@ -102,9 +108,7 @@ impl RemoteFile for XrootdFile {
     }
 
     fn sync(&mut self) -> Result<(), RemoteError> {
-        // SAFETY: the file is open.
-        let result = unsafe { (self.library.fsync)(self.number) };
-        checked("make the file durable", result as isize)
+        self.commit().map_err(|errno| failed("make the file durable", errno))
     }
 
     fn unlink(&mut self) -> Result<(), RemoteError> {
