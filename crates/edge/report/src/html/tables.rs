@@ -110,7 +110,7 @@ pub(super) fn every_depth(matrix: &Matrix, profile: usize) -> String {
                 let run = matrix.run(CellKey { profile, configuration, side, iodepth: *iodepth });
                 for (index, column) in Column::ALL.iter().enumerate() {
                     let class = if index == 0 { r#" class="start""# } else { "" };
-                    let digits = run.map_or("–".to_owned(), |run| digits_of(column, run));
+                    let digits = run.map_or("–".to_owned(), |run| digits_of(*column, run));
                     rows += &format!("<td{class}>{digits}</td>");
                 }
             }

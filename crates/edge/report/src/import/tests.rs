@@ -52,10 +52,8 @@ fn what_raidlab_exports_as_fio_comes_back() {
     assert!(found.program.starts_with("raidlab-") && found.notes.is_empty());
     let [ForeignRun { run, started_at_unix_ms }] = &found.runs[..] else { panic!("one run") };
     assert_eq!(*started_at_unix_ms, 1_700_000_000_000);
-    assert_eq!(
-        (&run.target, &run.workload, run.iodepth, run.load),
-        (&own.target, &own.workload, 8, own.load)
-    );
+    assert_eq!((&run.workload, run.iodepth, run.load), (&own.workload, 8, own.load));
+    assert_eq!(run.target, format!("/dev/sdx ({})", found.program), "no repeat of our own runs there");
     assert_eq!((run.seed, run.window_ns), (own.seed, own.window_ns));
     for (back, own) in [(&run.read, &own.read), (&run.write, &own.write), (&run.total, &own.total)] {
         assert_eq!(
@@ -95,10 +93,8 @@ fn what_raidlab_exports_as_iometer_comes_back() {
     assert_eq!(found.runs[0].started_at_unix_ms, 1_769_860_800_000);
     assert_eq!(found.runs[1].started_at_unix_ms, 1_769_860_802_000);
     let run = &found.runs[1].run;
-    assert_eq!(
-        (&run.target, &run.workload, run.iodepth, run.load),
-        (&own.target, &own.workload, 8, own.load)
-    );
+    assert_eq!((&run.workload, run.iodepth, run.load), (&own.workload, 8, own.load));
+    assert_eq!(run.target, "/dev/sdx (Iometer 1.1.0)", "no repeat of our own runs there");
     assert!((run.window_ns as f64 - own.window_ns as f64).abs() < 1e4, "{}", run.window_ns);
     assert_eq!(run.lines, own.lines);
     for (back, own) in [(&run.read, &own.read), (&run.write, &own.write), (&run.total, &own.total)] {
