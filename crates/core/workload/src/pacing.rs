@@ -13,6 +13,7 @@
 //! Arrivals that follow a trace are those of a replay (`replay.rs`).
 
 use core::fmt;
+use core::num::NonZeroU32;
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +67,17 @@ pub enum Pacing {
     Closed(ClosedLoop),
     /// When they arrive.
     Open(Arrivals),
+}
+
+/// A flush behind every so many writes that a loop has started. Writes that are still in flight then need not be covered by it,
+/// as with fio's asynchronous engines; with one request in flight all are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlushRule {
+    /// Writes from one flush to the next.
+    pub every: NonZeroU32,
+    /// The flush is for all that is known of a file, its times too (`fsync`), and not only for what it takes to read the data
+    /// back (`fdatasync`).
+    pub with_metadata: bool,
 }
 
 impl Default for Pacing {

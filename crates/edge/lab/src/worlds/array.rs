@@ -17,7 +17,7 @@ use raidlab_array::{
 use raidlab_controller::ConfigError;
 use raidlab_format::ArrayName;
 use raidlab_units::ByteCount;
-use raidlab_workload::{Driver, DriverError, IssuedCounts, RunResult, WindowProgress, World};
+use raidlab_workload::{Driver, DriverError, IssuedCounts, OpSet, RunResult, WindowProgress, World};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -134,6 +134,7 @@ impl<'a> ArrayBench<'a> {
     ) -> Result<RunResult, RealArrayError> {
         let config = &self.array.config;
         let block_bytes = config.block_size.bytes() as u32;
+        load.workload.spec.check_ops(OpSet::OF_ARRAYS)?;
         let mut driver = Driver::new(&load.workload.spec, &load.driver_config(self.region, block_bytes))?;
         let watch = MachineWatch::start(&self.folder);
         let outcome =
@@ -153,7 +154,7 @@ impl<'a> ArrayBench<'a> {
 }
 
 fn set_cost(result: &mut RunResult, outcome: &ArrayOutcome, issued: IssuedCounts) {
-    let host_ios = issued.reads + issued.writes;
+    let host_ios = issued.requests();
     let cost = &mut result.cost;
     cost.member_reads = Some(outcome.counters.member_reads);
     cost.member_writes = Some(outcome.counters.member_writes);
