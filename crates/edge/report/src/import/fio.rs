@@ -26,8 +26,7 @@ use std::collections::BTreeMap;
 
 /// Whether `text` is what fio prints as JSON.
 pub fn is_fio(text: &str) -> bool {
-    text.find('{')
-        .is_some_and(|at| text[at..].chars().take(200).collect::<String>().contains("\"fio version\""))
+    text.contains("\"fio version\"") && text.contains("\"jobs\"")
 }
 
 /// Reads what fio printed; warnings before the JSON are passed over.
