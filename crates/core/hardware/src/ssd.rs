@@ -7,7 +7,7 @@
 //! Pages are striped over the dies in the order in which they are written (as in a log, so that no order of writing finds
 //! some dies busy and others idle); reads take them to be striped by address. A program costs more than itself once the drive is full: each page of the
 //! host drags `write_amplification - 1` pages of garbage collection along, each a read and a program on the same
-//! die. A read goes in between two of these operations, before all that wait: it waits for the one under way only. The state is the steady one; fresh-out-of-box speed is left out, and so is a volatile write cache, which
+//! die. The state is the steady one; fresh-out-of-box speed is left out, and so is a volatile write cache, which
 //! the drives of the catalogue do not have: a write is done when it is programmed, and a flush has nothing to do.
 
 use crate::catalog::{CatalogError, Section};
@@ -78,33 +78,6 @@ impl SolidStateModel {
     }
 }
 
-/// A die. What is programmed stands in line; reads have a line of their own and go first.
-///
-/// Source: Agrawal and others, "Design tradeoffs for SSD performance", USENIX 2008, for what collecting garbage does to reads
-/// that wait for it. That firmware puts reads first is what all but the earliest drives do.
-#[derive(Clone, Copy, Debug, Default)]
-struct Die {
-    /// When all that it was given ends.
-    all: Server,
-    /// When the reads among it end.
-    reads: Server,
-}
-
-impl Die {
-    /// Reads a page, after the operation of length `operation` that is under way if there is one; returns when it is sensed.
-    fn read(&mut self, now: Nanos, page_read: NanoSpan, operation: NanoSpan) -> Nanos {
-        let backlog = self.all.busy_until().saturating_since(now);
-        self.all.serve(now, page_read);
-        let under_way = NanoSpan(backlog.0 % operation.0.max(1));
-        self.reads.serve_when_ready(now, now + under_way, page_read)
-    }
-
-    /// Programs a page that is there at `ready`; returns when that has ended.
-    fn program(&mut self, now: Nanos, ready: Nanos, span: NanoSpan) -> Nanos {
-        self.all.serve_when_ready(now, ready, span)
-    }
-}
-
 /// A solid-state drive at work.
 #[derive(Clone, Debug)]
 pub(crate) struct SolidState {
@@ -112,7 +85,6 @@ pub(crate) struct SolidState {
     channel: LinkModel,
     page_sectors: u64,
     page_read: NanoSpan,
-    page_program: NanoSpan,
     page_write: NanoSpan,
     read_overhead: NanoSpan,
     write_overhead: NanoSpan,
@@ -120,7 +92,7 @@ pub(crate) struct SolidState {
     firmware: Server,
     interface: Server,
     channels: Vec<Server>,
-    dies: Vec<Die>,
+    dies: Vec<Server>,
     /// Commands inside the drive, by completion time, then order of arrival.
     running: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     arrivals: u64,
@@ -141,7 +113,6 @@ impl SolidState {
             channel: model.channel,
             page_sectors: model.page_size.0 / SECTOR_BYTES,
             page_read: model.page_read,
-            page_program: model.page_program,
             page_write: NanoSpan(page_write_ns.round() as u64),
             read_overhead: model.read_overhead,
             write_overhead: model.write_overhead,
@@ -149,7 +120,7 @@ impl SolidState {
             firmware: Server::default(),
             interface: Server::default(),
             channels: vec![Server::default(); model.channels as usize],
-            dies: vec![Die::default(); dies],
+            dies: vec![Server::default(); dies],
             running: BinaryHeap::with_capacity(model.queue_depth as usize),
             arrivals: 0,
             pages_written: 0,
@@ -199,7 +170,7 @@ impl SolidState {
         let decoded = self.firmware.serve(now, self.read_overhead);
         let mut in_buffer = decoded;
         self.each_page(request, |drive, die, channel, bytes| {
-            let sensed = drive.dies[die].read(decoded, drive.page_read, drive.page_program);
+            let sensed = drive.dies[die].serve(decoded, drive.page_read);
             let transfer = drive.channel.transfer_time(bytes);
             in_buffer = in_buffer.max(drive.channels[channel].serve_when_ready(decoded, sensed, transfer));
         });
@@ -216,7 +187,7 @@ impl SolidState {
             drive.pages_written += 1;
             let transfer = drive.channel.transfer_time(bytes);
             let loaded = drive.channels[channel].serve_when_ready(decoded, in_buffer, transfer);
-            programmed = programmed.max(drive.dies[die].program(decoded, loaded, drive.page_write));
+            programmed = programmed.max(drive.dies[die].serve_when_ready(decoded, loaded, drive.page_write));
         });
         programmed
     }

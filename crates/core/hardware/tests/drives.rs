@@ -167,9 +167,9 @@ fn responses_ms(model: &DriveModel, op: DriveOp, sectors: impl Iterator<Item = u
 /// no rotation, and of accesses all over the drive the mean waits for half a turn.
 #[test]
 fn every_hard_drive_does_what_its_data_sheet_says() {
-    let known: Vec<_> = hard_drives().into_iter().map(|(model, _)| model.id.to_string()).collect();
-    let listed = |id: &String| HARD_DRIVES.iter().any(|row| row.id == id);
-    assert!(known.iter().all(listed), "every drive has a row: {known:?}");
+    for (model, _) in hard_drives() {
+        assert!(HARD_DRIVES.iter().any(|row| row.id == model.id), "{} has no row", model.id);
+    }
     for row in &HARD_DRIVES {
         let model = model(row.id);
         let capacity = Drive::new(&model, DriveOptions::default()).capacity().0;
