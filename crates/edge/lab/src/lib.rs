@@ -36,6 +36,7 @@ mod scratch;
 mod store;
 mod study;
 pub mod sweep;
+mod text_file;
 pub mod worlds;
 
 pub use array_file::{ArrayFile, ArrayFileError};
@@ -79,3 +80,4 @@ pub use store::{
     StoreError, StoredRun, StoredStudy, StudyEnd, StudyRunHead, StudyRunId,
 };
 pub use study::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};
+pub use text_file::TextFileError;

@@ -15,6 +15,7 @@ mod resolve;
 
 use crate::arrays::{ModelledArray, SoftwareArray};
 use crate::load::{LoadPlan, WorkloadError};
+use crate::text_file::{TextFileError, read_text};
 use raidlab_hardware::{Catalog, CatalogError};
 use raidlab_units::ByteCount;
 use raidlab_workload::toml_file::TomlFileError;
@@ -77,13 +78,8 @@ pub struct SimulateSection {
 #[derive(Debug, thiserror::Error)]
 pub enum StudyFileError {
     /// The file can't be read.
-    #[error("{path} cannot be read: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] TextFileError),
     /// It is no TOML, or has an unknown or missing key, or a value of the wrong kind.
     #[error(transparent)]
     Toml(#[from] TomlFileError),
@@ -143,8 +139,7 @@ impl Study {
     /// # Errors
     /// [`StudyFileError`] names file, line and key.
     pub fn read(path: &Path, catalog: &Catalog) -> Result<Self, StudyFileError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| StudyFileError::Read { path: path.to_owned(), source })?;
+        let text = read_text(path)?;
         Self::parse(&path.display().to_string(), &text, catalog)
     }
 
