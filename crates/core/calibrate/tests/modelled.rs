@@ -1,8 +1,8 @@
 //! Drives of the catalogue are calibrated in virtual time and must come back: the parameters within 5 %, and what a drive does
 //! that is made of the entry, too.
 
-use raidlab_calibrate::{Effort, EntryNames, Estimate, Found, ModelledTarget, calibrate};
-use raidlab_hardware::{Catalog, CatalogFile, DriveKind};
+use raidlab_calibrate::{Effort, EntryNames, Estimate, Found, ModelledTarget, TurningFound, calibrate};
+use raidlab_hardware::{Catalog, CatalogFile, DataSheet, DriveKind};
 use raidlab_units::NanoSpan;
 
 fn names(id: &str, link: &str) -> EntryNames {
@@ -20,6 +20,14 @@ fn close(what: &str, found: &Estimate, want: f64, pct: f64) {
     assert!(off.abs() <= pct, "{what}: {found:?} is off by {off:.1} % from {want}");
 }
 
+fn mechanics_are_close(found: &TurningFound, sheet: &DataSheet) {
+    close("turn", &found.turn_ns, 60e9 / f64::from(sheet.rpm), 0.1);
+    close("outer rate", &found.outer_rate, sheet.outer_rate.0, 5.0);
+    close("inner rate", &found.inner_rate, sheet.inner_rate.0, 5.0);
+    close("average seek", &found.seek_average_ns, sheet.seek_read.average.0 as f64, 5.0);
+    close("full stroke", &found.seek_full_ns, sheet.seek_read.full_stroke.0 as f64, 5.0);
+}
+
 #[test]
 fn hard_drives_come_back() {
     let catalog = Catalog::builtin();
@@ -29,11 +37,7 @@ fn hard_drives_come_back() {
             panic!("{id} turns")
         };
         let sheet = model.mechanics.data_sheet().expect("it is made from a data sheet");
-        close("turn", &found.turn_ns, 60e9 / f64::from(sheet.rpm), 0.1);
-        close("outer rate", &found.outer_rate, sheet.outer_rate.0, 5.0);
-        close("inner rate", &found.inner_rate, sheet.inner_rate.0, 5.0);
-        close("average seek", &found.seek_average_ns, sheet.seek_read.average.0 as f64, 5.0);
-        close("full stroke", &found.seek_full_ns, sheet.seek_read.full_stroke.0 as f64, 5.0);
+        mechanics_are_close(&found, sheet);
         close("overhead", &found.overhead_ns, model.firmware.overheads.read_miss.read.0 as f64, 5.0);
         close("single track", &found.seek_single_ns, sheet.seek_read.single_track.0 as f64, 5.0);
         let zones = f64::from(sheet.zones);
@@ -63,11 +67,7 @@ fn hard_drives_come_back_through_a_socket() {
             panic!("{id} turns")
         };
         let sheet = model.mechanics.data_sheet().expect("it is made from a data sheet");
-        close("turn", &found.turn_ns, 60e9 / f64::from(sheet.rpm), 0.1);
-        close("outer rate", &found.outer_rate, sheet.outer_rate.0, 5.0);
-        close("inner rate", &found.inner_rate, sheet.inner_rate.0, 5.0);
-        close("average seek", &found.seek_average_ns, sheet.seek_read.average.0 as f64, 5.0);
-        close("full stroke", &found.seek_full_ns, sheet.seek_read.full_stroke.0 as f64, 5.0);
+        mechanics_are_close(&found, sheet);
         let command = model.firmware.overheads.read_miss.read.0 + trip.0;
         close("overhead", &found.overhead_ns, command as f64, 15.0);
         assert_eq!(found.segments, model.buffer.segments, "{id}");
