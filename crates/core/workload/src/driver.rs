@@ -489,11 +489,13 @@ impl Driver {
                     pacer.note_lag(part, now.saturating_since(due));
                 }
                 let slot = self.free.pop().expect("a loop has a slot for each of its places");
-                DriverStep::Issue(self.issue(&request, slot, due, part))
+                let moves_bytes = request.op.moves_bytes();
+                let issue = if moves_bytes { Self::issue } else { Self::issue_other };
+                DriverStep::Issue(issue(self, &request, slot, due, part))
             }
             Turn::Flush { request, part } => {
                 let slot = self.free.pop().expect("a loop has a slot for each of its places");
-                DriverStep::Issue(self.issue(&request, slot, now, part))
+                DriverStep::Issue(self.issue_other(&request, slot, now, part))
             }
             Turn::WaitUntil(at) => DriverStep::WaitUntil(at.min(self.window_end)),
             Turn::Ended if self.free.len() == self.slots.len() => {
@@ -682,17 +684,27 @@ impl Driver {
         now >= self.window_end || self.requests_left == 0
     }
 
-    /// Puts a request in flight whose latency runs from `issued_at`.
+    /// Puts a read or write in flight whose latency runs from `issued_at`.
     #[inline]
     fn issue(&mut self, request: &Request, slot: u32, issued_at: Nanos, part: u16) -> DriverIo {
-        match request.op {
-            IoOp::Read => self.issued.reads += 1,
-            IoOp::Write => self.issued.writes += 1,
-            _ => self.issued.others += 1,
+        if request.op == IoOp::Read {
+            self.issued.reads += 1;
+        } else {
+            self.issued.writes += 1;
         }
-        if request.op.moves_bytes() {
-            self.issued.bytes += ByteCount(u64::from(request.bytes));
-        }
+        self.issued.bytes += ByteCount(u64::from(request.bytes));
+        self.put_in_flight(request, slot, issued_at, part)
+    }
+
+    /// The same of a request that moves no bytes.
+    #[cold]
+    fn issue_other(&mut self, request: &Request, slot: u32, issued_at: Nanos, part: u16) -> DriverIo {
+        self.issued.others += 1;
+        self.put_in_flight(request, slot, issued_at, part)
+    }
+
+    #[inline]
+    fn put_in_flight(&mut self, request: &Request, slot: u32, issued_at: Nanos, part: u16) -> DriverIo {
         self.slots[slot as usize] = Slot {
             issued_at,
             started_at: self.now,

@@ -124,6 +124,17 @@ impl fmt::Display for RequestRate {
     }
 }
 
+impl fmt::Display for FlushRule {
+    /// `behind every 8 writes (fdatasync)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let call = if self.with_metadata { "fsync" } else { "fdatasync" };
+        match self.every.get() {
+            1 => write!(f, "behind every write ({call})"),
+            every => write!(f, "behind every {every} writes ({call})"),
+        }
+    }
+}
+
 impl fmt::Display for Pacing {
     /// In a few words, for tables of settings.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -617,7 +617,7 @@ fn a_trace_is_written_only_where_it_may_be_and_fits() {
     for fit in ["wrap", "scale", "clip"] {
         on(&["null:1MiB", "--fit", fit]).assert(0, &[]);
     }
-    on(&["null:8MiB", "null:9MiB"]).assert(2, &["no read or write of the trace goes to target 1", "--map"]);
+    on(&["null:8MiB", "null:9MiB"]).assert(2, &["no request of the trace goes to target 1", "--map"]);
     let measure = |more: &[&'static str]| bench.run(&[&["measure", "null:8MiB", "--trace"], more].concat());
     measure(&["two.parquet"]).assert(2, &["the trace has 2 devices (h.0, h.1), and there are 1 targets"]);
     measure(&["two.parquet", "--map", "x=0"]).assert(2, &["the trace has no device 'x', only h.0, h.1"]);

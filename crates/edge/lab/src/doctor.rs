@@ -308,7 +308,7 @@ mod tests {
     fn every_check_says_why_and_a_missing_one_says_how() {
         let folder = tempfile::tempdir().unwrap();
         let checks = examine(folder.path());
-        assert_eq!(checks.len(), 10);
+        assert_eq!(checks.len(), 12);
         for check in &checks {
             assert!(!check.found.is_empty() && !check.why.is_empty(), "{check:?}");
             assert_eq!(check.how.is_some(), check.verdict == Verdict::Missing, "{check:?}");

@@ -11,6 +11,7 @@
 
 mod array_file;
 mod arrays;
+mod beside;
 mod bound;
 mod cache;
 mod claims;
@@ -79,5 +80,5 @@ pub use store::{
     Archive, ArchiveError, FinishedRun, ForeignStudy, Imported, RunFilter, RunLine, RunSelector,
     RunSelectorError, Store, StoreError, StoredRun, StoredStudy, StudyEnd, StudyRunHead, StudyRunId,
 };
-pub use study::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};
+pub use study::{ArraySection, MeasureSection, SimulateSection, Study, StudyChanges, StudyFileError};
 pub use text_file::TextFileError;

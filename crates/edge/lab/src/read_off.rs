@@ -125,6 +125,24 @@ pub(crate) fn read_off<E>(
     Ok(Search::run(&bound, range, run)?.finish(limit))
 }
 
+/// The same from runs that were done: where the load that takes `limit` on average lies among them. None without a run.
+pub(crate) fn at_limit(limit: NanoSpan, runs: &[&RunResult]) -> Option<ReadOff> {
+    let bound = Bound::on_mean(limit);
+    let range = SearchRange {
+        first: 1,
+        step: 1,
+        max: IODEPTH_MAX,
+        near: NEAR,
+        points_max: runs.len(),
+        is_depth: true,
+    };
+    let mut search = Search::new(&bound, range);
+    for run in runs {
+        search.take(run.iodepth, RunResult::clone(run));
+    }
+    (!runs.is_empty()).then(|| search.finish(limit).0)
+}
+
 impl<'a> Search<'a> {
     /// Nothing tried yet.
     pub(crate) fn new(bound: &'a Bound, range: SearchRange) -> Self {

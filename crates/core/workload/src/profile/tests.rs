@@ -234,6 +234,8 @@ fn places_pacing_and_data_are_read() {
         let spec = read(&format!("{HEAD}flush_every = 8\n{text}\n{LINE}")).spec;
         let rule = spec.flush.unwrap();
         assert_eq!((rule.every.get(), rule.with_metadata), (8, with_metadata));
+        let call = if with_metadata { "fsync" } else { "fdatasync" };
+        assert_eq!(rule.to_string(), format!("behind every 8 writes ({call})"));
         let op = if with_metadata { IoOp::Flush } else { IoOp::FlushData };
         assert!(spec.ops().has(op) && spec.ops().without(OpSet::TRANSFERS) == OpSet::NONE.with(op));
     }

@@ -161,6 +161,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     if let Some(report) = args.report.report.as_ref().filter(|_| hosts.leads()) {
         check_writable(report)?;
     }
+    args.report.beside()?;
     let cancel = cancel_flag();
     let mut progress = Progress::start_on(hosts);
     let ran = measure(args, &plan, hosts, &cancel, &mut progress);

@@ -147,6 +147,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     {
         check_writable(report)?;
     }
+    args.report.beside()?;
     let seed = args.sweep.seed;
     let title = format!("simulate {}", array.label());
     let db = args.db.as_deref().filter(|_| hosts.leads());
