@@ -62,6 +62,7 @@ clients: binary
 	bash tests/clients/members.sh target/debug/raidlab
 	bash tests/clients/devices.sh target/debug/raidlab
 	bash tests/clients/nfs.sh target/debug/raidlab
+	bash tests/clients/xrootd.sh target/debug/raidlab
 	bash tests/clients/hosts.sh target/debug/raidlab
 
 ## An array as a block device of Debian's kernel in a guest (docs/clients.md); downloads it once, takes less than a minute.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Races the export against nbdkit's memory plugin: the same client (fio), the same Unix sockets, by turns.
+# Races the export against nbdkit's memory plugin: the same client, the same Unix sockets, by turns. The clients are fio with
+# libnbd, and `raidlab measure`, which takes less processor time for a request, so that the server is what limits.
 #
 #   bench/nbd-against-nbdkit.sh [ROUNDS] [SECONDS]
 #
@@ -25,7 +26,7 @@ for server in raidlab nbdkit; do
         --size=256M --output-format=terse >/dev/null
 done
 python3 - "$folder" "$rounds" "$seconds" "nbdkit=$nbdkit" "raidlab=$raidlab" <<'PYTHON'
-import json, os, statistics, subprocess, sys
+import itertools, json, os, statistics, subprocess, sys
 
 folder, rounds, seconds = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 servers = dict(word.split("=") for word in sys.argv[4:])
@@ -37,29 +38,46 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / tick
 
 
-def run(server, pid, depth, block, mode):
-    before = cpu_seconds(pid)
+def by_fio(uri, depth, block, mode):
     text = subprocess.run(
-        ["fio", "--name=x", "--ioengine=nbd", f"--uri=nbd+unix:///?socket={folder}/{server}", f"--rw={mode}",
-         f"--bs={block}", f"--iodepth={depth}", "--time_based", f"--runtime={seconds}", "--size=256M",
-         "--randrepeat=0", "--output-format=json"], capture_output=True, text=True, check=True).stdout
+        ["fio", "--name=x", "--ioengine=nbd", f"--uri={uri}", f"--rw={mode}", f"--bs={block}", f"--iodepth={depth}",
+         "--time_based", f"--runtime={seconds}", "--size=256M", "--randrepeat=0", "--output-format=json"],
+        capture_output=True, text=True, check=True).stdout
     job = json.loads(text[text.index("{"):])["jobs"][0]
     found = job["read" if "read" in mode else "write"]
-    spent = (cpu_seconds(pid) - before) / found["total_ios"]
-    return found["iops"], found["clat_ns"]["percentile"]["50.000000"] / 1e3, spent * 1e6
+    return found["iops"], found["clat_ns"]["percentile"]["50.000000"] / 1e3, found["total_ios"]
 
 
-print(f"{'':26} {'IOPS':>9} {'best':>9} {'p50 us':>8} {'cpu us':>8}")
-for depth, block, mode in ((32, "4k", "randread"), (1, "4k", "randread"), (32, "4k", "randwrite"), (8, "256k", "read")):
+WORKLOADS = {"randread": "fastt600-random-read", "randwrite": "fastt600-random-write", "read": "fastt600-streaming-read"}
+
+
+def by_raidlab(uri, depth, block, mode):
+    text = subprocess.run(
+        ["target/release/raidlab", "measure", uri, "--workload", WORKLOADS[mode], "--block-size", block.upper() + "iB",
+         "--iodepth", str(depth), "--run", f"{seconds}s", "--ramp", "0s", "--destroy-data", uri, "--json",
+         "--db", f"{folder}/runs.sqlite"], capture_output=True, text=True, check=True).stdout
+    found = json.loads(text)["runs"][0]["read" if "read" in mode else "write"]
+    return found["iops"], found["lat_ns_p50"] / 1e3, found["requests"]
+
+
+def run(client, server, pid, depth, block, mode):
+    before = cpu_seconds(pid)
+    iops, p50_us, requests = client(f"nbd+unix:///?socket={folder}/{server}", depth, block, mode)
+    return iops, p50_us, (cpu_seconds(pid) - before) / requests * 1e6
+
+
+print(f"{'':34} {'IOPS':>9} {'best':>9} {'p50 us':>8} {'cpu us':>8}")
+LOADS = ((32, "4k", "randread"), (1, "4k", "randread"), (32, "4k", "randwrite"), (8, "256k", "read"))
+for (depth, block, mode), (tool, client) in itertools.product(LOADS, (("fio", by_fio), ("raidlab", by_raidlab))):
     found = {name: [] for name in servers}
     for _ in range(rounds):
         for name, pid in servers.items():
-            found[name].append(run(name, pid, depth, block, mode))
+            found[name].append(run(client, name, pid, depth, block, mode))
     medians = {}
     for name, runs in found.items():
         iops, p50, cpu = (statistics.median(column) for column in zip(*runs))
         medians[name] = iops
         best = max(row[0] for row in runs)
-        print(f"{name:8} {mode:9} {block:>4} x{depth:<2} {iops:9.0f} {best:9.0f} {p50:8.1f} {cpu:8.2f}")
-    print(f"{'ratio of medians':26} {medians['raidlab'] / medians['nbdkit']:9.2f}")
+        print(f"{name:8} {mode:9} {block:>4} x{depth:<2} {tool:7} {iops:9.0f} {best:9.0f} {p50:8.1f} {cpu:8.2f}")
+    print(f"{'ratio of medians':34} {medians['raidlab'] / medians['nbdkit']:9.2f}", flush=True)
 PYTHON

@@ -4,22 +4,23 @@
 #   test.sh PACKAGE.deb [SUITE]     as root; the suite is bookworm unless given; downloads some 60 MB
 #
 # Verified: it installs with what it depends on; the binary runs, simulates, makes an array of files and says what the machine
-# has; manual pages and completions are there; systemd takes the unit; nothing is left when it is removed.
+# has; manual pages and completions are there; with systemd as its first process the unit serves an array, starts it again when it is
+# killed, stops it with the machine (unit.sh); nothing is left when it is removed. Needs systemd-nspawn, of package systemd-container.
 set -euo pipefail
 package=$(realpath "$1")
 suite=${2:-bookworm}
-command -v debootstrap >/dev/null || apt-get install -y -qq debootstrap >/dev/null
+{ command -v debootstrap && command -v systemd-nspawn; } >/dev/null || apt-get install -y -qq debootstrap systemd-container >/dev/null
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/raidlab-root.XXXXXX")
 clean_up() {
     mountpoint -q "$root/proc" && umount "$root/proc"
-    rm -rf "$root"
+    rm -rf "$root" "$root.log"
 }
 trap clean_up EXIT
 fail() {
     echo "package: FAILED: $*" >&2
     exit 1
 }
-debootstrap --variant=minbase --include=systemd "$suite" "$root" >"$root.log" 2>&1 || fail "debootstrap: $(tail -n 3 "$root.log")"
+debootstrap --variant=minbase --include=systemd,systemd-sysv "$suite" "$root" >"$root.log" 2>&1 || fail "debootstrap: $(tail -n 3 "$root.log")"
 rm -f "$root.log"
 mount -t proc proc "$root/proc"
 cp "$package" "$root/raidlab.deb"
@@ -35,6 +36,29 @@ for file in man/man1/raidlab.1.gz man/man1/raidlab-array-create.1.gz bash-comple
     [[ -s $root/usr/share/$file ]] || fail "no /usr/share/$file"
 done
 in_root systemd-analyze verify --man=no /usr/lib/systemd/system/raidlab-array@.service || fail "the unit"
+
+# The unit under a real systemd; io_uring is not among the system calls that a container has unasked.
+umount "$root/proc"
+cp "$(dirname "$0")/unit.sh" "$root/root/unit.sh"
+cat >"$root/etc/systemd/system/unit-test.service" <<'UNIT'
+[Unit]
+After=multi-user.target
+[Service]
+Type=oneshot
+ExecStart=/root/unit.sh
+[Install]
+WantedBy=multi-user.target
+UNIT
+in_root systemctl enable unit-test.service >/dev/null 2>&1
+timeout 120 systemd-nspawn --directory "$root" --boot --quiet --register=no --keep-unit \
+    --system-call-filter="io_uring_setup io_uring_enter io_uring_register" </dev/null >"$root.log" 2>&1 || true
+[[ $(cat "$root/result" 2>/dev/null) == ok ]] || fail "the unit: $(cat "$root/result" 2>/dev/null || tail -n 30 "$root.log")"
+# Once killed, once told to, once with the machine.
+(($(grep -c 'Stopped.*raidlab array vault' "$root.log") == 3)) || fail "the unit did not stop with the machine"
+rm -rf "$root.log" "$root/etc/systemd/system/unit-test.service" "$root/srv/vault" "$root/etc/raidlab" "$root/root/unit.sh"
+rm -f "$root"/etc/systemd/system/multi-user.target.wants/*
+mount -t proc proc "$root/proc"
+
 in_root apt-get purge -y raidlab >/dev/null 2>&1 || fail "purge"
 left=$(find "$root" -xdev -mindepth 1 -name '*raidlab*' -not -name raidlab.deb -not -path "$root/proc/*" | grep -v /var/log || true)
 [[ -z $left ]] || fail "left behind: $left"

@@ -146,6 +146,41 @@ PYTHON
 kill "${servers[@]}"
 wait "${servers[@]}" || true
 
+# Simulations are shared out: both ranks do some, and what is printed is to the letter what one process prints.
+shared() {
+    "$RAIDLAB" "$@" >"$work/alone" 2>"$work/said" || fail "$1 alone ended with $?"
+    mpi 2 "$@" >"$work/together" 2>"$work/said" || fail "$1 on two hosts ended with $?"
+    cmp "$work/alone" "$work/together" >&2 || fail "$1 on two hosts printed something else"
+    grep -Eq '^shared out: [1-9][0-9]* by rank 0 on rh0, [1-9][0-9]* by rank 1 on rh1$' "$work/said" ||
+        fail "$1 was not shared out"
+}
+shared plan --app md1200-oltp --usable 300GB --slots 8 --drives st3600057ss,pliant-lb150 --controllers perc-h800 \
+    --enclosures md1200 --simulations 3 --top 1 --threads 1
+shared reproduce md1200-2011 --table 8 --ramp 100ms --run 200ms --threads 1
+shared simulate --level 5 --members 6 --drive st3600057ss --controller perc-h800 --workload database,md1200-oltp \
+    --iodepth 1..32 --ramp 100ms --run 500ms --threads 1
+
+# A rank that dies while simulations are under way.
+mpi 2 reproduce md1200-2011 --table 8 --ramp 100s --run 100s --threads 1 >"$work/out" 2>"$work/said" &
+run=$!
+rank_at() {
+    for id in $(ip netns pids "$(space "$1")"); do
+        [[ $(readlink "/proc/$id/exe") != "$RAIDLAB" ]] || echo "$id"
+    done
+}
+for _ in $(seq 100); do
+    rank=$(rank_at rh1)
+    [[ -n $rank ]] && grep -q 'configurations simulated' "$work/said" && break
+    sleep 0.1
+done
+[[ -n $rank ]] || fail "rank 1 was not found"
+kill -KILL "$rank"
+code=0
+wait "$run" || code=$?
+run=''
+[[ $code != 0 && $code != 124 ]] || fail "a rank that died among simulations ended the run with $code"
+grep -q 'rank 1 .*on .*rh1' <(tr '\n' ' ' <"$work/said") || fail "the rank that died among simulations was not named"
+
 # A rank that can't says why, and all end.
 rm "$files/file-1"
 code=0
@@ -161,8 +196,7 @@ kill_a_rank() {
     mpi 3 "$@" measure "$files/file-{rank}" --size 16MiB --workload streaming --run 60s --db "$work/db" >"$work/out" 2>"$work/said" &
     run=$!
     for _ in $(seq 100); do
-        rank=$(ip netns pids "$(space rh2)" | while read -r id; do
-            [[ $(readlink "/proc/$id/exe") != "$RAIDLAB" ]] || echo "$id"; done)
+        rank=$(rank_at rh2)
         [[ -n $rank ]] && grep -q 'run 1 of' "$work/said" && break
         sleep 0.1
     done
@@ -184,4 +218,4 @@ grep -q 'rank 2 on host rh2 gave no sign of life' "$work/said" || fail "a rank t
 code=0
 mpi 2 doctor >"$work/out" 2>"$work/said" || code=$?
 [[ $code == 2 ]] && grep -q "'doctor' is for one host" "$work/said" || fail "doctor on two hosts ended with $code"
-echo "hosts: measure, streams, bonnie, net, failing, dying and hanging ranks were right, in $((SECONDS - begun)) s"
+echo "hosts: measure, streams, bonnie, net, shared plan, reproduce and simulate, failing, dying and hanging ranks were right, in $((SECONDS - begun)) s"

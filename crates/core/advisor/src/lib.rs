@@ -16,6 +16,7 @@
 //! only. Sources: the evaluations `fastt600-2004` (20 ms) and `md1200-2011` (recommendation per application).
 #![forbid(unsafe_code)]
 
+mod beside;
 mod claim;
 mod comparison;
 mod contrast;
@@ -28,6 +29,7 @@ pub mod risk;
 mod search;
 pub mod significance;
 
+pub use beside::{BesideCell, BesideRow, BesideTable};
 pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};
 pub use comparison::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary};
 pub use contrast::{Contrast, ContrastCell, ContrastFigure, ContrastValue, RunGroup};

@@ -95,12 +95,12 @@ pub(crate) fn find(probe: &mut Probe<'_>) -> Result<TurningFound, CalibrateError
     let (turn_ns, page_ns) = turn(probe)?;
     probe.tell("reading in sequence", 0.05);
     let rates = rates(probe)?;
-    let stroke = Stroke::of(&rates);
+    let stroke = Stroke::of(&rates, probe.target.capacity().0);
     probe.tell("reading on the spot", 0.3);
     let hit_ns = hits(probe, PAGE)?;
     let long = hits(probe, LONG)?;
     let link_ns = ((long.value - hit_ns.value) * PAGE as f64 / (LONG - PAGE) as f64).max(1.0);
-    let spot = spot(probe, turn_ns.value, page_ns.value)?;
+    let spot = spot(probe, turn_ns.value, page_ns.value, hit_ns.value)?;
     // Tracks get shorter inwards, and a page on them takes longer to pass than where the reads on the spot were.
     let slower = rates.iter().map(|(_, rate)| rates[0].1 / rate).sum::<f64>() / rates.len() as f64;
     let beside = spot.value + page_ns.value * (slower - 1.0) + MARGIN_NS;
@@ -223,7 +223,8 @@ struct Stroke {
 }
 
 impl Stroke {
-    fn of(rates: &[(u64, f64)]) -> Self {
+    /// From the rates at places from the start to the end of a drive of `capacity` bytes.
+    fn of(rates: &[(u64, f64)], capacity: u64) -> Self {
         let mut shares = vec![(0.0, 0.0)];
         let mut sum = 0.0;
         for pair in rates.windows(2) {
@@ -231,11 +232,10 @@ impl Stroke {
             sum += (to - from) / pair[0].1;
             shares.push((to, sum));
         }
-        let (middle, rate) = rates[rates.len() - 1];
+        // The last place stands for all from half-way to it up to the end of the drive, and not beyond.
         let from = shares[shares.len() - 1].0;
-        let end = middle as f64 + (middle as f64 - from).max(0.0);
-        sum += (end - from) / rate;
-        shares.push((end, sum));
+        sum += (capacity as f64 - from).max(0.0) / rates[rates.len() - 1].1;
+        shares.push((capacity as f64, sum));
         for (_, share) in &mut shares {
             *share /= sum;
         }
@@ -254,13 +254,15 @@ impl Stroke {
 /// The edge of reads that stay on their track: the second of two, some way behind the first, waits for the rest of the turn, and
 /// misses it once the way is so long that what a command takes does not fit. The longest way that fits is found by halving; it is
 /// nearly a whole track, so that the ends of tracks have to be known.
-fn spot(probe: &mut Probe<'_>, turn: f64, page: f64) -> Result<Estimate, CalibrateError> {
-    let block_ns = page * probe.target.block_bytes() as f64 / PAGE as f64;
-    let track = (turn / block_ns).round() as u64;
+fn spot(probe: &mut Probe<'_>, turn: f64, page: f64, hit: f64) -> Result<Estimate, CalibrateError> {
+    let block = probe.target.block_bytes();
+    let block_ns = page * block as f64 / PAGE as f64;
+    // Reading ahead goes on until the second command is there; it must not reach the next track meanwhile.
+    let room = 2 * PAGE / block + (hit / block_ns).ceil() as u64 + 1;
     let mut edges = Vec::new();
     for _ in 0..probe.effort.repeats {
-        let Some(start) = track_start(probe, turn, track)? else { continue };
-        edges.push(longest_way(probe, turn, start, track)?);
+        let Some(tracks) = Tracks::find(probe, turn, turn / block_ns)? else { continue };
+        edges.push(longest_way(probe, turn, &tracks, room)?);
     }
     if edges.is_empty() {
         return Err(CalibrateError::NoModel("no end of a track shows".into()));
@@ -270,39 +272,107 @@ fn spot(probe: &mut Probe<'_>, turn: f64, page: f64) -> Result<Estimate, Calibra
     Ok(Estimate { value: found.value - half, low: found.low - 2.0 * half, high: found.high })
 }
 
-/// The start of a track, in blocks, within [`STEP`] blocks: where reads that go backwards are not a turn less a step apart.
-fn track_start(probe: &mut Probe<'_>, turn: f64, track: u64) -> Result<Option<u64>, CalibrateError> {
+/// Tracks of one length, near the start of the drive.
+#[derive(Clone, Copy, Debug)]
+struct Tracks {
+    /// Where one of them begins, in blocks.
+    start: u64,
+    /// Their length, in blocks.
+    length: f64,
+}
+
+impl Tracks {
+    /// Finds a start, and some tracks on another one, which tells their length to a fraction of a block. `about` is their length to
+    /// some percent.
+    fn find(probe: &mut Probe<'_>, turn: f64, about: f64) -> Result<Option<Self>, CalibrateError> {
+        let near = 4 * about as u64 + probe.random.below((256 << 20) / probe.target.block_bytes());
+        let Some(start) = boundary(probe, turn, about, near, about as u64 + 4 * STEP)? else {
+            return Ok(None);
+        };
+        let (mut length, mut last) = (about, start);
+        for apart in [4.0, 16.0, 64.0] {
+            let sought = start as f64 + apart * length;
+            // What the length is not yet sure of, over so many tracks.
+            let reach = (0.12 * length) as u64 + STEP;
+            let Some(next) = boundary(probe, turn, length, sought as u64 + reach, 2 * reach)? else {
+                return Ok(None);
+            };
+            (length, last) = ((next - start) as f64 / apart, next);
+        }
+        Ok((last > start && (length / about - 1.0).abs() < 0.1).then_some(Self { start, length }))
+    }
+
+    /// Where the `index`-th track from there begins, a page too late at most.
+    fn start(&self, index: u64) -> u64 {
+        self.start + (index as f64 * self.length).ceil() as u64
+    }
+}
+
+/// The block at which a track begins, a page too late at most, of those from `from` down to `span` less; `None` where none shows.
+/// Reads that go backwards are a turn less a step apart on one track, and not where one ends; first in wide steps, then page by
+/// page where the first pass has left out pages, since what was read once is in the buffer. `track` is about a track's length.
+fn boundary(
+    probe: &mut Probe<'_>,
+    turn: f64,
+    track: f64,
+    from: u64,
+    span: u64,
+) -> Result<Option<u64>, CalibrateError> {
+    let page = PAGE / probe.target.block_bytes();
+    let usual = |step: u64| turn * (1.0 - step as f64 / track);
+    let wide: Vec<u64> = (0..span / STEP + 2).map_while(|index| from.checked_sub(index * STEP)).collect();
+    let Some(above) = crossing(probe, turn, usual(STEP), &wide)? else { return Ok(None) };
+    let between = |below: &u64| !below.is_multiple_of(STEP);
+    let steps = (1..=STEP / page + 2).map(|index| index * page).filter(between);
+    let narrow: Vec<u64> = steps.map_while(|below| above.checked_sub(below)).collect();
+    // No change among them: it lies before the first.
+    Ok(Some(crossing(probe, turn, usual(page), &narrow)?.unwrap_or(above)))
+}
+
+/// The last of `places`, which go down, before the track changes. On one track they are `usual` apart, in nanoseconds.
+fn crossing(
+    probe: &mut Probe<'_>,
+    turn: f64,
+    usual: f64,
+    places: &[u64],
+) -> Result<Option<u64>, CalibrateError> {
     let block = probe.target.block_bytes();
-    // Near the start, where tracks are longest: the time of a page is known there.
-    let from = 2 * track + probe.random.below((256 << 20) / block);
-    let places: Vec<u64> = (0..track / STEP + 4).map(|index| from - index * STEP).collect();
     let reads: Vec<Access> = places.iter().map(|at| Access::read(at * block, PAGE as u32)).collect();
     let times = probe.run(&reads, 1)?;
     let apart: Vec<f64> = times.windows(2).map(|pair| (pair[1].end.0 - pair[0].end.0) as f64).collect();
-    let usual = median(&apart);
-    let crossing = apart.iter().position(|span| (span - usual).abs() > 0.03 * turn);
-    Ok(crossing.map(|index| places[index]))
+    let is_far = |span: f64, times: f64| (span - times * usual).abs() > 0.03 * turn;
+    // A late answer makes one span longer and the next as much shorter; a change of tracks only one of them.
+    let changes = |index: &usize| {
+        is_far(apart[*index], 1.0)
+            && apart.get(index + 1).is_none_or(|next| is_far(apart[*index] + next, 2.0))
+            && (*index == 0 || is_far(apart[index - 1] + apart[*index], 2.0))
+    };
+    Ok((0..apart.len()).find(changes).map(|index| places[index]))
 }
 
 /// The least time of a read on the track of the one before it, over all ways back; each try is on a fresh track.
-fn longest_way(probe: &mut Probe<'_>, turn: f64, start: u64, track: u64) -> Result<f64, CalibrateError> {
+fn longest_way(probe: &mut Probe<'_>, turn: f64, tracks: &Tracks, room: u64) -> Result<f64, CalibrateError> {
     const APART: u64 = 3;
+    /// A late answer must not make a way look too long.
+    const TRIES: u64 = 3;
     let block = probe.target.block_bytes();
-    // The start may be a step too late; the page of the first read has to lie before the end.
-    let last = track - STEP - PAGE / block;
+    let last = (tracks.length as u64).saturating_sub(room + 1);
     let (mut fits, mut not) = (PAGE / block, last + 1);
-    let (mut least, mut at) = (turn, start + APART * track);
+    let (mut least, mut track) = (turn, APART);
     while not - fits > 1 {
         let way = u64::midpoint(fits, not);
-        let near = at + last;
-        let pair = [near, near - way].map(|at| Access::read(at * block, PAGE as u32));
-        let time = probe.run(&pair, 1)?[1].ns();
+        let mut time = f64::INFINITY;
+        for _ in 0..TRIES {
+            let near = tracks.start(track) + last;
+            let pair = [near, near - way].map(|at| Access::read(at * block, PAGE as u32));
+            time = time.min(probe.run(&pair, 1)?[1].ns());
+            track += APART;
+        }
         if time < turn {
             (fits, least) = (way, least.min(time));
         } else {
             not = way;
         }
-        at += APART * track;
     }
     Ok(least)
 }
@@ -427,4 +497,22 @@ fn segments(probe: &mut Probe<'_>, hit: f64) -> Result<u32, CalibrateError> {
         if is_hit(&times[middle as usize], hit) { held = middle } else { not = middle }
     }
     Ok(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stroke_ends_where_the_drive_ends() {
+        let rates: Vec<(u64, f64)> =
+            (0..24).map(|place| (4 + 26_000 * place, 200e6 - 3e6 * place as f64)).collect();
+        let capacity = 598_008 * PAGE;
+        let rates: Vec<(u64, f64)> = rates.iter().map(|(at, rate)| (at * PAGE, *rate)).collect();
+        let stroke = Stroke::of(&rates, capacity);
+        assert_eq!((stroke.offset(0.0), stroke.offset(1.0)), (0, capacity));
+        // More than half of the bytes lie before the middle, since the outer tracks are longer.
+        let middle = stroke.offset(0.5) as f64 / capacity as f64;
+        assert!((0.52..0.58).contains(&middle), "{middle}");
+    }
 }

@@ -1,8 +1,9 @@
 //! Drives of the catalogue are calibrated in virtual time and must come back: the parameters within 5 %, and what a drive does
 //! that is made of the entry, too.
 
-use raidlab_calibrate::{Effort, EntryNames, Estimate, Found, ModelledTarget, calibrate};
-use raidlab_hardware::{Catalog, CatalogFile, DriveKind};
+use raidlab_calibrate::{Effort, EntryNames, Estimate, Found, ModelledTarget, TurningFound, calibrate};
+use raidlab_hardware::{Catalog, CatalogFile, DataSheet, DriveKind};
+use raidlab_units::NanoSpan;
 
 fn names(id: &str, link: &str) -> EntryNames {
     EntryNames { id: id.into(), name: "Calibrated".into(), link: link.into(), heads: 4 }
@@ -19,6 +20,14 @@ fn close(what: &str, found: &Estimate, want: f64, pct: f64) {
     assert!(off.abs() <= pct, "{what}: {found:?} is off by {off:.1} % from {want}");
 }
 
+fn mechanics_are_close(found: &TurningFound, sheet: &DataSheet) {
+    close("turn", &found.turn_ns, 60e9 / f64::from(sheet.rpm), 0.1);
+    close("outer rate", &found.outer_rate, sheet.outer_rate.0, 5.0);
+    close("inner rate", &found.inner_rate, sheet.inner_rate.0, 5.0);
+    close("average seek", &found.seek_average_ns, sheet.seek_read.average.0 as f64, 5.0);
+    close("full stroke", &found.seek_full_ns, sheet.seek_read.full_stroke.0 as f64, 5.0);
+}
+
 #[test]
 fn hard_drives_come_back() {
     let catalog = Catalog::builtin();
@@ -28,11 +37,7 @@ fn hard_drives_come_back() {
             panic!("{id} turns")
         };
         let sheet = model.mechanics.data_sheet().expect("it is made from a data sheet");
-        close("turn", &found.turn_ns, 60e9 / f64::from(sheet.rpm), 0.1);
-        close("outer rate", &found.outer_rate, sheet.outer_rate.0, 5.0);
-        close("inner rate", &found.inner_rate, sheet.inner_rate.0, 5.0);
-        close("average seek", &found.seek_average_ns, sheet.seek_read.average.0 as f64, 5.0);
-        close("full stroke", &found.seek_full_ns, sheet.seek_read.full_stroke.0 as f64, 5.0);
+        mechanics_are_close(&found, sheet);
         close("overhead", &found.overhead_ns, model.firmware.overheads.read_miss.read.0 as f64, 5.0);
         close("single track", &found.seek_single_ns, sheet.seek_read.single_track.0 as f64, 5.0);
         let zones = f64::from(sheet.zones);
@@ -44,6 +49,28 @@ fn hard_drives_come_back() {
         assert_eq!(found.segments, model.buffer.segments, "{id}");
         let segment = model.buffer.size.0 as f64 / f64::from(model.buffer.segments);
         close("segment", &Estimate { value: found.segment_bytes as f64, low: 0.0, high: 0.0 }, segment, 5.0);
+        assert!(found.reads_ahead, "{id}");
+    }
+}
+
+/// The same through a socket: each access is 40 us on its way, some half a millisecond more, and blocks are of 4096 bytes. A command
+/// takes the way's time more, and nothing else may differ.
+#[test]
+fn hard_drives_come_back_through_a_socket() {
+    let catalog = Catalog::builtin();
+    for id in ["st3600057ss", "st32000444ss", "wd1600aajs"] {
+        let model = catalog.drive(id).expect("it is in the catalogue");
+        let trip = NanoSpan::from_micros(40);
+        let mut target = ModelledTarget::new(model).behind(trip, 4096, 3);
+        let found = calibrate(&mut target, &Effort::THOROUGH, &mut |_, _| {}).expect("it is a drive");
+        let (Found::Turning(found), DriveKind::HardDrive(model)) = (found, &model.kind) else {
+            panic!("{id} turns")
+        };
+        let sheet = model.mechanics.data_sheet().expect("it is made from a data sheet");
+        mechanics_are_close(&found, sheet);
+        let command = model.firmware.overheads.read_miss.read.0 + trip.0;
+        close("overhead", &found.overhead_ns, command as f64, 15.0);
+        assert_eq!(found.segments, model.buffer.segments, "{id}");
         assert!(found.reads_ahead, "{id}");
     }
 }

@@ -216,7 +216,8 @@ fn step(file: &str, name: String, group: &[Job], notes: &mut Vec<String>) -> Res
     let mut spec = AccessSpec { name, data, ..AccessSpec::default() };
     if parts.len() == 1 {
         let part = parts.swap_remove(0);
-        (spec.lines, spec.places, spec.pacing) = (part.lines, part.places, part.pacing);
+        (spec.lines, spec.places, spec.pacing, spec.flush) =
+            (part.lines, part.places, part.pacing, part.flush);
         match part.iodepth {
             // Left to the run, so that it can be swept.
             Some(iodepth) if !spec.pacing.is_open() => run.iodepths = vec![iodepth],

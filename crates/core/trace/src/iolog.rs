@@ -40,7 +40,8 @@ impl IologWriter {
     pub fn request(&self, record: &TraceRecord, out: &mut impl Write) -> fmt::Result {
         let action = match record.kind {
             TraceKind::Read => "read",
-            TraceKind::Write => "write",
+            // fio has nothing that zeroes a range; it writes there.
+            TraceKind::Write | TraceKind::WriteZeroes => "write",
             TraceKind::Flush => "sync",
             TraceKind::Trim => "trim",
         };

@@ -16,6 +16,8 @@ pub enum TraceKind {
     Flush,
     /// The range is no longer needed.
     Trim,
+    /// The range is to read as zeroes; it moves no data.
+    WriteZeroes,
 }
 
 /// One request, whatever tool saw it.
@@ -79,7 +81,7 @@ pub enum WaitMeaning {
 
 impl TraceKind {
     /// All of them, in the order of [`TraceKind::code`].
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Flush, Self::Trim];
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Flush, Self::Trim, Self::WriteZeroes];
 
     /// The word for it in files and tables.
     pub const fn name(self) -> &'static str {
@@ -88,6 +90,7 @@ impl TraceKind {
             Self::Write => "write",
             Self::Flush => "flush",
             Self::Trim => "trim",
+            Self::WriteZeroes => "write-zeroes",
         }
     }
 

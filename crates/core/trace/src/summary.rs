@@ -3,7 +3,7 @@
 //! ```text
 //! footprint    units of 4 KiB that any read or write touched, counted once
 //! sequential   reads and writes that begin where the last one on the device ended
-//! alignment    the largest power of two that divides all offsets and lengths of reads and writes
+//! alignment    the largest power of two that divides all offsets and lengths
 //! ```
 //! One pass, in memory that does not grow with the number of requests: the footprint is a set of bitmaps, of [`CHUNKS_MAX`]
 //! MiB at most, and is called "at least" beyond that; of sizes the first [`SIZES_MAX`] different ones are told apart.
@@ -40,6 +40,9 @@ pub struct TraceSummary {
     pub flushes: u64,
     /// Trims.
     pub trims: u64,
+    /// Writes of zeroes.
+    #[serde(default)]
+    pub zeroes: u64,
     /// Bytes of all reads.
     pub read_bytes: u64,
     /// Bytes of all writes.
@@ -56,7 +59,7 @@ pub struct TraceSummary {
     pub footprint_is_at_least: bool,
     /// Length of the longest read or write.
     pub length_bytes_max: u64,
-    /// Offsets and lengths of all reads and writes are multiples of this power of two.
+    /// Offsets and lengths of all requests with a range are multiples of this power of two.
     pub align_bytes: u64,
     /// The most frequent lengths of reads and writes.
     pub sizes: Vec<SizeShare>,
@@ -84,8 +87,27 @@ pub struct DeviceSummary {
     pub reads: u64,
     /// Writes.
     pub writes: u64,
+    /// Flushes.
+    #[serde(default)]
+    pub flushes: u64,
+    /// Trims.
+    #[serde(default)]
+    pub trims: u64,
+    /// Writes of zeroes.
+    #[serde(default)]
+    pub zeroes: u64,
     /// Where the farthest read or write ends: the device is at least so large.
     pub end_bytes: u64,
+    /// Where the farthest trim or write of zeroes ends.
+    #[serde(default)]
+    pub trim_end_bytes: u64,
+}
+
+impl DeviceSummary {
+    /// Where the farthest request of all kinds ends: the device is at least so large.
+    pub fn extent_bytes(&self) -> u64 {
+        self.end_bytes.max(self.trim_end_bytes)
+    }
 }
 
 impl TraceSummary {
@@ -147,6 +169,7 @@ impl Summary {
         match record.kind {
             TraceKind::Flush => all.flushes += 1,
             TraceKind::Trim => all.trims += 1,
+            TraceKind::WriteZeroes => all.zeroes += 1,
             TraceKind::Read => {
                 all.reads += 1;
                 all.read_bytes = all.read_bytes.saturating_add(record.length_bytes);
@@ -156,8 +179,32 @@ impl Summary {
                 all.write_bytes = all.write_bytes.saturating_add(record.length_bytes);
             }
         }
+        self.count_for_device(record);
         if matches!(record.kind, TraceKind::Read | TraceKind::Write) {
             self.add_transfer(record);
+        }
+    }
+
+    /// Counts a request of its device by its kind.
+    fn count_for_device(&mut self, record: &TraceRecord) {
+        let device = usize::from(record.device);
+        if self.ends.len() <= device {
+            self.ends.resize(device + 1, u64::MAX);
+            self.counted.devices.resize(device + 1, DeviceSummary::default());
+        }
+        let own = &mut self.counted.devices[device];
+        match record.kind {
+            TraceKind::Read => own.reads += 1,
+            TraceKind::Write => own.writes += 1,
+            TraceKind::Flush => own.flushes += 1,
+            TraceKind::Trim => own.trims += 1,
+            TraceKind::WriteZeroes => own.zeroes += 1,
+        }
+        if matches!(record.kind, TraceKind::Trim | TraceKind::WriteZeroes) {
+            own.trim_end_bytes = own.trim_end_bytes.max(record.offset_bytes + record.length_bytes);
+        }
+        if record.kind != TraceKind::Flush {
+            self.address_bits |= record.offset_bytes | record.length_bytes;
         }
     }
 
@@ -165,20 +212,11 @@ impl Summary {
         let (offset_bytes, length_bytes) = (record.offset_bytes, record.length_bytes);
         let end_bytes = offset_bytes + length_bytes;
         let device = usize::from(record.device);
-        if self.ends.len() <= device {
-            self.ends.resize(device + 1, u64::MAX);
-            self.counted.devices.resize(device + 1, DeviceSummary::default());
-        }
         self.sequential += u64::from(self.ends[device] == offset_bytes);
         self.ends[device] = end_bytes;
         let own = &mut self.counted.devices[device];
-        match record.kind {
-            TraceKind::Read => own.reads += 1,
-            _ => own.writes += 1,
-        }
         own.end_bytes = own.end_bytes.max(end_bytes);
         self.counted.length_bytes_max = self.counted.length_bytes_max.max(length_bytes);
-        self.address_bits |= offset_bytes | length_bytes;
         if self.sizes.len() < SIZES_MAX || self.sizes.contains_key(&length_bytes) {
             *self.sizes.entry(length_bytes).or_default() += 1;
         }
@@ -295,8 +333,13 @@ mod tests {
             reads,
             writes,
             end_bytes,
+            ..DeviceSummary::default()
         };
-        assert_eq!(all.devices, [device("sda", 3, 0, 16_384), device("sdb", 0, 1, 4608)]);
+        let trimmed = DeviceSummary { trims: 1, trim_end_bytes: 1 << 40, ..device("sda", 3, 0, 16_384) };
+        assert_eq!(trimmed.extent_bytes(), 1 << 40);
+        let flushed = DeviceSummary { flushes: 1, ..device("sdb", 0, 1, 4608) };
+        assert_eq!(flushed.extent_bytes(), 4608);
+        assert_eq!(all.devices, [trimmed, flushed]);
     }
 
     #[test]

@@ -17,6 +17,9 @@
 //! [`DriverConfig::max_requests`] the window ends with the completion that reaches that count, and what completes
 //! later, even at the same instant, is not counted.
 //!
+//! **Flushes, trims and writes of zeroes** are requests like others: they take a place in flight and are timed. They move no
+//! bytes, so they stand beside reads and writes in the figures, and do not count towards [`DriverConfig::max_requests`].
+//!
 //! **How it ends:** from the end of the window on nothing starts; requests in flight are waited for, but are not in the
 //! figures. Arrivals of an open loop that found no place until then are counted as unserved. A replay ends with its trace: the
 //! window then ends with the completion of its last request.
@@ -25,8 +28,9 @@ mod paced;
 mod trace;
 
 use crate::data::DataSpec;
+use crate::op::{IoOp, OpSet};
 use crate::replay::ReplayError;
-use crate::result::{Measurement, OpStats};
+use crate::result::{Measurement, OpStats, OtherStats};
 use crate::rng::derived_seed;
 use crate::series::{Series, Track};
 use crate::spec::{AccessSpec, SpecError};
@@ -35,25 +39,16 @@ use crate::stream::{Request, RequestStream};
 use paced::{Pacer, Turn};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 
-/// Direction of an I/O.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IoOp {
-    /// From storage.
-    Read,
-    /// To storage.
-    Write,
-}
-
 /// An I/O that the driver wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverIo {
     /// Which of the `iodepth` places it takes; free again after its completion. Dense from 0.
     pub slot: u32,
-    /// Direction.
+    /// What it does.
     pub op: IoOp,
-    /// First byte, counted from the start of the target.
+    /// First byte, counted from the start of the target; zero for a flush.
     pub offset_bytes: u64,
-    /// Length in bytes.
+    /// Length in bytes; zero for a flush.
     pub bytes: u32,
 }
 
@@ -130,6 +125,16 @@ pub enum DriverError {
     /// The trace does not fit the target.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// The target has no such requests.
+    #[error(
+        "there are {ops} in workload '{spec}', and arrays have no such requests: leave them out, or load another target"
+    )]
+    CannotDo {
+        /// Name of the specification.
+        spec: String,
+        /// What it can't do.
+        ops: OpSet,
+    },
     /// A length does not fit the blocks of the target.
     #[error(
         "line {line} of workload '{spec}' has {column} = {bytes}: \
@@ -203,8 +208,25 @@ pub struct IssuedCounts {
     pub reads: u64,
     /// Writes.
     pub writes: u64,
-    /// Bytes of both.
+    /// Flushes, trims and writes of zeroes.
+    pub others: u64,
+    /// Bytes of reads and writes.
     pub bytes: ByteCount,
+}
+
+impl IssuedCounts {
+    /// All of them.
+    pub const fn requests(&self) -> u64 {
+        self.reads + self.writes + self.others
+    }
+
+    /// Adds what another worker handed out.
+    pub fn add(&mut self, other: Self) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.others += other.others;
+        self.bytes += other.bytes;
+    }
 }
 
 /// How far the window has come, for progress displays.
@@ -263,10 +285,8 @@ impl Alike {
     #[inline]
     fn count_into(&self, read: &mut OpStats, write: &mut OpStats, series: &mut Series) {
         if self.times > 0 {
-            let (stats, track) = match self.op {
-                IoOp::Read => (read, Track::Read),
-                IoOp::Write => (write, Track::Write),
-            };
+            let is_read = self.op == IoOp::Read;
+            let (stats, track) = if is_read { (read, Track::Read) } else { (write, Track::Write) };
             stats.count(self.bytes, self.lat, u64::from(self.times));
             series.record(self.at, track, self.bytes, self.lat, self.times);
         }
@@ -304,7 +324,8 @@ pub struct Driver {
     now: Nanos,
     read: OpStats,
     write: OpStats,
-    /// The same, second by second.
+    others: OtherStats,
+    /// Reads and writes, second by second.
     series: Series,
     /// What is to be added to these.
     alike: Alike,
@@ -403,6 +424,7 @@ impl Driver {
             now: Nanos::ZERO,
             read: stats(spec.reads()),
             write: stats(spec.writes()),
+            others: OtherStats::default(),
             series: match spec.trace {
                 Some(_) => Series::growing(spec.reads(), spec.writes()),
                 None => Series::allocated(config.run, spec.reads(), spec.writes()),
@@ -467,7 +489,13 @@ impl Driver {
                     pacer.note_lag(part, now.saturating_since(due));
                 }
                 let slot = self.free.pop().expect("a loop has a slot for each of its places");
-                DriverStep::Issue(self.issue(&request, slot, due, part))
+                let moves_bytes = request.op.moves_bytes();
+                let issue = if moves_bytes { Self::issue } else { Self::issue_other };
+                DriverStep::Issue(issue(self, &request, slot, due, part))
+            }
+            Turn::Flush { request, part } => {
+                let slot = self.free.pop().expect("a loop has a slot for each of its places");
+                DriverStep::Issue(self.issue_other(&request, slot, now, part))
             }
             Turn::WaitUntil(at) => DriverStep::WaitUntil(at.min(self.window_end)),
             Turn::Ended if self.free.len() == self.slots.len() => {
@@ -490,6 +518,9 @@ impl Driver {
         self.free.push(slot);
         if let Some(pacer) = &mut self.pacer {
             pacer.give_place(now, done.part);
+            if !done.op.moves_bytes() {
+                return self.count_other(now, slot, succeeded);
+            }
         }
         if now < self.window_start || now > self.window_end || self.requests_left == 0 {
             return;
@@ -511,6 +542,25 @@ impl Driver {
         }
     }
 
+    /// Counts a request that moves no bytes, which ended now.
+    #[cold]
+    fn count_other(&mut self, now: Nanos, slot: u32, succeeded: bool) {
+        if now < self.window_start || now > self.window_end || self.requests_left == 0 {
+            return;
+        }
+        let done = &self.slots[slot as usize];
+        let lat = succeeded.then(|| now.saturating_since(done.issued_at));
+        self.others.of_mut(done.op).count(done.bytes, lat, 1);
+        if let Some(pacer) = &mut self.pacer {
+            if succeeded {
+                pacer.note_service_of_trace(done.part, now.saturating_since(done.started_at));
+            }
+            if let Some(others) = pacer.others(done.part) {
+                others.of_mut(done.op).count(done.bytes, lat, 1);
+            }
+        }
+    }
+
     /// Counts the request of `slot`, which ended now, for its part of a mix, and cuts its latency in two.
     #[inline(never)]
     fn count_parts(&mut self, now: Nanos, slot: u32, lat: Option<NanoSpan>) {
@@ -523,10 +573,7 @@ impl Driver {
                 stats.count(done.bytes, lat, 1);
             }
         }
-        let stats = match done.op {
-            IoOp::Read => &mut self.read,
-            IoOp::Write => &mut self.write,
-        };
+        let stats = if done.op == IoOp::Read { &mut self.read } else { &mut self.write };
         if let (Some(split), Some(lat)) = (&mut stats.split, lat) {
             let slat = self.handed_on_at[slot as usize].saturating_since(done.issued_at);
             split.count(slat, NanoSpan(lat.get().saturating_sub(slat.get())));
@@ -583,6 +630,7 @@ impl Driver {
             window: over_at.saturating_since(self.window_start),
             read,
             write,
+            others: self.others.clone(),
             parts: self.pacer.as_ref().map_or_else(Vec::new, |pacer| pacer.part_measurements(over_at)),
             lag: self.pacer.as_ref().and_then(|pacer| pacer.lag(over_at)),
             series,
@@ -609,12 +657,13 @@ impl Driver {
         let over = self.started_at.is_some() && self.is_window_over(now);
         let Alike { lat, bytes, times, .. } = self.alike;
         let (good, bad) = if lat.is_some() { (u64::from(times), 0) } else { (0, u64::from(times)) };
+        let (others_good, others_bad) = self.others.counts();
         WindowProgress {
             fraction: if over { 1.0 } else { by_time.max(by_requests).max(by_trace).min(1.0) },
             in_ramp: self.started_at.is_none() || now < self.window_start,
-            requests: self.read.requests + self.write.requests + good,
+            requests: self.read.requests + self.write.requests + others_good + good,
             bytes: self.read.bytes + self.write.bytes + ByteCount(u64::from(bytes) * good),
-            errors: self.read.errors + self.write.errors + bad,
+            errors: self.read.errors + self.write.errors + others_bad + bad,
             in_flight: (self.slots.len() - self.free.len()) as u32,
         }
     }
@@ -635,14 +684,27 @@ impl Driver {
         now >= self.window_end || self.requests_left == 0
     }
 
-    /// Puts a request in flight whose latency runs from `issued_at`.
+    /// Puts a read or write in flight whose latency runs from `issued_at`.
     #[inline]
     fn issue(&mut self, request: &Request, slot: u32, issued_at: Nanos, part: u16) -> DriverIo {
-        match request.op {
-            IoOp::Read => self.issued.reads += 1,
-            IoOp::Write => self.issued.writes += 1,
+        if request.op == IoOp::Read {
+            self.issued.reads += 1;
+        } else {
+            self.issued.writes += 1;
         }
         self.issued.bytes += ByteCount(u64::from(request.bytes));
+        self.put_in_flight(request, slot, issued_at, part)
+    }
+
+    /// The same of a request that moves no bytes.
+    #[cold]
+    fn issue_other(&mut self, request: &Request, slot: u32, issued_at: Nanos, part: u16) -> DriverIo {
+        self.issued.others += 1;
+        self.put_in_flight(request, slot, issued_at, part)
+    }
+
+    #[inline]
+    fn put_in_flight(&mut self, request: &Request, slot: u32, issued_at: Nanos, part: u16) -> DriverIo {
         self.slots[slot as usize] = Slot {
             issued_at,
             started_at: self.now,

@@ -18,6 +18,7 @@ mod driver;
 mod histogram;
 mod hosts;
 mod network;
+mod op;
 mod pacing;
 mod permutation;
 mod places;
@@ -40,19 +41,22 @@ pub use access::LineFacts;
 pub use bins::LatencyBin;
 pub use data::{DATA_BLOCK_BYTES, DataGenerator, DataSpec};
 pub use driver::{
-    Driver, DriverConfig, DriverError, DriverIo, DriverStep, IoOp, IssuedCounts, WindowProgress, Worker,
+    Driver, DriverConfig, DriverError, DriverIo, DriverStep, IssuedCounts, WindowProgress, Worker,
 };
 pub use histogram::{HistogramRecordError, LatencyHistogram};
 pub use hosts::{HostsFacts, RankFacts};
 pub use network::{NetDirection, NetSide, NetworkFacts, SocketFacts};
-pub use pacing::{ArrivalProcess, Arrivals, ClosedLoop, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate};
+pub use op::{IoOp, OpSet};
+pub use pacing::{
+    ArrivalProcess, Arrivals, ClosedLoop, FlushRule, OPEN_IODEPTH_DEFAULT, Pacing, RequestRate,
+};
 pub use places::{Distribution, Places, Zone};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use replay::{BatchStep, Fit, REPLAY_BYTES_MAX, Replay, ReplayError, Timing, TraceReader, TraceSource};
 pub use result::{
     ArrayFacts, CURVE_PCT, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts, FailoverFacts, LagStats,
-    LagSummary, LatencyPoint, LoadFacts, MachineLoad, Measurement, Metric, OpStats, OpSummary,
-    PartMeasurement, PartSummary, PhaseResult, RunResult, Summaries, TargetResult, World,
+    LagSummary, LatencyPoint, LoadFacts, MachineLoad, Measurement, Metric, OpStats, OpSummary, OtherStats,
+    OtherSummaries, PartMeasurement, PartSummary, PhaseResult, RunResult, Summaries, TargetResult, World,
 };
 pub use rng::{Rng, derived_seed};
 pub use series::{LatencyMap, RunSeries, Series, SeriesColumns};

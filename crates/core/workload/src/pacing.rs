@@ -13,6 +13,7 @@
 //! Arrivals that follow a trace are those of a replay (`replay.rs`).
 
 use core::fmt;
+use core::num::NonZeroU32;
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,17 @@ pub enum Pacing {
     Open(Arrivals),
 }
 
+/// A flush behind every so many writes that a loop has started. Writes that are still in flight then need not be covered by it,
+/// as with fio's asynchronous engines; with one request in flight all are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlushRule {
+    /// Writes from one flush to the next.
+    pub every: NonZeroU32,
+    /// The flush is for all that is known of a file, its times too (`fsync`), and not only for what it takes to read the data
+    /// back (`fdatasync`).
+    pub with_metadata: bool,
+}
+
 impl Default for Pacing {
     /// A closed loop without limits.
     fn default() -> Self {
@@ -109,6 +121,17 @@ impl fmt::Display for RequestRate {
     /// `1500/s`, `0.5/s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{}/s", self.per_second()))
+    }
+}
+
+impl fmt::Display for FlushRule {
+    /// `behind every 8 writes (fdatasync)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let call = if self.with_metadata { "fsync" } else { "fdatasync" };
+        match self.every.get() {
+            1 => write!(f, "behind every write ({call})"),
+            every => write!(f, "behind every {every} writes ({call})"),
+        }
     }
 }
 

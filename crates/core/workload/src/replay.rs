@@ -10,12 +10,14 @@
 //! - **Fit.** What lies beyond the target is an error, or is put where the target has room; see [`Fit`].
 //! - **Devices.** Each of the trace's devices goes to a target by its number, or is left out.
 //!
-//! Reads and writes are replayed. Flushes, trims and requests of no length are not: engines have no such requests yet.
+//! All kinds of requests are replayed, but for reads, writes, trims and writes of zeroes of no length. A flush of a trace is one of the
+//! data ([`IoOp::FlushData`]), as devices do it.
 //!
 //! Invariants: requests keep the order of the trace; a request handed out lies within its target and in its blocks; nothing is
 //! allocated per request.
 
-use raidlab_trace::{TraceRecord, TraceSummary};
+use crate::op::{IoOp, OpSet};
+use raidlab_trace::{DeviceSummary, TraceRecord, TraceSummary};
 use raidlab_units::ByteCount;
 use std::fmt;
 use std::str::FromStr;
@@ -138,7 +140,7 @@ pub enum ReplayError {
     #[error("a timing can't be scaled by {0}: give a number above zero")]
     Factor(String),
     /// Nothing of the trace goes to the target.
-    #[error("no read or write of the trace goes to target {target}")]
+    #[error("no request of the trace goes to target {target}")]
     Nothing {
         /// Number of the target, from 0.
         target: u32,
@@ -181,9 +183,19 @@ impl Replay {
     }
 
     /// Whether any device that goes to a target has requests that `count` counts.
-    pub(crate) fn has(&self, count: fn(&raidlab_trace::DeviceSummary) -> u64) -> bool {
+    pub(crate) fn has(&self, count: fn(&DeviceSummary) -> u64) -> bool {
         let devices = self.targets.iter().zip(&self.summary().devices);
         devices.filter(|(target, _)| target.is_some()).any(|(_, device)| count(device) > 0)
+    }
+
+    /// All that its requests may do.
+    pub(crate) fn ops(&self) -> OpSet {
+        OpSet::NONE
+            .with_if(IoOp::Read, self.has(|device| device.reads))
+            .with_if(IoOp::Write, self.has(|device| device.writes))
+            .with_if(IoOp::FlushData, self.has(|device| device.flushes))
+            .with_if(IoOp::Trim, self.has(|device| device.trims))
+            .with_if(IoOp::WriteZeroes, self.has(|device| device.zeroes))
     }
 
     /// Checks all that does not need a target.
@@ -211,9 +223,9 @@ impl Replay {
         if own.peek().is_none() {
             return Err(ReplayError::Nothing { target });
         }
-        let is_beyond = |device: &&raidlab_trace::DeviceSummary| device.end_bytes > region.get();
+        let is_beyond = |device: &&DeviceSummary| device.extent_bytes() > region.get();
         if let (Fit::Refuse, Some(device)) = (self.fit, own.find(is_beyond)) {
-            let (device, end) = (device.name.clone(), ByteCount(device.end_bytes));
+            let (device, end) = (device.name.clone(), ByteCount(device.extent_bytes()));
             return Err(ReplayError::Beyond { device, end, region });
         }
         if !self.whole_blocks && !summary.align_bytes.is_multiple_of(u64::from(block_bytes)) {

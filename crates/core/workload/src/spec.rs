@@ -27,7 +27,9 @@
 //! Source: Iometer User's Guide, "Access Specifications tab"; its `IOGrunt.cpp` and `IOTargetDisk.cpp` for what is done.
 
 use crate::data::DataSpec;
-use crate::pacing::{OPEN_IODEPTH_DEFAULT, Pacing};
+use crate::driver::DriverError;
+use crate::op::{IoOp, OpSet};
+use crate::pacing::{FlushRule, OPEN_IODEPTH_DEFAULT, Pacing};
 use crate::places::Places;
 use crate::replay::{Replay, Timing};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -66,6 +68,8 @@ pub struct AccessSpec {
     pub pacing: Pacing,
     /// Requests in flight that the specification itself asks for, instead of those of the run.
     pub iodepth: Option<u32>,
+    /// A flush behind every so many writes. With parts, of those that share a loop by weight.
+    pub flush: Option<FlushRule>,
     /// What writes carry.
     pub data: DataSpec,
     /// What runs at once, where that is more than one stream of requests; else empty.
@@ -89,6 +93,8 @@ pub struct MixPart {
     pub pacing: Pacing,
     /// Requests in flight in a loop of its own, instead of those of the run.
     pub iodepth: Option<u32>,
+    /// A flush behind every so many writes, in a loop of its own.
+    pub flush: Option<FlushRule>,
 }
 
 /// Why a list of lines is no access specification.
@@ -239,8 +245,8 @@ impl AccessSpec {
         if self.places != Places::default() {
             return setting("places", "are those of each part: write them there");
         }
-        if !has_weights && (self.pacing != Pacing::default() || self.iodepth.is_some()) {
-            return setting("arrival, limit, think and iodepth", "are those of each part without weights");
+        if !has_weights && has_loop_keys(self.pacing, self.iodepth, self.flush) {
+            return setting(LOOP_KEYS, "are those of each part without weights");
         }
         for (index, part) in self.parts.iter().enumerate() {
             if self.parts[..index].iter().any(|other| other.name == part.name) {
@@ -258,7 +264,8 @@ impl AccessSpec {
         if *self == alone {
             return Ok(());
         }
-        let (spec, key) = (name.clone(), "lines, parts, places, arrival, limit, think and iodepth");
+        let (spec, key) =
+            (name.clone(), "lines, parts, places, arrival, limit, think, iodepth and flush_every");
         Err(SpecError::Setting { spec, key, problem: "are those of the trace: leave them out" })
     }
 
@@ -268,11 +275,8 @@ impl AccessSpec {
         if part.weight == Some(0) {
             return wrong("weight", "must be at least 1");
         }
-        if part.weight.is_some() && (part.pacing != Pacing::default() || part.iodepth.is_some()) {
-            return wrong(
-                "arrival, limit, think and iodepth",
-                "are those of all parts where they have weights",
-            );
+        if part.weight.is_some() && has_loop_keys(part.pacing, part.iodepth, part.flush) {
+            return wrong(LOOP_KEYS, "are those of all parts where they have weights");
         }
         if part.weight.is_some() && self.pacing.is_open() && has_delay(&part.lines) {
             return wrong("delay", "has no meaning where requests arrive at a rate: leave it out");
@@ -352,22 +356,50 @@ impl AccessSpec {
         self.all_lines().map(|line| line.bytes).chain(of_trace).max().unwrap_or(0)
     }
 
-    /// Whether any I/O writes.
+    /// All that its I/Os may do.
+    pub fn ops(&self) -> OpSet {
+        let rules = self.parts.iter().map(|part| part.flush).chain([self.flush]).flatten();
+        let flush = |rule: FlushRule| if rule.with_metadata { IoOp::Flush } else { IoOp::FlushData };
+        let flushes = rules.fold(OpSet::NONE, |set, rule| set.with(flush(rule)));
+        let of_trace = self.trace.as_ref().map_or(OpSet::NONE, Replay::ops);
+        let drawn =
+            |wanted: fn(&AccessLine) -> bool| self.all_lines().any(|line| line.share_pct > 0 && wanted(line));
+        let transfers = OpSet::NONE
+            .with_if(IoOp::Read, drawn(|line| line.read_pct > 0))
+            .with_if(IoOp::Write, drawn(|line| line.read_pct < 100));
+        transfers.and(flushes).and(of_trace)
+    }
+
+    /// Checks that a target which can do `can` is asked for nothing else.
+    ///
+    /// # Errors
+    /// [`DriverError::CannotDo`] names the rest.
+    pub fn check_ops(&self, can: OpSet) -> Result<(), DriverError> {
+        let ops = self.ops().without(can);
+        if ops.is_empty() { Ok(()) } else { Err(DriverError::CannotDo { spec: self.name.clone(), ops }) }
+    }
+
+    /// Whether any I/O changes what is stored: writes, trims and writes of zeroes do.
     pub fn writes(&self) -> bool {
-        let by_trace = self.trace.as_ref().is_some_and(|trace| trace.has(|device| device.writes));
-        by_trace || self.all_lines().any(|line| line.share_pct > 0 && line.read_pct < 100)
+        self.ops().iter().any(IoOp::changes_data)
     }
 
     /// Whether any I/O reads.
     pub fn reads(&self) -> bool {
-        let by_trace = self.trace.as_ref().is_some_and(|trace| trace.has(|device| device.reads));
-        by_trace || self.all_lines().any(|line| line.share_pct > 0 && line.read_pct > 0)
+        self.ops().has(IoOp::Read)
     }
 }
 
 /// Requests in flight of one loop.
 pub(crate) fn loop_iodepth(own: Option<u32>, pacing: Pacing, run: u32) -> u32 {
     own.unwrap_or(if pacing.is_open() { OPEN_IODEPTH_DEFAULT } else { run })
+}
+
+/// What belongs to a loop, by its keys.
+const LOOP_KEYS: &str = "arrival, limit, think, iodepth and flush_every";
+
+fn has_loop_keys(pacing: Pacing, iodepth: Option<u32>, flush: Option<FlushRule>) -> bool {
+    pacing != Pacing::default() || iodepth.is_some() || flush.is_some()
 }
 
 fn has_delay(lines: &[AccessLine]) -> bool {
@@ -508,11 +540,11 @@ mod tests {
             ),
             (
                 mix(vec![MixPart { iodepth: Some(1), ..part("a", Some(1)) }]),
-                "workload 'mix/a': arrival, limit, think and iodepth are those of all parts where they have weights",
+                "workload 'mix/a': arrival, limit, think, iodepth and flush_every are those of all parts where they have weights",
             ),
             (
                 AccessSpec { iodepth: Some(1), ..good },
-                "workload 'mix': arrival, limit, think and iodepth are those of each part without weights",
+                "workload 'mix': arrival, limit, think, iodepth and flush_every are those of each part without weights",
             ),
             (
                 AccessSpec { pacing: open, ..spec(delayed) },

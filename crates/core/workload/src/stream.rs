@@ -7,7 +7,8 @@
 //!
 //! Invariant: every request lies within the working set, at a multiple of its line's alignment.
 
-use crate::driver::{DriverConfig, DriverError, IoOp};
+use crate::driver::{DriverConfig, DriverError};
+use crate::op::IoOp;
 use crate::places::Places;
 use crate::rng::{Rng, derived_seed};
 use crate::sampler::Sampler;

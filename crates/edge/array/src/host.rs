@@ -91,7 +91,8 @@ impl std::fmt::Debug for DriverHost<'_> {
 }
 
 impl<'a> DriverHost<'a> {
-    /// Puts `driver` before a volume of `volume` bytes in blocks of `block_size`. `progress` is called about ten
+    /// Puts `driver`, whose workload asks for [`raidlab_workload::OpSet::OF_ARRAYS`] at most, before a volume of `volume` bytes in
+    /// blocks of `block_size`. `progress` is called about ten
     /// times per second.
     ///
     /// # Errors
@@ -150,6 +151,8 @@ impl<'a> DriverHost<'a> {
             op: match io.op {
                 IoOp::Read => HostOp::Read,
                 IoOp::Write => HostOp::Write { fua: false },
+                IoOp::Flush | IoOp::FlushData => HostOp::Flush,
+                IoOp::Trim | IoOp::WriteZeroes => unreachable!("workloads are looked at before they run"),
             },
             lba: Lba(blocks(io.offset_bytes)),
             blocks: BlockCount(blocks(u64::from(io.bytes))),

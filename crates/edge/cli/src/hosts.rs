@@ -24,8 +24,10 @@ pub(crate) fn join(limit: NanoSpan) -> Result<Hosts, Failure> {
 
 /// Refuses a verb that is for one process where there are several.
 pub(crate) fn check_verb(command: &Command, hosts: &Hosts) -> Result<(), Failure> {
-    let is_for_many =
+    let has_load =
         matches!(command, Command::Measure(_) | Command::Streams(_) | Command::Bonnie(_) | Command::Net(_));
+    let has_simulations = matches!(command, Command::Plan(_) | Command::Simulate(_) | Command::Reproduce(_));
+    let is_for_many = has_load || has_simulations;
     if is_for_many {
         return Ok(());
     }
@@ -39,6 +41,18 @@ pub(crate) fn only_alone(verb: &str, hosts: &Hosts) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::input(HostsError::OneOnly { verb: verb.to_owned(), count: hosts.count() }))
+}
+
+/// Says on standard error which rank did how many simulations, where they were shared out.
+pub(crate) fn tell_shares(hosts: &Hosts) {
+    let done = hosts.jobs_done();
+    if hosts.is_alone() || done.iter().all(|count| *count == 0) {
+        return;
+    }
+    let shares = done.iter().zip(hosts.names()).enumerate();
+    let shares: Vec<String> =
+        shares.map(|(rank, (count, name))| format!("{count} by rank {rank} on {name}")).collect();
+    eprintln!("shared out: {}", shares.join(", "));
 }
 
 /// Says what went wrong, once, and ends the other processes where they can't know of it.

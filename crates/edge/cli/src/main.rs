@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Err(failure) if failure.is_broken_pipe() => Exit::Done,
         Err(failure) => hosts::fail(&failure, &mut hosts, &output),
     };
+    hosts::tell_shares(&hosts);
     hosts.part();
     exit.into()
 }
@@ -51,11 +52,11 @@ fn dispatch(cli: &Cli, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failu
         Command::Bonnie(args) => verbs::bonnie::run(args, output, hosts),
         Command::Soak(args) => verbs::soak::run(args, output),
         Command::Net(args) => verbs::net::run(args, output, hosts),
-        Command::Simulate(args) => verbs::simulate::run(args, output),
+        Command::Simulate(args) => verbs::simulate::run(args, output, hosts),
         Command::Emulate(args) => verbs::emulate::run(args, output),
-        Command::Reproduce(args) => verbs::reproduce::run(args, output),
+        Command::Reproduce(args) => verbs::reproduce::run(args, output, hosts),
         Command::Fit(args) => verbs::fit::run(args, output),
-        Command::Plan(args) => verbs::plan::run(args, output),
+        Command::Plan(args) => verbs::plan::run(args, output, hosts),
         Command::Calibrate(args) => verbs::calibrate::run(args, output),
         Command::Risk(args) => verbs::risk::run(args, output),
         Command::Torture(args) => verbs::torture::run(args, output),

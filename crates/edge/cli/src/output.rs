@@ -74,11 +74,12 @@ fn paragraph(kind: &str, text: &str) -> String {
     format!("{head}: {}\n", text.replace('\n', "\n  "))
 }
 
-/// Whether `stream` is a terminal whose user does not refuse colour.
+/// Whether `stream` is a terminal whose user does not refuse colour. Launchers of several processes give each a terminal that is
+/// not the user's.
 pub(crate) fn wants_colour(stream: &impl IsTerminal) -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    stream.is_terminal() && !refused && !is_dumb
+    stream.is_terminal() && !refused && !is_dumb && !raidlab_hosts::is_one_of_several()
 }
 
 /// Columns of the terminal on standard output, where there is one.

@@ -1,6 +1,7 @@
 //! The verbs of the command line, a module each: its arguments, and what it does with them.
 
 pub(crate) mod array;
+mod beside;
 pub(crate) mod bonnie;
 pub(crate) mod calibrate;
 pub(crate) mod catalog;

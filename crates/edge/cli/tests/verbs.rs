@@ -463,6 +463,24 @@ fn soak_counts_over_runs_and_ends_with_1_where_a_bit_has_changed() {
 }
 
 #[test]
+fn soak_cuts_the_power_of_storage_and_finds_what_it_lost() {
+    let bench = Bench::new();
+    let soak = |passes, command| {
+        let (size, power) = (["--size", "1MiB"], ["--power-cut", command]);
+        let rest = ["--passes", passes, "--block", "64KiB", "--buffered"];
+        bench.run(&[&["soak", "soaked"][..], &size, &power, &rest].concat())
+    };
+    let well = soak("2", "cp \"$RAIDLAB_TARGET\" before");
+    well.assert(0, &[]);
+    assert!(well.stdout.contains("power was cut 1 times; 0 of the faults"), "{}", well.stdout);
+    // What was in the first blocks before the cut comes back after it: writes that were acknowledged are lost.
+    let lying = soak("2", "dd if=before of=\"$RAIDLAB_TARGET\" bs=64k count=1 conv=notrunc 2>&1");
+    lying.assert(1, &[]);
+    assert!(lying.stdout.contains("a write is lost"), "{}", lying.stdout);
+    soak("1", "exit 7").assert(1, &["the command that cuts the power, 'exit 7', failed"]);
+}
+
+#[test]
 fn simulate_takes_requests_at_a_rate_and_tells_how_late_they_were() {
     let bench = Bench::new();
     let ended = bench.run(&simulate(&["--rate", "500", "--arrival", "fixed", "--json"]));
@@ -599,7 +617,7 @@ fn a_trace_is_written_only_where_it_may_be_and_fits() {
     for fit in ["wrap", "scale", "clip"] {
         on(&["null:1MiB", "--fit", fit]).assert(0, &[]);
     }
-    on(&["null:8MiB", "null:9MiB"]).assert(2, &["no read or write of the trace goes to target 1", "--map"]);
+    on(&["null:8MiB", "null:9MiB"]).assert(2, &["no request of the trace goes to target 1", "--map"]);
     let measure = |more: &[&'static str]| bench.run(&[&["measure", "null:8MiB", "--trace"], more].concat());
     measure(&["two.parquet"]).assert(2, &["the trace has 2 devices (h.0, h.1), and there are 1 targets"]);
     measure(&["two.parquet", "--map", "x=0"]).assert(2, &["the trace has no device 'x', only h.0, h.1"]);

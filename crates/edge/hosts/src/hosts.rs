@@ -16,7 +16,7 @@ const BEAT_EVERY: Duration = Duration::from_secs(1);
 /// While nothing comes, a rank looks in a tight loop for so long, for the clocks' sake, and then at intervals: it must not
 /// take processor time from those that still work.
 const SPIN: Duration = Duration::from_millis(2);
-const LOOK_EVERY: Duration = Duration::from_micros(500);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_micros(500);
 /// The order to start is on its way for so long at most, in shortest ways to the furthest rank and in time.
 const LEAD_WAYS: u64 = 8;
 const LEAD_NS: u64 = 20_000_000;
@@ -32,7 +32,7 @@ pub enum Refusal {
 
 /// What goes over the wire.
 #[derive(Debug, Serialize, Deserialize)]
-enum Message<T> {
+pub(crate) enum Message<T> {
     /// A sign of life.
     Beat,
     /// A question for the clocks, and its answer.
@@ -51,7 +51,7 @@ enum Verdict<R> {
 
 /// One of the others, as this rank sees it.
 #[derive(Debug)]
-struct Other {
+pub(crate) struct Other {
     rank: u32,
     heard_at: Instant,
     /// Messages that came while something else was done.
@@ -64,12 +64,14 @@ pub struct Hosts {
     /// None where this process is alone.
     peers: Option<Box<dyn Peers>>,
     /// Whom this rank talks with: rank 0 with all others, the others with rank 0.
-    others: Vec<Other>,
+    pub(crate) others: Vec<Other>,
     names: Vec<String>,
     limit: Duration,
     beaten_at: Instant,
     /// A rank that was lost while something else was done.
     lost: Option<HostsError>,
+    /// Jobs that each rank has done, by rank; rank 0 counts.
+    pub(crate) jobs_done: Vec<u64>,
 }
 
 impl Hosts {
@@ -77,7 +79,7 @@ impl Hosts {
     pub fn alone() -> Self {
         let names = vec!["this host".to_owned()];
         let (limit, beaten_at) = (Duration::MAX, Instant::now());
-        Self { peers: None, others: Vec::new(), names, limit, beaten_at, lost: None }
+        Self { peers: None, others: Vec::new(), names, limit, beaten_at, lost: None, jobs_done: vec![0] }
     }
 
     /// The ranks that `peers` connects; this one is on the host `name`. A rank may give no sign of life for `limit`.
@@ -90,7 +92,9 @@ impl Hosts {
         let with = if rank == 0 { 1..count } else { 0..1 };
         let others = with.map(|rank| Other { rank, heard_at: now, waiting: VecDeque::new() }).collect();
         let names = (0..count).map(|rank| format!("number {rank}, not known yet")).collect();
-        let mut hosts = Self { peers: Some(peers), others, names, limit, beaten_at: now, lost: None };
+        let jobs_done = vec![0; count as usize];
+        let mut hosts =
+            Self { peers: Some(peers), others, names, limit, beaten_at: now, lost: None, jobs_done };
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let all = hosts.together(Ok((name, version.clone())), |all: Vec<(String, String)>| all)?;
         if let Some(rank) = all.iter().position(|(_, theirs)| *theirs != version) {
@@ -141,6 +145,7 @@ impl Hosts {
     /// Waits until all are about to end. Launchers end all processes when one of them ends with an exit code that is not zero, and
     /// whoever leads may still have something to say.
     pub fn part(mut self) {
+        self.listen_anew();
         // Whoever is lost now is no loss.
         let _ = self.barrier(Ok(()));
     }
@@ -296,7 +301,7 @@ impl Hosts {
         }
     }
 
-    fn receive<T: DeserializeOwned>(&mut self, index: usize) -> Result<T, HostsError> {
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self, index: usize) -> Result<T, HostsError> {
         match self.next::<T>(index)? {
             Message::Body(body) => Ok(body),
             _ => Err(self.garbled(index, "it compares clocks")),
@@ -307,8 +312,7 @@ impl Hosts {
     fn next<T: DeserializeOwned>(&mut self, index: usize) -> Result<Message<T>, HostsError> {
         let begun_at = Instant::now();
         loop {
-            let early = self.others[index].waiting.pop_front();
-            if let Some(bytes) = early.or_else(|| self.next_bytes(index)) {
+            if let Some(bytes) = self.early_or_next(index) {
                 return serde_json::from_slice(&bytes)
                     .map_err(|error| self.garbled(index, &error.to_string()));
             }
@@ -319,6 +323,12 @@ impl Hosts {
                 std::thread::sleep(LOOK_EVERY);
             }
         }
+    }
+
+    /// The same if it is there, as bytes.
+    pub(crate) fn early_or_next(&mut self, index: usize) -> Option<Vec<u8>> {
+        let early = self.others[index].waiting.pop_front();
+        early.or_else(|| self.next_bytes(index))
     }
 
     /// The bytes of the next message that is no sign of life, if there is one; all are taken for signs of life.
@@ -334,6 +344,12 @@ impl Hosts {
         None
     }
 
+    /// Counts silence from now on: nobody gave signs of life while each did what it does alone.
+    pub(crate) fn listen_anew(&mut self) {
+        let now = Instant::now();
+        self.others.iter_mut().for_each(|other| other.heard_at = now);
+    }
+
     fn is_alive(&self, index: usize) -> Result<(), HostsError> {
         let other = &self.others[index];
         // Whoever does not lead waits longer, so that rank 0, which knows all, says who is missing.
@@ -346,7 +362,7 @@ impl Hosts {
         HostsError::Lost { rank, host, waited: self.others[index].heard_at.elapsed() }
     }
 
-    fn garbled(&self, index: usize, text: &str) -> HostsError {
+    pub(crate) fn garbled(&self, index: usize, text: &str) -> HostsError {
         let (rank, host) = self.who(index);
         HostsError::Garbled { rank, host, text: text.to_owned() }
     }
@@ -356,11 +372,23 @@ impl Hosts {
         (rank, self.names[rank as usize].clone())
     }
 
-    fn send<T: Serialize>(&mut self, index: usize, message: &Message<T>) -> Result<(), HostsError> {
-        let bytes = serde_json::to_vec(message).expect("messages have no map keys other than text");
-        let peers = self.peers.as_mut().expect("others are there with peers only");
-        if peers.send(self.others[index].rank, &bytes, self.limit) { Ok(()) } else { Err(self.lost(index)) }
+    pub(crate) fn send<T: Serialize>(
+        &mut self,
+        index: usize,
+        message: &Message<T>,
+    ) -> Result<(), HostsError> {
+        self.send_bytes(index, &bytes_of(message))
     }
+
+    pub(crate) fn send_bytes(&mut self, index: usize, bytes: &[u8]) -> Result<(), HostsError> {
+        let peers = self.peers.as_mut().expect("others are there with peers only");
+        if peers.send(self.others[index].rank, bytes, self.limit) { Ok(()) } else { Err(self.lost(index)) }
+    }
+}
+
+/// A message on the wire.
+pub(crate) fn bytes_of<T: Serialize>(message: &Message<T>) -> Vec<u8> {
+    serde_json::to_vec(message).expect("messages have no map keys other than text")
 }
 
 /// A sign of life on the wire.

@@ -6,7 +6,7 @@
 //!     rank 1 rank 2 rank 3               messages go between rank 0 and the others only
 //! ```
 //! - [`Peers`] is what a way to send messages has to offer; [`Hosts`] is all else: gathering, telling, agreeing, clocks, the
-//!   common start. One process alone needs no messages, and goes through the same calls.
+//!   common start, jobs that are shared out. One process alone needs no messages, and goes through the same calls.
 //! - **A rank that fails** says why, and all get the same [`HostsError`] that names it.
 //! - **A rank that dies or lags** is one that gives no sign of life for as long as the limit allows; the others end with its
 //!   name. Signs of life ([`Hosts::beat`]) go both ways about once a second while work goes on.
@@ -19,12 +19,14 @@ mod error;
 mod hosts;
 #[cfg(feature = "mpi")]
 mod mpi;
+mod share;
 #[cfg(test)]
 mod tests;
 
 pub use clocks::{ClockOffset, CommonStart, monotonic_ns};
 pub use error::HostsError;
 pub use hosts::{Hosts, Refusal};
+pub use share::{Jobs, Stop, all_processors};
 
 use std::fmt;
 use std::time::Duration;
@@ -59,13 +61,18 @@ fn started_count(variable: impl Fn(&str) -> Option<String>) -> u32 {
     counts.max().unwrap_or(1)
 }
 
+/// Whether a launcher started this process with others.
+pub fn is_one_of_several() -> bool {
+    started_count(|name| std::env::var(name).ok()) > 1
+}
+
 /// Joins the processes that mpirun started; this process alone where it did not start it, or started one only. A rank may
 /// give no sign of life for `limit`.
 ///
 /// # Errors
 /// [`HostsError`]: this program was built without MPI, or it can't be set up.
 pub fn join(limit: Duration) -> Result<Hosts, HostsError> {
-    if started_count(|name| std::env::var(name).ok()) <= 1 {
+    if !is_one_of_several() {
         return Ok(Hosts::alone());
     }
     #[cfg(feature = "mpi")]

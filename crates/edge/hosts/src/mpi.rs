@@ -2,7 +2,8 @@
 //!
 //! MPI's own ways to wait keep a processor busy, which would be taken from the load of a rank on the same host. So nothing here
 //! waits within MPI: messages are looked for, and the caller sleeps in between. A send that is not taken in time can't be taken
-//! back, so it ends all processes with the name of the rank that does not take it.
+//! back, so it ends all processes with the name of the rank that does not take it. Two ranks may send long messages to each
+//! other, which MPI passes on only when they are received: so who sends receives, too.
 //!
 //! Left out: messages beyond 2^31 − 1 bytes.
 
@@ -11,12 +12,15 @@ use ::mpi::environment::Universe;
 use ::mpi::request;
 use ::mpi::topology::SimpleCommunicator;
 use ::mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 /// The processes of `MPI_COMM_WORLD`.
 pub(crate) struct MpiPeers {
     world: SimpleCommunicator,
+    /// What came while something was sent, by rank.
+    early: Vec<VecDeque<Vec<u8>>>,
     /// Ends MPI when it goes.
     _universe: Universe,
 }
@@ -25,7 +29,17 @@ impl MpiPeers {
     /// Starts MPI.
     pub(crate) fn start() -> Result<Self, HostsError> {
         let universe = ::mpi::initialize().ok_or(HostsError::NoMpi)?;
-        Ok(Self { world: universe.world(), _universe: universe })
+        let world = universe.world();
+        let early = (0..world.size()).map(|_| VecDeque::new()).collect();
+        Ok(Self { world, early, _universe: universe })
+    }
+}
+
+/// Takes in what has come from anyone, by rank.
+fn receive_early(world: &SimpleCommunicator, early: &mut [VecDeque<Vec<u8>>]) {
+    while let Some(message) = world.any_process().immediate_matched_probe() {
+        let (bytes, status) = message.matched_receive_vec();
+        early[status.source_rank().cast_unsigned() as usize].push_back(bytes);
     }
 }
 
@@ -45,7 +59,8 @@ impl Peers for MpiPeers {
     }
 
     fn send(&mut self, to: u32, message: &[u8], limit: Duration) -> bool {
-        let process = self.world.process_at_rank(to.cast_signed());
+        let Self { world, early, .. } = self;
+        let process = world.process_at_rank(to.cast_signed());
         let begun_at = Instant::now();
         request::scope(|scope| {
             let mut request = process.immediate_send(scope, message);
@@ -56,14 +71,18 @@ impl Peers for MpiPeers {
                 };
                 if begun_at.elapsed() > limit {
                     eprintln!("error: rank {to} has taken no message for {} s", limit.as_secs());
-                    self.world.abort(1);
+                    world.abort(1);
                 }
+                receive_early(world, early);
                 std::thread::sleep(Duration::from_micros(20));
             }
         })
     }
 
     fn poll(&mut self, from: u32) -> Option<Vec<u8>> {
+        if let Some(bytes) = self.early[from as usize].pop_front() {
+            return Some(bytes);
+        }
         let process = self.world.process_at_rank(from.cast_signed());
         Some(process.immediate_matched_probe()?.matched_receive_vec().0)
     }

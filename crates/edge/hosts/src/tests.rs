@@ -38,7 +38,7 @@ impl Peers for Threads {
 }
 
 /// Runs `work` on `count` ranks side by side and returns what came of each.
-fn on_ranks<R: Send>(
+pub(crate) fn on_ranks<R: Send>(
     count: u32,
     limit: Duration,
     work: impl Fn(Result<Hosts, HostsError>) -> R + Sync,
@@ -67,7 +67,7 @@ fn on_ranks<R: Send>(
     })
 }
 
-const LONG: Duration = Duration::from_mins(1);
+pub(crate) const LONG: Duration = Duration::from_mins(1);
 
 #[test]
 fn parts_come_together_by_rank_and_all_get_the_same() {

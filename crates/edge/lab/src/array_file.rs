@@ -3,13 +3,14 @@
 use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge};
 use crate::cache::CacheSettings;
 use crate::controllers::{ControllerSettings, ControllersError};
+use crate::text_file::{TextFileError, read_text};
 use raidlab_controller::{ConfigError, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError};
 use raidlab_raid::LevelVariant;
 use raidlab_units::ByteCount;
 use raidlab_workload::toml_file::{self, TomlFileError};
 use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Version of the form of array files.
 const SCHEMA: u32 = 1;
@@ -52,13 +53,8 @@ pub struct ArrayFile {
 #[derive(Debug, thiserror::Error)]
 pub enum ArrayFileError {
     /// The file can't be read.
-    #[error("{path} cannot be read: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] TextFileError),
     /// It is no TOML, or has an unknown or missing key.
     #[error(transparent)]
     Toml(#[from] TomlFileError),
@@ -95,8 +91,7 @@ impl ArrayFile {
     /// # Errors
     /// [`ArrayFileError`] names file, line and key.
     pub fn read(path: &Path) -> Result<Self, ArrayFileError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ArrayFileError::Read { path: path.to_owned(), source })?;
+        let text = read_text(path)?;
         Self::parse(&path.display().to_string(), &text)
     }
 

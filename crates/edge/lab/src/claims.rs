@@ -20,6 +20,7 @@ pub(crate) use evaluate::ClaimPlan;
 pub use evaluate::{ClaimPart, ClaimPrediction, PredictedClaim, predict_claims};
 
 use crate::published::{PublishedError, PublishedMetric, RowProblem, cell, read_records};
+use crate::text_file::read_text;
 use raidlab_advisor::ClaimKind;
 use raidlab_units::ByteCount;
 use raidlab_workload::builtin_workload;
@@ -154,8 +155,7 @@ pub struct Claim {
 /// # Errors
 /// [`PublishedError`]; claims that can't be read are reported all at once.
 pub fn read_claims(path: &Path) -> Result<Vec<Claim>, PublishedError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| PublishedError::Read { path: path.to_owned(), source })?;
+    let text = read_text(path)?;
     parse_claims(&path.display().to_string(), &text)
 }
 

@@ -11,6 +11,7 @@ use raidlab_controller::{ArrayConfig, MemberCache, ReadPolicy};
 use raidlab_raid::Level;
 use raidlab_units::ByteCount;
 use raidlab_workload::{RunResult, Workload};
+use std::path::PathBuf;
 
 /// How the study is done, a paragraph per section.
 pub fn method(study: &Study) -> Vec<String> {
@@ -119,13 +120,21 @@ fn is_wide_mirror(config: &ArrayConfig) -> bool {
 }
 
 fn measure_paragraph(section: &MeasureSection) -> String {
+    let what = if section.is_there {
+        section.path.display().to_string()
+    } else {
+        format!("through a test file of {} at {}", section.size, section.path.display())
+    };
     format!(
-        "Measured: the storage as it is, through a test file of {} at {}, {}; {}.",
-        section.size,
-        section.path.display(),
+        "Measured: the storage as it is, {what}, {}; {}.",
         if section.direct { "past the page cache (O_DIRECT, io_uring)" } else { "through the page cache" },
         load_clause(&section.load)
     )
+}
+
+/// `a, b`.
+pub(crate) fn folders_text(folders: &[PathBuf]) -> String {
+    folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn array_paragraph(section: &ArraySection) -> String {
@@ -134,7 +143,7 @@ fn array_paragraph(section: &ArraySection) -> String {
     format!(
         "Measured arrays: {shapes}, over member files in {}, through raidlab's controller, direct I/O on io_uring; \
          requests fall into {region}; {}.",
-        section.directory.display(),
+        folders_text(&section.directories),
         load_clause(&section.load)
     )
 }

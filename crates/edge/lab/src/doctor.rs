@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::process::Command;
 
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -44,6 +45,8 @@ pub fn examine(folder: &Path) -> Vec<Check> {
         check_parity_instructions(),
         check_free_space(folder),
         check_libnfs(),
+        check_xrootd(),
+        check_smartctl(),
         check_kernel_driver("md", "md_mod", "/proc/mdstat", &MD_TEXT),
         check_kernel_driver("nbd", "nbd", "/dev/nbd0", &NBD_TEXT),
         check_kernel_driver("ublk", "ublk_drv", "/dev/ublk-control", &UBLK_TEXT),
@@ -108,8 +111,33 @@ fn check_libnfs() -> Check {
     check(
         "NFS client (libnfs)",
         found.map_err(|error| error.to_string()),
-        "measure reads and writes files of an NFS server by it, without a mount",
+        "measure and streams read and write files of an NFS server by it, without a mount",
         "apt install libnfs13 (Debian 12) or libnfs14 (Debian 13); libnfs 4 or 5 elsewhere",
+    )
+}
+
+fn check_xrootd() -> Check {
+    let found = raidlab_load::xrootd_library().map(|library| format!("{} is there", library.name()));
+    check(
+        "XRootD client (libXrdPosix)",
+        found.map_err(|error| error.to_string()),
+        "measure and streams read and write files of an XRootD server (root://) by it",
+        "apt install libxrdposix3 (Debian 12), dnf install xrootd-client-libs (EPEL), or XRootD 5 or later from its own site",
+    )
+}
+
+fn check_smartctl() -> Check {
+    let asked = Command::new("smartctl").args(["--json", "--version"]).output();
+    let found = match asked {
+        Ok(output) if output.stdout.starts_with(b"{") => Ok("smartctl is there, and prints JSON".to_owned()),
+        Ok(_) => Err("smartctl is older than version 7 and prints no JSON".to_owned()),
+        Err(_) => Err("there is no smartctl".to_owned()),
+    };
+    check(
+        "SMART counters (smartctl)",
+        found,
+        "soak states what drives counted before and after",
+        "apt install smartmontools, and run soak as root",
     )
 }
 
@@ -280,7 +308,7 @@ mod tests {
     fn every_check_says_why_and_a_missing_one_says_how() {
         let folder = tempfile::tempdir().unwrap();
         let checks = examine(folder.path());
-        assert_eq!(checks.len(), 10);
+        assert_eq!(checks.len(), 12);
         for check in &checks {
             assert!(!check.found.is_empty() && !check.why.is_empty(), "{check:?}");
             assert_eq!(check.how.is_some(), check.verdict == Verdict::Missing, "{check:?}");

@@ -11,6 +11,7 @@
 
 mod array_file;
 mod arrays;
+mod beside;
 mod bound;
 mod cache;
 mod claims;
@@ -25,7 +26,6 @@ mod load;
 mod machine;
 mod outcomes;
 mod papers;
-mod parallel;
 pub mod planning;
 mod predict;
 mod published;
@@ -37,6 +37,7 @@ mod scratch;
 mod store;
 mod study;
 pub mod sweep;
+mod text_file;
 pub mod worlds;
 
 pub use array_file::{ArrayFile, ArrayFileError};
@@ -79,4 +80,5 @@ pub use store::{
     Archive, ArchiveError, FinishedRun, Imported, RunFilter, RunLine, RunSelector, RunSelectorError, Store,
     StoreError, StoredRun, StoredStudy, StudyEnd, StudyRunHead, StudyRunId,
 };
-pub use study::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};
+pub use study::{ArraySection, MeasureSection, SimulateSection, Study, StudyChanges, StudyFileError};
+pub use text_file::TextFileError;

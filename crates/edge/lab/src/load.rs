@@ -1,12 +1,13 @@
 //! The load of a run, the same in every world, and the matrix of loads that a section of a study plans.
 
+use crate::text_file::{TextFileError, read_text};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::toml_file::TomlFileError;
 use raidlab_workload::{
     AccessLine, AccessSpec, DriverConfig, LookupError, Metric, SpecError, Worker, Workload, builtin_workload,
 };
 use serde::{Serialize, Serializer};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A window that ends with its trace and not by time: 146 years.
 pub const RUN_TO_THE_END: NanoSpan = NanoSpan(u64::MAX / 4);
@@ -18,13 +19,8 @@ pub enum WorkloadError {
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// Its file can't be read.
-    #[error("the workload file {path} cannot be read: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error("the workload file {0}")]
+    Read(#[from] TextFileError),
     /// Its file is wrong.
     #[error(transparent)]
     Toml(#[from] TomlFileError),
@@ -40,8 +36,7 @@ pub fn find_workload(name: &str, folder: &Path) -> Result<Workload, WorkloadErro
         return Ok(builtin_workload(name)?);
     }
     let path = folder.join(name);
-    let text = std::fs::read_to_string(&path)
-        .map_err(|source| WorkloadError::Read { path: path.clone(), source })?;
+    let text = read_text(&path)?;
     Ok(Workload::from_toml(&path.display().to_string(), &text)?)
 }
 

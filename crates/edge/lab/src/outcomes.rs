@@ -8,7 +8,7 @@
 use crate::claims::ClaimPrediction;
 use crate::predict::{PredictedConfiguration, PredictedRow, Prediction};
 use raidlab_advisor::risk::RiskReport;
-use raidlab_load::soak::SoakRecord;
+use raidlab_load::soak::{SoakHealth, SoakRecord};
 use raidlab_units::{BytesPerSec, Iops, NanoSpan};
 use raidlab_workload::{Metric, OpSummary, RunResult, World};
 use serde::Serialize;
@@ -38,8 +38,30 @@ pub fn soak_run(record: &SoakRecord, confidence_pct: f64) -> RunResult {
     run.figures = numbers(record);
     let bound = record.fault_rate_upper_bound(confidence_pct / 100.0);
     run.figures.extend(bound.map(|bound| ("fault_rate_per_bit_upper_bound".to_owned(), bound)));
+    run.figures.extend(health_figures(&record.health));
     run.settings.insert("confidence".to_owned(), format!("{confidence_pct} %"));
     run
+}
+
+/// Counters of the drives before and after, and the range of temperatures, by names such as `smart.sda.media_errors.after`.
+fn health_figures(health: &SoakHealth) -> BTreeMap<String, f64> {
+    let mut figures = BTreeMap::new();
+    let mut add = |name: String, value: f64| figures.insert(name.replace(' ', "_"), value);
+    for drive in &health.drives {
+        for (when, counters) in [("before", &drive.before), ("after", &drive.after)] {
+            for (counter, value) in counters {
+                add(format!("smart.{}.{counter}.{when}", drive.drive), *value as f64);
+            }
+        }
+    }
+    for series in &health.temperatures {
+        if let Some((low, mean, high)) = series.range() {
+            for (what, degrees) in [("min", low), ("mean", mean), ("max", high)] {
+                add(format!("celsius.{}.{what}", series.sensor), degrees);
+            }
+        }
+    }
+    figures
 }
 
 /// The chances of an array, and of a fleet of them.

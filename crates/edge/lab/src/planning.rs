@@ -13,7 +13,7 @@
 //!   and not assumed.
 //! - Each application is run alone, and the array must serve each of them.
 //!
-//! The same orders give the same plan, on any number of threads.
+//! The same orders give the same plan, on any number of threads and hosts.
 
 mod choose;
 mod judge;
@@ -35,14 +35,22 @@ use raidlab_advisor::plan::{
 use raidlab_advisor::risk::{LATENT_ERRORS_PER_YEAR, LossChance, Risk, RiskSpec};
 use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, DriveModel};
-use raidlab_units::ByteCount;
+use raidlab_hosts::{Hosts, HostsError, Jobs, Stop, all_processors};
+use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessSpec, RunResult, Workload};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// How often a family may grow after it missed a need.
 const GROWTHS_MAX: u32 = 3;
+
+/// How far it all is, about, when the parts are known.
+const PARTS_SHARE: f64 = 0.05;
 
 /// What to plan.
 #[derive(Debug)]
@@ -104,6 +112,9 @@ pub enum PlanError {
         /// What is against it.
         source: SimulatedError,
     },
+    /// The ranks can't go on together.
+    #[error(transparent)]
+    Hosts(#[from] HostsError),
 }
 
 /// A plan.
@@ -173,20 +184,24 @@ impl PlanOutcome {
     }
 }
 
-/// Makes the plan. `progress` is told what is being done, and about how much of it is done.
+/// Makes the plan on the threads of `hosts`. `progress` is told what is being done, and about how much of it is done.
 ///
 /// # Errors
-/// [`PlanError`] if a part is not known or an array can't be simulated.
-pub fn plan(order: &PlanOrder<'_>, progress: &mut dyn FnMut(&str, f64)) -> Result<PlanOutcome, PlanError> {
-    progress("measuring one drive of each kind", 0.0);
-    let parts = parts::of_order(order)?;
+/// [`PlanError`] if a part is not known, an array can't be simulated or a rank is lost.
+pub fn plan(
+    order: &PlanOrder<'_>,
+    hosts: &mut Hosts,
+    progress: &mut dyn FnMut(&str, f64),
+) -> Result<PlanOutcome, PlanError> {
+    let mut crew = Crew { hosts, threads: order.threads.unwrap_or_else(all_processors), progress };
+    let parts = parts::of_order(order, &mut crew)?;
     let demands: Vec<Demand> = order.applications.iter().map(|app| demand_of(&app.workload.spec)).collect();
     let request = Request { needs: &order.needs, demands: &demands, space: &order.space, parts: &parts };
     let started = Instant::now();
     let enumeration = enumerate(&request);
     let arithmetic_secs = started.elapsed().as_secs_f64();
     let bench = Bench { order, parts: &parts, demands: &demands };
-    let chosen = choose::choose(&bench, &enumeration.kept, progress)?;
+    let chosen = choose::choose(&bench, &enumeration.kept, crew)?;
     let others: Vec<(String, Judged)> =
         chosen.all.into_iter().map(|judged| (bench.label(judged.geometry), judged)).collect();
     let judged: Vec<Judged> = others.iter().map(|(_, judged)| judged.clone()).collect();
@@ -233,12 +248,80 @@ pub(crate) fn demand_of(spec: &AccessSpec) -> Demand {
     Demand { read_share: reads / weight, random_share: random / weight, bytes_mean: bytes / weight }
 }
 
+/// Who does the work, and who is told of it.
+struct Crew<'a> {
+    hosts: &'a mut Hosts,
+    threads: NonZeroUsize,
+    /// Told what is being done, and about how much of all is done.
+    progress: &'a mut dyn FnMut(&str, f64),
+}
+
+/// How far it all is when some work begins, and when it is done.
+#[derive(Clone, Copy)]
+struct Stage<'a> {
+    label: &'a str,
+    from: f64,
+    to: f64,
+}
+
+impl Crew<'_> {
+    /// Does `count` jobs; the results are in order.
+    fn on_all<T: Send + Serialize + DeserializeOwned>(
+        &mut self,
+        stage: Stage<'_>,
+        count: usize,
+        job: impl Fn(usize) -> Result<T, PlanError> + Sync,
+    ) -> Result<Vec<T>, PlanError> {
+        let mut results: Vec<_> = (0..count).map(|_| None).collect();
+        let never = AtomicBool::new(false);
+        let mut done = 0;
+        let Self { hosts, threads, progress } = self;
+        progress(stage.label, stage.from);
+        let ended = hosts.share(Jobs { count, threads: *threads, cancel: &never }, job, |index, result| {
+            results[index] = Some(result);
+            done += 1;
+            progress(stage.label, stage.from + (stage.to - stage.from) * f64::from(done) / count as f64);
+            Ok::<(), Infallible>(())
+        });
+        if let Err(Stop::Hosts(error)) = ended {
+            return Err(error.into());
+        }
+        assert!(ended.is_ok(), "nobody cancels, and taking a result in can't fail");
+        results.into_iter().map(|result| result.expect("all were done")).collect()
+    }
+}
+
+/// What happens to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Missing,
+    Rebuilt,
+}
+
+impl Fault {
+    const ALL: [Self; 2] = [Self::Missing, Self::Rebuilt];
+}
+
 /// What faults do; nothing where a level survives none.
 #[derive(Debug, Default)]
 struct Faults {
     degraded: Vec<Performance>,
     rebuilding: Vec<Performance>,
     rebuild_hours: Option<f64>,
+}
+
+impl Faults {
+    /// Takes in what a fault did to the next application.
+    fn add(&mut self, fault: Fault, performance: Performance, rebuild: Option<NanoSpan>) {
+        match fault {
+            Fault::Missing => self.degraded.push(performance),
+            Fault::Rebuilt => {
+                self.rebuilding.push(performance);
+                let hours = rebuild.map(|span| span.as_secs_f64() / 3600.0);
+                self.rebuild_hours = self.rebuild_hours.into_iter().chain(hours).reduce(f64::max);
+            }
+        }
+    }
 }
 
 /// What is needed to simulate candidates.
@@ -303,32 +386,22 @@ impl Bench<'_> {
         Ok(ModelledArray { region, ..array })
     }
 
-    /// Performance with a member missing, and while it is rebuilt; and the longest time of that.
-    fn faults(&self, judged: &Judged) -> Result<Faults, PlanError> {
-        let mut faults = Faults::default();
+    /// Performance of an application with a member missing, and the time of its rebuild if it is rebuilt.
+    fn fault(
+        &self,
+        judged: &Judged,
+        app: usize,
+        fault: Fault,
+    ) -> Result<(Performance, Option<NanoSpan>), PlanError> {
         let models = self.models(judged.geometry);
-        for (index, app) in self.order.applications.iter().enumerate() {
-            let load =
-                judge::load(self, judged, index, judge::Window::Fault, judged.performance[index].iodepth);
-            for spares in [0, judged.geometry.spares.max(1)] {
-                let array = self.array(judged, spares, judge::Window::Fault)?;
-                let label = || format!("{} degraded, {}", self.label(judged.geometry), app.workload.name());
-                let (result, rebuild) = run_degraded(&models, &array, &load)
-                    .map_err(|source| PlanError::Simulation { label: label(), source })?;
-                let performance = judge::performance(&result);
-                if spares == 0 {
-                    faults.degraded.push(performance);
-                } else {
-                    faults.rebuilding.push(performance);
-                    faults.rebuild_hours = faults
-                        .rebuild_hours
-                        .into_iter()
-                        .chain(rebuild.map(|span| span.as_secs_f64() / 3600.0))
-                        .reduce(f64::max);
-                }
-            }
-        }
-        Ok(faults)
+        let load = judge::load(self, judged, app, judge::Window::Fault, judged.performance[app].iodepth);
+        let spares = if fault == Fault::Missing { 0 } else { judged.geometry.spares.max(1) };
+        let array = self.array(judged, spares, judge::Window::Fault)?;
+        let name = self.order.applications[app].workload.name();
+        let label = || format!("{} degraded, {name}", self.label(judged.geometry));
+        let (result, rebuild) = run_degraded(&models, &array, &load)
+            .map_err(|source| PlanError::Simulation { label: label(), source })?;
+        Ok((judge::performance(&result), rebuild))
     }
 
     /// The chance of data loss, where the catalogue knows the drives well enough.

@@ -15,7 +15,6 @@ use crate::cache::CacheSettings;
 use crate::controllers::ControllerSettings;
 use crate::load::Load;
 use crate::papers::Method;
-use crate::parallel::{Stop, in_parallel};
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem};
 use crate::read_off::{ReadOff, read_off};
 use crate::worlds::files::{BonnieLoad, run_bonnie};
@@ -26,11 +25,12 @@ use raidlab_advisor::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary
 use raidlab_controller::CacheConfig;
 use raidlab_controller::{Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, FigureSource};
+use raidlab_hosts::{Hosts, HostsError, Jobs, Stop};
 use raidlab_raid::{Level, LevelVariant, ParseLevelError};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use raidlab_workload::program::BonniePhase;
 use raidlab_workload::{LookupError, RunResult, Workload, builtin_workload};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 
@@ -81,6 +81,9 @@ pub enum PredictError {
     /// The caller asked to stop.
     #[error("stopped before all figures were predicted")]
     Cancelled,
+    /// The ranks can't go on together.
+    #[error(transparent)]
+    Hosts(#[from] HostsError),
 }
 
 /// One figure as published and as predicted, with the simulation that predicted it.
@@ -303,7 +306,7 @@ impl Setup {
 }
 
 /// What came of a row's simulation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Simulated {
     pub(crate) result: RunResult,
     pub(crate) read_off: Option<ReadOff>,
@@ -331,41 +334,50 @@ impl Simulated {
     }
 }
 
-/// Predicts `task`. `progress` gets the simulations finished and planned.
+/// Predicts `task` on the threads of `hosts`. `progress` gets the simulations finished and planned.
 ///
 /// # Errors
 /// [`PredictError`]; rows that can't be simulated are reported all at once, before anything is.
 pub fn predict(
     task: &PredictTask<'_>,
+    hosts: &mut Hosts,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Prediction, PredictError> {
     let setups = set_up_rows(task)?;
     let (distinct, of_row) = distinct_setups(&setups);
     let row_of = |setup: usize| task.rows[setup].id.clone();
-    let results = simulate(task, &setups, &distinct, &row_of, cancel, progress)?;
+    let what = ToSimulate { setups: &setups, distinct: &distinct, row_of: &row_of };
+    let results = simulate(task, &what, hosts, cancel, progress)?;
     Ok(assemble(task, &setups, &distinct, &of_row, results))
 }
 
-/// Simulates the `distinct` ones of `setups`. `row_of` names what a setup is for.
+/// What is to be simulated.
+pub(crate) struct ToSimulate<'a> {
+    pub(crate) setups: &'a [Setup],
+    /// Those that are.
+    pub(crate) distinct: &'a [usize],
+    /// Names what a setup is for.
+    pub(crate) row_of: &'a dyn Fn(usize) -> String,
+}
+
+/// Simulates the distinct ones of setups.
 ///
 /// # Errors
-/// [`PredictError::Simulation`] and [`PredictError::Cancelled`].
+/// [`PredictError::Simulation`], [`PredictError::Cancelled`] and [`PredictError::Hosts`].
 pub(crate) fn simulate(
     task: &PredictTask<'_>,
-    setups: &[Setup],
-    distinct: &[usize],
-    row_of: &dyn Fn(usize) -> String,
+    what: &ToSimulate<'_>,
+    hosts: &mut Hosts,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Simulated>, PredictError> {
+    let ToSimulate { setups, distinct, row_of } = *what;
     let mut results: Vec<Option<Simulated>> = vec![None; distinct.len()];
     let mut finished = 0;
     progress(0, distinct.len());
-    in_parallel(
-        task.threads,
-        distinct.len(),
-        cancel,
+    let ended = hosts.share(
+        Jobs { count: distinct.len(), threads: task.threads, cancel },
         |index| setups[distinct[index]].simulate(task.catalog),
         |index, result| {
             let row = row_of(distinct[index]);
@@ -374,10 +386,11 @@ pub(crate) fn simulate(
             progress(finished, distinct.len());
             Ok(())
         },
-    )
-    .map_err(|stop| match stop {
+    );
+    ended.map_err(|stop| match stop {
         Stop::Cancelled => PredictError::Cancelled,
         Stop::Failed(error) => error,
+        Stop::Hosts(error) => PredictError::Hosts(error),
     })?;
     Ok(results.into_iter().map(|result| result.expect("all were simulated")).collect())
 }

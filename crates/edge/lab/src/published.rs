@@ -6,11 +6,12 @@
 
 use crate::predict::files::BONNIE;
 use crate::predict::served::SERVED;
+use crate::text_file::{TextFileError, read_text};
 use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The columns of a file of published figures; their order is free.
 pub const COLUMNS: [&str; 23] = [
@@ -168,13 +169,8 @@ impl fmt::Display for RowProblem {
 #[derive(Debug, thiserror::Error)]
 pub enum PublishedError {
     /// The file can't be read.
-    #[error("{path} cannot be read: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] TextFileError),
     /// The file is no CSV.
     #[error("{file} is not a well-formed CSV file: {source}")]
     Csv {
@@ -233,8 +229,7 @@ fn list(problems: &[RowProblem]) -> String {
 /// # Errors
 /// [`PublishedError`]; rows that can't be read are reported all at once.
 pub fn read_published(path: &Path) -> Result<Vec<PublishedRow>, PublishedError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| PublishedError::Read { path: path.to_owned(), source })?;
+    let text = read_text(path)?;
     parse_published(&path.display().to_string(), &text)
 }
 

@@ -14,7 +14,7 @@
 use crate::bound::Bound;
 use raidlab_units::NanoSpan;
 use raidlab_workload::RunResult;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Points of load to try at most.
 const POINTS_MAX: usize = 12;
@@ -24,7 +24,7 @@ const IODEPTH_MAX: u32 = 16_384;
 const NEAR: f64 = 1.12;
 
 /// A load that was tried.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
     /// Requests in flight.
     pub iodepth: u32,
@@ -39,7 +39,7 @@ pub struct LoadPoint {
 }
 
 /// A figure that was read off.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadOff {
     /// Mean time of a request at which it was read off.
     pub limit: NanoSpan,
@@ -123,6 +123,24 @@ pub(crate) fn read_off<E>(
         is_depth: true,
     };
     Ok(Search::run(&bound, range, run)?.finish(limit))
+}
+
+/// The same from runs that were done: where the load that takes `limit` on average lies among them. None without a run.
+pub(crate) fn at_limit(limit: NanoSpan, runs: &[&RunResult]) -> Option<ReadOff> {
+    let bound = Bound::on_mean(limit);
+    let range = SearchRange {
+        first: 1,
+        step: 1,
+        max: IODEPTH_MAX,
+        near: NEAR,
+        points_max: runs.len(),
+        is_depth: true,
+    };
+    let mut search = Search::new(&bound, range);
+    for run in runs {
+        search.take(run.iodepth, RunResult::clone(run));
+    }
+    (!runs.is_empty()).then(|| search.finish(limit).0)
 }
 
 impl<'a> Search<'a> {

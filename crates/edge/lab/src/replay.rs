@@ -150,8 +150,5 @@ pub(crate) fn settings(spec: &AccessSpec, run: NanoSpan) -> Vec<(&'static str, S
     if !unused.is_empty() {
         settings.push(("devices left out", unused.join(", ")));
     }
-    if summary.flushes + summary.trims > 0 {
-        settings.push(("not replayed", format!("{} flushes, {} trims", summary.flushes, summary.trims)));
-    }
     settings
 }

@@ -16,7 +16,6 @@ use crate::arrays::SoftwareArray;
 use crate::describe;
 use crate::environment::Environment;
 use crate::load::{Load, LoadPlan};
-use crate::parallel::{Stop, all_processors, in_parallel};
 use crate::scratch::{ScratchError, ScratchFolder};
 use crate::store::{FinishedRun, Store, StoreError, StudyEnd, StudyRunHead, StudyRunId};
 use crate::study::{ArraySection, MeasureSection, SimulateSection, Study};
@@ -25,12 +24,12 @@ use crate::worlds::file::{FileBench, FileError};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use pace::Pace;
 use raidlab_hardware::{Catalog, CatalogError};
-use raidlab_hosts::Hosts;
-use raidlab_load::{LayOut, LayOutContent, LoadProgress};
+use raidlab_hosts::{Hosts, Jobs, Stop, all_processors};
+use raidlab_load::{LayOut, LayOutContent, LoadOptions, LoadProgress, TargetOptions};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
@@ -241,8 +240,9 @@ struct Runner<'a> {
 
 impl Runner<'_> {
     fn run_sections(&mut self, study: &Study) -> Result<(), StudyError> {
-        for section in &study.measures {
-            if self.measure(section)? == Flow::Cancelled {
+        for (index, section) in study.measures.iter().enumerate() {
+            let is_done = study.measures[index + 1..].iter().all(|later| later.path != section.path);
+            if self.measure(section, is_done)? == Flow::Cancelled {
                 return Ok(());
             }
         }
@@ -270,10 +270,11 @@ impl Runner<'_> {
         environment
     }
 
-    fn measure(&mut self, section: &MeasureSection) -> Result<Flow, StudyError> {
+    /// Measures storage; the test file goes where no later section `is_done` with it.
+    fn measure(&mut self, section: &MeasureSection, is_done: bool) -> Result<Flow, StudyError> {
         let label = section.path.display().to_string();
         let failed = |source| StudyError::File { label: label.clone(), source: Box::new(source) };
-        let folder = section.path.parent().unwrap_or(Path::new("."));
+        let folder = section.path.parent().filter(|_| !section.is_there).unwrap_or(Path::new("."));
         let _scratch = ScratchFolder::make(folder)?;
         let environment = self.look_around(&section.path);
         let order = LayOut {
@@ -285,13 +286,18 @@ impl Runner<'_> {
         let observer = &mut *self.recorder.observer;
         let mut prepare =
             |written, total| observer.observe(StudyEvent::Preparing { what: &label, written, total });
-        let opened = FileBench::lay_out(&section.path, &order, section.direct, self.cancel, &mut prepare);
+        let opened = if section.is_there {
+            open_what_is_there(section, self.cancel)
+        } else {
+            FileBench::lay_out(&section.path, &order, section.direct, self.cancel, &mut prepare)
+        };
         let mut bench = match opened {
             Err(error) if error.is_cancelled() => return Ok(Flow::Cancelled),
             bench => bench.map_err(failed)?,
         };
         let flow = self.measure_loads(section, &mut bench, &environment);
-        if !self.options.keep {
+        let goes_on = !is_done && matches!(flow, Ok(Flow::Continue));
+        if !self.options.keep && !goes_on {
             bench.close().map_err(failed)?;
         }
         flow
@@ -356,14 +362,16 @@ impl Runner<'_> {
 
     fn arrays(&mut self, section: &ArraySection) -> Result<Flow, StudyError> {
         let Some(first) = section.arrays.first() else { return Ok(Flow::Continue) };
-        let _scratch = ScratchFolder::make(&section.directory)?;
-        let environment = self.look_around(&section.directory);
+        let folders = section.directories.iter();
+        let _scratch: Vec<_> = folders.map(|folder| ScratchFolder::make(folder)).collect::<Result<_, _>>()?;
+        let place = section.directories.first().map_or(Path::new("."), PathBuf::as_path);
+        let environment = self.look_around(place);
         let flow = self.array_levels(section, &environment);
         if !self.options.keep {
-            let removed = remove_array(&section.directory, first.config.members);
+            let removed = remove_array(&section.directories, first.config.members);
             // The first error is the one to tell.
             if let (Ok(_), Err(source)) = (&flow, removed) {
-                let label = format!("member files in {}", section.directory.display());
+                let label = format!("member files in {}", describe::folders_text(&section.directories));
                 return Err(StudyError::Array { label, source: Box::new(source) });
             }
         }
@@ -384,7 +392,7 @@ impl Runner<'_> {
                 return Ok(Flow::Cancelled);
             }
             let region = section.region.unwrap_or(array.usable);
-            let mut bench = ArrayBench::new(array, region, &section.directory).map_err(|source| {
+            let mut bench = ArrayBench::new(array, region, &section.directories).map_err(|source| {
                 StudyError::Array { label: array.label(), source: Box::new(source.into()) }
             })?;
             if self.array_loads(section, array, &mut bench, environment)? == Flow::Cancelled {
@@ -396,11 +404,12 @@ impl Runner<'_> {
 
     /// Makes the array of a level over the section's files.
     fn make_array(&mut self, section: &ArraySection, array: &SoftwareArray) -> Result<Flow, StudyError> {
-        let what = format!("members for {} in {}", array.label(), section.directory.display());
+        let what =
+            format!("members for {} in {}", array.label(), describe::folders_text(&section.directories));
         let observer = &mut *self.recorder.observer;
         let mut prepare =
             |written, total| observer.observe(StudyEvent::Preparing { what: &what, written, total });
-        match make_array(array, &section.directory, self.cancel, &mut prepare) {
+        match make_array(array, &section.directories, self.cancel, &mut prepare) {
             Ok(()) => Ok(Flow::Continue),
             Err(error) if error.is_cancelled() => Ok(Flow::Cancelled),
             Err(source) => Err(StudyError::Array { label: what, source: Box::new(source) }),
@@ -438,14 +447,15 @@ impl Runner<'_> {
             format!("{}: {}", array.label(), load.label())
         };
         let recorder = &mut self.recorder;
-        let ended = in_parallel(
-            self.options.threads,
-            jobs.len(),
-            self.cancel,
-            |index| (SystemTime::now(), run_simulated(&models, jobs[index].0, jobs[index].1)),
-            |index, (started_at, result)| {
+        let ended = Hosts::alone().share(
+            Jobs { count: jobs.len(), threads: self.options.threads, cancel: self.cancel },
+            |index| {
+                let started_at = SystemTime::now();
+                run_simulated(&models, jobs[index].0, jobs[index].1).map(|result| (started_at, result))
+            },
+            |index, result| {
                 let label = label_of(index);
-                let result = result.map_err(|source| StudyError::Simulation {
+                let (started_at, result) = result.map_err(|source| StudyError::Simulation {
                     label: label.clone(),
                     source: Box::new(source),
                 })?;
@@ -458,8 +468,21 @@ impl Runner<'_> {
             Ok(()) => Ok(Flow::Continue),
             Err(Stop::Cancelled) => Ok(Flow::Cancelled),
             Err(Stop::Failed(error)) => Err(error),
+            Err(Stop::Hosts(error)) => unreachable!("one process alone loses nobody: {error}"),
         }
     }
+}
+
+/// Opens storage that is not raidlab's; it is written to where the load writes, and its data is named as lost.
+fn open_what_is_there(section: &MeasureSection, cancel: &AtomicBool) -> Result<FileBench, FileError> {
+    let options = TargetOptions {
+        lay_out: None,
+        direct: section.direct,
+        may_write: section.load.workloads.iter().any(|workload| workload.spec.writes()),
+        destroy_data: None,
+    };
+    let names = std::slice::from_ref(&section.path);
+    FileBench::open(names, &options, &section.destroy_data, LoadOptions::default(), cancel, &mut |_, _, _| {})
 }
 
 #[cfg(test)]

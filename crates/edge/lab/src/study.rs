@@ -10,11 +10,15 @@
 //! Everything that can be known to be wrong is found when the file is read, and named with its line: a study that
 //! starts does not stop an hour later for a misspelt drive.
 
+mod changes;
 mod file;
 mod resolve;
 
+pub use changes::StudyChanges;
+
 use crate::arrays::{ModelledArray, SoftwareArray};
 use crate::load::{LoadPlan, WorkloadError};
+use crate::text_file::{TextFileError, read_text};
 use raidlab_hardware::{Catalog, CatalogError};
 use raidlab_units::ByteCount;
 use raidlab_workload::toml_file::TomlFileError;
@@ -30,6 +34,9 @@ pub struct Study {
     pub question: String,
     /// Seed of everything random, the same in every run so that all see the same requests.
     pub seed: u64,
+    /// The paper whose tables are to have the runs in them, by its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
     /// Test files to measure.
     pub measures: Vec<MeasureSection>,
     /// Real arrays.
@@ -38,13 +45,17 @@ pub struct Study {
     pub simulations: Vec<SimulateSection>,
 }
 
-/// A test file on the storage as it is.
+/// A test file on the storage as it is, or storage that is there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasureSection {
-    /// Where it is laid out.
+    /// Where it is laid out, or what is there.
     pub path: PathBuf,
-    /// Its size.
+    /// Its size, where it is laid out.
     pub size: ByteCount,
+    /// Nothing is laid out: all of what is there is measured.
+    pub is_there: bool,
+    /// Names of storage whose data may be written over.
+    pub destroy_data: Vec<String>,
     /// Whether the page cache is bypassed.
     pub direct: bool,
     /// The load on it.
@@ -54,8 +65,8 @@ pub struct MeasureSection {
 /// Real arrays over one set of member files.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ArraySection {
-    /// The folder of the member files.
-    pub directory: PathBuf,
+    /// The folders of the member files, which are in them in turn; at least one.
+    pub directories: Vec<PathBuf>,
     /// Every array, in the order of the file: level first, then write policy.
     pub arrays: Vec<SoftwareArray>,
     /// Part of each volume in use, from its start; the whole volume if not given.
@@ -77,13 +88,8 @@ pub struct SimulateSection {
 #[derive(Debug, thiserror::Error)]
 pub enum StudyFileError {
     /// The file can't be read.
-    #[error("{path} cannot be read: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] TextFileError),
     /// It is no TOML, or has an unknown or missing key, or a value of the wrong kind.
     #[error(transparent)]
     Toml(#[from] TomlFileError),
@@ -143,8 +149,7 @@ impl Study {
     /// # Errors
     /// [`StudyFileError`] names file, line and key.
     pub fn read(path: &Path, catalog: &Catalog) -> Result<Self, StudyFileError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| StudyFileError::Read { path: path.to_owned(), source })?;
+        let text = read_text(path)?;
         Self::parse(&path.display().to_string(), &text, catalog)
     }
 

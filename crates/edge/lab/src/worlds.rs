@@ -48,6 +48,9 @@ fn load_settings(load: &Load, region: ByteCount) -> BTreeMap<String, String> {
     if spec.places != Places::default() {
         settings.push(("places", spec.places.to_string()));
     }
+    if let Some(rule) = spec.flush {
+        settings.push(("flushes", rule.to_string()));
+    }
     if !spec.data.is_noise() {
         settings.push(("data", spec.data.to_string()));
     }

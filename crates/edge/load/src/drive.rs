@@ -249,10 +249,7 @@ impl<'a, 'b, E: Engine> Drive<'a, 'b, E> {
         lane.driver.handle_stop(now);
         lane.error = Some(LoadError::Failing {
             path: lane.path.into(),
-            op: match io.op {
-                IoOp::Read => "read",
-                IoOp::Write => "write",
-            },
+            op: io.op.name(),
             offset_bytes: io.offset_bytes,
             bytes: io.bytes,
             cause,

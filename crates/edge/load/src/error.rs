@@ -2,10 +2,10 @@
 
 use crate::engine::FailureCause;
 use crate::nbd_client::NbdError;
-use crate::nfs::NfsError;
+use crate::remote::RemoteError;
 use crate::safety::SafetyError;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{DriverError, ReplayError};
+use raidlab_workload::{DriverError, OpSet, ReplayError};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
@@ -53,13 +53,13 @@ pub enum LoadError {
         /// Why.
         source: ReplayError,
     },
-    /// A file of an NFS server can't be used.
+    /// A file of a file server can't be used.
     #[error("can't use '{}': {source}", .path.display())]
-    Nfs {
+    Remote {
         /// Its URI.
         path: PathBuf,
         /// Why.
-        source: NfsError,
+        source: RemoteError,
     },
     /// A request is longer than the target takes.
     #[error("'{}' takes requests of {bytes_max} bytes at most, not of {bytes}: use smaller ones", .path.display())]
@@ -217,6 +217,24 @@ pub enum LoadError {
         /// What the system answered.
         errno: Errno,
     },
+    /// The workload asks for what target and engine have no way to do.
+    #[error("there are {ops} in the workload, which '{}' can't do with the {engine} engine: {}", .path.display(), ops_advice(engine))]
+    CannotDo {
+        /// Which target.
+        path: PathBuf,
+        /// With which engine.
+        engine: &'static str,
+        /// What it can't do.
+        ops: OpSet,
+    },
+    /// The workload changes data in a way that is not verified.
+    #[error("there are {ops} in the workload for '{}', and what they leave is not verified: leave the verification out", .path.display())]
+    Unverifiable {
+        /// Which target.
+        path: PathBuf,
+        /// What is not verified.
+        ops: OpSet,
+    },
     /// The server of an export has no writes that end when the medium has them.
     #[error("the server of '{}' offers no forced unit access (FUA): leave it out", .path.display())]
     NoFua {
@@ -260,7 +278,7 @@ pub enum LoadError {
     Failing {
         /// Which target.
         path: PathBuf,
-        /// `read` or `write`.
+        /// What it was to do, in a word.
         op: &'static str,
         /// Where.
         offset_bytes: u64,
@@ -318,6 +336,14 @@ fn advice(errno: Errno) -> &'static str {
         Errno::NOSPC | Errno::DQUOT => "; free some space or use another file system",
         Errno::NXIO | Errno::NODEV => "; the device is gone",
         _ => "",
+    }
+}
+
+fn ops_advice(engine: &str) -> &'static str {
+    match engine {
+        "nbd" => "its server does not offer them",
+        "nfs" | "xrootd" => "the client library has no call for them",
+        _ => "its file system, device or kernel has no way to; another engine or target may",
     }
 }
 

@@ -20,6 +20,7 @@
 //! memory that the kernel may still write to is never given back.
 #![deny(unsafe_code)]
 
+mod can_do;
 mod clock;
 mod drive;
 mod engine;
@@ -31,6 +32,7 @@ pub mod net;
 mod nfs;
 mod noise;
 pub mod programs;
+mod remote;
 pub mod residency;
 mod run;
 pub mod safety;
@@ -40,16 +42,18 @@ mod ticks;
 mod timed;
 mod trailer;
 mod verify;
+mod xrootd;
 
 pub use engine::{
     Completion, Engine, EngineIo, EngineKind, FailureCause, MappedEngine, NbdEngine, NfsEngine, NullEngine,
-    SlotTable, SyncEngine, UnknownEngine, UringEngine, UringOptions,
+    SlotTable, SyncEngine, UnknownEngine, UringEngine, UringOptions, XrootdEngine,
 };
 pub use error::LoadError;
 pub use lay_out::{LaidOut, LayOut, LayOutContent, LayOutProgress, lay_out_file};
 pub use memory::IoMemory;
 pub use nbd_client::{NbdClient, NbdError, NbdPayload, is_nbd_uri};
-pub use nfs::{NfsError, NfsLibrary, is_nfs_uri, nfs_library};
+pub use nfs::{NfsLibrary, is_nfs_uri, nfs_library};
+pub use remote::{RemoteError, is_remote_uri, lay_out_remote, remove_remote, uri_in_folder};
 pub use run::{
     Go, IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,
     run_targets_from,
@@ -57,3 +61,4 @@ pub use run::{
 pub use target::{TEST_FILE_NAME, Target, TargetKind, TargetOptions, place_of, with_inline_io};
 pub use timed::with_timed;
 pub use verify::Verified;
+pub use xrootd::{XrootdLibrary, is_xrootd_uri, xrootd_library};

@@ -161,7 +161,7 @@ impl IoMemory {
     fn offset(&self, op: IoOp, slot: u32) -> usize {
         let area_at = match op {
             IoOp::Read => 0,
-            IoOp::Write => self.writes_at,
+            _ => self.writes_at,
         };
         let offset = area_at + slot as usize * self.stride_bytes;
         assert!(offset + self.stride_bytes <= self.mapped_bytes, "slot {slot} has no {op:?} buffer");

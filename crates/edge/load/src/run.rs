@@ -15,19 +15,20 @@
 //! **A target that fails** is left alone, and what was measured on it until then is kept; the others go on. If all
 //! fail the run is an error.
 
+use crate::can_do::cannot_do;
 use crate::clock::{Clock, ThreadReading, process_cpu, wait_until};
 use crate::drive::{Drive, Lane, PROGRESS_EVERY};
 use crate::engine::{
     Engine, EngineKind, FailureCause, MappedEngine, NbdEngine, NfsEngine, NullEngine, SlotTable, SyncEngine,
-    UringEngine, UringOptions,
+    UringEngine, UringOptions, XrootdEngine,
 };
 use crate::error::LoadError;
 use crate::memory::IoMemory;
 use crate::target::{Target, TargetKind};
 use crate::verify::{Verified, Verifier};
-use raidlab_units::{ByteCount, NanoSpan, Nanos};
+use raidlab_units::{NanoSpan, Nanos};
 use raidlab_workload::{
-    AccessSpec, Driver, DriverConfig, IoOp, IssuedCounts, Measurement, WindowProgress, derived_seed,
+    AccessSpec, Driver, DriverConfig, IoOp, IssuedCounts, Measurement, OpSet, WindowProgress, derived_seed,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::num::NonZeroU32;
@@ -87,7 +88,7 @@ pub struct ThreadCost {
 /// A request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoFailure {
-    /// Direction.
+    /// What it was to do.
     pub op: IoOp,
     /// Where, from the start of the target.
     pub offset_bytes: u64,
@@ -144,13 +145,13 @@ pub struct LoadOutcome {
 impl LoadOutcome {
     /// Processor time of the load's threads per request, in nanoseconds; none without requests.
     pub fn cpu_ns_per_io(&self) -> Option<f64> {
-        let requests = self.issued.reads + self.issued.writes;
+        let requests = self.issued.requests();
         (requests > 0).then(|| self.cost.thread_cpu.get() as f64 / requests as f64)
     }
 
     /// Processor time of the kernel's own threads for this process per request, in nanoseconds; none without requests.
     pub fn kernel_threads_cpu_ns_per_io(&self) -> Option<f64> {
-        let requests = self.issued.reads + self.issued.writes;
+        let requests = self.issued.requests();
         (requests > 0).then(|| self.cost.kernel_threads_cpu.get() as f64 / requests as f64)
     }
 
@@ -227,6 +228,7 @@ pub fn run_targets_from(
     for (target, config) in targets {
         check_fit(target, spec, config)?;
         check_engine(target, options)?;
+        check_ops(target, spec.ops(), options)?;
     }
     let jobs = jobs(targets, options);
     let order = Order {
@@ -280,8 +282,20 @@ pub fn run_targets_from(
     }
     let others = (after - before).get().saturating_sub(beside.get() + outcome.cost.thread_cpu.get());
     outcome.cost.kernel_threads_cpu = NanoSpan(others);
+    outcome.notes.extend(unpolled_note(spec, options));
     outcome.cancelled = cancel.load(Ordering::Relaxed);
     fail_if_all_did(outcome)
+}
+
+/// Whether all that is asked for is reads and writes.
+fn moves_bytes_only(spec: &AccessSpec) -> bool {
+    spec.ops().without(OpSet::TRANSFERS).is_empty()
+}
+
+/// Says so if a ring was to poll and does not, because it polls for reads and writes only.
+fn unpolled_note(spec: &AccessSpec, options: &LoadOptions) -> Option<String> {
+    let note = "ends came by interrupt, not by polling (IOPOLL): a ring polls for reads and writes only";
+    (options.uring.io_poll && !moves_bytes_only(spec)).then(|| note.into())
 }
 
 fn verifiers(
@@ -319,9 +333,10 @@ fn check_fit(target: &Target, spec: &AccessSpec, config: &DriverConfig) -> Resul
     Ok(())
 }
 
-/// Exports are loaded by the NBD protocol only, files of NFS servers by theirs, and nothing else is by either.
+/// Exports are loaded by the NBD protocol only, files of file servers by theirs, and nothing else is by any.
 fn check_engine(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
-    let is_remote = |engine: EngineKind| matches!(engine, EngineKind::Nbd | EngineKind::Nfs);
+    let is_remote =
+        |engine: EngineKind| matches!(engine, EngineKind::Nbd | EngineKind::Nfs | EngineKind::Xrootd);
     let suits = |engine: EngineKind| match engine_for(target) {
         only if is_remote(only) => engine == only,
         _ => !is_remote(engine),
@@ -331,6 +346,20 @@ fn check_engine(target: &Target, options: &LoadOptions) -> Result<(), LoadError>
         None if options.fua && !target.takes_fua() => Err(LoadError::NoFua { path: target.path().into() }),
         None => Ok(()),
     }
+}
+
+/// What the workload asks for beyond reads and writes must be what target and engine can do, and what can be verified.
+fn check_ops(target: &Target, ops: OpSet, options: &LoadOptions) -> Result<(), LoadError> {
+    let engine = options.engine.unwrap_or_else(|| engine_for(target));
+    let missing = cannot_do(target, engine, ops);
+    if !missing.is_empty() {
+        return Err(LoadError::CannotDo { path: target.path().into(), engine: engine.name(), ops: missing });
+    }
+    let unverifiable = ops.without(OpSet::TRANSFERS).without(OpSet::FLUSHES);
+    if options.verify && !unverifiable.is_empty() {
+        return Err(LoadError::Unverifiable { path: target.path().into(), ops: unverifiable });
+    }
+    Ok(())
 }
 
 /// What one thread does.
@@ -370,6 +399,7 @@ fn engine_for(target: &Target) -> EngineKind {
         TargetKind::NoOp => EngineKind::Null,
         TargetKind::Nbd => EngineKind::Nbd,
         TargetKind::Nfs => EngineKind::Nfs,
+        TargetKind::Xrootd => EngineKind::Xrootd,
         TargetKind::File | TargetKind::BlockDevice => EngineKind::Uring,
     }
 }
@@ -433,8 +463,8 @@ impl Order<'_> {
             }
             EngineKind::Uring => {
                 let ready = ready.and_then(|drivers| {
-                    let engine =
-                        UringEngine::new(&targets, table, self.options.uring, self.memory(job, table)?)?;
+                    let memory = self.memory(job, table)?;
+                    let engine = UringEngine::new(&targets, table, self.uring_options(), memory)?;
                     Ok((drivers, engine))
                 });
                 self.run_on(number, job, table, ready)
@@ -449,6 +479,13 @@ impl Order<'_> {
             EngineKind::Nfs => {
                 let ready = ready.and_then(|drivers| {
                     let engine = NfsEngine::new(&targets, table, self.memory(job, table)?)?;
+                    Ok((drivers, engine))
+                });
+                self.run_on(number, job, table, ready)
+            }
+            EngineKind::Xrootd => {
+                let ready = ready.and_then(|drivers| {
+                    let engine = XrootdEngine::new(&targets, table, self.memory(job, table)?)?;
                     Ok((drivers, engine))
                 });
                 self.run_on(number, job, table, ready)
@@ -470,10 +507,15 @@ impl Order<'_> {
         }
     }
 
+    /// What `io_uring` is wanted to do; a ring polls for reads and writes only.
+    fn uring_options(&self) -> UringOptions {
+        let UringOptions { io_poll, kernel_thread } = self.options.uring;
+        UringOptions { io_poll: io_poll && moves_bytes_only(self.spec), kernel_thread }
+    }
+
     fn memory(&self, job: &Job, table: SlotTable) -> Result<IoMemory, LoadError> {
         let mut ops = Vec::new();
-        ops.extend(self.spec.reads().then_some(IoOp::Read));
-        ops.extend(self.spec.writes().then_some(IoOp::Write));
+        ops.extend(self.spec.ops().iter().filter(|op| op.moves_bytes()));
         let seed = derived_seed(self.targets[job.targets[0]].1.seed, u64::from(job.worker));
         let memory = IoMemory::new(table.in_flight_max(), self.spec.request_bytes_max(), &ops, seed)?;
         Ok(memory.with_data(self.spec.data).filled_by_the_loop(self.options.verify))
@@ -633,7 +675,7 @@ fn gather(targets: usize, ended: Vec<JobOutcome>) -> LoadOutcome {
     for job in ended {
         for (index, target) in job.targets {
             outcome.measurement.merge(&target.measurement);
-            add_issued(&mut outcome.issued, target.issued);
+            outcome.issued.add(target.issued);
             outcome.targets[index].add(target);
         }
         outcome.cost.add(&job.cost);
@@ -656,17 +698,11 @@ fn push_new(list: &mut Vec<String>, texts: impl IntoIterator<Item = String>) {
     }
 }
 
-fn add_issued(sum: &mut IssuedCounts, other: IssuedCounts) {
-    sum.reads += other.reads;
-    sum.writes += other.writes;
-    sum.bytes += ByteCount(other.bytes.get());
-}
-
 impl TargetOutcome {
     /// Adds what another worker did on the same target.
     fn add(&mut self, other: Self) {
         self.measurement.merge(&other.measurement);
-        add_issued(&mut self.issued, other.issued);
+        self.issued.add(other.issued);
         self.first_failure = self.first_failure.or(other.first_failure);
         self.error = self.error.take().or(other.error);
     }

@@ -5,7 +5,7 @@
 //! (`STATX_DIOALIGN`, Linux 6.1), else from trying 512 and then 4096 bytes. Buffered I/O takes blocks of 512.
 //!
 //! **Names.** A path names a file or a block device; a folder stands for the test file in it ([`TEST_FILE_NAME`]);
-//! an NBD URI names an export, an NFS URI a file of a server, the path of a Unix socket the default export of the NBD server there; `null:SIZE` is a
+//! an NBD URI names an export, an NFS or root URI a file of a server, the path of a Unix socket the default export of the NBD server there; `null:SIZE` is a
 //! target that does nothing.
 //!
 //! **Writing** is asked for, and goes through [`crate::safety::permit_write`] on the very file that is then
@@ -16,9 +16,11 @@ use crate::error::LoadError;
 use crate::lay_out::{LayOut, LayOutContent, LayOutProgress, lay_out_file};
 use crate::memory::IoMemory;
 use crate::nbd_client::{NbdClient, NbdError, is_nbd_uri};
-use crate::nfs::{self, NfsError, NfsFile, is_nfs_uri};
+use crate::nfs::NfsFile;
+use crate::remote::{self, RemoteError, is_remote_uri, open_remote};
 use crate::safety;
 use crate::trailer::Trailer;
+use crate::xrootd::{XrootdFile, is_xrootd_uri};
 use raidlab_nbd::{NbdUri, TransmissionFlags};
 use raidlab_units::ByteCount;
 use raidlab_workload::IoOp;
@@ -28,6 +30,7 @@ use std::fs::{File, FileType, OpenOptions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Name of the test file in a folder that was given as a target.
@@ -72,6 +75,8 @@ pub enum TargetKind {
     Nbd,
     /// A file of an NFS server.
     Nfs,
+    /// A file of an `XRootD` server.
+    Xrootd,
     /// Nothing: requests go through the engine and back, which measures our own cost.
     NoOp,
 }
@@ -82,8 +87,8 @@ struct Export {
     uri: NbdUri,
     /// The longest request.
     payload_max: u32,
-    /// Whether writes can be made to end when the medium has them.
-    takes_fua: bool,
+    /// What else it offers.
+    flags: TransmissionFlags,
 }
 
 /// A target that is open.
@@ -94,6 +99,8 @@ pub struct Target {
     file: Option<File>,
     /// For exports only.
     export: Option<Export>,
+    /// For files of `XRootD` servers only, which let one at a time open a file for writing.
+    shared: Option<Arc<XrootdFile>>,
     kind: TargetKind,
     size: ByteCount,
     block_bytes: u32,
@@ -126,8 +133,8 @@ impl Target {
         if is_nbd_uri(path) || is_socket(path) {
             return Self::open_export(path, options);
         }
-        if is_nfs_uri(path) {
-            return Self::open_nfs(path, options, cancel, progress);
+        if is_remote_uri(path) {
+            return Self::open_remote(path, options, cancel, progress);
         }
         let path = &place_of(path);
         if let Some(bytes) = options.lay_out.filter(|_| !is_block_device(path)) {
@@ -149,6 +156,7 @@ impl Target {
             path: path.into(),
             file: Some(file),
             export: None,
+            shared: None,
             kind: look.kind,
             size,
             block_bytes,
@@ -184,8 +192,9 @@ impl Target {
             export: Some(Export {
                 uri: client.uri().clone(),
                 payload_max: sizes.payload_max(),
-                takes_fua: client.agreement().flags.contains(TransmissionFlags::SEND_FUA),
+                flags: client.agreement().flags,
             }),
+            shared: None,
             kind: TargetKind::Nbd,
             size,
             block_bytes: sizes.minimum().max(BUFFERED_BLOCK_BYTES),
@@ -194,30 +203,32 @@ impl Target {
         })
     }
 
-    /// Looks at a file of an NFS server; each engine opens it anew. One that is not there is laid out if a size is given.
-    fn open_nfs(
+    /// Looks at a file of a file server. One that is not there is laid out if a size is given.
+    fn open_remote(
         path: &Path,
         options: &TargetOptions,
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(LayOutProgress),
     ) -> Result<Self, LoadError> {
-        let nfs = |source| match source {
-            NfsError::Cancelled => LoadError::Cancelled { path: path.into() },
-            source => LoadError::Nfs { path: path.into(), source },
+        let failed = |source| match source {
+            RemoteError::Cancelled => LoadError::Cancelled { path: path.into() },
+            source => LoadError::Remote { path: path.into(), source },
         };
-        let opened = NfsFile::open(path, options.may_write);
-        let is_missing = matches!(&opened, Err(NfsError::Call { errno: Errno::NOENT, .. }));
+        let opened = open_remote(path, options.may_write);
+        let is_missing = opened.as_ref().is_err_and(RemoteError::is_missing);
         let mut file = match options.lay_out.filter(|_| is_missing) {
-            None => opened.map_err(nfs)?,
+            None => opened.map_err(failed)?,
             Some(bytes) if bytes == ByteCount::ZERO || !bytes.get().is_multiple_of(4096) => {
                 return Err(LoadError::LayOutSize { path: path.into(), bytes });
             }
             Some(bytes) => {
-                nfs::lay_out(path, bytes, LAY_OUT_SEED, cancel, progress).map_err(nfs)?;
-                NfsFile::open(path, options.may_write).map_err(nfs)?
+                let content = LayOutContent::Noise;
+                let order = LayOut { bytes, content, seed: LAY_OUT_SEED, destroy_data: None };
+                remote::lay_out_remote(path, &order, cancel, progress).map_err(failed)?;
+                open_remote(path, options.may_write).map_err(failed)?
             }
         };
-        let found = nfs::look(&mut file, options.may_write).map_err(nfs)?;
+        let found = remote::look(&mut *file, options.may_write).map_err(failed)?;
         if let Some(wanted) = options.lay_out.filter(|wanted| *wanted != found.data_bytes) {
             return Err(LoadError::SizeDiffers { path: path.into(), size: found.data_bytes, wanted });
         }
@@ -231,11 +242,15 @@ impl Target {
                 region: ByteCount(1),
             });
         }
+        drop(file);
+        let is_xrootd = is_xrootd_uri(path);
+        let shared = is_xrootd.then(|| XrootdFile::open(path, options.may_write).map(Arc::new));
         Ok(Self {
             path: path.into(),
             file: None,
             export: None,
-            kind: TargetKind::Nfs,
+            shared: shared.transpose().map_err(failed)?,
+            kind: if is_xrootd { TargetKind::Xrootd } else { TargetKind::Nfs },
             size: found.data_bytes,
             block_bytes: BUFFERED_BLOCK_BYTES,
             direct: true,
@@ -260,6 +275,7 @@ impl Target {
             path: PathBuf::from("no-op"),
             file: None,
             export: None,
+            shared: None,
             kind: TargetKind::NoOp,
             size,
             block_bytes: BUFFERED_BLOCK_BYTES,
@@ -305,7 +321,13 @@ impl Target {
 
     /// Whether its writes can be made to end when the medium has them (forced unit access).
     pub fn takes_fua(&self) -> bool {
-        self.kind != TargetKind::Nfs && self.export.as_ref().is_none_or(|export| export.takes_fua)
+        let has_fua = |flags: TransmissionFlags| flags.contains(TransmissionFlags::SEND_FUA);
+        !self.is_remote() && self.export_flags().is_none_or(has_fua)
+    }
+
+    /// What the server of an export offers; none for a target that is none.
+    pub(crate) fn export_flags(&self) -> Option<TransmissionFlags> {
+        Some(self.export.as_ref()?.flags)
     }
 
     /// Connects to the export.
@@ -325,7 +347,18 @@ impl Target {
             return Err(LoadError::EngineUnfit { path: self.path.clone(), engine: EngineKind::Nfs.name() });
         }
         NfsFile::open(&self.path, self.may_write)
-            .map_err(|source| LoadError::Nfs { path: self.path.clone(), source })
+            .map_err(|source| LoadError::Remote { path: self.path.clone(), source })
+    }
+
+    /// The file of an `XRootD` server, which all engines share.
+    pub(crate) fn xrootd_file(&self) -> Result<Arc<XrootdFile>, LoadError> {
+        let (path, engine) = (|| self.path.clone(), EngineKind::Xrootd.name());
+        self.shared.clone().ok_or_else(|| LoadError::EngineUnfit { path: path(), engine })
+    }
+
+    /// Whether it is a file of a file server.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.kind, TargetKind::Nfs | TargetKind::Xrootd)
     }
 
     /// The device that holds it; none for the no-op target.

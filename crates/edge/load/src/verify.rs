@@ -98,11 +98,10 @@ impl Check<'_> {
     pub(crate) fn begin(&self, slot: u32, io: &EngineIo, buffer: &mut [u8]) {
         let ledger = &mut self.verifier.lock().ledger;
         let first_block = io.offset_bytes / u64::from(ledger.block_bytes());
-        match io.op {
-            IoOp::Read => ledger.begin_read(self.first_slot + slot, first_block, buffer.len()),
-            IoOp::Write => {
-                ledger.begin_write(self.first_slot + slot, first_block, buffer);
-            }
+        if io.op == IoOp::Read {
+            ledger.begin_read(self.first_slot + slot, first_block, buffer.len());
+        } else {
+            ledger.begin_write(self.first_slot + slot, first_block, buffer);
         }
     }
 
@@ -117,7 +116,7 @@ impl Check<'_> {
                     faults.push(fault);
                 }
             }),
-            IoOp::Read => {}
+            _ => {}
         }
     }
 }

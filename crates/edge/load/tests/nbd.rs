@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{config, folder, run_quietly, spec, until};
+use common::{config, folder, named, run_quietly, spec, to_the_end, trace, until};
 use raidlab_load::{
     EngineKind, FailureCause, LoadError, LoadOptions, Target, TargetKind, TargetOptions, run_targets,
 };
+use raidlab_trace::TraceKind;
 use raidlab_units::ByteCount;
 use raidlab_workload::DriverConfig;
 use std::io::{Read, Write};
@@ -92,6 +93,9 @@ fn talk(mut stream: UnixStream, manners: Manners, export: &Mutex<Vec<u8>>) -> st
         match command {
             _ if fails => {}
             1 => export[at..at + length].copy_from_slice(&payload),
+            3 => {}
+            4 => export[at..at + length].fill(0xfe),
+            6 => export[at..at + length].fill(0),
             _ => reply.extend_from_slice(&export[at..at + length]),
         }
         stream.write_all(&reply)?;
@@ -104,6 +108,47 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 
 fn uri(socket: &Path) -> PathBuf {
     format!("nbd+unix:///?socket={}", socket.display()).into()
+}
+
+#[test]
+fn flushes_trims_and_zeroes_go_to_servers_that_offer_them() {
+    const SEND_FLUSH: u16 = 1 << 2;
+    const SEND_TRIM: u16 = 1 << 5;
+    const SEND_WRITE_ZEROES: u16 = 1 << 6;
+    let spec = trace(&[
+        (TraceKind::Trim, 4096, 8192),
+        (TraceKind::WriteZeroes, 65_536, 4096),
+        (TraceKind::Flush, 0, 0),
+        (TraceKind::Read, 0, 4096),
+    ]);
+    let folder = folder();
+    for (name, flags) in
+        [("all", SEND_FLUSH | SEND_TRIM | SEND_WRITE_ZEROES), ("some", SEND_TRIM), ("none", 0)]
+    {
+        let place = folder.path().join(name);
+        std::fs::create_dir(&place).unwrap();
+        let (socket, export) = serve(&place, Manners { flags, ..Manners::default() });
+        let uri = uri(&socket);
+        let target = Target::open(&uri, &named(&uri)).unwrap();
+        let outcome = run_quietly(&target, &spec, &to_the_end(&target), &LoadOptions::default());
+        let Ok(outcome) = outcome else {
+            let error = outcome.unwrap_err().to_string();
+            let missing = if flags == 0 {
+                "flushes, trims and writes of zeroes"
+            } else {
+                "flushes and writes of zeroes"
+            };
+            assert!(error.contains(missing) && error.contains("its server does not offer them"), "{error}");
+            assert_ne!(name, "all", "{error}");
+            continue;
+        };
+        let others = &outcome.measurement.others;
+        let counts = [&others.flush, &others.trim, &others.zeroes].map(|stats| stats.requests);
+        assert_eq!((name, counts, outcome.first_failure()), ("all", [1; 3], None));
+        let export = export.lock().unwrap();
+        assert!(export[4096..12_288].iter().all(|byte| *byte == 0xfe));
+        assert!(export[65_536..69_632].iter().all(|byte| *byte == 0));
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use crate::StudyReport;
 use crate::matrix::Matrix;
 use crate::programs::{BonnieStep, ProgramReport, PublishedPoint, StreamsStep, bonnie_steps, streams_steps};
-use raidlab_advisor::{Comparison, Verdict};
+use raidlab_advisor::{BesideTable, Comparison, Verdict};
 use raidlab_workload::RunResult;
 use serde::{Deserialize, Serialize};
 
@@ -62,8 +62,8 @@ struct StudyOut<'a> {
     verdicts: &'a [Verdict],
     warnings: Vec<String>,
     notes: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    published: Option<&'a Comparison>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    beside: &'a [BesideTable],
 }
 
 /// Prints `runs` as `{"schema": 1, "runs": [...]}`.
@@ -124,7 +124,7 @@ pub fn study(report: &StudyReport) -> String {
         verdicts: report.verdicts,
         warnings: report.warnings.iter().cloned().chain(matrix.warnings()).collect(),
         notes: &report.notes,
-        published: report.published,
+        beside: report.beside,
     })
 }
 

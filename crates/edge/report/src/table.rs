@@ -91,7 +91,8 @@ fn run_columns<'a>() -> [Column<KeptRun<'a>>; 21] {
     ]
 }
 
-/// Figures of one direction, each with `read_`, `write_` or `total_` before it.
+/// Figures of one direction, each with `read_`, `write_` or `total_` before it, or with `flush_`, `trim_` or `write_zeroes_`, which are
+/// none where a run has nothing of the kind.
 const SUMMARY_COLUMNS: [Column<OpSummary>; 14] = [
     ("requests", Kind::Count, |op| Value::Count(op.requests)),
     ("errors", Kind::Count, |op| Value::Count(op.errors)),
@@ -141,6 +142,15 @@ fn interval_columns<'a>() -> [Column<Interval<'a>>; 10] {
 /// The directions of a run.
 const DIRECTIONS: [&str; 3] = ["read", "write", "total"];
 
+type Other = (&'static str, fn(&RunResult) -> Option<&OpSummary>);
+
+/// What moves no bytes, and where a run has the figures of it.
+const OTHERS: [Other; 3] = [
+    ("flush", |run| run.others.flush.as_deref()),
+    ("trim", |run| run.others.trim.as_deref()),
+    ("write_zeroes", |run| run.others.write_zeroes.as_deref()),
+];
+
 struct Interval<'a> {
     series: &'a RunSeries,
     columns: &'a SeriesColumns,
@@ -163,6 +173,9 @@ impl Table {
                 .extend(SUMMARY_COLUMNS.iter().map(|(name, kind, _)| (format!("{direction}_{name}"), *kind)));
         }
         columns.extend(named(&COST_COLUMNS));
+        for (other, _) in OTHERS {
+            columns.extend(SUMMARY_COLUMNS.iter().map(|(name, kind, _)| (format!("{other}_{name}"), *kind)));
+        }
         let row = |kept: &KeptRun<'_>| {
             let RunResult { read, write, total, .. } = kept.run;
             let mut row = values(&run_columns(), kept);
@@ -170,6 +183,10 @@ impl Table {
                 row.extend(values(&SUMMARY_COLUMNS, summary));
             }
             row.extend(values(&COST_COLUMNS, kept.run));
+            for (_, of) in OTHERS {
+                let empty = || vec![Value::None; SUMMARY_COLUMNS.len()];
+                row.extend(of(kept.run).map_or_else(empty, |summary| values(&SUMMARY_COLUMNS, summary)));
+            }
             row
         };
         Self { columns, rows: runs.iter().map(row).collect() }
@@ -201,7 +218,9 @@ impl Table {
         let mut rows = Vec::new();
         for kept in runs {
             let RunResult { read, write, total, .. } = kept.run;
-            for (direction, summary) in DIRECTIONS.iter().zip([read, write, total]) {
+            let moved = DIRECTIONS.into_iter().zip([read, write, total]);
+            let others = OTHERS.into_iter().filter_map(|(other, of)| Some((other, of(kept.run)?)));
+            for (direction, summary) in moved.chain(others) {
                 for bin in &summary.lat_bins {
                     let mut row = key(kept, direction);
                     row.extend([Value::Count(bin.lat_ns), Value::Count(bin.requests)]);

@@ -9,8 +9,8 @@ use raidlab_report::json::ReadRunsError;
 use raidlab_report::table::{KeptRun, Table};
 use raidlab_report::{csv as report_csv, json};
 use raidlab_workload::{
-    AccessLine, LatencyBin, LatencyFigures, LatencySplit, LineFacts, MachineLoad, RunResult, RunSeries,
-    SeriesColumns,
+    AccessLine, LatencyBin, LatencyFigures, LatencySplit, LineFacts, MachineLoad, OpSummary, OtherSummaries,
+    RunResult, RunSeries, SeriesColumns,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -71,7 +71,7 @@ fn a_comparison_in_json_has_the_fields_that_its_readers_expect() {
 /// One field of the CSV and where the run has it; empty stands for what the run does not have.
 type Field = (&'static str, fn(&RunResult) -> String);
 
-const FIELDS: [Field; 9] = [
+const FIELDS: [Field; 12] = [
     ("world", |run| serde_json::to_value(run.world).unwrap().as_str().unwrap().to_owned()),
     ("target", |run| run.target.clone()),
     ("level", |run| run.array.as_ref().map_or(String::new(), |array| array.level.clone())),
@@ -83,7 +83,26 @@ const FIELDS: [Field; 9] = [
     ("write_lat_ns_p99", |run| run.write.lat_ns_p99.to_string()),
     ("total_bytes_per_sec", |run| run.total.bytes_per_sec.0.to_string()),
     ("settings_json", |run| serde_json::to_string(&run.settings).unwrap()),
+    ("flush_requests", |run| flush_of(run, |flush| flush.requests.to_string())),
+    ("flush_lat_ns_p99", |run| flush_of(run, |flush| flush.lat_ns_p99.to_string())),
+    ("trim_iops", |_| String::new()),
 ];
+
+fn flush_of(run: &RunResult, of: fn(&OpSummary) -> String) -> String {
+    run.others.flush.as_deref().map_or_else(String::new, of)
+}
+
+/// Figures of flushes.
+fn flushes() -> OtherSummaries {
+    let flush = OpSummary {
+        requests: 40,
+        lat_ns_mean: 2e6,
+        lat_ns_p99: 9_000_000,
+        lat_bins: vec![LatencyBin { lat_ns: 9_000_000, requests: 40 }],
+        ..OpSummary::default()
+    };
+    OtherSummaries { flush: Some(Box::new(flush)), ..OtherSummaries::default() }
+}
 
 #[test]
 fn csv_is_read_by_others_as_it_was_meant() {
@@ -91,6 +110,7 @@ fn csv_is_read_by_others_as_it_was_meant() {
     runs.truncate(30);
     runs[1].target = "a, \"quoted\"\r\nname".to_owned();
     runs[2].settings.insert("block".to_owned(), "8 KiB, direct".to_owned());
+    runs[3].others = flushes();
     let tags = ["a, b".to_owned()];
     let kept: Vec<KeptRun<'_>> = runs
         .iter()
@@ -186,6 +206,12 @@ fn fio_gets_its_keys_with_their_units() {
     assert_eq!((&read["slat_ns"]["mean"], &read["clat_ns"]["mean"]), (&3.0.into(), &5.0.into()));
     assert_eq!(read["clat_ns"]["percentile"]["99.000000"], 77);
     assert_eq!(read["lat_ns"]["percentile"]["99.000000"].as_u64(), Some(run.read.lat_curve[14].lat_ns));
+    assert_eq!(job["sync"]["total_ios"], 0);
+    cut.others = flushes();
+    let json: Value = serde_json::from_str(&fio::json(&cut, 1_700_000_000)).expect("it is JSON");
+    let (sync, trim) = (&json["jobs"][0]["sync"], &json["jobs"][0]["trim"]);
+    assert_eq!((&sync["total_ios"], &sync["lat_ns"]["mean"]), (&40.into(), &2e6.into()));
+    assert_eq!((&sync["lat_ns"]["bins"]["9000000"], &trim["total_ios"]), (&40.into(), &0.into()));
     let logs = fio::logs(&run);
     let (name, iops) = &logs[0];
     assert_eq!(*name, format!("randrw-iodepth-{}-numjobs-1_iops.1.log", run.iodepth));

@@ -5,15 +5,29 @@
 
 mod common;
 
-use common::{PROFILES, database_verdicts, report, study_runs};
+use common::{PROFILES, beside_table, database_verdicts, report, study_runs};
 use raidlab_advisor::{Comparison, ComparisonRow, PlaceSummary};
 use raidlab_report::html::{Page, Picture};
-use raidlab_report::{Palette, PaperPlace, PaperReport, PaperRow, Quantity, html};
+use raidlab_report::{Palette, PaperPlace, PaperReport, PaperRow, Quantity, StudyReport, html};
 use raidlab_workload::{LagSummary, RunResult, RunSeries, SeriesColumns};
 
 /// Every chart of a page as a document of its own.
 fn svgs(page: &Page) -> Vec<String> {
     page.pictures.iter().map(|picture| picture.svg(Palette::Light)).collect()
+}
+
+#[test]
+fn a_study_beside_a_paper_has_its_tables_with_its_own_rows_marked() {
+    let tables = [beside_table()];
+    let html = html::study(&StudyReport { beside: &tables, ..report(&[], &[]) }).html;
+    for expected in [
+        "Table 4: &lt;IOPS&gt;",
+        "<th scope=\"row\" class=\"name first\">RAID 5 x4</th><td>1230</td><td>–</td>",
+        "<tr class=\"own\"><th scope=\"row\" class=\"name first\">/dev/mine</th><td>10.0 <small>(iodepth 64)</small></td><td>0.500</td>",
+    ] {
+        assert!(html.contains(expected), "{expected}");
+    }
+    assert!(!html::study(&report(&[], &[])).html.contains("with these runs"));
 }
 
 #[test]

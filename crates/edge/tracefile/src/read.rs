@@ -4,7 +4,7 @@
 //! are guarded here: such a panic is an error of the file, and nothing more is read from it.
 
 use crate::error::TraceFileError;
-use crate::schema::{COLUMNS, KEY_META, KEY_SCHEMA, SCHEMA, TraceMeta};
+use crate::schema::{COLUMNS, KEY_META, KEY_SCHEMA, SCHEMA, SCHEMA_BEFORE, TraceMeta};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_typed_column_reader};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -65,8 +65,12 @@ impl TraceFile {
     pub fn open(path: &Path) -> Result<Self, TraceFileError> {
         let mut batches = Batches::open(path)?;
         let meta = match batches.meta()? {
-            Some(meta) => meta,
-            None => batches.summed_up()?,
+            Some((SCHEMA, meta)) => meta,
+            Some((_, before)) => {
+                let names = before.summary.devices.iter().map(|device| device.name.clone()).collect();
+                TraceMeta { summary: batches.summed_up(names)?.summary, ..before }
+            }
+            None => batches.summed_up(Vec::new())?,
         };
         Ok(Self { path: path.to_owned(), meta })
     }
@@ -108,23 +112,24 @@ impl Batches {
         Ok(Self { path: path.to_owned(), reader, places, group: 0, columns: None, rows: 0, time_ns: 0 })
     }
 
-    /// Our metadata; none if there are none.
-    fn meta(&self) -> Result<Option<TraceMeta>, TraceFileError> {
+    /// Our metadata and the version of their schema; none if there are none.
+    fn meta(&self) -> Result<Option<(u32, TraceMeta)>, TraceFileError> {
         let pairs = self.reader.metadata().file_metadata().key_value_metadata();
         let value = |key: &str| pairs?.iter().find(|pair| pair.key == key)?.value.as_deref();
         let Some(text) = value(KEY_META) else { return Ok(None) };
         let schema = value(KEY_SCHEMA).unwrap_or("");
-        if schema != SCHEMA.to_string() {
-            let problem = format!("schema '{schema}' of traces is not known here, only {SCHEMA}");
+        let known = [SCHEMA_BEFORE, SCHEMA].into_iter().find(|known| schema == known.to_string());
+        let Some(known) = known else {
+            let problem = format!("schema '{schema}' of traces is not known here, only up to {SCHEMA}");
             return Err(no_trace(&self.path, problem));
-        }
+        };
         let meta = serde_json::from_str(text);
-        meta.map(Some)
+        meta.map(|meta| Some((known, meta)))
             .map_err(|error| no_trace(&self.path, format!("its metadata '{KEY_META}' are wrong: {error}")))
     }
 
-    /// Reads all of it for its summary.
-    fn summed_up(&mut self) -> Result<TraceMeta, TraceFileError> {
+    /// Reads all of it for its summary; devices without a name are called by their numbers.
+    fn summed_up(&mut self, mut names: Vec<String>) -> Result<TraceMeta, TraceFileError> {
         let mut summary = Summary::default();
         let mut devices = 0;
         let mut batch = Vec::with_capacity(BATCH_RECORDS);
@@ -134,7 +139,7 @@ impl Batches {
                 devices = devices.max(usize::from(record.device) + 1);
             }
         }
-        let names: Vec<String> = (0..devices).map(|device| device.to_string()).collect();
+        names.extend((names.len()..devices).map(|device| device.to_string()));
         Ok(TraceMeta {
             source: self.path.display().to_string(),
             format: None,

@@ -7,8 +7,10 @@ use raidlab_trace::TraceSummary;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Version of the schema.
-pub const SCHEMA: u32 = 1;
+/// Version of the schema: the second one has writes of zeroes, and counts flushes and trims by device.
+pub const SCHEMA: u32 = 2;
+/// The one before, whose files are read with a summary made anew.
+pub(crate) const SCHEMA_BEFORE: u32 = 1;
 /// Keys of the metadata.
 pub(crate) const KEY_SCHEMA: &str = "raidlab.trace.schema";
 pub(crate) const KEY_META: &str = "raidlab.trace";

@@ -24,7 +24,7 @@ pub struct TraceWriter {
     /// None when it is finished.
     file: Option<SerializedFileWriter<File>>,
     rows: Rows,
-    kinds: [ByteArray; 4],
+    kinds: [ByteArray; TraceKind::ALL.len()],
 }
 
 /// The rows of a row group under way, column by column.

@@ -20,6 +20,7 @@
 use super::ControllerPart;
 use raidlab_raid::{StripeShape, arithmetic};
 use raidlab_units::ByteCount;
+use serde::{Deserialize, Serialize};
 
 /// How much better than the formula a cache may make random writes.
 pub const MERGING: f64 = 2.0;
@@ -36,7 +37,7 @@ pub struct Demand {
 }
 
 /// What a drive does at best.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriveRates {
     /// Random accesses per second by share of the drive in use (0 to 1, rising): reads and writes of `access_bytes`.
     pub random: Vec<RandomRate>,
@@ -45,7 +46,7 @@ pub struct DriveRates {
 }
 
 /// Random accesses per second on a part of a drive.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RandomRate {
     /// Share of the drive in use.
     pub share: f64,

@@ -26,7 +26,7 @@ pub use relax::{Need, Relaxation, near_misses, relaxations};
 use crate::plan::estimate::{Demand, DriveRates};
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What the array must do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -137,7 +137,7 @@ pub struct PartList {
 }
 
 /// What hardware there is and how it is laid out; parts by their numbers in the [`PartList`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Geometry {
     /// The drive.
     pub drive: u16,
@@ -154,7 +154,7 @@ pub struct Geometry {
 }
 
 /// What can be set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Settings {
     /// Strip; `None` is as delivered.
     pub strip: Option<ByteCount>,

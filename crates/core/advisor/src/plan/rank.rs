@@ -7,14 +7,14 @@
 //!   needs less to be trusted.
 
 use super::{Geometry, Needs, Settings};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
 /// A figure of at least this share of another counts as equal to it, as two runs of one array differ by about as much.
 const EQUAL_SHARE: f64 = 0.98;
 
 /// What a simulation found for one application.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Performance {
     /// Requests per second.
     pub iops: f64,
@@ -42,7 +42,7 @@ pub struct Margins {
 }
 
 /// An array that was simulated.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
     /// The hardware.
     pub geometry: Geometry,

@@ -18,9 +18,10 @@ use super::{Section, Setting};
 use crate::Reason;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{
-    AccessLine, ArrivalProcess, Arrivals, ClosedLoop, DataSpec, Distribution, MixPart, Pacing, Places,
-    RequestRate, Zone,
+    AccessLine, ArrivalProcess, Arrivals, ClosedLoop, DataSpec, Distribution, FlushRule, MixPart, Pacing,
+    Places, RequestRate, Zone,
 };
+use std::num::NonZeroU32;
 
 /// Engines of files and block devices, and whether they take more than one request at a time.
 const ENGINES: [(&str, bool); 16] = [
@@ -61,6 +62,7 @@ pub(super) struct Job {
     places: Places,
     pacing: Pacing,
     iodepth: u32,
+    flush: Option<FlushRule>,
     numjobs: u32,
     offset_increment: u64,
 }
@@ -147,6 +149,7 @@ impl Job {
             data: data(&mut reader),
             numjobs: reader.value("numjobs", number).unwrap_or(1).max(1),
             offset_increment: reader.value("offset_increment", bytes).unwrap_or(0),
+            flush: flush(&mut reader).filter(|_| lines.iter().any(|line| line.read_pct < 100)),
             lines,
             places,
             pacing,
@@ -182,6 +185,7 @@ impl Job {
             places,
             pacing: times(self.pacing, each),
             iodepth: (!self.pacing.is_open()).then(|| self.iodepth.saturating_mul(each)),
+            flush: self.flush,
         }
     }
 
@@ -206,6 +210,15 @@ fn times(pacing: Pacing, count: u32) -> Pacing {
             ..closed
         }),
     }
+}
+
+/// The flush behind every so many writes. Clones that become one loop share the writes, and so the flushes.
+fn flush(reader: &mut Reader<'_>) -> Option<FlushRule> {
+    let [all, data] = ["fsync", "fdatasync"].map(|key| reader.value(key, number).and_then(NonZeroU32::new));
+    if all.is_some() && data.is_some() {
+        reader.wrong("fdatasync", "fsync and fdatasync at once have no counterpart here: leave out either");
+    }
+    all.or(data).map(|every| FlushRule { every, with_metadata: all.is_some() })
 }
 
 /// Read percent, and whether requests are random.

@@ -43,8 +43,9 @@ const OTHER: Kind = Kind::Missing("leave it out if the load may differ in that")
 const LATENCY: Kind = Kind::Missing("measure at several iodepths with --bound instead");
 const PROGRAMS: Kind = Kind::Missing("raidlab runs no other programs");
 const TRACES: Kind = Kind::Missing("replay of traces is not part of the workload language");
-const FLUSH: Kind =
-    Kind::Missing("requests carry no flush, barrier or priority here; leave it out if that may be missing");
+const FLUSH: Kind = Kind::Missing(
+    "requests carry no barrier or priority here; --fua has writes end when the medium has them",
+);
 const ORDER: Kind = Kind::Missing("split it into files that run one after the other");
 const TRIM: Kind = Kind::Missing("trims are not part of the workload language");
 const ZONED: Kind = Kind::Missing("zoned devices are not modelled or driven");
@@ -105,8 +106,8 @@ pub(super) const KEYS: &[Key] = &[
     Key { names: &["file_service_type"], kind: FILES },
     Key { names: &["fallocate"], kind: FILES },
     Key { names: &["fadvise_hint"], kind: RUNNING },
-    Key { names: &["fsync"], kind: FLUSH },
-    Key { names: &["fdatasync"], kind: FLUSH },
+    Key { names: &["fsync"], kind: Kind::Same },
+    Key { names: &["fdatasync"], kind: Kind::Same },
     Key { names: &["write_barrier"], kind: FLUSH },
     Key { names: &["sync_file_range"], kind: FLUSH },
     Key { names: &["direct"], kind: Kind::Same },

@@ -119,8 +119,12 @@ fn everything_wrong_is_named_with_its_line() {
             "test.fio:2: size = ${SIZE}: write the value itself, variables are not expanded",
         ),
         (
-            "[a]\nfsync=32\n",
-            "test.fio:2: fsync has no counterpart here: requests carry no flush, barrier or priority here; leave it out if that may be missing",
+            "[a]\nwrite_barrier=32\n",
+            "test.fio:2: write_barrier has no counterpart here: requests carry no barrier or priority here; --fua has writes end when the medium has them",
+        ),
+        (
+            "[a]\nfsync=32\nfdatasync=8\n",
+            "test.fio:3: fsync and fdatasync at once have no counterpart here: leave out either",
         ),
         ("include other.fio\n[a]\n", "test.fio:1: include other.fio: put the lines of that file here"),
         (
@@ -131,7 +135,25 @@ fn everything_wrong_is_named_with_its_line() {
     for (text, expected) in rows {
         assert_eq!(complaint(text), expected);
     }
-    assert!(import_fio("t", "[a]\nfsync=0\n").is_ok(), "switched off, it asks for nothing");
+    assert!(import_fio("t", "[a]\nwrite_barrier=0\n").is_ok(), "switched off, it asks for nothing");
+}
+
+#[test]
+fn flushes_follow_writes() {
+    let rule = |text: &str| {
+        let rule = import_fio("t", &format!("[a]\n{text}\n")).unwrap().steps[0].workload.spec.flush;
+        rule.map(|rule| (rule.every.get(), rule.with_metadata))
+    };
+    assert_eq!(rule("rw=write\nfsync=32"), Some((32, true)));
+    assert_eq!(rule("rw=randrw\nfdatasync=1\nnumjobs=4"), Some((1, false)));
+    assert_eq!(rule("rw=write\nfsync=0\nfdatasync=8"), Some((8, false)));
+    assert_eq!(rule("rw=randread\nfsync=32"), None, "fio flushes behind writes only");
+    let parts = import_fio("t", "[a]\nrw=write\nfsync=4\n[b]\nrw=read\n").unwrap().steps[0]
+        .workload
+        .spec
+        .parts
+        .clone();
+    assert_eq!(parts.iter().map(|part| part.flush.is_some()).collect::<Vec<_>>(), [true, false]);
 }
 
 fn line() -> impl Strategy<Value = String> {

@@ -27,6 +27,8 @@ impl From<DriverIo> for HostIo {
         let op = match io.op {
             IoOp::Read => HostOp::Read,
             IoOp::Write => HostOp::Write { fua: false },
+            IoOp::Flush | IoOp::FlushData => HostOp::Flush,
+            IoOp::Trim | IoOp::WriteZeroes => unreachable!("workloads are looked at before they run"),
         };
         Self { slot: io.slot, op, offset_bytes: io.offset_bytes, bytes: io.bytes }
     }

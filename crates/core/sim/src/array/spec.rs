@@ -8,7 +8,7 @@ use raidlab_controller::{ArrayConfig, ConfigError, Controller, Counters, Metadat
 use raidlab_hardware::{ControllerModel, DriveModel, DualModel};
 use raidlab_units::{ByteCount, Iops, MemberIndex, NanoSpan, Nanos};
 use raidlab_workload::{
-    AccessSpec, Driver, DriverConfig, DriverError, IssuedCounts, Measurement, ReplayError, Worker,
+    AccessSpec, Driver, DriverConfig, DriverError, IssuedCounts, Measurement, OpSet, ReplayError, Worker,
     derived_seed,
 };
 
@@ -337,6 +337,7 @@ fn simulate_with(
     missing: Option<MemberIndex>,
 ) -> Result<SimulationOutcome, SimError> {
     check_controllers(enclosure, load)?;
+    load.workload.check_ops(OpSet::OF_ARRAYS)?;
     let volumes = enclosure.volumes.len();
     let mut machines = Vec::with_capacity(volumes);
     let mut size = ByteCount::ZERO;

@@ -187,10 +187,7 @@ impl<'a> World<'a> {
             counters.merge(&volume.counters());
             let Some(driver) = volume.load.driver() else { continue };
             measurement.merge(&driver.measurement());
-            let IssuedCounts { reads, writes, bytes } = driver.issued();
-            issued.reads += reads;
-            issued.writes += writes;
-            issued.bytes += bytes;
+            issued.add(driver.issued());
         }
         let controllers = self.controllers();
         SimulationOutcome {

@@ -5,6 +5,9 @@
 //! no weights  loop ──► part a                            each part a loop, with places of its own
 //!             loop ──► part b
 //! ```
+//! A loop may put a flush behind every so many of its writes. It takes a place like any other request, waits for no arrival
+//! and is started before the loop's next request, which does not wait for it.
+//!
 //! The requests of a trace are a loop, too, with times of their own where they are kept.
 //!
 //! A [`Loop`] says when it could start its next request; the [`Pacer`] starts the one that is due first. Loops have places
@@ -14,11 +17,12 @@
 //! arrival. No allocation per request: the queue of idle places has room for all of them.
 
 use super::trace::{Next, TraceStream};
-use super::{DriverConfig, DriverError, IoOp, Worker};
+use super::{DriverConfig, DriverError, Worker};
 use crate::histogram::LatencyHistogram;
-use crate::pacing::{ClosedLoop, Pacing};
+use crate::op::IoOp;
+use crate::pacing::{ClosedLoop, FlushRule, Pacing};
 use crate::replay::{Replay, ReplayError, Timing};
-use crate::result::{LagStats, OpStats, PartMeasurement};
+use crate::result::{LagStats, OpStats, OtherStats, PartMeasurement};
 use crate::rng::{Rng, derived_seed};
 use crate::schedule::{Schedule, Throttle};
 use crate::spec::{AccessLine, AccessSpec, loop_iodepth};
@@ -59,6 +63,8 @@ enum Due {
 pub(super) enum Turn {
     /// Start `request` of the part `part`, which was due at `due`.
     Start { request: Request, due: Nanos, part: u16 },
+    /// Start the flush `request`, which follows writes of the part `part`.
+    Flush { request: Request, part: u16 },
     /// Nothing before this time, or the next completion.
     WaitUntil(Nanos),
     /// Nothing before the next completion.
@@ -109,6 +115,11 @@ struct Loop {
     /// No request starts before this, after a burst with a delay.
     next_burst_at: Nanos,
     first_part: usize,
+    /// A flush follows so many writes, where it does.
+    flush: Option<FlushRule>,
+    /// Writes since the last one, and the part that the last of them was of.
+    writes: u32,
+    last_writer: u16,
     /// Weights of its parts, each added to those before; empty where it has one part only.
     weights: Vec<u64>,
     rng: Rng,
@@ -122,6 +133,7 @@ struct Part {
     loop_index: usize,
     read: OpStats,
     write: OpStats,
+    others: OtherStats,
     late: Option<Late>,
 }
 
@@ -131,7 +143,7 @@ impl Pacer {
         if let Some(replay) = &spec.trace {
             return Ok(Some(Self::of_trace(&spec.name, replay, config)?));
         }
-        if spec.parts.is_empty() && spec.pacing == Pacing::default() {
+        if spec.parts.is_empty() && spec.pacing == Pacing::default() && spec.flush.is_none() {
             return Ok(None);
         }
         let mut pacer = Self { loops: Vec::new(), parts: Vec::new(), first: 0 };
@@ -141,7 +153,8 @@ impl Pacer {
                 *sum += u64::from(part.weight.unwrap_or(0));
                 Some(*sum)
             });
-            pacer.loops.push(Loop::new(spec.pacing, spec.iodepth, weights.collect(), config, 0));
+            let how = (spec.pacing, spec.iodepth, spec.flush);
+            pacer.loops.push(Loop::new(how, weights.collect(), config, 0));
         }
         for (index, (name, lines, places)) in (0..).zip(spec.streams()) {
             let is_alone = spec.parts.is_empty();
@@ -149,7 +162,8 @@ impl Pacer {
             let stream = RequestStream::new(name, lines, places, &DriverConfig { seed, ..config.clone() })?;
             if !is_one_loop {
                 let part = &spec.parts[index as usize];
-                pacer.loops.push(Loop::new(part.pacing, part.iodepth, Vec::new(), config, index));
+                let how = (part.pacing, part.iodepth, part.flush);
+                pacer.loops.push(Loop::new(how, Vec::new(), config, index));
             }
             let is_open =
                 if is_one_loop { spec.pacing.is_open() } else { spec.parts[index as usize].pacing.is_open() };
@@ -161,7 +175,7 @@ impl Pacer {
     /// The loop that replays a trace.
     fn of_trace(name: &str, replay: &Replay, config: &DriverConfig) -> Result<Self, DriverError> {
         let is_traced = replay.timing != Timing::None;
-        let one = Loop { is_traced, ..Loop::new(Pacing::default(), None, Vec::new(), config, 0) };
+        let one = Loop { is_traced, ..Loop::new((Pacing::default(), None, None), Vec::new(), config, 0) };
         let used = |used: bool| if used { OpStats::allocated() } else { OpStats::default() };
         let part = Part {
             name: name.into(),
@@ -169,6 +183,7 @@ impl Pacer {
             loop_index: 0,
             read: used(replay.has(|device| device.reads)),
             write: used(replay.has(|device| device.writes)),
+            others: OtherStats::default(),
             late: is_traced.then(Late::allocated),
         };
         Ok(Self { loops: vec![one], parts: vec![part], first: 0 })
@@ -223,9 +238,13 @@ impl Pacer {
             return wake.map_or(rest, Turn::WaitUntil);
         };
         self.first = if index + 1 < count { index + 1 } else { 0 };
+        if self.loops[index].owes_flush() {
+            let (request, part) = self.loops[index].take_flush();
+            return Turn::Flush { request, part };
+        }
         let part = self.loops[index].draw_part();
         let request = self.parts[part].source.next_request();
-        self.loops[index].take_place(now, &request);
+        self.loops[index].take_place(now, &request, part as u16);
         Turn::Start { request, due, part: part as u16 }
     }
 
@@ -245,6 +264,13 @@ impl Pacer {
         }
     }
 
+    /// The same of a request that moves no bytes, if it is one of a trace: those that a loop puts in between are never late.
+    pub(super) fn note_service_of_trace(&mut self, part: u16, service: NanoSpan) {
+        if matches!(self.parts[usize::from(part)].source, Source::Trace(_)) {
+            self.note_service(part, service);
+        }
+    }
+
     /// Takes in that a request of `part` ended: its place is idle or ready.
     #[inline]
     pub(super) fn give_place(&mut self, now: Nanos, part: u16) {
@@ -259,10 +285,13 @@ impl Pacer {
             return None;
         }
         let part = &mut self.parts[usize::from(part)];
-        Some(match op {
-            IoOp::Read => &mut part.read,
-            IoOp::Write => &mut part.write,
-        })
+        Some(if op == IoOp::Read { &mut part.read } else { &mut part.write })
+    }
+
+    /// The figures of what moves no bytes of `part`, where it has figures of its own.
+    pub(super) fn others(&mut self, part: u16) -> Option<&mut OtherStats> {
+        let is_one_of_many = self.parts.len() > 1;
+        is_one_of_many.then(|| &mut self.parts[usize::from(part)].others)
     }
 
     /// What was counted of each part, where there are several.
@@ -272,6 +301,7 @@ impl Pacer {
             name: part.name.clone(),
             read: part.read.clone(),
             write: part.write.clone(),
+            others: part.others.clone(),
             lag: self.lag_of(index, window_end),
         };
         parts.iter().enumerate().map(measure).collect()
@@ -315,6 +345,7 @@ impl Part {
             loop_index,
             read: used(drawn(|line| line.read_pct > 0)),
             write: used(drawn(|line| line.read_pct < 100)),
+            others: OtherStats::default(),
             late: is_open.then(Late::allocated),
         }
     }
@@ -338,8 +369,7 @@ impl Source {
 
 impl Loop {
     fn new(
-        pacing: Pacing,
-        iodepth: Option<u32>,
+        (pacing, iodepth, flush): (Pacing, Option<u32>, Option<FlushRule>),
         weights: Vec<u64>,
         config: &DriverConfig,
         first_part: u64,
@@ -359,6 +389,9 @@ impl Loop {
             idle: VecDeque::with_capacity(ready as usize),
             next_burst_at: Nanos::ZERO,
             first_part: first_part as usize,
+            flush,
+            writes: 0,
+            last_writer: first_part as u16,
             weights,
             rng: Rng::new(derived_seed(config.seed, WEIGHTS_STREAM)),
         }
@@ -383,6 +416,7 @@ impl Loop {
             self.ready += 1;
         }
         let after = match source {
+            Source::Lines(_) if self.owes_flush() => return self.when_ready(now),
             Source::Lines(_) => NanoSpan::ZERO,
             Source::Trace(trace) => match trace.peek() {
                 Next::At(after) => after,
@@ -397,10 +431,16 @@ impl Loop {
             Some(Pace::Closed { throttle, .. }) => throttle.due().max(self.next_burst_at).max(now),
             None => return Due::AfterCompletion,
         };
+        self.when_ready(pace_due)
+    }
+
+    /// From `at` on, or when it has a place.
+    #[inline]
+    fn when_ready(&self, at: Nanos) -> Due {
         match (self.ready, self.idle.front()) {
             (0, None) => Due::AfterCompletion,
-            (0, Some(ready_at)) => Due::At(pace_due.max(*ready_at)),
-            _ => Due::At(pace_due),
+            (0, Some(ready_at)) => Due::At(at.max(*ready_at)),
+            _ => Due::At(at),
         }
     }
 
@@ -412,9 +452,28 @@ impl Loop {
         self.weights.partition_point(|until| *until <= drawn)
     }
 
+    /// Whether so many writes have started that a flush is to follow.
     #[inline]
-    fn take_place(&mut self, now: Nanos, request: &Request) {
+    fn owes_flush(&self) -> bool {
+        self.flush.is_some_and(|rule| self.writes >= rule.every.get())
+    }
+
+    /// Hands out the flush that follows the writes since the last one, and the part that it is of.
+    fn take_flush(&mut self) -> (Request, u16) {
         self.ready -= 1;
+        self.writes = 0;
+        let with_metadata = self.flush.is_some_and(|rule| rule.with_metadata);
+        let op = if with_metadata { IoOp::Flush } else { IoOp::FlushData };
+        (Request { op, offset_bytes: 0, bytes: 0, delay_after: NanoSpan::ZERO }, self.last_writer)
+    }
+
+    #[inline]
+    fn take_place(&mut self, now: Nanos, request: &Request, part: u16) {
+        self.ready -= 1;
+        if request.op == IoOp::Write {
+            self.writes = self.writes.saturating_add(1);
+            self.last_writer = part;
+        }
         match &mut self.pace {
             Some(Pace::Traced(_)) => {}
             Some(Pace::Open(schedule)) => schedule.advance(),

@@ -1,10 +1,14 @@
 //! The requests of a trace for one target, one after the other.
 
-use super::{DriverConfig, IoOp};
+use super::DriverConfig;
+use crate::op::IoOp;
 use crate::replay::{BatchStep, Fit, Replay, ReplayError, Timing, TraceReader};
 use crate::stream::Request;
 use raidlab_trace::{TraceKind, TraceRecord};
 use raidlab_units::NanoSpan;
+
+/// The longest range that a request has.
+const RANGE_BYTES_MAX: u64 = u32::MAX as u64;
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,13 @@ struct Place {
     extent_bytes: u64,
 }
 
+/// A range of the trace's device.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    start: u64,
+    end: u64,
+}
+
 impl TraceStream {
     /// Begins `replay` on the target of `config`, whose number is that of its worker.
     pub(super) fn new(replay: &Replay, config: &DriverConfig) -> Result<Self, ReplayError> {
@@ -64,7 +75,7 @@ impl TraceStream {
             region_bytes: config.region.get(),
             block_bytes: u64::from(config.block_bytes),
             request_bytes_max: u64::from(replay.request_bytes_max()),
-            extent_bytes: own.map(|(device, _)| device.end_bytes).max().unwrap_or(0),
+            extent_bytes: own.map(|(device, _)| device.extent_bytes()).max().unwrap_or(0),
         };
         Ok(Self {
             reader: replay.source.open().map_err(ReplayError::Read)?,
@@ -157,13 +168,19 @@ impl TraceStream {
         let op = match record.kind {
             TraceKind::Read => IoOp::Read,
             TraceKind::Write => IoOp::Write,
-            TraceKind::Flush | TraceKind::Trim => return Ok(None),
+            TraceKind::Flush => IoOp::FlushData,
+            TraceKind::Trim => IoOp::Trim,
+            TraceKind::WriteZeroes => IoOp::WriteZeroes,
         };
         let is_own = self.is_own.get(usize::from(record.device)).copied().unwrap_or(false);
-        if !is_own || record.length_bytes == 0 {
+        if !is_own {
             return Ok(None);
         }
-        let (offset_bytes, bytes) = self.place.of(record.offset_bytes, record.length_bytes)?;
+        let place = match op {
+            IoOp::Flush | IoOp::FlushData => Some((0, 0)),
+            _ => self.place.of(op, record.offset_bytes, record.length_bytes)?,
+        };
+        let Some((offset_bytes, bytes)) = place else { return Ok(None) };
         let due_ns = match self.timing {
             Timing::Original => record.time_ns,
             // A multiplication keeps the order; beyond the largest number all are at the end.
@@ -176,21 +193,22 @@ impl TraceStream {
 }
 
 impl Place {
-    /// Where `length_bytes` from byte `offset_bytes` on of the trace's device go, and how long they are there.
+    /// Where `length_bytes` from byte `offset_bytes` on of the trace's device go, and how long they are there; nowhere if
+    /// there are none.
     #[inline]
-    fn of(&self, offset_bytes: u64, length_bytes: u64) -> Result<(u64, u32), &'static str> {
+    fn of(&self, op: IoOp, offset_bytes: u64, length_bytes: u64) -> Result<Option<(u64, u32)>, &'static str> {
         let (block, region) = (self.block_bytes, self.region_bytes);
-        let mut start = offset_bytes;
-        let mut end = offset_bytes.checked_add(length_bytes).ok_or("it ends beyond 2^64")?;
-        if self.whole_blocks {
-            start -= start % block;
-            end = end.checked_next_multiple_of(block).ok_or("it ends beyond 2^64")?;
-        } else if !start.is_multiple_of(block) || !length_bytes.is_multiple_of(block) {
-            return Err("it is not of whole blocks of the target");
+        let end = offset_bytes.checked_add(length_bytes).ok_or("it ends beyond 2^64")?;
+        let Range { start, end } = self.in_blocks(op, Range { start: offset_bytes, end })?;
+        if start >= end {
+            return Ok(None);
         }
         let length = end - start;
-        if length > self.request_bytes_max {
+        if op.moves_bytes() && length > self.request_bytes_max {
             return Err("it is longer than the summary of the trace says");
+        }
+        if length > RANGE_BYTES_MAX {
+            return Err("it is of 4 GiB or more");
         }
         let room = region.checked_sub(length).ok_or("it is longer than the target")?;
         let room = room - room % block;
@@ -206,7 +224,26 @@ impl Place {
                 (scaled - scaled % block).min(room)
             }
         };
-        Ok((placed, length as u32))
+        Ok(Some((placed, length as u32)))
+    }
+
+    /// The whole blocks of a range. What moves bytes is widened to them; what gives data up is narrowed, so that nothing goes
+    /// that was to stay.
+    #[inline]
+    fn in_blocks(&self, op: IoOp, Range { start, end }: Range) -> Result<Range, &'static str> {
+        let block = self.block_bytes;
+        if start.is_multiple_of(block) && end.is_multiple_of(block) {
+            return Ok(Range { start, end });
+        }
+        if !self.whole_blocks {
+            return Err("it is not of whole blocks of the target");
+        }
+        let (before, after) = (start - start % block, end.checked_next_multiple_of(block));
+        if op.moves_bytes() {
+            return Ok(Range { start: before, end: after.ok_or("it ends beyond 2^64")? });
+        }
+        let start = start.checked_next_multiple_of(block).ok_or("it ends beyond 2^64")?;
+        Ok(Range { start, end: end - end % block })
     }
 }
 

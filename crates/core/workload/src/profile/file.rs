@@ -5,12 +5,13 @@
 
 use super::Workload;
 use crate::data::DataSpec;
-use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, Pacing, RequestRate};
+use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing, RequestRate};
 use crate::places::{Distribution, Places, Zone};
 use crate::result::Metric;
 use crate::spec::{AccessLine, AccessSpec, MixPart};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::Deserialize;
+use std::num::NonZeroU32;
 
 /// A whole file.
 #[derive(Deserialize)]
@@ -27,6 +28,8 @@ pub(super) struct WorkloadFile {
     #[serde(default)]
     block_sizes: Vec<RequestBytes>,
     iodepth: Option<u32>,
+    flush_every: Option<NonZeroU32>,
+    flush_metadata: Option<bool>,
     #[serde(default)]
     think: NanoSpan,
     arrival: Option<ArrivalTable>,
@@ -48,6 +51,8 @@ struct PartTable {
     name: String,
     weight: Option<u32>,
     iodepth: Option<u32>,
+    flush_every: Option<NonZeroU32>,
+    flush_metadata: Option<bool>,
     #[serde(default)]
     think: NanoSpan,
     arrival: Option<ArrivalTable>,
@@ -194,6 +199,16 @@ fn pacing(arrival: Option<ArrivalTable>, limit: LimitTable, think: NanoSpan) -> 
     }
 }
 
+/// Puts the keys of a loop's flushes together.
+fn flush(every: Option<NonZeroU32>, metadata: Option<bool>) -> Result<Option<FlushRule>, String> {
+    match (every, metadata) {
+        (None, Some(_)) => Err("flush_metadata says what flushes are for: add flush_every".into()),
+        (every, with_metadata) => {
+            Ok(every.map(|every| FlushRule { every, with_metadata: with_metadata.unwrap_or(false) }))
+        }
+    }
+}
+
 impl PlacesTable {
     fn places(self) -> Result<Places, String> {
         let distribution = self.distribution()?;
@@ -270,6 +285,7 @@ impl PartTable {
             places: self.places.places().map_err(within)?,
             pacing: pacing(self.arrival, self.limit, self.think).map_err(within)?,
             iodepth: self.iodepth,
+            flush: flush(self.flush_every, self.flush_metadata).map_err(within)?,
             name: self.name,
         })
     }
@@ -288,6 +304,7 @@ impl WorkloadFile {
             places: self.places.places()?,
             pacing: pacing(self.arrival, self.limit, self.think)?,
             iodepth: self.iodepth,
+            flush: flush(self.flush_every, self.flush_metadata)?,
             data: DataSpec { compressible_pct, dedupe_pct },
             parts: self.part.into_iter().map(PartTable::part).collect::<Result<_, _>>()?,
             trace: None,

@@ -1,6 +1,7 @@
 //! The built-in workload files against the published tables, and bad files against their messages.
 
 use super::*;
+use crate::op::{IoOp, OpSet};
 use crate::spec::AccessLine;
 use raidlab_units::NanoSpan;
 
@@ -227,6 +228,17 @@ fn places_pacing_and_data_are_read() {
     let data =
         read(&format!("{HEAD}iodepth = 16\n[data]\ncompressible_pct = 40\ndedupe_pct = 25\n{LINE}")).spec;
     assert_eq!((data.iodepth, data.data.compressible_pct, data.data.dedupe_pct), (Some(16), 40, 25));
+    for (text, with_metadata) in
+        [("", false), ("flush_metadata = false", false), ("flush_metadata = true", true)]
+    {
+        let spec = read(&format!("{HEAD}flush_every = 8\n{text}\n{LINE}")).spec;
+        let rule = spec.flush.unwrap();
+        assert_eq!((rule.every.get(), rule.with_metadata), (8, with_metadata));
+        let call = if with_metadata { "fsync" } else { "fdatasync" };
+        assert_eq!(rule.to_string(), format!("behind every 8 writes ({call})"));
+        let op = if with_metadata { IoOp::Flush } else { IoOp::FlushData };
+        assert!(spec.ops().has(op) && spec.ops().without(OpSet::TRANSFERS) == OpSet::NONE.with(op));
+    }
 }
 
 #[test]
@@ -257,6 +269,7 @@ fn settings_that_do_not_go_together_are_named() {
             "[places]\ndistribution = 'zipf'\ntheta = 1\n",
             "mine.toml: scrambled is missing: write true if the favourite places lie all over the working set, false if they are neighbours at its start",
         ),
+        ("flush_metadata = true\n", "mine.toml: flush_metadata says what flushes are for: add flush_every"),
         (
             "[places]\ndistribution = 'zipf'\nscrambled = true\n",
             "mine.toml: theta is missing for this distribution: add it",
@@ -304,11 +317,12 @@ fn every_built_in_workload_is_written_as_it_reads() {
 mod round_trips {
     use super::*;
     use crate::data::DataSpec;
-    use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, Pacing, RequestRate};
+    use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing, RequestRate};
     use crate::places::{Distribution, Places, Zone};
     use crate::spec::MixPart;
     use proptest::prelude::*;
     use raidlab_units::ByteCount;
+    use std::num::NonZeroU32;
 
     fn lines() -> impl Strategy<Value = Vec<AccessLine>> {
         let line = (1u32.., 0u8..=100, 0u8..=100, 1u32.., proptest::option::of(0u32..), 0u32..5);
@@ -364,6 +378,14 @@ mod round_trips {
         prop_oneof![open, closed]
     }
 
+    fn flush() -> impl Strategy<Value = Option<FlushRule>> {
+        let rule = |(every, with_metadata)| {
+            let every = NonZeroU32::new(every)?;
+            Some(FlushRule { every, with_metadata })
+        };
+        (0u32..9, any::<bool>()).prop_map(rule)
+    }
+
     proptest! {
         #[test]
         fn a_workload_is_written_as_it_reads(
@@ -371,6 +393,7 @@ mod round_trips {
             places in places(),
             pacing in pacing(),
             iodepth in proptest::option::of(1u32..),
+            flush in flush(),
             (compressible_pct, dedupe_pct) in (0u8..=100, 0u8..=100),
             text in "\\PC{0,20}",
             is_mix in any::<bool>(),
@@ -378,10 +401,11 @@ mod round_trips {
             let mut spec = AccessSpec::new(text.clone(), Vec::new());
             spec.data = DataSpec { compressible_pct, dedupe_pct };
             if is_mix {
-                let part = MixPart { name: text.clone(), weight: None, lines, places, pacing, iodepth };
+                let part = MixPart { name: text.clone(), weight: None, lines, places, pacing, iodepth, flush };
                 spec.parts = vec![MixPart { name: format!("not {text}"), ..part.clone() }, part];
             } else {
-                (spec.lines, spec.places, spec.pacing, spec.iodepth) = (lines, places, pacing, iodepth);
+                (spec.lines, spec.places, spec.pacing) = (lines, places, pacing);
+                (spec.iodepth, spec.flush) = (iodepth, flush);
             }
             let block_bytes_published = vec![512, 65_536];
             let (title, source, notes) = (text.clone(), format!("'{text}'"), format!("\"{text}\\"));

@@ -2,7 +2,7 @@
 
 use super::Workload;
 use crate::data::DataSpec;
-use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, Pacing};
+use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing};
 use crate::places::{Distribution, Places};
 use crate::result::Metric;
 use crate::spec::AccessLine;
@@ -129,7 +129,7 @@ impl Text {
     }
 
     /// The keys that a loop has outside of tables.
-    fn loop_keys(&mut self, iodepth: Option<u32>, pacing: Pacing) {
+    fn loop_keys(&mut self, iodepth: Option<u32>, pacing: Pacing, flush: Option<FlushRule>) {
         if let Some(iodepth) = iodepth {
             self.line(format_args!("iodepth = {iodepth}"));
         }
@@ -137,6 +137,12 @@ impl Text {
             && think > NanoSpan::ZERO
         {
             self.line(format_args!("think = \"{}ns\"", think.get()));
+        }
+        if let Some(FlushRule { every, with_metadata }) = flush {
+            self.line(format_args!("flush_every = {every}"));
+            if with_metadata {
+                self.line(format_args!("flush_metadata = true"));
+            }
         }
     }
 }
@@ -171,7 +177,7 @@ impl Workload {
             let sizes = self.block_bytes_published.iter().map(|bytes| size(ByteCount(u64::from(*bytes))));
             text.line(format_args!("block_sizes = [{}]", sizes.collect::<Vec<_>>().join(", ")));
         }
-        text.loop_keys(spec.iodepth, spec.pacing);
+        text.loop_keys(spec.iodepth, spec.pacing, spec.flush);
         text.pacing("", spec.pacing);
         text.places("", &spec.places);
         let DataSpec { compressible_pct, dedupe_pct } = spec.data;
@@ -186,7 +192,7 @@ impl Workload {
             if let Some(weight) = part.weight {
                 text.line(format_args!("weight = {weight}"));
             }
-            text.loop_keys(part.iodepth, part.pacing);
+            text.loop_keys(part.iodepth, part.pacing, part.flush);
             text.pacing("part.", part.pacing);
             text.places("part.", &part.places);
             text.lines("part.", &part.lines);

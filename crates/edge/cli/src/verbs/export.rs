@@ -194,6 +194,10 @@ fn parquet(args: &TableArgs, output: &Output) -> Result<Exit, Failure> {
 
 fn iolog(args: &IologArgs, output: &Output) -> Result<Exit, Failure> {
     let trace = TraceFile::open(&args.trace).map_err(Failure::input)?;
+    let zeroes = trace.meta().summary.zeroes;
+    if zeroes > 0 {
+        eprintln!("warning: {zeroes} writes of zeroes stand as writes in the iolog: fio has nothing else");
+    }
     let Some(path) = &args.output else {
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         return match write_iolog(&trace, &args.file, Path::new("standard output"), &mut out) {

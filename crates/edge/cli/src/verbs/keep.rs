@@ -181,7 +181,7 @@ impl Keeper {
             verdicts: &[],
             warnings: Vec::new(),
             notes: Vec::new(),
-            published: None,
+            beside: &[],
             iodepth: None,
             axes: None,
         }

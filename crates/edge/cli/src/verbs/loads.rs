@@ -3,12 +3,13 @@
 //!
 //! Every run is in the results file before the next one begins, so neither Ctrl-C nor a crash takes a finished run away.
 
+use super::beside::Beside;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{BlockSizes, Iodepths, PacingArgs, ReadPcts, ReplayArgs, bad_order, workloads};
 use crate::output::{Output, print, print_json};
 use crate::verbs::keep::Keeper;
 use crate::verbs::report::write_report;
-use raidlab_advisor::{Verdict, verdicts};
+use raidlab_advisor::{BesideTable, Verdict, verdicts};
 use raidlab_lab::{
     Bound, FindMethod, FindOrder, FoundLoad, Load, LoadPlan, LoadUnit, ROUNDS_MAX, RUN_TO_THE_END,
     SteadyRounds, default_iodepth, describe, find_load, until_steady, varied,
@@ -146,6 +147,16 @@ pub(crate) struct ReportArgs {
     /// Write an HTML report with charts here; it opens without a network
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
+    /// Show a paper's tables with the runs in them; with :TEXT the rows whose system or id has this text in it
+    #[arg(long, value_name = "PAPER[:TEXT]")]
+    beside: Option<String>,
+}
+
+impl ReportArgs {
+    /// The paper that is to be shown beside.
+    pub(crate) fn beside(&self) -> Result<Option<Beside>, Failure> {
+        self.beside.as_deref().map(Beside::find).transpose()
+    }
 }
 
 /// Why a run gave no result.
@@ -338,7 +349,8 @@ pub(crate) fn conclude(
     {
         return Err(failure);
     }
-    show(&keeper.results, &conclusions, output)?;
+    let beside = report.beside()?.map_or_else(Vec::new, |beside| beside.tables(&keeper.results));
+    show(&keeper.results, &conclusions, &beside, output)?;
     for warning in keeper.results.iter().flat_map(RunResult::warnings) {
         eprintln!("warning: {warning}");
     }
@@ -346,7 +358,7 @@ pub(crate) fn conclude(
         // A verdict compares arrays; runs on one target have none to compare.
         let has_arrays = keeper.results.iter().any(|run| run.array.is_some());
         let verdicts = if has_arrays { verdicts(&keeper.results) } else { Vec::new() };
-        write_report(path, &compose(&keeper, &conclusions, &verdicts))?;
+        write_report(path, &StudyReport { beside: &beside, ..compose(&keeper, &conclusions, &verdicts) })?;
     }
     for (result, bound) in judge.missed(&keeper.results) {
         eprintln!("bound missed: {bound} by {} at iodepth {}", result.workload, result.iodepth);
@@ -377,7 +389,12 @@ impl Conclusions {
     }
 }
 
-fn show(results: &[RunResult], conclusions: &Conclusions, output: &Output) -> Result<(), Failure> {
+fn show(
+    results: &[RunResult],
+    conclusions: &Conclusions,
+    beside: &[BesideTable],
+    output: &Output,
+) -> Result<(), Failure> {
     let Conclusions { found, steady, .. } = conclusions;
     if output.is_json() {
         if found.is_empty() && steady.is_empty() {
@@ -392,6 +409,7 @@ fn show(results: &[RunResult], conclusions: &Conclusions, output: &Output) -> Re
     for paragraph in sentences(conclusions) {
         text.extend(["\n", &paragraph.join("\n  "), "\n"]);
     }
+    text += &raidlab_report::terminal::beside(beside, output.terminal());
     print(&text)
 }
 

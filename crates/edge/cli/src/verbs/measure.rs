@@ -15,7 +15,7 @@ use raidlab_hosts::Hosts;
 use raidlab_lab::worlds::file::{FileBench, FileError};
 use raidlab_lab::{Environment, Load, LoadPlan};
 use raidlab_load::{
-    EngineKind, LoadError, LoadOptions, LoadProgress, TargetOptions, UringOptions, is_nbd_uri, is_nfs_uri,
+    EngineKind, LoadError, LoadOptions, LoadProgress, TargetOptions, UringOptions, is_nbd_uri, is_remote_uri,
     place_of,
 };
 use raidlab_tracefile::ReadingAs;
@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicBool;
 /// Arguments of `raidlab measure`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files, block devices, folders that a test file is put into, NBD and NFS URIs, the sockets of arrays that are served, or
+    /// Files, block devices, folders that a test file is put into, NBD, NFS and root URIs, the sockets of arrays that are served, or
     /// null:SIZE for a target that does nothing; a file that does not exist is laid out with --size
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<PathBuf>,
@@ -161,6 +161,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     if let Some(report) = args.report.report.as_ref().filter(|_| hosts.leads()) {
         check_writable(report)?;
     }
+    args.report.beside()?;
     let cancel = cancel_flag();
     let mut progress = Progress::start_on(hosts);
     let ran = measure(args, &plan, hosts, &cancel, &mut progress);
@@ -279,8 +280,9 @@ fn failure(error: FileError, args: &Args) -> Failure {
     if let FileError::Hosts(error) = error {
         return Failure::run(error);
     }
-    let is_file =
-        |name: &Path| !is_nbd_uri(name) && !is_nfs_uri(name) && !name.to_string_lossy().starts_with("null:");
+    let is_file = |name: &Path| {
+        !is_nbd_uri(name) && !is_remote_uri(name) && !name.to_string_lossy().starts_with("null:")
+    };
     let is_missing = |name: &PathBuf| is_file(name) && !place_of(name).exists();
     if args.size.is_none() && args.targets.iter().any(is_missing) {
         return Failure::input(error).with_hint("give --size to have a test file laid out there");

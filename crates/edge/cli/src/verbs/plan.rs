@@ -10,6 +10,7 @@ use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use inputs::{AppArgs, Asked};
 use raidlab_advisor::plan::{Needs, Space};
+use raidlab_hosts::Hosts;
 use raidlab_lab::planning::{
     PlanError, PlanOrder, PlanOutcome, Planned, Prices, default_levels, default_settings, plan,
 };
@@ -93,8 +94,10 @@ pub(crate) struct Args {
 }
 
 /// Runs the verb.
-pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    if let Some(report) = &args.report {
+pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
+    if let Some(report) = &args.report
+        && hosts.leads()
+    {
         super::report::check_writable(report)?;
     }
     let catalog = args.catalog.load()?;
@@ -122,24 +125,32 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         threads: args.threads,
         seed: args.seed,
     };
-    let mut progress = Progress::start();
-    let outcome = plan(&order, &mut |label, done| progress.show(label, done)).map_err(failure)?;
+    let mut progress = Progress::start_on(hosts);
+    let outcome = plan(&order, hosts, &mut |label, done| progress.show(label, done)).map_err(failure)?;
     progress.end();
+    if hosts.leads() {
+        show(args, &outcome, &order, output)?;
+    }
+    Ok(if outcome.fits() { Exit::Done } else { Exit::BoundMissed })
+}
+
+/// Prints the plan and writes what is asked for.
+fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Output) -> Result<(), Failure> {
     if output.is_json() {
-        print_json(&to_json(&outcome, &order))?;
+        print_json(&to_json(outcome, order))?;
     } else {
-        print(&raidlab_report::terminal::plan(&to_text(&outcome, &order), output.terminal()))?;
+        print(&raidlab_report::terminal::plan(&to_text(outcome, order), output.terminal()))?;
     }
     if outcome.top.is_empty() && args.study.is_some() {
         eprintln!("study: there is no array to make one of");
     } else if let Some(path) = &args.study {
-        super::report::write_text(path, &study::study(&outcome.top, &order)?)?;
+        super::report::write_text(path, &study::study(&outcome.top, order)?)?;
         eprintln!("study: raidlab study {}", path.display());
     }
     if let Some(path) = &args.report {
-        super::report::write_page(path, &raidlab_report::html::plan(&to_text(&outcome, &order)).html)?;
+        super::report::write_page(path, &raidlab_report::html::plan(&to_text(outcome, order)).html)?;
     }
-    Ok(if outcome.fits() { Exit::Done } else { Exit::BoundMissed })
+    Ok(())
 }
 
 impl Args {
@@ -158,6 +169,9 @@ impl Args {
 }
 
 fn failure(error: PlanError) -> Failure {
+    if let PlanError::Hosts(error) = error {
+        return Failure::run(error);
+    }
     let is_unknown = matches!(error, PlanError::UnknownPart(_));
     let failure = Failure::input(error);
     if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }

@@ -228,8 +228,12 @@ pub(crate) fn conclude(
             lines.extend((!hosts.is_empty()).then_some(hosts));
             print(&lines.join("\n"))?;
         }
+        let mut warnings: Vec<String> = Vec::new();
         for warning in keeper.results.iter().flat_map(RunResult::warnings) {
-            eprintln!("warning: {warning}");
+            if !warnings.contains(&warning) {
+                eprintln!("warning: {warning}");
+                warnings.push(warning);
+            }
         }
         if let Some(path) = &args.report {
             super::report::write_page(path, &raidlab_report::html::programs(&report).html)?;

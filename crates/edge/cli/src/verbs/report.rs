@@ -1,5 +1,6 @@
 //! `raidlab report`: a page of kept runs, the same as Markdown, and its charts as pictures; and how all verbs write pages.
 
+use super::beside::Beside;
 use super::keep::{DbArgs, not_there};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print_json};
@@ -8,7 +9,7 @@ use raidlab_lab::{RunSelector, StoredRun, StoredStudy, StudyRunId, describe};
 use raidlab_report::html::{Page, Picture};
 use raidlab_report::{Palette, ProgramReport, Quantity, StudyReport, html, markdown, png};
 use raidlab_workload::RunResult;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Pixels of a PNG for each unit of a chart: sharp at the width of a slide.
@@ -41,6 +42,10 @@ pub(crate) struct Args {
     /// Figure up in that chart
     #[arg(long, value_name = "AXIS", requires = "x")]
     y: Option<Quantity>,
+    /// Show a paper's tables with the runs in them, where the study run does not name one; with :TEXT the rows whose system or
+    /// id has this text in it
+    #[arg(long, value_name = "PAPER[:TEXT]")]
+    beside: Option<String>,
     /// Title, instead of that of the study run
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
@@ -56,7 +61,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             studies.push(store.study(StudyRunId(run.study)).map_err(not_there)?);
         }
     }
-    let page = page(args, &studies, runs);
+    let page = page(args, &studies, runs)?;
     let palette = if args.dark { Palette::Dark } else { Palette::Light };
     let mut written = Vec::new();
     let is_default = args.markdown.is_none() && args.charts.is_none();
@@ -86,7 +91,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// The page of `runs`: that of programs on files where they are of such, else that of a study.
-fn page(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Page {
+fn page(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Result<Page, Failure> {
     let all = |of: fn(&StoredStudy) -> &str| {
         let texts: Vec<&str> = studies.iter().map(of).filter(|text| !text.is_empty()).collect();
         texts.join(" / ")
@@ -104,19 +109,22 @@ fn page(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Page {
     let runs: Vec<RunResult> = stored.into_iter().map(|run| run.result).collect();
     if runs.iter().all(|run| run.streams.is_some() || !run.phases.is_empty()) {
         notes.extend(warnings);
-        return html::programs(&ProgramReport {
+        return Ok(html::programs(&ProgramReport {
             title: &title,
             method,
             setup,
             runs: &runs,
             notes,
             beside: &[],
-        });
+        }));
     }
     warnings.extend(describe::doubts(&runs));
     let has_arrays = runs.iter().any(|run| run.array.is_some());
     let verdicts = if has_arrays { verdicts(&runs) } else { Vec::new() };
-    html::study(&StudyReport {
+    let named = studies.iter().find_map(paper_of);
+    let beside = args.beside.clone().or(named).map(|name| Beside::find(&name)).transpose()?;
+    let tables = beside.map_or_else(Vec::new, |beside| beside.tables(&runs));
+    Ok(html::study(&StudyReport {
         title: &title,
         question: &question,
         method,
@@ -125,10 +133,16 @@ fn page(args: &Args, studies: &[StoredStudy], stored: Vec<StoredRun>) -> Page {
         verdicts: &verdicts,
         warnings,
         notes,
-        published: None,
+        beside: &tables,
         iodepth: None,
         axes: args.x.zip(args.y),
-    })
+    }))
+}
+
+/// The paper that a study is beside.
+fn paper_of(study: &StoredStudy) -> Option<String> {
+    let configuration: Value = serde_json::from_str(&study.configuration).ok()?;
+    configuration["beside"].as_str().map(str::to_owned)
 }
 
 /// Says so where a study run did not come to its end.

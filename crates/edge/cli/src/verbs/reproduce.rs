@@ -5,11 +5,13 @@ mod report;
 
 use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
+use crate::hosts::only_alone;
 use crate::inputs::CatalogArgs;
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
+use raidlab_hosts::Hosts;
 use raidlab_lab::{
     Claim, ClaimPrediction, Environment, FittedFigure, Method, MetricCorrection, Paper, PaperError,
     PredictError, PredictOptions, PredictTask, Prediction, PublishedRow, RunOptions, claim_runs, paper_ids,
@@ -95,11 +97,14 @@ struct Figures {
 }
 
 /// Runs the verb.
-pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     if args.paper.as_deref() == Some("list") {
+        only_alone("reproduce list", hosts)?;
         return list(output);
     }
-    if let Some(path) = &args.report {
+    if let Some(path) = &args.report
+        && hosts.leads()
+    {
         super::report::check_writable(path)?;
     }
     let figures = load(args)?;
@@ -113,28 +118,43 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         catalog: &catalog,
         threads: args.threads.unwrap_or(RunOptions::default().threads),
     };
-    let predicted = predict_all(&figures, &task);
+    let predicted = predict_all(&figures, &task, hosts);
     let (prediction, claims) = match predicted {
         Err(PredictError::Cancelled) => return Ok(Exit::Interrupted),
         Err(error @ PredictError::Rows(_)) => {
             return Err(Failure::input(error)
                 .with_hint("'raidlab catalog' and 'raidlab workloads' list what is known"));
         }
+        Err(PredictError::Hosts(error)) => return Err(Failure::run(error)),
         predicted => predicted.map_err(Failure::run)?,
     };
-    keep(args, &figures, (prediction.as_ref(), claims.as_ref()), started_at)?;
-    if output.is_json() {
-        print_json(&as_json(&figures, prediction.as_ref(), claims.as_ref()))?;
-    } else {
-        print(&as_text(&figures, prediction.as_ref(), claims.as_ref(), output))?;
-    }
-    if let Some(path) = &args.report {
-        report::write(path, &figures, prediction.as_ref(), claims.as_ref())?;
+    if hosts.leads() {
+        show(args, &figures, (prediction.as_ref(), claims.as_ref()), started_at, output)?;
     }
     let summaries = prediction.iter().map(|prediction| prediction.summary);
     let summaries = summaries.chain(claims.iter().map(|claims| claims.summary.errors));
-    let missed = summaries.map(|summary| judge(args, &summary)).find(|exit| *exit != Exit::Done);
+    let missed = summaries.map(|summary| judge(args, &summary, hosts)).find(|exit| *exit != Exit::Done);
     Ok(missed.unwrap_or(Exit::Done))
+}
+
+/// Keeps, prints and reports.
+fn show(
+    args: &Args,
+    figures: &Figures,
+    (prediction, claims): (Option<&Prediction>, Option<&ClaimPrediction>),
+    started_at: SystemTime,
+    output: &Output,
+) -> Result<(), Failure> {
+    keep(args, figures, (prediction, claims), started_at)?;
+    if output.is_json() {
+        print_json(&as_json(figures, prediction, claims))?;
+    } else {
+        print(&as_text(figures, prediction, claims, output))?;
+    }
+    if let Some(path) = &args.report {
+        report::write(path, figures, prediction, claims)?;
+    }
+    Ok(())
 }
 
 /// Keeps a run for each simulated configuration.
@@ -162,19 +182,21 @@ fn keep(
 fn predict_all(
     figures: &Figures,
     task: &PredictTask<'_>,
+    hosts: &mut Hosts,
 ) -> Result<(Option<Prediction>, Option<ClaimPrediction>), PredictError> {
-    let mut progress = Progress::start();
+    let mut progress = Progress::start_on(hosts);
     let mut tell = |finished: usize, planned: usize| {
         let label = format!("{finished} of {planned} configurations simulated");
         progress.show(&label, finished as f64 / planned.max(1) as f64);
     };
     let cancel = cancel_flag();
-    let rows = (!figures.rows.is_empty()).then(|| predict(task, &cancel, &mut tell)).transpose();
+    let rows = (!figures.rows.is_empty()).then(|| predict(task, hosts, &cancel, &mut tell)).transpose();
     let claims = rows.and_then(|rows| {
         let method = figures.method.as_ref().and_then(|method| method.claims.as_ref());
         let method = method.filter(|_| !figures.claims.is_empty());
         let task = PredictTask { file: &figures.claims_file, ..*task };
-        let claims = method.map(|method| predict_claims(&task, &figures.claims, method, &cancel, &mut tell));
+        let claims =
+            method.map(|method| predict_claims(&task, &figures.claims, method, (hosts, &cancel), &mut tell));
         Ok((rows, claims.transpose()?))
     });
     progress.end();
@@ -271,7 +293,7 @@ fn paper(id: &str, table: Option<&str>) -> Result<Paper, PaperError> {
     Ok(paper)
 }
 
-fn judge(args: &Args, summary: &ComparisonSummary) -> Exit {
+fn judge(args: &Args, summary: &ComparisonSummary, hosts: &Hosts) -> Exit {
     let bounds = [
         ("median", args.max_median_error, summary.median_abs_error_pct),
         ("90th percentile", args.max_p90_error, summary.p90_abs_error_pct),
@@ -281,7 +303,9 @@ fn judge(args: &Args, summary: &ComparisonSummary) -> Exit {
         if let (Some(limit), Some(found)) = (limit, found)
             && found > limit
         {
-            eprintln!("bound missed: the {name} of the absolute errors is {found:.1} %, above {limit} %");
+            if hosts.leads() {
+                eprintln!("bound missed: the {name} of the absolute errors is {found:.1} %, above {limit} %");
+            }
             exit = Exit::BoundMissed;
         }
     }

@@ -6,13 +6,15 @@ use super::loads::{
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
+use crate::hosts::only_alone;
 use crate::inputs::{
     CatalogArgs, io_policy, metadata_policy, on_or_off, owner, read_policy, replay_hint, write_policy,
 };
 use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
-use raidlab_lab::worlds::simulated::{SimulatedError, run_simulated, run_simulated_loads};
+use raidlab_hosts::Hosts;
+use raidlab_lab::worlds::simulated::{LoadsError, SimulatedError, run_simulated, run_simulated_loads};
 use raidlab_lab::{
     ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Environment, Load, LoadPlan, ModelledArray,
     Models, Owner,
@@ -118,7 +120,7 @@ struct HardwareArgs {
 }
 
 /// Runs the verb.
-pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
     let mut description = match &args.array {
         Some(path) => ArrayFile::read(path).map_err(Failure::input)?,
         None => args.hardware.describe(),
@@ -136,15 +138,22 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         reading: ReadingAs::Asked,
     };
     let plan = args.sweep.plan(&frame)?;
-    if let Some(report) = &args.report.report {
+    let steps = is_step_by_step(&args.judge)?;
+    if steps {
+        only_alone("simulate' with one run after the other", hosts)?;
+    }
+    if let Some(report) = &args.report.report
+        && hosts.leads()
+    {
         check_writable(report)?;
     }
+    args.report.beside()?;
     let seed = args.sweep.seed;
     let title = format!("simulate {}", array.label());
-    let mut keeper =
-        Keeper::begin(args.db.as_deref(), "simulate", title, &plan, seed, Environment::of_machine())?;
-    let mut progress = Progress::start();
-    let conclusions = if is_step_by_step(&args.judge)? {
+    let db = args.db.as_deref().filter(|_| hosts.leads());
+    let mut keeper = Keeper::begin(db, "simulate", title, &plan, seed, Environment::of_machine())?;
+    let mut progress = Progress::start_on(hosts);
+    let mut conclusions = if steps {
         let mut run = |load: &Load, label: &str, done: f64| {
             progress.show(label, done);
             let failed = |error| Stop::Failed(refused(error).context(load.label()));
@@ -152,33 +161,38 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         };
         carry_out(&plan, seed, &args.judge, Rounds::Windows, &mut keeper, &mut run)?
     } else {
-        side_by_side(args, &models, &array, &plan, &mut keeper, &mut progress)?
+        side_by_side(args, (&models, &array), &plan, hosts, (&mut keeper, &mut progress))?
     };
     progress.end();
+    if !hosts.leads() {
+        return conclusions.exit_unshown(&keeper, &args.judge);
+    }
     conclude(keeper, conclusions, &args.judge, &args.report, output)
 }
 
-/// Runs all loads of `plan` on several processors.
+/// Runs all loads of `plan` on several processors, of several hosts where there are.
 fn side_by_side(
     args: &Args,
-    models: &Models<'_>,
-    array: &ModelledArray,
+    (models, array): (&Models<'_>, &ModelledArray),
     plan: &LoadPlan,
-    keeper: &mut Keeper,
-    progress: &mut Progress,
+    hosts: &mut Hosts,
+    (keeper, progress): (&mut Keeper, &mut Progress),
 ) -> Result<Conclusions, Failure> {
     let loads: Vec<Load> = plan.loads(args.sweep.seed).collect();
     let started_at = SystemTime::now();
     let mut count = 0;
     let mut kept = Ok(());
-    let ran = run_simulated_loads(models, array, &loads, args.threads, &mut |index, result| {
+    let ran = run_simulated_loads(models, array, &loads, (hosts, args.threads), &mut |index, result| {
         count += 1;
         progress.show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
         if kept.is_ok() {
             kept = keeper.store(index, started_at, result);
         }
     });
-    keeper.results = ran.map_err(|(index, error)| refused(error).context(loads[index].label()))?;
+    keeper.results = ran.map_err(|error| match error {
+        LoadsError::Load(index, error) => refused(error).context(loads[index].label()),
+        LoadsError::Hosts(error) => Failure::run(error),
+    })?;
     kept.map(|()| Conclusions::default())
 }
 

@@ -7,10 +7,12 @@ use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use raidlab_lab::{Environment, soak_run};
 use raidlab_load::LoadError;
-use raidlab_load::soak::{SoakError, SoakLimit, SoakOptions, SoakProgress, SoakRecord, soak};
+use raidlab_load::soak::{
+    HealthSources, SoakError, SoakLimit, SoakOptions, SoakProgress, SoakRecord, TemperatureSeries, soak,
+};
 use raidlab_report::terminal::{SoakFigures, soaks};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -45,6 +47,10 @@ pub(crate) struct Args {
     /// Write each target anew after every pass, so that lost writes are found too
     #[arg(long)]
     rewrite: bool,
+    /// Write each target anew after every pass, and in each such writing run this command, which cuts the power of the storage
+    /// and ends when it is back; what was acknowledged must then be there. The target's name is in `RAIDLAB_TARGET`
+    #[arg(long, value_name = "COMMAND")]
+    power_cut: Option<String>,
     /// Allow writing over the data of this target: repeat its name
     #[arg(long, value_name = "NAME")]
     destroy_data: Option<String>,
@@ -124,7 +130,9 @@ fn options(args: &Args) -> SoakOptions {
         rate: args.rate.map(|bytes| BytesPerSec(bytes.get() as f64)),
         limit: SoakLimit { time: args.time, volume: args.volume, passes: args.passes },
         write: args.write,
-        rewrite: args.rewrite,
+        rewrite: args.rewrite || args.power_cut.is_some(),
+        power_cut: args.power_cut.clone(),
+        health: HealthSources::default(),
         destroy_data: args.destroy_data.clone(),
         records: args.records.clone(),
     }
@@ -133,7 +141,9 @@ fn options(args: &Args) -> SoakOptions {
 fn failure(error: SoakError) -> Failure {
     let is_input = !matches!(
         error,
-        SoakError::Target(LoadError::System { .. } | LoadError::Memory { .. }) | SoakError::Record { .. }
+        SoakError::Target(LoadError::System { .. } | LoadError::Memory { .. })
+            | SoakError::Record { .. }
+            | SoakError::PowerCut { .. }
     );
     if is_input { Failure::input(error) } else { Failure::run(error) }
 }
@@ -178,6 +188,9 @@ fn conclude(records: &[SoakRecord], confidence_pct: f64, output: &Output) -> Res
                     "confidence_pct": confidence_pct,
                     "fault_rate_per_bit_upper_bound": bound(record),
                     "notes": record.notes,
+                    "power_cuts": record.power_cuts,
+                    "drives": record.health.drives,
+                    "temperatures": record.health.temperatures.iter().map(temperature).collect::<Vec<_>>(),
                 })
             })
             .collect();
@@ -193,9 +206,57 @@ fn conclude(records: &[SoakRecord], confidence_pct: f64, output: &Output) -> Res
             faults: kinds(record),
             notes: record.notes.iter().map(|note| (note.byte, note.what.as_str())).collect(),
             rate_bound: bound(record),
+            beside: beside(record),
         })
         .collect();
     print(&soaks(&figures, confidence_pct, output.terminal()))
+}
+
+/// A series as JSON, with units in its names.
+fn temperature(series: &TemperatureSeries) -> Value {
+    let samples: Vec<_> =
+        series.samples.iter().map(|(at, degrees)| json!({ "at_s": at, "celsius": degrees })).collect();
+    json!({ "sensor": series.sensor, "samples": samples })
+}
+
+/// What is to be said beside the figures: power cuts, what drives counted, how warm it was.
+fn beside(record: &SoakRecord) -> Vec<String> {
+    let mut lines = Vec::new();
+    if record.power_cuts > 0 {
+        let lost = record.notes.iter().filter(|note| note.after_power_cut).count();
+        lines.push(format!(
+            "power was cut {} times; {lost} of the faults were seen right after",
+            record.power_cuts
+        ));
+    }
+    for drive in &record.health.drives {
+        let model = drive.model.as_deref().map_or(String::new(), |model| format!(" ({model})"));
+        let name = format!("drive {}{model}", drive.drive);
+        if let Some(why) = &drive.why_not {
+            lines.push(format!("{name}: SMART counters can't be read: {why}"));
+        }
+        if drive.passed == Some(false) {
+            lines.push(format!("{name}: says of itself that it FAILS"));
+        }
+        let changes: Vec<String> = drive
+            .changes()
+            .map(|(counter, before, after)| format!("{counter} {before} to {after}"))
+            .collect();
+        let unchanged = drive.after.len() - changes.len().min(drive.after.len());
+        if !changes.is_empty() {
+            lines.push(format!("{name}: {}; {unchanged} other SMART counters as before", changes.join(", ")));
+        } else if unchanged > 0 {
+            lines.push(format!("{name}: all {unchanged} SMART counters as before"));
+        }
+    }
+    for series in &record.health.temperatures {
+        if let Some((low, mean, high)) = series.range() {
+            let count = series.samples.len();
+            let name = &series.sensor;
+            lines.push(format!("{name}: {low:.1} to {high:.1} C, mean {mean:.1} of {count} samples"));
+        }
+    }
+    lines
 }
 
 fn kinds(record: &SoakRecord) -> Vec<(&'static str, u64)> {

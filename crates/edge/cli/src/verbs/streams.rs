@@ -29,7 +29,8 @@ const PUBLISHED: &str = "cdf-parallel-read";
 /// Arguments of `raidlab streams`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Folders that the files are spread over in turn; one for each controller, say
+    /// Folders that the files are spread over in turn; one for each controller, say; also folders of file servers, as nfs:// and
+    /// root:// URIs
     #[arg(required_unless_present = "on", value_name = "DIR")]
     folders: Vec<PathBuf>,
     /// Readers at once: a number, a list 1,2,4,100, a range 1..64 that doubles, or 1..64+8 in steps
@@ -51,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
     repeat: u32,
     /// How files are made cold: drop the whole page cache, advise the system to drop the files, read past the cache
-    /// (direct), or none [default: drop where this is allowed, as root; else advise]
+    /// (direct), or none [default: drop where this is allowed, as root; else advise; none for files that are all on servers]
     #[arg(long, value_enum, value_name = "HOW", conflicts_with = "on")]
     cold: Option<ColdArg>,
     /// Leave the files where they are, for the next time
@@ -100,7 +101,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         reads_per_stream: args.reads_per_stream,
         files_per_stream: args.files_per_stream,
         repeats: args.repeat,
-        cold: args.cold.map_or_else(Cold::usual, Cold::from),
+        cold: args.cold.map_or_else(|| Cold::usual_for(&args.folders), Cold::from),
         seed: args.seed,
     };
     let mut progress = Progress::start_on(hosts);

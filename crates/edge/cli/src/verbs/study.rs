@@ -1,14 +1,16 @@
 //! `raidlab study`: runs a study file, prints its table and recommendation, writes its report.
 
+use super::beside::Beside;
 use crate::failure::{Exit, Failure};
-use crate::inputs::CatalogArgs;
+use crate::inputs::{CatalogArgs, Iodepths};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print};
 use crate::progress::Progress;
 use crate::verbs::report::{check_writable, write_report};
-use raidlab_advisor::{Verdict, verdicts};
-use raidlab_lab::{RunOptions, Store, Study, StudyOutcome, describe, run_study};
+use raidlab_advisor::{BesideTable, Verdict, verdicts};
+use raidlab_lab::{RunOptions, Store, Study, StudyChanges, StudyOutcome, describe, run_study};
 use raidlab_report::StudyReport;
+use raidlab_units::{ByteCount, NanoSpan};
 use std::path::PathBuf;
 
 /// Arguments of `raidlab study`.
@@ -16,6 +18,25 @@ use std::path::PathBuf;
 pub(crate) struct Args {
     /// The study file (TOML)
     file: PathBuf,
+    /// Run on this storage instead of the file's: folders, where test files are laid out and members of arrays are made in
+    /// turn, or files and devices that are there; may be repeated
+    #[arg(long, value_name = "PATH")]
+    target: Vec<PathBuf>,
+    /// Allow writing over the data of targets that are there: repeat their names
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", requires = "target")]
+    destroy_data: Vec<String>,
+    /// Size of test files and of members instead of the file's
+    #[arg(long, value_name = "SIZE")]
+    size: Option<ByteCount>,
+    /// Requests in flight on real storage instead of the file's: a number, a list 1,8,64 or a range 1..64
+    #[arg(long, value_name = "N,...")]
+    iodepth: Option<Iodepths>,
+    /// Time before each measured window on real storage instead of the file's
+    #[arg(long, value_name = "TIME")]
+    ramp: Option<NanoSpan>,
+    /// Length of each measured window on real storage instead of the file's
+    #[arg(long, value_name = "TIME")]
+    run: Option<NanoSpan>,
     /// Write an HTML report with charts here; it opens without a network
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
@@ -36,6 +57,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let catalog = args.catalog.load()?;
     let study = Study::read(&args.file, &catalog).map_err(Failure::input)?;
+    let changed = |reason| Failure::input(anyhow::anyhow!("{}: {reason}", args.file.display()));
+    let study = study.changed(&args.changes()).map_err(changed)?;
     if let Some(report) = &args.report {
         check_writable(report)?;
     }
@@ -59,7 +82,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         args.db.display()
     );
     let verdicts = verdicts(&outcome.results);
-    let report = compose(&study, &outcome, &verdicts);
+    let beside = study.beside.as_deref().map(Beside::find).transpose()?;
+    let tables = beside.map_or_else(Vec::new, |beside| beside.tables(&outcome.results));
+    let report = compose(&study, &outcome, &verdicts, &tables);
     if let Some(path) = &args.report {
         write_report(path, &report)?;
     }
@@ -71,7 +96,25 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(if outcome.complete { Exit::Done } else { Exit::Interrupted })
 }
 
-fn compose<'a>(study: &'a Study, outcome: &'a StudyOutcome, verdicts: &'a [Verdict]) -> StudyReport<'a> {
+impl Args {
+    fn changes(&self) -> StudyChanges {
+        StudyChanges {
+            targets: self.target.clone(),
+            destroy_data: self.destroy_data.clone(),
+            size: self.size,
+            iodepths: self.iodepth.as_ref().map_or_else(Vec::new, |depths| depths.0.clone()),
+            ramp: self.ramp,
+            run: self.run,
+        }
+    }
+}
+
+fn compose<'a>(
+    study: &'a Study,
+    outcome: &'a StudyOutcome,
+    verdicts: &'a [Verdict],
+    beside: &'a [BesideTable],
+) -> StudyReport<'a> {
     StudyReport {
         title: &study.title,
         question: &study.question,
@@ -81,7 +124,7 @@ fn compose<'a>(study: &'a Study, outcome: &'a StudyOutcome, verdicts: &'a [Verdi
         verdicts,
         warnings: describe::warnings(outcome),
         notes: describe::notes(study),
-        published: None,
+        beside,
         iodepth: None,
         axes: None,
     }

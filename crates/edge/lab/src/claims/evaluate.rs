@@ -11,12 +11,13 @@
 
 use super::{Against, Choice, Claim, ClaimMethod, ClaimSide, ClaimWorkload};
 use crate::predict::{
-    FittedFigure, PredictError, PredictTask, PredictedConfiguration, Setup, distinct_setups, fitted_figures,
-    set_up, simulate,
+    FittedFigure, PredictError, PredictTask, PredictedConfiguration, Setup, ToSimulate, distinct_setups,
+    fitted_figures, set_up, simulate,
 };
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, RowProblem, row_of_pairs};
 use raidlab_advisor::{ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary};
 use raidlab_controller::{IoPolicy, WritePolicy};
+use raidlab_hosts::Hosts;
 use raidlab_workload::{Metric, builtin_workload};
 use serde::Serialize;
 use std::sync::atomic::AtomicBool;
@@ -100,13 +101,14 @@ pub fn predict_claims(
     task: &PredictTask<'_>,
     claims: &[Claim],
     method: &ClaimMethod,
-    cancel: &AtomicBool,
+    (hosts, cancel): (&mut Hosts, &AtomicBool),
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<ClaimPrediction, PredictError> {
     let plan = ClaimPlan::of(task, claims, method)?;
     let (distinct, of_setup) = distinct_setups(&plan.setups);
     let claim_of = |setup: usize| claims[plan.claim_of[setup]].id.clone();
-    let results = simulate(task, &plan.setups, &distinct, &claim_of, cancel, progress)?;
+    let what = ToSimulate { setups: &plan.setups, distinct: &distinct, row_of: &claim_of };
+    let results = simulate(task, &what, hosts, cancel, progress)?;
     let judged = plan.judged(&of_setup, &|configuration, metric| results[configuration].figure(metric, ""));
     let configurations = distinct.iter().zip(results);
     let configurations = configurations

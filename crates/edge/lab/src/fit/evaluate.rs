@@ -8,12 +8,12 @@
 
 use super::{FitEffort, FitError, FitParameter, FitTask, huber};
 use crate::claims::{Claim, ClaimPlan};
-use crate::parallel::in_parallel;
 use crate::predict::{
     FittedFigure, PredictOptions, PredictTask, Setup, Simulated, distinct_setups, fitted_figures, set_up_rows,
 };
 use crate::published::{PublishedError, PublishedRow};
 use raidlab_hardware::{Catalog, CatalogChange};
+use raidlab_hosts::{Hosts, Jobs};
 use raidlab_units::NanoSpan;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -227,10 +227,8 @@ impl<'a> Evaluator<'a> {
             }
         }
         tell(self.simulations);
-        let simulated = in_parallel(
-            self.task.threads,
-            jobs.len(),
-            cancel,
+        let simulated = Hosts::alone().share(
+            Jobs { count: jobs.len(), threads: self.task.threads, cancel },
             |index| jobs[index].2.simulate(jobs[index].1),
             |index, result| {
                 if let Err(error) = &result {

@@ -4,11 +4,12 @@
 //! their source. A figure that the catalogue no longer has is an error there.
 
 use super::{Fit, FittedParameter, Residual};
+use crate::text_file::{TextFileError, read_text};
 use raidlab_hardware::CatalogChange;
 use raidlab_workload::toml_file::{self, TomlFileError};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Version of the form of the file.
 const SCHEMA: u32 = 1;
@@ -77,13 +78,8 @@ pub struct StoredResidual {
 #[derive(Debug, thiserror::Error)]
 pub enum StoredFitError {
     /// The file can't be read.
-    #[error("{path} cannot be read: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] TextFileError),
     /// It is not a fit.
     #[error(transparent)]
     Toml(#[from] TomlFileError),
@@ -95,8 +91,7 @@ impl StoredFit {
     /// # Errors
     /// [`StoredFitError`] names the file, and the line where there is one.
     pub fn read(path: &Path) -> Result<Self, StoredFitError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| StoredFitError::Read { path: path.to_owned(), source })?;
+        let text = read_text(path)?;
         Ok(toml_file::parse(&path.display().to_string(), &text, SCHEMA)?)
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::papers::paper_ids;
 use crate::predict::{PredictOptions, PredictTask, predict};
+use raidlab_hosts::Hosts;
 
 /// Rows of a network alone, which cost nothing to predict, published as a catalogue with `changes` has them.
 fn made_up(changes: &[CatalogChange]) -> Paper {
@@ -17,7 +18,7 @@ fn made_up(changes: &[CatalogChange]) -> Paper {
         catalog: &catalog,
         threads: NonZeroUsize::MIN,
     };
-    let predicted = predict(&task, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    let predicted = predict(&task, &mut Hosts::alone(), &AtomicBool::new(false), &mut |_, _| {}).unwrap();
     for (row, predicted) in paper.rows.iter_mut().zip(predicted.rows) {
         row.value = predicted.comparison.predicted;
     }

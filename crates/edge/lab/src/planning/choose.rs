@@ -8,13 +8,10 @@
 use super::judge::{Window, judge};
 use super::reason::{reason, settings_label};
 use super::shortlist::{Family, bound, families, shortlist, wants_rate};
-use super::{Bench, Faults, GROWTHS_MAX, PlanError, Planned};
+use super::{Bench, Crew, Fault, Faults, GROWTHS_MAX, PARTS_SHARE, PlanError, Planned, Stage};
 use crate::arrays::Parts;
-use crate::parallel::{all_processors, in_parallel};
 use raidlab_advisor::plan::{Judged, Kept, Performance, Settings, rank};
 use raidlab_workload::RunResult;
-use std::convert::Infallible;
-use std::sync::atomic::AtomicBool;
 
 /// Families that are run at once, before it is asked whether that is enough.
 const BATCH: usize = 12;
@@ -25,8 +22,13 @@ const SETTINGS_ON: usize = 4;
 /// Kinds of drives of which smaller arrays are run, too, where there is no throughput need.
 const DRIVES_SMALLER: usize = 3;
 
-/// Told what is being done, and about how much of all is done.
-pub(super) type Tell<'a> = &'a mut dyn FnMut(&str, f64);
+/// Which members of a family are smaller ones, in thirds of their number.
+const SMALLER: [usize; 3] = [0, 1, 2];
+
+/// How far it all is, about, when the families, the settings and the longer runs are done; parts are before.
+const FAMILIES_SHARE: f64 = 0.6;
+const SETTINGS_SHARE: f64 = 0.8;
+const LONG_SHARE: f64 = 0.9;
 
 /// What was chosen.
 pub(super) struct Chosen {
@@ -39,9 +41,9 @@ pub(super) struct Chosen {
     pub(super) left_out: u64,
 }
 
-pub(super) fn choose(bench: &Bench<'_>, kept: &[Kept], progress: Tell<'_>) -> Result<Chosen, PlanError> {
+pub(super) fn choose(bench: &Bench<'_>, kept: &[Kept], crew: Crew<'_>) -> Result<Chosen, PlanError> {
     let mut search =
-        Search { bench, judged: Vec::new(), tried: Vec::new(), geometries: 0, simulated: 0, progress };
+        Search { bench, judged: Vec::new(), tried: Vec::new(), geometries: 0, simulated: 0, crew };
     let (list, beyond) = shortlist(families(bench, kept), bench.order.simulations_max);
     let mut left_out = search.run_families(&list)?;
     let may_be_better = |family: &&Family<'_>| !search.can_stop(family);
@@ -61,7 +63,7 @@ struct Search<'a, 'b> {
     tried: Vec<Judged>,
     geometries: usize,
     simulated: u64,
-    progress: Tell<'b>,
+    crew: Crew<'b>,
 }
 
 impl Search<'_, '_> {
@@ -111,11 +113,12 @@ impl Search<'_, '_> {
     /// Judges `list` on several processors, in order.
     fn judge_all(
         &mut self,
+        stage: Stage<'_>,
         list: &[Judged],
         window: Window,
     ) -> Result<Vec<(Judged, Vec<RunResult>)>, PlanError> {
         let bench = self.bench;
-        let results = on_all(bench, list.len(), |index| judge(bench, &list[index], window))?;
+        let results = self.crew.on_all(stage, list.len(), |index| judge(bench, &list[index], window))?;
         self.simulated += list.len() as u64;
         self.tried.extend(results.iter().map(|(judged, _)| judged.clone()));
         Ok(results)
@@ -133,13 +136,12 @@ impl Search<'_, '_> {
             if self.geometries >= budget {
                 return Ok(rest.map(|family| family.len() as u64).sum());
             }
-            let text = format!("simulated {} of at most {budget} arrays", self.geometries);
-            (self.progress)(&text, 0.6 * self.geometries as f64 / budget as f64);
             let at = |family: &Family<'_>| if wants_rate(self.bench) { 0 } else { family.len() - 1 };
             let mut open: Vec<(&Family<'_>, usize)> =
                 batch.iter().map(|family| (family, at(family))).collect();
             for growth in 0..=GROWTHS_MAX {
-                open = self.run_open(open)?;
+                let text = format!("simulated {} of at most {budget} arrays", self.geometries);
+                open = self.run_open(open, &text)?;
                 if growth == GROWTHS_MAX || self.geometries >= budget {
                     break;
                 }
@@ -165,21 +167,28 @@ impl Search<'_, '_> {
             drives.push(geometry.drive);
             let own = list.iter().find(|family| family.iter().any(|one| one.geometry == geometry));
             if let Some(family) = own {
-                let ats = [0, family.len() / 3, 2 * family.len() / 3];
+                let ats = SMALLER.map(|thirds| thirds * family.len() / 3);
                 open.extend(ats.into_iter().filter(|at| at + 1 < family.len()).map(|at| (family, at)));
             }
         }
         open.dedup_by_key(|(family, at)| (family[*at].geometry.drive, *at));
-        self.run_open(open).map(drop)
+        self.run_open(open, "simulating smaller ones of the best").map(drop)
     }
 
     /// Runs one member of each family that is open, and returns those that should grow.
     fn run_open<'f, 'k>(
         &mut self,
         open: Vec<(&'f Family<'k>, usize)>,
+        label: &str,
     ) -> Result<Vec<(&'f Family<'k>, usize)>, PlanError> {
         let variants: Vec<Vec<Judged>> = open.iter().map(|(family, at)| self.extremes(family[*at])).collect();
-        let results = self.judge_all(&variants.concat(), Window::Short)?;
+        let share = |geometries: usize| {
+            let all = self.bench.order.simulations_max + SMALLER.len() * DRIVES_SMALLER;
+            PARTS_SHARE + (FAMILIES_SHARE - PARTS_SHARE) * (geometries as f64 / all as f64).min(1.0)
+        };
+        let stage =
+            Stage { label, from: share(self.geometries), to: share(self.geometries + variants.len()) };
+        let results = self.judge_all(stage, &variants.concat(), Window::Short)?;
         let mut results = results.into_iter().map(|(judged, _)| judged);
         let mut next = Vec::new();
         for ((family, at), own) in open.into_iter().zip(&variants) {
@@ -228,21 +237,23 @@ impl Search<'_, '_> {
     /// Tries every setting on the best geometries, and keeps the best of each.
     fn try_settings(&mut self) -> Result<(), PlanError> {
         let count = SETTINGS_ON.min(self.judged.len());
-        for index in 0..count {
-            (self.progress)("trying every setting on the best", 0.6 + 0.2 * index as f64 / count as f64);
-            let base = self.judged[index].clone();
+        let mut variants = Vec::new();
+        for base in &self.judged[..count] {
             let is_new = |settings: &Settings| {
                 let known = |it: &Judged| it.geometry == base.geometry && it.settings == *settings;
                 !self.tried.iter().any(known)
             };
-            let settings = self.settings_of(&base).into_iter().filter(is_new);
-            let variants: Vec<Judged> =
-                settings.map(|settings| Judged { settings, ..base.clone() }).collect();
-            self.judge_all(&variants, Window::Short)?;
-            let own = self.tried.iter().filter(|it| it.geometry == base.geometry);
+            let settings = self.settings_of(base).into_iter().filter(is_new);
+            variants.extend(settings.map(|settings| Judged { settings, ..base.clone() }));
+        }
+        let stage =
+            Stage { label: "trying every setting on the best", from: FAMILIES_SHARE, to: SETTINGS_SHARE };
+        self.judge_all(stage, &variants, Window::Short)?;
+        for place in &mut self.judged[..count] {
+            let own = self.tried.iter().filter(|it| it.geometry == place.geometry);
             let mut own: Vec<Judged> = own.cloned().collect();
             rank(&mut own, &self.bench.order.needs);
-            self.judged[index] = own.swap_remove(0);
+            *place = own.swap_remove(0);
         }
         rank(&mut self.judged, &self.bench.order.needs);
         Ok(())
@@ -255,8 +266,8 @@ impl Search<'_, '_> {
         // What misses a need is told of only where nothing keeps them.
         let keeps = self.judged[..count].iter().filter(|one| one.keeps(needs)).count();
         let best: Vec<Judged> = self.judged[..if keeps > 0 { keeps } else { count }].to_vec();
-        (self.progress)("running the best for longer", 0.8);
-        let mut results = self.judge_all(&best, Window::Long)?;
+        let stage = Stage { label: "running the best for longer", from: SETTINGS_SHARE, to: LONG_SHARE };
+        let mut results = self.judge_all(stage, &best, Window::Long)?;
         for (place, (judged, _)) in self.judged.iter_mut().zip(&results) {
             *place = judged.clone();
         }
@@ -264,43 +275,48 @@ impl Search<'_, '_> {
         let order: Vec<Judged> =
             self.judged.iter().filter(|one| results.iter().any(|(it, _)| it == *one)).cloned().collect();
         results.sort_by_key(|(judged, _)| order.iter().position(|other| other == judged));
-        (self.progress)("failing a member of the best", 0.9);
-        let (bench, tried) = (self.bench, &self.tried);
-        on_all(bench, results.len(), |index| {
-            let (judged, runs) = results[index].clone();
-            planned(bench, judged, runs, &order, tried)
-        })
+        let faults = self.faults(&order)?;
+        let planned = results
+            .into_iter()
+            .zip(faults)
+            .map(|((judged, runs), faults)| planned(self.bench, judged, runs, faults, (&order, &self.tried)));
+        Ok(planned.collect())
     }
-}
 
-/// Does `count` jobs on several processors; the results are in order.
-fn on_all<T: Send>(
-    bench: &Bench<'_>,
-    count: usize,
-    job: impl Fn(usize) -> Result<T, PlanError> + Sync,
-) -> Result<Vec<T>, PlanError> {
-    let mut results: Vec<_> = (0..count).map(|_| None).collect();
-    let threads = bench.order.threads.unwrap_or_else(all_processors);
-    let ended = in_parallel(threads, count, &AtomicBool::new(false), job, |index, result| {
-        results[index] = Some(result);
-        Ok::<(), Infallible>(())
-    });
-    assert!(ended.is_ok(), "nobody cancels, and taking a result in can't fail");
-    results.into_iter().map(|result| result.expect("all were done")).collect()
+    /// What faults do to each of `best`.
+    fn faults(&mut self, best: &[Judged]) -> Result<Vec<Faults>, PlanError> {
+        let bench = self.bench;
+        let with_redundancy = best.iter().enumerate().filter(|(_, judged)| judged.survives_always > 0);
+        let apps = 0..bench.order.applications.len();
+        let jobs: Vec<(usize, usize, Fault)> = with_redundancy
+            .flat_map(|(one, _)| apps.clone().map(move |app| (one, app)))
+            .flat_map(|(one, app)| Fault::ALL.map(|fault| (one, app, fault)))
+            .collect();
+        let stage = Stage { label: "failing a member of the best", from: LONG_SHARE, to: 1.0 };
+        let run = |index: usize| {
+            let (one, app, fault) = jobs[index];
+            bench.fault(&best[one], app, fault)
+        };
+        let results = self.crew.on_all(stage, jobs.len(), run)?;
+        let mut faults: Vec<Faults> = best.iter().map(|_| Faults::default()).collect();
+        for ((one, _, fault), (performance, rebuild)) in jobs.iter().zip(results) {
+            faults[*one].add(*fault, performance, rebuild);
+        }
+        Ok(faults)
+    }
 }
 
 fn planned(
     bench: &Bench<'_>,
     judged: Judged,
     runs: Vec<RunResult>,
-    order: &[Judged],
-    tried: &[Judged],
-) -> Result<Planned, PlanError> {
+    faults: Faults,
+    (order, tried): (&[Judged], &[Judged]),
+) -> Planned {
     let needs = &bench.order.needs;
-    let Faults { degraded, rebuilding, rebuild_hours } =
-        if judged.survives_always > 0 { bench.faults(&judged)? } else { Faults::default() };
+    let Faults { degraded, rebuilding, rebuild_hours } = faults;
     let models = bench.models(judged.geometry);
-    Ok(Planned {
+    Planned {
         parts: Parts {
             controller: models.controller.id.clone(),
             enclosure: models.enclosure.map(|enclosure| enclosure.id.clone()),
@@ -318,5 +334,5 @@ fn planned(
         rebuild_hours,
         runs,
         judged,
-    })
+    }
 }

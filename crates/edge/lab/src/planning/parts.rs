@@ -3,7 +3,7 @@
 //! What one drive does at random is simulated: [`DEPTH`] accesses of 4 KiB outstanding, its write cache on, on shares of its
 //! capacity. No array gets more accesses out of it, since a controller keeps no more at a drive and they are no shorter.
 
-use super::{PlanError, PlanOrder};
+use super::{Crew, PARTS_SHARE, PlanError, PlanOrder, Stage};
 use raidlab_advisor::plan::estimate::{DriveRates, RandomRate};
 use raidlab_advisor::plan::{ControllerPart, DrivePart, EnclosurePart, PartList, Settings};
 use raidlab_hardware::{
@@ -43,7 +43,7 @@ pub fn default_settings(strips: &[ByteCount]) -> Vec<Settings> {
     all
 }
 
-pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
+pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<PartList, PlanError> {
     let catalog = order.catalog;
     let named = |ids: &[String], id: &str| ids.is_empty() || ids.iter().any(|one| one == id);
     for id in order.drives {
@@ -55,24 +55,26 @@ pub(super) fn of_order(order: &PlanOrder<'_>) -> Result<PartList, PlanError> {
     for id in order.enclosures {
         catalog.enclosure(id)?;
     }
-    let drives = catalog.drives().filter(|model| named(order.drives, &model.id));
+    let drives: Vec<&DriveModel> = catalog.drives().filter(|model| named(order.drives, &model.id)).collect();
+    let stage = Stage { label: "measuring one drive of each kind", from: 0.0, to: PARTS_SHARE };
+    let rates = crew.on_all(stage, drives.len(), |index| Ok(rates(drives[index])))?;
     let controllers = catalog.controllers().filter(|model| named(order.controllers, &model.id));
     let enclosures = catalog.enclosures().filter(|model| named(order.enclosures, &model.id));
     Ok(PartList {
-        drives: drives.map(|model| drive(order, model)).collect(),
+        drives: drives.into_iter().zip(rates).map(|(model, rates)| drive(order, model, rates)).collect(),
         controllers: controllers.map(|model| controller(order, model)).collect(),
         enclosures: enclosures.map(|model| enclosure(order, model)).collect(),
     })
 }
 
-fn drive(order: &PlanOrder<'_>, model: &DriveModel) -> DrivePart {
+fn drive(order: &PlanOrder<'_>, model: &DriveModel, rates: DriveRates) -> DrivePart {
     let own = order.prices.drives.get(&model.id);
     DrivePart {
         id: model.id.clone(),
         capacity: model.capacity.bytes(),
         is_small: model.form_factor == FormFactor::Small,
         bus: model.bus.clone(),
-        rates: rates(model),
+        rates,
         price: own.and_then(|part| part.price).or(model.price_usd.filter(|_| order.prices.is_in_dollars())),
         watts: own.and_then(|part| part.watts).or(model.power_active_watts),
     }

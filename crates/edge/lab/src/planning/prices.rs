@@ -14,6 +14,7 @@
 //! ```
 //! What is not in the file is not known, which is no zero.
 
+use crate::text_file::{TextFileError, read_text};
 use raidlab_workload::toml_file::{self, TomlFileError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -56,13 +57,8 @@ pub struct Prices {
 #[derive(Debug, thiserror::Error)]
 pub enum PriceError {
     /// The file can't be read.
-    #[error("the price file {path} cannot be read: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error("the price file {0}")]
+    Read(#[from] TextFileError),
     /// It is no TOML, or has an unknown or missing key.
     #[error(transparent)]
     Toml(#[from] TomlFileError),
@@ -82,8 +78,7 @@ impl Prices {
     /// # Errors
     /// [`PriceError`] names file, line and key.
     pub fn read(path: &Path) -> Result<Self, PriceError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| PriceError::Read { path: path.to_owned(), source })?;
+        let text = read_text(path)?;
         let prices: Self = toml_file::parse(&path.display().to_string(), &text, SCHEMA)?;
         let all = prices.drives.iter().chain(&prices.controllers).chain(&prices.enclosures);
         let is_bad = |figure: Option<f64>| figure.is_some_and(|value| !value.is_finite() || value < 0.0);

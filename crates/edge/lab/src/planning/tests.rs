@@ -47,7 +47,7 @@ fn run_in(space: &Space, needs: Needs, app: &str, drives: &[&str], controller: &
         threads: None,
         seed: 1,
     };
-    plan(&order, &mut |_, _| {}).expect("it can be planned")
+    plan(&order, &mut Hosts::alone(), &mut |_, _| {}).expect("it can be planned")
 }
 
 #[test]
@@ -86,7 +86,9 @@ fn no_run_does_more_than_arithmetic_allows() {
                 threads: None,
                 seed: 1,
             };
-            parts::of_order(&order).expect("they are in the catalogue")
+            let mut crew =
+                Crew { hosts: &mut Hosts::alone(), threads: all_processors(), progress: &mut |_, _| {} };
+            parts::of_order(&order, &mut crew).expect("they are in the catalogue")
         };
         let (needs, space) = (needs(ByteCount(300_000_000_000)), space());
         let demands = [demand_of(&app.spec)];

@@ -32,7 +32,7 @@ pub(super) fn task<'a>(rows: &'a [PublishedRow], catalog: &'a Catalog, threads: 
 }
 
 pub(super) fn run(task: &PredictTask<'_>) -> Result<Prediction, PredictError> {
-    predict(task, &AtomicBool::new(false), &mut |_, _| {})
+    predict(task, &mut Hosts::alone(), &AtomicBool::new(false), &mut |_, _| {})
 }
 
 /// Without the time that the simulation itself took, which nothing else depends on.

@@ -6,6 +6,7 @@ use crate::arrays::{ModelledArray, ModelledSettings, Parts, SoftwareArray, membe
 use crate::cache::{SOFTWARE_CACHE, STAGING_SIZE};
 use crate::controllers::ControllersError;
 use crate::load::{LoadPlan, find_workload, varied};
+use crate::papers::Paper;
 use crate::sweep::{self, SweepError};
 use raidlab_controller::{ArrayConfig, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError};
@@ -24,6 +25,11 @@ pub(super) fn resolve(file: &str, text: &str, catalog: &Catalog) -> Result<Study
     let parsed: StudyFile = raidlab_workload::toml_file::parse(file, text, SCHEMA)?;
     let place = Place { file, text };
     let common = &parsed.load;
+    if let Some(paper) = &parsed.beside
+        && let Err(error) = Paper::builtin(paper.get_ref())
+    {
+        return Err(place.value(paper.span(), "beside", format!("names no paper: {error}")));
+    }
     let study = Study {
         measures: each(&parsed.measure, |section| measure(place, section, common))?,
         arrays: each(&parsed.array, |section| array(place, section, common))?,
@@ -31,6 +37,7 @@ pub(super) fn resolve(file: &str, text: &str, catalog: &Catalog) -> Result<Study
         title: parsed.title,
         question: parsed.question,
         seed: parsed.seed,
+        beside: parsed.beside.map(Spanned::into_inner),
     };
     if study.run_count() == 0 {
         let problem = "are all missing or empty: a study needs at least one run".into();
@@ -52,7 +59,8 @@ fn measure(
     let load = load_plan(place, section.span(), &given.load, common)?;
     let size = *given.size.get_ref();
     load.check_region(size).map_err(|problem| place.value(given.size.span(), "size", problem))?;
-    Ok(MeasureSection { path: given.path.clone(), size, direct: given.direct, load })
+    let (path, direct) = (given.path.clone(), given.direct);
+    Ok(MeasureSection { path, size, is_there: false, destroy_data: Vec::new(), direct, load })
 }
 
 fn array(
@@ -84,7 +92,7 @@ fn array(
         arrays.push(array);
     }
     let region = given.region.as_ref().map(|region| *region.get_ref());
-    Ok(ArraySection { directory: given.directory.clone(), arrays, region, load })
+    Ok(ArraySection { directories: vec![given.directory.clone()], arrays, region, load })
 }
 
 fn simulate(

@@ -17,7 +17,7 @@ use raidlab_array::{
 use raidlab_controller::ConfigError;
 use raidlab_format::ArrayName;
 use raidlab_units::ByteCount;
-use raidlab_workload::{Driver, DriverError, IssuedCounts, RunResult, WindowProgress, World};
+use raidlab_workload::{Driver, DriverError, IssuedCounts, OpSet, RunResult, WindowProgress, World};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -56,25 +56,26 @@ impl RealArrayError {
     }
 }
 
-/// The member files of a section: `member-00.raidlab` and so on.
-fn member_paths(folder: &Path, count: u16) -> Vec<PathBuf> {
-    (0..count).map(|index| folder.join(format!("member-{index:02}.raidlab"))).collect()
+/// The member files of a section, `member-00.raidlab` and so on, in `folders` in turn.
+fn member_paths(folders: &[PathBuf], count: u16) -> Vec<PathBuf> {
+    let names = (0..count).map(|index| format!("member-{index:02}.raidlab"));
+    names.zip(folders.iter().cycle()).map(|(name, folder)| folder.join(name)).collect()
 }
 
-/// Makes `array` over files in `folder`, all zeros. Files that a study left there are used again or replaced; any other
+/// Makes `array` over files in `folders`, all zeros. Files that a study left there are used again or replaced; any other
 /// file in the way is an error.
 ///
 /// # Errors
 /// [`RealArrayError`]: a file in the way, no space, no direct I/O, or `cancel`.
 pub fn make_array(
     array: &SoftwareArray,
-    folder: &Path,
+    folders: &[PathBuf],
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(ByteCount, ByteCount),
 ) -> Result<(), RealArrayError> {
     let options = CreateOptions {
         name: ArrayName::new(SCRATCH_NAME).expect("it is short"),
-        members: member_paths(folder, array.config.members),
+        members: member_paths(folders, array.config.members),
         contents: Contents::Written,
         replace_own: true,
         ..CreateOptions::default()
@@ -87,9 +88,9 @@ pub fn make_array(
 ///
 /// # Errors
 /// [`RealArrayError::Remove`] for the first that can't be; the others are removed all the same.
-pub fn remove_array(folder: &Path, count: u16) -> Result<(), RealArrayError> {
+pub fn remove_array(folders: &[PathBuf], count: u16) -> Result<(), RealArrayError> {
     let mut outcome = Ok(());
-    let paths = member_paths(folder, count);
+    let paths = member_paths(folders, count);
     let found = examine(&paths, StartOptions::default()).devices.into_iter();
     for DeviceReport { path, .. } in found.filter(|device| device.name.as_deref() == Some(SCRATCH_NAME)) {
         match std::fs::remove_file(&path) {
@@ -107,19 +108,19 @@ pub struct ArrayBench<'a> {
     array: &'a SoftwareArray,
     world: ArrayWorld,
     region: ByteCount,
-    folder: PathBuf,
+    folders: Vec<PathBuf>,
 }
 
 impl<'a> ArrayBench<'a> {
-    /// Starts the array that [`make_array`] made in `folder` with the settings of `array`, with the first `region` of its
+    /// Starts the array that [`make_array`] made in `folders` with the settings of `array`, with the first `region` of its
     /// volume in use.
     ///
     /// # Errors
     /// [`ArrayError`] when it does not start. The member files stay.
-    pub fn new(array: &'a SoftwareArray, region: ByteCount, folder: &Path) -> Result<Self, ArrayError> {
-        let paths = member_paths(folder, array.config.members);
+    pub fn new(array: &'a SoftwareArray, region: ByteCount, folders: &[PathBuf]) -> Result<Self, ArrayError> {
+        let paths = member_paths(folders, array.config.members);
         let started = ArrayWorld::start(&paths, &RunSettings::of(&array.config), StartOptions::default());
-        Ok(Self { array, world: started.world?, region, folder: folder.to_owned() })
+        Ok(Self { array, world: started.world?, region, folders: folders.to_owned() })
     }
 
     /// Runs `load`, telling `progress` what share of ramp and window is over, then drains the cache so that nothing of this run is left for the next.
@@ -134,8 +135,9 @@ impl<'a> ArrayBench<'a> {
     ) -> Result<RunResult, RealArrayError> {
         let config = &self.array.config;
         let block_bytes = config.block_size.bytes() as u32;
+        load.workload.spec.check_ops(OpSet::OF_ARRAYS)?;
         let mut driver = Driver::new(&load.workload.spec, &load.driver_config(self.region, block_bytes))?;
-        let watch = MachineWatch::start(&self.folder);
+        let watch = MachineWatch::start(self.folders.first().map_or(Path::new("."), PathBuf::as_path));
         let outcome =
             self.world.run(&mut driver, cancel, &mut |window: WindowProgress| progress(window.fraction))?;
         let mut result = empty_result(World::Array, self.array.label(), load);
@@ -153,7 +155,7 @@ impl<'a> ArrayBench<'a> {
 }
 
 fn set_cost(result: &mut RunResult, outcome: &ArrayOutcome, issued: IssuedCounts) {
-    let host_ios = issued.reads + issued.writes;
+    let host_ios = issued.requests();
     let cost = &mut result.cost;
     cost.member_reads = Some(outcome.counters.member_reads);
     cost.member_writes = Some(outcome.counters.member_writes);

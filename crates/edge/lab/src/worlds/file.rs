@@ -7,7 +7,7 @@ use crate::machine::MachineWatch;
 use raidlab_hosts::{Hosts, HostsError, Refusal};
 use raidlab_load::{
     Go, LayOut, LayOutProgress, LoadError, LoadOptions, LoadOutcome, LoadProgress, Target, TargetKind,
-    TargetOptions, TargetOutcome, Verified, is_nfs_uri, lay_out_file, place_of, run_targets_from,
+    TargetOptions, TargetOutcome, Verified, is_remote_uri, lay_out_file, place_of, run_targets_from,
 };
 use raidlab_units::ByteCount;
 use raidlab_workload::{
@@ -129,7 +129,7 @@ impl FileBench {
         let mut bench = Self { targets: Vec::new(), options: load };
         for name in names {
             let place = place_of(name);
-            let is_ours = options.lay_out.is_some() && !is_nfs_uri(name) && !place.exists();
+            let is_ours = options.lay_out.is_some() && !is_remote_uri(name) && !place.exists();
             let named = destroy_data.iter().find(|given| is_name_of(given, name, &place));
             let options =
                 TargetOptions { destroy_data: named.or(destroy_data.first()).cloned(), ..options.clone() };
@@ -281,6 +281,7 @@ impl FileBench {
         let cache = |target: &Target| {
             match target.kind() {
                 TargetKind::Nbd => "the server's",
+                TargetKind::Nfs | TargetKind::Xrootd => "none here; the server's is its own",
                 TargetKind::NoOp => "none",
                 _ if target.is_direct() => "bypassed (O_DIRECT)",
                 _ => "in use",
@@ -355,6 +356,7 @@ fn target_result(open: &OpenTarget, outcome: &TargetOutcome) -> TargetResult {
         read,
         write,
         total,
+        others: outcome.measurement.others.summaries(outcome.measurement.window),
         error: outcome.error.as_ref().map(ToString::to_string),
     }
 }

@@ -4,8 +4,8 @@ use super::{array_settings, empty_result, load_settings, set_measurement};
 use crate::arrays::{ModelledArray, Models, array_facts};
 use crate::controllers::{ModelledControllers, Owner};
 use crate::load::Load;
-use crate::parallel::{all_processors, in_parallel};
 use raidlab_controller::ConfigError;
+use raidlab_hosts::{Hosts, HostsError, Jobs, Stop, all_processors};
 use raidlab_sim::{
     ControllerName, FailoverOutcome, LoadRegion, RebuildProgress, SimError, SimulatedEnclosure,
     SimulatedVolume, SimulationLoad, SimulationOutcome, simulate_degraded, simulate_enclosure,
@@ -110,24 +110,33 @@ fn run_with(
     Ok((result, outcome))
 }
 
-/// Runs each of `loads` on `array` as [`run_simulated`] does, on up to `threads` threads, all processors by default, and
-/// hands each one that ends to `finished`, with its index. The results are in the order of the loads, and the same on any
-/// number of threads.
+/// Why loads were not run.
+#[derive(Debug)]
+pub enum LoadsError {
+    /// The first load that can't be run, and why.
+    Load(usize, SimulatedError),
+    /// The ranks can't go on together.
+    Hosts(HostsError),
+}
+
+/// Runs each of `loads` on `array` as [`run_simulated`] does, on up to `threads` threads of each of `hosts`, all processors by
+/// default, and hands each one that ends to `finished`, with its index. The results are in the order of the loads, and the
+/// same on any number of threads and hosts.
 ///
 /// # Errors
-/// The index of the first load that can't be run, and why.
+/// [`LoadsError`] if a load can't be run or a rank is lost.
 pub fn run_simulated_loads(
     models: &Models<'_>,
     array: &ModelledArray,
     loads: &[Load],
-    threads: Option<NonZeroUsize>,
+    (hosts, threads): (&mut Hosts, Option<NonZeroUsize>),
     finished: &mut dyn FnMut(usize, &RunResult),
-) -> Result<Vec<RunResult>, (usize, SimulatedError)> {
+) -> Result<Vec<RunResult>, LoadsError> {
     let mut results: Vec<_> = loads.iter().map(|_| None).collect();
-    let ended = in_parallel(
-        threads.unwrap_or_else(all_processors),
-        loads.len(),
-        &AtomicBool::new(false),
+    let never = AtomicBool::new(false);
+    let threads = threads.unwrap_or_else(all_processors);
+    let ended = hosts.share(
+        Jobs { count: loads.len(), threads, cancel: &never },
         |index| run_simulated(models, array, &loads[index]),
         |index, result| {
             if let Ok(result) = &result {
@@ -137,9 +146,12 @@ pub fn run_simulated_loads(
             Ok::<(), Infallible>(())
         },
     );
+    if let Err(Stop::Hosts(error)) = ended {
+        return Err(LoadsError::Hosts(error));
+    }
     assert!(ended.is_ok(), "nobody cancels, and taking a result in can't fail");
     let in_order = results.into_iter().map(|result| result.expect("all loads were run")).enumerate();
-    in_order.map(|(index, result)| result.map_err(|error| (index, error))).collect()
+    in_order.map(|(index, result)| result.map_err(|error| LoadsError::Load(index, error))).collect()
 }
 
 /// The array as a simulation takes it: once for each volume, each at its controller.

@@ -157,8 +157,9 @@ fn targets(result: &RunResult, host: &str) -> Vec<TargetResult> {
     let on_host = |target: &str| format!("{target} on {host}");
     if result.targets.is_empty() {
         let (read, write, total) = (result.read.clone(), result.write.clone(), result.total.clone());
-        let target = on_host(&result.target);
-        return vec![TargetResult { target, window_ns: result.window_ns, read, write, total, error: None }];
+        let (target, others) = (on_host(&result.target), result.others.clone());
+        let window_ns = result.window_ns;
+        return vec![TargetResult { target, window_ns, read, write, total, others, error: None }];
     }
     let named = |target: &TargetResult| TargetResult { target: on_host(&target.target), ..target.clone() };
     result.targets.iter().map(named).collect()

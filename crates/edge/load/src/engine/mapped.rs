@@ -2,7 +2,8 @@
 //! measures what a program gets that uses files as memory: page faults and the page cache.
 //!
 //! A write ends when the page cache has it; where it is to be on the medium the pages that it touched are written out and
-//! waited for (`msync`). Read-ahead and write-back are as the kernel does them for any mapping.
+//! waited for (`msync`). A flush is that of the whole mapping; trims and writes of zeroes are calls on the file, since memory has no
+//! such thing. Read-ahead and write-back are as the kernel does them for any mapping.
 //!
 //! **A target that is gone** is a failed request: pages without data do not end the process ([`super::bus_error`]). A file
 //! that was made shorter in mid-page has zeros up to the page's end, so its length is looked up every
@@ -15,11 +16,12 @@
 #![allow(unsafe_code)]
 
 use super::bus_error;
+use super::calls;
 use super::one_at_a_time::{OneAtATime, Transfer};
 use super::{EngineIo, EngineKind, FailureCause};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
-use crate::target::Target;
+use crate::target::{Target, TargetKind};
 use raidlab_workload::IoOp;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
@@ -36,6 +38,7 @@ pub type MappedEngine<'a> = OneAtATime<Option<Mapping<'a>>>;
 #[derive(Debug)]
 pub struct Mapping<'a> {
     file: &'a File,
+    is_device: bool,
     base: NonNull<u8>,
     /// Length of the mapping: whole pages.
     bytes: usize,
@@ -74,6 +77,18 @@ impl Transfer for Option<Mapping<'_>> {
     fn transfer(&mut self, io: &EngineIo, buffer: &mut [u8]) -> Option<FailureCause> {
         self.as_mut()?.copy(io, buffer)
     }
+
+    fn change(&mut self, io: &EngineIo) -> Option<FailureCause> {
+        let mapping = self.as_mut()?;
+        match io.op {
+            IoOp::FlushData => mapping.write_out(0, mapping.bytes as u64),
+            // The times of a mapped file are not in what msync writes out.
+            IoOp::Flush => mapping
+                .write_out(0, mapping.bytes as u64)
+                .or_else(|| calls::change(mapping.file, mapping.is_device, io)),
+            _ => calls::change(mapping.file, mapping.is_device, io),
+        }
+    }
 }
 
 impl<'a> Mapping<'a> {
@@ -86,7 +101,8 @@ impl<'a> Mapping<'a> {
         // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory in use.
         let start = unsafe { mmap(ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0) }?;
         let base = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { file, base, bytes, page_bytes, protection, end_bytes: 0, look_up_in: 0 })
+        let is_device = target.kind() == TargetKind::BlockDevice;
+        Ok(Self { file, is_device, base, bytes, page_bytes, protection, end_bytes: 0, look_up_in: 0 })
     }
 
     /// Copies what `io` asks for between the mapping and `buffer`. Returns why that failed, if it did.
@@ -114,7 +130,7 @@ impl<'a> Mapping<'a> {
             unsafe {
                 match io.op {
                     IoOp::Read => ptr::copy_nonoverlapping(start, buffer.as_mut_ptr(), buffer.len()),
-                    IoOp::Write => ptr::copy_nonoverlapping(buffer.as_ptr(), start, buffer.len()),
+                    _ => ptr::copy_nonoverlapping(buffer.as_ptr(), start, buffer.len()),
                 }
             }
         });

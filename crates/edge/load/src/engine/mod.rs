@@ -8,13 +8,18 @@
 //! | `mmap` | copies out of and into a mapping of the target | 1 for each thread |
 //! | `nbd` | a connection for each target, on a ring | any number |
 //! | `nfs` | a connection for each target, by libnfs | any number |
+//! | `xrootd` | a thread for each request, by `XRootD`'s client | up to 256 for each worker |
 //! | `null` | nothing at all: what the load generator itself costs | any number |
+//!
+//! **Flushes, trims and writes of zeroes** take a slot like any request, and have no buffer. Which of them an engine can do on a
+//! target is looked at before the load ([`crate::can_do`]); an engine is given nothing else.
 //!
 //! **Short transfers:** an engine goes on with the rest of a request that moved fewer bytes than asked for, and
 //! reports the request when all of it is done; its latency covers all parts. A transfer of nothing is the end of
 //! the file, which is a failure. Interrupted calls (`EINTR`, `EAGAIN`) are repeated.
 
 mod bus_error;
+mod calls;
 mod mapped;
 mod nbd;
 mod nfs;
@@ -23,6 +28,9 @@ mod one_at_a_time;
 mod ring;
 mod sync;
 mod uring;
+mod xrootd;
+
+pub(crate) use calls::{discard, punch_hole, zero_range};
 
 pub use mapped::MappedEngine;
 pub use nbd::NbdEngine;
@@ -30,6 +38,7 @@ pub use nfs::NfsEngine;
 pub use null::NullEngine;
 pub use sync::SyncEngine;
 pub use uring::UringEngine;
+pub use xrootd::XrootdEngine;
 
 use raidlab_units::NanoSpan;
 use raidlab_workload::IoOp;
@@ -55,19 +64,29 @@ pub enum EngineKind {
     Nbd,
     /// The NFS protocol by libnfs, for files of a server: any number of requests in flight.
     Nfs,
+    /// `XRootD`'s client, for files of a server: a thread for each request in flight.
+    Xrootd,
     /// Requests end when they are waited for, and nothing was done.
     Null,
 }
 
 /// An engine's name that there is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd, nfs and null")]
+#[error("there is no engine '{0}': there are io_uring, psync, buffered, mmap, nbd, nfs, xrootd and null")]
 pub struct UnknownEngine(String);
 
 impl EngineKind {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Uring, Self::Sync, Self::Buffered, Self::Mapped, Self::Nbd, Self::Nfs, Self::Null];
+    pub const ALL: [Self; 8] = [
+        Self::Uring,
+        Self::Sync,
+        Self::Buffered,
+        Self::Mapped,
+        Self::Nbd,
+        Self::Nfs,
+        Self::Xrootd,
+        Self::Null,
+    ];
 
     /// Its name on the command line and in results.
     pub const fn name(self) -> &'static str {
@@ -78,6 +97,7 @@ impl EngineKind {
             Self::Mapped => "mmap",
             Self::Nbd => "nbd",
             Self::Nfs => "nfs",
+            Self::Xrootd => "xrootd",
             Self::Null => "null",
         }
     }
@@ -118,11 +138,11 @@ pub struct EngineIo {
     pub slot: u32,
     /// Which of the engine's targets, from 0.
     pub target: u32,
-    /// Direction.
+    /// What it does.
     pub op: IoOp,
-    /// First byte, counted from the start of the target.
+    /// First byte, counted from the start of the target; zero for a flush.
     pub offset_bytes: u64,
-    /// Length in bytes.
+    /// Length in bytes; zero for a flush.
     pub bytes: u32,
     /// A write that ends when the medium has it (forced unit access).
     pub fua: bool,
@@ -255,7 +275,8 @@ pub trait Engine {
     /// Requests taken in that did not end yet.
     fn in_flight(&self) -> u32;
 
-    /// Returns the memory that `io` writes from or reads into, while it is not under way; none if it moves no bytes.
+    /// Returns the memory that `io` writes from or reads into, while it is not under way; none if the engine or the request
+    /// moves no bytes.
     fn buffer(&mut self, _io: &EngineIo) -> Option<&mut [u8]> {
         None
     }
@@ -314,7 +335,7 @@ mod tests {
         let error = "libaio".parse::<EngineKind>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no engine 'libaio': there are io_uring, psync, buffered, mmap, nbd, nfs and null"
+            "there is no engine 'libaio': there are io_uring, psync, buffered, mmap, nbd, nfs, xrootd and null"
         );
     }
 }

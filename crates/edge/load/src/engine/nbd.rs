@@ -277,7 +277,7 @@ impl Engine for NbdEngine {
     }
 
     fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
-        Some(self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
+        io.op.moves_bytes().then(|| self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
     }
 
     fn io(&self, slot: u32) -> EngineIo {
@@ -353,6 +353,9 @@ impl Link {
             let op_of = match op {
                 IoOp::Read => Op::Read,
                 IoOp::Write => Op::Write { fua },
+                IoOp::Flush | IoOp::FlushData => Op::Flush,
+                IoOp::Trim => Op::Trim { fua },
+                IoOp::WriteZeroes => Op::WriteZeroes { fua, no_hole: false },
             };
             let request = ClientRequest { op: op_of, offset: offset_bytes, length: bytes };
             // Lengths, places and what is offered were looked at before the run; slots are as many as requests.

@@ -1,7 +1,7 @@
 //! The NFS engine: a connection for each target, with any number of calls under way on each, served by this thread.
 //!
 //! Calls go out and come back as [`Engine::flush`] and [`Engine::reap`] serve the sockets. A call has at most what the
-//! server takes at once (`rsize`, `wsize`, 1 MiB); the rest of a request follows when it has ended.
+//! server takes at once (`rsize`, `wsize`, 1 MiB); the rest of a request follows when it has ended. A flush is a COMMIT.
 //!
 //! **A connection that ends** fails its requests with [`FailureCause::Disconnected`]; libnfs does not reconnect here.
 //!
@@ -63,7 +63,7 @@ impl NfsEngine {
     /// Opens each target over a connection of its own, for up to the requests of `table`.
     ///
     /// # Errors
-    /// [`LoadError::Nfs`] for a file that can't be opened, [`LoadError::Iodepth`].
+    /// [`LoadError::Remote`] for a file that can't be opened, [`LoadError::Iodepth`].
     pub fn new(targets: &[&Target], table: SlotTable, memory: IoMemory) -> Result<Self, LoadError> {
         let iodepth = table.in_flight_max() / targets.len() as u32;
         if !(1..=IODEPTH_MAX).contains(&iodepth) {
@@ -96,6 +96,13 @@ impl NfsEngine {
         if link.is_over {
             return self.end(slot, Some(FailureCause::Disconnected));
         }
+        if op.is_flush() {
+            // SAFETY: the call stays until the file is gone, as the fields are ordered.
+            if !unsafe { link.file.begin_commit(&self.calls[slot as usize]) } {
+                self.end(slot, Some(FailureCause::Errno(Errno::NOMEM)));
+            }
+            return;
+        }
         let (call, moved) = (&self.calls[slot as usize], self.progress[slot as usize].moved);
         let (offset, rest) = (offset_bytes + u64::from(moved), u64::from(bytes - moved));
         let buffer = self.memory.buffer(op, self.table.buffer_of(slot), bytes)[moved as usize..].as_mut_ptr();
@@ -103,7 +110,7 @@ impl NfsEngine {
         let asked = unsafe {
             match op {
                 IoOp::Read => link.file.begin_read(call, offset, rest, buffer),
-                IoOp::Write => link.file.begin_write(call, offset, rest, buffer),
+                _ => link.file.begin_write(call, offset, rest, buffer),
             }
         };
         match asked {
@@ -122,12 +129,14 @@ impl NfsEngine {
         std::mem::swap(&mut self.taken, &mut self.ended.borrow_mut());
         for index in 0..self.taken.len() {
             let CallEnd { slot, result } = self.taken[index];
-            let (bytes, progress) = (self.ios[slot as usize].bytes, &mut self.progress[slot as usize]);
+            let EngineIo { op, bytes, .. } = self.ios[slot as usize];
+            let progress = &mut self.progress[slot as usize];
             // A broken connection's calls were failed already.
             if !progress.is_under_way {
                 continue;
             }
             match result {
+                0 if op.is_flush() => self.end(slot, None),
                 0 => self.end(slot, Some(FailureCause::EndOfFile)),
                 moved if moved > 0 => {
                     self.short_transfers += u64::from((moved as u64) < progress.asked);
@@ -233,7 +242,7 @@ impl Engine for NfsEngine {
     }
 
     fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
-        Some(self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
+        io.op.moves_bytes().then(|| self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
     }
 
     fn io(&self, slot: u32) -> EngineIo {

@@ -19,6 +19,9 @@ pub trait Transfer {
     /// Does `io` out of or into `buffer`, which is as long as the request. Returns why that failed, if it did.
     fn transfer(&mut self, io: &EngineIo, buffer: &mut [u8]) -> Option<FailureCause>;
 
+    /// Does `io`, which moves no bytes. Returns why that failed, if it did.
+    fn change(&mut self, io: &EngineIo) -> Option<FailureCause>;
+
     /// Transfers that moved fewer bytes than asked for and were gone on with.
     fn short_transfers(&self) -> u64 {
         0
@@ -76,7 +79,11 @@ impl<T: Transfer> Engine for OneAtATime<T> {
             return Ok(());
         }
         let io = self.io;
-        let failure = self.transfer.transfer(&io, self.memory.buffer(io.op, io.slot, io.bytes));
+        let failure = if io.op.moves_bytes() {
+            self.transfer.transfer(&io, self.memory.buffer(io.op, io.slot, io.bytes))
+        } else {
+            self.transfer.change(&io)
+        };
         self.waiting = false;
         done.push(Completion { slot: io.slot, failure });
         Ok(())
@@ -91,7 +98,7 @@ impl<T: Transfer> Engine for OneAtATime<T> {
     }
 
     fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
-        Some(self.memory.buffer(io.op, io.slot, io.bytes))
+        io.op.moves_bytes().then(|| self.memory.buffer(io.op, io.slot, io.bytes))
     }
 
     fn io(&self, _slot: u32) -> EngineIo {

@@ -1,11 +1,12 @@
 //! The simple engine: `pread` and `pwrite`, one request at a time. It works everywhere, and measures what a
 //! program without asynchronous I/O gets.
 
+use super::calls;
 use super::one_at_a_time::{OneAtATime, Transfer};
 use super::{EngineIo, EngineKind, FailureCause};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
-use crate::target::Target;
+use crate::target::{Target, TargetKind};
 use raidlab_workload::IoOp;
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 use std::fs::File;
@@ -20,6 +21,7 @@ pub struct Calls<'a> {
     kind: EngineKind,
     /// None for the no-op target.
     file: Option<&'a File>,
+    is_device: bool,
     short_transfers: u64,
 }
 
@@ -34,7 +36,8 @@ impl<'a> SyncEngine<'a> {
         iodepth: u32,
         memory: IoMemory,
     ) -> Result<Self, LoadError> {
-        Self::over(Calls { kind, file: target.file(), short_transfers: 0 }, iodepth, memory)
+        let is_device = target.kind() == TargetKind::BlockDevice;
+        Self::over(Calls { kind, file: target.file(), is_device, short_transfers: 0 }, iodepth, memory)
     }
 }
 
@@ -53,7 +56,7 @@ impl Transfer for Calls<'_> {
             let result = match io.op {
                 IoOp::Read => pread(file, rest, offset),
                 IoOp::Write if io.fua => pwritev2(file, &[IoSlice::new(rest)], offset, ReadWriteFlags::DSYNC),
-                IoOp::Write => pwrite(file, rest, offset),
+                _ => pwrite(file, rest, offset),
             };
             match result {
                 Ok(0) => return Some(FailureCause::EndOfFile),
@@ -64,6 +67,10 @@ impl Transfer for Calls<'_> {
             self.short_transfers += u64::from(moved < buffer.len());
         }
         None
+    }
+
+    fn change(&mut self, io: &EngineIo) -> Option<FailureCause> {
+        calls::change(self.file?, self.is_device, io)
     }
 
     fn short_transfers(&self) -> u64 {

@@ -4,8 +4,8 @@
 //! in its place until the call has ended or the context is gone.
 #![allow(unsafe_code)]
 
-use super::NfsError;
 use super::library::{Context, Handle, NfsLibrary, Stat, Url, nfs_library};
+use crate::remote::{RemoteError, RemoteFile};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
@@ -23,6 +23,9 @@ const CALL_BYTES_MAX: u64 = 1 << 20;
 
 /// What a write over NFS 4 may have where libnfs has room for 4 KiB in all (its pull request 319, in libnfs 5).
 const SHORT_WRITE_BYTES: u64 = 3072;
+
+/// How a URI looks.
+const FORM: &str = "nfs://host/export/file, and for NFS 4 '?version=4' behind it";
 
 /// A call that ended: which slot it was of, and bytes moved or a negative error number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +84,8 @@ impl NfsFile {
     /// Opens the file that `uri` names, for reading or also for writing.
     ///
     /// # Errors
-    /// [`NfsError`]: no library, no URI, no server, no such file.
-    pub(crate) fn open(uri: &Path, may_write: bool) -> Result<Self, NfsError> {
+    /// [`RemoteError`]: no library, no URI, no server, no such file.
+    pub(crate) fn open(uri: &Path, may_write: bool) -> Result<Self, RemoteError> {
         let file = Self::mount(uri)?;
         let flags = if may_write { libc::O_RDWR } else { libc::O_RDONLY };
         let mut handle = null_mut();
@@ -94,7 +97,7 @@ impl NfsFile {
     }
 
     /// Makes the file that `uri` names, which must not be there.
-    pub(crate) fn create(uri: &Path) -> Result<Self, NfsError> {
+    pub(crate) fn create(uri: &Path) -> Result<Self, RemoteError> {
         let file = Self::mount(uri)?;
         let mut handle = null_mut();
         let flags = libc::O_RDWR | libc::O_EXCL;
@@ -106,7 +109,7 @@ impl NfsFile {
         file.opened(handle)
     }
 
-    fn opened(mut self, handle: *mut Handle) -> Result<Self, NfsError> {
+    fn opened(mut self, handle: *mut Handle) -> Result<Self, RemoteError> {
         self.handle = NonNull::new(handle);
         let mut stat = Stat::default();
         // SAFETY: the file is open, and the struct is what libnfs fills.
@@ -117,14 +120,18 @@ impl NfsFile {
     }
 
     /// Connects to the server and its export.
-    fn mount(uri: &Path) -> Result<Self, NfsError> {
+    fn mount(uri: &Path) -> Result<Self, RemoteError> {
         let library = nfs_library()?;
         let text = CString::new(uri.as_os_str().as_bytes());
-        let text = text.map_err(|_| NfsError::Uri { said: "it has a zero byte in it".into() })?;
+        let text =
+            text.map_err(|_| RemoteError::Uri { form: FORM, said: "it has a zero byte in it".into() })?;
         // SAFETY: the call takes nothing.
         let context = NonNull::new(unsafe { (library.init_context)() });
-        let context =
-            context.ok_or(NfsError::Call { op: "begin", errno: Errno::NOMEM, said: "no memory".into() })?;
+        let context = context.ok_or(RemoteError::Call {
+            op: "begin",
+            errno: Errno::NOMEM,
+            said: "no memory".into(),
+        })?;
         let mut file = Self {
             library,
             context,
@@ -136,7 +143,7 @@ impl NfsFile {
         };
         // SAFETY: context and text are alive.
         let url = NonNull::new(unsafe { (library.parse_url)(context.as_ptr(), text.as_ptr()) });
-        let Some(url) = url else { return Err(NfsError::Uri { said: file.said() }) };
+        let Some(url) = url else { return Err(RemoteError::Uri { form: FORM, said: file.said() }) };
         let mounted = file.mount_url(url);
         // SAFETY: libnfs made it, and nothing points to it any more.
         unsafe { (library.destroy_url)(url.as_ptr()) };
@@ -150,11 +157,11 @@ impl NfsFile {
         Ok(file)
     }
 
-    fn mount_url(&mut self, url: NonNull<Url>) -> Result<(), NfsError> {
+    fn mount_url(&mut self, url: NonNull<Url>) -> Result<(), RemoteError> {
         // SAFETY: libnfs made the struct, and has checked that all three are strings.
         let Url { server, path, file } = unsafe { url.read() };
         if server.is_null() || path.is_null() || file.is_null() {
-            return Err(NfsError::Uri { said: "a part is missing".into() });
+            return Err(RemoteError::Uri { form: FORM, said: "a part is missing".into() });
         }
         // SAFETY: as above.
         unsafe { CStr::from_ptr(file) }.clone_into(&mut self.name);
@@ -170,72 +177,9 @@ impl NfsFile {
         self.check("mount the export", result)
     }
 
-    /// Bytes that it had when it was opened.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Whether writes go in pieces that are shorter than any server's limit.
     pub(crate) fn has_short_writes(&self) -> bool {
         self.write_max == SHORT_WRITE_BYTES
-    }
-
-    /// Reads `bytes` from `offset` on.
-    pub(crate) fn read(&mut self, offset: u64, bytes: u64) -> Result<Vec<u8>, NfsError> {
-        let mut read = vec![0; bytes as usize];
-        let mut at = 0;
-        while at < bytes {
-            let (rest, length) = (&mut read[at as usize..], (bytes - at).min(self.read_max));
-            // SAFETY: the rest has room for `length` bytes.
-            let result = unsafe {
-                (self.library.pread)(
-                    self.context.as_ptr(),
-                    self.handle(),
-                    offset + at,
-                    length,
-                    rest.as_mut_ptr().cast(),
-                )
-            };
-            self.check("read the file", if result == 0 { -libc::EIO } else { result })?;
-            at += result as u64;
-        }
-        Ok(read)
-    }
-
-    /// Writes `bytes` at `offset`.
-    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), NfsError> {
-        let mut at = 0;
-        while at < bytes.len() {
-            let rest = &bytes[at..];
-            let length = (rest.len() as u64).min(self.write_max);
-            // SAFETY: the rest has `length` bytes.
-            let result = unsafe {
-                (self.library.pwrite)(
-                    self.context.as_ptr(),
-                    self.handle(),
-                    offset + at as u64,
-                    length,
-                    rest.as_ptr().cast(),
-                )
-            };
-            self.check("write the file", if result == 0 { -libc::EIO } else { result })?;
-            at += result as usize;
-        }
-        Ok(())
-    }
-
-    /// Has the server make durable what was written.
-    pub(crate) fn sync(&mut self) -> Result<(), NfsError> {
-        // SAFETY: the file is open.
-        let result = unsafe { (self.library.fsync)(self.context.as_ptr(), self.handle()) };
-        self.check("make the file durable", result)
-    }
-
-    /// Takes the file's name away.
-    pub(crate) fn unlink(&mut self) -> Result<(), NfsError> {
-        // SAFETY: context and name are alive.
-        let result = unsafe { (self.library.unlink)(self.context.as_ptr(), self.name.as_ptr()) };
-        self.check("remove the file", result)
     }
 
     /// Begins to read up to `bytes` from `offset` on to `target`; what was asked for, or that it could not be.
@@ -289,6 +233,17 @@ impl NfsFile {
         (result == 0).then_some(asked)
     }
 
+    /// Begins to have the server make durable what was written. False if that could not be asked for.
+    ///
+    /// # Safety
+    /// As for [`NfsFile::begin_read`].
+    pub(crate) unsafe fn begin_commit(&self, call: &Call) -> bool {
+        call.target.set(null_mut());
+        let call = std::ptr::from_ref(call).cast_mut().cast();
+        // SAFETY: the file is open, and the caller keeps what the call needs.
+        unsafe { (self.library.fsync_async)(self.context.as_ptr(), self.handle(), ended, call) == 0 }
+    }
+
     /// The socket and what to wait for on it, as poll(2) has it; none without a connection.
     pub(crate) fn waits_for(&self) -> Option<(BorrowedFd<'_>, i16)> {
         // SAFETY: the context is alive.
@@ -309,11 +264,11 @@ impl NfsFile {
         self.handle.expect("the file is open").as_ptr()
     }
 
-    fn check(&self, op: &'static str, result: c_int) -> Result<(), NfsError> {
+    fn check(&self, op: &'static str, result: c_int) -> Result<(), RemoteError> {
         if result >= 0 {
             return Ok(());
         }
-        Err(NfsError::Call { op, errno: errno_of(result), said: self.said() })
+        Err(RemoteError::Call { op, errno: errno_of(result), said: self.said() })
     }
 
     /// What libnfs says of the last error.
@@ -325,6 +280,69 @@ impl NfsFile {
         }
         // SAFETY: as above.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+}
+
+impl RemoteFile for NfsFile {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, RemoteError> {
+        let mut at = 0;
+        while at < into.len() {
+            let rest = &mut into[at..];
+            let length = (rest.len() as u64).min(self.read_max);
+            // SAFETY: the rest has room for `length` bytes.
+            let result = unsafe {
+                (self.library.pread)(
+                    self.context.as_ptr(),
+                    self.handle(),
+                    offset + at as u64,
+                    length,
+                    rest.as_mut_ptr().cast(),
+                )
+            };
+            self.check("read the file", result)?;
+            if result == 0 {
+                break;
+            }
+            at += result as usize;
+        }
+        Ok(at)
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), RemoteError> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let length = (rest.len() as u64).min(self.write_max);
+            // SAFETY: the rest has `length` bytes.
+            let result = unsafe {
+                (self.library.pwrite)(
+                    self.context.as_ptr(),
+                    self.handle(),
+                    offset + at as u64,
+                    length,
+                    rest.as_ptr().cast(),
+                )
+            };
+            self.check("write the file", if result == 0 { -libc::EIO } else { result })?;
+            at += result as usize;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), RemoteError> {
+        // SAFETY: the file is open.
+        let result = unsafe { (self.library.fsync)(self.context.as_ptr(), self.handle()) };
+        self.check("make the file durable", result)
+    }
+
+    fn unlink(&mut self) -> Result<(), RemoteError> {
+        // SAFETY: context and name are alive.
+        let result = unsafe { (self.library.unlink)(self.context.as_ptr(), self.name.as_ptr()) };
+        self.check("remove the file", result)
     }
 }
 
@@ -344,10 +362,10 @@ impl Drop for NfsFile {
 
 /// A name for an NFS 4 client, and the verifier of its one life. libnfs names all that a process makes within a second alike,
 /// and a server takes the second of them for the first one's restart, which ends what that had open.
-fn client_of_its_own() -> Result<(CString, [u8; 8]), NfsError> {
+fn client_of_its_own() -> Result<(CString, [u8; 8]), RemoteError> {
     let mut bytes = [0; 16];
     let filled = SystemRandom::new().fill(&mut bytes);
-    let none = |_| NfsError::Call {
+    let none = |_| RemoteError::Call {
         op: "begin",
         errno: Errno::IO,
         said: "the system gives no random numbers".into(),

@@ -5,7 +5,7 @@
 //! Source: `nfsc/libnfs.h` of libnfs 4.0.0.
 #![allow(unsafe_code)]
 
-use super::NfsError;
+use crate::remote::RemoteError;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
@@ -57,6 +57,7 @@ pub struct NfsLibrary {
     pub(super) close: unsafe extern "C" fn(*mut Context, *mut Handle) -> c_int,
     pub(super) fstat: unsafe extern "C" fn(*mut Context, *mut Handle, *mut Stat) -> c_int,
     pub(super) fsync: unsafe extern "C" fn(*mut Context, *mut Handle) -> c_int,
+    pub(super) fsync_async: unsafe extern "C" fn(*mut Context, *mut Handle, Callback, *mut c_void) -> c_int,
     pub(super) pread: unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, *mut c_void) -> c_int,
     pub(super) pwrite: unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, *const c_void) -> c_int,
     pub(super) pread_async:
@@ -92,10 +93,10 @@ impl NfsLibrary {
 /// Returns libnfs, which is loaded by the first call.
 ///
 /// # Errors
-/// [`NfsError::Library`] says why it is not there and how to get it.
-pub fn nfs_library() -> Result<&'static NfsLibrary, NfsError> {
+/// [`RemoteError::Library`] says why it is not there and how to get it.
+pub fn nfs_library() -> Result<&'static NfsLibrary, RemoteError> {
     static LIBRARY: OnceLock<Result<NfsLibrary, String>> = OnceLock::new();
-    LIBRARY.get_or_init(load).as_ref().map_err(|why| NfsError::Library(why.clone()))
+    LIBRARY.get_or_init(load).as_ref().map_err(|why| RemoteError::Library(why.clone()))
 }
 
 fn load() -> Result<NfsLibrary, String> {
@@ -145,6 +146,7 @@ fn symbols(library: *mut c_void, name: &'static CStr) -> Result<NfsLibrary, Stri
         close: symbol!(library, c"nfs_close"),
         fstat: symbol!(library, c"nfs_fstat64"),
         fsync: symbol!(library, c"nfs_fsync"),
+        fsync_async: symbol!(library, c"nfs_fsync_async"),
         pread: symbol!(library, c"nfs_pread"),
         pwrite: symbol!(library, c"nfs_pwrite"),
         pread_async: symbol!(library, c"nfs_pread_async"),

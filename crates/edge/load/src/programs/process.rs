@@ -6,6 +6,7 @@ use super::chars::CharBuffer;
 use super::{PageCaching, ProgramFiles};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
+use crate::remote::{RemoteFile, is_remote_uri, open_remote};
 use raidlab_units::ByteCount;
 use raidlab_workload::IoOp;
 use raidlab_workload::program::{FileCall, FileId};
@@ -28,9 +29,28 @@ pub(super) struct ProcessFiles<'a> {
 }
 
 struct OpenFile {
-    file: File,
+    place: Place,
     position: u64,
-    chars: CharBuffer,
+}
+
+/// Where an open file is.
+enum Place {
+    Here {
+        file: File,
+        chars: CharBuffer,
+    },
+    /// On a file server; it can be read and nothing else.
+    Server(Box<dyn RemoteFile>),
+}
+
+impl Place {
+    /// The file here, with its characters.
+    fn here(&mut self) -> Result<(&File, &mut CharBuffer), Errno> {
+        match self {
+            Self::Here { file, chars } => Ok((file, chars)),
+            Self::Server(_) => Err(Errno::OPNOTSUPP),
+        }
+    }
 }
 
 impl<'a> ProcessFiles<'a> {
@@ -78,6 +98,12 @@ impl<'a> ProcessFiles<'a> {
 
     fn open(&mut self, file: FileId, create: bool) -> Result<u64, LoadError> {
         let path = self.path(file);
+        if is_remote_uri(path) && !create {
+            let failed = |source| LoadError::Remote { path: path.into(), source };
+            let place = Place::Server(open_remote(path, self.files.may_write).map_err(failed)?);
+            self.open.push((file, OpenFile { place, position: 0 }));
+            return Ok(0);
+        }
         if create && self.made[file.0 as usize] {
             self.delete(file)?;
         }
@@ -94,17 +120,19 @@ impl<'a> ProcessFiles<'a> {
         })?;
         self.made[file.0 as usize] |= create;
         let chars = CharBuffer::of(&opened);
-        self.open.push((file, OpenFile { file: opened, position: 0, chars }));
+        self.open.push((file, OpenFile { place: Place::Here { file: opened, chars }, position: 0 }));
         Ok(0)
     }
 
     fn close(&mut self, file: FileId) -> Result<u64, LoadError> {
         let drops = self.files.caching == PageCaching::DroppedAtClose;
         let (path, open) = self.opened(file);
-        open.chars.flush(&open.file).map_err(LoadError::system(path, "write"))?;
-        if drops {
-            // Where the advice is not taken the next reading of it is warm, which only holds the load up less.
-            let _ = fadvise(&open.file, 0, None, Advice::DontNeed);
+        if let Place::Here { file, chars } = &mut open.place {
+            chars.flush(file).map_err(LoadError::system(path, "write"))?;
+            if drops {
+                // Where the advice is not taken the next reading of it is warm, which only holds the load up less.
+                let _ = fadvise(file, 0, None, Advice::DontNeed);
+            }
         }
         self.open.retain(|(id, _)| *id != file);
         Ok(0)
@@ -116,11 +144,16 @@ impl<'a> ProcessFiles<'a> {
         let (_, open) = self.open.iter_mut().find(|(id, _)| *id == file).expect("programs open files first");
         let wanted = bytes.min(end.saturating_sub(open.position));
         let buffer = self.memory.buffer(IoOp::Read, SLOT, wanted as u32);
-        let read = loop {
-            match pread(&open.file, &mut *buffer, open.position) {
-                Err(Errno::INTR) => {}
-                ended => break ended.map_err(LoadError::system(path, "read"))?,
-            }
+        let read = match &mut open.place {
+            Place::Here { file, .. } => loop {
+                match pread(&*file, &mut *buffer, open.position) {
+                    Err(Errno::INTR) => {}
+                    ended => break ended.map_err(LoadError::system(path, "read"))?,
+                }
+            },
+            Place::Server(file) => file
+                .read_at(open.position, buffer)
+                .map_err(|source| LoadError::Remote { path: path.into(), source })?,
         };
         open.position += read as u64;
         Ok(read as u64)
@@ -131,8 +164,9 @@ impl<'a> ProcessFiles<'a> {
         self.memory.stamp(SLOT, bytes as u32);
         let (_, open) = self.open.iter_mut().find(|(id, _)| *id == file).expect("programs open files first");
         let mut rest = &*self.memory.buffer(IoOp::Write, SLOT, bytes as u32);
+        let (file, _) = open.place.here().map_err(LoadError::system(path, "write"))?;
         while !rest.is_empty() {
-            match pwrite(&open.file, rest, open.position) {
+            match pwrite(file, rest, open.position) {
                 Ok(0) => return Err(LoadError::system(path, "write")(Errno::IO)),
                 Ok(written) => {
                     open.position += written as u64;
@@ -149,8 +183,9 @@ impl<'a> ProcessFiles<'a> {
         let path = self.path(file);
         self.memory.stamp(SLOT, bytes as u32);
         let (_, open) = self.open.iter_mut().find(|(id, _)| *id == file).expect("programs open files first");
+        let (file, chars) = open.place.here().map_err(LoadError::system(path, "write"))?;
         for character in &*self.memory.buffer(IoOp::Write, SLOT, bytes as u32) {
-            open.chars.put(&open.file, *character).map_err(LoadError::system(path, "write"))?;
+            chars.put(file, *character).map_err(LoadError::system(path, "write"))?;
         }
         open.position += bytes;
         Ok(bytes)
@@ -159,8 +194,9 @@ impl<'a> ProcessFiles<'a> {
     fn get_chars(&mut self, file: FileId, bytes: u64) -> Result<u64, LoadError> {
         let (path, open) = self.opened(file);
         let (mut got, mut sum) = (0, 0_u64);
+        let (file, chars) = open.place.here().map_err(LoadError::system(path, "read"))?;
         while got < bytes {
-            let Some(character) = open.chars.get(&open.file).map_err(LoadError::system(path, "read"))? else {
+            let Some(character) = chars.get(file).map_err(LoadError::system(path, "read"))? else {
                 break;
             };
             sum = sum.wrapping_add(u64::from(character));
@@ -174,8 +210,9 @@ impl<'a> ProcessFiles<'a> {
 
     fn sync(&mut self, file: FileId) -> Result<u64, LoadError> {
         let (path, open) = self.opened(file);
-        open.chars.flush(&open.file).map_err(LoadError::system(path, "write"))?;
-        open.file.sync_all().map_err(LoadError::io(path, "make durable"))?;
+        let (file, chars) = open.place.here().map_err(LoadError::system(path, "write"))?;
+        chars.flush(file).map_err(LoadError::system(path, "write"))?;
+        file.sync_all().map_err(LoadError::io(path, "make durable"))?;
         Ok(0)
     }
 

@@ -59,7 +59,7 @@ pub(super) fn open(
     Ok((target, record))
 }
 
-fn target(path: &Path, options: &SoakOptions, may_write: bool) -> Result<Target, SoakError> {
+pub(super) fn target(path: &Path, options: &SoakOptions, may_write: bool) -> Result<Target, SoakError> {
     let wanted = TargetOptions {
         lay_out: None,
         direct: options.direct,
@@ -76,7 +76,7 @@ fn target(path: &Path, options: &SoakOptions, may_write: bool) -> Result<Target,
 }
 
 /// Bytes of a target that are soaked: whole blocks and sectors.
-fn soaked_bytes(target: &Target) -> u64 {
+pub(super) fn soaked_bytes(target: &Target) -> u64 {
     let unit = u64::from(target.block_bytes().max(STAMPED_SECTOR_BYTES as u32));
     target.size().get() / unit * unit
 }

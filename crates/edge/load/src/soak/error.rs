@@ -70,6 +70,14 @@ pub enum SoakError {
         /// Reads asked for.
         is_chunk: ByteCount,
     },
+    /// The command that cuts the power failed.
+    #[error("the command that cuts the power, '{command}', failed: {reason}")]
+    PowerCut {
+        /// The command.
+        command: String,
+        /// How it ended, or why it did not begin.
+        reason: String,
+    },
     /// Data that was there before is not written over pass by pass.
     #[error(
         "'{}' holds data that no soak has written; --rewrite needs --write, which replaces them, to begin with",

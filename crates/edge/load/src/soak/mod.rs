@@ -10,17 +10,21 @@
 //! that a stop, a crash or a power cut loses some seconds of counting and nothing else: the next soak of the same target
 //! goes on. Stamped sectors tell changed bits from data in a wrong place and from lost writes, and the bits that are wrong
 //! are counted; of data that was there before only a digest (SHA-256 of each chunk) is known. What is wrong is read once more,
-//! which tells an error on the way from one on the storage.
+//! which tells an error on the way from one on the storage. Storage that loses what it acknowledged is found by cutting its power
+//! while it is written (`power.rs`); what the drives say of themselves stands beside what was found (`health.rs`).
 //!
 //! Reads go past the page cache, one chunk at a time: a drive reads in sequence. Source of the method: the `md5_checks` of
 //! the evaluation `cdf-caf-2002`, which read files of random bytes for days and compared digests.
 
 mod content;
 mod error;
+mod health;
+mod power;
 mod record;
 mod work;
 
 pub use error::SoakError;
+pub use health::{DriveHealth, HealthSources, SoakHealth, TemperatureSeries};
 pub use record::{FaultCounts, FaultNote, RecordPlace, SoakContent, SoakPhase, SoakRecord};
 
 use crate::lay_out::LayOutProgress;
@@ -47,6 +51,10 @@ pub struct SoakOptions {
     pub write: bool,
     /// Write each target anew after every pass.
     pub rewrite: bool,
+    /// A command that cuts the power of the storage and gives it back, once in every pass of writing but the first.
+    pub power_cut: Option<String>,
+    /// Where drives and sensors are found.
+    pub health: HealthSources,
     /// Names the target whose data may be destroyed; see [`crate::safety`].
     pub destroy_data: Option<String>,
     /// Folder of the records; without one, that of each file, and the current one for devices.
@@ -134,7 +142,7 @@ fn soak_one(
         });
     };
     let (target, record) = content::open(path, &place, options, cancel, &mut laying_out)?;
-    work::Work::new(&target, record, place, options)?.run(cancel, tell)
+    work::Work::new(target, record, place, options)?.run(cancel, tell)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! at the end of the first pass.
 
 use super::error::SoakError;
+use super::health::SoakHealth;
 use raidlab_verify::{SectorFault, error_rate_upper_bound};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -87,6 +88,18 @@ pub struct FaultNote {
     pub what: String,
     /// The next read of the same was right.
     pub passing: bool,
+    /// It was seen in the reading that follows a power cut.
+    #[serde(default)]
+    pub after_power_cut: bool,
+}
+
+/// How a fault was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sight {
+    /// The next read of the same was right.
+    pub(crate) passing: bool,
+    /// In the reading that follows a power cut.
+    pub(crate) after_power_cut: bool,
 }
 
 /// All that is known of a target.
@@ -119,6 +132,12 @@ pub struct SoakRecord {
     pub bits_changed: u64,
     /// The first faults.
     pub notes: Vec<FaultNote>,
+    /// Times that the power was cut.
+    #[serde(default)]
+    pub power_cuts: u64,
+    /// What the drives said of themselves.
+    #[serde(default)]
+    pub health: SoakHealth,
 }
 
 impl SoakRecord {
@@ -144,6 +163,8 @@ impl SoakRecord {
             faults: FaultCounts::default(),
             bits_changed: 0,
             notes: Vec::new(),
+            power_cuts: 0,
+            health: SoakHealth::default(),
         }
     }
 
@@ -158,7 +179,7 @@ impl SoakRecord {
     }
 
     /// Counts and notes a fault at `byte`.
-    pub(crate) fn note(&mut self, byte: u64, what: &Fault, passing: bool) {
+    pub(crate) fn note(&mut self, byte: u64, what: &Fault, sight: Sight) {
         let count = match what {
             Fault::Sector(SectorFault::Changed { bits }) => {
                 self.bits_changed += u64::from(*bits);
@@ -173,10 +194,12 @@ impl SoakRecord {
             Fault::Unreadable(_) => &mut self.faults.unreadable,
         };
         *count += 1;
-        self.faults.passing += u64::from(passing);
+        self.faults.passing += u64::from(sight.passing);
         if self.notes.len() < NOTES_MAX {
             let (at_seconds, pass) = (self.seconds as u64, self.passes + 1);
-            self.notes.push(FaultNote { at_seconds, pass, byte, what: what.to_string(), passing });
+            let Sight { passing, after_power_cut } = sight;
+            let what = what.to_string();
+            self.notes.push(FaultNote { at_seconds, pass, byte, what, passing, after_power_cut });
         }
     }
 }

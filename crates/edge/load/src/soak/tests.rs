@@ -28,6 +28,8 @@ fn options(passes: u64) -> SoakOptions {
         limit: SoakLimit { passes: Some(passes), ..SoakLimit::default() },
         write: false,
         rewrite: false,
+        power_cut: None,
+        health: HealthSources { sysfs: "/nonexistent".into(), ..HealthSources::default() },
         destroy_data: None,
         records: None,
     }
@@ -119,6 +121,51 @@ fn each_pass_can_be_written_anew_and_a_lost_write_is_seen() {
     let record = place.soak(&options(1)).unwrap();
     assert_eq!(record.faults, FaultCounts { old: 1, ..FaultCounts::default() });
     assert_eq!(record.notes[0].what, "a write is lost: the data are those of write 2");
+}
+
+#[test]
+fn a_power_cut_that_loses_nothing_is_counted_and_the_pass_is_written_to_its_end() {
+    let place = place();
+    // The file is gone for a while, as a device is whose power is cut.
+    let command = "mv \"$RAIDLAB_TARGET\" \"$RAIDLAB_TARGET.off\"; sleep 0.3; mv \"$RAIDLAB_TARGET.off\" \"$RAIDLAB_TARGET\"";
+    let cutting = SoakOptions { rewrite: true, power_cut: Some(command.into()), ..options(3) };
+    let record = place.soak(&cutting).unwrap();
+    // Between the first pass and the second, and between the second and the third; each reading after a cut is one more.
+    assert_eq!((record.passes, record.power_cuts, record.faults.total()), (3, 2, 0), "{:?}", record.notes);
+    assert_eq!(record.bytes_read, 5 * SIZE);
+    let sequence_at = |byte| match raidlab_verify::read_sector(&place.bytes(byte, 512)) {
+        raidlab_verify::SectorState::Stamped(stamp) => stamp.sequence,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((sequence_at(0), sequence_at(SIZE - 512)), (3, 3));
+}
+
+#[test]
+fn a_write_that_was_acknowledged_and_is_lost_in_a_power_cut_is_found() {
+    let place = place();
+    place.soak(&options(1)).unwrap();
+    let old = place.path.with_extension("old");
+    std::fs::copy(&place.path, &old).unwrap();
+    // The first chunk is always acknowledged before the cut; what was in it before comes back.
+    let command =
+        format!("dd if='{}' of=\"$RAIDLAB_TARGET\" bs={CHUNK} count=1 conv=notrunc 2>&1", old.display());
+    let cutting = SoakOptions { rewrite: true, power_cut: Some(command), ..options(2) };
+    let record = place.soak(&cutting).unwrap();
+    let lost = CHUNK / 512;
+    let (in_cut, later): (Vec<_>, Vec<_>) = record.notes.iter().partition(|note| note.after_power_cut);
+    assert_eq!((record.power_cuts, in_cut.len() as u64, later.len() as u64), (1, lost, lost));
+    assert_eq!(record.faults, FaultCounts { old: 2 * lost, ..FaultCounts::default() });
+    assert!(in_cut.iter().all(|note| note.byte < CHUNK && note.what.contains("a write is lost")));
+}
+
+#[test]
+fn a_command_that_fails_to_cut_the_power_ends_the_soak_and_the_next_goes_on() {
+    let place = place();
+    let cutting = SoakOptions { rewrite: true, power_cut: Some("exit 3".into()), ..options(2) };
+    let error = place.soak(&cutting).unwrap_err().to_string();
+    assert!(error.contains("'exit 3', failed: exit status: 3"), "{error}");
+    let record = place.soak(&options(1)).unwrap();
+    assert_eq!((record.faults.total(), record.power_cuts), (0, 0), "what was begun was written to its end");
 }
 
 #[test]

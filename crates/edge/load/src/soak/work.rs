@@ -1,7 +1,8 @@
 //! The work on one target: write, read, compare, count, keep the record.
 
 use super::error::SoakError;
-use super::record::{Fault, RecordPlace, SoakContent, SoakPhase, SoakRecord};
+use super::health::HealthReader;
+use super::record::{Fault, RecordPlace, Sight, SoakContent, SoakPhase, SoakRecord};
 use super::{SoakOptions, SoakProgress};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
@@ -19,16 +20,18 @@ use std::time::{Duration, Instant};
 const SAVE_EVERY: Duration = Duration::from_secs(5);
 /// Time between two tellings of progress.
 const TELL_EVERY: Duration = Duration::from_millis(100);
+/// Temperatures are taken this often.
+const SAMPLE_EVERY: Duration = Duration::from_secs(10);
 /// Longest sleep of a limited rate, so that a stop is seen.
 const NAP_MAX: Duration = Duration::from_millis(100);
 
 /// A soak under way.
 pub(super) struct Work<'a> {
-    target: &'a Target,
-    file: &'a File,
-    record: SoakRecord,
-    place: RecordPlace,
-    options: &'a SoakOptions,
+    pub(super) target: Target,
+    pub(super) record: SoakRecord,
+    pub(super) place: RecordPlace,
+    pub(super) options: &'a SoakOptions,
+    health: HealthReader<'a>,
     memory: IoMemory,
     /// Digests of all chunks, or of those before the one that is read first.
     digests: Vec<[u8; 32]>,
@@ -40,16 +43,16 @@ pub(super) struct Work<'a> {
     passes: u64,
     saved: Instant,
     told: Instant,
+    sampled: Instant,
 }
 
 impl<'a> Work<'a> {
     pub(super) fn new(
-        target: &'a Target,
+        target: Target,
         record: SoakRecord,
         place: RecordPlace,
         options: &'a SoakOptions,
     ) -> Result<Self, SoakError> {
-        let file = target.file().expect("only a path is soaked");
         let chunk_bytes = u32::try_from(record.chunk_bytes).expect("checked when it was opened");
         let memory = IoMemory::new(1, chunk_bytes, &[IoOp::Read], 0)?;
         let chunks = record.bytes.div_ceil(record.chunk_bytes);
@@ -60,8 +63,8 @@ impl<'a> Work<'a> {
         };
         let now = Instant::now();
         Ok(Self {
+            health: HealthReader::new(&options.health, target.path()),
             target,
-            file,
             seconds_before: record.seconds,
             record,
             place,
@@ -74,6 +77,7 @@ impl<'a> Work<'a> {
             passes: 0,
             saved: now,
             told: now,
+            sampled: now,
         })
     }
 
@@ -83,16 +87,22 @@ impl<'a> Work<'a> {
         cancel: &AtomicBool,
         tell: &dyn Fn(SoakProgress),
     ) -> Result<SoakRecord, SoakError> {
+        self.health.read_counters(&mut self.record.health);
+        self.sample();
         self.place.save(&self.record)?;
         let ended = self.work(cancel, tell);
-        self.keep_time();
+        self.sample();
+        self.health.read_counters(&mut self.record.health);
         self.place.save(&self.record)?;
         ended.map(|()| self.record)
     }
 
     fn work(&mut self, cancel: &AtomicBool, tell: &dyn Fn(SoakProgress)) -> Result<(), SoakError> {
         while !cancel.load(Ordering::Relaxed) && !self.is_over() {
-            self.step()?;
+            self.step(cancel)?;
+            if self.sampled.elapsed() >= SAMPLE_EVERY {
+                self.sample();
+            }
             if self.told.elapsed() >= TELL_EVERY {
                 self.told = Instant::now();
                 tell(self.progress());
@@ -117,7 +127,10 @@ impl<'a> Work<'a> {
     }
 
     /// Moves one chunk.
-    fn step(&mut self) -> Result<(), SoakError> {
+    fn step(&mut self, cancel: &AtomicBool) -> Result<(), SoakError> {
+        if let Some(command) = self.cut_now().map(str::to_owned) {
+            return self.write_through_cut(&command, cancel);
+        }
         match self.record.phase {
             SoakPhase::Writing { next_byte } => self.write_chunk(next_byte),
             SoakPhase::Digesting => self.digest_chunk(),
@@ -126,20 +139,33 @@ impl<'a> Work<'a> {
     }
 
     /// Length of the chunk that begins at `byte`.
-    fn chunk_at(&self, byte: u64) -> u32 {
+    pub(super) fn chunk_at(&self, byte: u64) -> u32 {
         self.record.chunk_bytes.min(self.record.bytes - byte) as u32
     }
 
-    fn write_chunk(&mut self, byte: u64) -> Result<(), SoakError> {
+    pub(super) fn write_chunk(&mut self, byte: u64) -> Result<(), SoakError> {
+        self.write_one(byte)?;
+        let next_byte = byte + u64::from(self.chunk_at(byte));
+        self.record.phase = SoakPhase::Writing { next_byte };
+        if next_byte >= self.record.bytes {
+            self.make_durable()?;
+            self.record.phase = SoakPhase::Reading { next_byte: 0 };
+        }
+        Ok(())
+    }
+
+    /// Writes the chunk that begins at `byte`, wherever the record is.
+    pub(super) fn write_one(&mut self, byte: u64) -> Result<(), SoakError> {
         let SoakContent::Stamped { run, sequence } = self.record.content else {
             unreachable!("only stamped data are written");
         };
         let bytes = self.chunk_at(byte);
         let buffer = self.memory.buffer(IoOp::Read, 0, bytes);
         stamp_sectors(buffer, run, byte / STAMPED_SECTOR_BYTES as u64, sequence);
+        let file = self.target.file().expect("only a path is soaked");
         let mut done = 0;
         while done < buffer.len() {
-            match rustix::io::pwrite(self.file, &buffer[done..], byte + done as u64) {
+            match rustix::io::pwrite(file, &buffer[done..], byte + done as u64) {
                 Ok(0) => return Err(self.failed("write", Errno::NOSPC)),
                 Ok(moved) => done += moved,
                 Err(Errno::INTR) => {}
@@ -148,12 +174,6 @@ impl<'a> Work<'a> {
         }
         self.record.bytes_written += u64::from(bytes);
         self.moved_bytes += u64::from(bytes);
-        let next_byte = byte + u64::from(bytes);
-        self.record.phase = SoakPhase::Writing { next_byte };
-        if next_byte >= self.record.bytes {
-            self.make_durable()?;
-            self.record.phase = SoakPhase::Reading { next_byte: 0 };
-        }
         Ok(())
     }
 
@@ -164,7 +184,7 @@ impl<'a> Work<'a> {
         let digest = match self.read(byte, bytes) {
             Ok(buffer) => sha256(buffer),
             Err(errno) => {
-                self.record.note(byte, &Fault::Unreadable(errno), false);
+                self.record.note(byte, &Fault::Unreadable(errno), Sight::default());
                 [0; 32]
             }
         };
@@ -185,12 +205,11 @@ impl<'a> Work<'a> {
             let again = self.faults_at(byte, bytes);
             for (at, fault) in &faults {
                 let passing = !again.iter().any(|(other, _)| other == at);
-                self.record.note(*at, fault, passing);
+                self.record.note(*at, fault, Sight { passing, after_power_cut: false });
             }
         }
         self.record.bytes_read += u64::from(bytes);
-        self.read_bytes += u64::from(bytes);
-        self.moved_bytes += u64::from(bytes);
+        self.count_read(bytes);
         let next_byte = byte + u64::from(bytes);
         self.record.phase = SoakPhase::Reading { next_byte };
         if next_byte >= self.record.bytes { self.end_pass() } else { Ok(()) }
@@ -242,11 +261,12 @@ impl<'a> Work<'a> {
         faults
     }
 
-    fn read(&mut self, byte: u64, bytes: u32) -> Result<&[u8], Errno> {
+    pub(super) fn read(&mut self, byte: u64, bytes: u32) -> Result<&[u8], Errno> {
+        let file = self.target.file().expect("only a path is soaked");
         let buffer = self.memory.buffer(IoOp::Read, 0, bytes);
         let mut done = 0;
         while done < buffer.len() {
-            match rustix::io::pread(self.file, &mut buffer[done..], byte + done as u64) {
+            match rustix::io::pread(file, &mut buffer[done..], byte + done as u64) {
                 Ok(0) => return Err(Errno::NODATA),
                 Ok(moved) => done += moved,
                 Err(Errno::INTR) => {}
@@ -256,18 +276,40 @@ impl<'a> Work<'a> {
         if !self.target.is_direct() {
             // The next read shall come from storage, too.
             let length = std::num::NonZeroU64::new(u64::from(bytes));
-            let advice = rustix::fs::fadvise(self.file, byte, length, rustix::fs::Advice::DontNeed);
+            let advice = rustix::fs::fadvise(file, byte, length, rustix::fs::Advice::DontNeed);
             tracing::trace!(?advice, "the page cache was asked to forget");
         }
         Ok(buffer)
     }
 
     /// Written data must not be counted as written before they are durable.
-    fn make_durable(&self) -> Result<(), SoakError> {
+    pub(super) fn make_durable(&self) -> Result<(), SoakError> {
         if !matches!(self.record.phase, SoakPhase::Writing { .. }) {
             return Ok(());
         }
-        rustix::fs::fdatasync(self.file).map_err(|errno| self.failed("make durable", errno))
+        rustix::fs::fdatasync(self.file()).map_err(|errno| self.failed("make durable", errno))
+    }
+
+    pub(super) fn file(&self) -> &File {
+        self.target.file().expect("only a path is soaked")
+    }
+
+    /// Counts what was read and compared towards the limits.
+    pub(super) fn count_read(&mut self, bytes: u32) {
+        self.read_bytes += u64::from(bytes);
+        self.moved_bytes += u64::from(bytes);
+    }
+
+    pub(super) fn save(&mut self) -> Result<(), SoakError> {
+        self.keep_time();
+        self.place.save(&self.record)
+    }
+
+    /// Takes the temperatures.
+    fn sample(&mut self) {
+        self.keep_time();
+        self.health.sample(self.record.seconds, &mut self.record.health);
+        self.sampled = Instant::now();
     }
 
     fn failed(&self, op: &'static str, errno: Errno) -> SoakError {

@@ -4,10 +4,14 @@
 use raidlab_load::{
     LayOut, LayOutContent, LoadError, LoadOptions, LoadOutcome, Target, TargetOptions, lay_out_file, run,
 };
+use raidlab_trace::{Summary, TraceKind, TraceRecord, TraceSummary};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessLine, AccessSpec, DriverConfig, Worker};
+use raidlab_workload::{
+    AccessLine, AccessSpec, BatchStep, DriverConfig, Fit, Replay, Timing, TraceReader, TraceSource, Worker,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// A folder on the file system of the build, which is on storage more often than the one for temporary files.
@@ -79,4 +83,63 @@ pub fn command(line: &[&str]) -> Option<String> {
 
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// A trace in memory.
+#[derive(Debug)]
+struct InMemory(Vec<TraceRecord>, TraceSummary);
+
+#[derive(Debug)]
+struct Once(Vec<TraceRecord>);
+
+impl TraceSource for InMemory {
+    fn name(&self) -> String {
+        "in memory".into()
+    }
+
+    fn summary(&self) -> &TraceSummary {
+        &self.1
+    }
+
+    fn open(&self) -> Result<Box<dyn TraceReader>, String> {
+        Ok(Box::new(Once(self.0.clone())))
+    }
+}
+
+impl TraceReader for Once {
+    fn next_batch(&mut self, batch: &mut Vec<TraceRecord>) -> BatchStep {
+        batch.clear();
+        batch.append(&mut self.0);
+        if batch.is_empty() { BatchStep::End } else { BatchStep::Ready }
+    }
+}
+
+/// The replay, one request after the other, of kinds with their places and lengths.
+pub fn trace(requests: &[(TraceKind, u64, u64)]) -> AccessSpec {
+    let record = |&(kind, offset_bytes, length_bytes)| TraceRecord {
+        time_ns: 0,
+        device: 0,
+        kind,
+        offset_bytes,
+        length_bytes,
+        response_ns: None,
+    };
+    let records: Vec<TraceRecord> = requests.iter().map(record).collect();
+    let mut summary = Summary::default();
+    for record in &records {
+        summary.add(record);
+    }
+    let source = Arc::new(InMemory(records, summary.finish(&["a".into()])));
+    let replay = Replay {
+        source,
+        timing: Timing::None,
+        fit: Fit::Refuse,
+        whole_blocks: false,
+        targets: vec![Some(0)],
+    };
+    AccessSpec { name: "trace".into(), trace: Some(replay), ..AccessSpec::default() }
+}
+
+pub fn to_the_end(target: &Target) -> DriverConfig {
+    DriverConfig { run: NanoSpan(u64::MAX / 4), ..config(target, 1, 1) }
 }

@@ -11,7 +11,11 @@
 //! | `iodepth_level` | the depth that was asked for, in its class |
 //! | `disk_util` | the device's queue over the whole run |
 //!
-//! Left out (zero): trims, syncs, page faults, short and dropped I/Os, submission and completion classes.
+//! | `sync` | flushes of both kinds |
+//! | `trim` | trims; their bytes are those of their ranges, and there is nothing of them over time |
+//! | `write_zeroes` | the same of writes of zeroes, which fio does not have; only where there are any |
+//!
+//! Left out (zero): page faults, short and dropped I/Os, submission and completion classes.
 //! Source: fio 3.33 `stat.c`, `show_thread_status_json`; its HOWTO, "Log File Formats".
 
 use raidlab_workload::{LatencyFigures, OpSummary, RunResult, SeriesColumns};
@@ -98,7 +102,11 @@ fn job(run: &RunResult) -> Value {
     let bytes = request_bytes(run);
     let bs = if bytes.is_multiple_of(1024) { format!("{}k", bytes / 1024) } else { bytes.to_string() };
     let requests = run.total.requests.max(1) as f64;
-    json!({
+    let none = OpSummary::default();
+    let of = |summary: &Option<Box<OpSummary>>| {
+        direction(run, summary.as_deref().unwrap_or(&none), |_| const { &NO_COLUMNS })
+    };
+    let mut job = json!({
         "jobname": run.workload,
         "groupid": 0,
         "error": 0,
@@ -117,8 +125,8 @@ fn job(run: &RunResult) -> Value {
         },
         "read": direction(run, &run.read, |series| &series.read),
         "write": direction(run, &run.write, |series| &series.write),
-        "trim": direction(run, &OpSummary::default(), |_| const { &NO_COLUMNS }),
-        "sync": { "total_ios": 0, "lat_ns": spread(&OpSummary::default()) },
+        "trim": of(&run.others.trim),
+        "sync": sync(run.others.flush.as_deref().unwrap_or(&none)),
         "job_runtime": run.window_ns / 1_000_000,
         "usr_cpu": user,
         "sys_cpu": system,
@@ -135,7 +143,21 @@ fn job(run: &RunResult) -> Value {
         "latency_target": 0,
         "latency_percentile": 100.0,
         "latency_window": 0,
-    })
+    });
+    if run.others.write_zeroes.is_some() {
+        job["write_zeroes"] = of(&run.others.write_zeroes);
+    }
+    job
+}
+
+/// The figures of flushes.
+fn sync(summary: &OpSummary) -> Value {
+    let mut lat = spread(summary);
+    if summary.requests > 0 {
+        lat["percentile"] = percentiles(summary);
+        lat["bins"] = bins(summary);
+    }
+    json!({ "total_ios": summary.requests, "lat_ns": lat })
 }
 
 const NO_COLUMNS: SeriesColumns = SeriesColumns {

@@ -1,14 +1,16 @@
 //! Results as one HTML file that opens anywhere, without a network, and reads like a white paper.
 //!
-//! The answer comes first: the recommendations with their reasons. Then how it was found, then all figures: one table,
-//! and for each profile bars at one iodepth, throughput and latency over the iodepth, the distribution of latency, its
-//! course over the window, a map of it, and any figure against any other. The conclusion says in words what they show.
+//! The answer comes first: a publication's tables where the study is beside one, and the recommendations with their
+//! reasons. Then how it was found, then all figures: one table, and for each profile bars at one iodepth, throughput and
+//! latency over the iodepth, the distribution of latency, its course over the window, a map of it, and any figure against
+//! any other. The conclusion says in words what they show.
 //! Charts are small multiples: a panel per side, a line per configuration, one key for all.
 //!
 //! The file carries everything it needs: its style and the charts as SVG. Its content security policy forbids every load,
 //! so that this stays true whatever a name in it contains. All names are escaped. Without scripts everything is there but
 //! the choice of axes and the switches of lines.
 
+mod beside;
 mod charts;
 mod conclusion;
 mod explorer;
@@ -50,9 +52,6 @@ pub fn study(report: &StudyReport) -> Page {
         results(&matrix, report, &mut figures)
     };
     let warnings: Vec<String> = report.warnings.iter().cloned().chain(matrix.warnings()).collect();
-    let published = report.published.map_or_else(String::new, |published| {
-        section("published", "Published and predicted figures", &tables::comparison(published))
-    });
     let conclusion = if is_network { String::new() } else { conclusion::section(&matrix, report.verdicts) };
     let document = Document {
         kicker: "Storage study",
@@ -60,10 +59,10 @@ pub fn study(report: &StudyReport) -> Page {
         question: report.question,
         facts: facts(report, &matrix),
         body: [
+            beside::tables(report.beside),
             recommendations(report.verdicts),
             method_section(&report.setup, &report.method),
             results,
-            published,
             conclusion,
             notes(&report.notes),
         ]

@@ -1,11 +1,10 @@
 //! The tables of the page.
 
 use super::{escaped, escaped_digits};
-use crate::figures::{Column, capacity, ns_to_ms, survives, three_digits};
+use crate::figures::{Column, capacity, ns_to_ms, survives};
 use crate::matrix::{CellKey, Matrix};
 use crate::places::place_cells;
 use crate::{PaperPlace, PaperRow};
-use raidlab_advisor::Comparison;
 use raidlab_workload::{LagSummary, LatencyFigures, RunResult};
 
 /// The table of the study: a group of rows per profile, a group of columns per side.
@@ -225,31 +224,6 @@ fn lag_cells(lag: &LagSummary) -> Vec<String> {
     cells.extend(waits.map(escaped_digits));
     cells.extend(service.map_or_else(|| ["–"; 4].map(str::to_owned), |figures| figures.map(escaped_digits)));
     cells
-}
-
-/// Published figures beside predicted ones.
-pub(super) fn comparison(comparison: &Comparison) -> String {
-    let mut rows = String::new();
-    for row in &comparison.rows {
-        rows += &format!(
-            r#"<tr><th scope="row" class="name first">{}</th><td class="text">{}</td><td>{}</td><td>{}</td><td>{:+.1}</td></tr>"#,
-            escaped(&row.id),
-            escaped(&row.metric),
-            escaped_digits(row.published),
-            escaped_digits(row.predicted),
-            row.error_pct
-        );
-    }
-    let summary = comparison.summary;
-    let figure = |pct: Option<f64>| pct.map_or("none".to_owned(), |pct| format!("{} %", three_digits(pct)));
-    let caption = format!(
-        "{} figures compared. Median absolute error {}, 90th percentile {}.",
-        summary.rows,
-        figure(summary.median_abs_error_pct),
-        figure(summary.p90_abs_error_pct)
-    );
-    let head = r#"<thead><tr><th scope="col" class="name first">Figure</th><th scope="col" class="name">Metric</th><th scope="col">published</th><th scope="col">predicted</th><th scope="col">error %</th></tr></thead>"#;
-    scrolling("Published and predicted figures", &caption, &format!("{head}<tbody>{rows}</tbody>"))
 }
 
 /// What the places of a publication come to.

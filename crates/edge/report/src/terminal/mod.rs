@@ -9,6 +9,7 @@
 //! one record per line, and every line names its profile, so that `grep` and `awk` can take it apart.
 
 mod array;
+mod beside;
 mod claims;
 mod contrast;
 mod examine;
@@ -24,6 +25,7 @@ mod study;
 mod validation;
 
 pub use array::array_status;
+pub use beside::beside;
 pub use claims::claims;
 pub use contrast::contrast;
 pub use examine::examined;

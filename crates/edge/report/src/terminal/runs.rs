@@ -24,6 +24,7 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
             text += &direction_line(name, summary);
         }
     }
+    text += &run.others.iter().map(|(name, summary)| direction_line(name, summary)).collect::<String>();
     let this = std::slice::from_ref(run);
     if run.streams.is_some() {
         text += &super::streams(this, &[], options);
@@ -47,6 +48,9 @@ fn part_lines(part: &PartSummary) -> String {
         if summary.requests + summary.errors > 0 {
             text += &format!("  {}", direction_line(name, summary));
         }
+    }
+    for (name, summary) in part.others.iter() {
+        text += &format!("  {}", direction_line(name, summary));
     }
     text + &part.lag.as_ref().map_or_else(String::new, |lag| lag_line("  ", lag))
 }
@@ -256,7 +260,7 @@ fn failover_lines(facts: &FailoverFacts) -> String {
 fn direction_line(name: &str, summary: &OpSummary) -> String {
     let ms = |ns: u64| three_digits(ns_to_ms(ns));
     format!(
-        "  {name:<6}{} IOPS, {} MB/s; lat ms min {}, mean {}, p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}; {} requests, {} errors\n",
+        "  {name:<5} {} IOPS, {} MB/s; lat ms min {}, mean {}, p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}; {} requests, {} errors\n",
         three_digits(summary.iops.0),
         three_digits(summary.bytes_per_sec.mb_per_s()),
         ms(summary.lat_ns_min),

@@ -25,6 +25,8 @@ pub struct SoakFigures<'a> {
     pub notes: Vec<(u64, &'a str)>,
     /// Upper bound on the rate of faults per bit at the confidence.
     pub rate_bound: Option<f64>,
+    /// What is to be said beside it, in lines: what drives counted, how warm it was.
+    pub beside: Vec<String>,
 }
 
 impl SoakFigures<'_> {
@@ -61,7 +63,9 @@ pub fn soaks(found: &[SoakFigures<'_>], confidence_pct: f64, options: TerminalOp
         ..Grid::default()
     };
     let faulty = found.iter().filter(|figures| figures.fault_count() > 0).map(listing);
-    grid.render(options) + "\n" + &faulty.collect::<String>() + &explanation(found, confidence_pct)
+    let beside = found.iter().filter(|figures| !figures.beside.is_empty()).map(besides);
+    let listed: String = faulty.chain(beside).collect();
+    grid.render(options) + "\n" + &listed + &explanation(found, confidence_pct)
 }
 
 fn listing(figures: &SoakFigures<'_>) -> String {
@@ -75,6 +79,11 @@ fn listing(figures: &SoakFigures<'_>) -> String {
         text += &format!("  and {more} more\n");
     }
     text + "\n"
+}
+
+fn besides(figures: &SoakFigures<'_>) -> String {
+    let lines = figures.beside.iter().map(|line| format!("  {}\n", printable(line)));
+    format!("{}:\n{}\n", printable(&figures.target), lines.collect::<String>())
 }
 
 /// How the bound comes about.
@@ -104,6 +113,7 @@ mod tests {
             faults: Vec::new(),
             notes: Vec::new(),
             rate_bound: Some(1.16e-10),
+            beside: vec!["sda: all 3 SMART counters as before".into()],
         };
         let notes: Vec<_> = (0..12).map(|at| (at * 512, "1 bit has changed")).collect();
         let faulty = SoakFigures {
@@ -111,6 +121,7 @@ mod tests {
             faults: vec![("changed", 12), ("unreadable", 1)],
             notes,
             rate_bound: None,
+            beside: Vec::new(),
             ..clean.clone()
         };
         let text = soaks(&[clean, faulty], 95.0, TerminalOptions { width: 110, colour: false });
@@ -119,6 +130,7 @@ mod tests {
         assert_eq!(cells, ["a", "3", "3", "GiB", "2.58e10", "0.01", "89.5", "0", "1.2e-10"]);
         assert!(text.contains("b: 12 changed, 1 unreadable\n  byte 0: 1 bit has changed\n"), "{text}");
         assert!(text.contains("  byte 4608: 1 bit has changed\n  and 3 more\n"), "{text}");
+        assert!(text.contains("a:\n  sda: all 3 SMART counters as before\n"), "{text}");
         assert!(text.contains("without a fault p = 2.996 / n"), "{text}");
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::driver::tests::{Logged, Target, config, drive, spec};
 use crate::driver::{Driver, DriverConfig, DriverStep, IoOp};
-use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, Pacing, RequestRate};
+use crate::pacing::{ArrivalProcess, Arrivals, ClosedLoop, FlushRule, Pacing, RequestRate};
 use crate::places::Places;
 use crate::result::Measurement;
 use crate::schedule::Schedule;
 use crate::spec::{AccessLine, AccessSpec, MixPart};
 use proptest::prelude::*;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
+use std::num::NonZeroU32;
 
 fn rate(per_second: f64) -> RequestRate {
     RequestRate::new(per_second).unwrap()
@@ -20,6 +21,10 @@ fn open(process: ArrivalProcess, per_second: f64, burst: u32) -> Pacing {
 
 fn closed(think_ns: u64, rate_max: Option<RequestRate>) -> Pacing {
     Pacing::Closed(ClosedLoop { think: NanoSpan(think_ns), rate_max, bytes_per_sec_max: None })
+}
+
+fn every(writes: u32, with_metadata: bool) -> FlushRule {
+    FlushRule { every: NonZeroU32::new(writes).unwrap(), with_metadata }
 }
 
 fn random_reads() -> Vec<AccessLine> {
@@ -254,4 +259,83 @@ fn a_stop_ends_an_open_loop_and_what_never_started_is_counted() {
     assert_eq!((measured.window, counted(&measured).0), (NanoSpan(1000), 0));
     // Due at 0, 100, .. 900 ns; the first started.
     assert_eq!(measured.lag.unwrap().unserved, 9);
+}
+
+proptest! {
+    #[test]
+    fn a_flush_follows_every_so_many_writes_and_counts_apart(
+        writes in 1u32..9,
+        with_metadata in any::<bool>(),
+        places in 1u32..5,
+        think in prop::sample::select(vec![0u64, 300]),
+        is_open in any::<bool>(),
+        error_pct in prop::sample::select(vec![0u8, 20]),
+    ) {
+        let pacing = if is_open { open(ArrivalProcess::Fixed, 5e6, 1) } else { closed(think, None) };
+        let spec = AccessSpec {
+            pacing,
+            iodepth: Some(places),
+            flush: Some(every(writes, with_metadata)),
+            ..spec(random_reads())
+        };
+        let target = Target { fixed_ns: 150, jitter_ns: 90, error_pct };
+        let config = DriverConfig { ramp: NanoSpan::ZERO, run: NanoSpan(60_000), ..config() };
+        let mut driver = Driver::new(&spec, &config).unwrap();
+        let log = drive(&mut driver, 0, target);
+        let mut since = 0;
+        for io in &log {
+            prop_assert!(since < writes || io.op.is_flush(), "a flush is the next request");
+            match io.op {
+                IoOp::Write => since += 1,
+                IoOp::Read => {}
+                flush => {
+                    prop_assert_eq!(flush == IoOp::Flush, with_metadata);
+                    prop_assert_eq!((since, io.offset_bytes, io.bytes), (writes, 0, 0));
+                    since = 0;
+                }
+            }
+        }
+        let measured = driver.measurement();
+        let in_window = |io: &&Logged| io.completed_at <= 60_000 && io.op.is_flush();
+        let (good, bad): (Vec<&Logged>, Vec<&Logged>) = log.iter().filter(in_window).partition(|io| io.succeeded);
+        let flush = &measured.others.flush;
+        prop_assert_eq!((flush.requests, flush.errors), (good.len() as u64, bad.len() as u64));
+        let lat: u64 = good.iter().map(|io| io.completed_at - io.issued_at).sum();
+        prop_assert_eq!((flush.lat.mean_ns() * good.len() as f64).round() as u64, lat);
+        let transfers = log.iter().filter(|io| !io.op.is_flush()).count() as u64;
+        prop_assert_eq!(driver.issued().reads + driver.issued().writes, transfers);
+        if is_open {
+            prop_assert_eq!(measured.lag.unwrap().lag.count(), transfers, "flushes arrive with their writes");
+        }
+    }
+}
+
+#[test]
+fn flushes_do_not_count_towards_the_requests_that_end_a_run() {
+    let spec = AccessSpec { flush: Some(every(1, false)), ..spec(vec![AccessLine::plain(4096, 0, 100)]) };
+    let run = NanoSpan::from_secs(1);
+    let config = DriverConfig { iodepth: 1, ramp: NanoSpan::ZERO, run, max_requests: Some(10), ..config() };
+    let mut driver = Driver::new(&spec, &config).unwrap();
+    drive(&mut driver, 0, Target { fixed_ns: 100, jitter_ns: 0, error_pct: 0 });
+    let measured = driver.measurement();
+    assert_eq!((measured.write.requests, measured.others.flush.requests), (10, 9));
+}
+
+#[test]
+fn each_part_has_flushes_of_its_own() {
+    let writes = vec![AccessLine::plain(4096, 0, 100)];
+    let part = |name: &str, flush| MixPart { lines: writes.clone(), flush, ..part(name, closed(0, None)) };
+    let mut driver =
+        Driver::new(&mix(vec![part("log", Some(every(1, true))), part("users", None)]), &config()).unwrap();
+    drive(&mut driver, 0, Target { fixed_ns: 100, jitter_ns: 0, error_pct: 0 });
+    let measured = driver.measurement();
+    let flushes: Vec<u64> = measured.parts.iter().map(|part| part.others.flush.requests).collect();
+    assert_eq!((flushes[0], flushes[1]), (measured.others.flush.requests, 0));
+    assert!(flushes[0].abs_diff(measured.parts[0].write.requests) <= 4 && flushes[0] > 100);
+    let wrong = AccessSpec { flush: Some(every(1, true)), ..mix(vec![part("a", None), part("b", None)]) };
+    let error = wrong.validate().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "workload 'mix': arrival, limit, think, iodepth and flush_every are those of each part without weights"
+    );
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::driver::tests::{Target, config, drive};
 use crate::driver::{Driver, DriverError, DriverStep, Worker};
 use crate::replay::TraceSource;
+use crate::result::OpStats;
 use crate::spec::AccessSpec;
 use proptest::prelude::*;
 use raidlab_trace::{Summary, TraceSummary};
@@ -231,8 +232,8 @@ proptest! {
 }
 
 #[test]
-fn devices_go_to_their_targets_and_what_moves_nothing_is_passed_over() {
-    use TraceKind::{Flush, Read, Trim, Write};
+fn devices_go_to_their_targets_and_every_kind_of_request_is_made() {
+    use TraceKind::{Flush, Read, Trim, Write, WriteZeroes};
     let records = vec![
         record(0, 0, Read, 0, 4096),
         record(10, 1, Write, 4096, 4096),
@@ -241,21 +242,68 @@ fn devices_go_to_their_targets_and_what_moves_nothing_is_passed_over() {
         record(40, 0, Trim, 0, 4096),
         record(50, 0, Read, 12_288, 0),
         record(60, 0, Write, 16_384, 4096),
+        record(70, 0, WriteZeroes, 4096, 8192),
+        record(80, 2, Trim, 0, 4096),
     ];
     let spec = spec(replay(records));
     let offsets = |index| {
         let mut driver =
             Driver::new(&spec, &DriverConfig { worker: Worker { index, count: 2 }, ..whole(4) }).unwrap();
-        drive(&mut driver, 0, QUICK).iter().map(|io| (io.issued_at, io.offset_bytes)).collect::<Vec<_>>()
+        let log = drive(&mut driver, 0, QUICK);
+        let measured = driver.measurement();
+        let of = |stats: &OpStats| (stats.requests, stats.bytes.get());
+        let others = [&measured.others.flush, &measured.others.trim, &measured.others.zeroes].map(of);
+        assert_eq!(measured.lag.unwrap().lag.count(), log.len() as u64);
+        assert_eq!(driver.issued().requests(), log.len() as u64);
+        let log = log.iter().map(|io| (io.issued_at, io.op, io.offset_bytes, io.bytes)).collect::<Vec<_>>();
+        (log, others)
     };
-    assert_eq!(offsets(0), [(0, 0), (60, 16_384)]);
-    assert_eq!(offsets(1), [(10, 4096)]);
+    let all = vec![
+        (0, IoOp::Read, 0, 4096),
+        (30, IoOp::FlushData, 0, 0),
+        (40, IoOp::Trim, 0, 4096),
+        (60, IoOp::Write, 16_384, 4096),
+        (70, IoOp::WriteZeroes, 4096, 8192),
+    ];
+    assert_eq!(offsets(0), (all, [(1, 0), (1, 4096), (1, 8192)]));
+    assert_eq!(offsets(1), (vec![(10, IoOp::Write, 4096, 4096)], [(0, 0); 3]));
     assert!(spec.reads() && spec.writes() && spec.is_open());
     let third = DriverConfig { worker: Worker { index: 2, count: 3 }, ..whole(4) };
     assert_eq!(
         Driver::new(&spec, &third).unwrap_err().to_string(),
-        "no read or write of the trace goes to target 2"
+        "no request of the trace goes to target 2"
     );
+}
+
+#[test]
+fn trims_are_narrowed_to_whole_blocks_and_writes_widened() {
+    use TraceKind::{Trim, Write, WriteZeroes};
+    let records = [Write, Trim, WriteZeroes]
+        .map(|kind| record(0, 0, kind, 512, 8192))
+        .into_iter()
+        .chain([record(0, 0, Trim, 512, 3584)]);
+    let exact = Replay { timing: Timing::None, ..replay(records.collect()) };
+    let error = Driver::new(&spec(exact.clone()), &whole(1)).unwrap_err().to_string();
+    assert_eq!(error, "requests of the trace are aligned to 512 bytes, and the target has blocks of 4096");
+    let mut driver = Driver::new(&spec(Replay { whole_blocks: true, ..exact }), &whole(1)).unwrap();
+    let log =
+        drive(&mut driver, 0, QUICK).iter().map(|io| (io.op, io.offset_bytes, io.bytes)).collect::<Vec<_>>();
+    assert_eq!(log, [(IoOp::Write, 0, 12_288), (IoOp::Trim, 4096, 4096), (IoOp::WriteZeroes, 4096, 4096)]);
+}
+
+#[test]
+fn a_trim_beyond_the_target_is_found_before_the_run() {
+    let far =
+        replay(vec![record(0, 0, TraceKind::Read, 0, 4096), record(9, 0, TraceKind::Trim, 1 << 30, 1 << 20)]);
+    let error = Driver::new(&spec(far.clone()), &whole(1)).unwrap_err().to_string();
+    assert!(
+        error.contains("device a of the trace goes up to") && error.contains("(1074790400 bytes)"),
+        "{error}"
+    );
+    let scaled = spec(Replay { fit: Fit::Scale, ..far });
+    let log = drive(&mut Driver::new(&scaled, &whole(1)).unwrap(), 0, QUICK);
+    assert!(log.iter().all(|io| io.offset_bytes + u64::from(io.bytes) <= ByteCount::from_mib(64).get()));
+    assert_eq!(log.len(), 2);
 }
 
 #[test]

@@ -147,8 +147,12 @@ fn as_text(imported: &Imported) -> String {
     let TraceMeta { source, summary, .. } = &imported.meta;
     let mut lines = vec![format!("{source}: {} lines, format {}", imported.lines, imported.format)];
     let mut add = |name: &str, text: String| lines.push(format!("  {name:<13} {text}"));
-    let TraceSummary { requests, reads, writes, flushes, trims, .. } = summary;
-    add("requests", format!("{requests}: {reads} reads, {writes} writes, {flushes} flushes, {trims} trims"));
+    let TraceSummary { requests, reads, writes, flushes, trims, zeroes, .. } = summary;
+    let zeroes = if *zeroes > 0 { format!(", {zeroes} writes of zeroes") } else { String::new() };
+    add(
+        "requests",
+        format!("{requests}: {reads} reads, {writes} writes, {flushes} flushes, {trims} trims{zeroes}"),
+    );
     if let Some(pct) = summary.read_pct() {
         add("reads", format!("{pct:.1} % of reads and writes"));
     }

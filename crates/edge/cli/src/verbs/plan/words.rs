@@ -47,10 +47,10 @@ pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
         lines.insert(0, "Nothing that was looked at keeps all needs.".to_owned());
     }
     lines.push(format!(
-        "{} candidates, {} of them rejected by arithmetic in {:.2} s; {} geometries left, of which {} were simulated, in {} runs.",
+        "{} candidates, {} of them rejected by arithmetic in {}; {} geometries left, of which {} were simulated, in {} runs.",
         outcome.candidates,
         outcome.rejected.values().sum::<u64>(),
-        outcome.arithmetic_secs,
+        whole_seconds(outcome.arithmetic_secs),
         outcome.kept,
         outcome.others.len(),
         outcome.simulated,
@@ -113,4 +113,9 @@ fn relaxation(it: &Relaxation, currency: &str) -> String {
         show(it.from),
         it.fitting
     )
+}
+
+/// To the second: who runs a plan twice may compare the answers.
+fn whole_seconds(secs: f64) -> String {
+    if secs < 1.0 { "less than a second".into() } else { format!("{secs:.0} s") }
 }

@@ -44,7 +44,8 @@ fn predicted_by(lines: &[String], method: &ClaimMethod) -> ClaimPrediction {
     let text = format!("id,paper,workload,a,b,ratio,kind\n{}\n", lines.join("\n"));
     let claims = parse_claims("c.csv", &text).unwrap();
     let never = AtomicBool::new(false);
-    predict_claims(&task(&Catalog::builtin()), &claims, method, &never, &mut |_, _| {}).unwrap()
+    predict_claims(&task(&Catalog::builtin()), &claims, method, (&mut Hosts::alone(), &never), &mut |_, _| {})
+        .unwrap()
 }
 
 #[test]

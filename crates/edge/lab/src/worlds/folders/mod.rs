@@ -13,7 +13,7 @@ pub use streams::{Cold, StreamsBench, StreamsPlan};
 use super::together::Shared;
 use crate::scratch::ScratchError;
 use raidlab_hosts::{HostsError, Refusal};
-use raidlab_load::LoadError;
+use raidlab_load::{LoadError, is_remote_uri};
 use raidlab_units::ByteCount;
 use raidlab_workload::program::BonnieError;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ impl Shared for FoldersError {
 }
 
 fn check_folders(folders: &[PathBuf]) -> Result<(), FoldersError> {
-    match folders.iter().find(|folder| !folder.is_dir()) {
+    match folders.iter().find(|folder| !folder.is_dir() && !is_remote_uri(folder)) {
         Some(other) => Err(FoldersError::NoFolder(other.clone())),
         None => Ok(()),
     }

@@ -6,6 +6,9 @@
 //! ```
 //! Files are made once, for the largest number of streams, with bytes that neither compress nor deduplicate, and serve every
 //! step. Files of this name and length that were made before are used as they are.
+//!
+//! A folder may be one of a file server (`nfs://`, `root://`). Its files are `raidlab-streams-00000` and so on, since what is
+//! common to such servers has no folders to make; whether they have room is left to them.
 
 use super::{FoldersError, check_folders, check_room, label};
 use crate::machine::MachineWatch;
@@ -13,7 +16,10 @@ use crate::scratch::ScratchFolder;
 use crate::worlds::together::{Share, merged_programs, run_together};
 use raidlab_hosts::Hosts;
 use raidlab_load::programs::{PageCaching, ProgramEnd, ProgramFiles, run_program_from};
-use raidlab_load::{Go, LayOut, LayOutContent, LayOutProgress, lay_out_file, residency};
+use raidlab_load::{
+    Go, LayOut, LayOutContent, LayOutProgress, LoadError, RemoteError, is_remote_uri, lay_out_file,
+    lay_out_remote, remove_remote, residency, uri_in_folder,
+};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::program::{ColdFacts, FileId, Readers, ReadersConfig, StreamsFigures};
 use raidlab_workload::{Measurement, Metric, RunResult, World, derived_seed};
@@ -59,6 +65,11 @@ impl Cold {
     /// What this process may do: drop all, as root may where the system lets its parameters be changed, else ask.
     pub fn usual() -> Self {
         if residency::may_drop_all() { Self::Drop } else { Self::Advise }
+    }
+
+    /// As [`Cold::usual`]; of files that are all on servers this machine keeps nothing.
+    pub fn usual_for(folders: &[PathBuf]) -> Self {
+        if folders.iter().all(|folder| is_remote_uri(folder)) { Self::None } else { Self::usual() }
     }
 
     const fn caching(self) -> PageCaching {
@@ -163,7 +174,11 @@ impl StreamsBench {
         let count = plan.streams_max() * plan.files_each();
         let place = |file: u32| {
             let folder = &folders[file as usize % folders.len()];
-            folder.join(FOLDER).join(format!("{file:05}"))
+            if is_remote_uri(folder) {
+                uri_in_folder(folder, &format!("{FOLDER}-{file:05}"))
+            } else {
+                folder.join(FOLDER).join(format!("{file:05}"))
+            }
         };
         let paths: Vec<PathBuf> = (0..count).map(place).collect();
         let missing: Vec<(&Path, u64)> = (0..)
@@ -171,9 +186,11 @@ impl StreamsBench {
             .filter(|(_, path)| !is_there(path, length))
             .map(|(file, _): (usize, _)| (&*folders[file % folders.len()], length.get() + MARK_BYTES))
             .collect();
-        check_room(&missing)?;
+        let (_, here): (Vec<_>, Vec<_>) = missing.iter().partition(|(folder, _)| is_remote_uri(folder));
+        check_room(&here)?;
         let total = ByteCount(missing.len() as u64 * length.get());
-        let scratch = folders.iter().map(|folder| ScratchFolder::make(&folder.join(FOLDER)));
+        let here = folders.iter().filter(|folder| !is_remote_uri(folder));
+        let scratch = here.map(|folder| ScratchFolder::make(&folder.join(FOLDER)));
         let mut bench = Self {
             folders: folders.to_vec(),
             plan: plan.clone(),
@@ -207,11 +224,17 @@ impl StreamsBench {
             let order = LayOut { bytes, content: LayOutContent::Noise, seed, destroy_data: None };
             let was_there = path.exists();
             let mut tell = |state: LayOutProgress| progress(before + state.written);
-            let laid_out = lay_out_file(path, &order, cancel, &mut tell)?;
-            if !laid_out.reused {
+            let (is_reused, is_new) = if is_remote_uri(path) {
+                let made =
+                    lay_out_remote(path, &order, cancel, &mut tell).map_err(|source| of(path, source))?;
+                (!made, made)
+            } else {
+                (lay_out_file(path, &order, cancel, &mut tell)?.reused, !was_there)
+            };
+            if !is_reused {
                 before += bytes;
             }
-            if !was_there {
+            if is_new {
                 self.made.push(path.clone());
             }
         }
@@ -284,14 +307,23 @@ impl StreamsBench {
         let mut numbers: Vec<u32> = files.map(|FileId(file)| file).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let paths: Vec<PathBuf> =
-            numbers.into_iter().map(|file| self.files.paths[file as usize].clone()).collect();
+        let all = numbers.into_iter().map(|file| self.files.paths[file as usize].clone());
+        let paths: Vec<PathBuf> = all.filter(|path| !is_remote_uri(path)).collect();
         match self.plan.cold {
             Cold::Drop => residency::drop_all()?,
             Cold::Advise => residency::advise_away(&paths)?,
             Cold::Direct | Cold::None => {}
         }
-        Ok(ColdFacts { how: self.plan.cold.name().to_owned(), cached_share: residency::cached_share(&paths) })
+        Ok(ColdFacts { how: self.how_cold(), cached_share: residency::cached_share(&paths) })
+    }
+
+    /// How files were made cold, and what can't be said of those of servers.
+    fn how_cold(&self) -> String {
+        let how = self.plan.cold.name();
+        if self.folders.iter().any(|folder| is_remote_uri(folder)) {
+            return format!("{how} here; servers have caches of their own");
+        }
+        how.to_owned()
     }
 
     fn settings(&self, figures: &StreamsFigures) -> Vec<(String, String)> {
@@ -302,10 +334,18 @@ impl StreamsBench {
             ("block", plan.block.to_string()),
             ("reads per stream at most", plan.reads_per_stream.to_string()),
             ("files per stream", plan.files_each().to_string()),
-            ("cold", plan.cold.name().to_owned()),
+            ("cold", self.how_cold()),
             ("window", NanoSpan(figures.window_ns).to_string()),
         ];
         settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// What became of a file on a server.
+fn of(path: &Path, source: RemoteError) -> LoadError {
+    match source {
+        RemoteError::Cancelled => LoadError::Cancelled { path: path.into() },
+        source => LoadError::Remote { path: path.into(), source },
     }
 }
 
@@ -317,7 +357,12 @@ fn is_there(path: &Path, length: ByteCount) -> bool {
 impl Drop for StreamsBench {
     fn drop(&mut self) {
         for path in &self.made {
-            if let Err(error) = std::fs::remove_file(path) {
+            let removed = if is_remote_uri(path) {
+                remove_remote(path).map_err(|error| error.to_string())
+            } else {
+                std::fs::remove_file(path).map_err(|error| error.to_string())
+            };
+            if let Err(error) = removed {
                 tracing::warn!(path = %path.display(), %error, "a test file was left behind");
             }
         }

@@ -1,0 +1,43 @@
+//! A publication's tables with figures of one's own in them, as plain data: what a report of one's own runs shows of a paper.
+//!
+//! Left out: which runs a figure comes from, which is for who knows the publication's rows.
+
+use serde::Serialize;
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BesideTable {
+    /// What it is called: `Table 4`.
+    pub title: String,
+    /// What is in its columns, with units.
+    pub columns: Vec<String>,
+    /// Its rows, those of one's own last.
+    pub rows: Vec<BesideRow>,
+}
+
+/// A row: an array or a claim.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BesideRow {
+    /// In words.
+    pub label: String,
+    /// Whether it is one's own, not the publication's.
+    pub is_own: bool,
+    /// A figure for each column, where there is one.
+    pub cells: Vec<Option<BesideCell>>,
+}
+
+/// A figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BesideCell {
+    /// In the unit of its column.
+    pub value: f64,
+    /// What is different about it; mostly nothing.
+    pub remark: String,
+}
+
+impl BesideCell {
+    /// A figure as its column says.
+    pub fn plain(value: f64) -> Self {
+        Self { value, remark: String::new() }
+    }
+}

@@ -1,0 +1,257 @@
+//! What is known of a run beside its figures: the array, the controllers, what it cost, what the machine did meanwhile, and
+//! how the load was made up.
+
+use super::{OpSummary, OtherSummaries};
+use crate::program::PhaseFigures;
+use raidlab_units::ByteCount;
+use serde::{Deserialize, Serialize};
+
+/// What is known of the array that a run was on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArrayFacts {
+    /// RAID level as the user writes it: `0`, `5`, `10`.
+    pub level: String,
+    /// Number of members.
+    pub members: u16,
+    /// Model or kind of the members: a catalogue id, or `file`.
+    pub member_kind: String,
+    /// Controller: a catalogue id, or `raidlab` for the software array.
+    pub controller: String,
+    /// Length of a strip.
+    pub strip_bytes: ByteCount,
+    /// `write-through` or `write-back`.
+    pub write_policy: String,
+    /// What the host sees.
+    pub usable_bytes: ByteCount,
+    /// All members together.
+    pub raw_bytes: ByteCount,
+    /// Any set of this many members may fail.
+    pub failures_survived_always: u16,
+    /// The luckiest set of members that may fail.
+    pub failures_survived_at_best: u16,
+}
+
+/// What the run cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CostFacts {
+    /// Processor time per host I/O, where it was measured: of this process for an array, of the threads that made the
+    /// load for storage as it is.
+    pub cpu_ns_per_io: Option<f64>,
+    /// Processor time per host I/O that the kernel's own threads took for this process beside those, where it was
+    /// measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_threads_cpu_ns_per_io: Option<f64>,
+    /// Member reads in the whole run, where there are members.
+    pub member_reads: Option<u64>,
+    /// Member writes in the whole run, where there are members.
+    pub member_writes: Option<u64>,
+    /// Host reads in the whole run, ramp and drain too: what `member_reads` is to be divided by.
+    #[serde(default)]
+    pub host_reads: Option<u64>,
+    /// Host writes in the whole run, ramp and drain too.
+    #[serde(default)]
+    pub host_writes: Option<u64>,
+    /// Wall-clock time of the whole run.
+    pub wall_ns: u64,
+}
+
+/// A part of a run: one phase of Bonnie.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseResult {
+    /// Its name, `block-write`.
+    pub name: String,
+    /// What was moved, how long it took, and what it cost.
+    #[serde(flatten)]
+    pub figures: PhaseFigures,
+}
+
+/// How a load is made up of targets and workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadFacts {
+    /// Targets: files, devices or volumes that each get the load.
+    pub targets: u32,
+    /// Workers on each target.
+    pub workers: u32,
+    /// Requests that each worker keeps in flight on each target.
+    pub iodepth_per_target: u32,
+}
+
+/// What was measured on one target of many.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TargetResult {
+    /// Its name as it was given.
+    pub target: String,
+    /// Length of the measured window; shorter than that of the run where the target failed.
+    pub window_ns: u64,
+    /// Reads.
+    pub read: OpSummary,
+    /// Writes.
+    pub write: OpSummary,
+    /// Both together.
+    pub total: OpSummary,
+    /// What moves no bytes.
+    #[serde(flatten)]
+    pub others: OtherSummaries,
+    /// Why it was left alone before the end, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What the machine did during a run, ramp and drain too, all its processes counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineLoad {
+    /// How long it was watched.
+    pub watched_ns: u64,
+    /// Processors that it has.
+    pub cpus: u32,
+    /// Share of all processors' time that was busy, from 0 to 1; none where the system does not tell.
+    pub cpu_busy: Option<f64>,
+    /// Share of it in the kernel, interrupts included.
+    pub cpu_system: Option<f64>,
+    /// Share of it that interrupts took.
+    pub cpu_interrupts: Option<f64>,
+    /// Interrupts per second.
+    pub interrupts_per_sec: Option<f64>,
+    /// Context switches per second.
+    pub context_switches_per_sec: Option<f64>,
+    /// Processor time of this process, user and system.
+    pub process_cpu_ns: Option<u64>,
+    /// The part of it that was spent in the kernel.
+    #[serde(default)]
+    pub process_cpu_system_ns: Option<u64>,
+    /// How often the threads that made the load waited, where that was counted.
+    pub load_switches_voluntary: Option<u64>,
+    /// How often they were made to wait.
+    pub load_switches_involuntary: Option<u64>,
+    /// The queue of the block device under the target, where there is one.
+    pub device: Option<DeviceLoad>,
+}
+
+/// What a block device's queue did during a run: the differences of its kernel counters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceLoad {
+    /// Kernel name, `sda` or `nvme0n1`.
+    pub name: String,
+    /// Reads that it ended.
+    pub reads: u64,
+    /// Writes that it ended.
+    pub writes: u64,
+    /// Reads that were merged into others before they got to it.
+    pub read_merges: u64,
+    /// Writes that were merged into others before they got to it.
+    pub write_merges: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Mean time of a read in the queue and the device; zero where there was none.
+    pub read_ns_mean: f64,
+    /// Mean time of a write in the queue and the device; zero where there was none.
+    pub write_ns_mean: f64,
+    /// Requests in queue and device, on average over the time watched.
+    pub in_flight_mean: f64,
+    /// Share of the time in which there was any, from 0 to 1.
+    pub utilisation: f64,
+}
+
+/// What is known of the controllers and volumes that a run was on, where there are several of either.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EnclosureFacts {
+    /// Each controller, A first.
+    pub controllers: Vec<ControllerFacts>,
+    /// Share of the window in which the link between two of them was busy, from 0 to 1.
+    pub mirror_link_busy: f64,
+    /// What the failure of a controller cost, if one failed.
+    pub failover: Option<FailoverFacts>,
+}
+
+/// One controller of several, and how busy it was: shares of the window, from 0 to 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ControllerFacts {
+    /// `A` or `B`.
+    pub name: String,
+    /// Volumes that it owned when the run began.
+    pub volumes: u16,
+    /// Its processors.
+    pub processors_busy: f64,
+    /// Its link to the host.
+    pub host_link_busy: f64,
+    /// Its link to the members, or that of both.
+    pub member_link_busy: f64,
+}
+
+/// What the failure of a controller cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FailoverFacts {
+    /// Which failed.
+    pub controller: String,
+    /// When, from the start of the measured window.
+    pub after_ns: u64,
+    /// How long the other one took to find out.
+    pub detection_ns: u64,
+    /// Volumes that it had to take over.
+    pub volumes: u16,
+    /// From the failure until the last of them was served again; none if the run ended before.
+    pub pause_ns: Option<u64>,
+    /// Requests that were made again.
+    pub requests_retried: u64,
+    /// Dirty cache blocks that the other one had a copy of, and wrote to the members.
+    pub cache_blocks_restored: u64,
+    /// Acknowledged data that nobody had a copy of: at most so much is lost.
+    pub lost_bytes_max: u64,
+    /// Requests of all volumes per second in the window before the failure; none if it began with it.
+    pub iops_before: Option<f64>,
+    /// The same after the pause; none if the window was over.
+    pub iops_after: Option<f64>,
+}
+
+impl ArrayFacts {
+    /// The configuration in a few words: `RAID 5 write-back`.
+    pub fn label(&self) -> String {
+        format!("RAID {} {}", self.level, self.write_policy)
+    }
+
+    /// Share of the members' space that the host sees, from 0 to 1; zero for an array without space.
+    pub fn usable_fraction(&self) -> f64 {
+        match self.raw_bytes.get() {
+            0 => 0.0,
+            raw_bytes => self.usable_bytes.get() as f64 / raw_bytes as f64,
+        }
+    }
+}
+
+impl CostFacts {
+    /// Member reads and writes per host I/O over the whole run, where all of them were counted.
+    pub fn member_ios_per_host_io(&self) -> Option<f64> {
+        let member_ios = self.member_reads? + self.member_writes?;
+        let host_ios = self.host_reads? + self.host_writes?;
+        (host_ios > 0).then(|| member_ios as f64 / host_ios as f64)
+    }
+}
+
+impl LoadFacts {
+    /// Requests in flight on all targets together.
+    pub fn iodepth_total(&self) -> u64 {
+        u64::from(self.targets) * u64::from(self.workers) * u64::from(self.iodepth_per_target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn member_ios_per_host_io_needs_every_count() {
+        let known = CostFacts {
+            member_reads: Some(30),
+            member_writes: Some(20),
+            host_reads: Some(15),
+            host_writes: Some(10),
+            ..CostFacts::default()
+        };
+        assert_eq!(known.member_ios_per_host_io(), Some(2.0));
+        assert_eq!(CostFacts { host_reads: None, ..known.clone() }.member_ios_per_host_io(), None);
+        let idle = CostFacts { host_reads: Some(0), host_writes: Some(0), ..known };
+        assert_eq!(idle.member_ios_per_host_io(), None);
+    }
+}

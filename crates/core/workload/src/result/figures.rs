@@ -1,0 +1,420 @@
+//! What was counted, and the figures of it: histograms while a run lasts, numbers for people when it is over.
+//!
+//! [`Measurement`] is what a driver counted, with full histograms, which workers add up; [`OpSummary`] and [`LagSummary`] are
+//! what is stored of it.
+//!
+//! ```text
+//! read, write ──────────────────► figures each, and of both together (the total)
+//! flush, trim, write of zeroes ─► figures each, beside the total: they move no bytes
+//! ```
+
+use crate::bins::{self, LatencyBin};
+use crate::histogram::LatencyHistogram;
+use crate::op::IoOp;
+use crate::series::Series;
+use crate::split::{LatencySplit, SplitStats};
+use raidlab_units::{ByteCount, BytesPerSec, Iops, NanoSpan};
+use serde::{Deserialize, Serialize};
+
+/// What a driver counted for one direction, within the measured window only.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct OpStats {
+    /// Requests completed without error.
+    pub requests: u64,
+    /// Bytes they moved.
+    pub bytes: ByteCount,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Total latency of the successful ones, from the (intended) start to completion.
+    pub lat: LatencyHistogram,
+    /// The two parts of that latency, where they were told apart.
+    pub split: Option<Box<SplitStats>>,
+}
+
+/// What a driver counted in the measured window: ramp and drain are not in it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Length of the window.
+    pub window: NanoSpan,
+    /// Reads.
+    pub read: OpStats,
+    /// Writes.
+    pub write: OpStats,
+    /// What moves no bytes.
+    #[serde(default)]
+    pub others: OtherStats,
+    /// Reads and writes, interval by interval.
+    pub series: Series,
+    /// Each part of a mix; empty for a workload of one part. The figures above are of all of them.
+    pub parts: Vec<PartMeasurement>,
+    /// How late requests of open loops started; none without any.
+    pub lag: Option<LagStats>,
+}
+
+/// What a driver counted of requests that move no bytes, within the measured window only.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct OtherStats {
+    /// Flushes of both kinds.
+    pub flush: OpStats,
+    /// Trims; their bytes are those of their ranges.
+    pub trim: OpStats,
+    /// Writes of zeroes; their bytes are those of their ranges.
+    pub zeroes: OpStats,
+}
+
+/// What a driver counted of one part of a mix.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PartMeasurement {
+    /// Its name.
+    pub name: String,
+    /// Reads.
+    pub read: OpStats,
+    /// Writes.
+    pub write: OpStats,
+    /// What moves no bytes.
+    #[serde(default)]
+    pub others: OtherStats,
+    /// How late its requests started, in an open loop.
+    pub lag: Option<LagStats>,
+}
+
+/// How late the requests of open loops started, of those that started in the window.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LagStats {
+    /// From arrival to start. It is in the latencies.
+    pub lag: LatencyHistogram,
+    /// From start to completion, of those that completed in the window: latencies without the lag.
+    pub service: LatencyHistogram,
+    /// Requests that arrived until the end of the window and never started.
+    pub unserved: u64,
+}
+
+/// How late the requests of open loops started, as stored and shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LagSummary {
+    /// Requests that started in the window.
+    pub started: u64,
+    /// Requests that arrived until its end and never started.
+    pub unserved: u64,
+    /// Mean time from arrival to start, which is in the latencies.
+    pub lag_ns_mean: f64,
+    /// Its median.
+    #[serde(default)]
+    pub lag_ns_p50: u64,
+    /// Its 99th percentile.
+    pub lag_ns_p99: u64,
+    /// The longest.
+    pub lag_ns_max: u64,
+    /// Mean time from start to completion; zero for runs from before it was kept.
+    #[serde(default)]
+    pub service_ns_mean: f64,
+    /// Its median.
+    #[serde(default)]
+    pub service_ns_p50: u64,
+    /// Its 99th percentile.
+    #[serde(default)]
+    pub service_ns_p99: u64,
+    /// The longest.
+    #[serde(default)]
+    pub service_ns_max: u64,
+}
+
+/// The figures of one part of a mix, as stored and shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PartSummary {
+    /// Its name.
+    pub name: String,
+    /// Reads.
+    pub read: OpSummary,
+    /// Writes.
+    pub write: OpSummary,
+    /// Both together.
+    pub total: OpSummary,
+    /// What moves no bytes.
+    #[serde(flatten)]
+    pub others: OtherSummaries,
+    /// How late its requests started, in an open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag: Option<LagSummary>,
+}
+
+/// The figures of one direction, as stored and shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OpSummary {
+    /// Requests completed without error in the window.
+    pub requests: u64,
+    /// Requests that failed in the window.
+    pub errors: u64,
+    /// Requests per second.
+    pub iops: Iops,
+    /// Bytes per second.
+    pub bytes_per_sec: BytesPerSec,
+    /// Mean total latency, exact.
+    pub lat_ns_mean: f64,
+    /// Standard deviation of total latency.
+    #[serde(default)]
+    pub lat_ns_stddev: f64,
+    /// Smallest total latency.
+    pub lat_ns_min: u64,
+    /// Median total latency.
+    pub lat_ns_p50: u64,
+    /// 90th percentile of total latency.
+    #[serde(default)]
+    pub lat_ns_p90: u64,
+    /// 99th percentile of total latency.
+    pub lat_ns_p99: u64,
+    /// 99.9th percentile of total latency.
+    pub lat_ns_p999: u64,
+    /// 99.99th percentile of total latency.
+    #[serde(default)]
+    pub lat_ns_p9999: u64,
+    /// 99.999th percentile of total latency.
+    #[serde(default)]
+    pub lat_ns_p99999: u64,
+    /// Largest total latency.
+    pub lat_ns_max: u64,
+    /// The distribution of total latency at the steps of [`CURVE_PCT`], for charts; empty when nothing was counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lat_curve: Vec<LatencyPoint>,
+    /// How many requests took how long, in bins at most 12.5 % wide; those without a request are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lat_bins: Vec<LatencyBin>,
+    /// The two parts of total latency, where they were told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<LatencySplit>,
+}
+
+/// The figures of requests that move no bytes, as stored and shown; none of what was not asked for. They are not in the
+/// totals.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OtherSummaries {
+    /// Flushes of both kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush: Option<Box<OpSummary>>,
+    /// Trims; bytes per second are those of their ranges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trim: Option<Box<OpSummary>>,
+    /// Writes of zeroes; bytes per second are those of their ranges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_zeroes: Option<Box<OpSummary>>,
+}
+
+/// One point of a latency distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyPoint {
+    /// Share of the requests that took no longer, in percent.
+    pub pct: f64,
+    /// How long they took at most.
+    pub lat_ns: u64,
+}
+
+/// Percentiles at which a latency distribution is kept.
+pub const CURVE_PCT: [f64; 20] = [
+    0.0, 1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9, 99.99,
+    99.999, 100.0,
+];
+
+/// The figures of a measurement: each direction, and both together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summaries {
+    /// Reads.
+    pub read: OpSummary,
+    /// Writes.
+    pub write: OpSummary,
+    /// Both together.
+    pub total: OpSummary,
+}
+
+impl OpStats {
+    /// Returns figures of nothing whose histogram is allocated already.
+    pub(crate) fn allocated() -> Self {
+        Self { lat: LatencyHistogram::allocated(), ..Self::default() }
+    }
+
+    /// Counts `times` requests of `bytes` each that ended after `lat`, or failed without one.
+    #[inline]
+    pub(crate) fn count(&mut self, bytes: u32, lat: Option<NanoSpan>, times: u64) {
+        if let Some(lat) = lat {
+            self.requests += times;
+            self.bytes += ByteCount(u64::from(bytes) * times);
+            self.lat.record_many_ns(lat.get(), times);
+        } else {
+            self.errors += times;
+        }
+    }
+
+    /// Adds what another worker counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.lat.merge(&other.lat);
+        SplitStats::merge(&mut self.split, other.split.as_deref());
+    }
+}
+
+impl OtherStats {
+    /// Returns the figures that requests of `op` count in, which move no bytes.
+    pub(crate) fn of_mut(&mut self, op: IoOp) -> &mut OpStats {
+        match op {
+            IoOp::Flush | IoOp::FlushData => &mut self.flush,
+            IoOp::Trim => &mut self.trim,
+            IoOp::WriteZeroes => &mut self.zeroes,
+            IoOp::Read | IoOp::Write => unreachable!("reads and writes have figures of their own"),
+        }
+    }
+
+    /// Adds what another worker counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.flush.merge(&other.flush);
+        self.trim.merge(&other.trim);
+        self.zeroes.merge(&other.zeroes);
+    }
+
+    /// Returns the figures of what was counted in a window of the length `window`.
+    pub fn summaries(&self, window: NanoSpan) -> OtherSummaries {
+        let of = |stats: &OpStats| {
+            (stats.requests + stats.errors > 0).then(|| Box::new(OpSummary::of(stats, window)))
+        };
+        OtherSummaries { flush: of(&self.flush), trim: of(&self.trim), write_zeroes: of(&self.zeroes) }
+    }
+
+    /// Requests that succeeded, and that failed.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let all = [&self.flush, &self.trim, &self.zeroes];
+        (all.iter().map(|stats| stats.requests).sum(), all.iter().map(|stats| stats.errors).sum())
+    }
+}
+
+impl OtherSummaries {
+    /// Each that there is, with its word.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &OpSummary)> {
+        let all = [("flush", &self.flush), ("trim", &self.trim), ("write-zeroes", &self.write_zeroes)];
+        all.into_iter().filter_map(|(word, summary)| Some((word, summary.as_deref()?)))
+    }
+
+    /// Requests that failed, of all of them.
+    pub fn errors(&self) -> u64 {
+        self.iter().map(|(_, summary)| summary.errors).sum()
+    }
+}
+
+impl OpSummary {
+    /// Returns the figures of `stats`, counted in a window of the length `window`.
+    pub fn of(stats: &OpStats, window: NanoSpan) -> Self {
+        let lat = &stats.lat;
+        let curve = |pct| LatencyPoint { pct, lat_ns: lat.percentile_ns(pct) };
+        Self {
+            requests: stats.requests,
+            errors: stats.errors,
+            iops: Iops::of(stats.requests, window),
+            bytes_per_sec: BytesPerSec::of(stats.bytes, window),
+            lat_ns_mean: lat.mean_ns(),
+            lat_ns_stddev: lat.stddev_ns(),
+            lat_ns_min: lat.min_ns(),
+            lat_ns_p50: lat.percentile_ns(50.0),
+            lat_ns_p90: lat.percentile_ns(90.0),
+            lat_ns_p99: lat.percentile_ns(99.0),
+            lat_ns_p999: lat.percentile_ns(99.9),
+            lat_ns_p9999: lat.percentile_ns(99.99),
+            lat_ns_p99999: lat.percentile_ns(99.999),
+            lat_ns_max: lat.max_ns(),
+            lat_curve: if lat.count() == 0 { Vec::new() } else { CURVE_PCT.map(curve).to_vec() },
+            lat_bins: bins::coarse(lat.iter(), lat.max_ns()),
+            split: stats.split.as_ref().map(|split| split.summary()),
+        }
+    }
+}
+
+impl Measurement {
+    /// Adds what a worker counted that ran at the same time: counts and histograms add up.
+    ///
+    /// Workers that start together have windows of the same length. Where they differ (one reached its
+    /// `max_requests` first) the longest counts, so the merged rate is never above what was delivered.
+    pub fn merge(&mut self, other: &Self) {
+        self.window = self.window.max(other.window);
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.others.merge(&other.others);
+        for theirs in &other.parts {
+            match self.parts.iter_mut().find(|part| part.name == theirs.name) {
+                Some(part) => part.merge(theirs),
+                None => self.parts.push(theirs.clone()),
+            }
+        }
+        self.lag = LagStats::merged(self.lag.take(), other.lag.as_ref());
+        self.series.merge(&other.series);
+    }
+
+    /// Returns the figures of each direction and of both together.
+    pub fn summaries(&self) -> Summaries {
+        Summaries::of(&self.read, &self.write, self.window)
+    }
+
+    /// Returns the figures of each part of a mix.
+    pub fn part_summaries(&self) -> Vec<PartSummary> {
+        let summary = |part: &PartMeasurement| {
+            let Summaries { read, write, total } = Summaries::of(&part.read, &part.write, self.window);
+            let lag = part.lag.as_ref().map(LagStats::summary);
+            let others = part.others.summaries(self.window);
+            PartSummary { name: part.name.clone(), read, write, total, others, lag }
+        };
+        self.parts.iter().map(summary).collect()
+    }
+}
+
+impl Summaries {
+    fn of(read: &OpStats, write: &OpStats, window: NanoSpan) -> Self {
+        let mut total = read.clone();
+        total.merge(write);
+        Self {
+            read: OpSummary::of(read, window),
+            write: OpSummary::of(write, window),
+            total: OpSummary::of(&total, window),
+        }
+    }
+}
+
+impl PartMeasurement {
+    fn merge(&mut self, other: &Self) {
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.others.merge(&other.others);
+        self.lag = LagStats::merged(self.lag.take(), other.lag.as_ref());
+    }
+}
+
+impl LagSummary {
+    /// Whether requests waited for their start for longer than they took, on average.
+    pub fn is_longer_than_service(&self) -> bool {
+        self.service_ns_mean > 0.0 && self.lag_ns_mean > self.service_ns_mean
+    }
+}
+
+impl LagStats {
+    /// Both together; none if there is neither.
+    pub(crate) fn merged(own: Option<Self>, other: Option<&Self>) -> Option<Self> {
+        let Some(other) = other else { return own };
+        let mut own = own.unwrap_or_default();
+        own.lag.merge(&other.lag);
+        own.service.merge(&other.service);
+        own.unserved += other.unserved;
+        Some(own)
+    }
+
+    /// Returns the figures.
+    pub fn summary(&self) -> LagSummary {
+        LagSummary {
+            started: self.lag.count(),
+            unserved: self.unserved,
+            lag_ns_mean: self.lag.mean_ns(),
+            lag_ns_p50: self.lag.percentile_ns(50.0),
+            lag_ns_p99: self.lag.percentile_ns(99.0),
+            lag_ns_max: self.lag.max_ns(),
+            service_ns_mean: self.service.mean_ns(),
+            service_ns_p50: self.service.percentile_ns(50.0),
+            service_ns_p99: self.service.percentile_ns(99.0),
+            service_ns_max: self.service.max_ns(),
+        }
+    }
+}

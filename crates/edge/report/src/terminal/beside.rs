@@ -1,0 +1,43 @@
+//! A publication's tables with one's own figures in them.
+
+use super::grid::{Grid, GridCell};
+use super::{TerminalOptions, heading, printable};
+use crate::figures::three_digits;
+use raidlab_advisor::{BesideCell, BesideRow, BesideTable};
+
+/// Prints each of `tables`, one's own rows below a rule.
+pub fn beside(tables: &[BesideTable], options: TerminalOptions) -> String {
+    tables
+        .iter()
+        .map(|table| format!("\n{}\n{}", heading(&table.title, options), grid(table).render(options)))
+        .collect()
+}
+
+fn grid(table: &BesideTable) -> Grid {
+    let (own, published): (Vec<&BesideRow>, Vec<&BesideRow>) = table.rows.iter().partition(|row| row.is_own);
+    let rows = |rows: Vec<&BesideRow>| -> Vec<Vec<GridCell>> { rows.into_iter().map(row).collect() };
+    let sections = [rows(published), rows(own)];
+    Grid {
+        header: std::iter::once(String::new())
+            .chain(table.columns.iter().map(|column| printable(column)))
+            .collect(),
+        first_number: 1,
+        sections: sections.into_iter().filter(|section| !section.is_empty()).collect(),
+        gap: 2,
+        ..Grid::default()
+    }
+}
+
+fn row(row: &BesideRow) -> Vec<GridCell> {
+    let figures = row.cells.iter().map(|cell| cell_text(cell.as_ref()));
+    let texts = std::iter::once(printable(&row.label)).chain(figures);
+    texts.map(|text| GridCell { text, bold: row.is_own }).collect()
+}
+
+fn cell_text(cell: Option<&BesideCell>) -> String {
+    match cell {
+        None => "-".to_owned(),
+        Some(BesideCell { value, remark }) if remark.is_empty() => three_digits(*value),
+        Some(BesideCell { value, remark }) => format!("{} ({})", three_digits(*value), printable(remark)),
+    }
+}
