@@ -70,8 +70,10 @@ pub struct NfsServerModel {
     pub threads: u32,
     /// Files whose read-ahead windows are remembered between calls.
     pub remembered_files: u32,
-    /// Calls of a client to one volume at once.
+    /// Calls of a client to one volume at once, at most.
     pub client_calls: u32,
+    /// Calls over UDP that it begins with when it has mounted the volume; there are more only after a while.
+    pub client_calls_first: u32,
     /// Longest read-ahead window of a client.
     pub client_read_ahead: ByteCount,
     /// Windows of a file that a client has asked for at once: with two it asks for the next one when it takes in the first
@@ -146,6 +148,7 @@ impl NfsServerModel {
             threads: section.figure("threads")?,
             remembered_files: section.figure("remembered_files")?,
             client_calls: section.figure("client_calls")?,
+            client_calls_first: section.figure("client_calls_first")?,
             client_read_ahead: section.figure("client_read_ahead")?,
             client_windows: section.figure("client_windows")?,
             client_call_udp: section.figure("client_call_udp")?,
@@ -153,7 +156,11 @@ impl NfsServerModel {
             client_call_tcp: section.figure("client_call_tcp")?,
             server_call: section.figure("server_call")?,
         };
-        for (key, count) in [("threads", model.threads), ("client_calls", model.client_calls)] {
+        for (key, count) in [
+            ("threads", model.threads),
+            ("client_calls", model.client_calls),
+            ("client_calls_first", model.client_calls_first),
+        ] {
             if count == 0 {
                 return Err(section.bad_value(key, "at least 1"));
             }

@@ -17,6 +17,7 @@
 //! Left out: pages that are read twice, the growth of a window at the start of a file, queues of the block layer (a reader
 //! has one window under way, so that there is next to nothing to sort).
 
+mod mount;
 mod nfs;
 mod readahead;
 mod reader;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  client                                      server
-//!  window ─► calls ─► slots of the mount ─────► waiting calls ─► nfsd threads ─► file: there? ─► volume
+//!  window ─► calls ─► [`Mount`] ──────────────► waiting calls ─► nfsd threads ─► file: there? ─► volume
 //!    ▲                                                               │ thread is held until the data is sent
 //!    └─ copy ◄─ [processor: packets, call] ◄═══ wire ◄═══ packets ◄──┘
 //! ```
@@ -14,6 +14,7 @@
 //! Left out: lost fragments, other calls than READ, pages that are given up before they were read.
 //! Source: Linux 2.4.18, `fs/nfsd/vfs.c` (`nfsd_get_raparms`), `fs/nfs/read.c`, `net/sunrpc/xprt.c`.
 
+use super::mount::Mount;
 use super::readahead::{PAGE_BYTES, ReadAhead};
 use super::reader::Reader;
 use super::spec::NfsSpec;
@@ -75,8 +76,8 @@ pub(super) struct Nfs<'a> {
     pub(super) spec: &'a NfsSpec,
     calls: Vec<Call>,
     free: Vec<u32>,
-    /// Calls of each mount that are under way, and those that wait for one of its slots.
-    mounts: Vec<(u32, VecDeque<u32>)>,
+    /// The client's side of each volume.
+    mounts: Vec<Mount>,
     free_threads: u32,
     waiting: VecDeque<u32>,
     files: Vec<ServedFile>,
@@ -99,7 +100,7 @@ impl<'a> Nfs<'a> {
             spec,
             calls: Vec::new(),
             free: Vec::new(),
-            mounts: vec![(0, VecDeque::new()); volumes],
+            mounts: (0..volumes).map(|_| Mount::new(&spec.server, spec.transport)).collect(),
             free_threads: spec.server.threads,
             waiting: VecDeque::new(),
             files: vec![ServedFile::default(); streams as usize],
@@ -197,22 +198,19 @@ impl<P: Program> World<'_, P> {
             let page = (reader.asked() - u64::from(bytes)) / PAGE_BYTES;
             let (known, in_order) = (ReadAhead::default(), false);
             let call = nfs.put(Call { stream, piece, bytes, page, end, known, in_order });
-            nfs.mounts[mount].1.push_back(call);
+            nfs.mounts[mount].put(call);
             is_first = false;
             left -= u64::from(bytes);
         }
         self.send_calls(now, mount);
     }
 
-    /// Sends calls of a mount as far as it has slots.
+    /// Sends calls of a mount as far as its window goes.
     fn send_calls(&mut self, now: Nanos, mount: usize) {
         /// A call is a small packet each way through two switches and drivers.
         const WAY: NanoSpan = NanoSpan::from_micros(50);
         let nfs = self.nfs.as_mut().expect(HAS_CLIENT);
-        let (under_way, waiting) = &mut nfs.mounts[mount];
-        while *under_way < nfs.spec.server.client_calls {
-            let Some(call) = waiting.pop_front() else { return };
-            *under_way += 1;
+        while let Some(call) = nfs.mounts[mount].poll_call() {
             self.queue.push(now + WAY, Event::CallArrived { call });
         }
     }
@@ -223,7 +221,7 @@ impl<P: Program> World<'_, P> {
         nfs.readers[stream as usize].arrive(piece);
         nfs.free.push(call);
         let mount = usize::from(self.volume_of(stream));
-        self.nfs.as_mut().expect(HAS_CLIENT).mounts[mount].0 -= 1;
+        self.nfs.as_mut().expect(HAS_CLIENT).mounts[mount].handle_answer(now);
         self.send_calls(now, mount);
         self.try_to_copy(now, stream);
     }
