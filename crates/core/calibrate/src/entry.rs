@@ -3,7 +3,7 @@
 
 use crate::estimate::Estimate;
 use crate::turning::MARGIN_NS;
-use crate::{FlashFound, Found, TurningFound};
+use crate::{FlashFound, Found, TurningFound, queueing};
 use std::fmt::Write;
 
 /// Bytes of a sector, as the catalogue counts them.
@@ -27,11 +27,38 @@ impl Found {
     pub fn entry(&self, names: &EntryNames) -> String {
         let mut text = String::new();
         match self {
-            Self::Turning(found) => turning(&mut text, found, names),
+            Self::Turning(found) => {
+                let with = |age_weight: &AgeWeight| {
+                    let mut text = String::new();
+                    turning(&mut text, found, names, age_weight).map(|()| text)
+                };
+                let tried = |weight: f64| with(&AgeWeight::Tried(weight)).unwrap_or_default();
+                let weight = queueing::age_weight(found, names, tried);
+                with(&weight.map_or(AgeWeight::Usual, AgeWeight::Tried)).map(|whole| text = whole)
+            }
             Self::Flash(found) => flash(&mut text, found, names),
         }
         .expect("writing to a string can't fail");
         text
+    }
+}
+
+/// How a drive weighs waits.
+enum AgeWeight {
+    /// As the queue's rates tell.
+    Tried(f64),
+    /// They tell nothing.
+    Usual,
+}
+
+impl AgeWeight {
+    fn figure(&self) -> String {
+        match self {
+            Self::Tried(weight) => format!(
+                "{{ value = {weight}, source = \"fitted: by calibration, what does as many random reads with 8 to 128 in flight\" }}"
+            ),
+            Self::Usual => format!("{{ value = 0.05, source = \"{USUAL}\" }}"),
+        }
     }
 }
 
@@ -69,7 +96,12 @@ fn interface(text: &mut String, rate: &Estimate, names: &EntryNames) -> std::fmt
     writeln!(text, "[interface]\nlink = \"{}\"\nrate = {}\n", names.link, figure(rate, 1e-6, "MB/s"))
 }
 
-fn turning(text: &mut String, found: &TurningFound, names: &EntryNames) -> std::fmt::Result {
+fn turning(
+    text: &mut String,
+    found: &TurningFound,
+    names: &EntryNames,
+    age_weight: &AgeWeight,
+) -> std::fmt::Result {
     head(text, "hard-drive", found.capacity, "3.5 inch", names)?;
     let rpm = |turn_ns: f64| 60e9 / turn_ns;
     let turn = &found.turn_ns;
@@ -109,10 +141,10 @@ fn turning(text: &mut String, found: &TurningFound, names: &EntryNames) -> std::
             "{name} = {{ value = \"{value:.6} ms\", source = \"estimated: 0.4 ms more than to read, as data sheets have it; writes were not timed\" }}"
         )?;
     }
-    buffer_and_firmware(text, found)
+    buffer_and_firmware(text, found, age_weight)
 }
 
-fn buffer_and_firmware(text: &mut String, found: &TurningFound) -> std::fmt::Result {
+fn buffer_and_firmware(text: &mut String, found: &TurningFound, age_weight: &AgeWeight) -> std::fmt::Result {
     let size = found.segment_bytes.max(SECTOR_BYTES) * u64::from(found.segments.max(1));
     writeln!(
         text,
@@ -133,7 +165,7 @@ fn buffer_and_firmware(text: &mut String, found: &TurningFound) -> std::fmt::Res
         "queue_depth = {{ value = {}, source = \"fitted: by calibration, more in flight gained less than 2 %\" }}",
         found.queue_depth()
     )?;
-    writeln!(text, "age_weight = {{ value = 0.05, source = \"{USUAL}\" }}")?;
+    writeln!(text, "age_weight = {}", age_weight.figure())?;
     let margin = MARGIN_NS / 1e3;
     writeln!(
         text,

@@ -24,6 +24,7 @@ mod entry;
 mod estimate;
 mod flash;
 mod modelled;
+mod queueing;
 mod turning;
 
 pub use entry::EntryNames;

@@ -29,6 +29,9 @@ const STEP: u64 = 16;
 /// The pause after which a drive has read ahead all that it will.
 const PAUSE: NanoSpan = NanoSpan::from_millis(60);
 
+/// Numbers of requests in flight at which the queue is timed.
+const DEPTHS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
 /// A longer read that a segment of a buffer still holds.
 const LONG: u64 = 64 << 10;
 
@@ -107,7 +110,7 @@ pub(crate) fn find(probe: &mut Probe<'_>) -> Result<TurningFound, CalibrateError
     let seeks = seek_points(probe, &stroke, turn_ns.value, beside, spot.reach())?;
     let [single, average, full] = curve(&seeks)?;
     probe.tell("reading with several in flight", 0.8);
-    let queue = queue(probe)?;
+    let queue = queue(probe, &DEPTHS)?;
     probe.tell("looking for the buffer", 0.95);
     let segment_bytes = segment_bytes(probe, hit_ns.value)?;
     let reads_ahead = segment_bytes > PAGE;
@@ -440,9 +443,10 @@ fn curve(points: &[(f64, Estimate)]) -> Result<[Estimate; 3], CalibrateError> {
     Ok([single, average, full].map(with))
 }
 
-fn queue(probe: &mut Probe<'_>) -> Result<Vec<(u32, f64)>, CalibrateError> {
+/// Random reads per second with so many in flight.
+pub(crate) fn queue(probe: &mut Probe<'_>, depths: &[u32]) -> Result<Vec<(u32, f64)>, CalibrateError> {
     let mut found = Vec::new();
-    for depth in [1, 2, 4, 8, 16, 32, 64, 128] {
+    for &depth in depths {
         let reads: Vec<Access> = (0..probe.effort.queue_reads).map(|_| probe.random_read()).collect();
         let times = probe.run(&reads, depth)?;
         // The last ones find fewer beside them: only the first three quarters count.

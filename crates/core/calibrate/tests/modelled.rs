@@ -75,19 +75,32 @@ fn hard_drives_come_back_through_a_socket() {
     }
 }
 
-/// A drive that is made of the entry queues like the one that was calibrated.
+/// A drive that is made of the entry queues like the one that was calibrated, whether it is fair to what waits or not.
 #[test]
 fn the_entry_makes_a_drive_that_does_the_same() {
     let catalog = Catalog::builtin();
-    let first = found(&catalog, "st3600057ss", false);
-    let text = first.entry(&names("mine", "sas-6g"));
-    let file = CatalogFile { name: "mine.toml".into(), text };
-    let own = Catalog::with(&[file], &[]).expect("the entry is one of the catalogue");
-    let (Found::Turning(first), Found::Turning(second)) = (first, found(&own, "mine", false)) else {
-        panic!("both turn")
-    };
-    for (a, b) in first.queue.iter().zip(&second.queue) {
-        assert!((b.1 / a.1 - 1.0).abs() < 0.05, "{} in flight: {:.1} and {:.1} per second", a.0, a.1, b.1);
+    for id in ["st3600057ss", "wd1600aajs", "fc-15k-18gb"] {
+        let first = found(&catalog, id, false);
+        let text = first.entry(&names("mine", "sas-6g"));
+        let file = CatalogFile { name: "mine.toml".into(), text };
+        let own = Catalog::with(&[file], &[]).expect("the entry is one of the catalogue");
+        let (Found::Turning(first), Found::Turning(second)) = (first, found(&own, "mine", false)) else {
+            panic!("both turn")
+        };
+        for (a, b) in first.queue.iter().zip(&second.queue) {
+            let off = b.1 / a.1 - 1.0;
+            assert!(off.abs() < 0.05, "{id}, {} in flight: {:.1} and {:.1} per second", a.0, a.1, b.1);
+        }
+        let weight = |catalog: &Catalog, id: &str| match &catalog.drive(id).expect("known").kind {
+            DriveKind::HardDrive(model) => model.firmware.age_weight,
+            DriveKind::SolidState(_) => panic!("{id} turns"),
+        };
+        let (was, is) = (weight(&catalog, id), weight(&own, "mine"));
+        // A drive that takes one command at a time weighs nothing.
+        assert!(
+            id == "wd1600aajs" || (0.5..2.0).contains(&(is / was)),
+            "{id}: age weight {was} came back as {is}"
+        );
     }
 }
 

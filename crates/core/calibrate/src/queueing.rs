@@ -1,0 +1,51 @@
+//! How a drive orders what waits: the age weight, by trying.
+//!
+//! Timing tells how many random reads a drive does with so many in flight, and not by which rule it takes them. Here the rule is the
+//! models': shortest positioning time first, less `weight` times the wait. A drive is made of what was found with each weight of a
+//! list, and the one whose rates come nearest to those that were timed is the drive's. A greater weight is fairer and slower.
+
+use crate::turning::queue;
+use crate::{Effort, EntryNames, ModelledTarget, Probe, TurningFound};
+use raidlab_hardware::{Catalog, CatalogFile};
+use raidlab_workload::Rng;
+
+/// What is tried: from hardly fair to first come, first served.
+const WEIGHTS: [f64; 16] =
+    [0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.055, 0.06, 0.07, 0.08, 0.1, 0.15, 0.25, 0.5, 1.0];
+/// With fewer in flight no rule has much to choose from.
+const DEPTH_MIN: u32 = 8;
+/// A drive whose rates no weight changes by more takes one command at a time, or orders them by none of this.
+const TELLS: f64 = 0.02;
+/// Reads at each depth: chance moves a rate by less than 1 %.
+const READS: u32 = 4_000;
+
+/// The weight with which a drive of `found` queues as it was timed. `None` if no drive can be made of the figures, if its rates
+/// are those of no weight within 10 %, or of all alike. `entry` writes the drive down with a weight.
+pub(crate) fn age_weight(
+    found: &TurningFound,
+    names: &EntryNames,
+    entry: impl Fn(f64) -> String,
+) -> Option<f64> {
+    let timed: Vec<(u32, f64)> =
+        found.queue.iter().copied().filter(|(depth, _)| *depth >= DEPTH_MIN).collect();
+    let mut tried = Vec::new();
+    for weight in WEIGHTS {
+        let file = CatalogFile { name: format!("{}.toml", names.id), text: entry(weight) };
+        let catalog = Catalog::with(&[file], &[]).ok()?;
+        let rates = rates(&mut ModelledTarget::new(catalog.drive(&names.id).ok()?), &timed)?;
+        let off = timed.iter().zip(&rates).map(|((_, timed), made)| (made / timed).ln().powi(2)).sum::<f64>();
+        tried.push((weight, (off / timed.len().max(1) as f64).sqrt()));
+    }
+    let (weight, least) = tried.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let most = tried.iter().map(|(_, off)| *off).fold(0.0, f64::max);
+    (least < 0.1 && most - least > TELLS).then_some(weight)
+}
+
+/// Random reads per second of a drive at the depths of `timed`.
+fn rates(target: &mut ModelledTarget, timed: &[(u32, f64)]) -> Option<Vec<f64>> {
+    let effort = Effort { queue_reads: READS, ..Effort::THOROUGH };
+    let mut probe = Probe { target, effort: &effort, random: Rng::new(1), progress: &mut |_, _| {} };
+    let depths: Vec<u32> = timed.iter().map(|(depth, _)| *depth).collect();
+    let found = queue(&mut probe, &depths).ok()?;
+    Some(found.into_iter().map(|(_, rate)| rate).collect())
+}
