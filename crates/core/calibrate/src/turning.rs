@@ -261,7 +261,7 @@ fn spot(probe: &mut Probe<'_>, turn: f64, page: f64, hit: f64) -> Result<Estimat
     let block = probe.target.block_bytes();
     let block_ns = page * block as f64 / PAGE as f64;
     // Reading ahead goes on until the second command is there; it must not reach the next track meanwhile.
-    let room = 2 * PAGE / block + (hit / block_ns).ceil() as u64 + 1;
+    let room = PAGE / block + late_by(PAGE / block) + (hit / block_ns).ceil() as u64 + 1;
     let mut edges = Vec::new();
     for _ in 0..probe.effort.repeats {
         let Some(tracks) = Tracks::find(probe, turn, turn / block_ns)? else { continue };
@@ -293,7 +293,7 @@ impl Tracks {
             return Ok(None);
         };
         let (mut length, mut last) = (about, start);
-        for apart in [4.0, 16.0, 64.0] {
+        for apart in [1.0, 4.0, 16.0, 64.0] {
             let sought = start as f64 + apart * length;
             // What the length is not yet sure of, over so many tracks.
             let reach = (0.12 * length) as u64 + STEP;
@@ -305,15 +305,20 @@ impl Tracks {
         Ok((last > start && (length / about - 1.0).abs() < 0.1).then_some(Self { start, length }))
     }
 
-    /// Where the `index`-th track from there begins, a page too late at most.
+    /// Where the `index`-th track from there begins, [`late_by`] too late at most.
     fn start(&self, index: u64) -> u64 {
         self.start + (index as f64 * self.length).ceil() as u64
     }
 }
 
-/// The block at which a track begins, a page too late at most, of those from `from` down to `span` less; `None` where none shows.
+/// By how many blocks the start of a track may be found too late; pages have `page` blocks. Steps of two pages leave none out.
+const fn late_by(page: u64) -> u64 {
+    if STEP / page < 4 { STEP } else { page }
+}
+
+/// The block at which a track begins, [`late_by`] too late at most, of those from `from` down to `span` less; `None` where none shows.
 /// Reads that go backwards are a turn less a step apart on one track, and not where one ends; first in wide steps, then page by
-/// page where the first pass has left out pages, since what was read once is in the buffer. `track` is about a track's length.
+/// page if steps are of many pages. What was read once is in the buffer and left out. `track` is about a track's length.
 fn boundary(
     probe: &mut Probe<'_>,
     turn: f64,
@@ -325,6 +330,9 @@ fn boundary(
     let usual = |step: u64| turn * (1.0 - step as f64 / track);
     let wide: Vec<u64> = (0..span / STEP + 2).map_while(|index| from.checked_sub(index * STEP)).collect();
     let Some(above) = crossing(probe, turn, usual(STEP), &wide)? else { return Ok(None) };
+    if late_by(page) == STEP {
+        return Ok(Some(above));
+    }
     let between = |below: &u64| !below.is_multiple_of(STEP);
     let steps = (1..=STEP / page + 2).map(|index| index * page).filter(between);
     let narrow: Vec<u64> = steps.map_while(|below| above.checked_sub(below)).collect();
