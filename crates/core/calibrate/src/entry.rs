@@ -28,37 +28,15 @@ impl Found {
         let mut text = String::new();
         match self {
             Self::Turning(found) => {
-                let with = |age_weight: &AgeWeight| {
-                    let mut text = String::new();
-                    turning(&mut text, found, names, age_weight).map(|()| text)
-                };
-                let tried = |weight: f64| with(&AgeWeight::Tried(weight)).unwrap_or_default();
-                let weight = queueing::age_weight(found, names, tried);
-                with(&weight.map_or(AgeWeight::Usual, AgeWeight::Tried)).map(|whole| text = whole)
+                let mut untried = String::new();
+                turning(&mut untried, found, names, None).and_then(|()| {
+                    turning(&mut text, found, names, queueing::age_weight(found, names, untried))
+                })
             }
             Self::Flash(found) => flash(&mut text, found, names),
         }
         .expect("writing to a string can't fail");
         text
-    }
-}
-
-/// How a drive weighs waits.
-enum AgeWeight {
-    /// As the queue's rates tell.
-    Tried(f64),
-    /// They tell nothing.
-    Usual,
-}
-
-impl AgeWeight {
-    fn figure(&self) -> String {
-        match self {
-            Self::Tried(weight) => format!(
-                "{{ value = {weight}, source = \"fitted: by calibration, what does as many random reads with 8 to 128 in flight\" }}"
-            ),
-            Self::Usual => format!("{{ value = 0.05, source = \"{USUAL}\" }}"),
-        }
     }
 }
 
@@ -100,7 +78,7 @@ fn turning(
     text: &mut String,
     found: &TurningFound,
     names: &EntryNames,
-    age_weight: &AgeWeight,
+    age_weight: Option<f64>,
 ) -> std::fmt::Result {
     head(text, "hard-drive", found.capacity, "3.5 inch", names)?;
     let rpm = |turn_ns: f64| 60e9 / turn_ns;
@@ -144,7 +122,7 @@ fn turning(
     buffer_and_firmware(text, found, age_weight)
 }
 
-fn buffer_and_firmware(text: &mut String, found: &TurningFound, age_weight: &AgeWeight) -> std::fmt::Result {
+fn buffer_and_firmware(text: &mut String, found: &TurningFound, age_weight: Option<f64>) -> std::fmt::Result {
     let size = found.segment_bytes.max(SECTOR_BYTES) * u64::from(found.segments.max(1));
     writeln!(
         text,
@@ -165,7 +143,9 @@ fn buffer_and_firmware(text: &mut String, found: &TurningFound, age_weight: &Age
         "queue_depth = {{ value = {}, source = \"fitted: by calibration, more in flight gained less than 2 %\" }}",
         found.queue_depth()
     )?;
-    writeln!(text, "age_weight = {}", age_weight.figure())?;
+    let tried = "fitted: by calibration, what does as many random reads with 8 to 128 in flight";
+    let (weight, source) = age_weight.map_or((0.05, USUAL), |weight| (weight, tried));
+    writeln!(text, "age_weight = {{ value = {weight}, source = \"{source}\" }}")?;
     let margin = MARGIN_NS / 1e3;
     writeln!(
         text,

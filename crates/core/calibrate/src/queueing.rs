@@ -6,7 +6,7 @@
 
 use crate::turning::queue;
 use crate::{Effort, EntryNames, ModelledTarget, Probe, TurningFound};
-use raidlab_hardware::{Catalog, CatalogFile};
+use raidlab_hardware::{Catalog, CatalogFile, DriveKind};
 use raidlab_workload::Rng;
 
 /// What is tried: from hardly fair to first come, first served.
@@ -19,20 +19,18 @@ const TELLS: f64 = 0.02;
 /// Reads at each depth: chance moves a rate by less than 1 %.
 const READS: u32 = 4_000;
 
-/// The weight with which a drive of `found` queues as it was timed. `None` if no drive can be made of the figures, if its rates
-/// are those of no weight within 10 %, or of all alike. `entry` writes the drive down with a weight.
-pub(crate) fn age_weight(
-    found: &TurningFound,
-    names: &EntryNames,
-    entry: impl Fn(f64) -> String,
-) -> Option<f64> {
+/// The weight with which the drive of `entry` queues as `found` was timed; `entry` has any. `None` if its figures make no drive, if
+/// its rates are those of no weight within 10 %, or of all alike.
+pub(crate) fn age_weight(found: &TurningFound, names: &EntryNames, entry: String) -> Option<f64> {
     let timed: Vec<(u32, f64)> =
         found.queue.iter().copied().filter(|(depth, _)| *depth >= DEPTH_MIN).collect();
+    let file = CatalogFile { name: format!("{}.toml", names.id), text: entry };
+    let mut model = Catalog::with(&[file], &[]).ok()?.drive(&names.id).ok()?.clone();
     let mut tried = Vec::new();
     for weight in WEIGHTS {
-        let file = CatalogFile { name: format!("{}.toml", names.id), text: entry(weight) };
-        let catalog = Catalog::with(&[file], &[]).ok()?;
-        let rates = rates(&mut ModelledTarget::new(catalog.drive(&names.id).ok()?), &timed)?;
+        let DriveKind::HardDrive(drive) = &mut model.kind else { return None };
+        drive.firmware.age_weight = weight;
+        let rates = rates(&mut ModelledTarget::new(&model), &timed)?;
         let off = timed.iter().zip(&rates).map(|((_, timed), made)| (made / timed).ln().powi(2)).sum::<f64>();
         tried.push((weight, (off / timed.len().max(1) as f64).sqrt()));
     }
