@@ -72,7 +72,7 @@ impl Controller {
     fn writes_parity(&self, id: u32) -> bool {
         let op = &self.ops[id];
         let is_written = |unit: usize| {
-            op.units[unit].staging != NIL && self.members.holds(self.granule_place(op.key, unit as u16))
+            op.units[unit].staging != NIL && self.members.holds(op.places[unit])
         };
         op.plan.computes_parity() && (self.data_strips()..op.units.len()).any(is_written)
     }
