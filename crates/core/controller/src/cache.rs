@@ -221,14 +221,8 @@ impl Cache {
             None => self.evict()?,
         };
         self.used_count += 1;
-        self.slots[slot as usize] = Slot {
-            key,
-            granule_next: NIL,
-            first_waiter: NIL,
-            previous: NIL,
-            next: NIL,
-            ..Slot::default()
-        };
+        self.slots[slot as usize] =
+            Slot { key, granule_next: NIL, first_waiter: NIL, previous: NIL, next: NIL, ..Slot::default() };
         self.attach(slot);
         Some(slot)
     }

@@ -195,19 +195,23 @@ impl Controller {
         let unit_count =
             if op.kind == OpKind::Write && self.parities() == 0 { 0 } else { self.granule_units() };
         let mut views = core::mem::take(&mut self.ops[id].views);
-        views.clear();
-        let mut first_piece = 0;
         let op = &self.ops[id];
-        for unit in 0..unit_count {
-            let place = op.places[usize::from(unit)];
-            let stored = self.members.holds(place);
-            let readable = stored && !op.unreadable.contains(&unit) && !self.is_bad(place, hull);
-            let pieces = &op.pieces[first_piece..];
-            let pieces = &pieces[..pieces.iter().take_while(|piece| piece.strip == unit).count()];
-            first_piece += pieces.len();
-            let is_data = usize::from(unit) < self.data_strips();
-            let (touched, gap) = if is_data { coverage(pieces, hull) } else { (Rows::NONE, Rows::NONE) };
-            views.push(UnitView { readable, stored, touched, gap });
+        let untouched = UnitView { readable: true, stored: true, touched: Rows::NONE, gap: hull };
+        views.clear();
+        views.resize(self.data_strips().min(unit_count.into()), untouched);
+        views.resize(unit_count.into(), UnitView { gap: Rows::NONE, ..untouched });
+        if unit_count > 0 {
+            for pieces in op.pieces.chunk_by(|one, next| one.strip == next.strip) {
+                let view = &mut views[usize::from(pieces[0].strip)];
+                (view.touched, view.gap) = coverage(pieces, hull);
+            }
+        }
+        if self.members.any_incomplete() || !self.bad.is_empty() || !op.unreadable.is_empty() {
+            for (unit, (view, place)) in views.iter_mut().zip(&op.places).enumerate() {
+                view.stored = self.members.holds(*place);
+                view.readable =
+                    view.stored && !op.unreadable.contains(&(unit as u16)) && !self.is_bad(*place, hull);
+            }
         }
         let op = &mut self.ops[id];
         op.views = views;
@@ -421,14 +425,7 @@ impl Controller {
         rows * self.block_bytes()
     }
 
-    fn op_write(
-        &mut self,
-        id: u32,
-        place: UnitPlace,
-        rows: Rows,
-        class: IoClass,
-        owner: IoOwner,
-    ) {
+    fn op_write(&mut self, id: u32, place: UnitPlace, rows: Rows, class: IoClass, owner: IoOwner) {
         if self.members.holds(place) {
             self.ops[id].pending += 1;
             let fua = self.ops[id].fua || self.leaves_parity_behind(id);
