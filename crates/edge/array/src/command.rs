@@ -12,8 +12,8 @@
 
 use crate::create::{Newcomer, Vacancy, make_newcomer};
 use crate::error::{ArrayError, CreateError, RingError};
-use crate::operator::{Answer, Asked, Command, CommandQueue};
-use crate::ring::{BELL_LINE, Ring};
+use crate::operator::{Answer, Asked, Command, CommandQueue, nothing_to_reload};
+use crate::ring::{self, Ring};
 use crate::world::ArrayWorld;
 use raidlab_controller::{Controller, DeviceState, MetadataPolicy, Sweep};
 use raidlab_format::{Geometry, Placement};
@@ -29,7 +29,7 @@ const LINE: u32 = 0;
 /// Number of the line of threads that make devices ready.
 const JOINS: u32 = 1;
 /// The lines of the desk.
-const LINES: usize = BELL_LINE as usize;
+const LINES: usize = ring::LINES as usize;
 
 /// Where commands come in.
 #[derive(Debug)]
@@ -249,7 +249,7 @@ impl ArrayWorld {
             }
         }
         self.admit_waiting()?;
-        self.desk.listen(&mut self.ring)
+        self.desk.listen(&mut self.rings.own)
     }
 
     fn obey(&mut self, asked: Asked) -> Result<(), RingError> {
@@ -268,15 +268,22 @@ impl ArrayWorld {
                 self.desk.stop_asked.push(asked);
                 return Ok(());
             }
-            Command::Replace { device, with, destroy_data } => match self.place_to_fill(&device) {
+            Command::Replace { device, with, destroy_data, server_restarted } => match self
+                .place_to_fill(&device)
+                .and_then(|member| self.members.check_settled(&with, server_restarted).map(|()| member))
+            {
                 Ok(member) => return self.make_ready(member, with, destroy_data, asked),
                 Err(reason) => Err(reason),
             },
-            Command::AddSpare { path, destroy_data } => match self.free_slot() {
+            Command::AddSpare { path, destroy_data, server_restarted } => match self
+                .free_slot()
+                .and_then(|member| self.members.check_settled(&path, server_restarted).map(|()| member))
+            {
                 Ok(member) => return self.make_ready(member, path, destroy_data, asked),
                 Err(reason) => Err(reason),
             },
             Command::Fail { device } => self.fail_by_name(&device),
+            Command::Reload => Err(nothing_to_reload()),
             sweeps @ (Command::SweepRate { .. } | Command::Check | Command::Repair | Command::StopSweep) => {
                 order_sweeps(&mut self.controller, now, &sweeps)
             }
@@ -390,7 +397,7 @@ impl ArrayWorld {
         let placement = Placement::new(&self.desk.geometry, device.bytes());
         let placement = placement.expect("a device that is too short is not made ready");
         let message = format!("{} is device {} of the array now", device.path().display(), member.0);
-        self.members.attach(member, device, placement, &mut self.ring)?;
+        self.members.attach(member, device, placement, &mut self.rings)?;
         let now = self.now();
         self.controller.handle_device_added(now, member, device_uuid);
         self.run_actions(now)?;

@@ -1,11 +1,13 @@
 //! The real world: bytes, files, a clock and one `io_uring` around the pure array controller.
 //!
-//! The controller says what to do; this crate does it and says what happened. Everything runs on one thread:
+//! The controller says what to do; this crate does it and says what happened. One thread decides:
 //! ```text
 //! HostPort ──requests──► Controller ──Member──► io_uring ──► member files (O_DIRECT), NBD servers
 //!    ▲                     │   ▲  └──Memory──► parity kernels over the arenas
 //!    └────completions──────┘   └── completions, timers
 //! ```
+//! Where asked for, other threads compute parity (`workers`) and submit I/O through rings of their own (`lanes`).
+//!
 //! - [`create`] makes an array of files, block devices or NBD exports, [`examine`] says what devices are.
 //! - [`ArrayWorld`] owns a controller, its members, its memory and its ring, and turns the event loop.
 //! - A [`HostPort`] is whatever uses the volume: [`DriverHost`] is a workload driver in the same process,
@@ -13,11 +15,13 @@
 //!
 //! Invariants: no allocation and no lock per I/O once the tables have grown to the depth in use; memory that the
 //! kernel may still touch is never unmapped; every member I/O is reported to the controller exactly once.
-//! `unsafe` is confined to `arena` (mapped memory), `pieces` (parts of it), `ring` and `port_ring` (`io_uring`).
+//! `unsafe` is confined to `arena` (mapped memory), `pieces` (parts of it), `ring`,
+//! `port_ring` and `lanes` (`io_uring`), `workers` (their jobs).
 #![deny(unsafe_code)]
 
 mod arena;
 mod begin;
+mod bell;
 mod busy_poll;
 mod command;
 mod create;
@@ -27,6 +31,7 @@ mod error;
 mod examine;
 mod host;
 mod kept_memory;
+mod lanes;
 mod link;
 mod member_io;
 mod memory;
@@ -34,6 +39,7 @@ mod operator;
 mod pieces;
 mod port_ring;
 mod ring;
+mod rings;
 mod status;
 mod unix_socket;
 mod workers;
