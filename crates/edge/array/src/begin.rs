@@ -13,7 +13,7 @@ use crate::examine::{Candidate, Examination, ExamineReport};
 use crate::kept_memory::{self, KeptMemory};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
-use crate::rings::Rings;
+use crate::ring::Ring;
 use crate::workers::Workers;
 use crate::world::ArrayWorld;
 use raidlab_controller::{
@@ -46,7 +46,8 @@ pub struct RunSettings {
     pub busy_poll: NanoSpan,
     /// Threads beside the array's own that compute parity and digests.
     pub parity_threads: usize,
-    /// Threads beside the array's own that submit I/O of members, each through a ring of its own.
+    /// Threads of the kernel that do long I/O of members, beside one for each device, which flushes may take. None leaves long
+    /// I/O to the array's thread.
     pub io_threads: usize,
     /// A member that is an NBD export and leaves a request unanswered for so long is gone.
     pub answer_limit: NanoSpan,
@@ -100,7 +101,7 @@ impl RunSettings {
 
 /// What a world is made of.
 pub(crate) struct Parts {
-    pub(crate) rings: Rings,
+    pub(crate) ring: Ring,
     pub(crate) members: MemberPort,
     pub(crate) workers: Workers,
     pub(crate) memory: Memory,
@@ -166,21 +167,21 @@ fn begin(
     assembly.present.clone_from(&present);
     let mut controller = make_controller(&config, assembly)?;
     let kept = keep_memory(settings, &config, &controller, kept)?;
-    let mut rings = Rings::new(present.len() as u16, settings.busy_poll, settings.io_threads)?;
-    if settings.io_threads + settings.parity_threads > 0 {
-        rings.own.expect_ringers();
+    let mut ring = Ring::new(present.len() as u16, settings.busy_poll)?;
+    if settings.io_threads > 0 {
+        ring.hand_over((settings.io_threads + present.len()) as u32)?;
     }
     let mut members = MemberPort::new(present.len() as u16, config.block_size, settings.answer_limit);
     for (device, candidate) in (0..).map(MemberIndex).zip(&present) {
         if let Some(candidate) = candidate {
-            attach(&mut members, device, &mut candidates[*candidate], &geometry, &mut rings)?;
+            attach(&mut members, device, &mut candidates[*candidate], &geometry, &mut ring)?;
         }
     }
-    let memory = Memory::new(&mut controller, kept, &mut rings)?;
-    let workers = Workers::new(settings.parity_threads, rings.own.bell())
+    let memory = Memory::new(&mut controller, kept, &mut ring)?;
+    let workers = Workers::new(settings.parity_threads)
         .map_err(|source| RingError { doing: "start threads for parity", source })?;
     let desk = Desk::new(geometry)?;
-    Ok(ArrayWorld::of_parts(Parts { rings, members, workers, memory, controller, name, desk }))
+    Ok(ArrayWorld::of_parts(Parts { ring, members, workers, memory, controller, name, desk }))
 }
 
 fn check_settings(config: &ArrayConfig, settings: &RunSettings) -> Result<(), ArrayError> {
@@ -234,7 +235,7 @@ fn attach(
     member: MemberIndex,
     candidate: &mut Candidate,
     geometry: &Geometry,
-    rings: &mut Rings,
+    ring: &mut Ring,
 ) -> Result<(), ArrayError> {
     let device = candidate.device.take().expect("a device that is present was opened");
     let (needed, block) = (device.io_unit(), ByteCount(geometry.block_size.bytes()));
@@ -243,5 +244,5 @@ fn attach(
     }
     let placement =
         Placement::new(geometry, device.bytes()).expect("a device that is too short is not present");
-    Ok(members.attach(member, device, placement, rings)?)
+    Ok(members.attach(member, device, placement, ring)?)
 }

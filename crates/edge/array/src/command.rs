@@ -13,7 +13,7 @@
 use crate::create::{Newcomer, Vacancy, make_newcomer};
 use crate::error::{ArrayError, CreateError, RingError};
 use crate::operator::{Answer, Asked, Command, CommandQueue, nothing_to_reload};
-use crate::ring::{self, Ring};
+use crate::ring::{BELL_LINE, Ring};
 use crate::world::ArrayWorld;
 use raidlab_controller::{Controller, DeviceState, MetadataPolicy, Sweep};
 use raidlab_format::{Geometry, Placement};
@@ -29,7 +29,7 @@ const LINE: u32 = 0;
 /// Number of the line of threads that make devices ready.
 const JOINS: u32 = 1;
 /// The lines of the desk.
-const LINES: usize = ring::LINES as usize;
+const LINES: usize = BELL_LINE as usize;
 
 /// Where commands come in.
 #[derive(Debug)]
@@ -249,7 +249,7 @@ impl ArrayWorld {
             }
         }
         self.admit_waiting()?;
-        self.desk.listen(&mut self.rings.own)
+        self.desk.listen(&mut self.ring)
     }
 
     fn obey(&mut self, asked: Asked) -> Result<(), RingError> {
@@ -397,7 +397,7 @@ impl ArrayWorld {
         let placement = Placement::new(&self.desk.geometry, device.bytes());
         let placement = placement.expect("a device that is too short is not made ready");
         let message = format!("{} is device {} of the array now", device.path().display(), member.0);
-        self.members.attach(member, device, placement, &mut self.rings)?;
+        self.members.attach(member, device, placement, &mut self.ring)?;
         let now = self.now();
         self.controller.handle_device_added(now, member, device_uuid);
         self.run_actions(now)?;

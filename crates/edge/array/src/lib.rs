@@ -6,7 +6,7 @@
 //!    ▲                     │   ▲  └──Memory──► parity kernels over the arenas
 //!    └────completions──────┘   └── completions, timers
 //! ```
-//! Where asked for, other threads compute parity (`workers`) and submit I/O through rings of their own (`lanes`).
+//! Where asked for, other threads compute parity (`workers`), and the kernel's do long I/O (`ring`).
 //!
 //! - [`create`] makes an array of files, block devices or NBD exports, [`examine`] says what devices are.
 //! - [`ArrayWorld`] owns a controller, its members, its memory and its ring, and turns the event loop.
@@ -15,13 +15,11 @@
 //!
 //! Invariants: no allocation and no lock per I/O once the tables have grown to the depth in use; memory that the
 //! kernel may still touch is never unmapped; every member I/O is reported to the controller exactly once.
-//! `unsafe` is confined to `arena` (mapped memory), `pieces` (parts of it), `ring`,
-//! `port_ring` and `lanes` (`io_uring`), `workers` (their jobs).
+//! `unsafe` is confined to `arena` (mapped memory), `pieces` (parts of it), `ring` and `port_ring` (`io_uring`).
 #![deny(unsafe_code)]
 
 mod arena;
 mod begin;
-mod bell;
 mod busy_poll;
 mod command;
 mod create;
@@ -31,7 +29,6 @@ mod error;
 mod examine;
 mod host;
 mod kept_memory;
-mod lanes;
 mod link;
 mod member_io;
 mod memory;
@@ -39,7 +36,6 @@ mod operator;
 mod pieces;
 mod port_ring;
 mod ring;
-mod rings;
 mod status;
 mod unix_socket;
 mod workers;

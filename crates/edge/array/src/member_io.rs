@@ -20,8 +20,7 @@ use crate::error::RingError;
 use crate::link::Link;
 use crate::memory::Memory;
 use crate::pieces::IoVec;
-use crate::ring::{Direction, Done, PIECES_PER_ENTRY, Target};
-use crate::rings::Rings;
+use crate::ring::{Direction, Done, PIECES_PER_ENTRY, Ring, Target};
 use owing::Owing;
 use raidlab_controller::{Area, MemberError, MemberIo, MemberIoId, MemberOp, Segment};
 use raidlab_format::{AreaLayout, Placement};
@@ -159,7 +158,7 @@ impl MemberPort {
         member: MemberIndex,
         device: Device,
         placement: Placement,
-        rings: &mut Rings,
+        ring: &mut Ring,
     ) -> Result<(), RingError> {
         let place = &mut self.places[member.index()];
         assert!(place.in_flight == 0, "a device is replaced under its I/O");
@@ -171,7 +170,7 @@ impl MemberPort {
         let path = device.path().to_owned();
         let carrier = match device {
             Device::Local(device) => {
-                rings.set_file(member.0, device.descriptor())?;
+                ring.set_file(member.0, device.descriptor())?;
                 Carrier::File(device)
             }
             Device::Remote(device) => {
@@ -181,7 +180,7 @@ impl MemberPort {
                     self.links.len() - 1
                 });
                 let link = Link::new(device.into_remote(), number as u32, member.0);
-                rings.set_file(member.0, link.descriptor())?;
+                ring.set_file(member.0, link.descriptor())?;
                 match link.flushing() {
                     Flushing::Whole | Flushing::WithoutFua => {}
                     Flushing::FuaOnly => {
@@ -236,7 +235,7 @@ impl MemberPort {
         io: &MemberIo,
         segments: &[Segment],
         memory: &Memory,
-        rings: &mut Rings,
+        ring: &mut Ring,
     ) -> Result<(), RingError> {
         let index = io.id.0 as usize;
         if self.slots.len() <= index {
@@ -272,16 +271,16 @@ impl MemberPort {
             _ => None,
         };
         slot.transfer = direction.map(|direction| Transfer { direction, offset, copy_offset, bytes, buffer });
-        self.start(io.id.0, rings)
+        self.start(io.id.0, ring)
     }
 
     /// Begins an I/O, or begins it again.
-    fn start(&mut self, number: u32, rings: &mut Rings) -> Result<(), RingError> {
+    fn start(&mut self, number: u32, ring: &mut Ring) -> Result<(), RingError> {
         let slot = &mut self.slots[number as usize];
         let place = &mut self.places[slot.member.index()];
         let attached = place.attached.as_ref().expect("a device that is missing gets no I/O");
         let ended = match attached.carrier {
-            Carrier::File(_) => return slot.push(number, rings),
+            Carrier::File(_) => return slot.push(number, ring),
             Carrier::Lost => Err(MemberError::Gone),
             Carrier::Link(link) => {
                 let link = self.links[link as usize].as_mut().expect("a link that is used is there");
@@ -303,8 +302,8 @@ impl MemberPort {
     ///
     /// # Errors
     /// [`RingError`] if an interrupted I/O can't be queued again.
-    pub(crate) fn take(&mut self, done: Done, rings: &mut Rings) -> Result<Option<IoEnd>, RingError> {
-        self.take_entry(done.number, done.result, rings)
+    pub(crate) fn take(&mut self, done: Done, ring: &mut Ring) -> Result<Option<IoEnd>, RingError> {
+        self.take_entry(done.number, done.result, ring)
     }
 
     #[inline]
@@ -312,7 +311,7 @@ impl MemberPort {
         &mut self,
         number: u32,
         ended: Result<u32, Errno>,
-        rings: &mut Rings,
+        ring: &mut Ring,
     ) -> Result<Option<IoEnd>, RingError> {
         let slot = &mut self.slots[number as usize];
         let place = &mut self.places[slot.member.index()];
@@ -328,7 +327,7 @@ impl MemberPort {
         if slot.entries > 0 {
             return Ok(None);
         }
-        let Some(result) = slot.outcome() else { return self.start(number, rings).map(|()| None) };
+        let Some(result) = slot.outcome() else { return self.start(number, ring).map(|()| None) };
         if result.is_ok() && std::mem::take(&mut slot.flush_after) {
             self.flush_after(number);
             return Ok(None);
@@ -385,7 +384,7 @@ fn gather(segments: &[Segment], memory: &Memory, pieces: &mut Vec<IoVec>) {
 
 impl IoSlot {
     /// Queues the I/O's entries.
-    fn push(&mut self, number: u32, rings: &mut Rings) -> Result<(), RingError> {
+    fn push(&mut self, number: u32, ring: &mut Ring) -> Result<(), RingError> {
         let file = self.member.0;
         self.attempts += 1;
         self.interrupted = false;
@@ -393,19 +392,19 @@ impl IoSlot {
         self.entries = 1;
         self.bytes_left = 0;
         let Some(Transfer { direction, offset, copy_offset, bytes, buffer }) = self.transfer else {
-            return rings.push_flush(number, file);
+            return ring.push_flush(number, file);
         };
         let copies = 1 + u32::from(copy_offset.is_some());
         self.bytes_left = bytes * u64::from(copies);
         self.entries = copies * self.pieces.len().div_ceil(PIECES_PER_ENTRY) as u32;
         for start in [Some(offset), copy_offset].into_iter().flatten() {
             if let [piece] = self.pieces[..] {
-                rings.push_transfer(number, file, direction, start, Target::Single(piece, buffer))?;
+                ring.push_transfer(number, file, direction, start, Target::Single(piece, buffer))?;
                 continue;
             }
             let mut at = start;
             for pieces in self.pieces.chunks(PIECES_PER_ENTRY) {
-                rings.push_transfer(number, file, direction, at, Target::Pieces(pieces))?;
+                ring.push_transfer(number, file, direction, at, Target::Pieces(pieces))?;
                 at += pieces.iter().map(|piece| piece.bytes as u64).sum::<u64>();
             }
         }

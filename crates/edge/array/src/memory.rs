@@ -12,8 +12,7 @@ use crate::arena::{ALIGNMENT_BYTES, Arena, Piece, combine_pieces};
 use crate::error::ArrayError;
 use crate::kept_memory::KeptMemory;
 use crate::pieces::IoVec;
-use crate::ring::REGISTERED_BYTES_MAX;
-use crate::rings::Rings;
+use crate::ring::{REGISTERED_BYTES_MAX, Ring};
 use raidlab_controller::{BufferRef, BufferSpace, Controller, HostTag, Keep, MemorySteps, Segment};
 use raidlab_units::ByteCount;
 use std::path::Path;
@@ -126,7 +125,7 @@ const BUFFERS_PER_ARENA: u16 = 64;
 const ARENAS: u16 = 5;
 
 impl Memory {
-    /// Maps what `controller` needs, the cache in `kept` if there is any, and registers all with `rings` as far as the limits
+    /// Maps what `controller` needs, the cache in `kept` if there is any, and registers all with `ring` as far as the limits
     /// of this process allow. The controller must be dropped later.
     ///
     /// # Errors
@@ -134,7 +133,7 @@ impl Memory {
     pub(crate) fn new(
         controller: &mut Controller,
         mut kept: Option<KeptMemory>,
-        rings: &mut Rings,
+        ring: &mut Ring,
     ) -> Result<Self, ArrayError> {
         let needs = controller.memory_needs();
         let cache = match kept.as_mut().and_then(KeptMemory::take_cache) {
@@ -145,13 +144,13 @@ impl Memory {
         let own = Arena::of_controller(controller);
         let host = HostBuffers::new(0, 0)?;
         let mut buffers = Registered::default();
-        if rings.make_buffer_table(ARENAS * BUFFERS_PER_ARENA)? {
+        if ring.make_buffer_table(ARENAS * BUFFERS_PER_ARENA) {
             let numbers = |arena: u16| arena * BUFFERS_PER_ARENA;
-            buffers.cache = register("the cache", &cache, rings, numbers(0));
-            buffers.staging = register("staging memory", &staging, rings, numbers(1));
-            buffers.own = register("the controller's memory", &own, rings, numbers(2));
+            buffers.cache = register("the cache", &cache, ring, numbers(0));
+            buffers.staging = register("staging memory", &staging, ring, numbers(1));
+            buffers.own = register("the controller's memory", &own, ring, numbers(2));
             let log = kept.as_ref().map(KeptMemory::log);
-            buffers.kept_log = log.and_then(|log| register("the kept log", log, rings, numbers(3)));
+            buffers.kept_log = log.and_then(|log| register("the kept log", log, ring, numbers(3)));
             // The host's buffers get their place now and are registered when their size is known.
         }
         Ok(Self { cache, staging, own, kept, host, buffers, pieces: Vec::new() })
@@ -177,7 +176,7 @@ impl Memory {
         &mut self,
         slots: u32,
         slot_bytes: u64,
-        rings: &mut Rings,
+        ring: &mut Ring,
     ) -> Result<(), ArrayError> {
         assert!(
             self.host.in_flight.iter().all(Option::is_none),
@@ -189,7 +188,7 @@ impl Memory {
         let host = HostBuffers::new(slots.max(self.host.slots()), slot_bytes.max(self.host.slot_bytes))?;
         // No request is in flight, so the kernel does no I/O on the old arena; it lets go of its pages when their
         // numbers go to the new one, or with the ring.
-        self.buffers.host = register("host buffers", &host.arena, rings, 4 * BUFFERS_PER_ARENA);
+        self.buffers.host = register("host buffers", &host.arena, ring, 4 * BUFFERS_PER_ARENA);
         self.host = host;
         Ok(())
     }
@@ -308,7 +307,7 @@ fn map(what: &'static str, bytes: u64) -> Result<Arena, ArrayError> {
 
 /// Registers `arena` from number `first` on, in pieces as long as the kernel takes. Returns `first`, or `None`
 /// where the kernel refuses: I/O then names the memory by address, at the price of pinning it each time.
-fn register(what: &str, arena: &Arena, rings: &mut Rings, first: u16) -> Option<u16> {
+fn register(what: &str, arena: &Arena, ring: &mut Ring, first: u16) -> Option<u16> {
     let count = arena.bytes().div_ceil(REGISTERED_BYTES_MAX);
     if count == 0 || count > u64::from(BUFFERS_PER_ARENA) {
         return None;
@@ -320,7 +319,7 @@ fn register(what: &str, arena: &Arena, rings: &mut Rings, first: u16) -> Option<
             IoVec { base: arena.address(start, bytes), bytes: bytes as usize }
         })
         .collect();
-    match rings.register_buffers(first, &pieces) {
+    match ring.register_buffers(first, &pieces) {
         Ok(()) => Some(first),
         Err(error) => {
             let size = ByteCount(arena.bytes());

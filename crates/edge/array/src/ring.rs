@@ -7,27 +7,29 @@
 //! (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1); older kernels get what they have. An entry names its memory by
 //! address, so whoever pushes one keeps that memory until its completion; [`Ring::quiesce`] waits for all.
 //!
-//! A wait ends when the thread's [`Bell`] is rung, too.
+//! Long transfers may be handed to threads of the kernel ([`Ring::hand_over`]), so that their work is done by other processors:
+//! for a file in memory that is the copy itself. Which thread does an entry is free, because the controller orders I/O by ends
+//! alone: what must not overtake a write (a flush, another write of the same blocks) is asked for after that write has ended.
 //!
 //! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
 #![allow(unsafe_code)]
 
-use crate::bell::Bell;
 use crate::busy_poll::BusyPoll;
 use crate::error::RingError;
 use crate::pieces::{IoVec, MessageHeader};
-use io_uring::squeue::Entry;
+use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use raidlab_units::NanoSpan;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Room for entries between two submissions; a full queue is submitted early.
 const QUEUE_ENTRIES: u32 = 256;
+/// Shorter transfers are not handed over: that takes as long as they do.
+const WORTH_THE_WAY_BYTES: usize = 64 << 10;
 /// Room for completions; the kernel keeps more aside, at a price.
 const COMPLETION_ENTRIES: u32 = 4096;
 /// An empty place among the registered files.
@@ -62,7 +64,7 @@ pub(crate) enum Target<'a> {
 
 impl Target<'_> {
     /// Its length in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         match self {
             Self::Single(piece, _) => piece.bytes,
             Self::Pieces(pieces) => pieces.iter().map(IoVec::bytes).sum(),
@@ -87,15 +89,15 @@ pub(crate) enum Owner {
 
 const OWNERS: [Owner; 5] = [Owner::Member, Owner::Port, Owner::Line, Owner::Cancel, Owner::Link];
 /// Lines that are waited for are numbered below this.
-pub(crate) const LINES: u32 = 2;
+const LINES: u32 = 3;
+/// Number of the line on which parity threads wake the array's. Those below are the operator's.
+pub(crate) const BELL_LINE: u32 = LINES - 1;
 /// How often a wait without a nearer end is over. One timer in the ring does for all waits: a timer of its own for each
 /// would cost more than all else where requests come one at a time.
 const TICK: NanoSpan = NanoSpan::from_millis(50);
 static TICK_SPAN: Timespec = Timespec::new().nsec(TICK.get() as u32);
 /// The name of the tick's entry.
 const TICK_USER: u64 = (OWNERS.len() as u64) << NUMBER_BITS;
-/// The name of the bell's entry.
-const BELL_USER: u64 = TICK_USER + 1;
 /// `IORING_ENTER_GETEVENTS`: completions that the kernel holds back are made to appear.
 const ENTER_GETEVENTS: u32 = 1;
 
@@ -156,11 +158,9 @@ pub(crate) struct Ring {
     /// When the tick's entry in flight ends.
     tick_at: Option<Instant>,
     busy_poll: BusyPoll,
-    bell: Arc<Bell>,
-    /// Other threads may ring the bell.
-    has_ringers: bool,
-    /// The bell's entry is in flight.
-    listens: bool,
+    /// Long transfers are done by threads of the kernel.
+    hands_over: bool,
+    handed_over: u64,
 }
 
 impl std::fmt::Debug for Ring {
@@ -179,33 +179,32 @@ impl Ring {
         let ring = build().map_err(|source| RingError { doing: "set up io_uring", source })?;
         ring.submitter().register_files(&vec![NO_FILE; usize::from(files)]).map_err(files_refused)?;
         let busy_poll = BusyPoll::new(Duration::from_nanos(busy_poll.get()));
-        let bell = Bell::new().map_err(|source| RingError { doing: "make an event descriptor", source })?;
         Ok(Self {
             inner: ring,
             in_flight: 0,
             unsubmitted: 0,
             tick_at: None,
             busy_poll,
-            bell: Arc::new(bell),
-            has_ringers: false,
-            listens: false,
+            hands_over: false,
+            handed_over: 0,
         })
     }
 
-    /// The bell that ends a wait, for other threads; it is heard after [`Ring::expect_ringers`].
-    pub(crate) fn bell(&self) -> Arc<Bell> {
-        Arc::clone(&self.bell)
+    /// Has threads of the kernel, up to `threads`, do long transfers from here on, and flushes, which they do anyway.
+    ///
+    /// # Errors
+    /// [`RingError`] if the kernel has no such limit: Linux 5.15 has.
+    pub(crate) fn hand_over(&mut self, threads: u32) -> Result<(), RingError> {
+        // Files and block devices are the first number's; the second is that of sockets, and stays.
+        let limited = self.inner.submitter().register_iowq_max_workers(&mut [threads, 0]);
+        limited.map_err(|source| RingError { doing: "bound the kernel's threads for I/O", source })?;
+        self.hands_over = true;
+        Ok(())
     }
 
-    /// Hears the bell from here on, at a small price for each wait.
-    pub(crate) fn expect_ringers(&mut self) {
-        self.has_ringers = true;
-    }
-
-    /// Whether other threads have something for this one.
-    #[inline]
-    pub(crate) fn has_rung(&self) -> bool {
-        self.has_ringers && self.bell.waiting() > 0
+    /// Transfers that were handed over.
+    pub(crate) const fn handed_over(&self) -> u64 {
+        self.handed_over
     }
 
     /// Registers `file` at `place`, instead of what was there. What is in flight goes on with the file that it has.
@@ -266,14 +265,11 @@ impl Ring {
         offset: u64,
         target: Target<'_>,
     ) -> Result<(), RingError> {
-        self.push_member(number, transfer_entry(file, direction, offset, target))
-    }
-
-    /// Queues an entry that [`transfer_entry`] has made; see [`Ring::push_transfer`].
-    ///
-    /// # Errors
-    /// [`RingError`] if a full queue can't be submitted.
-    pub(crate) fn push_member(&mut self, number: u32, entry: Entry) -> Result<(), RingError> {
+        let mut entry = transfer_entry(file, direction, offset, target);
+        if self.hands_over && target.bytes() >= WORTH_THE_WAY_BYTES {
+            entry = entry.flags(Flags::ASYNC);
+            self.handed_over += 1;
+        }
         self.push(Owner::Member, number, entry)
     }
 
@@ -363,8 +359,8 @@ impl Ring {
         }
     }
 
-    /// Submits what is queued, then waits until a completion is there, the bell is rung, `timeout` is over or a signal came.
-    /// Without `timeout` it does not wait at all.
+    /// Submits what is queued, then waits until a completion is there, `timeout` is over or a signal came. Without
+    /// `timeout` it does not wait at all.
     ///
     /// # Errors
     /// [`RingError`] if the kernel refuses the submission.
@@ -372,7 +368,6 @@ impl Ring {
         let outcome = match timeout {
             None => self.inner.submit(),
             Some(NanoSpan::ZERO) => self.look(),
-            Some(_) if self.has_rung() => self.look(),
             Some(span) if self.busy_poll.is_off() => self.sleep(span),
             Some(span) => self.look_then_sleep(span),
         };
@@ -387,34 +382,8 @@ impl Ring {
         }
     }
 
-    /// Submits what is queued and sleeps until a completion is there, the bell is rung or `span` is over.
+    /// Submits what is queued and sleeps until a completion is there or `span` is over.
     fn sleep(&mut self, span: NanoSpan) -> io::Result<usize> {
-        if !self.has_ringers {
-            return self.sleep_alone(span);
-        }
-        self.listen()?;
-        let slept = if self.bell.begin_sleep() { self.sleep_alone(span) } else { self.look() };
-        self.bell.end_sleep();
-        slept
-    }
-
-    /// Has an entry wait for the bell.
-    fn listen(&mut self) -> io::Result<()> {
-        if self.listens {
-            return Ok(());
-        }
-        let readable = rustix::event::PollFlags::IN.bits();
-        let bell = io_uring::types::Fd(self.bell.descriptor());
-        let entry = opcode::PollAdd::new(bell, readable.into()).build().user_data(BELL_USER);
-        // SAFETY: the entry names no memory, and the bell is dropped after the ring was.
-        while unsafe { self.inner.submission().push(&entry) }.is_err() {
-            self.inner.submit()?;
-        }
-        self.listens = true;
-        Ok(())
-    }
-
-    fn sleep_alone(&mut self, span: NanoSpan) -> io::Result<usize> {
         if self.ticks_within(span) {
             return self.inner.submit_and_wait(1);
         }
@@ -429,7 +398,7 @@ impl Ring {
         if let Some(limit) = self.busy_poll.look_for() {
             let limit = limit.min(Duration::from_nanos(span.get()));
             let mut submitted = self.look();
-            while submitted.is_ok() && self.inner.completion().is_empty() && !self.has_rung() {
+            while submitted.is_ok() && self.inner.completion().is_empty() {
                 if begin.elapsed() >= limit {
                     break;
                 }
@@ -439,7 +408,7 @@ impl Ring {
                     std::hint::spin_loop();
                 }
             }
-            if submitted.is_err() || !self.inner.completion().is_empty() || self.has_rung() {
+            if submitted.is_err() || !self.inner.completion().is_empty() {
                 self.busy_poll.learn(begin.elapsed());
                 return submitted;
             }
@@ -480,11 +449,6 @@ impl Ring {
             let user = entry.user_data();
             if user == TICK_USER {
                 self.tick_at = None;
-                continue;
-            }
-            if user == BELL_USER {
-                self.listens = false;
-                self.bell.clear();
                 continue;
             }
             let done = Done {
@@ -552,8 +516,7 @@ fn build() -> io::Result<IoUring> {
     plain.build(QUEUE_ENTRIES)
 }
 
-/// The entry of a transfer at byte `offset` of `file`.
-pub(crate) fn transfer_entry(file: u16, direction: Direction, offset: u64, target: Target<'_>) -> Entry {
+fn transfer_entry(file: u16, direction: Direction, offset: u64, target: Target<'_>) -> Entry {
     let file = Fixed(file.into());
     match (direction, target) {
         (Direction::Read, Target::Single(piece, Some(buffer))) => {
@@ -589,3 +552,6 @@ pub(crate) fn transfer_entry(file: u16, direction: Direction, offset: u64, targe
 const fn write_flags(durable: bool) -> i32 {
     if durable { RWF_DSYNC } else { 0 }
 }
+
+#[cfg(test)]
+mod tests;

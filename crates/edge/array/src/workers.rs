@@ -9,7 +9,7 @@
 //! promises of parity and digests, so they may run in any order and at once; copies may not, and stay.
 //!
 //! A job travels to a worker and back and is used again: nothing is allocated once all sizes have been met. The array's thread
-//! is woken by a [`Bell`], only if it sleeps.
+//! is woken by a descriptor only if it sleeps.
 //!
 //! Invariants: a task that was handed out is reported once; the memories outlive the threads, since the world drops the
 //! threads first. A panic in a worker becomes one of the array's thread.
@@ -17,12 +17,16 @@
 #![allow(unsafe_code)]
 
 use crate::arena::{Piece, combine_pieces};
-use crate::bell::Bell;
+use crate::error::RingError;
 use crate::memory::Memory;
+use crate::ring::{BELL_LINE, Ring};
 use raidlab_controller::{MemorySteps, MemoryTaskId, Segment};
+use rustix::event::{EventfdFlags, eventfd};
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -98,16 +102,37 @@ struct Worker {
     out: usize,
 }
 
+/// What the workers tell the array's thread.
+#[derive(Debug)]
+struct Bell {
+    descriptor: OwnedFd,
+    /// Jobs that are finished and not polled yet.
+    finished: AtomicUsize,
+    /// The array's thread sleeps or is about to.
+    is_asleep: AtomicBool,
+}
+
+impl Bell {
+    fn ring(&self) {
+        self.finished.fetch_add(1, Ordering::SeqCst);
+        if self.is_asleep.swap(false, Ordering::SeqCst) {
+            // A counter that is full wakes as well.
+            let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
 /// The threads of an array, if it has more than its own.
 #[derive(Debug)]
 pub(crate) struct Workers {
     team: Vec<Worker>,
     finished: Receiver<(usize, Job)>,
     spare: Vec<Job>,
-    /// Of the array's thread.
-    home: Arc<Bell>,
+    bell: Arc<Bell>,
     out: usize,
     done: u64,
+    /// An entry of the ring waits for the bell.
+    listens: bool,
 }
 
 /// A task that a worker has done.
@@ -120,24 +145,27 @@ pub(crate) struct Finished {
 }
 
 impl Workers {
-    /// Starts `count` threads; none if it is zero. `home` wakes the array's thread.
+    /// Starts `count` threads; none if it is zero.
     ///
     /// # Errors
-    /// What the system said when it gave no thread.
-    pub(crate) fn new(count: usize, home: Arc<Bell>) -> io::Result<Self> {
+    /// What the system said when it gave no thread or descriptor.
+    pub(crate) fn new(count: usize) -> io::Result<Self> {
+        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let bell =
+            Arc::new(Bell { descriptor, finished: AtomicUsize::new(0), is_asleep: AtomicBool::new(false) });
         let (sender, finished) = sync_channel((count * JOBS_PER_WORKER).max(1));
         let team = (0..count)
             .map(|number| {
                 let (jobs, inbox) = sync_channel(JOBS_PER_WORKER);
-                let (sender, home) = (sender.clone(), Arc::clone(&home));
+                let (sender, bell) = (sender.clone(), Arc::clone(&bell));
                 let name = format!("parity-{number}");
                 let thread = std::thread::Builder::new()
                     .name(name)
-                    .spawn(move || work(number, &inbox, &sender, &home))?;
+                    .spawn(move || work(number, &inbox, &sender, &bell))?;
                 Ok(Worker { jobs: Some(jobs), thread: Some(thread), out: 0 })
             })
             .collect::<io::Result<_>>()?;
-        Ok(Self { team, finished, spare: Vec::new(), home, out: 0, done: 0 })
+        Ok(Self { team, finished, spare: Vec::new(), bell, out: 0, done: 0, listens: false })
     }
 
     /// Whether a task of `bytes` may go to a worker now.
@@ -208,11 +236,11 @@ impl Workers {
     /// # Panics
     /// If the worker did.
     pub(crate) fn poll_finished(&mut self, digests: &mut Vec<u32>) -> Option<Finished> {
-        if self.out == 0 {
+        if !self.has_news() {
             return None;
         }
-        let (worker, mut job) = self.finished.try_recv().ok()?;
-        self.home.take(1);
+        let (worker, mut job) = self.finished.recv().expect("what is counted as finished has been sent");
+        self.bell.finished.fetch_sub(1, Ordering::SeqCst);
         self.team[worker].out -= 1;
         self.out -= 1;
         self.done += 1;
@@ -222,6 +250,48 @@ impl Workers {
         let finished = Finished { id, is_digest: !job.ranges.is_empty() };
         self.spare.push(job);
         Some(finished)
+    }
+
+    /// Whether a task has been finished and not been polled.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.out > 0 && self.bell.finished.load(Ordering::SeqCst) > 0
+    }
+
+    /// Gets ready for a sleep of the array's thread, which the end of a task ends. Returns whether one has ended already.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn begin_sleep(&mut self, ring: &mut Ring) -> Result<bool, RingError> {
+        if self.out == 0 {
+            return Ok(false);
+        }
+        if !self.listens {
+            ring.push_line(BELL_LINE, self.bell.descriptor.as_raw_fd())?;
+            self.listens = true;
+        }
+        // A task that ends from here on rings; one that ended before is seen now.
+        self.bell.is_asleep.store(true, Ordering::SeqCst);
+        Ok(self.has_news())
+    }
+
+    /// The array's thread is awake.
+    pub(crate) fn end_sleep(&self) {
+        if self.out > 0 {
+            self.bell.is_asleep.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Takes in that the bell was heard.
+    pub(crate) fn hear_bell(&mut self) {
+        self.listens = false;
+        // An empty counter says so, which is as good.
+        let _ = rustix::io::read(&self.bell.descriptor, &mut [0; 8]);
+    }
+
+    /// Entries of the ring that wait for the bell.
+    pub(crate) fn entries(&self) -> u32 {
+        u32::from(self.listens)
     }
 }
 
@@ -239,15 +309,14 @@ impl Drop for Workers {
 }
 
 /// Does jobs until there will be no more.
-fn work(number: usize, inbox: &Receiver<Job>, finished: &SyncSender<(usize, Job)>, home: &Bell) {
+fn work(number: usize, inbox: &Receiver<Job>, finished: &SyncSender<(usize, Job)>, bell: &Bell) {
     while let Some(mut job) = next_job(inbox) {
         // What a panic leaves half done is not used: the array's thread panics, too.
         let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
-        home.announce();
         if finished.send((number, job)).is_err() {
             return;
         }
-        home.ring();
+        bell.ring();
     }
 }
 

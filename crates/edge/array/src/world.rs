@@ -20,8 +20,7 @@ use crate::host::{DriverHost, HostPort, HostStep, ScriptHost, ScriptOp, StopWish
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::port_ring::{PortEntries, PortRing};
-use crate::ring::{Done, Owner};
-use crate::rings::Rings;
+use crate::ring::{BELL_LINE, Done, Owner, Ring};
 use crate::status::Tally;
 use crate::workers::{Finished, Workers};
 use raidlab_controller::{
@@ -68,7 +67,7 @@ pub struct ArrayOutcome {
 #[derive(Debug)]
 pub struct ArrayWorld {
     // Dropped first: it waits for all I/O on the memory below.
-    pub(crate) rings: Rings,
+    pub(crate) ring: Ring,
     pub(crate) members: MemberPort,
     port_entries: PortEntries,
     // Dropped before the memory that its jobs are on.
@@ -117,9 +116,9 @@ enum HostWish {
 impl ArrayWorld {
     /// Puts a world around a controller and its devices.
     pub(crate) fn of_parts(parts: Parts) -> Self {
-        let Parts { rings, members, workers, memory, controller, name, desk } = parts;
+        let Parts { ring, members, workers, memory, controller, name, desk } = parts;
         Self {
-            rings,
+            ring,
             members,
             port_entries: PortEntries::default(),
             workers,
@@ -183,9 +182,9 @@ impl ArrayWorld {
                 return Err(ArrayError::Cancelled);
             }
             let waits = self.timers.iter().any(|at| *at < Nanos::FAR_FUTURE);
-            let idle = self.desk.in_flight() + self.members.idle_entries();
-            let works = self.members.has_news() || self.workers.out() + self.rings.out() > 0;
-            if !waits && self.rings.own.in_flight() == idle && !works {
+            let idle = self.desk.in_flight() + self.members.idle_entries() + self.workers.entries();
+            let works = self.members.has_news() || self.workers.out() > 0;
+            if !waits && self.ring.in_flight() == idle && !works {
                 let reason = "too many devices failed on the way; the log says which".to_owned();
                 return Err(ArrayError::NotServing { reason });
             }
@@ -236,10 +235,10 @@ impl ArrayWorld {
         cancel: &AtomicBool,
     ) -> Result<(), ArrayError> {
         let needs = port.needs();
-        self.memory.provide_host(needs.slots, needs.slot_bytes.get(), &mut self.rings)?;
+        self.memory.provide_host(needs.slots, needs.slot_bytes.get(), &mut self.ring)?;
         // Whatever happens, the port's memory is its own again when this returns.
         let served = catch_unwind(AssertUnwindSafe(|| self.serve_until_finished(port, cancel)));
-        self.port_entries.end_all(&mut self.rings.own, &mut self.done);
+        self.port_entries.end_all(&mut self.ring, &mut self.done);
         served.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
@@ -348,9 +347,9 @@ impl ArrayWorld {
         self.workers.done()
     }
 
-    /// Member I/Os' entries that threads for I/O have done since the start.
+    /// Entries of members' I/O that the kernel's threads for I/O were handed since the start.
     pub const fn io_thread_entries(&self) -> u64 {
-        self.rings.lane_entries()
+        self.ring.handed_over()
     }
 
     pub(crate) fn now(&self) -> Nanos {
@@ -360,27 +359,23 @@ impl ArrayWorld {
     /// Hands the controller the ends of member I/Os and the timers that are due, and does what follows.
     fn take_in_members(&mut self) -> Result<(), RingError> {
         let now = self.now();
-        self.rings.own.reap(&mut self.done);
+        self.ring.reap(&mut self.done);
         for done in self.done.drain(..) {
             match done.owner {
                 Owner::Member => {
-                    if let Some(end) = self.members.take(done, &mut self.rings)? {
+                    if let Some(end) = self.members.take(done, &mut self.ring)? {
                         self.controller.handle_member_completion(now, end.id, end.result);
                     }
                 }
                 Owner::Port => self.port_entries.take(done),
+                Owner::Line if done.number == BELL_LINE => self.workers.hear_bell(),
                 Owner::Line => self.desk.take(done.number),
-                Owner::Link => self.members.take_link(now, done, &mut self.rings)?,
+                Owner::Link => self.members.take_link(now, done, &mut self.ring)?,
                 Owner::Cancel => {}
             }
         }
-        while let Some(done) = self.rings.poll_lanes()? {
-            if let Some(end) = self.members.take(done, &mut self.rings)? {
-                self.controller.handle_member_completion(now, end.id, end.result);
-            }
-        }
         self.take_in_workers(now);
-        self.members.look(now, &mut self.rings)?;
+        self.members.look(now, &mut self.ring)?;
         while let Some(end) = self.members.poll_end() {
             self.controller.handle_member_completion(now, end.id, end.result);
         }
@@ -408,7 +403,7 @@ impl ArrayWorld {
 
     fn ask_host<P: HostPort + ?Sized>(&mut self, port: &mut P, now: Nanos) -> HostWish {
         loop {
-            let mut ring = PortRing { ring: &mut self.rings.own, entries: &mut self.port_entries };
+            let mut ring = PortRing { ring: &mut self.ring, entries: &mut self.port_entries };
             match port.poll_step(now, &mut self.memory.host, &mut ring) {
                 HostStep::Submit(request) => self.begin_request(now, request),
                 HostStep::WaitUntil(at) => return HostWish::AskAt(at),
@@ -447,7 +442,7 @@ impl ArrayWorld {
                 Action::Notice(notice) => self.note(now, notice),
             }
         }
-        self.members.pump(now, &mut self.rings.own)
+        self.members.pump(now, &mut self.ring)
     }
 
     fn note(&mut self, now: Nanos, notice: Notice) {
@@ -468,9 +463,9 @@ impl ArrayWorld {
             io.op = MemberOp::Write { fua: true };
         }
         self.controller.member_io_segments(io.id, &mut self.segments);
-        self.members.issue(&io, &self.segments, &self.memory, &mut self.rings)?;
-        if self.rings.own.unsubmitted() >= ENTRIES_PER_BATCH {
-            self.rings.own.enter(None)?;
+        self.members.issue(&io, &self.segments, &self.memory, &mut self.ring)?;
+        if self.ring.unsubmitted() >= ENTRIES_PER_BATCH {
+            self.ring.enter(None)?;
         }
         Ok(())
     }
@@ -525,17 +520,19 @@ impl ArrayWorld {
         let news = !self.completions.is_empty()
             || self.port_entries.has_news()
             || self.members.has_news()
-            || self.rings.own.has_rung()
+            || self.workers.has_news()
             || !self.done.is_empty();
         // Once in a row, so that completions that the kernel holds back do not wait for news to run out.
-        let ring = &mut self.rings.own;
-        self.left_out = news && !self.left_out && ring.unsubmitted() == 0;
-        if news && (self.left_out || ring.in_flight() == 0) {
+        self.left_out = news && !self.left_out && self.ring.unsubmitted() == 0;
+        if news && (self.left_out || self.ring.in_flight() == 0) {
             return Ok(());
         }
         let wake_at = self.timers.iter().copied().fold(ask_at, Nanos::min);
         let span = wake_at.saturating_since(now).min(PATIENCE);
-        ring.enter(Some(if news { NanoSpan::ZERO } else { span }))
+        let news = news || self.workers.begin_sleep(&mut self.ring)?;
+        let entered = self.ring.enter(Some(if news { NanoSpan::ZERO } else { span }));
+        self.workers.end_sleep();
+        entered
     }
 }
 

@@ -13,7 +13,6 @@ use super::{Carrier, IoEnd, IoSlot, MemberPort, Transfer};
 use crate::error::RingError;
 use crate::link::{Link, Part, PartEnd};
 use crate::ring::{Direction, Done, LinkEntry, Owner, Ring};
-use crate::rings::Rings;
 use raidlab_nbd::Op;
 use raidlab_units::{MemberIndex, NanoSpan, Nanos};
 use rustix::io::Errno;
@@ -99,27 +98,27 @@ impl MemberPort {
     ///
     /// # Errors
     /// [`RingError`] if what follows can't be queued.
-    pub(crate) fn take_link(&mut self, now: Nanos, done: Done, rings: &mut Rings) -> Result<(), RingError> {
+    pub(crate) fn take_link(&mut self, now: Nanos, done: Done, ring: &mut Ring) -> Result<(), RingError> {
         let (number, entry) = LinkEntry::of(done.number);
         let link =
             self.links[number as usize].as_mut().expect("a link stays while its entries are in flight");
         if let Err(errno) = link.take(entry, done.result) {
-            self.break_off(number, EndedBy::of(errno), &errno, rings)?;
+            self.break_off(number, EndedBy::of(errno), &errno, ring)?;
         }
         loop {
             let link = self.links[number as usize].as_mut().expect("it was there just now");
             match link.poll_end(&self.slots) {
-                Ok(Some(PartEnd { io, result })) => self.end_part(io, result, rings)?,
+                Ok(Some(PartEnd { io, result })) => self.end_part(io, result, ring)?,
                 Ok(None) => break,
-                Err(fault) => self.break_off(number, EndedBy::Array, &fault, rings)?,
+                Err(fault) => self.break_off(number, EndedBy::Array, &fault, ring)?,
             }
         }
         let link = self.links[number as usize].as_mut().expect("it was there just now");
-        if link.is_over() { self.bury(number, rings) } else { link.pump(now, &self.slots, &mut rings.own) }
+        if link.is_over() { self.bury(number, ring) } else { link.pump(now, &self.slots, ring) }
     }
 
-    fn end_part(&mut self, io: u32, result: Result<u32, Errno>, rings: &mut Rings) -> Result<(), RingError> {
-        if let Some(end) = self.take_entry(io, result, rings)? {
+    fn end_part(&mut self, io: u32, result: Result<u32, Errno>, ring: &mut Ring) -> Result<(), RingError> {
+        if let Some(end) = self.take_entry(io, result, ring)? {
             self.ends.push(end);
         }
         Ok(())
@@ -140,7 +139,7 @@ impl MemberPort {
         number: u32,
         by: EndedBy,
         why: &dyn Display,
-        rings: &mut Rings,
+        ring: &mut Ring,
     ) -> Result<(), RingError> {
         let is_news = self.links[number as usize].as_ref().is_some_and(|link| !link.is_closing());
         if let Some(member) = self.user_of(number).filter(|_| is_news) {
@@ -155,13 +154,13 @@ impl MemberPort {
         link.give_up();
         // Its memory is another's soon, and it may be silent for ever.
         for entry in [LinkEntry::Receive, LinkEntry::Send] {
-            rings.own.cancel(Owner::Link, entry.number(number))?;
+            ring.cancel(Owner::Link, entry.number(number))?;
         }
         Ok(())
     }
 
     /// Ends the I/Os of a link that is over, and forgets it.
-    fn bury(&mut self, number: u32, rings: &mut Rings) -> Result<(), RingError> {
+    fn bury(&mut self, number: u32, ring: &mut Ring) -> Result<(), RingError> {
         let user = self.user_of(number);
         let link = self.links[number as usize].take().expect("a link that is over is there");
         let path = user.and_then(|member| self.path(member)).map(Path::to_owned);
@@ -169,7 +168,7 @@ impl MemberPort {
             attached.carrier = Carrier::Lost;
         }
         for io in link.unfinished() {
-            self.end_part(io, Err(Errno::NODEV), rings)?;
+            self.end_part(io, Err(Errno::NODEV), ring)?;
         }
         if let Some(path) = path.filter(|_| link.is_given_up()) {
             self.owing.take(&path, *link);
@@ -195,7 +194,7 @@ impl MemberPort {
     /// # Errors
     /// [`RingError`] if what follows can't be queued.
     #[inline]
-    pub(crate) fn look(&mut self, now: Nanos, rings: &mut Rings) -> Result<(), RingError> {
+    pub(crate) fn look(&mut self, now: Nanos, ring: &mut Ring) -> Result<(), RingError> {
         if self.links.is_empty() || now < self.look_at {
             return Ok(());
         }
@@ -205,11 +204,11 @@ impl MemberPort {
             let Some(link) = &self.links[number as usize] else { continue };
             let limit = self.answer_limit;
             if link.waiting_since().is_some_and(|since| now.saturating_since(since) >= limit) {
-                self.break_off(number, EndedBy::Array, &format_args!("no answer for {limit}"), rings)?;
+                self.break_off(number, EndedBy::Array, &format_args!("no answer for {limit}"), ring)?;
             }
             // One that was closed while nothing of it was in flight hears of no end.
             if self.links[number as usize].as_ref().is_some_and(|link| link.is_over()) {
-                self.bury(number, rings)?;
+                self.bury(number, ring)?;
             }
         }
         Ok(())

@@ -12,8 +12,7 @@
 //! | write-back in kept memory | a write is acknowledged |
 //!
 //! Verified: each block holds one whole version between its floor and the latest begun; after a second read it is the same;
-//! a start is never refused; kills hit starts and replays, too. Every other array has threads for I/O and parity. Not verified: power
-//! loss, which the torture does, and `tests/clients/power.sh`.
+//! a start is never refused; kills hit starts and replays, too. Not verified: power loss, which the torture does.
 //!
 //! `RAIDLAB_KILLS` sets how many kills each array gets.
 
@@ -21,7 +20,7 @@ use super::common::{self, BLOCK, Random};
 use super::operator::pattern;
 use super::real::{keeping, make};
 use super::{GO_ON, read_all};
-use raidlab_array::{ArrayWorld, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing, RunSettings};
+use raidlab_array::{ArrayWorld, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing};
 use raidlab_controller::{
     ArrayConfig, CacheMemory, HostCompletion, HostOp, HostRequest, HostTag, MemberCache, MetadataPolicy,
     WritePolicy,
@@ -178,13 +177,8 @@ fn the_process_that_is_killed() {
         return;
     };
     let (folder, seed): (&Path, u64) = (folder.as_ref(), seed.parse().expect("a number"));
-    let array = array.parse::<usize>().expect("a number");
-    let config = &arrays()[array];
-    let threads = array % 2;
-    let settings =
-        RunSettings { io_threads: 2 * threads, parity_threads: threads, ..common::settings(folder, config) };
-    let paths = common::paths(folder, config.members);
-    let mut world = ArrayWorld::start(&paths, &settings, StartOptions::default()).world.expect("it starts");
+    let config = &arrays()[array.parse::<usize>().expect("a number")];
+    let mut world = common::start(folder, config).expect("the array starts");
     let blocks = world.volume_blocks().0 as usize;
     let is_kept = config.cache.memory == CacheMemory::BatteryBacked;
     let ledger = Ledger::open(folder);

@@ -1,8 +1,8 @@
-//! Arrays whose parity and digests are computed, and whose I/O is submitted, by threads of their own.
+//! Arrays whose parity and digests are computed by threads of their own, and whose long I/O is done by threads of the kernel.
 //!
 //! Verified: every byte and all redundancy after writes at depth, with and without block integrity, write-through and
-//! write-back, that the threads had work, and that a rebuild and reads of a lost member go through them; that a device that joins
-//! is used by all of them. Not verified: that it is faster, which is `bench/`'s to show.
+//! write-back, that the threads had work, and that reads of a lost member go through them; that a device that joins holds what
+//! it should. Not verified: that it is faster, which is `bench/`'s to show.
 
 use super::common::{self, Random};
 use super::operator::{check_again, is_whole, replace, use_array};
@@ -62,6 +62,7 @@ fn threads_do_what_the_array_would() {
             let results = serve(&mut world, reads, 16);
             assert!(results.into_iter().eq(expected.into_iter().skip(writes.len()).map(Ok)), "{row}");
             world.drain(&GO_ON).expect("the cache drains");
+            assert!(read_all(&mut world).as_ref() == Ok(&volume), "{row}: long reads");
             let before = work(&world);
             let has_work = [threads.0 > 0, threads.1 > 0];
             assert_eq!(before.map(|done| done > 0), has_work, "{row}: what the threads had to do");
@@ -79,9 +80,9 @@ fn threads_do_what_the_array_would() {
     }
 }
 
-/// A device that joins takes the place of another in every ring, or I/O of one of them goes to the old one.
+/// A device that joins is rebuilt while the kernel's threads do its I/O, and nothing goes to the one before it.
 #[test]
-fn a_device_that_joins_is_written_by_all_threads() {
+fn a_device_that_joins_is_written_by_the_threads() {
     let config = config("5", WritePolicy::WriteThrough, false);
     let folder = folder();
     let paths = real::make(folder.path(), &config, 0);

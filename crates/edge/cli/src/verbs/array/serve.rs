@@ -45,7 +45,8 @@ pub(crate) struct Args {
     /// Threads beside the array's own that compute parity and digests, each for stripes of its own
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
     parity_threads: u8,
-    /// Threads beside the array's own that submit long I/O of members, each through a ring of its own
+    /// Threads of the kernel, beside one for each device, that do I/O of members of 64 KiB and more; 0 leaves it to the array's own
+    /// thread
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
     io_threads: u8,
     /// A member that is an NBD URI and leaves a request unanswered for so long is taken for gone
