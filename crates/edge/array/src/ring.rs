@@ -486,6 +486,13 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         self.quiesce();
+        // The kernel takes a ring down some time after it was closed, and a file that is registered until then keeps a device
+        // claimed: the next to open it would be refused.
+        if self.in_flight == 0
+            && let Err(error) = self.inner.submitter().unregister_files()
+        {
+            tracing::debug!(%error, "the files stay registered until the kernel has taken the ring down");
+        }
     }
 }
 
