@@ -210,10 +210,9 @@ impl Link {
         }
     }
 
-    /// Writes that the server was sent, in part at least, and has not answered.
-    pub(crate) fn owed_writes(&self) -> usize {
-        let is_write = |sent: &&(Part, Nanos)| matches!(sent.0.op, Op::Write { .. });
-        self.sent.iter().flatten().filter(is_write).count()
+    /// Requests that the server was sent, in part at least, and has not answered.
+    pub(crate) fn owed(&self) -> usize {
+        self.sent.iter().flatten().count()
     }
 
     /// Whether it was closed by [`Link::give_up`].

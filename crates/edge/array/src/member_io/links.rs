@@ -147,7 +147,7 @@ impl MemberPort {
             tracing::warn!(%member, path, %why, "the connection is broken off");
         }
         let link = self.links[number as usize].as_mut().expect("a link that breaks is there");
-        if by == EndedBy::Server || link.owed_writes() == 0 {
+        if by == EndedBy::Server || link.owed() == 0 {
             link.close();
             return Ok(());
         }

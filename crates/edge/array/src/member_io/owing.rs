@@ -1,4 +1,4 @@
-//! Connections to members that were given up while their servers owed answers to writes.
+//! Connections to members that were given up while their servers owed answers.
 //!
 //! ```text
 //! given up ─► our side is closed, no request follows ─► what still comes is thrown away ─► the server ends its side ─► settled
@@ -33,7 +33,7 @@ const DISCARDS_PER_LOOK: u32 = 32;
 struct Debt {
     path: PathBuf,
     uri: NbdUri,
-    writes: usize,
+    requests: usize,
     /// Nothing if it can't be known any more when the server has ended it.
     socket: Option<OwnedFd>,
 }
@@ -48,19 +48,19 @@ pub(super) struct Owing {
 impl Owing {
     /// Takes in a link to the export at `path` that is over, if its server owes something.
     pub(super) fn take(&mut self, path: &Path, link: Link) {
-        let writes = link.owed_writes();
+        let requests = link.owed();
         let uri = path.to_str().and_then(|text| text.parse().ok());
-        let (Some(uri), true) = (uri, writes > 0) else { return };
+        let (Some(uri), true) = (uri, requests > 0) else { return };
         let socket = link.into_socket();
         // A Unix socket needs no probes, and takes none.
         let _ = set_socket_keepalive(&socket, true);
         let _ = set_tcp_keepidle(&socket, PROBE_AFTER).and_then(|()| set_tcp_keepintvl(&socket, PROBE_AFTER));
         let path = path.to_owned();
         tracing::warn!(
-            path = %path.display(), writes,
-            "its server has not answered these writes and may still do them: it is used again when it has ended the connection"
+            path = %path.display(), requests,
+            "its server has not answered these requests and may still do them: it is used again when it has ended the connection"
         );
-        self.debts.push(Debt { path, uri, writes, socket: Some(socket) });
+        self.debts.push(Debt { path, uri, requests, socket: Some(socket) });
     }
 
     /// Looks which servers have ended their connections.
@@ -105,10 +105,10 @@ impl Owing {
             None => "whether it has ended that connection can't be known any more",
         };
         Err(format!(
-            "the server of {} has not answered {} writes over a connection that was given up, and {known}: it might do them \
+            "the server of {} has not answered {} requests over a connection that was given up, and {known}: it might do them \
              after a rebuild; restart the server, and if it was restarted say so with --server-restarted",
             path.display(),
-            debt.writes
+            debt.requests
         ))
     }
 }

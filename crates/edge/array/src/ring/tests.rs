@@ -8,7 +8,10 @@ use std::os::fd::AsRawFd;
 
 const PAGE: u64 = 4096;
 const FILES: u16 = 3;
-const PAGES: u64 = 2048;
+/// Each write has a place of its own, as long as the longest piece of memory that the kernel calls dirty as a whole.
+const PLACES: u64 = 128;
+const PLACE_PAGES: u64 = 512;
+const PAGES: u64 = PLACES * PLACE_PAGES;
 /// Pages of a write: some are worth handing over, some are not.
 const LENGTHS: [u64; 4] = [1, 3, 16, 32];
 
@@ -45,7 +48,7 @@ struct InFlight {
 ///
 /// Verified: when a flush ends, every write of its file that had ended before it was asked for is on the device, whichever
 /// thread did either; that some were handed over, and that without the flush they are in memory. Not verified: the device's own
-/// cache, which is `tests/clients/power.sh`'s.
+/// cache.
 #[test]
 fn a_flush_covers_the_writes_that_ended_before_it_whoever_did_them() {
     // Beside this binary, since a temporary folder may be in memory and have no device.
@@ -77,7 +80,7 @@ fn a_flush_covers_the_writes_that_ended_before_it_whoever_did_them() {
             let is_flush = random.below(12) == 0;
             // What is being written again is in memory again: each place is written once between two flushes.
             let pages = LENGTHS[random.below(4) as usize];
-            let first = random.below(PAGES - pages);
+            let first = random.below(PLACES) * PLACE_PAGES;
             let overlaps = |(at, length): (u64, u64)| first < at + length && at < first + pages;
             let is_taken = in_flight.values().any(|other| {
                 other.file == file

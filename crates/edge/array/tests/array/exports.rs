@@ -193,7 +193,7 @@ fn a_server_that_fell_silent_is_taken_again_when_it_has_ended_the_connection() {
         let reason = used.refused(&command);
         assert!(reason.contains("has not answered") && reason.contains("--server-restarted"), "{reason}");
     }
-    assert!(peers[1].wake() > 0, "nothing was put off that could do harm");
+    assert!(peers[1].wake() > 0, "nothing was put off");
     used.done(&back(false));
     used.until("whole again", is_whole);
     // Once more, and the operator knows better: here the server is another one by then.

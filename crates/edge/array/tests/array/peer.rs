@@ -126,7 +126,7 @@ impl Peer {
         self.shared.is_silent.store(true, Ordering::SeqCst);
     }
 
-    /// Does all that it was asked for while it was silent, answers none of it, and ends the connections. Returns how many writes
+    /// Does all that it was asked for while it was silent, answers none of it, and ends the connections. Returns how many
     /// there were.
     pub(crate) fn wake(&self) -> usize {
         let shared = &self.shared;
@@ -139,7 +139,7 @@ impl Peer {
             // One whose client is gone is at its end already.
             let _ = stream.shutdown(Shutdown::Both);
         }
-        put_off.iter().filter(|request| request.command == WRITE).count()
+        put_off.len()
     }
 
     /// Says something to all clients that is no reply.
