@@ -49,6 +49,8 @@ struct InFlight {
 /// Verified: when a flush ends, every write of its file that had ended before it was asked for is on the device, whichever
 /// thread did either; that some were handed over, and that without the flush they are in memory. Not verified: the device's own
 /// cache.
+///
+/// Length: the load, and what is looked at in it.
 #[test]
 fn a_flush_covers_the_writes_that_ended_before_it_whoever_did_them() {
     // Beside this binary, since a temporary folder may be in memory and have no device.
