@@ -107,19 +107,16 @@ fn a_flush_covers_the_writes_that_ended_before_it_whoever_did_them() {
         for end in done.drain(..) {
             let InFlight { file, write, covers } = in_flight.remove(&end.number).expect("it was in flight");
             let place = usize::from(file);
-            match write {
-                Some((first, pages)) => {
-                    assert_eq!(end.result, Ok((pages * PAGE) as u32));
-                    ended[place].push((first, pages));
-                }
-                None => {
-                    assert_eq!(end.result, Ok(0));
-                    flushes += 1;
-                    for (first, pages) in covers {
-                        let dirty = dirty_pages(&files[place], first, pages);
-                        assert_eq!(dirty.unwrap_or_default(), 0, "pages {first}+{pages} of file {file}");
-                    }
-                }
+            if let Some((first, pages)) = write {
+                assert_eq!(end.result, Ok((pages * PAGE) as u32));
+                ended[place].push((first, pages));
+                continue;
+            }
+            assert_eq!(end.result, Ok(0));
+            flushes += 1;
+            for (first, pages) in covers {
+                let dirty = dirty_pages(&files[place], first, pages);
+                assert_eq!(dirty.unwrap_or_default(), 0, "pages {first}+{pages} of file {file}");
             }
         }
     }
