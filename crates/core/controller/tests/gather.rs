@@ -2,132 +2,37 @@
 //!
 //! Member I/O ends only when a test says so. Not verified here: the bytes and crashes, which is the torture net's part.
 
-use raidlab_controller::{
-    Action, ArrayConfig, CacheConfig, Controller, HostOp, HostRequest, HostTag, MemberCache, MemberIo,
-    MemberOp, Resilience, TimerId,
-};
-use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
+mod counted;
 
-const STRIP: u64 = 16;
-const WRITE: HostOp = HostOp::Write { fua: false };
+use counted::{STRIP, WRITE, World, array};
+use raidlab_controller::{ArrayConfig, CacheConfig, HostOp, MemberCache};
+use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
+
 /// How long members take for a write.
 const SPAN: NanoSpan = NanoSpan::from_micros(500);
 
 fn config(level: &str, members: u16) -> ArrayConfig {
-    ArrayConfig {
-        level: level.parse().expect(level),
-        members,
-        strip_size: ByteCount::from_kib(64),
-        block_size: BlockSize::B4096,
-        member_size: ByteCount::from_mib(4),
-        member_cache: MemberCache::On,
-        cache: CacheConfig { size: ByteCount(0), ..CacheConfig::default() },
-        staging_size: ByteCount::from_mib(4),
-        resilience: Resilience::default(),
-    }
+    let cache = CacheConfig { size: ByteCount(0), ..CacheConfig::default() };
+    ArrayConfig { member_cache: MemberCache::On, ..array(level, members, cache) }
 }
 
-/// Member I/O under way, and all that was asked for since the last look.
-struct World {
-    controller: Controller,
-    now: Nanos,
-    under_way: Vec<MemberIo>,
-    reads: u32,
-    writes: u32,
-    completed: Vec<u32>,
-    timer: Option<(TimerId, Nanos)>,
-    next_tag: u32,
+/// RAID 5 over 6 members that has written a stripe, so that it knows how long that takes.
+fn that_knows_its_members() -> World {
+    let mut world = World::new(&config("5", 6), SPAN);
+    world.request(WRITE, 0, 5 * STRIP);
+    world.finish_all();
+    world.completed.clear();
+    world
 }
 
-impl World {
-    fn new(config: &ArrayConfig) -> Self {
-        let controller = Controller::new(config).expect("a possible array");
-        let (under_way, completed) = (Vec::new(), Vec::new());
-        Self {
-            controller,
-            now: Nanos::ZERO,
-            under_way,
-            reads: 0,
-            writes: 0,
-            completed,
-            timer: None,
-            next_tag: 0,
-        }
+/// The same, with stripe 0 being written up to its end and the first strip of stripe 1 held.
+fn that_holds() -> World {
+    let mut world = that_knows_its_members();
+    for strip in 0..6 {
+        world.request(WRITE, strip * STRIP, STRIP);
     }
-
-    /// RAID 5 over 6 members that has written a stripe, so that it knows how long that takes.
-    fn that_knows_its_members() -> Self {
-        let mut world = Self::new(&config("5", 6));
-        world.request(WRITE, 0, 5 * STRIP);
-        world.finish_all();
-        world.completed.clear();
-        world
-    }
-
-    /// The same, with stripe 0 being written up to its end and the first strip of stripe 1 held.
-    fn that_holds() -> Self {
-        let mut world = Self::that_knows_its_members();
-        for strip in 0..6 {
-            world.request(WRITE, strip * STRIP, STRIP);
-        }
-        assert_eq!(world.poll(), (0, 6), "stripe 0 is written whole, and nothing else is done");
-        world
-    }
-
-    fn request(&mut self, op: HostOp, lba: u64, blocks: u64) {
-        let request =
-            HostRequest { tag: HostTag(self.next_tag), op, lba: Lba(lba), blocks: BlockCount(blocks) };
-        self.next_tag += 1;
-        self.controller.handle_host_request(self.now, request);
-    }
-
-    /// Takes all actions; returns how many reads and writes of members are among them.
-    fn poll(&mut self) -> (u32, u32) {
-        let (reads, writes) = (self.reads, self.writes);
-        while let Some(action) = self.controller.poll_action() {
-            match action {
-                Action::Member(io) => {
-                    match io.op {
-                        MemberOp::Read => self.reads += 1,
-                        MemberOp::Write { .. } => self.writes += 1,
-                        MemberOp::Flush => {}
-                    }
-                    self.under_way.push(io);
-                }
-                Action::Memory(task) => self.controller.handle_memory_completion(self.now, task.id),
-                Action::Complete(completion) => {
-                    assert_eq!(completion.result, Ok(()));
-                    self.completed.push(completion.tag.0);
-                }
-                Action::Timer { id, at } => self.timer = Some((id, at)),
-                Action::Keep(_) | Action::Notice(_) => {}
-            }
-        }
-        (self.reads - reads, self.writes - writes)
-    }
-
-    /// Ends all member I/O under way, a span later.
-    fn finish(&mut self) {
-        self.now += SPAN;
-        for io in std::mem::take(&mut self.under_way) {
-            self.controller.handle_member_completion(self.now, io.id, Ok(()));
-        }
-    }
-
-    /// Ends member I/O until there is none.
-    fn finish_all(&mut self) {
-        self.poll();
-        while !self.under_way.is_empty() {
-            self.finish();
-            self.poll();
-        }
-    }
-
-    fn fire(&mut self) {
-        let (id, at) = self.timer.take().expect("a timer is set");
-        self.now = self.now.max(at);
-        self.controller.handle_timer(self.now, id);
-    }
+    assert_eq!(world.poll(), (0, 6), "stripe 0 is written whole, and nothing else is done");
+    world
 }
 
 #[test]
@@ -143,7 +48,7 @@ fn writes_that_come_together_are_whole_stripes() {
     ];
     for &(level, members, requests, blocks, reads, writes) in rows {
         for backwards in [false, true] {
-            let mut world = World::new(&config(level, members));
+            let mut world = World::new(&config(level, members), SPAN);
             for index in 0..requests {
                 let place = if backwards { requests - 1 - index } else { index };
                 world.request(WRITE, place * blocks, blocks);
@@ -160,7 +65,7 @@ fn writes_that_come_together_are_whole_stripes() {
 #[test]
 fn one_request_at_a_time_never_waits() {
     for strips in [1, 4, 13] {
-        let mut world = World::that_knows_its_members();
+        let mut world = that_knows_its_members();
         for index in 0..20 {
             world.request(WRITE, index * strips * STRIP, strips * STRIP);
             world.finish_all();
@@ -172,7 +77,7 @@ fn one_request_at_a_time_never_waits() {
 
 #[test]
 fn a_stripe_is_held_until_the_host_has_gone_on() {
-    let mut world = World::that_holds();
+    let mut world = that_holds();
     world.finish();
     assert_eq!(world.poll(), (0, 0), "stripe 1 is held on");
     let held_until = world.timer.expect("for so long").1;
@@ -209,12 +114,12 @@ fn is_tail_held(world: &mut World, at: u64) -> bool {
 
 #[test]
 fn holds_in_vain_are_left_out_more_and_more() {
-    let mut world = World::that_knows_its_members();
+    let mut world = that_knows_its_members();
     let held: Vec<bool> = (0..14).map(|round| is_tail_held(&mut world, 3 * round)).collect();
     let vain = |skipped| [vec![true], vec![false; skipped]].concat();
     assert_eq!(held, [vain(1), vain(3), vain(7)].concat());
     // One that was worth it makes them usual again.
-    let mut world = World::that_knows_its_members();
+    let mut world = that_knows_its_members();
     assert!(is_tail_held(&mut world, 0));
     assert!(!is_tail_held(&mut world, 3));
     for strip in 30..36 {
@@ -232,7 +137,7 @@ fn holds_in_vain_are_left_out_more_and_more() {
 /// begun too early, too.
 #[test]
 fn a_stripe_is_held_while_the_end_of_the_one_before_stands_in_line() {
-    let mut world = World::that_knows_its_members();
+    let mut world = that_knows_its_members();
     world.request(WRITE, 0, STRIP);
     assert_eq!(world.poll(), (2, 0));
     for strip in 1..6 {
@@ -256,7 +161,7 @@ fn what_ends_a_hold_at_once() {
         ("a read by recovery", recover, (2, 0)),
     ];
     for (name, end, counted) in rows {
-        let mut world = World::that_holds();
+        let mut world = that_holds();
         end(&mut world);
         assert_eq!(world.poll(), *counted, "{name}");
         world.finish_all();
@@ -284,7 +189,7 @@ fn nothing_is_held_where_it_would_be_of_no_use() {
     for &(level, gather_through, lba, blocks) in rows {
         let mut config = config(level, 6);
         config.cache.gather_through = gather_through;
-        let mut world = World::new(&config);
+        let mut world = World::new(&config, SPAN);
         let whole = world.controller.layout().shape().stripe_blocks().0;
         world.request(WRITE, 0, whole);
         world.finish_all();

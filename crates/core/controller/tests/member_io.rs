@@ -2,86 +2,35 @@
 //!
 //! The figures are the published formulas (2R+2W for a small write of RAID 5, and so on); members answer at once.
 
-use raidlab_controller::{
-    Action, ArrayConfig, CacheConfig, CacheMemory, Controller, HostOp, HostRequest, HostTag, MemberCache,
-    MemberOp, ReadPolicy, Resilience, WritePolicy,
-};
-use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, Nanos};
+mod counted;
 
-const STRIP_BLOCKS: u64 = 16;
+use counted::{READ, STRIP, WRITE, array};
+use raidlab_controller::{
+    Action, ArrayConfig, BatteryState, CacheConfig, CacheMemory, Controller, HostOp, HostRequest, HostTag,
+    ReadPolicy, WritePolicy,
+};
+use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
 
 fn config(level: &str, members: u16, write_policy: WritePolicy) -> ArrayConfig {
-    ArrayConfig {
-        level: level.parse().expect(level),
-        members,
-        strip_size: ByteCount::from_kib(64),
-        block_size: BlockSize::B4096,
-        member_size: ByteCount::from_mib(4),
-        member_cache: MemberCache::Off,
-        cache: CacheConfig {
-            block_size: ByteCount::from_kib(16),
-            memory: CacheMemory::BatteryBacked,
-            write_policy,
-            ..CacheConfig::default()
-        },
-        staging_size: ByteCount::from_mib(4),
-        resilience: Resilience::default(),
-    }
+    let cache = CacheConfig {
+        block_size: ByteCount::from_kib(16),
+        memory: CacheMemory::BatteryBacked,
+        write_policy,
+        ..CacheConfig::default()
+    };
+    array(level, members, cache)
 }
 
-/// Carries out every action at once; counts member reads and writes, remembers the timer.
-struct InstantWorld {
-    controller: Controller,
-    reads: u32,
-    writes: u32,
-    timer: Option<(raidlab_controller::TimerId, Nanos)>,
-    completed: u32,
-}
-
-impl InstantWorld {
-    fn new(config: &ArrayConfig) -> Self {
-        let controller = Controller::new(config).expect("the configuration is possible");
-        Self { controller, reads: 0, writes: 0, timer: None, completed: 0 }
-    }
-
-    fn run(&mut self, op: HostOp, lba: u64, blocks: u64) -> (u32, u32) {
-        let (reads, writes) = (self.reads, self.writes);
-        let request = HostRequest { tag: HostTag(0), op, lba: Lba(lba), blocks: BlockCount(blocks) };
-        self.controller.handle_host_request(Nanos::ZERO, request);
-        self.settle(Nanos::ZERO);
-        (self.reads - reads, self.writes - writes)
-    }
-
-    fn settle(&mut self, now: Nanos) {
-        while let Some(action) = self.controller.poll_action() {
-            match action {
-                Action::Member(io) => {
-                    match io.op {
-                        MemberOp::Read => self.reads += 1,
-                        MemberOp::Write { .. } => self.writes += 1,
-                        MemberOp::Flush => {}
-                    }
-                    self.controller.handle_member_completion(now, io.id, Ok(()));
-                }
-                Action::Memory(task) => self.controller.handle_memory_completion(now, task.id),
-                Action::Complete(completion) => {
-                    assert_eq!(completion.result, Ok(()));
-                    self.completed += 1;
-                }
-                Action::Timer { id, at } => self.timer = Some((id, at)),
-                Action::Keep(_) | Action::Notice(_) => {}
-            }
-        }
-    }
+/// A world whose members answer at once.
+fn instant(config: &ArrayConfig) -> counted::World {
+    counted::World::new(config, NanoSpan::ZERO)
 }
 
 #[test]
 fn member_ios_per_host_request() {
     /// Level, members, failed members, request, first block, blocks, member reads, member writes.
     type Row = (&'static str, u16, &'static [u16], HostOp, u64, u64, u32, u32);
-    const WRITE: HostOp = HostOp::Write { fua: false };
-    const READ: HostOp = HostOp::Read;
-    let full = |strips: u64| strips * STRIP_BLOCKS;
+    let full = |strips: u64| strips * STRIP;
     let rows: &[Row] = &[
         ("0", 6, &[], READ, 0, 2, 1, 0),
         ("0", 6, &[], WRITE, 0, 2, 0, 1),
@@ -117,7 +66,7 @@ fn member_ios_per_host_request() {
         ("60:2-spans", 10, &[], WRITE, 0, 2, 2, 3),
     ];
     for &(level, members, failed, op, lba, blocks, reads, writes) in rows {
-        let mut world = InstantWorld::new(&config(level, members, WritePolicy::WriteThrough));
+        let mut world = instant(&config(level, members, WritePolicy::WriteThrough));
         for &member in failed {
             world.controller.handle_member_loss(Nanos::ZERO, MemberIndex(member));
         }
@@ -141,7 +90,7 @@ fn a_deep_stream_takes_as_many_copies_as_the_lead_allows() {
         let mut controller = Controller::new(&config).expect("the configuration is possible");
         let mut counts = [0; 2];
         for index in 0..12_u32 {
-            let (lba, blocks) = (Lba(u64::from(index) * STRIP_BLOCKS), BlockCount(STRIP_BLOCKS));
+            let (lba, blocks) = (Lba(u64::from(index) * STRIP), BlockCount(STRIP));
             let request = HostRequest { tag: HostTag(index), op: HostOp::Read, lba, blocks };
             controller.handle_host_request(Nanos::ZERO, request);
             while let Some(action) = controller.poll_action() {
@@ -160,9 +109,7 @@ fn a_deep_stream_takes_as_many_copies_as_the_lead_allows() {
 #[test]
 fn member_ios_with_integrity() {
     type Row = (&'static str, u16, HostOp, u64, u64, u32, u32);
-    const WRITE: HostOp = HostOp::Write { fua: false };
-    const READ: HostOp = HostOp::Read;
-    let full = |strips: u64| strips * STRIP_BLOCKS;
+    let full = |strips: u64| strips * STRIP;
     let rows: &[Row] = &[
         ("0", 6, READ, 0, 2, 2, 0),
         ("0", 6, READ, 14, 2, 1, 0),
@@ -187,7 +134,7 @@ fn member_ios_with_integrity() {
     for &(level, members, op, lba, blocks, reads, writes) in rows {
         let mut config = config(level, members, WritePolicy::WriteThrough);
         config.resilience.integrity = true;
-        let mut world = InstantWorld::new(&config);
+        let mut world = instant(&config);
         let counted = world.run(op, lba, blocks);
         assert_eq!(counted, (reads, writes), "RAID {level} x{members}: {op:?} {lba}+{blocks}");
         assert!(world.controller.is_idle(), "RAID {level} x{members} is left busy");
@@ -201,12 +148,12 @@ fn a_tag_row_is_read_once_for_all_that_is_written_to_its_strip() {
         let mut config = config(level, 6, WritePolicy::WriteBack);
         config.resilience.integrity = true;
         config.cache.block_size = ByteCount::from_kib(4);
-        let mut world = InstantWorld::new(&config);
+        let mut world = instant(&config);
         for lba in [1, 5] {
-            assert_eq!(world.run(HostOp::Write { fua: false }, lba, 1), (0, 0));
+            assert_eq!(world.run(WRITE, lba, 1), (0, 0));
         }
         world.controller.handle_destage_all(Nanos::ZERO);
-        world.settle(Nanos::ZERO);
+        world.finish_all();
         assert_eq!((world.reads, world.writes), (reads, writes), "RAID {level}");
     }
 }
@@ -214,14 +161,14 @@ fn a_tag_row_is_read_once_for_all_that_is_written_to_its_strip() {
 #[test]
 fn cached_writes_are_gathered_into_full_stripes() {
     for (level, stripe_strips, member_writes) in [("5", 5, 6), ("6", 4, 6), ("10", 3, 6), ("0", 6, 6)] {
-        let mut world = InstantWorld::new(&config(level, 6, WritePolicy::WriteBack));
-        for lba in (0..stripe_strips * STRIP_BLOCKS).step_by(2) {
-            let counted = world.run(HostOp::Write { fua: false }, lba, 2);
+        let mut world = instant(&config(level, 6, WritePolicy::WriteBack));
+        for lba in (0..stripe_strips * STRIP).step_by(2) {
+            let counted = world.run(WRITE, lba, 2);
             assert_eq!(counted, (0, 0), "RAID {level}: a cached write needs no member");
         }
-        let (id, at) = world.timer.expect("dirty blocks have a time by which they are destaged");
-        world.controller.handle_timer(at, id);
-        world.settle(at);
+        // Dirty blocks have a time by which they are destaged.
+        world.fire();
+        world.finish_all();
         assert_eq!(
             (world.reads, world.writes),
             (0, member_writes),
@@ -233,36 +180,36 @@ fn cached_writes_are_gathered_into_full_stripes() {
 
 #[test]
 fn a_read_finds_what_a_cached_write_left() {
-    let mut world = InstantWorld::new(&config("5", 6, WritePolicy::WriteBack));
-    world.run(HostOp::Write { fua: false }, 3, 4);
-    assert_eq!(world.run(HostOp::Read, 3, 4), (0, 0), "wholly in the cache");
-    assert_eq!(world.run(HostOp::Read, 2, 2), (1, 0), "half in the cache");
-    assert_eq!(world.run(HostOp::Read, 0, 16), (2, 0), "around what is in the cache");
+    let mut world = instant(&config("5", 6, WritePolicy::WriteBack));
+    world.run(WRITE, 3, 4);
+    assert_eq!(world.run(READ, 3, 4), (0, 0), "wholly in the cache");
+    assert_eq!(world.run(READ, 2, 2), (1, 0), "half in the cache");
+    assert_eq!(world.run(READ, 0, 16), (2, 0), "around what is in the cache");
 }
 
 #[test]
 fn write_back_needs_its_battery() {
-    let mut world = InstantWorld::new(&config("5", 6, WritePolicy::WriteBack));
-    assert_eq!(world.run(HostOp::Write { fua: false }, 0, 2), (0, 0));
-    world.controller.handle_battery(Nanos::ZERO, raidlab_controller::BatteryState::Charging);
-    world.settle(Nanos::ZERO);
+    let mut world = instant(&config("5", 6, WritePolicy::WriteBack));
+    assert_eq!(world.run(WRITE, 0, 2), (0, 0));
+    world.controller.handle_battery(Nanos::ZERO, BatteryState::Charging);
+    world.finish_all();
     assert_eq!((world.reads, world.writes), (2, 2), "dirty blocks are destaged at once");
-    assert_eq!(world.run(HostOp::Write { fua: false }, 32, 2), (2, 2), "and writes go through");
+    assert_eq!(world.run(WRITE, 32, 2), (2, 2), "and writes go through");
     let forced = config("5", 6, WritePolicy::WriteBackBadBattery);
-    let mut world = InstantWorld::new(&forced);
-    world.controller.handle_battery(Nanos::ZERO, raidlab_controller::BatteryState::Charging);
-    assert_eq!(world.run(HostOp::Write { fua: false }, 0, 2), (0, 0), "unless it is forced");
+    let mut world = instant(&forced);
+    world.controller.handle_battery(Nanos::ZERO, BatteryState::Charging);
+    assert_eq!(world.run(WRITE, 0, 2), (0, 0), "unless it is forced");
 }
 
 #[test]
 fn flush_and_fua_wait_for_members_where_the_cache_is_volatile() {
     let mut volatile = config("10", 6, WritePolicy::WriteBack);
     volatile.cache.memory = CacheMemory::Volatile;
-    let mut world = InstantWorld::new(&volatile);
-    assert_eq!(world.run(HostOp::Write { fua: false }, 0, 2), (0, 0));
+    let mut world = instant(&volatile);
+    assert_eq!(world.run(WRITE, 0, 2), (0, 0));
     assert_eq!(world.run(HostOp::Flush, 0, 0), (0, 2), "a flush destages");
     assert_eq!(world.run(HostOp::Write { fua: true }, 0, 2), (0, 2), "forced unit access goes through");
-    let mut world = InstantWorld::new(&config("10", 6, WritePolicy::WriteBack));
+    let mut world = instant(&config("10", 6, WritePolicy::WriteBack));
     world.run(HostOp::Write { fua: true }, 0, 2);
     assert_eq!(world.run(HostOp::Flush, 0, 0), (0, 0), "a battery-backed cache is durable itself");
     assert_eq!(world.writes, 0);
@@ -272,17 +219,13 @@ fn flush_and_fua_wait_for_members_where_the_cache_is_volatile() {
 fn adaptive_read_ahead_starts_after_two_sequential_reads() {
     let mut adaptive = config("0", 4, WritePolicy::WriteThrough);
     adaptive.cache.read_policy = ReadPolicy::Adaptive;
-    let mut world = InstantWorld::new(&adaptive);
-    assert_eq!(world.run(HostOp::Read, 100, 4), (1, 0), "the first access");
-    assert_eq!(world.run(HostOp::Read, 500, 4), (1, 0), "a random one");
-    assert_eq!(world.run(HostOp::Read, 504, 4), (2, 0), "the second in sequence reads ahead as much again");
-    let hits = |world: &InstantWorld| world.controller.counters().cache_hit_blocks;
+    let mut world = instant(&adaptive);
+    assert_eq!(world.run(READ, 100, 4), (1, 0), "the first access");
+    assert_eq!(world.run(READ, 500, 4), (1, 0), "a random one");
+    assert_eq!(world.run(READ, 504, 4), (2, 0), "the second in sequence reads ahead as much again");
+    let hits = |world: &counted::World| world.controller.counters().cache_hit_blocks;
     assert_eq!(hits(&world), 0);
-    assert_eq!(
-        world.run(HostOp::Read, 508, 4),
-        (1, 0),
-        "the third finds its blocks and reads ahead twice as much"
-    );
+    assert_eq!(world.run(READ, 508, 4), (1, 0), "the third finds its blocks and reads ahead twice as much");
     assert_eq!(hits(&world), 4);
 }
 

@@ -15,21 +15,25 @@
 //! **A target that fails** is left alone, and what was measured on it until then is kept; the others go on. If all
 //! fail the run is an error.
 
-use crate::can_do::cannot_do;
+mod fit;
+mod outcome;
+
+pub use outcome::{IoFailure, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost};
+
 use crate::clock::{Clock, ThreadReading, process_cpu, wait_until};
 use crate::drive::{Drive, Lane, PROGRESS_EVERY};
 use crate::engine::{
-    Engine, EngineKind, FailureCause, MappedEngine, NbdEngine, NfsEngine, NullEngine, SlotTable, SyncEngine,
-    UringEngine, UringOptions, XrootdEngine,
+    Engine, EngineKind, MappedEngine, NbdEngine, NfsEngine, NullEngine, SlotTable, SyncEngine, UringEngine,
+    UringOptions, XrootdEngine,
 };
 use crate::error::LoadError;
 use crate::memory::IoMemory;
 use crate::target::{Target, TargetKind};
-use crate::verify::{Verified, Verifier};
+use crate::verify::Verifier;
+use fit::{check_engine, check_fit, check_ops, engine_for};
+use outcome::{JobOutcome, both, cost_between, fail_if_all_did, gather, of_lane};
 use raidlab_units::{NanoSpan, Nanos};
-use raidlab_workload::{
-    AccessSpec, Driver, DriverConfig, IoOp, IssuedCounts, Measurement, OpSet, WindowProgress, derived_seed,
-};
+use raidlab_workload::{AccessSpec, Driver, DriverConfig, OpSet, derived_seed};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -69,105 +73,6 @@ impl Default for LoadOptions {
             verify: false,
         }
     }
-}
-
-/// What the threads that ran the load have used from the first request to the last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ThreadCost {
-    /// Processor time of the threads, user and system; the kernel's share of each request is in it.
-    pub thread_cpu: NanoSpan,
-    /// Processor time of the process beside those threads: what the kernel's own threads did for it (requests that it
-    /// handed to workers, a thread that submits), and other threads of the process.
-    pub kernel_threads_cpu: NanoSpan,
-    /// How often the threads waited, where the system tells.
-    pub context_switches_voluntary: Option<u64>,
-    /// How often they were made to wait, where the system tells.
-    pub context_switches_involuntary: Option<u64>,
-}
-
-/// A request that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IoFailure {
-    /// What it was to do.
-    pub op: IoOp,
-    /// Where, from the start of the target.
-    pub offset_bytes: u64,
-    /// Length.
-    pub bytes: u32,
-    /// Why.
-    pub cause: FailureCause,
-}
-
-/// What came of a run on one target.
-#[derive(Debug, Default)]
-pub struct TargetOutcome {
-    /// What the drivers counted in the window.
-    pub measurement: Measurement,
-    /// Requests of the whole run: ramp and drain are in it.
-    pub issued: IssuedCounts,
-    /// The first request that failed, if one did. How many did stands in the measurement.
-    pub first_failure: Option<IoFailure>,
-    /// Why the target was left alone before the end, if it was.
-    pub error: Option<LoadError>,
-    /// What was found in what was read, where that was asked for.
-    pub verified: Option<Verified>,
-}
-
-/// What came of a run.
-#[derive(Debug)]
-pub struct LoadOutcome {
-    /// What the drivers counted in the window, all targets and workers together.
-    pub measurement: Measurement,
-    /// The same for each target, in their order.
-    pub targets: Vec<TargetOutcome>,
-    /// The run was stopped before its end.
-    pub cancelled: bool,
-    /// Requests of the whole run: ramp and drain are in it. The cost is that of all these.
-    pub issued: IssuedCounts,
-    /// What the run cost.
-    pub cost: ThreadCost,
-    /// From the first request to the return of the last.
-    pub wall: NanoSpan,
-    /// How long after the moment that was to be the start the last thread began; zero where none was fixed.
-    pub late: NanoSpan,
-    /// The most requests that were in flight at once, the threads' figures added up.
-    pub iodepth_reached: u32,
-    /// Threads that ran it.
-    pub threads: u32,
-    /// Names of the engines, and what they did to be quick.
-    pub engine: String,
-    /// Transfers that moved fewer bytes than asked for; the engine went on with the rest.
-    pub short_transfers: u64,
-    /// What was not as good as it could be, in sentences for people.
-    pub notes: Vec<String>,
-}
-
-impl LoadOutcome {
-    /// Processor time of the load's threads per request, in nanoseconds; none without requests.
-    pub fn cpu_ns_per_io(&self) -> Option<f64> {
-        let requests = self.issued.requests();
-        (requests > 0).then(|| self.cost.thread_cpu.get() as f64 / requests as f64)
-    }
-
-    /// Processor time of the kernel's own threads for this process per request, in nanoseconds; none without requests.
-    pub fn kernel_threads_cpu_ns_per_io(&self) -> Option<f64> {
-        let requests = self.issued.requests();
-        (requests > 0).then(|| self.cost.kernel_threads_cpu.get() as f64 / requests as f64)
-    }
-
-    /// The first request that failed, if one did.
-    pub fn first_failure(&self) -> Option<IoFailure> {
-        self.targets.iter().find_map(|target| target.first_failure)
-    }
-}
-
-/// How far a run has come.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LoadProgress {
-    /// Time since the first request.
-    pub elapsed: NanoSpan,
-    /// Share that is over, and what was counted.
-    pub window: WindowProgress,
 }
 
 /// Runs `spec` on `target` as `config` says: [`run_targets`] on one.
@@ -313,55 +218,6 @@ fn verifiers(
     targets.iter().map(verifier).collect()
 }
 
-fn check_fit(target: &Target, spec: &AccessSpec, config: &DriverConfig) -> Result<(), LoadError> {
-    let path = || target.path().to_path_buf();
-    if config.region > target.size() {
-        return Err(LoadError::TooSmall { path: path(), size: target.size(), region: config.region });
-    }
-    let (target_bytes, driver_bytes) = (target.block_bytes(), config.block_bytes);
-    if !driver_bytes.is_multiple_of(target_bytes) {
-        return Err(LoadError::BlockSize { path: path(), target_bytes, driver_bytes });
-    }
-    if let Some(bytes_max) = target.request_bytes_max()
-        && spec.request_bytes_max() > bytes_max
-    {
-        return Err(LoadError::TooLong { path: path(), bytes: spec.request_bytes_max(), bytes_max });
-    }
-    if spec.writes() && !target.may_write() {
-        return Err(LoadError::ReadOnly { path: path(), workload: spec.name.clone() });
-    }
-    Ok(())
-}
-
-/// Exports are loaded by the NBD protocol only, files of file servers by theirs, and nothing else is by any.
-fn check_engine(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
-    let is_remote =
-        |engine: EngineKind| matches!(engine, EngineKind::Nbd | EngineKind::Nfs | EngineKind::Xrootd);
-    let suits = |engine: EngineKind| match engine_for(target) {
-        only if is_remote(only) => engine == only,
-        _ => !is_remote(engine),
-    };
-    match options.engine.filter(|engine| !suits(*engine)) {
-        Some(engine) => Err(LoadError::EngineUnfit { path: target.path().into(), engine: engine.name() }),
-        None if options.fua && !target.takes_fua() => Err(LoadError::NoFua { path: target.path().into() }),
-        None => Ok(()),
-    }
-}
-
-/// What the workload asks for beyond reads and writes must be what target and engine can do, and what can be verified.
-fn check_ops(target: &Target, ops: OpSet, options: &LoadOptions) -> Result<(), LoadError> {
-    let engine = options.engine.unwrap_or_else(|| engine_for(target));
-    let missing = cannot_do(target, engine, ops);
-    if !missing.is_empty() {
-        return Err(LoadError::CannotDo { path: target.path().into(), engine: engine.name(), ops: missing });
-    }
-    let unverifiable = ops.without(OpSet::TRANSFERS).without(OpSet::FLUSHES);
-    if options.verify && !unverifiable.is_empty() {
-        return Err(LoadError::Unverifiable { path: target.path().into(), ops: unverifiable });
-    }
-    Ok(())
-}
-
 /// What one thread does.
 #[derive(Debug)]
 struct Job {
@@ -394,16 +250,6 @@ fn jobs(targets: &[(&Target, DriverConfig)], options: &LoadOptions) -> Vec<Job> 
     jobs
 }
 
-fn engine_for(target: &Target) -> EngineKind {
-    match target.kind() {
-        TargetKind::NoOp => EngineKind::Null,
-        TargetKind::Nbd => EngineKind::Nbd,
-        TargetKind::Nfs => EngineKind::Nfs,
-        TargetKind::Xrootd => EngineKind::Xrootd,
-        TargetKind::File | TargetKind::BlockDevice => EngineKind::Uring,
-    }
-}
-
 /// What all threads share.
 struct Order<'a> {
     targets: &'a [(&'a Target, DriverConfig)],
@@ -421,20 +267,6 @@ struct Order<'a> {
     clock: Clock,
     /// One for each target, where what is read is judged.
     verifiers: Vec<Verifier>,
-}
-
-/// What came of one thread's work.
-#[derive(Debug)]
-struct JobOutcome {
-    /// Indexes of the targets, and what came of each.
-    targets: Vec<(usize, TargetOutcome)>,
-    cost: ThreadCost,
-    wall: NanoSpan,
-    late: NanoSpan,
-    in_flight_reached: u32,
-    engine: String,
-    short_transfers: u64,
-    notes: Vec<String>,
 }
 
 impl Order<'_> {
@@ -455,54 +287,22 @@ impl Order<'_> {
         let targets: Vec<&Target> = job.targets.iter().map(|index| self.targets[*index].0).collect();
         let iodepth = self.spec.iodepth(self.targets[job.targets[0]].1.iodepth);
         let table = SlotTable::new(targets.len() as u32, iodepth);
-        let ready = self.pin(number).and_then(|()| self.drivers(job));
+        let memory = || self.memory(job, table);
         match job.engine {
-            EngineKind::Null => {
-                let ready = ready.map(|drivers| (drivers, NullEngine::new(table)));
-                self.run_on(number, job, table, ready)
-            }
-            EngineKind::Uring => {
-                let ready = ready.and_then(|drivers| {
-                    let memory = self.memory(job, table)?;
-                    let engine = UringEngine::new(&targets, table, self.uring_options(), memory)?;
-                    Ok((drivers, engine))
-                });
-                self.run_on(number, job, table, ready)
-            }
-            EngineKind::Nbd => {
-                let ready = ready.and_then(|drivers| {
-                    let engine = NbdEngine::new(&targets, table, self.memory(job, table)?)?;
-                    Ok((drivers, engine))
-                });
-                self.run_on(number, job, table, ready)
-            }
-            EngineKind::Nfs => {
-                let ready = ready.and_then(|drivers| {
-                    let engine = NfsEngine::new(&targets, table, self.memory(job, table)?)?;
-                    Ok((drivers, engine))
-                });
-                self.run_on(number, job, table, ready)
-            }
+            EngineKind::Null => self.run_on(number, job, table, || Ok(NullEngine::new(table))),
+            EngineKind::Uring => self.run_on(number, job, table, || {
+                UringEngine::new(&targets, table, self.uring_options(), memory()?)
+            }),
+            EngineKind::Nbd => self.run_on(number, job, table, || NbdEngine::new(&targets, table, memory()?)),
+            EngineKind::Nfs => self.run_on(number, job, table, || NfsEngine::new(&targets, table, memory()?)),
             EngineKind::Xrootd => {
-                let ready = ready.and_then(|drivers| {
-                    let engine = XrootdEngine::new(&targets, table, self.memory(job, table)?)?;
-                    Ok((drivers, engine))
-                });
-                self.run_on(number, job, table, ready)
+                self.run_on(number, job, table, || XrootdEngine::new(&targets, table, memory()?))
             }
             EngineKind::Mapped => {
-                let ready = ready.and_then(|drivers| {
-                    let engine = MappedEngine::new(targets[0], iodepth, self.memory(job, table)?)?;
-                    Ok((drivers, engine))
-                });
-                self.run_on(number, job, table, ready)
+                self.run_on(number, job, table, || MappedEngine::new(targets[0], iodepth, memory()?))
             }
             kind @ (EngineKind::Sync | EngineKind::Buffered) => {
-                let ready = ready.and_then(|drivers| {
-                    let engine = SyncEngine::new(targets[0], kind, iodepth, self.memory(job, table)?)?;
-                    Ok((drivers, engine))
-                });
-                self.run_on(number, job, table, ready)
+                self.run_on(number, job, table, || SyncEngine::new(targets[0], kind, iodepth, memory()?))
             }
         }
     }
@@ -553,13 +353,15 @@ impl Order<'_> {
         DriverConfig { iodepth: config.iodepth, ..config.for_worker(worker, workers) }
     }
 
+    /// Does a job with the engine that is made here, once all threads are ready.
     fn run_on<E: Engine>(
         &self,
         number: usize,
         job: &Job,
         table: SlotTable,
-        ready: Result<(Vec<Driver>, E), LoadError>,
+        engine: impl FnOnce() -> Result<E, LoadError>,
     ) -> Result<Option<JobOutcome>, LoadError> {
+        let ready = self.pin(number).and_then(|()| Ok((self.drivers(job)?, engine()?)));
         self.is_off.fetch_or(ready.is_err(), Ordering::Relaxed);
         self.gate.wait();
         self.gate.wait();
@@ -615,116 +417,5 @@ impl Order<'_> {
             elapsed: one.elapsed.max(other.elapsed),
             window: both(one.window, other.window),
         })
-    }
-}
-
-fn both(one: WindowProgress, other: WindowProgress) -> WindowProgress {
-    WindowProgress {
-        fraction: one.fraction.min(other.fraction),
-        in_ramp: one.in_ramp || other.in_ramp,
-        requests: one.requests + other.requests,
-        bytes: one.bytes + other.bytes,
-        errors: one.errors + other.errors,
-        in_flight: one.in_flight + other.in_flight,
-    }
-}
-
-fn cost_between(before: &ThreadReading, after: &ThreadReading) -> ThreadCost {
-    let switches = before.switches.zip(after.switches);
-    ThreadCost {
-        thread_cpu: after.cpu - before.cpu,
-        context_switches_voluntary: switches.map(|(before, after)| after.0 - before.0),
-        context_switches_involuntary: switches.map(|(before, after)| after.1 - before.1),
-        ..ThreadCost::default()
-    }
-}
-
-fn of_lane(lane: Lane<'_>) -> TargetOutcome {
-    let replayed = lane.driver.trace_fault().cloned();
-    let fault = replayed.map(|source| LoadError::Replay { path: lane.path.into(), source });
-    TargetOutcome {
-        measurement: lane.driver.measurement(),
-        issued: lane.driver.issued(),
-        first_failure: lane.first_failure,
-        error: lane.error.or(fault),
-        verified: None,
-    }
-}
-
-/// Adds up what the threads did.
-fn gather(targets: usize, ended: Vec<JobOutcome>) -> LoadOutcome {
-    let mut outcome = LoadOutcome {
-        measurement: Measurement::default(),
-        targets: (0..targets).map(|_| TargetOutcome::default()).collect(),
-        cancelled: false,
-        issued: IssuedCounts::default(),
-        cost: ThreadCost {
-            context_switches_voluntary: Some(0),
-            context_switches_involuntary: Some(0),
-            ..ThreadCost::default()
-        },
-        wall: NanoSpan::ZERO,
-        late: NanoSpan::ZERO,
-        iodepth_reached: 0,
-        threads: ended.len() as u32,
-        engine: String::new(),
-        short_transfers: 0,
-        notes: Vec::new(),
-    };
-    let mut engines: Vec<String> = Vec::new();
-    for job in ended {
-        for (index, target) in job.targets {
-            outcome.measurement.merge(&target.measurement);
-            outcome.issued.add(target.issued);
-            outcome.targets[index].add(target);
-        }
-        outcome.cost.add(&job.cost);
-        outcome.wall = outcome.wall.max(job.wall);
-        outcome.late = outcome.late.max(job.late);
-        outcome.iodepth_reached += job.in_flight_reached;
-        outcome.short_transfers += job.short_transfers;
-        push_new(&mut engines, [job.engine]);
-        push_new(&mut outcome.notes, job.notes);
-    }
-    outcome.engine = engines.join(", ");
-    outcome
-}
-
-fn push_new(list: &mut Vec<String>, texts: impl IntoIterator<Item = String>) {
-    for text in texts {
-        if !list.contains(&text) {
-            list.push(text);
-        }
-    }
-}
-
-impl TargetOutcome {
-    /// Adds what another worker did on the same target.
-    fn add(&mut self, other: Self) {
-        self.measurement.merge(&other.measurement);
-        self.issued.add(other.issued);
-        self.first_failure = self.first_failure.or(other.first_failure);
-        self.error = self.error.take().or(other.error);
-    }
-}
-
-impl ThreadCost {
-    /// Adds what another thread used.
-    fn add(&mut self, other: &Self) {
-        let sum = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one + other);
-        self.thread_cpu += other.thread_cpu;
-        self.context_switches_voluntary =
-            sum(self.context_switches_voluntary, other.context_switches_voluntary);
-        self.context_switches_involuntary =
-            sum(self.context_switches_involuntary, other.context_switches_involuntary);
-    }
-}
-
-/// A run on targets of which every one failed measured nothing: its error is that of the first.
-fn fail_if_all_did(mut outcome: LoadOutcome) -> Result<LoadOutcome, LoadError> {
-    let all = outcome.targets.iter().all(|target| target.error.is_some());
-    match outcome.targets.first_mut().and_then(|target| target.error.take_if(|_| all)) {
-        Some(error) => Err(error),
-        None => Ok(outcome),
     }
 }

@@ -117,6 +117,11 @@ impl BonnieStepPhase {
 }
 
 impl BonnieStep {
+    /// Length of the file in percent of memory, where that is known.
+    pub fn memory_pct(&self) -> Option<f64> {
+        self.file_to_memory.map(|ratio| ratio * 100.0)
+    }
+
     /// The phase called `name`.
     pub fn phase(&self, name: &str) -> Option<&BonnieStepPhase> {
         self.phases.iter().find(|phase| phase.name == name)
@@ -294,6 +299,6 @@ pub(crate) mod tests {
         assert_eq!(seeks.unit(), "seeks/s");
         // 4000 calls in 102.4 s and in 34.1 s.
         assert!((seeks.rate.mean - 4_000.0 * (1.0 / 102.4 + 3.0 / 102.4) / 2.0).abs() < 0.1, "{seeks:?}");
-        assert_eq!(steps[0].file_to_memory, Some(0.25));
+        assert_eq!((steps[0].file_to_memory, steps[0].memory_pct()), (Some(0.25), Some(25.0)));
     }
 }

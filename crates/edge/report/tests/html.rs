@@ -9,7 +9,10 @@ use common::{PROFILES, beside_table, database_verdicts, report, study_runs};
 use raidlab_advisor::{Comparison, ComparisonRow, PlaceSummary};
 use raidlab_report::html::{Page, Picture};
 use raidlab_report::{Palette, PaperPlace, PaperReport, PaperRow, Quantity, StudyReport, html};
-use raidlab_workload::{LagSummary, RunResult, RunSeries, SeriesColumns};
+use raidlab_units::{BytesPerSec, Iops};
+use raidlab_workload::{
+    LagSummary, OpSummary, OtherSummaries, PartSummary, RunResult, RunSeries, SeriesColumns,
+};
 
 /// Every chart of a page as a document of its own.
 fn svgs(page: &Page) -> Vec<String> {
@@ -209,6 +212,36 @@ fn requests_that_started_late_have_a_table() {
         page.contains("<td>1234</td><td>56</td><td>7.50</td><td>0</td><td>250</td>"),
         "the figures of the run"
     );
+}
+
+#[test]
+fn what_moves_no_bytes_has_a_table_and_is_in_the_markdown() {
+    let mut runs = study_runs();
+    runs.truncate(2);
+    assert!(!html::study(&report(&runs, &[])).html.contains("moves no bytes"));
+    let flush = OpSummary {
+        requests: 40,
+        iops: Iops(8.0),
+        lat_ns_mean: 2e6,
+        lat_ns_p50: 1_500_000,
+        lat_ns_p99: 9_000_000,
+        lat_ns_max: 12_000_000,
+        ..OpSummary::default()
+    };
+    let zeroes = OpSummary { errors: 3, bytes_per_sec: BytesPerSec(1e8), ..OpSummary::default() };
+    runs[0].others.flush = Some(Box::new(flush));
+    let others = OtherSummaries { write_zeroes: Some(Box::new(zeroes)), ..OtherSummaries::default() };
+    runs[0].parts.push(PartSummary { name: "<log>".into(), others, ..PartSummary::default() });
+    let page = html::study(&report(&runs, &[]));
+    assert_eq!(page.html.matches("what moves no bytes").count(), 1);
+    let text = raidlab_report::markdown::of_page(&page, "charts");
+    let rows = [
+        "all | flush | 40 | 0 | 8.00 | – | 2.00 | 1.50 | 9.00 | 12.0 |",
+        "<log> | write-zeroes | 0 | 3 | 0 | 100 | – | – | – | – |",
+    ];
+    for row in rows {
+        assert!(text.contains(row), "{row} in {text}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Single cases that the random runs meet too seldom, or can't tell from others.
 
-use crate::world::{BLOCK, Cut, Random, World, entries, held};
+use crate::memories::BLOCK;
+use crate::world::{Cut, Random, World, entries, held};
 use crate::{STRIP_BLOCKS, array};
 use raidlab_controller::{
     Action, ArrayConfig, BatteryState, CacheConfig, CacheMemory, Controller, HostOp, IoPolicy, MemberCache,

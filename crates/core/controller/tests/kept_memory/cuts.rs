@@ -6,7 +6,8 @@
 //! oracle allows.
 
 use crate::history::Safe;
-use crate::world::{BLOCK, Cut, Doing, World, entries, held};
+use crate::memories::{BLOCK, Memories};
+use crate::world::{Cut, Doing, World, entries, held};
 use raidlab_controller::{BatteryState, Controller, MemberOp, PeerState};
 use raidlab_raid::StripUnit;
 use raidlab_units::Lba;
@@ -37,7 +38,7 @@ impl World {
                 Doing::Member(io, segments) if io.op != MemberOp::Flush => {
                     self.carry_out(io, segments, |random| random.below(100) < share);
                 }
-                Doing::Memory(_, steps) => self.execute(steps, |random| random.below(100) < share),
+                Doing::Memory(_, steps) => self.memories.compute(steps, || self.random.below(100) < share),
                 Doing::Member(..) => {}
             }
         }

@@ -9,14 +9,17 @@
 mod cases;
 mod cuts;
 mod history;
+#[path = "../memories/mod.rs"]
+mod memories;
 mod world;
 
+use memories::BLOCK;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, FlushOrder, HostOp, IoPolicy, MemberCache, ReadPolicy, Resilience,
     WritePolicy,
 };
 use raidlab_units::{BlockSize, ByteCount, NanoSpan};
-use world::{BLOCK, Cut, Random, World};
+use world::{Cut, Random, World};
 
 const STRIP_BLOCKS: u64 = 8;
 

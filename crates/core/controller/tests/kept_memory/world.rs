@@ -2,15 +2,14 @@
 //! between any two actions (`cuts.rs` has what happens then).
 
 use crate::history::{History, Safe, Write};
+use crate::memories::{BLOCK, Memories};
 use raidlab_controller::{
-    Action, ArrayConfig, BatteryState, BufferRef, BufferSpace, CacheMemory, Controller, HostOp, HostRequest,
-    HostTag, Keep, MemberCache, MemberIo, MemberIoId, MemberOp, MemorySteps, MemoryTaskId, Notice, PeerState,
-    Segment, TimerId, WritePolicy,
+    Action, ArrayConfig, BatteryState, BufferSpace, CacheMemory, Controller, HostOp, HostRequest, HostTag,
+    Keep, MemberCache, MemberIo, MemberIoId, MemberOp, MemorySteps, MemoryTaskId, Notice, PeerState, Segment,
+    TimerId, WritePolicy,
 };
 use raidlab_format::KeptEntry;
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
-
-pub(crate) const BLOCK: usize = 512;
 
 /// Pseudo-random numbers (the generator `SplitMix64`).
 pub(crate) struct Random(pub u64);
@@ -59,15 +58,15 @@ pub(crate) struct Host {
 }
 
 /// Bytes of a controller's memories.
-pub(crate) struct Memories {
+pub(crate) struct Banks {
     pub(crate) cache: Vec<u8>,
     pub(crate) peer_cache: Vec<u8>,
     pub(crate) staging: Vec<u8>,
     pub(crate) hosts: Vec<Vec<u8>>,
 }
 
-impl Memories {
-    fn space(&mut self, space: BufferSpace) -> &mut Vec<u8> {
+impl Memories for Banks {
+    fn space(&mut self, space: BufferSpace) -> &mut [u8] {
         match space {
             BufferSpace::Cache => &mut self.cache,
             BufferSpace::PeerCache => &mut self.peer_cache,
@@ -76,18 +75,13 @@ impl Memories {
             other => panic!("{other:?} is not part of this world"),
         }
     }
-
-    fn block(&mut self, buffer: BufferRef, index: usize) -> &mut [u8] {
-        let start = buffer.offset as usize + index * BLOCK;
-        &mut self.space(buffer.space)[start..start + BLOCK]
-    }
 }
 
 pub(crate) struct World {
     pub(crate) config: ArrayConfig,
     pub(crate) controller: Controller,
     pub(crate) random: Random,
-    pub(crate) memories: Memories,
+    pub(crate) memories: Banks,
     pub(crate) directory: Vec<[u8; 32]>,
     pub(crate) peer_directory: Vec<[u8; 32]>,
     /// What members hold, and what of it would survive a power loss.
@@ -116,7 +110,7 @@ impl World {
         let controller = Controller::new(config).unwrap_or_else(|error| panic!("{error}"));
         let needs = controller.memory_needs();
         let mut garbage = |bytes: u64| (0..bytes).map(|_| random.next() as u8).collect::<Vec<_>>();
-        let memories = Memories {
+        let memories = Banks {
             cache: garbage(needs.cache_bytes.0),
             peer_cache: garbage(needs.cache_bytes.0),
             staging: garbage(needs.staging_bytes.0),
@@ -439,7 +433,7 @@ impl World {
                 self.done(io.id)
             }
             Doing::Memory(id, steps) => {
-                self.execute(&steps, |_| true);
+                self.memories.compute(&steps, || true);
                 self.controller.handle_memory_completion(self.now, id);
                 self.pump()
             }
@@ -471,7 +465,8 @@ impl World {
                 if !chosen(&mut self.random) {
                     continue;
                 }
-                let memory = self.memories.block(segment.buffer, index);
+                let memory =
+                    &mut self.memories.bytes(segment.buffer, segment.bytes)[index * BLOCK..][..BLOCK];
                 if io.op == MemberOp::Read {
                     memory.copy_from_slice(&self.members[member][range]);
                     continue;
@@ -479,27 +474,6 @@ impl World {
                 self.members[member][range.clone()].copy_from_slice(memory);
                 if io.op == (MemberOp::Write { fua: true }) || self.config.member_cache == MemberCache::Off {
                     self.durable[member][range].copy_from_slice(memory);
-                }
-            }
-        }
-    }
-
-    /// Computes those blocks of each destination that `chosen` picks.
-    pub(crate) fn execute(&mut self, task: &MemorySteps, mut chosen: impl FnMut(&mut Random) -> bool) {
-        for step in &task.steps {
-            let sources = &task.sources[step.first_source as usize..][..step.source_count as usize];
-            for row in 0..usize::from(step.destination_count) {
-                let first = step.first_coefficient as usize + row * sources.len();
-                let coefficients = &task.coefficients[first..first + sources.len()];
-                for index in 0..step.bytes as usize / BLOCK {
-                    if !chosen(&mut self.random) {
-                        continue;
-                    }
-                    let inputs: Vec<Vec<u8>> =
-                        sources.iter().map(|source| self.memories.block(*source, index).to_vec()).collect();
-                    let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
-                    let out = self.memories.block(step.destinations[row], index);
-                    raidlab_raid::kernel::combine(&mut [out], &inputs, coefficients, step.accumulate);
                 }
             }
         }

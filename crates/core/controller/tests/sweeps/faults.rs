@@ -1,6 +1,7 @@
 //! Bad blocks, one by one and in crowds of random faults.
 
-use super::world::{BLOCK, Counted, STRIP, World, config, with_integrity};
+use super::memories::BLOCK;
+use super::world::{Counted, STRIP, World, config, with_integrity};
 use proptest::prelude::*;
 use raidlab_controller::{
     ConfigError, Controller, DeviceState, HostError, HostOp, IoPolicy, MemberCache, Sweep, WritePolicy,

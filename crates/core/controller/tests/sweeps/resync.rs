@@ -1,7 +1,8 @@
 //! Resyncs: granules whose redundancy may disagree are made to agree before anybody relies on it.
 
 use super::last_counts;
-use super::world::{BLOCK, Counted, STRIP, World, config};
+use super::memories::BLOCK;
+use super::world::{Counted, STRIP, World, config};
 use raidlab_controller::{DeviceState, HostError, HostOp, Notice, Sweep, WritePolicy};
 use raidlab_units::{Lba, MemberIndex};
 

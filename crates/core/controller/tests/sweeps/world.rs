@@ -5,17 +5,17 @@
 //! should, and so does its tag.
 //! Not verified: who may touch which bytes at the same time; the byte-checking world of `raidlab-sim` does that.
 
+use crate::memories::{BLOCK, Memories};
 use raidlab_controller::{
-    Action, ArrayConfig, BufferRef, BufferSpace, CacheConfig, CacheMemory, Controller, DeviceState,
-    HostError, HostOp, HostRequest, HostTag, MemberCache, MemberError, MemberIo, MemberIoId, MemberOp,
-    MemoryKind, MemoryStep, MemorySteps, MemoryTask, Notice, Resilience, WritePolicy,
+    Action, ArrayConfig, BufferSpace, CacheConfig, CacheMemory, Controller, DeviceState, HostError, HostOp,
+    HostRequest, HostTag, MemberCache, MemberError, MemberIo, MemberIoId, MemberOp, MemoryKind, MemorySteps,
+    MemoryTask, Notice, Resilience, WritePolicy,
 };
 use raidlab_format::{DeviceUuid, NO_TAG, TAG_BYTES, row_checksum, tag, tag_blocks};
 use raidlab_raid::{Layout, StripUnit, gf};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, MemberIndex, MemberLba, NanoSpan, Nanos};
 use std::collections::BTreeSet;
 
-pub(crate) const BLOCK: usize = 512;
 pub(crate) const STRIP: u64 = 8;
 
 /// An array of strips of 8 blocks, `rows` strips on each member.
@@ -312,20 +312,6 @@ impl World {
 
     // Actions.
 
-    fn memory_mut(&mut self, space: BufferSpace) -> &mut [u8] {
-        match space {
-            BufferSpace::Own => self.controller.own_memory_mut(),
-            BufferSpace::Host(HostTag(tag)) => &mut self.hosts[tag as usize],
-            BufferSpace::Cache => &mut self.memories[0],
-            BufferSpace::Staging => &mut self.memories[1],
-            other => panic!("this world has no {other:?}"),
-        }
-    }
-
-    fn bytes(&mut self, buffer: BufferRef, length: u64) -> &mut [u8] {
-        &mut self.memory_mut(buffer.space)[buffer.offset as usize..(buffer.offset + length) as usize]
-    }
-
     pub(crate) fn pump(&mut self) {
         while let Some(action) = self.controller.poll_action() {
             match action {
@@ -430,9 +416,7 @@ impl World {
     fn work(&mut self, task: &MemoryTask) {
         let mut steps = MemorySteps::default();
         self.controller.memory_steps(task.id, &mut steps);
-        for step in &steps.steps {
-            self.combine(step, &steps);
-        }
+        self.compute(&steps, || true);
         if task.kind != MemoryKind::Digest {
             return self.controller.handle_memory_completion(self.now, task.id);
         }
@@ -444,25 +428,6 @@ impl World {
             digests.extend(bytes.chunks_exact(BLOCK).map(row_checksum));
         }
         self.controller.handle_digests(self.now, task.id, &digests);
-    }
-
-    fn combine(&mut self, step: &MemoryStep, all: &MemorySteps) {
-        for row in 0..u32::from(step.destination_count) {
-            let destination = step.destinations[row as usize];
-            let mut sum = vec![0; step.bytes as usize];
-            if step.accumulate {
-                sum.copy_from_slice(self.bytes(destination, step.bytes));
-            }
-            for source in 0..step.source_count {
-                let factor =
-                    all.coefficients[(step.first_coefficient + row * step.source_count + source) as usize];
-                let from = all.sources[(step.first_source + source) as usize];
-                for (sum, byte) in sum.iter_mut().zip(self.bytes(from, step.bytes)) {
-                    *sum ^= gf::mul(factor, *byte);
-                }
-            }
-            self.bytes(destination, step.bytes).copy_from_slice(&sum);
-        }
     }
 
     /// Finishes one action in flight.
@@ -597,6 +562,18 @@ impl World {
     /// The list of bad blocks in short.
     pub(crate) fn bad(&self) -> Vec<(u16, u64, u64)> {
         self.controller.bad_blocks().map(|(device, lba, blocks)| (device.0, lba.0, blocks.0)).collect()
+    }
+}
+
+impl Memories for World {
+    fn space(&mut self, space: BufferSpace) -> &mut [u8] {
+        match space {
+            BufferSpace::Own => self.controller.own_memory_mut(),
+            BufferSpace::Host(HostTag(tag)) => &mut self.hosts[tag as usize],
+            BufferSpace::Cache => &mut self.memories[0],
+            BufferSpace::Staging => &mut self.memories[1],
+            other => panic!("this world has no {other:?}"),
+        }
     }
 }
 

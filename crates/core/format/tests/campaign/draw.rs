@@ -1,7 +1,7 @@
 //! Draws arrays as our own code would leave them, after a clean stop or a crash, and says what they should
 //! give.
 
-use super::rng::Rng;
+use super::kit::Rng;
 use crate::support::{LOG_BYTES, TestArray, TestRecord, array_uuid, geometry, state};
 use raidlab_format::{
     ArrayState, BadRange, COUNTERS_END, DeviceRecord, DeviceState, KeptEntry, LogHeader, LogPlace, LogRun,

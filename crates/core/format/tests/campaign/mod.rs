@@ -5,8 +5,8 @@
 //! seed ── case 0, 1, 2 ... ── draw ── undamaged: what was drawn is found
 //!                                └── 16 times: damage 1 to 6 things ── check what must hold for any bytes
 //! ```
-//! A case depends on its own seed only, so a failure is repeated with that seed alone. An *execution* is one
-//! set of candidates through decoding, scanning and four assemblies.
+//! `fuzz/kit` has the seeds, the cases and the counting. An outcome is that of one set of candidates through decoding, scanning
+//! and four assemblies.
 //!
 //! Not verified: time; that what is refused should have been.
 
@@ -14,55 +14,30 @@
 
 mod check;
 mod draw;
+#[path = "../../../../../fuzz/kit/mod.rs"]
+pub(crate) mod kit;
 mod mutate;
-mod rng;
 
-pub(crate) use check::{OUTCOMES, Outcome};
-
+use check::{OUTCOMES, Outcome};
 use draw::Drawn;
+use kit::{Campaign, Rng};
 use mutate::Handed;
 use raidlab_format::{Assembly, KeptVerdict, LogPlace, MetadataPolicy, RegionIndex, StartOptions, assemble};
-use rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const DAMAGES_PER_CASE: usize = 16;
 
-/// What a campaign did.
-#[derive(Debug, Default)]
-pub(crate) struct Figures {
-    pub(crate) cases: u64,
-    pub(crate) executions: u64,
-    pub(crate) outcomes: BTreeMap<Outcome, u64>,
-}
+/// The campaign.
+pub(crate) struct Metadata;
 
-/// Runs cases from `seed` on until `enough`.
-///
-/// # Errors
-/// The seed of a case that panicked; the panic's message has gone to stderr.
-pub(crate) fn run(seed: u64, mut enough: impl FnMut(&Figures) -> bool) -> Result<Figures, u64> {
-    let mut figures = Figures::default();
-    while !enough(&figures) {
-        let case_seed = Rng::new(seed.wrapping_add(figures.cases)).next();
-        run_case(case_seed, &mut figures)?;
-    }
-    Ok(figures)
-}
+impl Campaign for Metadata {
+    type Outcome = Outcome;
 
-/// Runs the case of a seed.
-///
-/// # Errors
-/// The seed, when the case panicked; the panic's message has gone to stderr.
-pub(crate) fn run_case(case_seed: u64, figures: &mut Figures) -> Result<(), u64> {
-    let mut outcomes = Vec::new();
-    catch_unwind(AssertUnwindSafe(|| case(&mut Rng::new(case_seed), DAMAGES_PER_CASE, &mut outcomes)))
-        .map_err(|_| case_seed)?;
-    figures.cases += 1;
-    figures.executions += outcomes.len() as u64;
-    for outcome in outcomes {
-        *figures.outcomes.entry(outcome).or_default() += 1;
+    const OUTCOMES: &'static [Outcome] = &OUTCOMES;
+
+    fn case(rng: &mut Rng<'_>, outcomes: &mut Vec<Outcome>) {
+        case(rng, DAMAGES_PER_CASE, outcomes);
     }
-    Ok(())
 }
 
 /// Runs the case that an input decides, damaged once, and panics when it fails.

@@ -6,7 +6,7 @@
 //! any structure ── a field ── 0, 1, all ones, one more or less, random ── reseal
 //! ```
 
-use super::rng::Rng;
+use super::kit::Rng;
 use raidlab_format::{
     AreaLayout, BITMAP_BYTES, KEPT_LABEL_BYTES, KEPT_RING_AT, LABEL_BYTES, Part, SECTOR_BYTES, STATE_BYTES,
     header_len,

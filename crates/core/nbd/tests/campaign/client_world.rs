@@ -1,7 +1,7 @@
 //! A world around the client's side: requests of all kinds and lengths, overlapping, several in flight.
 
+use super::kit::Rng;
 use super::oracle::Oracle;
-use super::rng::Rng;
 use super::stream::{Pipe, cipher};
 use raidlab_nbd::{
     ClientAgreement, ClientEvent, ClientHandshake, ClientOptions, ClientRequest, ClientStep,

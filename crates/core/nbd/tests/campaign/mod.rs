@@ -9,28 +9,26 @@
 //!   chatter        requests of all kinds, sound and broken: well-formed replies, one each
 //!   garbage        random bytes to both sides at every stage
 //! ```
-//! A case depends on its own seed only, so a failure is repeated with that seed alone.
+//! `fuzz/kit` has the seeds, the cases and the counting.
 //!
 //! Not verified: time; what a socket does.
 
 #![allow(dead_code, reason = "the test uses a part of it")]
 
 mod client_world;
+#[path = "../../../../../fuzz/kit/mod.rs"]
+pub(crate) mod kit;
 mod oracle;
 mod raw;
-#[path = "../../../format/tests/campaign/rng.rs"]
-mod rng;
 mod server_world;
 mod stream;
 
 use client_world::ClientWorld;
+use kit::{Campaign, Rng};
 use oracle::Oracle;
 use raidlab_nbd::{BlockSizes, ClientOptions, ClientTls, Export, Exports, ServerTls, TransmissionFlags};
-use rng::Rng;
 use server_world::ServerWorld;
-use std::collections::BTreeMap;
 use std::ops::BitOr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use stream::Pipe;
 
 /// Steps after which a sane conversation must be over.
@@ -63,81 +61,53 @@ pub(crate) enum Outcome {
     Garbage,
 }
 
-/// All of them.
-pub(crate) const OUTCOMES: [Outcome; 11] = [
-    Outcome::Conversation,
-    Outcome::Structured,
-    Outcome::Encrypted,
-    Outcome::RequestFailed,
-    Outcome::ReadCut,
-    Outcome::ClientFault,
-    Outcome::ServerFault,
-    Outcome::Survived,
-    Outcome::Haggled,
-    Outcome::Chattered,
-    Outcome::Garbage,
-];
-
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{self:?}")
     }
 }
 
-/// What a campaign did.
-#[derive(Debug, Default)]
-pub(crate) struct Figures {
-    pub(crate) cases: u64,
-    pub(crate) outcomes: BTreeMap<Outcome, u64>,
-}
+/// The campaign.
+pub(crate) struct Conversations;
 
-/// Runs cases from `seed` on until `enough`.
-///
-/// # Errors
-/// The seed of a case that panicked; the panic's message has gone to stderr.
-pub(crate) fn run(seed: u64, mut enough: impl FnMut(&Figures) -> bool) -> Result<Figures, u64> {
-    let mut figures = Figures::default();
-    while !enough(&figures) {
-        let case_seed = Rng::new(seed.wrapping_add(figures.cases)).next();
-        run_case(case_seed, &mut figures)?;
-    }
-    Ok(figures)
-}
+impl Campaign for Conversations {
+    type Outcome = Outcome;
 
-/// Runs the case of a seed.
-///
-/// # Errors
-/// The seed, when the case panicked; the panic's message has gone to stderr.
-pub(crate) fn run_case(case_seed: u64, figures: &mut Figures) -> Result<(), u64> {
-    let outcomes =
-        catch_unwind(AssertUnwindSafe(|| case(&mut Rng::new(case_seed)))).map_err(|_| case_seed)?;
-    figures.cases += 1;
-    for outcome in outcomes {
-        *figures.outcomes.entry(outcome).or_default() += 1;
+    const OUTCOMES: &'static [Outcome] = &[
+        Outcome::Conversation,
+        Outcome::Structured,
+        Outcome::Encrypted,
+        Outcome::RequestFailed,
+        Outcome::ReadCut,
+        Outcome::ClientFault,
+        Outcome::ServerFault,
+        Outcome::Survived,
+        Outcome::Haggled,
+        Outcome::Chattered,
+        Outcome::Garbage,
+    ];
+
+    fn case(rng: &mut Rng<'_>, outcomes: &mut Vec<Outcome>) {
+        outcomes.extend(match rng.below(8) {
+            0 | 1 => conversation(rng, Knobs { damage_one_in: 0, fail_one_in: 0 }),
+            2 => {
+                let fail_one_in = 1 + rng.below(20);
+                conversation(rng, Knobs { damage_one_in: 0, fail_one_in })
+            }
+            3 | 4 => {
+                let damage_one_in = 1 + rng.below(60);
+                conversation(rng, Knobs { damage_one_in, fail_one_in: 30 })
+            }
+            5 => raw::haggle(rng),
+            6 => raw::chatter(rng),
+            _ => raw::garbage(rng),
+        });
     }
-    Ok(())
 }
 
 /// Runs the case that an input decides, and panics when it fails.
 pub(crate) fn run_input(input: &[u8]) {
-    case(&mut Rng::from_input(input));
-}
-
-fn case(rng: &mut Rng<'_>) -> Vec<Outcome> {
-    match rng.below(8) {
-        0 | 1 => conversation(rng, Knobs { damage_one_in: 0, fail_one_in: 0 }),
-        2 => {
-            let fail_one_in = 1 + rng.below(20);
-            conversation(rng, Knobs { damage_one_in: 0, fail_one_in })
-        }
-        3 | 4 => {
-            let damage_one_in = 1 + rng.below(60);
-            conversation(rng, Knobs { damage_one_in, fail_one_in: 30 })
-        }
-        5 => raw::haggle(rng),
-        6 => raw::chatter(rng),
-        _ => raw::garbage(rng),
-    }
+    Conversations::case(&mut Rng::from_input(input), &mut Vec::new());
 }
 
 /// What goes wrong in a case, once in so many times; 0 is never.

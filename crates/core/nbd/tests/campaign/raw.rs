@@ -1,8 +1,8 @@
 //! Clients that speak by hand: every option and every request, sound and broken, with replies read by a second,
 //! slow parser; and bytes without any sense.
 
+use super::kit::Rng;
 use super::oracle::Oracle;
-use super::rng::Rng;
 use super::server_world::ServerWorld;
 use super::stream::{Pipe, damage};
 use super::{Outcome, draw_exports};

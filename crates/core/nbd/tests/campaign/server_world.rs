@@ -1,7 +1,7 @@
 //! A world around the server's side: few buffers, pieces that end in any order, streams that are cut anywhere.
 
+use super::kit::Rng;
 use super::oracle::Oracle;
-use super::rng::Rng;
 use super::stream::{Pipe, cipher};
 use raidlab_nbd::{
     BufferId, ClientFault, Errno, Exports, Fate, Head, Intake, MESSAGE_BYTES_MAX, Op, Output,

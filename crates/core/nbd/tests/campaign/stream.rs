@@ -1,6 +1,6 @@
 //! One direction of a connection: bytes in order, received in pieces of any length, and damaged if asked for.
 
-use super::rng::Rng;
+use super::kit::Rng;
 use std::collections::VecDeque;
 
 /// One direction of a connection.

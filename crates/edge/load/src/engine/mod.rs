@@ -20,6 +20,7 @@
 
 mod bus_error;
 mod calls;
+mod in_flight;
 mod mapped;
 mod nbd;
 mod nfs;

@@ -15,8 +15,9 @@
 //! Source: "The NBD protocol", transmission phase.
 #![allow(unsafe_code)]
 
+use super::in_flight::InFlight;
 use super::ring::{EntryEnd, Ring, RingWish};
-use super::{Completion, Engine, EngineIo, EngineKind, FailureCause, NO_IO, SlotTable};
+use super::{Completion, Engine, EngineIo, EngineKind, FailureCause, SlotTable};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
 use crate::target::Target;
@@ -81,13 +82,7 @@ pub struct NbdEngine {
     // The order matters: the ring must be gone before what its entries name.
     ring: Ring,
     links: Vec<Link>,
-    memory: IoMemory,
-    table: SlotTable,
-    ios: Vec<EngineIo>,
-    is_under_way: Vec<bool>,
-    in_flight: u32,
-    /// Ends that were not handed out.
-    ended: Vec<Completion>,
+    in_flight: InFlight,
     notes: Vec<String>,
 }
 
@@ -97,25 +92,12 @@ impl NbdEngine {
     /// # Errors
     /// [`LoadError::Nbd`] for a server that can't be agreed with, [`LoadError::Iodepth`], or no ring.
     pub fn new(targets: &[&Target], table: SlotTable, memory: IoMemory) -> Result<Self, LoadError> {
-        let iodepth = table.in_flight_max() / targets.len() as u32;
-        if !(1..=IODEPTH_MAX).contains(&iodepth) {
-            let (engine, iodepth_max) = (EngineKind::Nbd.name(), IODEPTH_MAX);
-            return Err(LoadError::Iodepth { engine, iodepth_max, iodepth });
-        }
+        let in_flight = InFlight::new(EngineKind::Nbd, table, IODEPTH_MAX, memory)?;
         let mut notes = Vec::new();
         let ring = Ring::new(2 * targets.len() as u32, RingWish::default(), &mut notes)?;
-        let links = targets.iter().map(|target| Link::connect(target, iodepth)).collect::<Result<_, _>>()?;
-        Ok(Self {
-            ring,
-            links,
-            memory,
-            table,
-            ios: vec![NO_IO; table.slots()],
-            is_under_way: vec![false; table.slots()],
-            in_flight: 0,
-            ended: Vec::with_capacity(table.in_flight_max() as usize),
-            notes,
-        })
+        let links =
+            targets.iter().map(|target| Link::connect(target, table.iodepth)).collect::<Result<_, _>>()?;
+        Ok(Self { ring, links, in_flight, notes })
     }
 
     /// Sends what waits and waits for what comes, as far as both can be done now.
@@ -125,7 +107,7 @@ impl NbdEngine {
             return;
         }
         if !link.is_sending {
-            link.pack(&mut self.memory, self.table, &self.ios);
+            link.pack(&mut self.in_flight);
             let bytes = &link.outbox[link.sent..];
             if !bytes.is_empty() {
                 let entry =
@@ -139,7 +121,7 @@ impl NbdEngine {
             }
         }
         if link.receiving == Receiving::Nothing {
-            let (target, bytes) = link.place_to_receive(&mut self.memory, self.table, &self.ios);
+            let (target, bytes) = link.place_to_receive(&mut self.in_flight);
             let entry = opcode::Recv::new(Fd(link.socket.as_raw_fd()), target, bytes)
                 .build()
                 .user_data((number as u64) << 1 | RECEIVE);
@@ -170,8 +152,8 @@ impl NbdEngine {
     fn parse(&mut self, number: usize) -> Result<(), String> {
         loop {
             let link = &mut self.links[number];
-            let is_whole = link.receiving != Receiving::IntoBuffer
-                && link.fill_from_inbox(&mut self.memory, self.table, &self.ios);
+            let is_whole =
+                link.receiving != Receiving::IntoBuffer && link.fill_from_inbox(&mut self.in_flight);
             if !is_whole || link.is_over {
                 return Ok(());
             }
@@ -184,24 +166,16 @@ impl NbdEngine {
                     link.filling = Some(Filling { slot: tag as u32, at, missing: length });
                 }
                 ClientEvent::Zeroes { tag, at, length } => {
-                    let slot = tag as u32;
-                    let (bytes, buffer) = (self.ios[slot as usize].bytes, self.table.buffer_of(slot));
-                    self.memory.buffer(IoOp::Read, buffer, bytes)[at as usize..][..length as usize].fill(0);
+                    self.in_flight.bytes_of(tag as u32)[at as usize..][..length as usize].fill(0);
                 }
                 ClientEvent::Ended { tag, result } => {
                     let failed = |errno: raidlab_nbd::Errno| {
                         FailureCause::Errno(Errno::from_raw_os_error(errno.number().cast_signed()))
                     };
-                    self.end(tag as u32, result.err().map(failed));
+                    self.in_flight.end(tag as u32, result.err().map(failed));
                 }
             }
         }
-    }
-
-    fn end(&mut self, slot: u32, failure: Option<FailureCause>) {
-        assert!(self.is_under_way[slot as usize], "an end belongs to a request");
-        self.is_under_way[slot as usize] = false;
-        self.ended.push(Completion { slot, failure });
     }
 
     /// Ends a connection and fails its requests.
@@ -219,13 +193,8 @@ impl NbdEngine {
     /// Fails the requests of a connection that is over when the kernel holds none of its memory.
     fn fail_if_quiet(&mut self, number: usize) {
         let link = &self.links[number];
-        if !link.is_over || link.is_sending || link.receiving != Receiving::Nothing {
-            return;
-        }
-        for slot in 0..self.ios.len() as u32 {
-            if self.is_under_way[slot as usize] && self.table.split(slot).0 as usize == number {
-                self.end(slot, Some(FailureCause::Disconnected));
-            }
+        if link.is_over && !link.is_sending && link.receiving == Receiving::Nothing {
+            self.in_flight.disconnect(number as u32);
         }
     }
 }
@@ -237,12 +206,7 @@ impl Engine for NbdEngine {
 
     #[inline]
     fn submit(&mut self, io: EngineIo) {
-        if io.op == IoOp::Write {
-            self.memory.stamp(self.table.buffer_of(io.slot), io.bytes);
-        }
-        self.ios[io.slot as usize] = io;
-        self.is_under_way[io.slot as usize] = true;
-        self.in_flight += 1;
+        self.in_flight.take(io);
         self.links[io.target as usize].waiting.push(io.slot);
         self.fail_if_quiet(io.target as usize);
     }
@@ -254,34 +218,33 @@ impl Engine for NbdEngine {
     }
 
     fn ready(&mut self) -> u32 {
-        self.ended.len() as u32
+        self.in_flight.ended()
     }
 
     fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
         self.take_ready();
         (0..self.links.len()).for_each(|number| self.pump(number));
-        let wait = if self.ended.is_empty() { at_most } else { NanoSpan::ZERO };
+        let wait = if self.in_flight.ended() == 0 { at_most } else { NanoSpan::ZERO };
         self.ring.submit_and_wait(wait)?;
         self.take_ready();
-        self.in_flight -= self.ended.len() as u32;
-        done.append(&mut self.ended);
+        self.in_flight.hand_out(done);
         Ok(())
     }
 
     fn in_flight_max(&self) -> u32 {
-        self.table.in_flight_max()
+        self.in_flight.count_max()
     }
 
     fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.in_flight.count()
     }
 
     fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
-        io.op.moves_bytes().then(|| self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
+        self.in_flight.buffer(io)
     }
 
     fn io(&self, slot: u32) -> EngineIo {
-        self.ios[slot as usize]
+        self.in_flight.io(slot)
     }
 
     fn notes(&self) -> &[String] {
@@ -303,7 +266,7 @@ impl Drop for NbdEngine {
         while self.links.iter().any(is_busy) {
             if self.ring.submit_and_wait(NanoSpan::from_millis(50)).is_err() {
                 // What the kernel may still write to is never given back.
-                self.memory.leak();
+                self.in_flight.leak_memory();
                 self.links.drain(..).for_each(std::mem::forget);
                 return;
             }
@@ -338,7 +301,7 @@ impl Link {
     }
 
     /// Puts what waits into the outbox, if that is sent.
-    fn pack(&mut self, memory: &mut IoMemory, table: SlotTable, ios: &[EngineIo]) {
+    fn pack(&mut self, in_flight: &mut InFlight) {
         if self.sent < self.outbox.len() {
             return;
         }
@@ -349,7 +312,7 @@ impl Link {
             if self.outbox.len() >= OUTBOX_BYTES {
                 break;
             }
-            let EngineIo { op, offset_bytes, bytes, fua, .. } = ios[*slot as usize];
+            let EngineIo { op, offset_bytes, bytes, fua, .. } = in_flight.io(*slot);
             let op_of = match op {
                 IoOp::Read => Op::Read,
                 IoOp::Write => Op::Write { fua },
@@ -362,7 +325,7 @@ impl Link {
             let head = self.transmission.submit(request, u64::from(*slot)).expect("requests are made to fit");
             self.outbox.extend_from_slice(&head);
             if op == IoOp::Write {
-                self.outbox.extend_from_slice(memory.buffer(op, table.buffer_of(*slot), bytes));
+                self.outbox.extend_from_slice(in_flight.bytes_of(*slot));
             }
             taken += 1;
         }
@@ -400,23 +363,18 @@ impl Link {
     }
 
     /// Moves payload out of the inbox. Returns whether none is missing.
-    fn fill_from_inbox(&mut self, memory: &mut IoMemory, table: SlotTable, ios: &[EngineIo]) -> bool {
+    fn fill_from_inbox(&mut self, in_flight: &mut InFlight) -> bool {
         let Some(Filling { slot, at, missing }) = self.filling else { return true };
         let length = (self.end - self.start).min(missing as usize);
-        let whole = memory.buffer(IoOp::Read, table.buffer_of(slot), ios[slot as usize].bytes);
-        whole[at as usize..][..length].copy_from_slice(&self.inbox[self.start..][..length]);
+        in_flight.bytes_of(slot)[at as usize..][..length]
+            .copy_from_slice(&self.inbox[self.start..][..length]);
         self.start += length;
         self.filled(length as u32);
         self.filling.is_none()
     }
 
     /// Where the next bytes go, and how many at most.
-    fn place_to_receive(
-        &mut self,
-        memory: &mut IoMemory,
-        table: SlotTable,
-        ios: &[EngineIo],
-    ) -> (*mut u8, u32) {
+    fn place_to_receive(&mut self, in_flight: &mut InFlight) -> (*mut u8, u32) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
@@ -424,9 +382,8 @@ impl Link {
             && missing >= DIRECT_BYTES_MIN
         {
             assert_eq!(self.end, 0, "what has come of a payload is in its place");
-            let whole = memory.buffer(IoOp::Read, table.buffer_of(slot), ios[slot as usize].bytes);
             self.receiving = Receiving::IntoBuffer;
-            return (whole[at as usize..].as_mut_ptr(), missing);
+            return (in_flight.bytes_of(slot)[at as usize..].as_mut_ptr(), missing);
         }
         if self.start > 0 {
             self.inbox.copy_within(self.start..self.end, 0);

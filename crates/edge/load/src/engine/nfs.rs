@@ -8,7 +8,8 @@
 //! Invariant: files go before the calls and the memory that libnfs may still touch.
 #![allow(unsafe_code)]
 
-use super::{Completion, Engine, EngineIo, EngineKind, FailureCause, NO_IO, SlotTable};
+use super::in_flight::InFlight;
+use super::{Completion, Engine, EngineIo, EngineKind, FailureCause, SlotTable};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
 use crate::nfs::{Call, CallEnd, NfsFile, errno_of};
@@ -36,7 +37,6 @@ struct Link {
 /// A slot's request: what of it has moved, and what its call asked for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    is_under_way: bool,
     moved: u32,
     asked: u64,
 }
@@ -48,13 +48,9 @@ pub struct NfsEngine {
     links: Vec<Link>,
     calls: Box<[Call]>,
     ended: Rc<RefCell<Vec<CallEnd>>>,
-    memory: IoMemory,
-    table: SlotTable,
-    ios: Vec<EngineIo>,
+    in_flight: InFlight,
     progress: Vec<Progress>,
-    in_flight: u32,
     taken: Vec<CallEnd>,
-    done: Vec<Completion>,
     short_transfers: u64,
     notes: Vec<String>,
 }
@@ -65,11 +61,7 @@ impl NfsEngine {
     /// # Errors
     /// [`LoadError::Remote`] for a file that can't be opened, [`LoadError::Iodepth`].
     pub fn new(targets: &[&Target], table: SlotTable, memory: IoMemory) -> Result<Self, LoadError> {
-        let iodepth = table.in_flight_max() / targets.len() as u32;
-        if !(1..=IODEPTH_MAX).contains(&iodepth) {
-            let (engine, iodepth_max) = (EngineKind::Nfs.name(), IODEPTH_MAX);
-            return Err(LoadError::Iodepth { engine, iodepth_max, iodepth });
-        }
+        let in_flight = InFlight::new(EngineKind::Nfs, table, IODEPTH_MAX, memory)?;
         let connect = |target: &&Target| Ok(Link { file: target.connect_nfs()?, is_over: false });
         let links = targets.iter().map(connect).collect::<Result<_, LoadError>>()?;
         let ended = Rc::new(RefCell::new(Vec::with_capacity(table.slots())));
@@ -77,13 +69,9 @@ impl NfsEngine {
             links,
             calls: (0..table.slots() as u32).map(|slot| Call::new(slot, &ended)).collect(),
             ended,
-            memory,
-            table,
-            ios: vec![NO_IO; table.slots()],
+            in_flight,
             progress: vec![Progress::default(); table.slots()],
-            in_flight: 0,
             taken: Vec::with_capacity(table.slots()),
-            done: Vec::with_capacity(table.slots()),
             short_transfers: 0,
             notes: Vec::new(),
         })
@@ -91,21 +79,21 @@ impl NfsEngine {
 
     /// Begins the rest of a request.
     fn begin(&mut self, slot: u32) {
-        let EngineIo { op, offset_bytes, bytes, target, .. } = self.ios[slot as usize];
+        let EngineIo { op, offset_bytes, bytes, target, .. } = self.in_flight.io(slot);
         let link = &self.links[target as usize];
         if link.is_over {
-            return self.end(slot, Some(FailureCause::Disconnected));
+            return self.in_flight.end(slot, Some(FailureCause::Disconnected));
         }
         if op.is_flush() {
             // SAFETY: the call stays until the file is gone, as the fields are ordered.
             if !unsafe { link.file.begin_commit(&self.calls[slot as usize]) } {
-                self.end(slot, Some(FailureCause::Errno(Errno::NOMEM)));
+                self.in_flight.end(slot, Some(FailureCause::Errno(Errno::NOMEM)));
             }
             return;
         }
         let (call, moved) = (&self.calls[slot as usize], self.progress[slot as usize].moved);
         let (offset, rest) = (offset_bytes + u64::from(moved), u64::from(bytes - moved));
-        let buffer = self.memory.buffer(op, self.table.buffer_of(slot), bytes)[moved as usize..].as_mut_ptr();
+        let buffer = self.in_flight.bytes_of(slot)[moved as usize..].as_mut_ptr();
         // SAFETY: the buffer has `rest` bytes; it and the call stay until the file is gone, as the fields are ordered.
         let asked = unsafe {
             match op {
@@ -115,13 +103,8 @@ impl NfsEngine {
         };
         match asked {
             Some(asked) => self.progress[slot as usize].asked = asked,
-            None => self.end(slot, Some(FailureCause::Errno(Errno::NOMEM))),
+            None => self.in_flight.end(slot, Some(FailureCause::Errno(Errno::NOMEM))),
         }
-    }
-
-    fn end(&mut self, slot: u32, failure: Option<FailureCause>) {
-        self.progress[slot as usize].is_under_way = false;
-        self.done.push(Completion { slot, failure });
     }
 
     /// Takes in the calls that ended.
@@ -129,22 +112,22 @@ impl NfsEngine {
         std::mem::swap(&mut self.taken, &mut self.ended.borrow_mut());
         for index in 0..self.taken.len() {
             let CallEnd { slot, result } = self.taken[index];
-            let EngineIo { op, bytes, .. } = self.ios[slot as usize];
-            let progress = &mut self.progress[slot as usize];
             // A broken connection's calls were failed already.
-            if !progress.is_under_way {
+            if !self.in_flight.is_under_way(slot) {
                 continue;
             }
+            let EngineIo { op, bytes, .. } = self.in_flight.io(slot);
+            let progress = &mut self.progress[slot as usize];
             match result {
-                0 if op.is_flush() => self.end(slot, None),
-                0 => self.end(slot, Some(FailureCause::EndOfFile)),
+                0 if op.is_flush() => self.in_flight.end(slot, None),
+                0 => self.in_flight.end(slot, Some(FailureCause::EndOfFile)),
                 moved if moved > 0 => {
                     self.short_transfers += u64::from((moved as u64) < progress.asked);
                     progress.moved = (progress.moved + moved as u32).min(bytes);
                     let is_whole = progress.moved == bytes;
-                    if is_whole { self.end(slot, None) } else { self.begin(slot) }
+                    if is_whole { self.in_flight.end(slot, None) } else { self.begin(slot) }
                 }
-                failed => self.end(slot, Some(FailureCause::Errno(errno_of(failed)))),
+                failed => self.in_flight.end(slot, Some(FailureCause::Errno(errno_of(failed)))),
             }
         }
         self.taken.clear();
@@ -192,11 +175,7 @@ impl NfsEngine {
     fn break_off(&mut self, number: usize) {
         self.take_ended();
         self.links[number].is_over = true;
-        for slot in 0..self.ios.len() as u32 {
-            if self.progress[slot as usize].is_under_way && self.table.split(slot).0 as usize == number {
-                self.end(slot, Some(FailureCause::Disconnected));
-            }
-        }
+        self.in_flight.disconnect(number as u32);
     }
 }
 
@@ -206,15 +185,12 @@ impl Engine for NfsEngine {
     }
 
     fn submit(&mut self, io: EngineIo) {
-        if io.op == IoOp::Write {
-            self.memory.stamp(self.table.buffer_of(io.slot), io.bytes);
-            if self.notes.is_empty() && self.links[io.target as usize].file.has_short_writes() {
-                self.notes.push(SHORT_WRITES_NOTE.into());
-            }
+        let has_short_writes = || self.links[io.target as usize].file.has_short_writes();
+        if io.op == IoOp::Write && self.notes.is_empty() && has_short_writes() {
+            self.notes.push(SHORT_WRITES_NOTE.into());
         }
-        self.ios[io.slot as usize] = io;
-        self.progress[io.slot as usize] = Progress { is_under_way: true, ..Progress::default() };
-        self.in_flight += 1;
+        self.in_flight.take(io);
+        self.progress[io.slot as usize] = Progress::default();
         self.begin(io.slot);
     }
 
@@ -223,30 +199,29 @@ impl Engine for NfsEngine {
     }
 
     fn ready(&mut self) -> u32 {
-        self.done.len() as u32
+        self.in_flight.ended()
     }
 
     fn reap(&mut self, at_most: NanoSpan, done: &mut Vec<Completion>) -> Result<(), Errno> {
-        self.serve(if self.done.is_empty() { at_most } else { NanoSpan::ZERO })?;
-        self.in_flight -= self.done.len() as u32;
-        done.append(&mut self.done);
+        self.serve(if self.in_flight.ended() == 0 { at_most } else { NanoSpan::ZERO })?;
+        self.in_flight.hand_out(done);
         Ok(())
     }
 
     fn in_flight_max(&self) -> u32 {
-        self.table.in_flight_max()
+        self.in_flight.count_max()
     }
 
     fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.in_flight.count()
     }
 
     fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
-        io.op.moves_bytes().then(|| self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
+        self.in_flight.buffer(io)
     }
 
     fn io(&self, slot: u32) -> EngineIo {
-        self.ios[slot as usize]
+        self.in_flight.io(slot)
     }
 
     fn short_transfers(&self) -> u64 {

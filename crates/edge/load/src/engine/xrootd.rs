@@ -13,7 +13,8 @@
 //! Invariant: the threads have ended before the memory that they read into goes.
 #![allow(unsafe_code)]
 
-use super::{Completion, Engine, EngineIo, EngineKind, FailureCause, NO_IO, SlotTable};
+use super::in_flight::InFlight;
+use super::{Completion, Engine, EngineIo, EngineKind, FailureCause, SlotTable};
 use crate::error::LoadError;
 use crate::memory::IoMemory;
 use crate::target::Target;
@@ -34,12 +35,9 @@ const IN_FLIGHT_MAX: u32 = 256;
 pub struct XrootdEngine {
     // The order matters: the threads end first, then the memory goes.
     crew: Crew,
-    memory: IoMemory,
-    table: SlotTable,
-    ios: Vec<EngineIo>,
+    in_flight: InFlight,
     /// Taken in, and not handed on.
     orders: Vec<Order>,
-    in_flight: u32,
     ended: Vec<Ended>,
     short_transfers: u64,
 }
@@ -92,21 +90,14 @@ impl XrootdEngine {
     /// # Errors
     /// [`LoadError::Iodepth`], [`LoadError::EngineUnfit`], [`LoadError::System`] without threads.
     pub fn new(targets: &[&Target], table: SlotTable, memory: IoMemory) -> Result<Self, LoadError> {
-        let in_flight_max = table.in_flight_max();
-        if !(1..=IN_FLIGHT_MAX).contains(&in_flight_max) {
-            let (engine, targets) = (EngineKind::Xrootd.name(), targets.len() as u32);
-            let (iodepth_max, iodepth) = (IN_FLIGHT_MAX / targets, in_flight_max / targets);
-            return Err(LoadError::Iodepth { engine, iodepth_max, iodepth });
-        }
+        let iodepth_max = IN_FLIGHT_MAX / table.targets;
+        let in_flight = InFlight::new(EngineKind::Xrootd, table, iodepth_max, memory)?;
         let files = targets.iter().map(|target| target.xrootd_file()).collect::<Result<_, _>>()?;
         Ok(Self {
-            crew: Crew::new(files, in_flight_max)
+            crew: Crew::new(files, table.in_flight_max())
                 .map_err(LoadError::io(targets[0].path(), "make threads for"))?,
-            memory,
-            table,
-            ios: vec![NO_IO; table.slots()],
+            in_flight,
             orders: Vec::with_capacity(table.slots()),
-            in_flight: 0,
             ended: Vec::with_capacity(table.slots()),
             short_transfers: 0,
         })
@@ -222,18 +213,9 @@ impl Engine for XrootdEngine {
     }
 
     fn submit(&mut self, io: EngineIo) {
-        let number = self.table.buffer_of(io.slot);
-        if io.op == IoOp::Write {
-            self.memory.stamp(number, io.bytes);
-        }
-        self.ios[io.slot as usize] = io;
-        let buffer = if io.op.moves_bytes() {
-            self.memory.buffer(io.op, number, io.bytes).as_mut_ptr()
-        } else {
-            std::ptr::null_mut()
-        };
+        self.in_flight.take(io);
+        let buffer = self.in_flight.buffer(&io).map_or(std::ptr::null_mut(), <[u8]>::as_mut_ptr);
         self.orders.push(Order { io, buffer });
-        self.in_flight += 1;
     }
 
     fn flush(&mut self) -> Result<(), Errno> {
@@ -256,7 +238,7 @@ impl Engine for XrootdEngine {
         let at_most = Duration::from_nanos(at_most.get());
         let desk = &self.crew.desk;
         let mut papers = desk.lock();
-        while papers.ended.is_empty() && self.in_flight > 0 {
+        while papers.ended.is_empty() && self.in_flight.count() > 0 {
             let Some(left) = at_most.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) else {
                 break;
             };
@@ -264,28 +246,28 @@ impl Engine for XrootdEngine {
         }
         std::mem::swap(&mut papers.ended, &mut self.ended);
         drop(papers);
-        self.in_flight -= self.ended.len() as u32;
-        for ended in self.ended.drain(..) {
-            self.short_transfers += u64::from(ended.short_transfers);
-            done.push(ended.completion);
+        for Ended { completion, short_transfers } in self.ended.drain(..) {
+            self.short_transfers += u64::from(short_transfers);
+            self.in_flight.end(completion.slot, completion.failure);
         }
+        self.in_flight.hand_out(done);
         Ok(())
     }
 
     fn in_flight_max(&self) -> u32 {
-        self.table.in_flight_max()
+        self.in_flight.count_max()
     }
 
     fn in_flight(&self) -> u32 {
-        self.in_flight
+        self.in_flight.count()
     }
 
     fn buffer(&mut self, io: &EngineIo) -> Option<&mut [u8]> {
-        io.op.moves_bytes().then(|| self.memory.buffer(io.op, self.table.buffer_of(io.slot), io.bytes))
+        self.in_flight.buffer(io)
     }
 
     fn io(&self, slot: u32) -> EngineIo {
-        self.ios[slot as usize]
+        self.in_flight.io(slot)
     }
 
     fn short_transfers(&self) -> u64 {

@@ -221,8 +221,8 @@ impl ProfileSection<'_> {
             );
             body += &explorer::with_choices(&explorer, &choices);
         }
-        if let Some(table) = tables::lags(matrix, profile) {
-            body += &table;
+        for table in [tables::lags(matrix, profile), tables::others(matrix, profile)] {
+            body += &table.unwrap_or_default();
         }
         body += &format!(
             "<details><summary>Figures at every iodepth</summary>{}</details><details><summary>Latency by percentiles</summary>{}</details>",

@@ -336,7 +336,7 @@ fn bonnie_table(steps: &[BonnieStep]) -> String {
         vec![
             step.target.clone(),
             ByteCount(step.file_bytes).decimal().to_string(),
-            step.file_to_memory.map_or("–".to_owned(), three_digits),
+            step.memory_pct().map_or("–".to_owned(), three_digits),
             phase.name.clone(),
             format!("{:.0} {}", rate.mean, phase.unit()),
             rate.count.to_string(),
@@ -349,7 +349,7 @@ fn bonnie_table(steps: &[BonnieStep]) -> String {
         .iter()
         .flat_map(|step| step.phases.iter().map(|phase| row(step, phase)).collect::<Vec<_>>())
         .collect();
-    let header = ["Target", "file", "of memory", "phase", "rate", "rounds", "stdev %", "95 % ±", "CPU %"];
+    let header = ["Target", "file", "% of memory", "phase", "rate", "rounds", "stdev %", "95 % ±", "CPU %"];
     plain_table("Bonnie, means over the rounds", &header, &rows)
 }
 

@@ -5,7 +5,7 @@ use crate::figures::{Column, capacity, ns_to_ms, survives};
 use crate::matrix::{CellKey, Matrix};
 use crate::places::place_cells;
 use crate::{PaperPlace, PaperRow};
-use raidlab_workload::{LagSummary, LatencyFigures, RunResult};
+use raidlab_workload::{LagSummary, LatencyFigures, OpSummary, RunResult};
 
 /// The table of the study: a group of rows per profile, a group of columns per side.
 pub(super) fn summary(matrix: &Matrix) -> String {
@@ -189,22 +189,15 @@ fn latency_rows(run: &RunResult) -> Vec<(&'static str, [f64; 8])> {
 /// How late the requests of open loops started, of every run and each part of a mix; none where no run is such.
 pub(super) fn lags(matrix: &Matrix, profile: usize) -> Option<String> {
     let mut rows = String::new();
-    for configuration in with_runs(matrix, profile) {
-        for (side, names) in matrix.sides.iter().enumerate() {
-            for run in matrix.line(profile, configuration, side) {
-                let name = format!("{}, {}", name(matrix, configuration), names.name());
-                let parts =
-                    run.parts.iter().filter_map(|part| Some((part.name.as_str(), part.lag.as_ref()?)));
-                for (part, lag) in run.lag.iter().map(|lag| ("all", lag)).chain(parts) {
-                    let cells: String =
-                        lag_cells(lag).iter().map(|cell| format!("<td>{cell}</td>")).collect();
-                    rows += &format!(
-                        r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td>{cells}</tr>"#,
-                        run.iodepth,
-                        escaped(part)
-                    );
-                }
-            }
+    for (name, run) in each_run(matrix, profile) {
+        let parts = run.parts.iter().filter_map(|part| Some((part.name.as_str(), part.lag.as_ref()?)));
+        for (part, lag) in run.lag.iter().map(|lag| ("all", lag)).chain(parts) {
+            let cells: String = lag_cells(lag).iter().map(|cell| format!("<td>{cell}</td>")).collect();
+            rows += &format!(
+                r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td>{cells}</tr>"#,
+                run.iodepth,
+                escaped(part)
+            );
         }
     }
     let heads = ["mean", "p50", "p99", "max"].map(|head| format!(r#"<th scope="col">{head}</th>"#)).concat();
@@ -232,6 +225,52 @@ fn lag_cells(lag: &LagSummary) -> Vec<String> {
     cells.extend(waits.map(escaped_digits));
     cells.extend(service.map_or_else(|| ["–"; 4].map(str::to_owned), |figures| figures.map(escaped_digits)));
     cells
+}
+
+/// Flushes, trims and writes of zeroes of every run and each part of a mix; none where no run has any.
+pub(super) fn others(matrix: &Matrix, profile: usize) -> Option<String> {
+    let mut rows = String::new();
+    for (name, run) in each_run(matrix, profile) {
+        let parts = run.parts.iter().map(|part| (part.name.as_str(), &part.others));
+        for (part, others) in std::iter::once(("all", &run.others)).chain(parts) {
+            for (operation, summary) in others.iter() {
+                let cells: String =
+                    other_cells(summary).iter().map(|cell| format!("<td>{cell}</td>")).collect();
+                rows += &format!(
+                    r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td><td class="text">{operation}</td>{cells}</tr>"#,
+                    run.iodepth,
+                    escaped(part)
+                );
+            }
+        }
+    }
+    let heads = ["requests", "errors", "per second", "MB/s", "mean ms", "p50 ms", "p99 ms", "max ms"];
+    let heads = heads.map(|head| format!(r#"<th scope="col">{head}</th>"#)).concat();
+    let head = format!(
+        r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th><th scope="col" class="name">part</th><th scope="col" class="name">operation</th>{heads}</tr>"#
+    );
+    let caption = format!(
+        "{}: what moves no bytes. It is not in the figures of reads and writes; MB/s are of the ranges.",
+        escaped(matrix.profiles[profile].workload)
+    );
+    let label = "Flushes, trims and writes of zeroes";
+    let table = || scrolling(label, &caption, &format!("<thead>{head}</thead><tbody>{rows}</tbody>"));
+    (!rows.is_empty()).then(table)
+}
+
+fn other_cells(summary: &OpSummary) -> [String; 8] {
+    let bytes = summary.bytes_per_sec.mb_per_s();
+    let latency = |ms: f64| if summary.requests > 0 { escaped_digits(ms) } else { "–".to_owned() };
+    [
+        summary.requests.to_string(),
+        summary.errors.to_string(),
+        escaped_digits(summary.iops.0),
+        if bytes > 0.0 { escaped_digits(bytes) } else { "–".to_owned() },
+        latency(summary.lat_ns_mean / 1e6),
+        latency(ns_to_ms(summary.lat_ns_p50)),
+        latency(ns_to_ms(summary.lat_ns_p99)),
+        latency(ns_to_ms(summary.lat_ns_max)),
+    ]
 }
 
 /// What the places of a publication come to.
@@ -279,6 +318,16 @@ fn with_runs(matrix: &Matrix, profile: usize) -> Vec<usize> {
     let has_run =
         |index: &usize| (0..matrix.sides.len()).any(|side| !matrix.line(profile, *index, side).is_empty());
     (0..matrix.configurations.len()).filter(has_run).collect()
+}
+
+/// Every run of one profile, with its configuration and side in words.
+fn each_run<'a>(matrix: &'a Matrix<'a>, profile: usize) -> impl Iterator<Item = (String, &'a RunResult)> {
+    with_runs(matrix, profile).into_iter().flat_map(move |configuration| {
+        matrix.sides.iter().enumerate().flat_map(move |(side, names)| {
+            let name = format!("{}, {}", name(matrix, configuration), names.name());
+            matrix.line(profile, configuration, side).into_iter().map(move |run| (name.clone(), run))
+        })
+    })
 }
 
 /// The name of a configuration; where the line is short it breaks before the write policy, not within.

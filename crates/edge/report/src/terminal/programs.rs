@@ -128,9 +128,9 @@ pub fn bonnie(runs: &[RunResult], beside: &[PublishedPoint], options: TerminalOp
 
 /// The rate and the share of a processor of each phase that goes over the file: means over the rounds.
 fn table(steps: &[BonnieStep], options: TerminalOptions) -> String {
-    let lead = ["Target", "File", "of RAM", "Rounds"];
+    let lead = ["Target", "File", "% of RAM", "Rounds"];
     let row = |step: &BonnieStep| {
-        let ratio = step.file_to_memory.map_or_else(|| "-".to_owned(), three_digits);
+        let ratio = step.memory_pct().map_or_else(|| "-".to_owned(), three_digits);
         let size = ByteCount(step.file_bytes).decimal().to_string();
         let lead = [printable(&step.target), size, ratio, step.rounds.to_string()];
         let phases = COLUMNS.iter().map(|(phase, _)| step.phase(phase.name()));
@@ -248,7 +248,7 @@ mod tests {
         assert!(one.contains(" rewrite ") && !one.contains("stdev"), "{one}");
         assert!(
             one.lines().any(|line| line.split_whitespace().eq([
-                "a", "105", "MB", "0.250", "1", "1000", "25", "1000", "25", "1000", "25", "1000", "25",
+                "a", "105", "MB", "25.0", "1", "1000", "25", "1000", "25", "1000", "25", "1000", "25",
                 "1000", "25", "39", "25"
             ])),
             "{one}"
