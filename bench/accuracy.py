@@ -26,6 +26,17 @@ def pct(value):
     return "" if value is None else f"{value:.1f}"
 
 
+def figure(value):
+    """Three digits, never with an exponent: 1,540,000 or 0.0315."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:g}"
+
+
+def unstated(entry):
+    """What is taken where the publication leaves it open, and why."""
+    return f"{entry['place']}, {entry['workload']}: {entry['write-policy']} and {entry['read-policy']}, since {entry['reason']}."
+
+
 def rows_of(summary):
     return f"{pct(summary['median_abs_error_pct'])} | {pct(summary['p90_abs_error_pct'])} | {summary['rows']}"
 
@@ -66,15 +77,15 @@ def details(paper, found):
         yield "| row | published | predicted | error, % |"
         yield "|---|---|---|---|"
         for row in worst:
-            yield f"| {row['id']} | {row['published']:g} | {row['predicted']:.3g} | {row['error_pct']:+.1f} |"
+            yield f"| {row['id']} | {figure(row['published'])} | {figure(row['predicted'])} | {row['error_pct']:+.1f} |"
     missed = [claim for claim in found.get("claims", {}).get("claims", []) if claim["verdict"] == "missed"]
     for claim in missed:
         reason = f": {claim['unexplained']}" if claim["unexplained"] else ""
-        yield f"\nMissed claim {claim['id']}: published {claim['published']:g}, predicted {claim['predicted']:.3g}{reason}."
-    for label, lines in (("Assumed", method["assumed"]), ("Not stated by the publication", method["not-stated"])):
+        yield f"\nMissed claim {claim['id']}: published {claim['published']:g}, predicted {figure(claim['predicted'])}{reason}."
+    for label, lines in (("Assumed", method["assumed"]), ("Not stated by the publication, and taken", method["not-stated"])):
         if lines:
             yield f"\n{label}:\n"
-            yield from (f"- {line if isinstance(line, str) else '; '.join(map(str, line.values()))}" for line in lines)
+            yield from (f"- {line if isinstance(line, str) else unstated(line)}" for line in lines)
 
 
 def main():

@@ -1,5 +1,5 @@
 """The race of bench/array-against-members.sh. Idea: a table of what each level needs of its members per host request."""
-import json, statistics, subprocess, sys, tempfile
+import json, os, statistics, subprocess, sys, tempfile
 from pathlib import Path
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -17,6 +17,8 @@ LOADS = {
 }
 MEMBER_MIB = 128
 RUN_MS = 400
+# Threads beside the array's own, for I/O and for parity; each is raced in every round.
+THREADS = [tuple(map(int, each.split("/"))) for each in os.environ.get("THREADS", "0/0").split()]
 
 
 def copies(level, members):
@@ -78,8 +80,26 @@ class Limits:
         return max(self.known[key] for key in keys) / (read + written)
 
 
+def section(folder, policies, cache, levels, members, threads):
+    """One set of arrays. Sections are run one after the other, so several differ by their settings and not by the time."""
+    return f"""
+[[array]]
+directory = "{folder}"
+levels = {json.dumps(levels)}
+members = {members}
+member-size = "{MEMBER_MIB}MiB"
+strip-size = "{STRIP // KIB}KiB"
+write-policies = {json.dumps(policies)}
+disk-cache = true
+io-threads = {threads[0]}
+parity-threads = {threads[1]}
+[array.cache]
+{cache}
+"""
+
+
 def study(folder, policies, cache, levels, members, loads):
-    """Rates of the arrays in bytes per second, by level, policy, load and depth."""
+    """Rates of the arrays in bytes per second, by level, policy, load, depth and threads."""
     loads = ", ".join(f'"{Path("bench/loads", load + ".toml").resolve()}"' for load in loads)
     text = f"""
 schema = 1
@@ -91,17 +111,7 @@ workloads = [{loads}]
 iodepths = {list(DEPTHS)}
 ramp = "100ms"
 run = "{RUN_MS}ms"
-[[array]]
-directory = "{folder}"
-levels = {json.dumps(levels)}
-members = {members}
-member-size = "{MEMBER_MIB}MiB"
-strip-size = "{STRIP // KIB}KiB"
-write-policies = {json.dumps(policies)}
-disk-cache = true
-[array.cache]
-{cache}
-"""
+""" + "".join(section(folder, policies, cache, [level], members, each) for level in levels for each in THREADS)
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "study.toml")
         file.write_text(text)
@@ -111,13 +121,14 @@ disk-cache = true
             sys.exit(out.stdout + out.stderr)
     rates = {}
     for run in json.loads(out.stdout)["runs"]:
-        key = run["array"]["level"], run["array"]["write_policy"], run["workload"], run["iodepth"]
+        threads = int(run["settings"]["io threads"]), int(run["settings"]["parity threads"])
+        key = run["array"]["level"], run["array"]["write_policy"], run["workload"], run["iodepth"], threads
         rates[key] = run["read"]["bytes_per_sec"] + run["write"]["bytes_per_sec"]
     return rates
 
 
 def race(folder, members):
-    """One round: (load, depth, level, policy) to (array rate, limit)."""
+    """One round: (load, depth, level, policy, threads) to (array rate, limit)."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
         files = [f"{place}/raw-{index}" for index in range(members)]
         for file in files:
@@ -128,8 +139,8 @@ def race(folder, members):
         plain = study(arrays, ["write-through"], 'read-policy = "no-read-ahead"', LEVELS, members, LOADS)
         in_sequence = [load for load in LOADS if "sequential-write" in load]
         cached = study(arrays, ["write-back"], 'size = "256MiB"', ["5", "6"], members, in_sequence)
-        return {(load, depth, level, policy): (rate, limits.host_rate(level, load, depth, policy))
-                for (level, policy, load, depth), rate in (plain | cached).items()}
+        return {(load, depth, level, policy, threads): (rate, limits.host_rate(level, load, depth, policy))
+                for (level, policy, load, depth, threads), rate in (plain | cached).items()}
 
 
 def main():
@@ -141,23 +152,34 @@ def main():
                 print(f"{folder}, {count} members, round {number + 1} of {rounds}", file=sys.stderr)
                 for key, pair in race(folder, count).items():
                     found.setdefault(key, []).append(pair)
-            print(f"\n{count} members in {folder}: MB/s of the array, and its share of what the members allow")
-            print(f"{'load':22} {'depth':>5}" + "".join(f"{'RAID ' + level:>15}" for level in LEVELS))
-            for policy in ("write-through", "write-back"):
-                for load in LOADS:
-                    for depth in DEPTHS:
-                        cells = [found.get((load, depth, level, policy)) for level in LEVELS]
-                        if any(cells):
-                            name = load + (" wb" if policy == "write-back" else "")
-                            print(f"{name:22.22} {depth:5}" + "".join(cell(pairs) for pairs in cells))
+            for threads in THREADS:
+                table(found, folder, count, threads)
 
 
-def cell(pairs):
+def table(found, folder, count, threads):
+    is_first = threads == THREADS[0]
+    more = "" if threads == (0, 0) else " with {} threads for I/O and {} for parity".format(*threads)
+    beside = "" if is_first else ", and over the first table's, median of each round's ratio"
+    print(f"\n{count} members in {folder}: MB/s of the array{more}, its share of what the members allow{beside}")
+    print(f"{'load':22} {'depth':>5}" + "".join(f"{'RAID ' + level:>{15 if is_first else 21}}" for level in LEVELS))
+    for policy in ("write-through", "write-back"):
+        for load in LOADS:
+            for depth in DEPTHS:
+                cells = [found.get((load, depth, level, policy, threads)) for level in LEVELS]
+                first = [found.get((load, depth, level, policy, THREADS[0])) for level in LEVELS]
+                if any(cells):
+                    name = load + (" wb" if policy == "write-back" else "")
+                    row = (cell(pairs, None if is_first else base) for pairs, base in zip(cells, first))
+                    print(f"{name:22.22} {depth:5}" + "".join(row))
+
+
+def cell(pairs, base):
     if not pairs:
-        return f"{'':15}"
+        return f"{'':15}" + ("" if base is None else f"{'':6}")
     rate = statistics.median(rate for rate, _ in pairs)
     share = statistics.median(rate / limit for rate, limit in pairs)
-    return f"{rate / 1e6:9.0f} {share:5.2f}"
+    ratio = "" if base is None else f" {statistics.median(a / b for (a, _), (b, _) in zip(pairs, base)):5.2f}"
+    return f"{rate / 1e6:9.0f} {share:5.2f}{ratio}"
 
 
 main()

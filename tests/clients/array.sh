@@ -6,7 +6,7 @@
 # RAIDLAB is the binary (target/release/raidlab), LEVEL the RAID level (5), MEMBERS their number (4), MEMBER_SIZE the data
 # area of each (128MiB), BLOCK_SIZE of the array (4096: the clients send requests that are no whole blocks, too), CREATE and
 # SERVE more options for the two commands, FOLDER where the members go (a temporary one).
-# Members are failed, replaced and rebuilt where a script asks for it; the array is made anew before each script, and checked
+# kill.sh is run once more with threads for I/O and parity. Members are failed, replaced and rebuilt where a script asks for it; the array is made anew before each script, and checked
 # after the last. Needs root for the file systems.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,9 +23,14 @@ export SERVER_COMMAND="cd $folder && exec $array serve m* --socket nbd.sock --co
 # The script says the port and the certificates.
 # shellcheck disable=SC2016
 export TLS_COMMAND="$SERVER_COMMAND"' --listen 127.0.0.1:$PORT --tls-certificates $CERTIFICATES ${VERIFY:+--tls-verify-peer}'
+export RELOAD_COMMAND="$array reload $control"
 export FAIL_MEMBER="$array fail $control 1"
 export REPLACE_MEMBER="$array replace $control 1 \$(mktemp -u $folder/mXXXXXX)"
 export REBUILD_MEMBER="$array rebuild $control"
-"$here/run.sh" "nbd+unix:///clients?socket=$folder/nbd.sock" "$@"
+uri="nbd+unix:///clients?socket=$folder/nbd.sock"
+"$here/run.sh" "$uri" "$@"
+if [[ -z $* || " $* " == *' kill '* ]]; then
+    SERVER_COMMAND+=' --io-threads 2 --parity-threads 1' "$here/run.sh" "$uri" kill
+fi
 cd "$folder"
 $array assemble m*

@@ -2,8 +2,9 @@
 # TLS: libnbd's tools and qemu (both with GnuTLS) under an authority of our own; who has no right to come in does not.
 #
 # Verified: bytes in and out over one connection and four; a client in the clear, one without a certificate, with an expired
-# one and with another authority's are refused; qemu reads and writes. Left out: keys that are shared beforehand, TLS on a
-# Unix socket.
+# one and with another authority's are refused; qemu reads and writes. With RELOAD_COMMAND (has the server read $CERTIFICATES anew;
+# fails with the reason where it can't): half a renewal is refused and changes nothing; after a whole one clients are shown the
+# new certificate, and one that is connected goes on. Left out: keys that are shared beforehand, TLS on a Unix socket.
 # TLS_COMMAND serves the export in the foreground on $PORT of localhost, under TLS only, with the files of $CERTIFICATES, and
 # asks for clients' certificates if $VERIFY is set.
 # shellcheck source=tests/clients/common.sh
@@ -58,6 +59,47 @@ for connections in 4 1; do
 done
 refused "a client in the clear" "nbd://localhost:$PORT/$name"
 grep -qi tls "$work/said" || fail "a client in the clear was not told about TLS: $(cat "$work/said")"
+
+# reload: has the certificates read anew; what is said is left in $work/said.
+reload() { bash -c "$RELOAD_COMMAND" >"$work/said" 2>&1; }
+if [[ -n ${RELOAD_COMMAND:-} ]]; then
+    # Believes the authority to come only.
+    mkdir "$work/modern" && cp "$work/theirs/ca-cert.pem" "$work/modern"
+    refused "a client of the authority to come" "$(secure modern)"
+    # One that stays connected all the time: it writes before, and reads after.
+    mkfifo "$work/go"
+    "$python" - "$uri" "$work/go" "$work/connected" >"$work/stayed" 2>&1 <<'PYTHON' &
+import sys
+import nbd
+
+handle = nbd.NBD()
+handle.set_uri_allow_local_file(True)
+handle.connect_uri(sys.argv[1])
+handle.pwrite(b"before" * 1024, 4096)
+open(sys.argv[3], "w").close()
+open(sys.argv[2]).read()
+assert bytes(handle.pread(6144, 4096)) == b"before" * 1024
+handle.pwrite(b"after!" * 1024, 4096)
+handle.flush()
+assert handle.get_tls_negotiated()
+PYTHON
+    stayed=$!
+    until [[ -e $work/connected ]]; do kill -0 $stayed || fail "$(cat "$work/stayed")"; sleep 0.05; done
+    pair "$work/theirs" "$work/renewed" server 3
+    cp "$work/renewed/server-key.pem" "$CERTIFICATES"
+    ! reload || fail "a key that is not the certificate's was taken"
+    grep -q 'is not the key of' "$work/said" || fail "half a renewal was refused without the reason: $(cat "$work/said")"
+    quietly nbdinfo --size "$uri"
+    cp "$work/renewed/"*.pem "$CERTIFICATES"
+    reload || fail "a renewal was refused: $(cat "$work/said")"
+    quietly nbdinfo --size "$(secure modern)"
+    refused "a client of the authority that was" "$uri"
+    echo >"$work/go"
+    wait $stayed || fail "a client that was connected: $(cat "$work/stayed")"
+    quietly nbdcopy --connections=4 "$(secure modern)" "$work/out"
+    [[ $(dd if="$work/out" bs=1 skip=4096 count=12 status=none) == 'after!after!' ]] || fail "what it wrote is not there"
+    pair "$work/ours" "$work/server" server 3
+fi
 server_kill
 
 export VERIFY=yes

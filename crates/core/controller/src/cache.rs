@@ -47,8 +47,9 @@ pub(crate) enum SlotState {
     Preserved,
 }
 
-/// One cache block.
+/// One cache block, in one line of the processor's cache: most of what an access to a large cache costs is waiting for it.
 #[derive(Clone, Debug, Default)]
+#[repr(align(64))]
 pub(crate) struct Slot {
     /// Number of the cache block within the volume.
     pub(crate) key: u64,
@@ -56,12 +57,6 @@ pub(crate) struct Slot {
     pub(crate) valid: u64,
     /// Blocks newer than the members, a bit each.
     pub(crate) dirty: u64,
-    /// Blocks on their way here from `shadow`, a bit each. They may not be written before they arrive: the late
-    /// arrival would undo it.
-    pub(crate) carried: u64,
-    /// The slot that this one replaced, until what replaces it has arrived; pinned for as long. What is not valid here
-    /// yet is read there, because the members may not have it.
-    pub(crate) shadow: u32,
     pub(crate) state: SlotState,
     /// No longer named by the index.
     pub(crate) detached: bool,
@@ -82,6 +77,19 @@ pub(crate) struct Slot {
     pub(crate) first_waiter: u32,
     previous: u32,
     next: u32,
+}
+
+const _: () = assert!(size_of::<Slot>() == 64, "a slot is one line");
+
+/// What a slot takes over from the one that it replaced, until that has arrived.
+#[derive(Clone, Copy, Debug)]
+struct TakeOver {
+    carried: u64,
+    shadow: u32,
+}
+
+impl TakeOver {
+    const NOTHING: Self = Self { carried: 0, shadow: NIL };
 }
 
 impl Slot {
@@ -106,6 +114,9 @@ impl List {
 #[derive(Debug)]
 pub(crate) struct Cache {
     slots: Vec<Slot>,
+    /// What each slot takes over; counts where any does.
+    take_overs: Vec<TakeOver>,
+    take_over_count: u32,
     index: Table,
     free: Vec<u32>,
     /// Clean slots, least recently used first.
@@ -132,6 +143,8 @@ impl Cache {
     pub(crate) fn new(slot_count: u32, block_bytes: u64) -> Self {
         Self {
             slots: vec![Slot::default(); slot_count as usize],
+            take_overs: vec![TakeOver::NOTHING; slot_count as usize],
+            take_over_count: 0,
             index: Table::with_room_for(slot_count as usize),
             free: (0..slot_count).rev().collect(),
             recency: List::EMPTY,
@@ -182,7 +195,15 @@ impl Cache {
     /// The slot for cache block `key`.
     #[inline]
     pub(crate) fn lookup(&self, key: u64) -> Option<u32> {
-        self.index.get(key)
+        self.index.get(key, |slot| self.slots[slot as usize].key)
+    }
+
+    /// Reads a slot and its neighbours in its list. Returns a number that depends on them.
+    #[inline]
+    pub(crate) fn look_at(&self, slot: u32) -> u32 {
+        let Slot { previous, next, .. } = self[slot];
+        let neighbour = |slot: u32| self.slots.get(slot as usize).map_or(0, |slot| slot.next);
+        neighbour(previous) ^ neighbour(next)
     }
 
     /// Where `block` (of `block_size` bytes) of the slot lies.
@@ -200,17 +221,16 @@ impl Cache {
             None => self.evict()?,
         };
         self.used_count += 1;
-        self.slots[slot as usize] = Slot {
-            key,
-            granule_next: NIL,
-            first_waiter: NIL,
-            shadow: NIL,
-            previous: NIL,
-            next: NIL,
-            ..Slot::default()
-        };
-        self.index.insert(key, slot);
+        self.slots[slot as usize] =
+            Slot { key, granule_next: NIL, first_waiter: NIL, previous: NIL, next: NIL, ..Slot::default() };
+        self.attach(slot);
         Some(slot)
+    }
+
+    /// Lets the index name the slot for its key.
+    fn attach(&mut self, slot: u32) {
+        let Self { index, slots, .. } = self;
+        index.insert(slots[slot as usize].key, slot, |slot| slots[slot as usize].key);
     }
 
     fn evict(&mut self) -> Option<u32> {
@@ -300,7 +320,7 @@ impl Cache {
     pub(crate) fn detach(&mut self, slot: u32) {
         if !self[slot].detached {
             let key = self[slot].key;
-            self.index.remove(key);
+            self.index.remove(key, slot);
             self[slot].detached = true;
         }
     }
@@ -313,6 +333,39 @@ impl Cache {
         if self[slot].pins == 0 {
             self.release(slot);
         }
+    }
+
+    /// Notes that `slot` has replaced `shadow`, and that blocks of it, `carried`, are on their way.
+    pub(crate) fn begin_take_over(&mut self, slot: u32, carried: u64, shadow: u32) {
+        self.take_overs[slot as usize] = TakeOver { carried, shadow };
+        self.take_over_count += 1;
+    }
+
+    /// Notes that all that `slot` takes over has arrived.
+    pub(crate) fn end_take_over(&mut self, slot: u32) {
+        self.take_overs[slot as usize] = TakeOver::NOTHING;
+        self.take_over_count -= 1;
+    }
+
+    fn take_over(&self, slot: u32) -> TakeOver {
+        if self.take_over_count == 0 {
+            return TakeOver::NOTHING;
+        }
+        self.take_overs[slot as usize]
+    }
+
+    /// Blocks on their way to the slot from its shadow, a bit each. They may not be written before they arrive: the late
+    /// arrival would undo it.
+    #[inline]
+    pub(crate) fn carried(&self, slot: u32) -> u64 {
+        self.take_over(slot).carried
+    }
+
+    /// The slot that this one replaced, or [`NIL`], until what replaces it has arrived; pinned for as long. What is not
+    /// valid here yet is read there, because the members may not have it.
+    #[inline]
+    pub(crate) fn shadow(&self, slot: u32) -> u32 {
+        self.take_over(slot).shadow
     }
 
     /// Notes that a copy out of the slot has begun.

@@ -141,7 +141,7 @@ impl Controller {
                 let task = &mut self.tasks[id];
                 let copies = if mirrored { &mut task.mirrored } else { &mut task.moves };
                 copies.push(copy);
-                let valid = if replaces { written | self.cache[slot].carried } else { written };
+                let valid = if replaces { written | self.cache.carried(slot) } else { written };
                 self.tasks[id].arrivals.push(Arrival { slot, valid, dirty: written, replaces });
                 self.cache[slot].incoming += 1;
                 if self.is_mutant(Mutant::EntryEarly) {
@@ -177,7 +177,7 @@ impl Controller {
         let old = self.cache.lookup(block.key);
         let slot = match old.map(|slot| (slot, self.cache[slot].state)) {
             Some((slot, SlotState::Dirty | SlotState::Clean)) => {
-                if self.cache[slot].carried & written != 0 {
+                if self.cache.carried(slot) & written != 0 {
                     return None;
                 }
                 slot
@@ -189,8 +189,7 @@ impl Controller {
                     let id = *task.get_or_insert_with(|| self.new_copies(TaskOwner::CopyIn { request: tag }));
                     let carried = self.cache[slot].valid & !written;
                     self.copy_slot(slot, new, carried, id);
-                    self.cache[new].carried = carried;
-                    self.cache[new].shadow = slot;
+                    self.cache.begin_take_over(new, carried, slot);
                     *replaces = true;
                 }
                 new
@@ -200,8 +199,7 @@ impl Controller {
         };
         if self.cache[slot].state != SlotState::Dirty {
             self.cache.make_dirty(slot, self.now);
-            let entry = self.granules.obtain(granule);
-            self.cache[slot].granule_next = core::mem::replace(&mut entry.first_dirty, slot);
+            self.cache[slot].granule_next = self.granules.list_dirty(granule, slot);
         }
         Some(slot)
     }
@@ -238,17 +236,17 @@ impl Controller {
             let named = slot.dirty;
             slot.valid |= arrival.valid;
             slot.dirty |= arrival.dirty;
-            if arrival.replaces {
-                slot.carried = 0;
-                slot.shadow = NIL;
-            }
             slot.incoming -= 1;
+            let is_named = slot.dirty == named;
             if slot.first_waiter != NIL && slot.incoming == 0 {
                 let block = slot.key;
                 let key = self.granule_of_block(block);
                 self.destage.urgent.push_back(key);
             }
-            if self.cache[arrival.slot].dirty != named {
+            if arrival.replaces {
+                self.cache.end_take_over(arrival.slot);
+            }
+            if !is_named {
                 self.keep_slot(arrival.slot);
             }
         }

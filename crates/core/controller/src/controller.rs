@@ -155,7 +155,7 @@ impl Controller {
                 config.cache.stream_lead,
             ),
             cache,
-            granules: Granules::new(checked.cache_slots as usize / 4),
+            granules: Granules::new(),
             gather: Gather::default(),
             bad: BadBlocks::default(),
             unsynced: Unsynced::default(),
@@ -565,6 +565,17 @@ impl Controller {
         } else {
             self.layout.place(stripe, StripUnit::Data { strip, copy: unit })
         }
+    }
+
+    /// Lists where all units of a granule begin. Clears `out` first.
+    pub(crate) fn granule_places(&self, key: u64, out: &mut Vec<UnitPlace>) {
+        let (stripe, strip) = self.granule_start(key);
+        if self.parities() > 0 {
+            return self.layout.places(stripe, out);
+        }
+        out.clear();
+        let copies = (0..self.copies()).map(|copy| StripUnit::Data { strip, copy });
+        out.extend(copies.map(|unit| self.layout.place(stripe, unit)));
     }
 
     /// True where a strip can be made up from others.

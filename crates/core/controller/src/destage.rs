@@ -12,6 +12,7 @@ use crate::api::{Action, BufferRef, HostError, IoClass, Notice, TimerId};
 use crate::cache::{SlotState, runs_of_ones};
 use crate::config::FlushOrder;
 use crate::controller::Controller;
+use crate::granule::DirtyGranule;
 use crate::request::{Request, Rows};
 use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
@@ -24,13 +25,18 @@ pub(crate) const AGE_TIMER: TimerId = TimerId(0);
 /// The age timer is due at most so many times in the span that blocks may stay dirty.
 const AGE_STEPS: u64 = 16;
 
+/// Granules of a sweep that are looked at together, ahead of their destages.
+const LOOK_AHEAD: usize = 8;
+
 /// What destaging is at.
 #[derive(Debug, Default)]
 pub(crate) struct Destage {
     /// Granules of the present sweep, in order.
-    sweep: Vec<u64>,
+    sweep: Vec<DirtyGranule>,
     /// Next of them.
     at: usize,
+    /// Those before this have been looked at.
+    looked_to: usize,
     /// Member writes of the operations under way.
     active_writes: u32,
     /// Bytes that those of them write that write parts of stripes.
@@ -108,10 +114,12 @@ impl Controller {
     fn next_in_sweep(&mut self) -> Option<u64> {
         for _ in 0..2 {
             while self.destage.at < self.destage.sweep.len() {
-                let key = self.destage.sweep[self.destage.at];
+                self.look_ahead();
+                let granule = self.destage.sweep[self.destage.at];
                 self.destage.at += 1;
-                if self.can_destage(key) {
-                    return Some(key);
+                self.granules.recall(granule);
+                if self.can_destage(granule.key) {
+                    return Some(granule.key);
                 }
             }
             self.begin_sweep();
@@ -122,20 +130,50 @@ impl Controller {
     fn begin_sweep(&mut self) {
         let mut sweep = core::mem::take(&mut self.destage.sweep);
         sweep.clear();
+        match self.config.cache.flush_order {
+            FlushOrder::Address => {
+                sweep.extend_from_slice(self.granules.dirty());
+                sweep.sort_unstable();
+            }
+            FlushOrder::Age => self.list_by_age(&mut sweep),
+        }
+        self.destage.sweep = sweep;
+        (self.destage.at, self.destage.looked_to) = (0, 0);
+    }
+
+    /// Reads what destages of the next granules will ask for. Each would wait for memory several times, one after the
+    /// other; here the processor waits for many places at the same time.
+    fn look_ahead(&mut self) {
+        let from = self.destage.looked_to;
+        if self.destage.at < from {
+            return;
+        }
+        let to = (from + LOOK_AHEAD).min(self.destage.sweep.len());
+        let mut first_slots = [NIL; LOOK_AHEAD];
+        let mut sum = 0;
+        for (granule, first) in self.destage.sweep[from..to].iter().zip(&mut first_slots) {
+            let (cell, slot) = self.granules.look_at(*granule);
+            sum ^= cell;
+            *first = slot;
+        }
+        let slots = first_slots.into_iter().filter(|slot| *slot != NIL);
+        sum ^= slots.map(|slot| self.cache.look_at(slot)).fold(0, |sum, read| sum ^ read);
+        // What is read counts only for having been read.
+        core::hint::black_box(sum);
+        self.destage.looked_to = to;
+    }
+
+    /// Lists the granules of dirty slots, the oldest first. A granule may come more than once; the later times find it
+    /// clean.
+    fn list_by_age(&self, out: &mut Vec<DirtyGranule>) {
         let mut next = self.cache.oldest_dirty();
         while let Some(slot) = next {
             if self.cache[slot].state == SlotState::Dirty {
-                sweep.push(self.granule_of_block(self.cache[slot].key));
+                out.push(DirtyGranule { key: self.granule_of_block(self.cache[slot].key), entry: NIL });
             }
             next = self.cache.next_dirty(slot);
         }
-        if self.config.cache.flush_order == FlushOrder::Address {
-            sweep.sort_unstable();
-        }
-        // In order of age a granule may come more than once; the later times find it clean.
-        sweep.dedup();
-        self.destage.sweep = sweep;
-        self.destage.at = 0;
+        out.dedup();
     }
 
     /// True when the granule is free and has a dirty slot whose data has all arrived.
@@ -163,20 +201,17 @@ impl Controller {
             self.granules.obtain(key).urgent = true;
             return self.sync_granule(key);
         }
-        let granule = self.granules.obtain(key);
-        let mut slot = core::mem::replace(&mut granule.first_dirty, NIL);
+        let mut slot = self.granules.take_dirty(key);
         let id = self.new_op(key, stripe, OpKind::Write, IoClass::Destage);
-        let mut kept = NIL;
         while slot != NIL {
             let next = self.cache[slot].granule_next;
             if self.cache[slot].incoming == 0 {
                 self.add_slot(id, slot);
             } else {
-                self.cache[slot].granule_next = core::mem::replace(&mut kept, slot);
+                self.cache[slot].granule_next = self.granules.list_dirty(key, slot);
             }
             slot = next;
         }
-        self.granules.obtain(key).first_dirty = kept;
         self.ops[id].writes = self.writes_of_pieces(id);
         self.ops[id].partial_bytes = self.partial_bytes_of_pieces(id);
         self.destage.active_writes += self.ops[id].writes;

@@ -4,7 +4,12 @@
 //! strip. At most one stripe operation runs in a granule; others wait in line, and writes that wait are gathered into
 //! the next operation. A granule also lists the dirty cache slots that lie in it, so that a destage takes them all.
 //!
-//! Invariant: a granule has an entry here exactly while it is locked, waited for, or dirty.
+//! One event asks for the same granule several times, so the one that was asked for last is remembered. The keys of
+//! dirty granules stand one behind the other, too, because a sweep over them that went from slot to slot would wait for
+//! memory at each.
+//!
+//! Invariants: a granule has an entry here exactly while it is locked, waited for, or dirty; its key is among the dirty
+//! ones exactly while it lists a slot.
 
 use crate::request::Fragment;
 use crate::table::{NIL, Slab, Table};
@@ -46,6 +51,7 @@ pub(crate) enum Through {
 /// One granule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granule {
+    key: u64,
     pub(crate) locked: bool,
     /// Locked by a visit that resyncs it, so that what its members hold is about to change.
     pub(crate) syncing: bool,
@@ -56,11 +62,14 @@ pub(crate) struct Granule {
     last_waiter: u32,
     /// First of the dirty slots that no destage has taken.
     pub(crate) first_dirty: u32,
+    /// Its place among the dirty granules, while it lists a slot.
+    dirty_at: u32,
 }
 
 impl Default for Granule {
     fn default() -> Self {
         Self {
+            key: NO_KEY,
             locked: false,
             syncing: false,
             urgent: false,
@@ -68,6 +77,7 @@ impl Default for Granule {
             first_waiter: NIL,
             last_waiter: NIL,
             first_dirty: NIL,
+            dirty_at: NIL,
         }
     }
 }
@@ -79,44 +89,131 @@ impl Granule {
     }
 }
 
+/// No granule has this number.
+const NO_KEY: u64 = u64::MAX;
+
+/// A granule that lists dirty slots, or did when this was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DirtyGranule {
+    pub(crate) key: u64,
+    /// Its entry then, or [`NIL`] if that is not known.
+    pub(crate) entry: u32,
+}
+
 /// All granules that matter at the moment.
 #[derive(Debug)]
 pub(crate) struct Granules {
     index: Table,
     entries: Slab<Granule>,
     waiters: Slab<Waiter>,
+    /// The granule that was asked for last, and its entry.
+    latest: (u64, u32),
+    /// Granules that list dirty slots, in no order.
+    dirty: Vec<DirtyGranule>,
 }
 
 impl Granules {
-    pub(crate) fn new(expected: usize) -> Self {
-        Self { index: Table::with_room_for(expected), entries: Slab::new(), waiters: Slab::new() }
+    pub(crate) fn new() -> Self {
+        Self {
+            // It grows with what is under way or dirty: a small one stays in the processor's cache.
+            index: Table::with_room_for(64),
+            entries: Slab::new(),
+            waiters: Slab::new(),
+            latest: (NO_KEY, NIL),
+            dirty: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn find(&mut self, key: u64) -> Option<u32> {
+        if self.latest.0 != key {
+            let Self { index, entries, .. } = self;
+            self.latest = (key, index.get(key, |entry| entries[entry].key)?);
+        }
+        Some(self.latest.1)
+    }
+
+    #[inline]
+    fn find_or_make(&mut self, key: u64) -> u32 {
+        self.find(key).unwrap_or_else(|| {
+            let entry = self.entries.take();
+            self.entries[entry] = Granule { key, ..Granule::default() };
+            let Self { index, entries, .. } = self;
+            index.insert(key, entry, |entry| entries[entry].key);
+            self.latest = (key, entry);
+            entry
+        })
     }
 
     /// The entry of `key`, if it has one.
+    #[inline]
     pub(crate) fn get(&mut self, key: u64) -> Option<&mut Granule> {
-        let entry = self.index.get(key)?;
+        let entry = self.find(key)?;
         Some(&mut self.entries[entry])
     }
 
     /// The entry of `key`, made if need be.
+    #[inline]
     pub(crate) fn obtain(&mut self, key: u64) -> &mut Granule {
-        let entry = self.index.get(key).unwrap_or_else(|| {
-            let entry = self.entries.take();
-            self.entries[entry] = Granule::default();
-            self.index.insert(key, entry);
-            entry
-        });
+        let entry = self.find_or_make(key);
         &mut self.entries[entry]
     }
 
     /// Forgets the entry of `key` if nothing keeps it.
     pub(crate) fn tidy(&mut self, key: u64) {
-        let Some(entry) = self.index.get(key) else { return };
+        let Some(entry) = self.find(key) else { return };
         let granule = &self.entries[entry];
         if !granule.locked && granule.first_waiter == NIL && granule.first_dirty == NIL {
-            self.index.remove(key);
+            self.index.remove(key, entry);
+            self.entries[entry].key = NO_KEY;
             self.entries.give(entry);
+            self.latest = (NO_KEY, NIL);
         }
+    }
+
+    /// Lists a dirty slot of `key`. Returns the one that was listed before it, or [`NIL`].
+    pub(crate) fn list_dirty(&mut self, key: u64, slot: u32) -> u32 {
+        let entry = self.find_or_make(key);
+        let granule = &mut self.entries[entry];
+        if granule.first_dirty == NIL {
+            granule.dirty_at = self.dirty.len() as u32;
+            self.dirty.push(DirtyGranule { key, entry });
+        }
+        core::mem::replace(&mut granule.first_dirty, slot)
+    }
+
+    /// Takes all dirty slots of `key` off its list. Returns the first of them, or [`NIL`].
+    pub(crate) fn take_dirty(&mut self, key: u64) -> u32 {
+        let Some(granule) = self.get(key) else { return NIL };
+        let first = core::mem::replace(&mut granule.first_dirty, NIL);
+        if first != NIL {
+            let at = granule.dirty_at;
+            self.dirty.swap_remove(at as usize);
+            if let Some(moved) = self.dirty.get(at as usize) {
+                self.entries[moved.entry].dirty_at = at;
+            }
+        }
+        first
+    }
+
+    /// The granules that list dirty slots, in no order.
+    pub(crate) fn dirty(&self) -> &[DirtyGranule] {
+        &self.dirty
+    }
+
+    /// Remembers the entry of a granule that was dirty, if it is still its own.
+    pub(crate) fn recall(&mut self, granule: DirtyGranule) {
+        if granule.entry != NIL && self.entries[granule.entry].key == granule.key {
+            self.latest = (granule.key, granule.entry);
+        }
+    }
+
+    /// Reads what a destage of a granule that was dirty will ask for, so that it is in the processor's cache by then. Returns
+    /// a number that depends on it, and the first slot that the entry lists.
+    #[inline]
+    pub(crate) fn look_at(&self, granule: DirtyGranule) -> (u32, u32) {
+        let cell = self.index.look_at(granule.key);
+        (cell, if granule.entry == NIL { NIL } else { self.entries[granule.entry].first_dirty })
     }
 
     /// Puts `fragment` at the end of the line of `key`, which has an entry.
@@ -140,7 +237,7 @@ impl Granules {
 
     /// True if a fragment to be written that `is_wanted` stands in the line of `key`.
     pub(crate) fn any_write_waits(&self, key: u64, is_wanted: impl Fn(&Fragment) -> bool) -> bool {
-        let Some(entry) = self.index.get(key) else { return false };
+        let Some(entry) = self.index.get(key, |entry| self.entries[entry].key) else { return false };
         let mut next = self.entries[entry].first_waiter;
         while next != NIL {
             let Waiter { kind, fragment, next: behind } = self.waiters[next];
@@ -154,7 +251,7 @@ impl Granules {
 
     /// Takes the first out of the line of `key`, which is not empty.
     pub(crate) fn pop_waiter(&mut self, key: u64) -> Waiter {
-        let entry = self.index.get(key).expect("the line belongs to a granule in use");
+        let entry = self.find(key).expect("the line belongs to a granule in use");
         let first = self.entries[entry].first_waiter;
         let waiter = self.waiters[first];
         let granule = &mut self.entries[entry];

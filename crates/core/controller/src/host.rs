@@ -119,7 +119,8 @@ impl Controller {
                 continue;
             }
             // Runs of blocks that the slot holds, that only its shadow holds, and that neither holds take turns.
-            let Slot { valid, shadow, .. } = self.cache[slot];
+            let Slot { valid, .. } = self.cache[slot];
+            let shadow = self.cache.shadow(slot);
             let shadowed = if shadow == NIL { 0 } else { self.cache[shadow].valid & !valid };
             let bit = block.bit(row);
             let (source, held) = if shadowed >> bit & 1 == 1 { (shadow, shadowed) } else { (slot, valid) };

@@ -71,9 +71,7 @@ impl Controller {
     /// True if an operation writes parity that some device takes.
     fn writes_parity(&self, id: u32) -> bool {
         let op = &self.ops[id];
-        let is_written = |unit: usize| {
-            op.units[unit].staging != NIL && self.members.holds(self.granule_place(op.key, unit as u16))
-        };
+        let is_written = |unit: usize| op.units[unit].staging != NIL && self.members.holds(op.places[unit]);
         op.plan.computes_parity() && (self.data_strips()..op.units.len()).any(is_written)
     }
 

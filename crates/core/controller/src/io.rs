@@ -370,14 +370,18 @@ impl Controller {
     /// Routes the end of a memory task to who waits for it. `digests` are those of a digest task, or none where the
     /// world carries no bytes.
     pub(crate) fn memory_task_done(&mut self, id: u32, digests: &[u32]) {
-        let mut task = core::mem::take(&mut self.tasks[id]);
+        let task = &mut self.tasks[id];
         let owner = core::mem::take(&mut task.owner);
         for slot in task.pinned.drain(..) {
             self.cache.unpin(slot);
         }
         match owner {
             TaskOwner::Nobody => panic!("memory task {id} is not under way"),
-            TaskOwner::CopyIn { request } => self.copy_in_done(request, &task.arrivals),
+            TaskOwner::CopyIn { request } => {
+                let arrivals = core::mem::take(&mut task.arrivals);
+                self.copy_in_done(request, &arrivals);
+                self.tasks[id].arrivals = arrivals;
+            }
             TaskOwner::CopyOut { request } => self.end_part(request, Ok(())),
             TaskOwner::Parity { op } => self.op_computed(op),
             TaskOwner::Record { sequence } => self.record_digested(sequence, digests),
@@ -386,7 +390,6 @@ impl Controller {
             TaskOwner::Digest { op } => self.op_digested(op, digests),
             TaskOwner::Tags { check } => self.check_digested(check, digests),
         }
-        self.tasks[id] = task;
         self.tasks.give(id);
     }
 

@@ -92,8 +92,7 @@ impl Controller {
         for (slot, restored) in self.without_superseded(found) {
             self.cache.restore(slot, restored);
             let key = self.granule_of_block(restored.key);
-            let granule = self.granules.obtain(key);
-            self.cache[slot].granule_next = core::mem::replace(&mut granule.first_dirty, slot);
+            self.cache[slot].granule_next = self.granules.list_dirty(key, slot);
         }
         self.cache.end_restore();
         self.destage_all();

@@ -184,6 +184,9 @@ impl Controller {
         if op.plan == Plan::ReconstructWrite && op.hull.count == self.strip_rows() {
             self.granule_synced(key);
         }
+        if !self.members.any_incomplete() && !self.members.any_lost() && self.bad.is_empty() {
+            return true;
+        }
         let mut stored = true;
         for index in 0..self.ops[id].pieces.len() {
             let Piece { strip, rows, .. } = self.ops[id].pieces[index];
@@ -235,6 +238,9 @@ impl Controller {
 
     /// True unless so many members are gone that a strip is not to be written.
     pub(crate) fn survives(&self, stripe: StripeIndex, strip: u16) -> bool {
+        if !self.members.any_incomplete() && !self.members.any_lost() {
+            return true;
+        }
         if self.parities() > 0 {
             let units = 0..self.unit_count() as u16;
             let missing = units.filter(|&unit| !self.members.holds(self.unit_place(stripe, unit)));

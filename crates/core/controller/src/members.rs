@@ -215,7 +215,7 @@ impl Members {
     /// True if some device holds what the layout puts at `place`.
     #[inline]
     pub(crate) fn holds(&self, place: UnitPlace) -> bool {
-        self.holder(place).is_some()
+        !self.any_incomplete() || self.holder(place).is_some()
     }
 
     /// The device that plays a role, in whole or in part.

@@ -188,7 +188,7 @@ impl Controller {
         let op = &self.ops[id];
         let readable = (0..self.copies()).filter(|&copy| op.views[usize::from(copy)].readable);
         readable.min_by_key(|&copy| {
-            let place = self.granule_place(op.key, copy);
+            let place = op.places[usize::from(copy)];
             let device = self.members.holder(place).expect("readable");
             self.members.read_cost(device, place.start + BlockCount(u64::from(op.hull.first)))
         })
@@ -244,7 +244,7 @@ impl Controller {
         for unit in 0..self.granule_units() {
             let rows = self.ops[id].units[usize::from(unit)].write;
             let Some(device) = self.rewrite_device(id, unit).filter(|_| !rows.is_empty()) else { continue };
-            let place = self.granule_place(self.ops[id].key, unit);
+            let place = self.ops[id].places[usize::from(unit)];
             self.ops[id].pending += 1;
             self.device_write(device, place, rows, class, fua, IoOwner::OpRewrite { op: id, unit });
         }
@@ -254,7 +254,7 @@ impl Controller {
     /// The device that takes what is written to a unit: for a restore that of the visit, while it plays the role.
     fn rewrite_device(&self, id: u32, unit: u16) -> Option<MemberIndex> {
         let op = &self.ops[id];
-        let place = self.granule_place(op.key, unit);
+        let place = op.places[usize::from(unit)];
         if op.kind == OpKind::Compare {
             return self.members.holder(place);
         }
@@ -276,7 +276,7 @@ impl Controller {
             self.count_for(visit, |counts| counts.rewritten_rows += u64::from(rows.count));
             let unreadable = !self.ops[id].views[usize::from(unit)].readable;
             if unreadable && self.visits[visit].purpose != Purpose::Rebuild {
-                let place = self.granule_place(self.ops[id].key, unit);
+                let place = self.ops[id].places[usize::from(unit)];
                 let lba = place.start + BlockCount(u64::from(rows.first));
                 let blocks = BlockCount(u64::from(rows.count));
                 self.notify(Notice::Restored { member: device, lba, blocks });

@@ -335,7 +335,11 @@ impl Controller {
     }
 
     /// Moves a start on. Returns true if it came to another phase.
+    #[inline]
     pub(crate) fn pump_start(&mut self) -> bool {
+        if self.start.is_serving() {
+            return false;
+        }
         let before = self.start.phase;
         self.move_start_on();
         self.start.phase != before

@@ -25,7 +25,7 @@ use crate::plan::{BeyondRedundancy, Plan, UnitView};
 use crate::request::{CopySet, Fragment, Request, Rows};
 use crate::state::StateWaiter;
 use crate::table::NIL;
-use raidlab_raid::StripUnit;
+use raidlab_raid::{StripUnit, UnitPlace};
 use raidlab_units::{Nanos, StripeIndex};
 
 /// What a stripe operation is for.
@@ -114,6 +114,8 @@ pub(crate) struct StripeOp {
     pub(crate) partial_bytes: u64,
     pub(crate) plan: Plan,
     pub(crate) hull: Rows,
+    /// Where each unit of the granule begins.
+    pub(crate) places: Vec<UnitPlace>,
     /// Data strips, then parity strips.
     pub(crate) units: Vec<UnitUse>,
     pub(crate) views: Vec<UnitView>,
@@ -147,6 +149,9 @@ impl Controller {
         op.told.clear();
         op.slots.clear();
         op.unreadable.clear();
+        let mut places = core::mem::take(&mut op.places);
+        self.granule_places(key, &mut places);
+        self.ops[id].places = places;
         id
     }
 
@@ -189,21 +194,24 @@ impl Controller {
         };
         let unit_count =
             if op.kind == OpKind::Write && self.parities() == 0 { 0 } else { self.granule_units() };
-        let key = op.key;
         let mut views = core::mem::take(&mut self.ops[id].views);
+        let op = &self.ops[id];
+        let untouched = UnitView { readable: true, stored: true, touched: Rows::NONE, gap: hull };
         views.clear();
-        let mut first_piece = 0;
-        for unit in 0..unit_count {
-            let place = self.granule_place(key, unit);
-            let stored = self.members.holds(place);
-            let op = &self.ops[id];
-            let readable = stored && !op.unreadable.contains(&unit) && !self.is_bad(place, hull);
-            let pieces = &op.pieces[first_piece..];
-            let pieces = &pieces[..pieces.iter().take_while(|piece| piece.strip == unit).count()];
-            first_piece += pieces.len();
-            let is_data = usize::from(unit) < self.data_strips();
-            let (touched, gap) = if is_data { coverage(pieces, hull) } else { (Rows::NONE, Rows::NONE) };
-            views.push(UnitView { readable, stored, touched, gap });
+        views.resize(self.data_strips().min(unit_count.into()), untouched);
+        views.resize(unit_count.into(), UnitView { gap: Rows::NONE, ..untouched });
+        if unit_count > 0 {
+            for pieces in op.pieces.chunk_by(|one, next| one.strip == next.strip) {
+                let view = &mut views[usize::from(pieces[0].strip)];
+                (view.touched, view.gap) = coverage(pieces, hull);
+            }
+        }
+        if self.members.any_incomplete() || !self.bad.is_empty() || !op.unreadable.is_empty() {
+            for (unit, (view, place)) in views.iter_mut().zip(&op.places).enumerate() {
+                view.stored = self.members.holds(*place);
+                view.readable =
+                    view.stored && !op.unreadable.contains(&(unit as u16)) && !self.is_bad(*place, hull);
+            }
         }
         let op = &mut self.ops[id];
         op.views = views;
@@ -305,7 +313,7 @@ impl Controller {
             if rows.is_empty() {
                 continue;
             }
-            let place = self.granule_place(self.ops[id].key, unit);
+            let place = self.ops[id].places[usize::from(unit)];
             if !self.members.holds(place) {
                 // Its device was lost while the operation stood in line.
                 self.ops[id].read_failed = true;
@@ -373,7 +381,8 @@ impl Controller {
             let strip = self.ops[id].pieces[first].strip;
             let copies = if self.is_mutant(Mutant::SecondCopyNotWritten) { 1 } else { self.copies() };
             for copy in 0..copies {
-                let place = self.layout.place(self.ops[id].stripe, StripUnit::Data { strip, copy });
+                let unit = if self.parities() > 0 { strip } else { copy };
+                let place = self.ops[id].places[usize::from(unit)];
                 let owner = IoOwner::OpWriteData { op: id, first_piece: first as u32, pieces: count as u32 };
                 self.op_write(id, place, rows, class, owner);
             }
@@ -384,7 +393,7 @@ impl Controller {
                 || (unit > self.data_strips() && self.is_mutant(Mutant::SecondParityNotWritten));
             let written = self.ops[id].units[unit].staging != NIL && self.ops[id].plan.computes_parity();
             if written && !skipped {
-                let place = self.unit_place(self.ops[id].stripe, unit as u16);
+                let place = self.ops[id].places[unit];
                 let owner = IoOwner::OpWriteParity { op: id, unit: unit as u16 };
                 self.op_write(id, place, self.ops[id].hull, class, owner);
             }
@@ -416,14 +425,7 @@ impl Controller {
         rows * self.block_bytes()
     }
 
-    fn op_write(
-        &mut self,
-        id: u32,
-        place: raidlab_raid::UnitPlace,
-        rows: Rows,
-        class: IoClass,
-        owner: IoOwner,
-    ) {
+    fn op_write(&mut self, id: u32, place: UnitPlace, rows: Rows, class: IoClass, owner: IoOwner) {
         if self.members.holds(place) {
             self.ops[id].pending += 1;
             let fua = self.ops[id].fua || self.leaves_parity_behind(id);
@@ -435,7 +437,7 @@ impl Controller {
     /// parity that is computed from it later must not find it gone.
     fn leaves_parity_behind(&self, id: u32) -> bool {
         let op = &self.ops[id];
-        let is_held = |unit: usize| self.members.holds(self.granule_place(op.key, unit as u16));
+        let is_held = |unit: usize| self.members.holds(op.places[unit]);
         self.config.member_cache == MemberCache::On
             && !op.plan.computes_parity()
             && (self.data_strips()..self.unit_count()).any(is_held)
@@ -537,7 +539,7 @@ impl Controller {
     }
 
     /// Where `unit` of `stripe` begins: a data strip's first copy, or a parity strip.
-    pub(crate) fn unit_place(&self, stripe: StripeIndex, unit: u16) -> raidlab_raid::UnitPlace {
+    pub(crate) fn unit_place(&self, stripe: StripeIndex, unit: u16) -> UnitPlace {
         let data = self.data_strips() as u16;
         let unit = if unit < data {
             StripUnit::Data { strip: unit, copy: 0 }

@@ -29,13 +29,14 @@ const PLACES: u32 = 256;
 /// Those who wait to write to a strip.
 #[derive(Clone, Copy, Debug)]
 struct Line {
+    key: u64,
     first: u32,
     last: u32,
 }
 
 impl Default for Line {
     fn default() -> Self {
-        Self { first: NIL, last: NIL }
+        Self { key: 0, first: NIL, last: NIL }
     }
 }
 
@@ -239,10 +240,11 @@ impl Tags {
     /// Gives the line of a strip to a check, or puts it in line. Returns true if it has it.
     pub(crate) fn enter_line(&mut self, device: MemberIndex, strip_start: MemberLba, check: u32) -> bool {
         let key = Self::line_key(device, strip_start);
-        let Some(line) = self.lines.get(key) else {
-            let line = self.line_entries.take();
-            self.line_entries[line] = Line::default();
-            self.lines.insert(key, line);
+        let Self { lines, line_entries, .. } = self;
+        let Some(line) = lines.get(key, |line| line_entries[line].key) else {
+            let line = line_entries.take();
+            line_entries[line] = Line { key, ..Line::default() };
+            lines.insert(key, line, |line| line_entries[line].key);
             return true;
         };
         self.checks[check].next = NIL;
@@ -258,10 +260,11 @@ impl Tags {
     /// Gives the line of a strip to the next in it, which is returned.
     pub(crate) fn leave_line(&mut self, device: MemberIndex, strip_start: MemberLba) -> Option<u32> {
         let key = Self::line_key(device, strip_start);
-        let line = self.lines.get(key).expect("a line that is held is known");
+        let line = self.lines.get(key, |line| self.line_entries[line].key);
+        let line = line.expect("a line that is held is known");
         let first = self.line_entries[line].first;
         if first == NIL {
-            self.lines.remove(key);
+            self.lines.remove(key, line);
             self.line_entries.give(line);
             return None;
         }

@@ -85,21 +85,23 @@ impl KeptEntry {
         put(&mut bytes, 0, self.sequence.to_le_bytes());
         put(&mut bytes, 8, self.block.to_le_bytes());
         put(&mut bytes, 16, self.dirty.to_le_bytes());
-        let sum = entry_checksum(slot, &bytes);
-        put(&mut bytes, 28, sum.to_le_bytes());
+        put(&mut bytes, 28, self.checksum(slot).to_le_bytes());
         bytes
     }
 
     /// Reads the entry of `slot`, or `None` when the slot is empty or the entry was written in part only.
     pub fn decode(slot: u32, bytes: &[u8; KEPT_ENTRY_BYTES]) -> Option<Self> {
         let entry = Self { sequence: u64_at(bytes, 0), block: u64_at(bytes, 8), dirty: u64_at(bytes, 16) };
-        let whole = u32_at(bytes, 28) == entry_checksum(slot, bytes) && u32_at(bytes, 24) == 0;
+        let whole = u32_at(bytes, 28) == entry.checksum(slot) && u32_at(bytes, 24) == 0;
         (whole && entry.dirty != 0).then_some(entry)
     }
-}
 
-fn entry_checksum(slot: u32, bytes: &[u8; KEPT_ENTRY_BYTES]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&bytes[..28]), &slot.to_le_bytes())
+    /// The checksum of the fields, the zeros behind them and the slot's number. Made of words and not of the entry's bytes:
+    /// to read in one piece what was just written in several, a processor waits for all that it has still to write.
+    fn checksum(&self, slot: u32) -> u32 {
+        let words = [self.sequence, self.block, self.dirty, u64::from(slot) << 32];
+        crc32c::crc32c(words.map(u64::to_le_bytes).as_flattened())
+    }
 }
 
 /// What battery-kept memory holds.

@@ -31,6 +31,7 @@ mod log;
 mod placement;
 mod seal;
 mod state;
+mod zeros;
 
 pub use area::{AREA_UNIT_BYTES, AreaLayout, BITMAP_BYTES, Extent, LABEL_BYTES, LOG_BYTES_MAX, STATE_BYTES};
 pub use assemble::{

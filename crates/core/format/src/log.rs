@@ -25,8 +25,8 @@ use crate::error::{DecodeError, Part};
 use crate::identity::ArrayUuid;
 use crate::integrity::row_checksum;
 use crate::seal::{
-    COUNTERS_END, SEAL_BYTES, aux, check_length, check_magic, check_zeros, open, put, seal, stored_checksum,
-    take, u16_at, u32_at, u64_at,
+    COUNTERS_END, SEAL_BYTES, aux, check_length, check_magic, check_zeros, open, put, seal_front,
+    stored_checksum, take, u16_at, u32_at, u64_at,
 };
 use raidlab_units::{BlockSize, StripeIndex};
 
@@ -113,7 +113,7 @@ impl LogHeader {
         }
         assert_eq!(at, checksums_end, "there are fewer checksums than rows");
         out[at..].fill(0);
-        seal(out, PART, run_count);
+        seal_front(out, at, PART, run_count);
     }
 
     /// Reads the header that `bytes` begins with.

@@ -13,6 +13,7 @@
 //! encoding.
 
 use crate::error::{DecodeError, Part};
+use crate::zeros::append_zeros;
 
 /// The one version that is written, and the newest that is understood.
 pub(crate) const VERSION: u16 = 1;
@@ -27,10 +28,16 @@ const CHECKSUM_AT: usize = 12;
 
 /// Writes prefix and checksum; the fields must be there already.
 pub(crate) fn seal(bytes: &mut [u8], part: Part, aux: u16) {
+    let end = bytes.len();
+    seal_front(bytes, end, part, aux);
+}
+
+/// The same for bytes that are zeros from `end` on, not before the fields; those are not read.
+pub(crate) fn seal_front(bytes: &mut [u8], end: usize, part: Part, aux: u16) {
     bytes[..VERSION_AT].copy_from_slice(part.magic());
     put(bytes, VERSION_AT, VERSION.to_le_bytes());
     put(bytes, AUX_AT, aux.to_le_bytes());
-    let sum = checksum(bytes);
+    let sum = append_zeros(checksum(&bytes[..end]), bytes.len() - end);
     put(bytes, CHECKSUM_AT, sum.to_le_bytes());
 }
 

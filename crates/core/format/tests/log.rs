@@ -1,7 +1,7 @@
 //! Scanning a log: whole records wherever they stand, and nothing else.
 //!
 //! Verified: places, torn headers and payloads, overwritten records, other arrays, the ends of the ring,
-//! records within payload. Not verified: which of the records count, which `tests/assemble.rs` does.
+//! records within payload. Not verified: which of the records count, which `tests/assemble/` does.
 
 mod support;
 

@@ -2,7 +2,7 @@
 //! panic.
 //!
 //! Verified: label, state, bitmap, log header, label and entries of kept memory. Not verified: what assembly
-//! makes of them, which `tests/assemble.rs` does.
+//! makes of them, which `tests/assemble/` does.
 
 mod support;
 

@@ -15,6 +15,9 @@ use crate::host::HostModel;
 use crate::link::LinkModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
+/// Bytes of a page.
+const PAGE_BYTES: u64 = 4096;
+
 /// The direction of a command, for its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostOpKind {
@@ -51,7 +54,7 @@ pub struct CommandCost {
     pub read: NanoSpan,
     /// For a write.
     pub write: NanoSpan,
-    /// More for every 4 KiB that the command moves: its scatter-gather list.
+    /// More for every page of 4 KiB that the command touches: a block of the cache, an entry of a scatter-gather list.
     pub per_page: NanoSpan,
 }
 
@@ -164,10 +167,11 @@ pub struct ControllerModel {
 }
 
 impl ControllerModel {
-    /// Processor time for one host command of `bytes`.
+    /// Processor time for one host command of `bytes` at `offset_bytes` of its volume. One that begins within a page may touch
+    /// a page more than its length has.
     #[inline]
-    pub fn host_command_cost(&self, op: HostOpKind, bytes: ByteCount) -> NanoSpan {
-        self.host_command.of(op, bytes)
+    pub fn host_command_cost(&self, op: HostOpKind, offset_bytes: u64, bytes: ByteCount) -> NanoSpan {
+        self.host_command.of(op, ByteCount(offset_bytes % PAGE_BYTES + bytes.0))
     }
 
     /// Processor time for one command of `bytes` to a member.
@@ -218,7 +222,6 @@ impl ControllerModel {
 impl CommandCost {
     #[inline]
     fn of(&self, op: HostOpKind, bytes: ByteCount) -> NanoSpan {
-        const PAGE_BYTES: u64 = 4096;
         let per_command = match op {
             HostOpKind::Read => self.read,
             // A flush takes the path of a write without data.
@@ -350,6 +353,27 @@ mod tests {
         ];
         for (op, bytes, ns) in rows {
             assert_eq!(cost.of(op, ByteCount(bytes)), NanoSpan(ns), "{op:?} of {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_host_command_pays_for_the_pages_that_it_touches() {
+        let catalog = crate::Catalog::builtin();
+        let controller = catalog.controller("fastt600").expect("in the catalogue");
+        let CommandCost { read, per_page, .. } = controller.host_command;
+        assert!(per_page.0 > 0, "or the test says nothing");
+        let rows = [
+            (0, 4096, 1),
+            (8192, 512, 1),
+            (512, 4096, 2),
+            (3584, 512, 1),
+            (3584, 1024, 2),
+            (1024, 65536, 17),
+            (4096, 65536, 16),
+        ];
+        for (offset, bytes, pages) in rows {
+            let cost = controller.host_command_cost(HostOpKind::Read, offset, ByteCount(bytes));
+            assert_eq!(cost, read + per_page * pages, "{bytes} bytes at {offset}");
         }
     }
 }

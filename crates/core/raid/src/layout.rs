@@ -116,6 +116,17 @@ pub trait Layout: Send + Sync + core::fmt::Debug {
     /// Returns where `unit` of `stripe` begins. Both must be within the volume (asserted).
     fn place(&self, stripe: StripeIndex, unit: StripUnit) -> UnitPlace;
 
+    /// Lists where each unit of `stripe`, which must be within the volume (asserted), begins: every copy of every data
+    /// strip, then the parities. Clears `out` first.
+    fn places(&self, stripe: StripeIndex, out: &mut Vec<UnitPlace>) {
+        let StripeShape { data_strips, copies, parities, .. } = self.shape();
+        out.clear();
+        for strip in 0..data_strips {
+            out.extend((0..copies).map(|copy| self.place(stripe, StripUnit::Data { strip, copy })));
+        }
+        out.extend((0..parities).map(|parity| self.place(stripe, StripUnit::Parity(parity))));
+    }
+
     /// Returns the stripe, unit and block within the unit that `lba` of `member` belongs to, or `None` where
     /// the layout leaves the block unused (the tail of a member, say).
     fn identify(&self, member: MemberIndex, lba: MemberLba) -> Option<(StripeIndex, StripUnit, BlockCount)>;

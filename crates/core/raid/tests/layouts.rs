@@ -487,6 +487,22 @@ fn large() -> impl Strategy<Value = (LevelVariant, u16, u64, u64)> {
 
 proptest! {
     #[test]
+    fn the_places_of_a_stripe_are_those_of_its_units(
+        (variant, members, strip_blocks, member_blocks) in large(),
+        stripe: u64,
+    ) {
+        let layout = layout_of(variant, members, strip_blocks, member_blocks);
+        let shape = layout.shape();
+        let stripe = StripeIndex(stripe % layout.stripe_count().0);
+        let copies = |strip| (0..shape.copies).map(move |copy| data(strip, copy));
+        let units = (0..shape.data_strips).flat_map(copies).chain((0..shape.parities).map(StripUnit::Parity));
+        let expected: Vec<_> = units.map(|unit| layout.place(stripe, unit)).collect();
+        let mut places = vec![expected[0]];
+        layout.places(stripe, &mut places);
+        prop_assert_eq!(places, expected);
+    }
+
+    #[test]
     fn identify_inverts_place_and_locate_inverts_counting(
         (variant, members, strip_blocks, member_blocks) in large(),
         picks in prop::collection::vec((any::<u64>(), any::<u16>(), any::<u64>()), 20),

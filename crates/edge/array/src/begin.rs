@@ -46,6 +46,9 @@ pub struct RunSettings {
     pub busy_poll: NanoSpan,
     /// Threads beside the array's own that compute parity and digests.
     pub parity_threads: usize,
+    /// Threads of the kernel that do long I/O of members, beside one for each device, which flushes may take. None leaves long
+    /// I/O to the array's thread.
+    pub io_threads: usize,
     /// A member that is an NBD export and leaves a request unanswered for so long is gone.
     pub answer_limit: NanoSpan,
 }
@@ -68,6 +71,7 @@ impl RunSettings {
             accept_lost_cache: false,
             busy_poll: NanoSpan::ZERO,
             parity_threads: 0,
+            io_threads: 0,
             answer_limit: Self::ANSWER_LIMIT,
         }
     }
@@ -164,6 +168,9 @@ fn begin(
     let mut controller = make_controller(&config, assembly)?;
     let kept = keep_memory(settings, &config, &controller, kept)?;
     let mut ring = Ring::new(present.len() as u16, settings.busy_poll)?;
+    if settings.io_threads > 0 {
+        ring.hand_over((settings.io_threads + present.len()) as u32)?;
+    }
     let mut members = MemberPort::new(present.len() as u16, config.block_size, settings.answer_limit);
     for (device, candidate) in (0..).map(MemberIndex).zip(&present) {
         if let Some(candidate) = candidate {

@@ -12,7 +12,7 @@
 
 use crate::create::{Newcomer, Vacancy, make_newcomer};
 use crate::error::{ArrayError, CreateError, RingError};
-use crate::operator::{Answer, Asked, Command, CommandQueue};
+use crate::operator::{Answer, Asked, Command, CommandQueue, nothing_to_reload};
 use crate::ring::{BELL_LINE, Ring};
 use crate::world::ArrayWorld;
 use raidlab_controller::{Controller, DeviceState, MetadataPolicy, Sweep};
@@ -268,15 +268,22 @@ impl ArrayWorld {
                 self.desk.stop_asked.push(asked);
                 return Ok(());
             }
-            Command::Replace { device, with, destroy_data } => match self.place_to_fill(&device) {
+            Command::Replace { device, with, destroy_data, server_restarted } => match self
+                .place_to_fill(&device)
+                .and_then(|member| self.members.check_settled(&with, server_restarted).map(|()| member))
+            {
                 Ok(member) => return self.make_ready(member, with, destroy_data, asked),
                 Err(reason) => Err(reason),
             },
-            Command::AddSpare { path, destroy_data } => match self.free_slot() {
+            Command::AddSpare { path, destroy_data, server_restarted } => match self
+                .free_slot()
+                .and_then(|member| self.members.check_settled(&path, server_restarted).map(|()| member))
+            {
                 Ok(member) => return self.make_ready(member, path, destroy_data, asked),
                 Err(reason) => Err(reason),
             },
             Command::Fail { device } => self.fail_by_name(&device),
+            Command::Reload => Err(nothing_to_reload()),
             sweeps @ (Command::SweepRate { .. } | Command::Check | Command::Repair | Command::StopSweep) => {
                 order_sweeps(&mut self.controller, now, &sweeps)
             }

@@ -1,11 +1,13 @@
 //! The real world: bytes, files, a clock and one `io_uring` around the pure array controller.
 //!
-//! The controller says what to do; this crate does it and says what happened. Everything runs on one thread:
+//! The controller says what to do; this crate does it and says what happened. One thread decides:
 //! ```text
 //! HostPort ──requests──► Controller ──Member──► io_uring ──► member files (O_DIRECT), NBD servers
 //!    ▲                     │   ▲  └──Memory──► parity kernels over the arenas
 //!    └────completions──────┘   └── completions, timers
 //! ```
+//! Where asked for, other threads compute parity (`workers`), and the kernel's do long I/O (`ring`).
+//!
 //! - [`create`] makes an array of files, block devices or NBD exports, [`examine`] says what devices are.
 //! - [`ArrayWorld`] owns a controller, its members, its memory and its ring, and turns the event loop.
 //! - A [`HostPort`] is whatever uses the volume: [`DriverHost`] is a workload driver in the same process,

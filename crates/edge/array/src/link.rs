@@ -114,6 +114,8 @@ pub(crate) struct Link {
     place_header: Box<MessageHeader>,
     outbox: Outbox,
     is_closing: bool,
+    /// It was closed here while the server may go on.
+    is_given_up: bool,
 }
 
 impl Link {
@@ -148,6 +150,7 @@ impl Link {
                 in_flight: false,
             },
             is_closing: false,
+            is_given_up: false,
         }
     }
 
@@ -196,6 +199,30 @@ impl Link {
             }
             let _ = shutdown(&self.socket, Shutdown::Both);
         }
+    }
+
+    /// Starts nothing more, and ends the stream of requests so that the server can see its end; what it answers is not taken in.
+    /// Entries in flight are the caller's to cancel.
+    pub(crate) fn give_up(&mut self) {
+        if !std::mem::replace(&mut self.is_closing, true) {
+            self.is_given_up = true;
+            let _ = shutdown(&self.socket, Shutdown::Write);
+        }
+    }
+
+    /// Requests that the server was sent, in part at least, and has not answered.
+    pub(crate) fn owed(&self) -> usize {
+        self.sent.iter().flatten().count()
+    }
+
+    /// Whether it was closed by [`Link::give_up`].
+    pub(crate) const fn is_given_up(&self) -> bool {
+        self.is_given_up
+    }
+
+    /// The socket of a link that is over.
+    pub(crate) fn into_socket(self) -> OwnedFd {
+        self.socket
     }
 
     /// Whether it has been closed.

@@ -13,6 +13,7 @@
 //! [`MemberPort::take`], and its list of pieces stays where it is for that time.
 
 mod links;
+mod owing;
 
 use crate::device::{Device, Flushing, LocalDevice};
 use crate::error::RingError;
@@ -20,6 +21,7 @@ use crate::link::Link;
 use crate::memory::Memory;
 use crate::pieces::IoVec;
 use crate::ring::{Direction, Done, PIECES_PER_ENTRY, Ring, Target};
+use owing::Owing;
 use raidlab_controller::{Area, MemberError, MemberIo, MemberIoId, MemberOp, Segment};
 use raidlab_format::{AreaLayout, Placement};
 use raidlab_units::{BlockSize, MemberIndex, NanoSpan, Nanos};
@@ -43,6 +45,8 @@ pub(crate) struct MemberPort {
     ends: Vec<IoEnd>,
     /// Members whose links have broken.
     losses: Vec<MemberIndex>,
+    /// Connections whose servers may still do what they were sent.
+    owing: Owing,
 }
 
 /// How often an I/O is tried that the system interrupts or cuts short.
@@ -141,6 +145,7 @@ impl MemberPort {
             look_at: Nanos::ZERO,
             ends: Vec::new(),
             losses: Vec::new(),
+            owing: Owing::default(),
         }
     }
 

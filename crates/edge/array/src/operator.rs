@@ -43,6 +43,9 @@ pub enum Command {
         /// Whether what the new one holds may be destroyed.
         #[serde(default)]
         destroy_data: bool,
+        /// The server of an export was restarted since a connection to it was given up.
+        #[serde(default)]
+        server_restarted: bool,
     },
     /// Add a hot spare in a free slot.
     AddSpare {
@@ -51,6 +54,9 @@ pub enum Command {
         /// Whether what it holds may be destroyed.
         #[serde(default)]
         destroy_data: bool,
+        /// The server of an export was restarted since a connection to it was given up.
+        #[serde(default)]
+        server_restarted: bool,
     },
     /// Bound the rate of sweeps.
     SweepRate {
@@ -63,6 +69,8 @@ pub enum Command {
     Repair,
     /// End a check or repair where it is.
     StopSweep,
+    /// Read anew what may change while the array is served: the certificates of TLS.
+    Reload,
     /// Stop the array cleanly; answered when it is stopped.
     Stop,
 }
@@ -292,6 +300,17 @@ impl Asked {
 pub struct Operator {
     commands: mpsc::Sender<Asked>,
     wake: Arc<OwnedFd>,
+    reload: Option<Reload>,
+}
+
+/// What [`Command::Reload`] does: says in words what was read, or why not.
+#[derive(Clone)]
+struct Reload(Arc<dyn Fn() -> Result<String, String> + Send + Sync>);
+
+impl std::fmt::Debug for Reload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reload").finish_non_exhaustive()
+    }
 }
 
 /// The array's end of the line.
@@ -308,16 +327,32 @@ pub struct CommandQueue {
 pub fn operator_line() -> io::Result<(Operator, CommandQueue)> {
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (sender, receiver) = mpsc::channel();
-    let operator = Operator { commands: sender, wake: Arc::clone(&wake) };
+    let operator = Operator { commands: sender, wake: Arc::clone(&wake), reload: None };
     Ok((operator, CommandQueue { commands: receiver, wake }))
 }
 
+/// The answer of an array that nothing was given to read anew.
+pub(crate) fn nothing_to_reload() -> String {
+    "there is nothing to read anew: certificates are what can be, and it is served without TLS".to_owned()
+}
+
 impl Operator {
+    /// Has [`Command::Reload`] do `reload`. It is done by the thread that asks, so that files are not waited for by the
+    /// array's.
+    #[must_use]
+    pub fn with_reload(self, reload: impl Fn() -> Result<String, String> + Send + Sync + 'static) -> Self {
+        Self { reload: Some(Reload(Arc::new(reload))), ..self }
+    }
+
     /// Asks, and waits for the answer.
     ///
     /// # Errors
     /// [`ArrayStopped`] when the array ended before it answered.
     pub fn ask(&self, command: Command) -> Result<Answer, ArrayStopped> {
+        if let (Command::Reload, Some(Reload(reload))) = (&command, &self.reload) {
+            let done = reload().map(|message| Answer::Done { message });
+            return Ok(done.unwrap_or_else(|reason| Answer::Refused { reason }));
+        }
         let (answer, answers) = mpsc::channel();
         self.commands.send(Asked { command, answer }).map_err(|_| ArrayStopped)?;
         self.wake();
@@ -382,8 +417,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_anew_is_read_by_who_asks() {
+        let (operator, _queue) = operator_line().expect("descriptors can be had");
+        let fails = operator.clone().with_reload(|| Err("no file".to_owned()));
+        let reads = operator.with_reload(|| Ok("read".to_owned()));
+        assert_eq!(reads.ask(Command::Reload), Ok(Answer::Done { message: "read".into() }));
+        assert_eq!(fails.ask(Command::Reload), Ok(Answer::Refused { reason: "no file".into() }));
+    }
+
+    #[test]
     fn commands_are_read_as_written_and_unknown_ones_are_not() {
-        let replace = Command::Replace { device: "3".into(), with: "/dev/sdz".into(), destroy_data: false };
+        let replace = Command::Replace {
+            device: "3".into(),
+            with: "/dev/sdz".into(),
+            destroy_data: false,
+            server_restarted: false,
+        };
         let text = r#"{"command":"replace","device":"3","with":"/dev/sdz"}"#;
         assert_eq!(serde_json::from_str::<Command>(text).expect("it is a command"), replace);
         for bad in [r#"{"command":"explode"}"#, r#"{"command":"fail","device":"1","x":1}"#, "7", ""] {

@@ -7,13 +7,17 @@
 //! (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1); older kernels get what they have. An entry names its memory by
 //! address, so whoever pushes one keeps that memory until its completion; [`Ring::quiesce`] waits for all.
 //!
+//! Long transfers may be handed to threads of the kernel ([`Ring::hand_over`]), so that their work is done by other processors:
+//! for a file in memory that is the copy itself. Which thread does an entry is free, because the controller orders I/O by ends
+//! alone: what must not overtake a write (a flush, another write of the same blocks) is asked for after that write has ended.
+//!
 //! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
 #![allow(unsafe_code)]
 
 use crate::busy_poll::BusyPoll;
 use crate::error::RingError;
 use crate::pieces::{IoVec, MessageHeader};
-use io_uring::squeue::Entry;
+use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use raidlab_units::NanoSpan;
@@ -24,6 +28,8 @@ use std::time::{Duration, Instant};
 
 /// Room for entries between two submissions; a full queue is submitted early.
 const QUEUE_ENTRIES: u32 = 256;
+/// Shorter transfers are not handed over: that takes as long as they do.
+const WORTH_THE_WAY_BYTES: usize = 64 << 10;
 /// Room for completions; the kernel keeps more aside, at a price.
 const COMPLETION_ENTRIES: u32 = 4096;
 /// An empty place among the registered files.
@@ -54,6 +60,16 @@ pub(crate) enum Target<'a> {
     Single(IoVec, Option<u16>),
     /// At most [`PIECES_PER_ENTRY`] pieces.
     Pieces(&'a [IoVec]),
+}
+
+impl Target<'_> {
+    /// Its length in bytes.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Single(piece, _) => piece.bytes,
+            Self::Pieces(pieces) => pieces.iter().map(IoVec::bytes).sum(),
+        }
+    }
 }
 
 /// Whose entry it is. Each has numbers of its own.
@@ -95,7 +111,8 @@ pub(crate) enum LinkEntry {
 }
 
 impl LinkEntry {
-    const fn number(self, link: u32) -> u32 {
+    /// The number of a link's entry.
+    pub(crate) const fn number(self, link: u32) -> u32 {
         link << 1 | matches!(self, Self::Send) as u32
     }
 
@@ -141,6 +158,9 @@ pub(crate) struct Ring {
     /// When the tick's entry in flight ends.
     tick_at: Option<Instant>,
     busy_poll: BusyPoll,
+    /// Long transfers are done by threads of the kernel.
+    hands_over: bool,
+    handed_over: u64,
 }
 
 impl std::fmt::Debug for Ring {
@@ -159,7 +179,32 @@ impl Ring {
         let ring = build().map_err(|source| RingError { doing: "set up io_uring", source })?;
         ring.submitter().register_files(&vec![NO_FILE; usize::from(files)]).map_err(files_refused)?;
         let busy_poll = BusyPoll::new(Duration::from_nanos(busy_poll.get()));
-        Ok(Self { inner: ring, in_flight: 0, unsubmitted: 0, tick_at: None, busy_poll })
+        Ok(Self {
+            inner: ring,
+            in_flight: 0,
+            unsubmitted: 0,
+            tick_at: None,
+            busy_poll,
+            hands_over: false,
+            handed_over: 0,
+        })
+    }
+
+    /// Has threads of the kernel, up to `threads`, do long transfers from here on, and flushes, which they do anyway.
+    ///
+    /// # Errors
+    /// [`RingError`] if the kernel has no such limit: Linux 5.15 has.
+    pub(crate) fn hand_over(&mut self, threads: u32) -> Result<(), RingError> {
+        // Files and block devices are the first number's; the second is that of sockets, and stays.
+        let limited = self.inner.submitter().register_iowq_max_workers(&mut [threads, 0]);
+        limited.map_err(|source| RingError { doing: "bound the kernel's threads for I/O", source })?;
+        self.hands_over = true;
+        Ok(())
+    }
+
+    /// Transfers that were handed over.
+    pub(crate) const fn handed_over(&self) -> u64 {
+        self.handed_over
     }
 
     /// Registers `file` at `place`, instead of what was there. What is in flight goes on with the file that it has.
@@ -220,7 +265,12 @@ impl Ring {
         offset: u64,
         target: Target<'_>,
     ) -> Result<(), RingError> {
-        self.push(Owner::Member, number, transfer_entry(file, direction, offset, target))
+        let mut entry = transfer_entry(file, direction, offset, target);
+        if self.hands_over && target.bytes() >= WORTH_THE_WAY_BYTES {
+            entry = entry.flags(Flags::ASYNC);
+            self.handed_over += 1;
+        }
+        self.push(Owner::Member, number, entry)
     }
 
     /// Queues a flush of `file`'s data to stable storage.
@@ -436,6 +486,13 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         self.quiesce();
+        // The kernel takes a ring down some time after it was closed, and a file that is registered until then keeps a device
+        // claimed: the next to open it would be refused.
+        if self.in_flight == 0
+            && let Err(error) = self.inner.submitter().unregister_files()
+        {
+            tracing::debug!(%error, "the files stay registered until the kernel has taken the ring down");
+        }
     }
 }
 
@@ -502,3 +559,6 @@ fn transfer_entry(file: u16, direction: Direction, offset: u64, target: Target<'
 const fn write_flags(durable: bool) -> i32 {
     if durable { RWF_DSYNC } else { 0 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@
 //!
 //! Invariants: a task that was handed out is reported once; the memories outlive the threads, since the world drops the
 //! threads first. A panic in a worker becomes one of the array's thread.
-//! Left out: each worker's own queue of I/O; the kernel's work for I/O stays with the array's thread.
+//! Left out: I/O, of which threads of the kernel do what is long where asked for (`ring`).
 #![allow(unsafe_code)]
 
 use crate::arena::{Piece, combine_pieces};

@@ -347,6 +347,11 @@ impl ArrayWorld {
         self.workers.done()
     }
 
+    /// Entries of members' I/O that the kernel's threads for I/O were handed since the start.
+    pub const fn io_thread_entries(&self) -> u64 {
+        self.ring.handed_over()
+    }
+
     pub(crate) fn now(&self) -> Nanos {
         Nanos(self.started.elapsed().as_nanos() as u64)
     }

@@ -16,9 +16,9 @@ pub(crate) enum Security {
     /// In the clear.
     Clear,
     /// As the client likes.
-    Offered(Arc<ServerConfig>),
+    Offered(TlsServer),
     /// Under TLS.
-    Required(Arc<ServerConfig>),
+    Required(TlsServer),
 }
 
 impl Security {
@@ -31,11 +31,11 @@ impl Security {
         }
     }
 
-    /// The settings of TLS, if there is any.
+    /// The settings of a handshake of TLS that begins now, if there is any.
     pub(crate) fn config(&self) -> Option<Arc<ServerConfig>> {
         match self {
             Self::Clear => None,
-            Self::Offered(config) | Self::Required(config) => Some(config.clone()),
+            Self::Offered(tls) | Self::Required(tls) => Some(tls.config()),
         }
     }
 }
@@ -72,7 +72,7 @@ impl NbdListener {
     /// [`ExportError::Listen`].
     pub fn tcp(address: SocketAddr, tls: &TlsServer) -> Result<Self, ExportError> {
         let mut listener = Self::tcp_insecure(address)?;
-        listener.security = Security::Required(tls.config.clone());
+        listener.security = Security::Required(tls.clone());
         Ok(listener)
     }
 
@@ -80,7 +80,7 @@ impl NbdListener {
     /// that does not insist from TLS.
     #[must_use]
     pub fn offering(mut self, tls: &TlsServer) -> Self {
-        self.security = Security::Offered(tls.config.clone());
+        self.security = Security::Offered(tls.clone());
         self
     }
 

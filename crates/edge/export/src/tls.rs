@@ -6,7 +6,9 @@
 //! DIR/server-key.pem   its key
 //! ```
 //! What every client would refuse (an expired certificate, a key of another one) is an error here, so that it is found when
-//! the server starts and not when the first client comes. The files are read once.
+//! the server starts and not when the first client comes. The files are read at the start and when [`TlsServer::reload`] is
+//! told to: then the whole folder is taken, or nothing of it. Handshakes that begin later use what it holds; streams that are
+//! up, and handshakes under way, keep what they began with.
 //!
 //! TLS 1.2 and 1.3, as the protocol asks for. Left out: keys that are shared beforehand (PSK), which rustls has not.
 //! Source: "TLS support" of the NBD protocol; `nbdkit-tls(1)`; qemu's `tls-creds-x509`.
@@ -20,7 +22,7 @@ use rustls::{CertificateError, InconsistentKeys, RootCertStore, ServerConfig};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 const CA: &str = "ca-cert.pem";
 const CERTIFICATE: &str = "server-cert.pem";
@@ -100,10 +102,13 @@ pub enum TlsError {
     },
 }
 
-/// What a server needs for TLS.
+/// What a server needs for TLS. Clones are one: what is read anew through one of them is used through all.
 #[derive(Clone, Debug)]
 pub struct TlsServer {
-    pub(crate) config: Arc<ServerConfig>,
+    folder: PathBuf,
+    clients: ClientCertificates,
+    /// Locked for each handshake and never for longer than a copy.
+    config: Arc<RwLock<Arc<ServerConfig>>>,
 }
 
 impl TlsServer {
@@ -115,41 +120,66 @@ impl TlsServer {
     /// # Errors
     /// [`TlsError`].
     pub fn from_folder(folder: &Path, clients: ClientCertificates) -> Result<Self, TlsError> {
-        let provider = Arc::new(ring::default_provider());
-        let roots = Arc::new(roots(&folder.join(CA))?);
-        let certificate = folder.join(CERTIFICATE);
-        let chain = certificates(&certificate)?;
-        let key = key(&folder.join(KEY))?;
-        check_certificate(&certificate, &chain, &roots, &provider)?;
-        let unusable = |file: &Path| {
-            let file = file.to_owned();
-            move |source| TlsError::Unusable { file, source }
-        };
-        let config = ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(unusable(folder))?;
-        let config = match clients {
-            ClientCertificates::NotAsked => config.with_no_client_auth(),
-            ClientCertificates::Required => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
-                    .with_crls(revoked(&folder.join(REVOKED))?)
-                    .build()
-                    .map_err(|error| rustls::Error::General(error.to_string()))
-                    .map_err(unusable(&folder.join(REVOKED)))?;
-                config.with_client_cert_verifier(verifier)
-            }
-        };
-        let mut config = config.with_single_cert(chain, key).map_err(|source| match source {
-            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                TlsError::OtherKey { key: folder.join(KEY), certificate: certificate.clone() }
-            }
-            source => TlsError::Unusable { file: certificate.clone(), source },
-        })?;
-        // Connections are few and long: nothing is kept to make the next one short.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        Ok(Self { config: Arc::new(config) })
+        let config = Arc::new(RwLock::new(read_folder(folder, clients)?));
+        Ok(Self { folder: folder.to_owned(), clients, config })
     }
+
+    /// Reads the folder anew, for handshakes that begin from here on.
+    ///
+    /// # Errors
+    /// [`TlsError`]: what was read before is still used then.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        let config = read_folder(&self.folder, self.clients)?;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        Ok(())
+    }
+
+    /// Where the files are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The settings of a handshake that begins now.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn read_folder(folder: &Path, clients: ClientCertificates) -> Result<Arc<ServerConfig>, TlsError> {
+    let provider = Arc::new(ring::default_provider());
+    let roots = Arc::new(roots(&folder.join(CA))?);
+    let certificate = folder.join(CERTIFICATE);
+    let chain = certificates(&certificate)?;
+    let key = key(&folder.join(KEY))?;
+    check_certificate(&certificate, &chain, &roots, &provider)?;
+    let unusable = |file: &Path| {
+        let file = file.to_owned();
+        move |source| TlsError::Unusable { file, source }
+    };
+    let config = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(unusable(folder))?;
+    let config = match clients {
+        ClientCertificates::NotAsked => config.with_no_client_auth(),
+        ClientCertificates::Required => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
+                .with_crls(revoked(&folder.join(REVOKED))?)
+                .build()
+                .map_err(|error| rustls::Error::General(error.to_string()))
+                .map_err(unusable(&folder.join(REVOKED)))?;
+            config.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = config.with_single_cert(chain, key).map_err(|source| match source {
+        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+            TlsError::OtherKey { key: folder.join(KEY), certificate: certificate.clone() }
+        }
+        source => TlsError::Unusable { file: certificate.clone(), source },
+    })?;
+    // Connections are few and long: nothing is kept to make the next one short.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, TlsError> {

@@ -23,6 +23,22 @@ pub struct SoftwareArray {
     pub config: ArrayConfig,
     /// What the host sees.
     pub usable: ByteCount,
+    /// Threads beside its own.
+    pub threads: ArrayThreads,
+}
+
+/// Threads of a real array beside its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ArrayThreads {
+    /// For I/O of members.
+    pub io: u8,
+    /// For parity and digests.
+    pub parity: u8,
+}
+
+impl ArrayThreads {
+    /// Most of each kind.
+    pub const MAX: u8 = 64;
 }
 
 impl SoftwareArray {
@@ -32,7 +48,7 @@ impl SoftwareArray {
     /// [`ConfigError`] when the controller refuses it.
     pub fn new(config: ArrayConfig) -> Result<Self, ConfigError> {
         let usable = config.block_size.bytes_of(Controller::new(&config)?.volume_blocks());
-        Ok(Self { config, usable })
+        Ok(Self { config, usable, threads: ArrayThreads::default() })
     }
 
     /// The array in a few words.

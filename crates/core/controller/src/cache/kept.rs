@@ -25,14 +25,13 @@ impl Cache {
             detached,
             promised: true,
             sequence,
-            shadow: NIL,
             granule_next: NIL,
             first_waiter: NIL,
             ..Slot::default()
         };
         self.link_last(slot);
         if !detached {
-            self.index.insert(key, slot);
+            self.attach(slot);
         }
     }
 

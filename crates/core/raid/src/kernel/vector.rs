@@ -155,7 +155,8 @@ impl<F: Fold> Second for F {
 /// Makes all whole vectors of all rows, and returns how many bytes of each row those are.
 ///
 /// The numbers are vectors per source and piece, for plain sums, for powers of two and for products. Longer
-/// pieces suit data in a core's own cache, shorter ones memory; those in use are at no loss anywhere.
+/// pieces suit data in a core's own cache, shorter ones memory; those in use are at no loss anywhere. (On a Xeon with
+/// AVX-512, pieces of 1 KiB made plain sums of data in memory 3 % slower than these of 512 bytes, and of 256.)
 ///
 /// # Safety
 /// The processor must have the instructions of `V`.

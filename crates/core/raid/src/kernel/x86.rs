@@ -48,9 +48,9 @@ macro_rules! kernel {
 }
 
 kernel!(avx2, vector::combine::<Avx2, 8, 4, 2>, "avx2", has_avx2());
-kernel!(avx512, vector::combine::<Avx512, 16, 4, 4>, "avx512f,avx512bw", has_avx512());
+kernel!(avx512, vector::combine::<Avx512, 8, 4, 4>, "avx512f,avx512bw", has_avx512());
 kernel!(gfni256, vector::combine::<Gfni256, 8, 4, 4>, "avx2,gfni", has_avx2() && has_gfni());
-kernel!(gfni512, vector::combine::<Gfni512, 16, 6, 8>, "avx512f,avx512bw,gfni", has_avx512() && has_gfni());
+kernel!(gfni512, vector::combine::<Gfni512, 8, 6, 8>, "avx512f,avx512bw,gfni", has_avx512() && has_gfni());
 
 /// What a byte is reduced by when doubling pushes its highest bit out: the modulus without its leading bit.
 const REDUCTION: i8 = (MODULUS & 0xff) as i8;

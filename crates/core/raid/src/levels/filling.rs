@@ -71,6 +71,21 @@ impl<F: Filling> Layout for FilledGrid<F> {
         UnitPlace { member: MemberIndex(member), start: self.grid.start_of(row) }
     }
 
+    /// One loop, in which what is the same for all units of a stripe is worked out once.
+    fn places(&self, stripe: StripeIndex, out: &mut Vec<UnitPlace>) {
+        assert!(stripe.0 < self.stripes, "stripe {stripe} is past the last of {} stripes", self.stripes);
+        let StripeShape { data_strips, copies, parities, .. } = self.grid.shape;
+        let place = |unit| {
+            let Cell { row, member } = self.filling.cell_of(stripe, unit);
+            UnitPlace { member: MemberIndex(member), start: self.grid.start_of(row) }
+        };
+        out.clear();
+        for strip in 0..data_strips {
+            out.extend((0..copies).map(|copy| place(StripUnit::Data { strip, copy })));
+        }
+        out.extend((0..parities).map(|parity| place(StripUnit::Parity(parity))));
+    }
+
     #[inline]
     fn identify(&self, member: MemberIndex, lba: MemberLba) -> Option<(StripeIndex, StripUnit, BlockCount)> {
         let (row, block) = self.grid.row_of(member, lba)?;

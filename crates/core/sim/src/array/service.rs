@@ -112,7 +112,8 @@ impl Volume {
             HostOp::Write { .. } => HostOpKind::Write,
             HostOp::Flush => HostOpKind::Flush,
         };
-        let span = shared.hardware.model.host_command_cost(kind, ByteCount(u64::from(io.bytes)));
+        let span =
+            shared.hardware.model.host_command_cost(kind, io.offset_bytes, ByteCount(u64::from(io.bytes)));
         let end = shared.hardware.head(self.owner).processors.serve(now, span);
         if end == now {
             self.request(now, slot);

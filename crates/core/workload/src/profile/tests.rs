@@ -75,7 +75,11 @@ fn the_mixes_are_those_of_their_paper() {
     for (name, read_pct, sizes) in table {
         let expected: Vec<AccessLine> = sizes
             .iter()
-            .map(|&(bytes, share_pct)| AccessLine { share_pct, ..AccessLine::plain(bytes, read_pct, 100) })
+            .map(|&(bytes, share_pct)| AccessLine {
+                share_pct,
+                align_bytes: Some(0),
+                ..AccessLine::plain(bytes, read_pct, 100)
+            })
             .collect();
         let workload = builtin_workload(name).unwrap();
         assert_eq!(workload.spec.lines, expected, "{name}");

@@ -24,7 +24,7 @@ use crate::command::{clear, free_slot, may_be_filled, may_join, may_leave, order
 use crate::error::{ArrayError, RingError};
 use crate::host::{HostPort, HostStep, StopWish};
 use crate::memory::HostBuffers;
-use crate::operator::{Answer, ArrayStatus, Asked, Command, CommandQueue};
+use crate::operator::{Answer, ArrayStatus, Asked, Command, CommandQueue, nothing_to_reload};
 use crate::port_ring::{PortEntries, PortRing};
 use crate::ring::{Direction, Done, Owner, Ring, Target};
 use crate::status::{StatusFacts, Tally};
@@ -360,6 +360,7 @@ impl<'a> EmulatedWorld<'a> {
                 return self.stop_asked.push(asked);
             }
             Command::Fail { device } => self.fail(&device),
+            Command::Reload => Err(nothing_to_reload()),
             Command::Replace { device, .. } => self.replace(&device),
             Command::AddSpare { .. } => {
                 free_slot(self.model.controller(), |_| true).map(|place| self.add(place))

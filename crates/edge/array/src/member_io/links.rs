@@ -4,17 +4,38 @@
 //! I/O ─► parts: as long as a request may be; label and states twice; a flush behind, where FUA is not there
 //! server silent for too long, gone, or at fault ─► close ─► no entry in flight ─► parts end as gone, member lost
 //! ```
+//! What a server owes over a connection that was given up is kept in mind (`owing`).
+//!
 //! Invariant: a link leaves its place in the list when nothing of it is in flight, and its I/Os end before the member is lost,
 //! so that nobody waits for what can't come.
 
 use super::{Carrier, IoEnd, IoSlot, MemberPort, Transfer};
 use crate::error::RingError;
 use crate::link::{Link, Part, PartEnd};
-use crate::ring::{Direction, Done, LinkEntry, Ring};
+use crate::ring::{Direction, Done, LinkEntry, Owner, Ring};
 use raidlab_nbd::Op;
 use raidlab_units::{MemberIndex, NanoSpan, Nanos};
 use rustix::io::Errno;
 use std::fmt::Display;
+use std::path::Path;
+
+/// Who ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EndedBy {
+    /// The server has, or its system has told that it is gone.
+    Server,
+    /// It is given up here, whatever the server does.
+    Array,
+}
+
+impl EndedBy {
+    const fn of(errno: Errno) -> Self {
+        match errno {
+            Errno::CONNRESET | Errno::PIPE => Self::Server,
+            _ => Self::Array,
+        }
+    }
+}
 
 /// How often links are looked at, at least and at most.
 const LOOK_EVERY_MIN: NanoSpan = NanoSpan::from_millis(10);
@@ -82,14 +103,14 @@ impl MemberPort {
         let link =
             self.links[number as usize].as_mut().expect("a link stays while its entries are in flight");
         if let Err(errno) = link.take(entry, done.result) {
-            self.break_off(number, &errno);
+            self.break_off(number, EndedBy::of(errno), &errno, ring)?;
         }
         loop {
             let link = self.links[number as usize].as_mut().expect("it was there just now");
             match link.poll_end(&self.slots) {
                 Ok(Some(PartEnd { io, result })) => self.end_part(io, result, ring)?,
                 Ok(None) => break,
-                Err(fault) => self.break_off(number, &fault),
+                Err(fault) => self.break_off(number, EndedBy::Array, &fault, ring)?,
             }
         }
         let link = self.links[number as usize].as_mut().expect("it was there just now");
@@ -113,25 +134,44 @@ impl MemberPort {
     }
 
     /// Begins the end of a link.
-    fn break_off(&mut self, number: u32, why: &dyn Display) {
+    fn break_off(
+        &mut self,
+        number: u32,
+        by: EndedBy,
+        why: &dyn Display,
+        ring: &mut Ring,
+    ) -> Result<(), RingError> {
         let is_news = self.links[number as usize].as_ref().is_some_and(|link| !link.is_closing());
         if let Some(member) = self.user_of(number).filter(|_| is_news) {
             let path = self.path(member).map(|path| path.display().to_string()).unwrap_or_default();
             tracing::warn!(%member, path, %why, "the connection is broken off");
         }
         let link = self.links[number as usize].as_mut().expect("a link that breaks is there");
-        link.close();
+        if by == EndedBy::Server || link.owed() == 0 {
+            link.close();
+            return Ok(());
+        }
+        link.give_up();
+        // Its memory is another's soon, and it may be silent for ever.
+        for entry in [LinkEntry::Receive, LinkEntry::Send] {
+            ring.cancel(Owner::Link, entry.number(number))?;
+        }
+        Ok(())
     }
 
     /// Ends the I/Os of a link that is over, and forgets it.
     fn bury(&mut self, number: u32, ring: &mut Ring) -> Result<(), RingError> {
         let user = self.user_of(number);
         let link = self.links[number as usize].take().expect("a link that is over is there");
+        let path = user.and_then(|member| self.path(member)).map(Path::to_owned);
         if let Some(attached) = user.and_then(|member| self.places[member.index()].attached.as_mut()) {
             attached.carrier = Carrier::Lost;
         }
         for io in link.unfinished() {
             self.end_part(io, Err(Errno::NODEV), ring)?;
+        }
+        if let Some(path) = path.filter(|_| link.is_given_up()) {
+            self.owing.take(&path, *link);
         }
         self.losses.extend(user);
         Ok(())
@@ -159,11 +199,12 @@ impl MemberPort {
             return Ok(());
         }
         self.look_at = now + (self.answer_limit / 8).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX);
+        self.owing.look();
         for number in 0..self.links.len() as u32 {
             let Some(link) = &self.links[number as usize] else { continue };
             let limit = self.answer_limit;
             if link.waiting_since().is_some_and(|since| now.saturating_since(since) >= limit) {
-                self.break_off(number, &format_args!("no answer for {limit}"));
+                self.break_off(number, EndedBy::Array, &format_args!("no answer for {limit}"), ring)?;
             }
             // One that was closed while nothing of it was in flight hears of no end.
             if self.links[number as usize].as_ref().is_some_and(|link| link.is_over()) {
@@ -177,6 +218,15 @@ impl MemberPort {
     pub(crate) fn let_go(&mut self, member: MemberIndex) {
         self.places[member.index()].is_left = true;
         self.leave(member);
+    }
+
+    /// Whether the export at `path` may be used, if it is one, and why not: a server may still do what it was sent over a
+    /// connection that was given up. One that `was_restarted` does not.
+    pub(crate) fn check_settled(&mut self, path: &Path, was_restarted: bool) -> Result<(), String> {
+        if was_restarted {
+            self.owing.forgive(path);
+        }
+        self.owing.check(path)
     }
 
     /// Closes the link of a member that was left and is quiet.

@@ -141,7 +141,12 @@ fn operators_do_what_they_do_to_a_real_array() {
         assert!(matches!(ask(fail("1")), Answer::Done { .. }));
         assert_eq!(status().condition, Condition::Degraded);
         assert!(matches!(ask(fail("2")), Answer::Refused { .. }), "data would be lost");
-        let replace = Command::Replace { device: "1".into(), with: "new".into(), destroy_data: false };
+        let replace = Command::Replace {
+            device: "1".into(),
+            with: "new".into(),
+            destroy_data: false,
+            server_restarted: false,
+        };
         assert!(matches!(ask(replace.clone()), Answer::Done { .. }));
         while status().condition != Condition::Optimal {
             std::thread::sleep(std::time::Duration::from_millis(5));

@@ -149,7 +149,12 @@ fn a_server_that_goes_away_falls_silent_or_babbles_is_a_member_lost_and_another_
         assert_eq!(before.devices[1].state, DeviceCondition::Missing);
         let so_far = before.counters.host_writes;
         used.until("used without it", |status| status.counters.host_writes > so_far + 50);
-        let taken = Command::Replace { device: "1".into(), with: peers[0].uri("alias"), destroy_data: true };
+        let taken = Command::Replace {
+            device: "1".into(),
+            with: peers[0].uri("alias"),
+            destroy_data: true,
+            server_restarted: false,
+        };
         let reason = used.refused(&taken);
         assert!(reason.contains("in use"), "{reason}");
         used.done(&replace("1", &peers[3].uri("")));
@@ -162,6 +167,44 @@ fn a_server_that_goes_away_falls_silent_or_babbles_is_a_member_lost_and_another_
         let members = vec![peers[3].uri(""), peers[2].uri(""), peers[0].uri("")];
         check_again(&members, &settings, &checker);
     }
+}
+
+/// What a server was sent and has not answered, it may do when it wakes: it joins again after that only.
+#[test]
+fn a_server_that_fell_silent_is_taken_again_when_it_has_ended_the_connection() {
+    let folder = folder();
+    let peers = peers(folder.path(), &[PLAIN, MANNERS[1], PLAIN, PLAIN]);
+    let members = uris(&peers[..3]);
+    let config = array(3);
+    make(&config, &members).expect("an array is made");
+    let settings = RunSettings { answer_limit: NanoSpan::from_millis(400), ..RunSettings::of(&config) };
+    let used = use_array(members.clone(), settings.clone());
+    used.until("used", |status| is_whole(status) && status.counters.host_writes > 100);
+    peers[1].fall_silent();
+    used.until("degraded", |status| status.condition == Condition::Degraded);
+    let back = |server_restarted| Command::Replace {
+        device: "1".into(),
+        with: members[1].clone(),
+        destroy_data: true,
+        server_restarted,
+    };
+    let spare = Command::AddSpare { path: members[1].clone(), destroy_data: true, server_restarted: false };
+    for command in [back(false), spare] {
+        let reason = used.refused(&command);
+        assert!(reason.contains("has not answered") && reason.contains("--server-restarted"), "{reason}");
+    }
+    assert!(peers[1].wake() > 0, "nothing was put off");
+    used.done(&back(false));
+    used.until("whole again", is_whole);
+    // Once more, and the operator knows better: here the server is another one by then.
+    peers[1].fall_silent();
+    used.until("degraded again", |status| status.condition == Condition::Degraded);
+    used.refused(&back(false));
+    used.done(&replace("1", &peers[3].uri("")));
+    used.until("whole with another", is_whole);
+    let checker = used.stop();
+    drop(peers[1].seen());
+    check_again(&[members[0].clone(), peers[3].uri(""), members[2].clone()], &settings, &checker);
 }
 
 #[test]
@@ -273,7 +316,12 @@ fn an_export_that_comes_back_is_stale_and_joins_by_being_rebuilt() {
     let report = examine(&members, StartOptions::default());
     assert!(matches!(report.devices[2].verdict, DeviceVerdict::Stale { .. }), "{report:?}");
     let used = use_array(members.clone(), settings.clone());
-    used.done(&Command::Replace { device: "2".into(), with: members[2].clone(), destroy_data: true });
+    used.done(&Command::Replace {
+        device: "2".into(),
+        with: members[2].clone(),
+        destroy_data: true,
+        server_restarted: false,
+    });
     used.until("whole again", is_whole);
     let checker = used.stop();
     check_again(&members[1..], &settings, &checker);

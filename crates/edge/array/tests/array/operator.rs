@@ -175,11 +175,16 @@ fn fail(device: &str) -> Command {
 }
 
 pub(crate) fn replace(device: &str, with: &Path) -> Command {
-    Command::Replace { device: device.to_owned(), with: with.to_owned(), destroy_data: false }
+    Command::Replace {
+        device: device.to_owned(),
+        with: with.to_owned(),
+        destroy_data: false,
+        server_restarted: false,
+    }
 }
 
 fn add_spare(path: &Path) -> Command {
-    Command::AddSpare { path: path.to_owned(), destroy_data: false }
+    Command::AddSpare { path: path.to_owned(), destroy_data: false, server_restarted: false }
 }
 
 pub(crate) fn is_whole(status: &ArrayStatus) -> bool {
@@ -320,7 +325,7 @@ fn what_can_not_be_done_is_refused_with_a_reason() {
         (Command::StopSweep, ""),
         (add_spare(&holds_data), "--destroy-data"),
         (add_spare(&short), "needs"),
-        (Command::AddSpare { path: paths[0].clone(), destroy_data: true }, "in use"),
+        (Command::AddSpare { path: paths[0].clone(), destroy_data: true, server_restarted: false }, "in use"),
         (add_spare(&folder.path().join("no/folder/x")), "can't open"),
     ];
     for (command, word) in rows {
@@ -331,7 +336,7 @@ fn what_can_not_be_done_is_refused_with_a_reason() {
         let reason = used.refused(&command);
         assert!(reason.contains(word), "{command:?}: {reason}");
     }
-    used.done(&Command::AddSpare { path: holds_data.clone(), destroy_data: true });
+    used.done(&Command::AddSpare { path: holds_data.clone(), destroy_data: true, server_restarted: false });
     used.done(&Command::SweepRate { bytes_per_sec: Some(ByteCount(100_000)) });
     used.done(&fail("1"));
     let status = used.until("rebuilding", |status| status.condition == Condition::Rebuilding);

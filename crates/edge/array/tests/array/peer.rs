@@ -56,6 +56,8 @@ struct Shared {
     bad: Mutex<Range<u64>>,
     seen: Mutex<Seen>,
     is_silent: AtomicBool,
+    /// What came while it was silent.
+    put_off: Mutex<Vec<Request>>,
     is_gone: AtomicBool,
     connections: Mutex<Vec<UnixStream>>,
 }
@@ -86,6 +88,7 @@ impl Peer {
             bad: Mutex::new(0..0),
             seen: Mutex::default(),
             is_silent: AtomicBool::new(false),
+            put_off: Mutex::default(),
             is_gone: AtomicBool::new(false),
             connections: Mutex::default(),
         });
@@ -121,6 +124,22 @@ impl Peer {
     /// Takes requests and answers none.
     pub(crate) fn fall_silent(&self) {
         self.shared.is_silent.store(true, Ordering::SeqCst);
+    }
+
+    /// Does all that it was asked for while it was silent, answers none of it, and ends the connections. Returns how many
+    /// there were.
+    pub(crate) fn wake(&self) -> usize {
+        let shared = &self.shared;
+        let put_off = std::mem::take(&mut *shared.put_off.lock().expect("no panic"));
+        for request in &put_off {
+            drop(shared.answer(request, false, &mut Random(1)));
+        }
+        shared.is_silent.store(false, Ordering::SeqCst);
+        for stream in shared.connections.lock().expect("no panic").drain(..) {
+            // One whose client is gone is at its end already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        put_off.len()
     }
 
     /// Says something to all clients that is no reply.
@@ -210,6 +229,7 @@ impl Shared {
                 requests.push(request);
             }
             if self.is_silent.load(Ordering::SeqCst) {
+                self.put_off.lock().expect("no panic").append(&mut requests);
                 continue;
             }
             let mut seen = self.seen.lock().expect("no panic");

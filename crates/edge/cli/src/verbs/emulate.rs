@@ -64,6 +64,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     world.attach_operator(queue);
     let (mut server, addresses) =
         args.nbd.server(world.name(), (world.block_size(), world.volume_bytes()), tls.as_ref())?;
+    let operator = NbdArgs::with_reload(operator, tls.as_ref());
     let operators = args.operators.start(world.name(), operator)?;
     let announcement = operators.announcement(world.name(), world.volume_bytes(), output);
     announcement.say(&addresses, None)?;

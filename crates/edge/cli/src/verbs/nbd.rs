@@ -1,6 +1,7 @@
 //! How a volume is reached over NBD: the options that a real array and an emulated one share.
 
 use crate::failure::Failure;
+use raidlab_array::Operator;
 use raidlab_export::{ClientCertificates, NbdListener, NbdOptions, NbdServer, TlsServer};
 use raidlab_units::{BlockSize, ByteCount};
 use std::net::SocketAddr;
@@ -69,6 +70,22 @@ impl NbdArgs {
         let clients =
             if self.tls_verify_peer { ClientCertificates::Required } else { ClientCertificates::NotAsked };
         TlsServer::from_folder(folder, clients).map(Some).map_err(Failure::input)
+    }
+
+    /// The operators' line, through which the certificates can be read anew if there are any.
+    pub(crate) fn with_reload(operator: Operator, tls: Option<&TlsServer>) -> Operator {
+        let Some(tls) = tls.cloned() else { return operator };
+        operator.with_reload(move || {
+            let folder = tls.folder().display();
+            match tls.reload() {
+                Ok(()) => Ok(format!("clients that come from now on are shown the certificate in {folder}")),
+                Err(error) => {
+                    let reason = format!("{error}; the certificates that were read before are still used");
+                    tracing::warn!("{reason}");
+                    Err(reason)
+                }
+            }
+        })
     }
 
     fn listeners(&self, tls: Option<&TlsServer>) -> Result<Vec<NbdListener>, Failure> {

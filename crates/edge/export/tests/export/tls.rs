@@ -199,6 +199,29 @@ fn only_certificates_of_the_authority_let_in_where_they_are_required() {
 }
 
 #[test]
+fn certificates_are_read_anew_for_those_who_come_from_then_on() {
+    let (before, after) = (Authority::new("before"), Authority::new("after"));
+    let (old, new) = (any_version(&before, None), any_version(&after, None));
+    let folder = tempfile::tempdir().expect("a folder");
+    before.write_folder(folder.path(), &before.sign(1, LONG));
+    let tls = TlsServer::from_folder(folder.path(), ClientCertificates::NotAsked).expect("it is right");
+    serve("5", few_buffers(4), Some(&tls), |place| {
+        let mut early = enter(place, &old, true).expect("a handshake");
+        assert!(enter(place, &new, true).is_err(), "nothing was read anew");
+        // Half of a renewal: certificate and key are of two pairs.
+        let pair = after.sign(2, LONG);
+        std::fs::write(folder.path().join("server-key.pem"), &pair.key).expect("a file");
+        assert!(matches!(tls.reload(), Err(TlsError::OtherKey { .. })));
+        exercise(&mut enter(place, &old, true).expect("what was read before is used"), 3, 0, MIB, 3);
+        after.write_folder(folder.path(), &pair);
+        tls.reload().expect("it is right");
+        assert!(enter(place, &old, true).is_err(), "the old certificate is still shown");
+        exercise(&mut enter(place, &new, true).expect("the new certificate"), 4, 0, MIB, 5);
+        exercise(&mut early, 5, 0, MIB, 5);
+    });
+}
+
+#[test]
 fn attacks_on_the_stream_end_it_and_nothing_else() {
     let authority = Authority::new("raidlab test");
     let config = any_version(&authority, None);

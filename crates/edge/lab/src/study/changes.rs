@@ -83,8 +83,9 @@ impl Study {
             section.load.check_region(size)?;
             for array in &mut section.arrays {
                 let config = raidlab_controller::ArrayConfig { member_size: size, ..array.config.clone() };
-                *array = SoftwareArray::new(config)
+                let changed = SoftwareArray::new(config)
                     .map_err(|error| format!("members of {size} make no {}: {error}", array.label()))?;
+                *array = SoftwareArray { threads: array.threads, ..changed };
             }
             // A mirror holds whole strips only.
             section.region = section.arrays.iter().map(|array| array.usable).chain([size]).min();

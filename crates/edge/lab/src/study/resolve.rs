@@ -2,7 +2,7 @@
 
 use super::file::{ArrayFile, LoadFile, MeasureFile, SimulateFile, StudyFile, SweepFile};
 use super::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};
-use crate::arrays::{ModelledArray, ModelledSettings, Parts, SoftwareArray, member_cache};
+use crate::arrays::{ArrayThreads, ModelledArray, ModelledSettings, Parts, SoftwareArray, member_cache};
 use crate::cache::{SOFTWARE_CACHE, STAGING_SIZE};
 use crate::controllers::ControllersError;
 use crate::load::{LoadPlan, find_workload, varied};
@@ -70,6 +70,10 @@ fn array(
 ) -> Result<ArraySection, StudyFileError> {
     let given = section.get_ref();
     let load = single_worker(place, section.span(), load_plan(place, section.span(), &given.load, common)?)?;
+    let threads = ArrayThreads {
+        io: thread_count(place, given.io_threads.as_ref(), "io-threads")?,
+        parity: thread_count(place, given.parity_threads.as_ref(), "parity-threads")?,
+    };
     let mut arrays = Vec::new();
     for (level, policy) in variants(&given.levels, &given.write_policies) {
         let config = ArrayConfig {
@@ -89,10 +93,23 @@ fn array(
         let region_span = given.region.as_ref().map_or(level.span(), Spanned::span);
         check_region(&load, region, array.usable)
             .map_err(|problem| place.value(region_span, "region", problem))?;
-        arrays.push(array);
+        arrays.push(SoftwareArray { threads, ..array });
     }
     let region = given.region.as_ref().map(|region| *region.get_ref());
     Ok(ArraySection { directories: vec![given.directory.clone()], arrays, region, load })
+}
+
+fn thread_count(
+    place: Place<'_>,
+    given: Option<&Spanned<u8>>,
+    key: &'static str,
+) -> Result<u8, StudyFileError> {
+    let Some(given) = given else { return Ok(0) };
+    let (count, most) = (*given.get_ref(), ArrayThreads::MAX);
+    if count > most {
+        return Err(place.value(given.span(), key, format!("is {count}, but {most} are the most")));
+    }
+    Ok(count)
 }
 
 fn simulate(

@@ -119,7 +119,12 @@ impl<'a> ArrayBench<'a> {
     /// [`ArrayError`] when it does not start. The member files stay.
     pub fn new(array: &'a SoftwareArray, region: ByteCount, folders: &[PathBuf]) -> Result<Self, ArrayError> {
         let paths = member_paths(folders, array.config.members);
-        let started = ArrayWorld::start(&paths, &RunSettings::of(&array.config), StartOptions::default());
+        let settings = RunSettings {
+            io_threads: array.threads.io.into(),
+            parity_threads: array.threads.parity.into(),
+            ..RunSettings::of(&array.config)
+        };
+        let started = ArrayWorld::start(&paths, &settings, StartOptions::default());
         Ok(Self { array, world: started.world?, region, folders: folders.to_owned() })
     }
 
@@ -148,6 +153,8 @@ impl<'a> ArrayBench<'a> {
         result.settings = load_settings(load, self.region);
         result.settings.extend(array_settings(config));
         let registered = if self.world.has_registered_buffers() { "registered" } else { "plain" };
+        result.settings.insert("io threads".into(), self.array.threads.io.to_string());
+        result.settings.insert("parity threads".into(), self.array.threads.parity.to_string());
         result.settings.insert("buffers".into(), registered.into());
         result.settings.insert("drain after the run".into(), outcome.drain.to_string());
         Ok(result)

@@ -227,13 +227,15 @@ impl ArrayOrder {
                 new_device(desk, "with", &with, destroy_data.as_ref())?;
                 let line = line("replace", &[&device, &with]).option("--destroy-data", destroy_data.as_ref());
                 let with = desk.folder.path().join(with);
-                (Command::Replace { device, with, destroy_data: destroy_data.is_some() }, line, dry_run)
+                let destroy_data = destroy_data.is_some();
+                (Command::Replace { device, with, destroy_data, server_restarted: false }, line, dry_run)
             }
             Self::AddSpare { path, destroy_data, dry_run } => {
                 new_device(desk, "path", &path, destroy_data.as_ref())?;
                 let line = line("add-spare", &[&path]).option("--destroy-data", destroy_data.as_ref());
                 let path = desk.folder.path().join(path);
-                (Command::AddSpare { path, destroy_data: destroy_data.is_some() }, line, dry_run)
+                let destroy_data = destroy_data.is_some();
+                (Command::AddSpare { path, destroy_data, server_restarted: false }, line, dry_run)
             }
             Self::Rebuild { rate, dry_run } => {
                 let line = line("rebuild", &[]).option("--rate", Some(&rate)).flag("--no-wait", true);

@@ -40,6 +40,8 @@ enum Verb {
     Rebuild(operate::RebuildArgs),
     /// Compare redundancy with the data, and on demand rewrite what disagrees
     Check(operate::CheckArgs),
+    /// Read the TLS certificates of a served array anew, for clients that come from then on
+    Reload(operate::NameArgs),
     /// Stop an array cleanly: all of its data is on its devices then
     Stop(operate::NameArgs),
 }
@@ -56,6 +58,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Verb::AddSpare(args) => operate::add_spare(args, output),
         Verb::Rebuild(args) => operate::rebuild(args, output),
         Verb::Check(args) => operate::check(args, output),
+        Verb::Reload(args) => operate::reload(args, output),
         Verb::Stop(args) => operate::stop(args, output),
     }
 }

@@ -45,6 +45,15 @@ pub(crate) struct FailArgs {
     device: String,
 }
 
+/// What an operator knows of the server of an NBD URI.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct ServerArgs {
+    /// The server of the NBD URI was restarted since the array gave a connection to it up, so that it does no more of what it was
+    /// sent
+    #[arg(long)]
+    server_restarted: bool,
+}
+
 /// Arguments of `raidlab array replace`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReplaceArgs {
@@ -59,6 +68,8 @@ pub(crate) struct ReplaceArgs {
     /// Name the new device once more to destroy what it holds
     #[arg(long, value_name = "PATH")]
     destroy_data: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// Arguments of `raidlab array add-spare`.
@@ -72,6 +83,8 @@ pub(crate) struct AddSpareArgs {
     /// Name the new device once more to destroy what it holds
     #[arg(long, value_name = "PATH")]
     destroy_data: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// Arguments of `raidlab array rebuild`.
@@ -201,14 +214,32 @@ pub(crate) fn fail(args: &FailArgs, output: &Output) -> Result<Exit, Failure> {
 pub(crate) fn replace(args: &ReplaceArgs, output: &Output) -> Result<Exit, Failure> {
     let with = absolute(&args.with)?;
     let destroy_data = may_destroy(&args.with, args.destroy_data.as_deref())?;
-    command(&args.array.name, &Command::Replace { device: args.device.clone(), with, destroy_data }, output)
+    command(
+        &args.array.name,
+        &Command::Replace {
+            device: args.device.clone(),
+            with,
+            destroy_data,
+            server_restarted: args.server.server_restarted,
+        },
+        output,
+    )
 }
 
 /// Runs `add-spare`.
 pub(crate) fn add_spare(args: &AddSpareArgs, output: &Output) -> Result<Exit, Failure> {
     let path = absolute(&args.path)?;
     let destroy_data = may_destroy(&args.path, args.destroy_data.as_deref())?;
-    command(&args.array.name, &Command::AddSpare { path, destroy_data }, output)
+    command(
+        &args.array.name,
+        &Command::AddSpare { path, destroy_data, server_restarted: args.server.server_restarted },
+        output,
+    )
+}
+
+/// Runs `reload`.
+pub(crate) fn reload(args: &NameArgs, output: &Output) -> Result<Exit, Failure> {
+    command(&args.name, &Command::Reload, output)
 }
 
 /// Runs `stop`.

@@ -45,6 +45,10 @@ pub(crate) struct Args {
     /// Threads beside the array's own that compute parity and digests, each for stripes of its own
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
     parity_threads: u8,
+    /// Threads of the kernel, beside one for each device, that do I/O of members of 64 KiB and more; 0 leaves it to the array's own
+    /// thread
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
+    io_threads: u8,
     /// A member that is an NBD URI and leaves a request unanswered for so long is taken for gone
     #[arg(long, default_value_t = RunSettings::ANSWER_LIMIT, value_name = "TIME", value_parser = answer_limit)]
     answer_limit: NanoSpan,
@@ -118,6 +122,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             tls.as_ref(),
         )?)
     };
+    let operator = NbdArgs::with_reload(operator, tls.as_ref());
     let operators = args.operators.start(world.name(), operator)?;
     match world.await_serving(&cancel) {
         Ok(()) => {}
@@ -176,6 +181,7 @@ impl Args {
             accept_lost_cache: cache.accept_lost_cache,
             busy_poll: self.busy_poll.unwrap_or_else(default_busy_poll),
             parity_threads: self.parity_threads.into(),
+            io_threads: self.io_threads.into(),
             answer_limit: self.answer_limit,
         }
     }
