@@ -1,8 +1,6 @@
 //! The other verbs on the real binary.
 
-mod support;
-
-use support::Bench;
+use crate::support::Bench;
 
 #[test]
 fn measure_lays_a_file_out_and_refuses_to_write_over_data() {
@@ -68,7 +66,7 @@ fn measure_loads_many_targets_with_many_workers() {
 #[test]
 fn a_drive_of_ones_own_stands_in_an_array_file() {
     let bench = Bench::new();
-    let known = include_str!("../../../../catalog/drives/wd1600aajs.toml");
+    let known = include_str!("../../../../../catalog/drives/wd1600aajs.toml");
     bench.write("drive.toml", &known.replace("id = \"wd1600aajs\"", "id = \"mine\""));
     let array = "schema = 1\nlevel = \"5\"\nmembers = 4\ndrive = \"mine\"\ncontroller = \"lsi-1068\"\n\
                  write-policy = \"write-through\"\n";

@@ -1,9 +1,7 @@
 //! `raidlab simulate` on the real binary, and what its arguments have in common with those of other verbs: bounds, names
 //! that are near.
 
-mod support;
-
-use support::Bench;
+use crate::support::Bench;
 
 const SIMULATE: [&str; 15] = [
     "simulate",

@@ -1,8 +1,6 @@
 //! Imported jobs and traces on the real binary: as files, on targets, and on modelled arrays.
 
-mod support;
-
-use support::Bench;
+use crate::support::Bench;
 
 #[test]
 fn import_makes_workload_files_that_run() {

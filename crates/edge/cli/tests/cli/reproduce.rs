@@ -1,8 +1,6 @@
 //! `raidlab reproduce` on the real binary: figures and claims of files, papers, changes of the catalogue.
 
-mod support;
-
-use support::Bench;
+use crate::support::Bench;
 
 const CSV: &str = "id,place,system,raid,drives,drive,write_policy,read_policy,io_policy,workload,block_kib,\
                    queue_depth,metric,value\n\
