@@ -162,7 +162,9 @@ fn against(place: &PaperPlace, names: &[String]) -> Chart {
         Axis { range: Some((low, high)), ..Axis::log(&format!("{what} {unit}")).with_ticks(ticks) }
     };
     let label = format!("Predicted against published figures of {} rows.", place.rows.len());
-    Chart { label, x: axis("published"), y: axis("predicted"), marks, ..Chart::default() }
+    // As high as the errors beside it, up to the square in which the line goes from corner to corner.
+    let size = Some((PANEL_WIDTH, height_for(place.rows.len()).min(PANEL_WIDTH)));
+    Chart { label, x: axis("published"), y: axis("predicted"), marks, size, ..Chart::default() }
 }
 
 /// Where bars end: one error that is far beyond nine tenths of the others would leave them no room.
