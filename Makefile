@@ -61,6 +61,7 @@ clients: binary
 	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
 	bash tests/clients/members.sh target/debug/raidlab
 	bash tests/clients/devices.sh target/debug/raidlab
+	bash tests/clients/fuse.sh target/debug/raidlab
 	bash tests/clients/nfs.sh target/debug/raidlab
 	bash tests/clients/xrootd.sh target/debug/raidlab
 	bash tests/clients/hosts.sh target/debug/raidlab

@@ -5,8 +5,10 @@
 //! of them are. Pieces that touch are joined first. A write of the label or a state goes to the device's front and to its
 //! end, and is done when both are.
 //!
-//! On a member that is an NBD export the entries are parts, which its link sends as requests. A write that is to be durable
-//! where the server has no FUA is followed by a flush of the export. An export whose server is silent for too long, or gone, is
+//! A write that is to be durable by itself, on a device that has no FUA, is followed by a flush of the device: an NBD export
+//! whose server has none, and a file whose file system is not known to keep it ([`Flushing`]).
+//!
+//! On a member that is an NBD export the entries are parts, which its link sends as requests. An export whose server is silent for too long, or gone, is
 //! a device that has vanished.
 //!
 //! Invariant: a slot of `slots` is in use from [`MemberPort::issue`] until its I/O is handed out by
@@ -79,7 +81,7 @@ struct Attached {
 #[derive(Debug)]
 enum Carrier {
     /// Kept open and locked.
-    File(#[expect(dead_code, reason = "held for its lock")] LocalDevice),
+    File(LocalDevice),
     /// By the link of this number.
     Link(u32),
     /// Its link has broken.
@@ -280,7 +282,7 @@ impl MemberPort {
         let place = &mut self.places[slot.member.index()];
         let attached = place.attached.as_ref().expect("a device that is missing gets no I/O");
         let ended = match attached.carrier {
-            Carrier::File(_) => return slot.push(number, ring),
+            Carrier::File(ref device) => return slot.push(number, device.flushing(), ring),
             Carrier::Lost => Err(MemberError::Gone),
             Carrier::Link(link) => {
                 let link = self.links[link as usize].as_mut().expect("a link that is used is there");
@@ -296,6 +298,22 @@ impl MemberPort {
         place.errors += u64::from(ended.is_err());
         self.ends.push(IoEnd { id: MemberIoId(number), result: ended });
         Ok(())
+    }
+
+    /// Makes durable what was written.
+    fn flush_after(&mut self, number: u32, ring: &mut Ring) -> Result<(), RingError> {
+        let slot = &mut self.slots[number as usize];
+        let attached = self.places[slot.member.index()].attached.as_ref();
+        match attached.expect("it was written to").carrier {
+            Carrier::File(_) => slot.push_flush(number, ring),
+            Carrier::Link(link) => {
+                let link = self.links[link as usize].as_mut().expect("a link that is used is there");
+                slot.queue_flush(number, link);
+                self.is_queued = true;
+                Ok(())
+            }
+            Carrier::Lost => unreachable!("parts of a link that is lost fail"),
+        }
     }
 
     /// Takes in a completion. Returns how the I/O ended, if it was its last.
@@ -329,8 +347,7 @@ impl MemberPort {
         }
         let Some(result) = slot.outcome() else { return self.start(number, ring).map(|()| None) };
         if result.is_ok() && std::mem::take(&mut slot.flush_after) {
-            self.flush_after(number);
-            return Ok(None);
+            return self.flush_after(number, ring).map(|()| None);
         }
         place.in_flight -= 1;
         if let Err(error) = result {
@@ -384,15 +401,20 @@ fn gather(segments: &[Segment], memory: &Memory, pieces: &mut Vec<IoVec>) {
 
 impl IoSlot {
     /// Queues the I/O's entries.
-    fn push(&mut self, number: u32, ring: &mut Ring) -> Result<(), RingError> {
+    fn push(&mut self, number: u32, flushing: Flushing, ring: &mut Ring) -> Result<(), RingError> {
         let file = self.member.0;
         self.attempts += 1;
-        self.interrupted = false;
-        self.error = None;
-        self.entries = 1;
+        (self.interrupted, self.flush_after, self.error) = (false, false, None);
         self.bytes_left = 0;
         let Some(Transfer { direction, offset, copy_offset, bytes, buffer }) = self.transfer else {
-            return ring.push_flush(number, file);
+            return self.push_flush(number, ring);
+        };
+        let direction = match direction {
+            Direction::Read => Direction::Read,
+            Direction::Write { durable } => {
+                self.flush_after = flushing.flushes_after(durable);
+                Direction::Write { durable: flushing.has_fua(durable) }
+            }
         };
         let copies = 1 + u32::from(copy_offset.is_some());
         self.bytes_left = bytes * u64::from(copies);
@@ -409,6 +431,11 @@ impl IoSlot {
             }
         }
         Ok(())
+    }
+
+    fn push_flush(&mut self, number: u32, ring: &mut Ring) -> Result<(), RingError> {
+        self.entries = 1;
+        ring.push_flush(number, self.member.0)
     }
 
     /// How the I/O ended, or `None` if it is to be tried again.

@@ -13,6 +13,7 @@
 
 use crate::engine::EngineKind;
 use crate::error::LoadError;
+use crate::file_system::with_inline_io;
 use crate::lay_out::{LayOut, LayOutContent, LayOutProgress, lay_out_file};
 use crate::memory::IoMemory;
 use crate::nbd_client::{NbdClient, NbdError, is_nbd_uri};
@@ -488,22 +489,6 @@ fn lay_out_if_needed(
     }
     let order = LayOut { bytes, content: LayOutContent::Noise, seed: LAY_OUT_SEED, destroy_data: None };
     lay_out_file(path, &order, cancel, progress).map(|_| ())
-}
-
-/// Has `io_uring` do the I/O of a file in memory at once. It can't know that such I/O never waits, so it hands each to
-/// a worker thread, which costs more than the I/O itself; files on devices are not concerned. Where the flag can't be
-/// set, I/O is only slower.
-pub fn with_inline_io(file: File) -> File {
-    const TMPFS_MAGIC: u64 = 0x0102_1994;
-    let in_memory = rustix::fs::fstatfs(&file).is_ok_and(|facts| facts.f_type as u64 == TMPFS_MAGIC);
-    if in_memory {
-        let flags = rustix::fs::fcntl_getfl(&file);
-        let set = flags.and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | OFlags::NONBLOCK));
-        if let Err(error) = set {
-            tracing::debug!(%error, "I/O of files in memory goes through worker threads");
-        }
-    }
-    file
 }
 
 fn open_for_load(path: &Path, kind: TargetKind, options: &TargetOptions) -> Result<File, LoadError> {
