@@ -27,6 +27,7 @@ mod engine;
 mod error;
 mod file_system;
 mod lay_out;
+mod library;
 mod memory;
 mod nbd_client;
 pub mod net;
