@@ -9,7 +9,8 @@
 //! Invariant: a link leaves its place in the list when nothing of it is in flight, and its I/Os end before the member is lost,
 //! so that nobody waits for what can't come.
 
-use super::{Carrier, IoEnd, IoSlot, MemberPort, Transfer};
+use super::slot::{IoSlot, Transfer};
+use super::{Carrier, IoEnd, MemberPort};
 use crate::error::RingError;
 use crate::link::{Link, Part, PartEnd};
 use crate::ring::{Direction, Done, LinkEntry, Owner, Ring};
