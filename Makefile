@@ -61,6 +61,7 @@ clients: binary
 	RAIDLAB=target/debug/raidlab bash tests/clients/array.sh
 	bash tests/clients/members.sh target/debug/raidlab
 	bash tests/clients/devices.sh target/debug/raidlab
+	bash tests/clients/fuse.sh target/debug/raidlab
 	bash tests/clients/nfs.sh target/debug/raidlab
 	bash tests/clients/xrootd.sh target/debug/raidlab
 	bash tests/clients/hosts.sh target/debug/raidlab
@@ -142,10 +143,11 @@ bench: build
 	bash bench/emulated-against-simulated.sh
 	bash bench/net-against-iperf3.sh
 
-## Races arrays against what their members allow, over memory and over this disk, and times rebuilds; some fifteen minutes.
+## Races arrays against what their members allow, over memory and over this disk; times rebuilds; threads for I/O; some seventeen minutes.
 bench-arrays: build
 	bash bench/array-against-members.sh
 	bash bench/rebuild-rate.sh
+	python3 bench/io_threads_cost.py
 
 ## Races Linux md in a guest over throttled drives; downloads Debian's kernel once, takes some twenty minutes.
 bench-against-md: build

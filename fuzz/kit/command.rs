@@ -3,7 +3,7 @@
 use crate::campaign::kit::{Campaign, Figures, run, run_case};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: fuzz [--minutes N] [--seed N] | fuzz --case SEED";
+const USAGE: &str = "arguments: [--minutes N] [--seed N] | --case SEED";
 
 struct Arguments {
     minutes: f64,

@@ -5,11 +5,14 @@
 //! cache of a RAID 5, destages included, and 150 ns for a 4 KiB read of a RAID 0.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "an example may read the clock")]
 
+#[path = "../tests/instant/mod.rs"]
+mod instant;
+
+use instant::InstantWorld;
 use raidlab_controller::{
-    Action, ArrayConfig, CacheConfig, CacheMemory, Controller, HostOp, HostRequest, HostTag, MemberCache,
-    MetadataPolicy, Resilience, TimerId, WritePolicy,
+    ArrayConfig, CacheConfig, CacheMemory, HostOp, MemberCache, MetadataPolicy, Resilience, WritePolicy,
 };
-use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, NanoSpan, Nanos};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, Lba, NanoSpan};
 use std::error::Error;
 use std::time::Instant;
 
@@ -82,17 +85,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{:25} {:10} {:>8} {:>12} {:>12}", "4 KiB", "places", "ns each", "member I/Os", "per host I/O");
     let only: Option<usize> = std::env::args().nth(1).map(|text| text.parse()).transpose()?;
     for (_, row) in ROWS.iter().enumerate().filter(|(index, _)| only.is_none_or(|only| only == *index)) {
-        let mut world = World::new(row)?;
-        world.run(row, REQUESTS / 4);
+        let mut load = Load::new(row)?;
+        load.run(row, REQUESTS / 4);
         let mut spans = Vec::new();
-        let before = world.member_ios;
+        let before = load.world.member_ios();
         for _ in 0..ROUNDS {
             let start = Instant::now();
-            world.run(row, REQUESTS);
+            load.run(row, REQUESTS);
             spans.push(start.elapsed().as_nanos() as f64 / REQUESTS as f64);
         }
         spans.sort_by(f64::total_cmp);
-        let ios = (world.member_ios - before) as f64 / (ROUNDS as u64 * REQUESTS) as f64;
+        let ios = (load.world.member_ios() - before) as f64 / (ROUNDS as u64 * REQUESTS) as f64;
         let places = match row.pattern {
             Pattern::Sequential => "sequential",
             Pattern::Random => "random",
@@ -102,17 +105,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Carries out every action at once.
-struct World {
-    controller: Controller,
-    now: Nanos,
-    timers: [Nanos; Controller::TIMERS as usize],
+/// The requests of a row, and the controller that they go to.
+struct Load {
+    world: InstantWorld,
     next: u64,
     seed: u64,
-    member_ios: u64,
 }
 
-impl World {
+impl Load {
     fn new(row: &Row) -> Result<Self, Box<dyn Error>> {
         let config = ArrayConfig {
             level: row.level.parse()?,
@@ -137,13 +137,11 @@ impl World {
                 ..Resilience::default()
             },
         };
-        let controller = Controller::new(&config)?;
-        let timers = [Nanos::FAR_FUTURE; Controller::TIMERS as usize];
-        Ok(Self { controller, now: Nanos::ZERO, timers, next: 0, seed: 1, member_ios: 0 })
+        Ok(Self { world: InstantWorld::new(&config)?, next: 0, seed: 1 })
     }
 
     fn run(&mut self, row: &Row, requests: u64) {
-        let blocks = self.controller.volume_blocks().0;
+        let blocks = self.world.volume_blocks();
         for _ in 0..requests {
             let lba = match row.pattern {
                 Pattern::Sequential => self.next % blocks,
@@ -156,31 +154,7 @@ impl World {
                 }
             };
             self.next += 1;
-            self.now += NanoSpan(1_000);
-            let request = HostRequest { tag: HostTag(0), op: row.op, lba: Lba(lba), blocks: BlockCount(1) };
-            self.controller.handle_host_request(self.now, request);
-            self.settle();
-            for timer in 0..Controller::TIMERS {
-                if self.timers[timer as usize] <= self.now {
-                    self.timers[timer as usize] = Nanos::FAR_FUTURE;
-                    self.controller.handle_timer(self.now, TimerId(timer));
-                    self.settle();
-                }
-            }
-        }
-    }
-
-    fn settle(&mut self) {
-        while let Some(action) = self.controller.poll_action() {
-            match action {
-                Action::Member(io) => {
-                    self.member_ios += 1;
-                    self.controller.handle_member_completion(self.now, io.id, Ok(()));
-                }
-                Action::Memory(task) => self.controller.handle_memory_completion(self.now, task.id),
-                Action::Timer { id, at } => self.timers[id.0 as usize] = at,
-                Action::Complete(_) | Action::Keep(_) | Action::Notice(_) => {}
-            }
+            self.world.request(NanoSpan(1_000), row.op, Lba(lba), BlockCount(1));
         }
     }
 }

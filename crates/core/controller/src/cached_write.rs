@@ -113,9 +113,10 @@ impl Controller {
 
     fn place_blocks(&mut self, tag: u32) {
         let mut task = None;
-        let Request { op, lba, blocks, durable, .. } = self.requests[tag as usize];
+        let Request { op, lba, blocks, durable, placed, .. } = self.requests[tag as usize];
         let fua = op == HostOp::Write { fua: true };
-        let mut walk = self.walk_from(tag);
+        // What has no place yet.
+        let mut walk = self.walk(tag).skip(BlockCount(placed), lba);
         'fragments: while let Some(fragment) = walk.next(&*self.layout) {
             let key = self.granule_key(&fragment);
             let mut row = fragment.rows.first;

@@ -15,8 +15,8 @@ use crate::controller::Controller;
 use crate::io::TaskOwner;
 use crate::plan::{BeyondRedundancy, Plan};
 use crate::request::Rows;
-use crate::stripe_op::UnitUse;
 use crate::table::NIL;
+use crate::units::UnitUse;
 
 impl Controller {
     /// Whether there is something to compare with: all data, or a copy.

@@ -18,7 +18,7 @@ use crate::members::{DeviceState, Members};
 use crate::mutant::Mutant;
 use crate::own::OwnMemory;
 use crate::protection::{BatteryState, PeerState};
-use crate::request::{Fragment, FragmentWalk, Request};
+use crate::request::Request;
 use crate::restore::Restores;
 use crate::start::Start;
 use crate::state::StateKeeper;
@@ -30,8 +30,8 @@ use crate::tags::Tags;
 use crate::unsynced::Unsynced;
 use crate::visit::Visit;
 use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, KEPT_RING_AT};
-use raidlab_raid::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
-use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos, StripeIndex};
+use raidlab_raid::{FailuresSurvived, Layout, StripeShape};
+use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos};
 use std::collections::VecDeque;
 
 /// What a controller has done since it started.
@@ -74,9 +74,9 @@ impl Counters {
 pub struct Controller {
     pub(crate) config: ArrayConfig,
     pub(crate) layout: Box<dyn Layout>,
-    shape: StripeShape,
-    block_bytes: u64,
-    cache_block_rows: u32,
+    pub(crate) shape: StripeShape,
+    pub(crate) block_bytes: u64,
+    pub(crate) cache_block_rows: u32,
     pub(crate) battery: BatteryState,
     pub(crate) peer: PeerState,
     /// Labels on their way to kept memory. The second controller may lack its own until there are none.
@@ -476,130 +476,6 @@ impl Controller {
             && self.start.is_idle()
             && (self.state.is_kept() || self.state_is_frozen())
             && self.requests.iter().all(|request| !request.active)
-    }
-
-    #[inline]
-    pub(crate) const fn block_bytes(&self) -> u64 {
-        self.block_bytes
-    }
-
-    #[inline]
-    pub(crate) const fn cache_block_rows(&self) -> u32 {
-        self.cache_block_rows
-    }
-
-    #[inline]
-    pub(crate) const fn cache_block_bytes(&self) -> u64 {
-        self.config.cache.block_size.0
-    }
-
-    #[inline]
-    pub(crate) const fn strip_rows(&self) -> u32 {
-        self.shape.strip_blocks.0 as u32
-    }
-
-    #[inline]
-    pub(crate) const fn data_strips(&self) -> usize {
-        self.shape.data_strips as usize
-    }
-
-    #[inline]
-    pub(crate) const fn copies(&self) -> u16 {
-        self.shape.copies
-    }
-
-    #[inline]
-    pub(crate) const fn parities(&self) -> usize {
-        self.shape.parities as usize
-    }
-
-    #[inline]
-    pub(crate) const fn unit_count(&self) -> usize {
-        self.data_strips() + self.parities()
-    }
-
-    /// Address of `row` of a strip.
-    #[inline]
-    pub(crate) const fn strip_lba(&self, stripe: StripeIndex, strip: u16, row: u32) -> Lba {
-        let strips = stripe.0 * self.shape.data_strips as u64 + strip as u64;
-        Lba(strips * self.shape.strip_blocks.0 + row as u64)
-    }
-
-    /// Address of the first block of a fragment.
-    pub(crate) const fn fragment_lba(&self, fragment: &Fragment) -> Lba {
-        self.strip_lba(fragment.stripe, fragment.strip, fragment.rows.first)
-    }
-
-    /// The granule that a fragment lies in: its stripe where there is parity, else its strip.
-    #[inline]
-    pub(crate) const fn granule_key(&self, fragment: &Fragment) -> u64 {
-        if self.parities() > 0 {
-            fragment.stripe.0
-        } else {
-            fragment.stripe.0 * self.shape.data_strips as u64 + fragment.strip as u64
-        }
-    }
-
-    /// The stripe and the first strip of a granule.
-    pub(crate) const fn granule_start(&self, key: u64) -> (StripeIndex, u16) {
-        if self.parities() > 0 {
-            (StripeIndex(key), 0)
-        } else {
-            let strips = self.shape.data_strips as u64;
-            (StripeIndex(key / strips), (key % strips) as u16)
-        }
-    }
-
-    /// Units of a granule: those of the stripe where there is parity, else the copies of the strip.
-    #[inline]
-    pub(crate) const fn granule_units(&self) -> u16 {
-        if self.parities() > 0 { self.unit_count() as u16 } else { self.copies() }
-    }
-
-    /// Where a unit of a granule begins.
-    #[inline]
-    pub(crate) fn granule_place(&self, key: u64, unit: u16) -> UnitPlace {
-        let (stripe, strip) = self.granule_start(key);
-        if self.parities() > 0 {
-            self.unit_place(stripe, unit)
-        } else {
-            self.layout.place(stripe, StripUnit::Data { strip, copy: unit })
-        }
-    }
-
-    /// Lists where all units of a granule begin. Clears `out` first.
-    pub(crate) fn granule_places(&self, key: u64, out: &mut Vec<UnitPlace>) {
-        let (stripe, strip) = self.granule_start(key);
-        if self.parities() > 0 {
-            return self.layout.places(stripe, out);
-        }
-        out.clear();
-        let copies = (0..self.copies()).map(|copy| StripUnit::Data { strip, copy });
-        out.extend(copies.map(|unit| self.layout.place(stripe, unit)));
-    }
-
-    /// True where a strip can be made up from others.
-    #[inline]
-    pub(crate) const fn is_redundant(&self) -> bool {
-        self.parities() > 0 || self.copies() > 1
-    }
-
-    /// The granule that a cache block lies in.
-    pub(crate) fn granule_of_block(&self, block: u64) -> u64 {
-        let lba = Lba(block * u64::from(self.cache_block_rows));
-        if self.parities() > 0 { self.layout.locate(lba).0.0 } else { lba.0 / self.shape.strip_blocks.0 }
-    }
-
-    /// The part of a cached write that has no place yet.
-    pub(crate) fn walk_from(&self, tag: u32) -> FragmentWalk {
-        let request = &self.requests[tag as usize];
-        let placed = BlockCount(request.placed);
-        self.walk(tag).skip(placed, request.lba)
-    }
-
-    /// Notes that the strip itself can't be read for this operation.
-    pub(crate) fn hold_unreadable(&mut self, op: u32, strip: u16) {
-        self.ops[op].unreadable.push(strip);
     }
 }
 

@@ -10,8 +10,8 @@ use crate::integrity::Part;
 use crate::mutant::Mutant;
 use crate::own::{self, own_buffer};
 use crate::request::{CopySet, Fragment, Rows};
-use crate::stripe_op::UnitUse;
 use crate::table::NIL;
+use crate::units::UnitUse;
 use raidlab_raid::UnitPlace;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 

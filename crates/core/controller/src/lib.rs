@@ -13,6 +13,7 @@
 //! needs none. It reads no clock: every event brings `now`, which never goes backwards.
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod api;
 mod bad_blocks;
 mod bitmap;
@@ -49,6 +50,7 @@ mod stripe_op;
 mod sweep;
 mod table;
 mod tags;
+mod units;
 mod unsynced;
 mod visit;
 

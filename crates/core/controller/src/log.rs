@@ -4,13 +4,9 @@
 //!          digest rows        header and rows             op writes in place       member flush,
 //!          of the payload     to parities + 1 places                               if caches are on
 //! admit ─► Digesting ───────► Writing ──────────► Live ────────────────► Applied ──────────────────► Retired
-//!             ring:   | free | retired | applied | live | writing | free |
-//!                            tail ─────────────────────────► head
 //! ```
-//! Records have consecutive sequence numbers; room is given and taken in that order, and goes round even when all is
-//! free. The latest record keeps its room until the next is complete: a torn record must not take with it the only one
-//! that says what is retired, or an older one of the same stripe would be written again over newer data. A record never wraps: what does not
-//! fit before the end of the ring begins at its start. All replicas of a record stand at the same place of the ring.
+//! Numbers and room of records are the ring's (`log/ring.rs`), the devices that have them `log/replicas.rs`' to find. All replicas of a
+//! record stand at the same place of the ring.
 //!
 //! The *tail* is the oldest record that is not retired. It goes with every record and every state, so that a record that
 //! stands around in the ring is not written over newer data. Before a change of membership the log is drained, because a
@@ -21,7 +17,10 @@
 //!
 //! A record whose operation could not be stored everywhere stays live until the next start.
 
-use crate::api::{BufferRef, BufferSpace, MemberError, Segment};
+mod replicas;
+mod ring;
+
+use crate::api::{BufferRef, BufferSpace, Segment};
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::intent::Intent;
@@ -31,42 +30,9 @@ use crate::protection::PeerState;
 use crate::request::Rows;
 use crate::table::NIL;
 use raidlab_format::{KEPT_RING_AT, LogHeader, LogPlace, LogRun, header_len};
-use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
+use raidlab_units::StripeIndex;
+use ring::{Phase, REPLICAS_MAX, Record, Ring};
 use std::collections::VecDeque;
-
-/// How far a record is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Digesting,
-    Writing,
-    Live,
-    /// Its writes in place are done, as the so manieth.
-    Applied(u64),
-    Retired,
-}
-
-/// One record.
-#[derive(Debug)]
-struct Record {
-    op: u32,
-    phase: Phase,
-    /// Where it begins in the ring.
-    at_block: u64,
-    header_blocks: u64,
-    blocks: u64,
-    /// Its header's place in own memory.
-    header: u32,
-    /// The tail that it names.
-    named_tail: u64,
-    /// Devices that it was sent to.
-    replicas: [Option<MemberIndex>; REPLICAS_MAX],
-    pending: u8,
-    /// A second controller has it, too.
-    found_by_peer: bool,
-}
-
-/// Two parities at most, and one more.
-const REPLICAS_MAX: usize = 3;
 
 /// The log.
 #[derive(Debug)]
@@ -74,17 +40,9 @@ pub(crate) struct Log {
     place: LogPlace,
     /// Where the state says that they go that is being written, or was written last.
     next_place: LogPlace,
-    ring_blocks: u64,
-    /// Oldest first; sequences are consecutive.
-    records: VecDeque<Record>,
-    first_sequence: u64,
-    /// The tail that records name. A device that is missing may lack what was retired since it left, and is taken for
-    /// one in sync until the devices know better; so this stays behind while they do not.
-    named_tail: u64,
+    ring: Ring,
     /// The tail of the state that is being written, or was written last.
     next_tail: u64,
-    /// Sequence and stripe of the records that no tail on the devices excludes yet, oldest first.
-    replayable: VecDeque<(u64, StripeIndex)>,
     /// Operations in line for room.
     waiting: VecDeque<u32>,
     /// No record may be begun.
@@ -103,12 +61,8 @@ impl Log {
         Self {
             place,
             next_place: place,
-            ring_blocks,
-            records: VecDeque::new(),
-            first_sequence: next_sequence,
-            named_tail: next_sequence,
+            ring: Ring::new(ring_blocks, next_sequence),
             next_tail: next_sequence,
-            replayable: VecDeque::new(),
             waiting: VecDeque::new(),
             draining: false,
             applied: 0,
@@ -116,65 +70,6 @@ impl Log {
             flush_pending: 0,
             runs: Vec::new(),
         }
-    }
-
-    fn record(&mut self, sequence: u64) -> &mut Record {
-        &mut self.records[(sequence - self.first_sequence) as usize]
-    }
-
-    /// Frees the room of retired records before the tail that is named; the latest record that is complete keeps its own.
-    fn forget_retired(&mut self) {
-        while self.first_sequence < self.named_tail
-            && self.records.front().is_some_and(|record| record.phase == Phase::Retired)
-            && self
-                .records
-                .get(1)
-                .is_some_and(|next| !matches!(next.phase, Phase::Digesting | Phase::Writing))
-        {
-            self.records.pop_front();
-            self.first_sequence += 1;
-        }
-    }
-
-    /// Frees the room of every retired record at the tail: a defect.
-    fn give_up_room(&mut self) {
-        while self.records.front().is_some_and(|record| record.phase == Phase::Retired) {
-            self.records.pop_front();
-            self.first_sequence += 1;
-        }
-    }
-
-    /// Takes in that the devices have a state or record which names this tail.
-    fn tail_is_kept(&mut self, tail: u64) {
-        while self.replayable.front().is_some_and(|&(sequence, _)| sequence < tail) {
-            self.replayable.pop_front();
-        }
-    }
-
-    /// The oldest record that is not retired, or the next one.
-    fn tail(&self) -> u64 {
-        let retired = self.records.iter().take_while(|record| record.phase == Phase::Retired);
-        self.first_sequence + retired.count() as u64
-    }
-
-    /// True when every record is retired.
-    fn is_drained(&self) -> bool {
-        self.records.iter().all(|record| record.phase == Phase::Retired)
-    }
-
-    /// Where `blocks` may go without touching a record that is not retired.
-    fn room_for(&self, blocks: u64) -> Option<u64> {
-        let (Some(first), Some(last)) = (self.records.front(), self.records.back()) else {
-            return (blocks <= self.ring_blocks).then_some(0);
-        };
-        let head = last.at_block + last.blocks;
-        if last.at_block >= first.at_block {
-            if head + blocks <= self.ring_blocks {
-                return Some(head);
-            }
-            return (blocks <= first.at_block).then_some(0);
-        }
-        (head + blocks <= first.at_block).then_some(head)
     }
 }
 
@@ -189,7 +84,7 @@ impl Controller {
     pub(crate) fn log_is_named(&mut self, place: LogPlace) -> Option<u64> {
         let Intent::Log(log) = &mut self.intent else { return None };
         log.next_place = place;
-        log.next_tail = log.tail();
+        log.next_tail = log.ring.tail();
         Some(log.next_tail)
     }
 
@@ -208,7 +103,7 @@ impl Controller {
     pub(crate) fn drain_log(&mut self) -> bool {
         let Intent::Log(log) = &mut self.intent else { return true };
         log.draining = true;
-        if log.is_drained() {
+        if log.ring.is_drained() {
             return true;
         }
         self.flush_for_log();
@@ -228,7 +123,7 @@ impl Controller {
     pub(crate) fn start_log_again(&mut self) {
         let Intent::Log(log) = &mut self.intent else { return };
         log.place = log.next_place;
-        log.tail_is_kept(log.next_tail);
+        log.ring.tail_is_kept(log.next_tail);
         log.draining = false;
         self.retire_records();
     }
@@ -244,7 +139,7 @@ impl Controller {
     /// True if a crash might let an older record of the stripe be written again.
     pub(crate) fn may_be_replayed(&self, stripe: StripeIndex) -> bool {
         let Intent::Log(log) = &self.intent else { return false };
-        log.replayable.iter().any(|&(_, of)| of == stripe)
+        log.ring.may_be_replayed(stripe)
     }
 
     /// True when the next state says another place of the log than the present one.
@@ -263,13 +158,13 @@ impl Controller {
             matches!(record.phase, Phase::Digesting | Phase::Retired) || record.found_by_peer
         };
         let is_old_done = !self.start.needs_kept_log();
-        is_old_done && (log.place == LogPlace::Members || log.records.iter().all(is_found))
+        is_old_done && (log.place == LogPlace::Members || log.ring.records().all(is_found))
     }
 
     /// Notes that a second controller that has come has no record, and one that has gone none that can be found.
     pub(crate) fn forget_mirrored_records(&mut self) {
         if let Intent::Log(log) = &mut self.intent {
-            log.records.iter_mut().for_each(|record| record.found_by_peer = false);
+            log.ring.records_mut().for_each(|record| record.found_by_peer = false);
         }
     }
 
@@ -327,7 +222,7 @@ impl Controller {
     fn log_is_stuck(&self) -> bool {
         let Intent::Log(log) = &self.intent else { return false };
         let is_left = |record: &&Record| record.phase != Phase::Retired;
-        let oldest = log.records.iter().find(is_left);
+        let oldest = log.ring.records().find(is_left);
         let stays = |record: &Record| match record.phase {
             Phase::Live => record.op == NIL,
             phase => matches!(phase, Phase::Applied(_)),
@@ -345,24 +240,23 @@ impl Controller {
         self.log().runs = runs;
         let header_blocks = header_bytes / self.block_bytes();
         let blocks = header_blocks + u64::from(rows);
-        let Some(at_block) = self.log().room_for(blocks) else { return false };
+        let Some(at_block) = self.log().ring.room_for(blocks) else { return false };
         let Some(header) = self.own.take_header() else { return false };
         let stripe = self.ops[id].stripe;
         let log = self.log();
-        let sequence = log.first_sequence + log.records.len() as u64;
-        log.replayable.push_back((sequence, stripe));
-        log.records.push_back(Record {
+        let record = Record {
             op: id,
             phase: Phase::Digesting,
             at_block,
             header_blocks,
             blocks,
             header,
-            named_tail: log.named_tail,
+            named_tail: log.ring.named_tail(),
             replicas: [None; REPLICAS_MAX],
             pending: 0,
             found_by_peer: false,
-        });
+        };
+        let sequence = log.ring.begin(record, stripe);
         self.ops[id].record = Some(sequence);
         let task = self.new_digest(TaskOwner::Record { sequence });
         let mut segments = core::mem::take(&mut self.segment_scratch);
@@ -420,7 +314,7 @@ impl Controller {
 
     /// Takes in the digests of a record's payload: makes the header and sends the record off.
     pub(crate) fn record_digested(&mut self, sequence: u64, digests: &[u32]) {
-        let op = self.log().record(sequence).op;
+        let op = self.log().ring.record_mut(sequence).op;
         let mut runs = core::mem::take(&mut self.log().runs);
         let rows = self.runs_of(op, &mut runs);
         let named_tail = self.name_tail();
@@ -434,12 +328,12 @@ impl Controller {
         };
         // A world that carries lengths only has no digests, and nobody ever reads what it writes.
         let checksums = (0..rows as usize).map(|row| digests.get(row).copied().unwrap_or(0));
-        let place = self.log().record(sequence).header;
+        let place = self.log().ring.record_mut(sequence).header;
         let length = header_len(runs.len() as u16, rows, self.config.block_size) as usize;
         let out = self.own.header_mut(place, length);
         header.encode_into(&runs, checksums, self.config.block_size, out);
         self.log().runs = runs;
-        let record = self.log().record(sequence);
+        let record = self.log().ring.record_mut(sequence);
         (record.phase, record.named_tail) = (Phase::Writing, named_tail);
         match self.log().place {
             LogPlace::Members => self.replicate(sequence),
@@ -447,84 +341,10 @@ impl Controller {
         }
     }
 
-    /// Sends a record to as many devices of its stripe as it takes to outlive all losses that the stripe can.
-    fn replicate(&mut self, sequence: u64) {
-        let lba = self.area.log.offset_bytes / self.block_bytes();
-        let record = self.log().record(sequence);
-        record.pending += 1;
-        let (lba, blocks) = (MemberLba(lba + record.at_block), BlockCount(record.blocks));
-        while let Some(device) = self.next_replica(sequence) {
-            let record = self.log().record(sequence);
-            let free = record.replicas.iter_mut().find(|replica| replica.is_none());
-            *free.expect("a record has no more replicas than places") = Some(device);
-            record.pending += 1;
-            self.metadata_write(device, lba, blocks, IoOwner::Record { sequence });
-        }
-        self.end_replica(sequence);
-    }
-
-    /// The device that another replica of a record should go to, if it needs one and there is one.
-    fn next_replica(&mut self, sequence: u64) -> Option<MemberIndex> {
-        let record = self.log().record(sequence);
-        let (op, replicas) = (record.op, record.replicas);
-        self.next_log_device(self.ops[op].stripe, sequence, &replicas.iter().flatten().copied())
-    }
-
-    /// The device of `stripe` that should have a record, too, beside those that have it; none if these are enough, or all.
-    pub(crate) fn next_log_device(
-        &self,
-        stripe: StripeIndex,
-        sequence: u64,
-        holders: &(impl Iterator<Item = MemberIndex> + Clone),
-    ) -> Option<MemberIndex> {
-        let units = self.unit_count() as u64;
-        let device = |unit: u64| self.members.in_sync(self.unit_place(stripe, unit as u16).member);
-        let missing = (0..units).filter(|&unit| device(unit).is_none()).count();
-        let parities = if self.is_mutant(Mutant::RecordNotReplicated) { 0 } else { self.parities() };
-        let wanted = (parities + 1).saturating_sub(missing).max(1);
-        if holders.clone().count() >= wanted {
-            return None;
-        }
-        // Consecutive records begin with different units, so that the log's load goes round.
-        let round = (0..units).map(|step| (sequence + step) % units);
-        round.filter_map(device).find(|&device| !holders.clone().any(|holder| holder == device))
-    }
-
-    /// Takes in the end of one replica of a record.
-    pub(crate) fn replica_done(
-        &mut self,
-        sequence: u64,
-        device: MemberIndex,
-        result: Result<(), MemberError>,
-    ) {
-        if result.is_err() {
-            self.fail_member(device);
-            let record = self.log().record(sequence);
-            for replica in record.replicas.iter_mut().filter(|replica| **replica == Some(device)) {
-                *replica = None;
-            }
-        }
-        self.end_replica(sequence);
-    }
-
-    fn end_replica(&mut self, sequence: u64) {
-        let record = self.log().record(sequence);
-        record.pending -= 1;
-        if record.pending > 0 {
-            return;
-        }
-        // Some may have been lost on the way.
-        if self.next_replica(sequence).is_some() {
-            self.replicate(sequence);
-        } else {
-            self.record_live(sequence);
-        }
-    }
-
     /// Puts a record into kept memory.
     fn keep_record(&mut self, sequence: u64) {
         let mirrored = self.peer == PeerState::Present;
-        let record = self.log().record(sequence);
+        let record = self.log().ring.record_mut(sequence);
         let (op, at_block, header, header_blocks) =
             (record.op, record.at_block, record.header, record.header_blocks);
         record.found_by_peer = mirrored;
@@ -545,11 +365,11 @@ impl Controller {
 
     /// Takes in that a record is where it can be found again: its operation may write in place.
     pub(crate) fn record_live(&mut self, sequence: u64) {
-        let record = self.log().record(sequence);
+        let record = self.log().ring.record_mut(sequence);
         record.phase = Phase::Live;
         let (op, header, tail) = (record.op, record.header, record.named_tail);
-        self.log().tail_is_kept(tail);
-        self.log().forget_retired();
+        self.log().ring.tail_is_kept(tail);
+        self.log().ring.forget_retired();
         self.own.give_header(header);
         self.start_writes(op);
         self.pump_log();
@@ -558,7 +378,7 @@ impl Controller {
     /// Lists what is sent for a record.
     pub(crate) fn record_segments(&self, sequence: u64, out: &mut Vec<Segment>) {
         let Intent::Log(log) = &self.intent else { unreachable!("asked only where there is a log") };
-        let record = &log.records[(sequence - log.first_sequence) as usize];
+        let record = log.ring.record(sequence);
         self.payload(record.op, out);
         let bytes = record.header_blocks * self.block_bytes();
         out.insert(0, Segment { buffer: self.own.header_buffer(record.header), bytes });
@@ -570,7 +390,7 @@ impl Controller {
             self.config.member_cache == MemberCache::On && !self.is_mutant(Mutant::RecordRetiredEarly);
         let log = self.log();
         let applied = log.applied;
-        let record = log.record(sequence);
+        let record = log.ring.record_mut(sequence);
         if !stored {
             // It may be needed by a start with the devices that are lost now. Whoever waits for its room waits in vain.
             record.op = NIL;
@@ -586,16 +406,16 @@ impl Controller {
         let is_kept = self.state.is_kept();
         let log = self.log();
         if is_kept {
-            log.named_tail = log.tail();
+            log.ring.name_tail();
         }
-        log.named_tail
+        log.ring.named_tail()
     }
 
     fn retire_records(&mut self) {
         self.name_tail();
-        self.log().forget_retired();
+        self.log().ring.forget_retired();
         if self.is_mutant(Mutant::RecordRoomGivenUp) {
-            self.log().give_up_room();
+            self.log().ring.give_up_room();
         }
         self.pump_log();
     }
@@ -603,7 +423,7 @@ impl Controller {
     /// Flushes the members if records wait for it and room or a drained log is wanted.
     fn flush_for_log(&mut self) {
         let log = self.log();
-        let has_applied = log.records.iter().any(|record| matches!(record.phase, Phase::Applied(_)));
+        let has_applied = log.ring.records().any(|record| matches!(record.phase, Phase::Applied(_)));
         // A device that is lost can't be flushed.
         if log.flushing.is_some() || !has_applied || self.state_is_frozen() {
             return;
@@ -631,7 +451,7 @@ impl Controller {
         }
         let before = log.flushing.take().expect("a flush was under way");
         if !self.state_is_frozen() {
-            for record in &mut self.log().records {
+            for record in self.log().ring.records_mut() {
                 if matches!(record.phase, Phase::Applied(applied) if applied < before) {
                     record.phase = Phase::Retired;
                 }

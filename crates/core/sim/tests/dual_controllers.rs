@@ -3,49 +3,26 @@
 //! That acknowledged data is there after a failover is checked where there are bytes: `may_fail_over` of the torture world,
 //! and `after_a_failover_the_mirror_has_every_acknowledged_write` here, which counts blocks.
 
-use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, MemberCache, MetadataPolicy, Resilience, WritePolicy,
-};
-use raidlab_hardware::{Catalog, ControllerModel, DualModel, LinkModel};
+mod drives;
+
+use drives::{config, controller, drive};
+use raidlab_controller::{MetadataPolicy, WritePolicy};
+use raidlab_hardware::{DualModel, LinkModel};
 use raidlab_sim::{
     Bottleneck, ControllerFailure, ControllerName, FailoverOutcome, LoadRegion, SecondController, SimError,
     SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome, simulate,
     simulate_enclosure,
 };
-use raidlab_units::{BlockSize, ByteCount, BytesPerSec, NanoSpan};
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec};
 
 use ControllerName::{A, B};
 
 const DETECTION: NanoSpan = NanoSpan::from_millis(1_500);
 
-fn controller() -> ControllerModel {
-    Catalog::builtin().controller("perc-h800").expect("in the catalogue").clone()
-}
-
-/// A volume over `members` of 600 GB and 15000 rpm, written through.
+/// A volume over `members`, written through.
 fn volume(level: &str, members: u16, owner: ControllerName) -> SimulatedVolume {
-    SimulatedVolume {
-        config: ArrayConfig {
-            level: level.parse().expect("a level"),
-            members,
-            strip_size: ByteCount::from_kib(64),
-            block_size: BlockSize::B512,
-            member_size: ByteCount::from_gib(500),
-            member_cache: MemberCache::Off,
-            cache: CacheConfig {
-                size: ByteCount::from_mib(64),
-                memory: CacheMemory::BatteryBacked,
-                flush_after: NanoSpan::from_secs(4),
-                flush_iodepth: 64,
-                ..CacheConfig::default()
-            },
-            staging_size: ByteCount::from_mib(64),
-            resilience: Resilience::default(),
-        },
-        drive: Catalog::builtin().drive("st3600057ss").expect("in the catalogue").clone(),
-        owner,
-    }
+    SimulatedVolume { config: config(level, members), drive: drive(), owner }
 }
 
 fn write_back(mut volume: SimulatedVolume, mirror: bool) -> SimulatedVolume {

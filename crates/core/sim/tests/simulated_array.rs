@@ -1,37 +1,17 @@
 //! The virtual world against arithmetic that can be done by hand, and against itself.
 
-use raidlab_controller::{ArrayConfig, CacheConfig, CacheMemory, MemberCache, Resilience, WritePolicy};
-use raidlab_hardware::Catalog;
+mod drives;
+
+use drives::{config, controller, drive};
+use raidlab_controller::WritePolicy;
 use raidlab_sim::{
     Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate,
 };
-use raidlab_units::{BlockSize, ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec};
 
-/// An array of `members` 600 GB drives of 15000 rpm, written through, without a read cache.
 fn array(level: &str, members: u16) -> SimulatedArray {
-    let catalog = Catalog::builtin();
-    SimulatedArray {
-        config: ArrayConfig {
-            level: level.parse().expect("a level"),
-            members,
-            strip_size: ByteCount::from_kib(64),
-            block_size: BlockSize::B512,
-            member_size: ByteCount::from_gib(500),
-            member_cache: MemberCache::Off,
-            cache: CacheConfig {
-                size: ByteCount::from_mib(64),
-                memory: CacheMemory::BatteryBacked,
-                flush_after: NanoSpan::from_secs(4),
-                flush_iodepth: 64,
-                ..CacheConfig::default()
-            },
-            staging_size: ByteCount::from_mib(64),
-            resilience: Resilience::default(),
-        },
-        drive: catalog.drive("st3600057ss").expect("in the catalogue").clone(),
-        controller: catalog.controller("perc-h800").expect("in the catalogue").clone(),
-    }
+    SimulatedArray { config: config(level, members), drive: drive(), controller: controller() }
 }
 
 fn load(line: AccessLine, iodepth: u32) -> SimulationLoad {

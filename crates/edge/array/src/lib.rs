@@ -36,6 +36,7 @@ mod operator;
 mod pieces;
 mod port_ring;
 mod ring;
+mod run;
 mod status;
 mod unix_socket;
 mod workers;
@@ -57,5 +58,6 @@ pub use operator::{
 pub use pieces::{IoVec, MessageHeader};
 pub use port_ring::{EntryEnd, EntryId, PortRing};
 pub use raidlab_format::StartOptions;
+pub use run::ArrayOutcome;
 pub use unix_socket::{UnixSocketError, listen_unix};
-pub use world::{ArrayOutcome, ArrayWorld};
+pub use world::ArrayWorld;

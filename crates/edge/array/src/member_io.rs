@@ -5,8 +5,10 @@
 //! of them are. Pieces that touch are joined first. A write of the label or a state goes to the device's front and to its
 //! end, and is done when both are.
 //!
-//! On a member that is an NBD export the entries are parts, which its link sends as requests. A write that is to be durable
-//! where the server has no FUA is followed by a flush of the export. An export whose server is silent for too long, or gone, is
+//! A write that is to be durable by itself, on a device that has no FUA, is followed by a flush of the device: an NBD export
+//! whose server has none, and a file whose file system is not known to keep it ([`Flushing`]).
+//!
+//! On a member that is an NBD export the entries are parts, which its link sends as requests. An export whose server is silent for too long, or gone, is
 //! a device that has vanished.
 //!
 //! Invariant: a slot of `slots` is in use from [`MemberPort::issue`] until its I/O is handed out by
@@ -14,18 +16,19 @@
 
 mod links;
 mod owing;
+mod slot;
 
 use crate::device::{Device, Flushing, LocalDevice};
 use crate::error::RingError;
 use crate::link::Link;
 use crate::memory::Memory;
-use crate::pieces::IoVec;
-use crate::ring::{Direction, Done, PIECES_PER_ENTRY, Ring, Target};
+use crate::ring::{Direction, Done, Ring};
 use owing::Owing;
 use raidlab_controller::{Area, MemberError, MemberIo, MemberIoId, MemberOp, Segment};
 use raidlab_format::{AreaLayout, Placement};
 use raidlab_units::{BlockSize, MemberIndex, NanoSpan, Nanos};
 use rustix::io::Errno;
+use slot::{IoSlot, Transfer, gather};
 use std::path::{Path, PathBuf};
 
 /// The devices as the controller sees them: I/Os in, completions out.
@@ -49,8 +52,6 @@ pub(crate) struct MemberPort {
     owing: Owing,
 }
 
-/// How often an I/O is tried that the system interrupts or cuts short.
-const ATTEMPTS: u32 = 4;
 /// A device that lets so many I/Os time out, one after the other, is gone.
 const TIMEOUTS_MAX: u32 = 3;
 
@@ -79,7 +80,7 @@ struct Attached {
 #[derive(Debug)]
 enum Carrier {
     /// Kept open and locked.
-    File(#[expect(dead_code, reason = "held for its lock")] LocalDevice),
+    File(LocalDevice),
     /// By the link of this number.
     Link(u32),
     /// Its link has broken.
@@ -93,43 +94,6 @@ pub(crate) struct IoEnd {
     pub(crate) id: MemberIoId,
     /// How it ended.
     pub(crate) result: Result<(), MemberError>,
-}
-
-/// One member I/O in flight.
-#[derive(Debug, Default)]
-struct IoSlot {
-    transfer: Option<Transfer>,
-    member: MemberIndex,
-    pieces: Vec<IoVec>,
-    /// Entries not completed yet.
-    entries: u32,
-    /// Bytes still to be moved.
-    bytes_left: u64,
-    attempts: u32,
-    /// Interrupted by the system for a reason that has nothing to do with the member.
-    interrupted: bool,
-    /// A flush follows when all of it is written, to make it durable.
-    flush_after: bool,
-    error: Option<MemberError>,
-}
-
-impl AsRef<[IoVec]> for IoSlot {
-    fn as_ref(&self) -> &[IoVec] {
-        &self.pieces
-    }
-}
-
-/// What a read or write needs beside its pieces, kept so that it can be tried again.
-#[derive(Clone, Copy, Debug)]
-struct Transfer {
-    direction: Direction,
-    /// On the device.
-    offset: u64,
-    /// Where it is written once more: label and states have a second copy.
-    copy_offset: Option<u64>,
-    bytes: u64,
-    /// Registered buffer that holds the only piece.
-    buffer: Option<u16>,
 }
 
 impl MemberPort {
@@ -280,7 +244,7 @@ impl MemberPort {
         let place = &mut self.places[slot.member.index()];
         let attached = place.attached.as_ref().expect("a device that is missing gets no I/O");
         let ended = match attached.carrier {
-            Carrier::File(_) => return slot.push(number, ring),
+            Carrier::File(ref device) => return slot.push(number, device.flushing(), ring),
             Carrier::Lost => Err(MemberError::Gone),
             Carrier::Link(link) => {
                 let link = self.links[link as usize].as_mut().expect("a link that is used is there");
@@ -296,6 +260,22 @@ impl MemberPort {
         place.errors += u64::from(ended.is_err());
         self.ends.push(IoEnd { id: MemberIoId(number), result: ended });
         Ok(())
+    }
+
+    /// Makes durable what was written.
+    fn flush_after(&mut self, number: u32, ring: &mut Ring) -> Result<(), RingError> {
+        let slot = &mut self.slots[number as usize];
+        let attached = self.places[slot.member.index()].attached.as_ref();
+        match attached.expect("it was written to").carrier {
+            Carrier::File(_) => slot.push_flush(number, ring),
+            Carrier::Link(link) => {
+                let link = self.links[link as usize].as_mut().expect("a link that is used is there");
+                slot.queue_flush(number, link);
+                self.is_queued = true;
+                Ok(())
+            }
+            Carrier::Lost => unreachable!("parts of a link that is lost fail"),
+        }
     }
 
     /// Takes in a completion. Returns how the I/O ended, if it was its last.
@@ -329,8 +309,7 @@ impl MemberPort {
         }
         let Some(result) = slot.outcome() else { return self.start(number, ring).map(|()| None) };
         if result.is_ok() && std::mem::take(&mut slot.flush_after) {
-            self.flush_after(number);
-            return Ok(None);
+            return self.flush_after(number, ring).map(|()| None);
         }
         place.in_flight -= 1;
         if let Err(error) = result {
@@ -370,64 +349,6 @@ impl Place {
     }
 }
 
-/// Turns segments into pieces of memory, those that touch joined into one.
-fn gather(segments: &[Segment], memory: &Memory, pieces: &mut Vec<IoVec>) {
-    pieces.clear();
-    for segment in segments {
-        let next = memory.io_vec(segment.buffer, segment.bytes);
-        match pieces.last_mut() {
-            Some(last) if last.base.addr() + last.bytes == next.base.addr() => last.bytes += next.bytes,
-            _ => pieces.push(next),
-        }
-    }
-}
-
-impl IoSlot {
-    /// Queues the I/O's entries.
-    fn push(&mut self, number: u32, ring: &mut Ring) -> Result<(), RingError> {
-        let file = self.member.0;
-        self.attempts += 1;
-        self.interrupted = false;
-        self.error = None;
-        self.entries = 1;
-        self.bytes_left = 0;
-        let Some(Transfer { direction, offset, copy_offset, bytes, buffer }) = self.transfer else {
-            return ring.push_flush(number, file);
-        };
-        let copies = 1 + u32::from(copy_offset.is_some());
-        self.bytes_left = bytes * u64::from(copies);
-        self.entries = copies * self.pieces.len().div_ceil(PIECES_PER_ENTRY) as u32;
-        for start in [Some(offset), copy_offset].into_iter().flatten() {
-            if let [piece] = self.pieces[..] {
-                ring.push_transfer(number, file, direction, start, Target::Single(piece, buffer))?;
-                continue;
-            }
-            let mut at = start;
-            for pieces in self.pieces.chunks(PIECES_PER_ENTRY) {
-                ring.push_transfer(number, file, direction, at, Target::Pieces(pieces))?;
-                at += pieces.iter().map(|piece| piece.bytes as u64).sum::<u64>();
-            }
-        }
-        Ok(())
-    }
-
-    /// How the I/O ended, or `None` if it is to be tried again.
-    fn outcome(&self) -> Option<Result<(), MemberError>> {
-        if let Some(error) = self.error {
-            return Some(Err(error));
-        }
-        if !self.interrupted && self.bytes_left == 0 {
-            return Some(Ok(()));
-        }
-        if self.attempts < ATTEMPTS {
-            return None;
-        }
-        // A transfer that moves too little time and again meets the end of the file: the member was cut behind our
-        // back. One that is interrupted time and again says nothing against the member as a whole.
-        Some(Err(if self.interrupted { MemberError::Medium } else { MemberError::Gone }))
-    }
-}
-
 /// What an error of the system means for the array. Only errors that say that the device itself is no more make
 /// the member gone; all others leave it in the array, and the array repairs or reports the blocks concerned.
 /// Source: `block/blk-core.c` of Linux, the table `blk_errors`, says which error a device's answer becomes.
@@ -453,30 +374,6 @@ fn worse(first: Option<MemberError>, second: MemberError) -> MemberError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_io_is_tried_again_only_when_that_may_help() {
-        let slot = |attempts, interrupted, bytes_left, error| IoSlot {
-            bytes_left,
-            attempts,
-            interrupted,
-            error,
-            ..IoSlot::default()
-        };
-        let rows = [
-            (slot(1, false, 0, None), Some(Ok(()))),
-            (slot(1, true, 512, None), None),
-            (slot(1, true, 0, None), None),
-            (slot(1, false, 512, None), None),
-            (slot(ATTEMPTS, false, 0, None), Some(Ok(()))),
-            (slot(ATTEMPTS, true, 512, None), Some(Err(MemberError::Medium))),
-            (slot(ATTEMPTS, false, 512, None), Some(Err(MemberError::Gone))),
-            (slot(1, true, 512, Some(MemberError::Gone)), Some(Err(MemberError::Gone))),
-        ];
-        for (slot, expected) in rows {
-            assert_eq!(slot.outcome(), expected, "{slot:?}");
-        }
-    }
 
     #[test]
     fn errors_of_the_system_become_errors_of_members() {

@@ -14,6 +14,10 @@
 //! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
 #![allow(unsafe_code)]
 
+mod transfer;
+
+pub(crate) use transfer::{Direction, PIECES_PER_ENTRY, Target};
+
 use crate::busy_poll::BusyPoll;
 use crate::error::RingError;
 use crate::pieces::{IoVec, MessageHeader};
@@ -25,6 +29,7 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
+use transfer::transfer_entry;
 
 /// Room for entries between two submissions; a full queue is submitted early.
 const QUEUE_ENTRIES: u32 = 256;
@@ -34,43 +39,8 @@ const WORTH_THE_WAY_BYTES: usize = 64 << 10;
 const COMPLETION_ENTRIES: u32 = 4096;
 /// An empty place among the registered files.
 const NO_FILE: RawFd = -1;
-/// `RWF_DSYNC` of `pwritev2(2)`: the write is durable when it completes.
-const RWF_DSYNC: i32 = 2;
-/// Longest list of pieces in one entry (`IOV_MAX`).
-pub(crate) const PIECES_PER_ENTRY: usize = 1024;
 /// Longest buffer that can be registered in one piece: 1 GiB.
 pub(crate) const REGISTERED_BYTES_MAX: u64 = 1 << 30;
-
-/// Direction of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// File to memory.
-    Read,
-    /// Memory to file.
-    Write {
-        /// Durable on completion.
-        durable: bool,
-    },
-}
-
-/// Memory of a transfer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Target<'a> {
-    /// One piece, within the registered buffer of that number if there is one.
-    Single(IoVec, Option<u16>),
-    /// At most [`PIECES_PER_ENTRY`] pieces.
-    Pieces(&'a [IoVec]),
-}
-
-impl Target<'_> {
-    /// Its length in bytes.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Single(piece, _) => piece.bytes,
-            Self::Pieces(pieces) => pieces.iter().map(IoVec::bytes).sum(),
-        }
-    }
-}
 
 /// Whose entry it is. Each has numbers of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -521,43 +491,6 @@ fn build() -> io::Result<IoUring> {
         }
     }
     plain.build(QUEUE_ENTRIES)
-}
-
-fn transfer_entry(file: u16, direction: Direction, offset: u64, target: Target<'_>) -> Entry {
-    let file = Fixed(file.into());
-    match (direction, target) {
-        (Direction::Read, Target::Single(piece, Some(buffer))) => {
-            opcode::ReadFixed::new(file, piece.base, piece.bytes as u32, buffer).offset(offset).build()
-        }
-        (Direction::Read, Target::Single(piece, None)) => {
-            opcode::Read::new(file, piece.base, piece.bytes as u32).offset(offset).build()
-        }
-        (Direction::Read, Target::Pieces(pieces)) => {
-            opcode::Readv::new(file, pieces.as_ptr().cast(), pieces.len() as u32).offset(offset).build()
-        }
-        (Direction::Write { durable }, Target::Single(piece, Some(buffer))) => {
-            opcode::WriteFixed::new(file, piece.base, piece.bytes as u32, buffer)
-                .offset(offset)
-                .rw_flags(write_flags(durable))
-                .build()
-        }
-        (Direction::Write { durable }, Target::Single(piece, None)) => {
-            opcode::Write::new(file, piece.base, piece.bytes as u32)
-                .offset(offset)
-                .rw_flags(write_flags(durable))
-                .build()
-        }
-        (Direction::Write { durable }, Target::Pieces(pieces)) => {
-            opcode::Writev::new(file, pieces.as_ptr().cast(), pieces.len() as u32)
-                .offset(offset)
-                .rw_flags(write_flags(durable))
-                .build()
-        }
-    }
-}
-
-const fn write_flags(durable: bool) -> i32 {
-    if durable { RWF_DSYNC } else { 0 }
 }
 
 #[cfg(test)]

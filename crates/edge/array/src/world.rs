@@ -10,13 +10,13 @@
 //! The clock is read twice per turn, before the members' news and before the host's, so that the time spent on
 //! parity between the two is part of the host's latency.
 //!
-//! With the members' caches configured off, every member write is durable on completion (`RWF_DSYNC`): that is what
-//! "off" promises, whatever cache the device under the file has.
+//! With the members' caches configured off, every member write is durable on completion (`RWF_DSYNC`, or a flush behind it): that is
+//! what "off" promises, whatever cache the device under the file has.
 
 use crate::begin::Parts;
 use crate::command::Desk;
 use crate::error::{ArrayError, RingError};
-use crate::host::{DriverHost, HostPort, HostStep, ScriptHost, ScriptOp, StopWish};
+use crate::host::{HostPort, HostStep, ScriptHost, ScriptOp, StopWish};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::port_ring::{PortEntries, PortRing};
@@ -30,7 +30,6 @@ use raidlab_controller::{
 use raidlab_format::ArrayName;
 use raidlab_raid::FailuresSurvived;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, Nanos};
-use raidlab_workload::{Driver, Measurement, WindowProgress};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,23 +41,6 @@ const PATIENCE: NanoSpan = NanoSpan::from_millis(50);
 const NOTICES_MAX: usize = 1024;
 /// Entries that are submitted at once at most, so that members start while parity is still being computed.
 const ENTRIES_PER_BATCH: u32 = 16;
-
-/// What a run gave.
-#[derive(Clone, Debug)]
-pub struct ArrayOutcome {
-    /// What the driver counted.
-    pub measurement: Measurement,
-    /// What the controller counted from the start of the run to the end of the drain.
-    pub counters: Counters,
-    /// Processor time of this process from the start of the run to the end of the drain.
-    pub cpu: NanoSpan,
-    /// Wall-clock time of ramp, window and the end of what was in flight.
-    pub wall: NanoSpan,
-    /// Wall-clock time that the dirty blocks left in the cache took to reach the members after the run.
-    pub drain: NanoSpan,
-    /// What happened to the array meanwhile.
-    pub notices: Vec<Notice>,
-}
 
 /// A real array: a controller over real devices. It stays on the thread that made it.
 ///
@@ -87,7 +69,7 @@ pub struct ArrayWorld {
     completions: Vec<HostCompletion>,
     host_in_flight: u32,
     pub(crate) tally: Tally,
-    notices: VecDeque<Notice>,
+    pub(crate) notices: VecDeque<Notice>,
     is_stopped: bool,
     pub(crate) desk: Desk,
     /// The last wait was left out.
@@ -190,36 +172,6 @@ impl ArrayWorld {
             }
             self.wait(self.now(), Nanos::FAR_FUTURE)?;
         }
-    }
-
-    /// Drives a workload against the volume, then drains the cache. `progress` is called about ten times per second.
-    /// Dirty blocks that a stopped run left behind are drained first and are no part of the outcome.
-    ///
-    /// # Errors
-    /// [`ArrayError`]: a driver made for another volume, a failing ring, a cache that can't be drained, or `cancel`.
-    pub fn run(
-        &mut self,
-        driver: &mut Driver,
-        cancel: &AtomicBool,
-        progress: &mut dyn FnMut(WindowProgress),
-    ) -> Result<ArrayOutcome, ArrayError> {
-        let mut host = DriverHost::new(driver, self.block_size, self.volume_bytes(), progress)?;
-        if !self.controller.is_idle() {
-            self.drain(cancel)?;
-        }
-        self.notices.clear();
-        let (counters, cpu, start) = (self.controller.counters(), cpu_time(), self.now());
-        self.serve(&mut host, cancel)?;
-        let wall = self.now() - start;
-        let drain = self.drain(cancel)?;
-        Ok(ArrayOutcome {
-            measurement: driver.measurement(),
-            counters: since(self.controller.counters(), counters),
-            cpu: cpu_time() - cpu,
-            wall,
-            drain,
-            notices: std::mem::take(&mut self.notices).into(),
-        })
     }
 
     /// Serves `port` until it is finished, or an operator wants the array to stop ([`ArrayWorld::is_to_stop`]), and nothing
@@ -533,25 +485,5 @@ impl ArrayWorld {
         let entered = self.ring.enter(Some(if news { NanoSpan::ZERO } else { span }));
         self.workers.end_sleep();
         entered
-    }
-}
-
-/// Processor time of this process so far, all its threads and the kernel's work for them.
-fn cpu_time() -> NanoSpan {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    NanoSpan(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
-/// What was counted between two looks at the counters.
-fn since(now: Counters, before: Counters) -> Counters {
-    Counters {
-        member_reads: now.member_reads - before.member_reads,
-        member_writes: now.member_writes - before.member_writes,
-        member_flushes: now.member_flushes - before.member_flushes,
-        cache_hit_blocks: now.cache_hit_blocks - before.cache_hit_blocks,
-        copy_bytes: now.copy_bytes - before.copy_bytes,
-        parity_bytes: now.parity_bytes - before.parity_bytes,
-        metadata_writes: now.metadata_writes - before.metadata_writes,
-        mismatched_blocks: now.mismatched_blocks - before.mismatched_blocks,
     }
 }

@@ -241,6 +241,12 @@ pub enum LoadError {
         /// Which target.
         path: PathBuf,
     },
+    /// On FUSE the kernel ends asynchronous direct writes before it has them made durable.
+    #[error("'{}' is on FUSE, where a direct write with FUA by io_uring ends before it is durable: use --engine psync", .path.display())]
+    FuaLost {
+        /// Which target.
+        path: PathBuf,
+    },
     /// The memory for the requests can't be had.
     #[error("cannot get {bytes} of memory for the requests: {errno}; use fewer or smaller requests")]
     Memory {

@@ -25,7 +25,9 @@ mod clock;
 mod drive;
 mod engine;
 mod error;
+mod file_system;
 mod lay_out;
+mod library;
 mod memory;
 mod nbd_client;
 pub mod net;
@@ -49,6 +51,7 @@ pub use engine::{
     SlotTable, SyncEngine, UnknownEngine, UringEngine, UringOptions, XrootdEngine,
 };
 pub use error::LoadError;
+pub use file_system::{keeps_dsync, with_inline_io};
 pub use lay_out::{LaidOut, LayOut, LayOutContent, LayOutProgress, lay_out_file};
 pub use memory::IoMemory;
 pub use nbd_client::{NbdClient, NbdError, NbdPayload, is_nbd_uri};
@@ -58,7 +61,7 @@ pub use run::{
     Go, IoFailure, LoadOptions, LoadOutcome, LoadProgress, TargetOutcome, ThreadCost, run, run_targets,
     run_targets_from,
 };
-pub use target::{TEST_FILE_NAME, Target, TargetKind, TargetOptions, place_of, with_inline_io};
+pub use target::{TEST_FILE_NAME, Target, TargetKind, TargetOptions, place_of};
 pub use timed::with_timed;
 pub use verify::Verified;
 pub use xrootd::{XrootdLibrary, is_xrootd_uri, xrootd_library};

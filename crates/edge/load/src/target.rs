@@ -1,8 +1,7 @@
 //! A target: a regular file or block device that is open and ready for load, with its size and block size.
 //!
 //! **Direct I/O** is what measures storage, so it is the default; a file system that refuses it is an error and
-//! never a silent fall-back. The block size comes from the device (`BLKSSZGET`), else from `statx`
-//! (`STATX_DIOALIGN`, Linux 6.1), else from trying 512 and then 4096 bytes. Buffered I/O takes blocks of 512.
+//! never a silent fall-back.
 //!
 //! **Names.** A path names a file or a block device; a folder stands for the test file in it ([`TEST_FILE_NAME`]);
 //! an NBD URI names an export, an NFS or root URI a file of a server, the path of a Unix socket the default export of the NBD server there; `null:SIZE` is a
@@ -11,27 +10,25 @@
 //! **Writing** is asked for, and goes through [`crate::safety::permit_write`] on the very file that is then
 //! written. A block device is opened with `O_EXCL` then, so the kernel refuses what is mounted or held, too.
 
+mod local;
+
 use crate::engine::EngineKind;
 use crate::error::LoadError;
-use crate::lay_out::{LayOut, LayOutContent, LayOutProgress, lay_out_file};
-use crate::memory::IoMemory;
+use crate::lay_out::{LayOut, LayOutContent, LayOutProgress};
 use crate::nbd_client::{NbdClient, NbdError, is_nbd_uri};
 use crate::nfs::NfsFile;
 use crate::remote::{self, RemoteError, is_remote_uri, open_remote};
 use crate::safety;
-use crate::trailer::Trailer;
 use crate::xrootd::{XrootdFile, is_xrootd_uri};
+use local::{Look, block_bytes, is_block_device, is_socket, lay_out_if_needed, open_for_load};
 use raidlab_nbd::{NbdUri, TransmissionFlags};
 use raidlab_units::ByteCount;
-use raidlab_workload::IoOp;
-use rustix::fs::{AtFlags, OFlags, StatxFlags};
-use rustix::io::Errno;
-use std::fs::{File, FileType, OpenOptions};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+pub(crate) use local::describe;
 
 /// Name of the test file in a folder that was given as a target.
 pub const TEST_FILE_NAME: &str = "raidlab-test-file";
@@ -39,8 +36,6 @@ pub const TEST_FILE_NAME: &str = "raidlab-test-file";
 const NULL_PREFIX: &str = "null:";
 /// Blocks of buffered I/O, and of the no-op target.
 const BUFFERED_BLOCK_BYTES: u32 = 512;
-/// Block sizes to try where the system does not tell.
-const TRIED_BLOCK_BYTES: [u32; 2] = [512, 4096];
 /// Seed of the data in a test file that [`Target::open`] lays out.
 const LAY_OUT_SEED: u64 = 0x7261_6964_6c61_6221;
 
@@ -376,192 +371,4 @@ impl Target {
 /// Returns the file that `path` stands for: the test file in it if it is a folder, else itself.
 pub fn place_of(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(TEST_FILE_NAME) } else { path.to_owned() }
-}
-
-/// A first look at a path, through a file that is open for plain reading.
-struct Look {
-    file: File,
-    kind: TargetKind,
-}
-
-impl Look {
-    fn at(path: &Path) -> Result<Self, LoadError> {
-        // Looked at before it is opened: to open a pipe would wait for its other end.
-        let metadata = std::fs::metadata(path).map_err(LoadError::io(path, "find"))?;
-        let kind = kind_of(metadata.file_type()).ok_or_else(|| LoadError::NotStorage {
-            path: path.into(),
-            kind: describe(metadata.file_type()),
-        })?;
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-            .open(path)
-            .map_err(LoadError::io(path, "open"))?;
-        let look = Self { file, kind };
-        let opened = look.file.metadata().map_err(LoadError::io(path, "look at"))?.file_type();
-        if kind_of(opened) == Some(kind) {
-            Ok(look)
-        } else {
-            Err(LoadError::NotStorage { path: path.into(), kind: describe(opened) })
-        }
-    }
-
-    /// Bytes of data: all of a device or a plain file, what lies before the mark of a test file.
-    fn data_bytes(&self, path: &Path) -> Result<ByteCount, LoadError> {
-        // The end of a block device is where its size is; this asks the same as BLKGETSIZE64.
-        let end = rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))
-            .map_err(LoadError::system(path, "find the size of"))?;
-        if self.kind == TargetKind::BlockDevice {
-            return Ok(ByteCount(end));
-        }
-        match Trailer::read(&self.file, end).map_err(LoadError::io(path, "read"))? {
-            Some(trailer) if trailer.complete => Ok(trailer.data_bytes),
-            Some(_) => Err(LoadError::Unfinished { path: path.into() }),
-            None => Ok(ByteCount(end)),
-        }
-    }
-
-    /// Makes sure that `opened` is the file that was looked at, and judged safe.
-    fn check_same(&self, path: &Path, opened: &File) -> Result<(), LoadError> {
-        let id = |file: &File| {
-            rustix::fs::fstat(file)
-                .map(|stat| (stat.st_dev, stat.st_ino, stat.st_rdev))
-                .map_err(LoadError::system(path, "look at"))
-        };
-        if id(&self.file)? == id(opened)? {
-            Ok(())
-        } else {
-            Err(LoadError::System { path: path.into(), op: "open twice the same", errno: Errno::STALE })
-        }
-    }
-}
-
-fn is_socket(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
-}
-
-fn is_block_device(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
-}
-
-fn kind_of(file_type: FileType) -> Option<TargetKind> {
-    match file_type {
-        file if file.is_file() => Some(TargetKind::File),
-        device if device.is_block_device() => Some(TargetKind::BlockDevice),
-        _ => None,
-    }
-}
-
-/// Says what a path is that is no target.
-pub(crate) fn describe(file_type: FileType) -> &'static str {
-    match file_type {
-        kind if kind.is_dir() => "a directory",
-        kind if kind.is_char_device() => "a character device",
-        kind if kind.is_fifo() => "a pipe",
-        kind if kind.is_socket() => "a socket",
-        kind if kind.is_file() => "a regular file",
-        kind if kind.is_block_device() => "a block device",
-        _ => "something else",
-    }
-}
-
-/// Lays a test file out where there is nothing, or a test file of another size or an unfinished one. A file that
-/// raidlab did not lay out is left alone, and must have the size asked for.
-fn lay_out_if_needed(
-    path: &Path,
-    bytes: ByteCount,
-    cancel: &AtomicBool,
-    progress: &mut dyn FnMut(LayOutProgress),
-) -> Result<(), LoadError> {
-    if let Ok(metadata) = std::fs::metadata(path) {
-        let look = Look::at(path)?;
-        let end = metadata.len();
-        let own = Trailer::read(&look.file, end).map_err(LoadError::io(path, "read"))?.is_some();
-        if !own && end > 0 {
-            let size = ByteCount(end);
-            return if size == bytes {
-                Ok(())
-            } else {
-                Err(LoadError::SizeDiffers { path: path.into(), size, wanted: bytes })
-            };
-        }
-    }
-    let order = LayOut { bytes, content: LayOutContent::Noise, seed: LAY_OUT_SEED, destroy_data: None };
-    lay_out_file(path, &order, cancel, progress).map(|_| ())
-}
-
-/// Has `io_uring` do the I/O of a file in memory at once. It can't know that such I/O never waits, so it hands each to
-/// a worker thread, which costs more than the I/O itself; files on devices are not concerned. Where the flag can't be
-/// set, I/O is only slower.
-pub fn with_inline_io(file: File) -> File {
-    const TMPFS_MAGIC: u64 = 0x0102_1994;
-    let in_memory = rustix::fs::fstatfs(&file).is_ok_and(|facts| facts.f_type as u64 == TMPFS_MAGIC);
-    if in_memory {
-        let flags = rustix::fs::fcntl_getfl(&file);
-        let set = flags.and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | OFlags::NONBLOCK));
-        if let Err(error) = set {
-            tracing::debug!(%error, "I/O of files in memory goes through worker threads");
-        }
-    }
-    file
-}
-
-fn open_for_load(path: &Path, kind: TargetKind, options: &TargetOptions) -> Result<File, LoadError> {
-    let mut flags = OFlags::empty();
-    if options.direct {
-        flags |= OFlags::DIRECT;
-    }
-    if options.may_write && kind == TargetKind::BlockDevice {
-        flags |= OFlags::EXCL;
-    }
-    let open = |flags: OFlags| {
-        let mut how = OpenOptions::new();
-        how.read(true).write(options.may_write).custom_flags(flags.bits().cast_signed()).open(path)
-    };
-    // Each read would look at the time of the last access, and now and then write it; only an owner may leave that out.
-    open(flags | OFlags::NOATIME)
-        .or_else(|error| match Errno::from_io_error(&error) {
-            Some(Errno::PERM) => open(flags),
-            _ => Err(error),
-        })
-        .map(with_inline_io)
-        .map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::INVAL | Errno::OPNOTSUPP) if options.direct => {
-                LoadError::DirectRefused { path: path.into() }
-            }
-            _ => LoadError::io(path, "open")(error),
-        })
-}
-
-/// Finds what offsets and lengths must be multiples of.
-fn block_bytes(path: &Path, file: &File, kind: TargetKind, direct: bool) -> Result<u32, LoadError> {
-    if kind == TargetKind::BlockDevice {
-        return rustix::fs::ioctl_blksszget(file).map_err(LoadError::system(path, "find the block size of"));
-    }
-    if !direct {
-        return Ok(BUFFERED_BLOCK_BYTES);
-    }
-    match stated_block_bytes(file) {
-        Some(bytes) => Ok(bytes),
-        None => tried_block_bytes(path, file),
-    }
-}
-
-/// What `statx` says, where kernel and file system tell.
-fn stated_block_bytes(file: &File) -> Option<u32> {
-    let stat = rustix::fs::statx(file.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
-    let stated = stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
-    (stated && stat.stx_dio_offset_align > 0).then_some(stat.stx_dio_offset_align)
-}
-
-fn tried_block_bytes(path: &Path, file: &File) -> Result<u32, LoadError> {
-    let mut memory = IoMemory::new(1, 4096, &[IoOp::Read], 0)?;
-    let mut errno = Errno::INVAL;
-    for bytes in TRIED_BLOCK_BYTES {
-        match rustix::io::pread(file, memory.buffer(IoOp::Read, 0, bytes), 0) {
-            Ok(_) => return Ok(bytes),
-            Err(refused) => errno = refused,
-        }
-    }
-    Err(LoadError::NoBlockSize { path: path.into(), errno })
 }

@@ -8,7 +8,7 @@
 //!
 //! Source: `open(2)` on `O_EXCL` for block devices, `fallocate(2)` on block devices (Linux 4.9).
 
-use super::{Purpose, UNIT_BYTES, ZEROS_BYTES, failed};
+use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, failed};
 use crate::arena::Arena;
 use crate::error::DeviceError;
 use raidlab_units::ByteCount;
@@ -30,6 +30,7 @@ pub(crate) struct LocalDevice {
     file: File,
     bytes: ByteCount,
     is_block: bool,
+    flushing: Flushing,
 }
 
 impl Drop for LocalDevice {
@@ -84,7 +85,8 @@ impl LocalDevice {
         // The end of a block device is where its size is.
         let end = rustix::fs::seek(&file, SeekFrom::End(0));
         let bytes = ByteCount(end.map_err(|errno| failed("find the length of", path, errno.into()))?);
-        Ok(Self { path: path.to_owned(), file, bytes, is_block })
+        let flushing = if raidlab_load::keeps_dsync(&file) { Flushing::Whole } else { Flushing::WithoutFua };
+        Ok(Self { path: path.to_owned(), file, bytes, is_block, flushing })
     }
 
     /// The path as it was given.
@@ -95,6 +97,11 @@ impl LocalDevice {
     /// Its length.
     pub(crate) const fn bytes(&self) -> ByteCount {
         self.bytes
+    }
+
+    /// How what the ring writes becomes durable.
+    pub(crate) const fn flushing(&self) -> Flushing {
+        self.flushing
     }
 
     /// Its descriptor, open as long as `self`.

@@ -14,10 +14,11 @@ mod local;
 mod remote;
 
 pub(crate) use local::{LocalDevice, allocation_failed, folder_of, space_of};
-pub(crate) use remote::{Flushing, Remote, RemoteDevice};
+pub(crate) use remote::{Remote, RemoteDevice};
 
 use crate::error::DeviceError;
 pub use raidlab_load::is_nbd_uri;
+use raidlab_nbd::TransmissionFlags;
 use raidlab_units::ByteCount;
 use std::io;
 use std::path::Path;
@@ -35,6 +36,48 @@ pub(crate) enum Purpose {
     Look,
     /// To be part of an array.
     Use,
+}
+
+/// How what was written to a device becomes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flushing {
+    /// By a flush, and single writes by FUA.
+    Whole,
+    /// By a flush; a write that is to be durable by itself is followed by one.
+    WithoutFua,
+    /// There is no flush, but FUA: every write has it.
+    FuaOnly,
+    /// There is neither: there is no volatile cache, and each write is durable when it is acknowledged.
+    NoCache,
+}
+
+impl Flushing {
+    /// Of an export, by what its server offers.
+    pub(crate) const fn of(flags: TransmissionFlags) -> Self {
+        let (flush, fua) =
+            (flags.contains(TransmissionFlags::SEND_FLUSH), flags.contains(TransmissionFlags::SEND_FUA));
+        match (flush, fua) {
+            (true, true) => Self::Whole,
+            (true, false) => Self::WithoutFua,
+            (false, true) => Self::FuaOnly,
+            (false, false) => Self::NoCache,
+        }
+    }
+
+    /// Whether a flush is to be sent.
+    pub(crate) const fn has_flush(self) -> bool {
+        matches!(self, Self::Whole | Self::WithoutFua)
+    }
+
+    /// Whether a write carries FUA that is to be durable, or not, when it completes.
+    pub(crate) const fn has_fua(self, durable: bool) -> bool {
+        matches!(self, Self::FuaOnly) || durable && matches!(self, Self::Whole)
+    }
+
+    /// Whether such a write is followed by a flush.
+    pub(crate) const fn flushes_after(self, durable: bool) -> bool {
+        durable && matches!(self, Self::WithoutFua)
+    }
 }
 
 /// Tries `open` again for a while if it finds the device in use: the kernel lets go of the files of a process that was

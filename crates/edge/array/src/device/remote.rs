@@ -12,7 +12,7 @@
 //! Invariant: an export for use can be written, and its smallest block divides 4 KiB.
 //! Left out: TLS.
 
-use super::{Purpose, UNIT_BYTES, ZEROS_BYTES, failed};
+use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, failed};
 use crate::error::DeviceError;
 use raidlab_load::safety::ExportLook;
 use raidlab_load::{NbdClient, NbdError, NbdPayload};
@@ -24,41 +24,6 @@ use std::path::{Path, PathBuf};
 
 /// Longest write of zeros.
 const ZEROS_REQUEST_BYTES: u64 = 32 << 20;
-/// How what was written to an export becomes durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flushing {
-    /// By a flush, and single writes by FUA.
-    Whole,
-    /// By a flush; a write that is to be durable by itself is followed by one.
-    WithoutFua,
-    /// There is no flush, but FUA: every write has it.
-    FuaOnly,
-    /// There is neither: the export has no volatile cache, and each write is durable when it is acknowledged.
-    NoCache,
-}
-
-impl Flushing {
-    pub(crate) const fn of(flags: TransmissionFlags) -> Self {
-        let (flush, fua) =
-            (flags.contains(TransmissionFlags::SEND_FLUSH), flags.contains(TransmissionFlags::SEND_FUA));
-        match (flush, fua) {
-            (true, true) => Self::Whole,
-            (true, false) => Self::WithoutFua,
-            (false, true) => Self::FuaOnly,
-            (false, false) => Self::NoCache,
-        }
-    }
-
-    /// Whether a flush is to be sent.
-    pub(crate) const fn has_flush(self) -> bool {
-        matches!(self, Self::Whole | Self::WithoutFua)
-    }
-
-    /// Whether a write carries FUA that is to be durable, or not, when it completes.
-    pub(crate) const fn has_fua(self, durable: bool) -> bool {
-        matches!(self, Self::FuaOnly) || durable && matches!(self, Self::Whole)
-    }
-}
 
 /// A connection that transmits.
 #[derive(Debug)]

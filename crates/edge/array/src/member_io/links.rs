@@ -9,7 +9,8 @@
 //! Invariant: a link leaves its place in the list when nothing of it is in flight, and its I/Os end before the member is lost,
 //! so that nobody waits for what can't come.
 
-use super::{Carrier, IoEnd, IoSlot, MemberPort, Transfer};
+use super::slot::{IoSlot, Transfer};
+use super::{Carrier, IoEnd, MemberPort};
 use crate::error::RingError;
 use crate::link::{Link, Part, PartEnd};
 use crate::ring::{Direction, Done, LinkEntry, Owner, Ring};
@@ -57,9 +58,8 @@ impl IoSlot {
         let op = match direction {
             Direction::Read => Op::Read,
             Direction::Write { durable } => {
-                let fua = flushing.has_fua(durable);
-                self.flush_after = durable && !fua && flushing.has_flush();
-                Op::Write { fua }
+                self.flush_after = flushing.flushes_after(durable);
+                Op::Write { fua: flushing.has_fua(durable) }
             }
         };
         let longest = link.part_bytes_max();
@@ -75,25 +75,13 @@ impl IoSlot {
         }
     }
 
-    fn queue_flush(&mut self, io: u32, link: &mut Link) {
+    pub(super) fn queue_flush(&mut self, io: u32, link: &mut Link) {
         link.queue(Part { io, op: Op::Flush, offset: 0, at: 0, bytes: 0 });
         self.entries = 1;
     }
 }
 
 impl MemberPort {
-    /// Makes durable what was written.
-    pub(super) fn flush_after(&mut self, number: u32) {
-        let slot = &mut self.slots[number as usize];
-        let attached = self.places[slot.member.index()].attached.as_ref();
-        let Carrier::Link(link) = attached.expect("it was written to").carrier else {
-            unreachable!("only links have writes that are followed by a flush, and parts of broken ones fail")
-        };
-        let link = self.links[link as usize].as_mut().expect("a link that is used is there");
-        slot.queue_flush(number, link);
-        self.is_queued = true;
-    }
-
     /// Takes in the end of an entry of a link.
     ///
     /// # Errors

@@ -169,6 +169,25 @@ fn a_server_that_goes_away_falls_silent_or_babbles_is_a_member_lost_and_another_
     }
 }
 
+/// A write whose flush never came to be, because its server went away, leaves none behind for the file whose I/O takes its slot.
+#[test]
+fn an_export_without_fua_that_goes_away_leaves_no_flush_to_the_files_beside_it() {
+    let folder = folder();
+    let peer = Peer::new(folder.path(), "s", EXPORT_BYTES, MANNERS[1]);
+    let members = vec![folder.path().join("a"), peer.uri(""), folder.path().join("b")];
+    let config = array(3);
+    make(&config, &members).expect("an array is made");
+    let settings = RunSettings { member_cache: MemberCache::Off, ..RunSettings::of(&config) };
+    let used = use_array(members.clone(), settings.clone());
+    used.until("used", |status| is_whole(status) && status.counters.host_writes > 100);
+    peer.vanish();
+    let before = used.until("degraded", |status| status.condition == Condition::Degraded);
+    let so_far = before.counters.host_writes;
+    used.until("used without it", |status| status.counters.host_writes > so_far + 200);
+    let checker = used.stop();
+    check_again(&[members[0].clone(), members[2].clone()], &settings, &checker);
+}
+
 /// What a server was sent and has not answered, it may do when it wakes: it joins again after that only.
 #[test]
 fn a_server_that_fell_silent_is_taken_again_when_it_has_ended_the_connection() {

@@ -77,8 +77,8 @@ pub(super) struct ArrayFile {
     pub(super) block_size: BlockSize,
     pub(super) write_policies: Vec<WritePolicy>,
     pub(super) disk_cache: bool,
-    pub(super) io_threads: Option<Spanned<u8>>,
-    pub(super) parity_threads: Option<Spanned<u8>>,
+    pub(super) io_threads: Option<Spanned<i64>>,
+    pub(super) parity_threads: Option<Spanned<i64>>,
     #[serde(default)]
     pub(super) cache: CacheSettings,
     pub(super) region: Option<Spanned<ByteCount>>,

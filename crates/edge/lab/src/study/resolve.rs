@@ -101,15 +101,15 @@ fn array(
 
 fn thread_count(
     place: Place<'_>,
-    given: Option<&Spanned<u8>>,
+    given: Option<&Spanned<i64>>,
     key: &'static str,
 ) -> Result<u8, StudyFileError> {
     let Some(given) = given else { return Ok(0) };
     let (count, most) = (*given.get_ref(), ArrayThreads::MAX);
-    if count > most {
-        return Err(place.value(given.span(), key, format!("is {count}, but {most} are the most")));
-    }
-    Ok(count)
+    let count_or_wrong = u8::try_from(count).ok().filter(|count| *count <= most);
+    count_or_wrong.ok_or_else(|| {
+        place.value(given.span(), key, format!("is {count}: take 0, for none, to {most}, which are the most"))
+    })
 }
 
 fn simulate(

@@ -82,7 +82,7 @@ fn a_software_array_states_its_usable_size() {
 /// What is put after the head, and what the message must hold.
 #[test]
 fn every_mistake_names_its_line_and_what_to_do() {
-    let rows: [(String, &[&str]); 17] = [
+    let rows: [(String, &[&str]); 21] = [
         (ARRAY.replace("member-size", "member_size"), &["mine.toml:14", "'member_size'", "'member-size'"]),
         (ARRAY.replace("'5', '0'", "'5', '7'"), &["mine.toml:12", "RAID 7", "'7' is not a RAID level"]),
         (
@@ -94,6 +94,13 @@ fn every_mistake_names_its_line_and_what_to_do() {
         (ARRAY.replace("write-back", "writeback"), &["mine.toml:16", "'writeback'", "'write-back'"]),
         (format!("{ARRAY}region = '1TB'\n"), &["mine.toml:18", "region", "holds only 16 MiB"]),
         (format!("{ARRAY}region = '4KiB'\n"), &["mine.toml:18", "smaller than one request"]),
+        (format!("{ARRAY}io-threads = 65\n"), &["mine.toml:18", "io-threads", "is 65", "64"]),
+        (format!("{ARRAY}parity-threads = 256\n"), &["mine.toml:18", "parity-threads", "is 256", "64"]),
+        (
+            format!("{ARRAY}parity-threads = -1\n"),
+            &["mine.toml:18", "parity-threads", "is -1", "0, for none"],
+        ),
+        (format!("{ARRAY}io-threads = 'two'\n"), &["mine.toml:18", "\"two\""]),
         (SIMULATE.replace("st3600057ss", "st360057ss"), &["mine.toml:12", "st360057ss", "'st3600057ss'"]),
         (SIMULATE.replace("perc-h800", "perc-h700"), &["mine.toml:11", "perc-h700", "'perc-h800'"]),
         (

@@ -171,3 +171,6 @@ fn set_cost(result: &mut RunResult, outcome: &ArrayOutcome, issued: IssuedCounts
     cost.cpu_ns_per_io = (host_ios > 0).then(|| outcome.cpu.get() as f64 / host_ios as f64);
     cost.wall_ns = outcome.wall.get();
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,10 @@
-//! libnfs, found at run time: a raidlab without it does everything else, and a build needs no header.
+//! libnfs, found at run time.
 //!
 //! Of libnfs 4 (`libnfs.so.13`) and 5 (`libnfs.so.14`), whose calls are the same. libnfs 6 has others and is not taken.
-//! The library is never unloaded.
 //! Source: `nfsc/libnfs.h` of libnfs 4.0.0.
 #![allow(unsafe_code)]
 
+use crate::library::Library;
 use crate::remote::RemoteError;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -100,59 +100,47 @@ pub fn nfs_library() -> Result<&'static NfsLibrary, RemoteError> {
 }
 
 fn load() -> Result<NfsLibrary, String> {
-    for name in NAMES {
-        // SAFETY: the name is a string of C; what a library does when it is loaded is its business, and libnfs does nothing.
-        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if !library.is_null() {
-            return symbols(library, name);
-        }
+    // SAFETY: libnfs does nothing when it is loaded.
+    let library = unsafe { Library::load(&NAMES) };
+    let missing =
+        "libnfs is not installed: install libnfs13 or libnfs14 (Debian), or libnfs 4 or 5 elsewhere";
+    let library = library.ok_or(missing)?;
+    // SAFETY: the fields are what the header of libnfs 4 and 5 declares the calls of these names to be.
+    let calls = unsafe { calls(&library) };
+    calls.map_err(|why| format!("{why}: libnfs 4 or 5 is needed"))
+}
+
+/// # Safety
+/// It must be libnfs.
+unsafe fn calls(library: &Library) -> Result<NfsLibrary, String> {
+    // SAFETY: as the caller says.
+    unsafe {
+        Ok(NfsLibrary {
+            name: library.name(),
+            init_context: library.call(c"nfs_init_context")?,
+            destroy_context: library.call(c"nfs_destroy_context")?,
+            get_error: library.call(c"nfs_get_error")?,
+            parse_url: library.call(c"nfs_parse_url_full")?,
+            destroy_url: library.call(c"nfs_destroy_url")?,
+            set_timeout: library.call(c"nfs_set_timeout")?,
+            set_autoreconnect: library.call(c"nfs_set_autoreconnect")?,
+            set_client_name: library.call(c"nfs4_set_client_name")?,
+            set_verifier: library.call(c"nfs4_set_verifier")?,
+            mount: library.call(c"nfs_mount")?,
+            open_async: library.call(c"nfs_open_async")?,
+            create_async: library.call(c"nfs_create_async")?,
+            unlink_async: library.call(c"nfs_unlink_async")?,
+            close_async: library.call(c"nfs_close_async")?,
+            fstat_async: library.call(c"nfs_fstat64_async")?,
+            fsync_async: library.call(c"nfs_fsync_async")?,
+            pread_async: library.call(c"nfs_pread_async")?,
+            pwrite_async: library.call(c"nfs_pwrite_async")?,
+            queue_length: library.call(c"nfs_queue_length")?,
+            readmax: library.call(c"nfs_get_readmax")?,
+            writemax: library.call(c"nfs_get_writemax")?,
+            get_fd: library.call(c"nfs_get_fd")?,
+            which_events: library.call(c"nfs_which_events")?,
+            service: library.call(c"nfs_service")?,
+        })
     }
-    Err("libnfs is not installed: install libnfs13 or libnfs14 (Debian), or libnfs 4 or 5 elsewhere".into())
-}
-
-/// Looks a call up and takes it for what its field is.
-macro_rules! symbol {
-    ($library:expr, $name:literal) => {{
-        // SAFETY: the library is loaded, and the name is a string of C.
-        let address = unsafe { libc::dlsym($library, $name.as_ptr()) };
-        if address.is_null() {
-            return Err(format!(
-                "the libnfs here has no {}: libnfs 4 or 5 is needed",
-                $name.to_string_lossy()
-            ));
-        }
-        // SAFETY: this is how the header of libnfs 4 and 5 declares the call of this name.
-        unsafe { std::mem::transmute::<*mut c_void, _>(address) }
-    }};
-}
-
-#[allow(clippy::missing_transmute_annotations, reason = "the field of each call says what it is")]
-fn symbols(library: *mut c_void, name: &'static CStr) -> Result<NfsLibrary, String> {
-    Ok(NfsLibrary {
-        name: name.to_str().expect("our own names are text"),
-        init_context: symbol!(library, c"nfs_init_context"),
-        destroy_context: symbol!(library, c"nfs_destroy_context"),
-        get_error: symbol!(library, c"nfs_get_error"),
-        parse_url: symbol!(library, c"nfs_parse_url_full"),
-        destroy_url: symbol!(library, c"nfs_destroy_url"),
-        set_timeout: symbol!(library, c"nfs_set_timeout"),
-        set_autoreconnect: symbol!(library, c"nfs_set_autoreconnect"),
-        set_client_name: symbol!(library, c"nfs4_set_client_name"),
-        set_verifier: symbol!(library, c"nfs4_set_verifier"),
-        mount: symbol!(library, c"nfs_mount"),
-        open_async: symbol!(library, c"nfs_open_async"),
-        create_async: symbol!(library, c"nfs_create_async"),
-        unlink_async: symbol!(library, c"nfs_unlink_async"),
-        close_async: symbol!(library, c"nfs_close_async"),
-        fstat_async: symbol!(library, c"nfs_fstat64_async"),
-        fsync_async: symbol!(library, c"nfs_fsync_async"),
-        pread_async: symbol!(library, c"nfs_pread_async"),
-        pwrite_async: symbol!(library, c"nfs_pwrite_async"),
-        queue_length: symbol!(library, c"nfs_queue_length"),
-        readmax: symbol!(library, c"nfs_get_readmax"),
-        writemax: symbol!(library, c"nfs_get_writemax"),
-        get_fd: symbol!(library, c"nfs_get_fd"),
-        which_events: symbol!(library, c"nfs_which_events"),
-        service: symbol!(library, c"nfs_service"),
-    })
 }

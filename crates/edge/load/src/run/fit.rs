@@ -4,6 +4,7 @@ use super::LoadOptions;
 use crate::can_do::cannot_do;
 use crate::engine::EngineKind;
 use crate::error::LoadError;
+use crate::file_system::is_on_fuse;
 use crate::target::{Target, TargetKind};
 use raidlab_workload::{AccessSpec, DriverConfig, OpSet};
 
@@ -38,9 +39,21 @@ pub(super) fn check_engine(target: &Target, options: &LoadOptions) -> Result<(),
     };
     match options.engine.filter(|engine| !suits(*engine)) {
         Some(engine) => Err(LoadError::EngineUnfit { path: target.path().into(), engine: engine.name() }),
-        None if options.fua && !target.takes_fua() => Err(LoadError::NoFua { path: target.path().into() }),
+        None if options.fua => check_fua(target, options),
         None => Ok(()),
     }
+}
+
+fn check_fua(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
+    let path = || target.path().into();
+    let is_asynchronous = options.engine.unwrap_or_else(|| engine_for(target)) == EngineKind::Uring;
+    if !target.takes_fua() {
+        return Err(LoadError::NoFua { path: path() });
+    }
+    if is_asynchronous && target.is_direct() && target.file().is_some_and(is_on_fuse) {
+        return Err(LoadError::FuaLost { path: path() });
+    }
+    Ok(())
 }
 
 /// What the workload asks for beyond reads and writes must be what target and engine can do, and what can be verified.

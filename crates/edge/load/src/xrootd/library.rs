@@ -1,8 +1,8 @@
-//! `XRootD`'s client, found at run time: a raidlab without it does everything else, and a build needs no header.
+//! `XRootD`'s client, found at run time.
 //!
 //! The client is a C++ library, whose names and classes are its compiler's; what has names of C is the set of calls that
-//! `libXrdPosixPreload` puts in the place of the system's (`XrdPosix_Open` and so on). Opened by itself and kept to itself
-//! (`RTLD_LOCAL`) it replaces nothing. The library is never unloaded.
+//! `libXrdPosixPreload` puts in the place of the system's (`XrdPosix_Open` and so on). Opened by itself it
+//! replaces nothing.
 //!
 //! **Patience.** The client by itself asks a dead server again for many minutes. Its limits are set for a measurement here, by
 //! the one call that is taken under its C++ name, and which takes a string and a number; where a version has no such call, the
@@ -11,12 +11,17 @@
 //! Source: `XrdPosix/XrdPosixExtern.hh` and `XrdPosix/XrdPosixConfig.hh` of `XRootD` 5.5.
 #![allow(unsafe_code)]
 
+use crate::library::Library;
 use crate::remote::RemoteError;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 /// Names under which it is looked for: of `XRootD` 6, of 5, and of who develops with it.
 const NAMES: [&CStr; 3] = [c"libXrdPosixPreload.so.6", c"libXrdPosixPreload.so.2", c"libXrdPosixPreload.so"];
+
+/// What to do where there is none.
+const MISSING: &str = "XRootD's client is not installed: install libxrdposix3 (Debian 12; its package in later releases is listed by \
+     'apt-file search libXrdPosixPreload.so'), or xrootd-client-libs (EPEL)";
 
 /// The client's limits in seconds, and how often it tries to connect.
 const LIMITS: [(&CStr, c_int); 6] = [
@@ -61,58 +66,35 @@ pub fn xrootd_library() -> Result<&'static XrootdLibrary, RemoteError> {
 }
 
 fn load() -> Result<XrootdLibrary, String> {
-    for name in NAMES {
-        // SAFETY: the name is a string of C; what the library does when it is loaded is to begin XRootD's client, no more.
-        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if !library.is_null() {
-            return symbols(library, name);
+    // SAFETY: what the library does when it is loaded is to begin XRootD's client, no more.
+    let library = unsafe { Library::load(&NAMES) }.ok_or(MISSING)?;
+    // SAFETY: the fields are what the client's header declares the calls of these names to be.
+    let calls = unsafe {
+        XrootdLibrary {
+            name: library.name(),
+            open: library.call(c"XrdPosix_Open")?,
+            close: library.call(c"XrdPosix_Close")?,
+            fstat: library.call(c"XrdPosix_Fstat")?,
+            fsync: library.call(c"XrdPosix_Fsync")?,
+            unlink: library.call(c"XrdPosix_Unlink")?,
+            pread: library.call(c"XrdPosix_Pread")?,
+            pwrite: library.call(c"XrdPosix_Pwrite")?,
         }
-    }
-    Err("XRootD's client is not installed: install libxrdposix3 (Debian 12; its package in later releases is listed by \
-         'apt-file search libXrdPosixPreload.so'), or xrootd-client-libs (EPEL)"
-        .into())
-}
-
-/// Looks a call up and takes it for what its field is.
-macro_rules! symbol {
-    ($library:expr, $name:literal) => {{
-        // SAFETY: the library is loaded, and the name is a string of C.
-        let address = unsafe { libc::dlsym($library, $name.as_ptr()) };
-        if address.is_null() {
-            return Err(format!("the XRootD client here has no {}", $name.to_string_lossy()));
-        }
-        // SAFETY: this is how the client's header declares the call of this name.
-        unsafe { std::mem::transmute::<*mut c_void, _>(address) }
-    }};
-}
-
-#[allow(clippy::missing_transmute_annotations, reason = "the field of each call says what it is")]
-fn symbols(library: *mut c_void, name: &'static CStr) -> Result<XrootdLibrary, String> {
-    let calls = XrootdLibrary {
-        name: name.to_str().expect("our own names are text"),
-        open: symbol!(library, c"XrdPosix_Open"),
-        close: symbol!(library, c"XrdPosix_Close"),
-        fstat: symbol!(library, c"XrdPosix_Fstat"),
-        fsync: symbol!(library, c"XrdPosix_Fsync"),
-        unlink: symbol!(library, c"XrdPosix_Unlink"),
-        pread: symbol!(library, c"XrdPosix_Pread"),
-        pwrite: symbol!(library, c"XrdPosix_Pwrite"),
     };
-    set_limits(library);
+    set_limits(&library);
     Ok(calls)
 }
 
 /// Makes the client as patient as a measurement may be.
-fn set_limits(library: *mut c_void) {
-    // SAFETY: the library is loaded, and the name, `XrdPosixConfig::SetEnv(char const*, int)`, is a string of C.
-    let address = unsafe { libc::dlsym(library, c"_ZN14XrdPosixConfig6SetEnvEPKci".as_ptr()) };
-    if address.is_null() {
+fn set_limits(library: &Library) {
+    // SAFETY: `XrdPosixConfig::SetEnv(char const*, int)`, a static function without a result, of the header.
+    let set = unsafe {
+        library.call::<unsafe extern "C" fn(*const c_char, c_int)>(c"_ZN14XrdPosixConfig6SetEnvEPKci")
+    };
+    let Ok(set) = set else {
         tracing::debug!("this XRootD client keeps its own time limits");
         return;
-    }
-    // SAFETY: a static function without a result, which the header declares with a string and a number.
-    let set =
-        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char, c_int)>(address) };
+    };
     for (name, value) in LIMITS {
         // SAFETY: the name is a string of C, of which the client takes a copy.
         unsafe { set(name.as_ptr(), value) };

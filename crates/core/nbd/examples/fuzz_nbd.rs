@@ -2,8 +2,8 @@
 //! does.
 //!
 //! ```text
-//! cargo run --release -p raidlab-nbd --example fuzz -- --minutes 30 --seed 1
-//! cargo run --release -p raidlab-nbd --example fuzz -- --case SEED      repeats one case
+//! cargo run --release -p raidlab-nbd --example fuzz_nbd -- --minutes 30 --seed 1
+//! cargo run --release -p raidlab-nbd --example fuzz_nbd -- --case SEED      repeats one case
 //! ```
 //! With `CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true` in the environment, sums that overflow are found, too.
 //!

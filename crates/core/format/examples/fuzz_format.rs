@@ -2,8 +2,8 @@
 //! it does.
 //!
 //! ```text
-//! cargo run --release -p raidlab-format --example fuzz -- --minutes 30 --seed 1
-//! cargo run --release -p raidlab-format --example fuzz -- --case SEED      repeats one case
+//! cargo run --release -p raidlab-format --example fuzz_format -- --minutes 30 --seed 1
+//! cargo run --release -p raidlab-format --example fuzz_format -- --case SEED      repeats one case
 //! ```
 //! With `CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true` in the environment, sums that overflow are found, too.
 //!

@@ -1,0 +1,174 @@
+//! The ring of the log: the numbers of records, the room of each, and the oldest that is not retired.
+//!
+//! ```text
+//!             ring:   | free | retired | applied | live | writing | free |
+//!                            tail ─────────────────────────► head
+//! ```
+//! Records have consecutive sequence numbers; room is given and taken in that order, and goes round even when all is
+//! free. The latest record keeps its room until the next is complete: a torn record must not take with it the only one
+//! that says what is retired, or an older one of the same stripe would be written again over newer data. A record never wraps: what
+//! does not fit before the end of the ring begins at its start.
+//!
+//! Left out: what records hold and where they go, which is the log's.
+
+use raidlab_units::{MemberIndex, StripeIndex};
+use std::collections::VecDeque;
+
+/// How far a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Digesting,
+    Writing,
+    Live,
+    /// Its writes in place are done, as the so manieth.
+    Applied(u64),
+    Retired,
+}
+
+/// One record.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) op: u32,
+    pub(super) phase: Phase,
+    /// Where it begins in the ring.
+    pub(super) at_block: u64,
+    pub(super) header_blocks: u64,
+    pub(super) blocks: u64,
+    /// Its header's place in own memory.
+    pub(super) header: u32,
+    /// The tail that it names.
+    pub(super) named_tail: u64,
+    /// Devices that it was sent to.
+    pub(super) replicas: [Option<MemberIndex>; REPLICAS_MAX],
+    pub(super) pending: u8,
+    /// A second controller has it, too.
+    pub(super) found_by_peer: bool,
+}
+
+/// Two parities at most, and one more.
+pub(super) const REPLICAS_MAX: usize = 3;
+
+/// The ring.
+#[derive(Debug)]
+pub(super) struct Ring {
+    blocks: u64,
+    /// Oldest first; sequences are consecutive.
+    records: VecDeque<Record>,
+    first_sequence: u64,
+    /// The tail that records name. A device that is missing may lack what was retired since it left, and is taken for
+    /// one in sync until the devices know better; so this stays behind while they do not.
+    named_tail: u64,
+    /// Sequence and stripe of the records that no tail on the devices excludes yet, oldest first.
+    replayable: VecDeque<(u64, StripeIndex)>,
+}
+
+impl Ring {
+    /// An empty ring of so many blocks whose next record has number `next_sequence`.
+    pub(super) const fn new(blocks: u64, next_sequence: u64) -> Self {
+        Self {
+            blocks,
+            records: VecDeque::new(),
+            first_sequence: next_sequence,
+            named_tail: next_sequence,
+            replayable: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn record(&self, sequence: u64) -> &Record {
+        &self.records[(sequence - self.first_sequence) as usize]
+    }
+
+    pub(super) fn record_mut(&mut self, sequence: u64) -> &mut Record {
+        &mut self.records[(sequence - self.first_sequence) as usize]
+    }
+
+    /// The records that have room, oldest first.
+    pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter()
+    }
+
+    pub(super) fn records_mut(&mut self) -> impl Iterator<Item = &mut Record> {
+        self.records.iter_mut()
+    }
+
+    /// Takes in a record that has got room, for an operation on `stripe`. Returns its number.
+    pub(super) fn begin(&mut self, record: Record, stripe: StripeIndex) -> u64 {
+        let sequence = self.first_sequence + self.records.len() as u64;
+        self.replayable.push_back((sequence, stripe));
+        self.records.push_back(record);
+        sequence
+    }
+
+    /// True if a crash might let an older record of the stripe be written again.
+    pub(super) fn may_be_replayed(&self, stripe: StripeIndex) -> bool {
+        self.replayable.iter().any(|&(_, of)| of == stripe)
+    }
+
+    /// The tail that records name.
+    pub(super) const fn named_tail(&self) -> u64 {
+        self.named_tail
+    }
+
+    /// Lets records name the present tail.
+    pub(super) fn name_tail(&mut self) {
+        self.named_tail = self.tail();
+    }
+
+    /// Frees the room of retired records before the tail that is named; the latest record that is complete keeps its own.
+    pub(super) fn forget_retired(&mut self) {
+        while self.first_sequence < self.named_tail
+            && self.records.front().is_some_and(|record| record.phase == Phase::Retired)
+            && self
+                .records
+                .get(1)
+                .is_some_and(|next| !matches!(next.phase, Phase::Digesting | Phase::Writing))
+        {
+            self.records.pop_front();
+            self.first_sequence += 1;
+        }
+    }
+
+    /// Frees the room of every retired record at the tail: a defect.
+    pub(super) fn give_up_room(&mut self) {
+        while self.records.front().is_some_and(|record| record.phase == Phase::Retired) {
+            self.records.pop_front();
+            self.first_sequence += 1;
+        }
+    }
+
+    /// Takes in that the devices have a state or record which names this tail.
+    pub(super) fn tail_is_kept(&mut self, tail: u64) {
+        while self.replayable.front().is_some_and(|&(sequence, _)| sequence < tail) {
+            self.replayable.pop_front();
+        }
+    }
+
+    /// The oldest record that is not retired, or the next one.
+    pub(super) fn tail(&self) -> u64 {
+        let retired = self.records.iter().take_while(|record| record.phase == Phase::Retired);
+        self.first_sequence + retired.count() as u64
+    }
+
+    /// True when every record is retired.
+    pub(super) fn is_drained(&self) -> bool {
+        self.records.iter().all(|record| record.phase == Phase::Retired)
+    }
+
+    /// Where `blocks` may go without touching a record that is not retired.
+    pub(super) fn room_for(&self, blocks: u64) -> Option<u64> {
+        let (Some(first), Some(last)) = (self.records.front(), self.records.back()) else {
+            return (blocks <= self.blocks).then_some(0);
+        };
+        let head = last.at_block + last.blocks;
+        if last.at_block >= first.at_block {
+            if head + blocks <= self.blocks {
+                return Some(head);
+            }
+            return (blocks <= first.at_block).then_some(0);
+        }
+        (head + blocks <= first.at_block).then_some(head)
+    }
+}
+
+#[cfg(test)]
+mod tests;

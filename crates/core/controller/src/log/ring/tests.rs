@@ -1,0 +1,108 @@
+//! Random lives of records against what the head of the ring promises.
+
+use super::*;
+
+const BLOCKS: u64 = 24;
+const FIRST: u64 = 100;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+fn record(at_block: u64, blocks: u64, named_tail: u64) -> Record {
+    Record {
+        op: 0,
+        phase: Phase::Writing,
+        at_block,
+        header_blocks: 1,
+        blocks,
+        header: 0,
+        named_tail,
+        replicas: [None; REPLICAS_MAX],
+        pending: 0,
+        found_by_peer: false,
+    }
+}
+
+/// Brings a record that is drawn one step further. Only what is complete can be applied, and only that is retired.
+fn step(ring: &mut Ring, random: &mut Random) {
+    let sequences: Vec<u64> = (ring.first_sequence..).take(ring.records.len()).collect();
+    let Some(&sequence) = sequences.get(random.below(8) as usize) else { return };
+    let record = ring.record_mut(sequence);
+    record.phase = match record.phase {
+        Phase::Digesting | Phase::Writing => Phase::Live,
+        Phase::Live => Phase::Applied(0),
+        Phase::Applied(_) | Phase::Retired => Phase::Retired,
+    };
+}
+
+/// No two records share a block, none wraps, and each begins where the one before it ends or at the start of the ring.
+fn check_room(ring: &Ring) {
+    let mut owners = [None; BLOCKS as usize];
+    let mut head = None;
+    for (sequence, record) in (ring.first_sequence..).zip(ring.records()) {
+        assert!(record.at_block == 0 || head.is_none_or(|head| head == record.at_block), "{ring:?}");
+        for block in record.at_block..record.at_block + record.blocks {
+            assert_eq!(owners[block as usize].replace(sequence), None, "block {block} of {ring:?}");
+        }
+        head = Some(record.at_block + record.blocks);
+    }
+}
+
+#[test]
+fn room_goes_round_and_is_never_given_twice() {
+    for seed in 0..200 {
+        let (mut random, mut ring) = (Random(seed), Ring::new(BLOCKS, FIRST));
+        let (mut begun, mut full, mut rounds) = (0, 0, 0);
+        for _ in 0..500 {
+            let blocks = 1 + random.below(7);
+            match ring.room_for(blocks) {
+                Some(at_block) => {
+                    rounds += u64::from(at_block == 0);
+                    let sequence =
+                        ring.begin(record(at_block, blocks, ring.named_tail()), StripeIndex(begun));
+                    assert_eq!(sequence, FIRST + begun, "seed {seed}");
+                    begun += 1;
+                }
+                None => full += 1,
+            }
+            check_room(&ring);
+            (0..3).for_each(|_| step(&mut ring, &mut random));
+            let oldest =
+                (ring.first_sequence..).zip(ring.records()).find(|(_, it)| it.phase != Phase::Retired);
+            assert_eq!(ring.tail(), oldest.map_or(FIRST + begun, |(sequence, _)| sequence), "seed {seed}");
+            if random.below(2) == 0 {
+                ring.name_tail();
+                ring.forget_retired();
+            }
+            let is_complete = |record: &&Record| !matches!(record.phase, Phase::Digesting | Phase::Writing);
+            let ever_complete = begun > 0 && ring.first_sequence > FIRST;
+            assert!(!ever_complete || ring.records().any(|it| is_complete(&it)), "seed {seed}: {ring:?}");
+        }
+        assert!(full > 0 && rounds > 3, "seed {seed}: {full} times full, {rounds} rounds");
+    }
+}
+
+#[test]
+fn a_stripe_may_be_replayed_until_a_tail_behind_its_records_is_kept() {
+    let mut ring = Ring::new(BLOCKS, FIRST);
+    for stripe in [7, 8, 7] {
+        let at_block = ring.room_for(2).expect("there is room");
+        ring.begin(record(at_block, 2, ring.named_tail()), StripeIndex(stripe));
+    }
+    let rows = [
+        (FIRST, [true, true]),
+        (FIRST + 1, [true, true]),
+        (FIRST + 2, [true, false]),
+        (FIRST + 3, [false, false]),
+    ];
+    for (tail, expected) in rows {
+        ring.tail_is_kept(tail);
+        assert_eq!([7, 8].map(|stripe| ring.may_be_replayed(StripeIndex(stripe))), expected, "tail {tail}");
+    }
+}

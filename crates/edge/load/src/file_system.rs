@@ -1,0 +1,86 @@
+//! What is known of the file system that holds an open file, by the magic number that `statfs(2)` gives.
+//!
+//! | file system | I/O of `io_uring` | a direct write with `RWF_DSYNC` by `io_uring` |
+//! |---|---|---|
+//! | none: a block device | | durable when it ends (`block/fops.c` makes it a write with `REQ_FUA`) |
+//! | ext4, XFS | | the same (`fs/iomap/direct-io.c` syncs before it ends) |
+//! | tmpfs | never waits | the same, as far as memory goes |
+//! | FUSE | | ends first: `fs/fuse/file.c` syncs only where the caller waits |
+//! | 9p, SMB, AFS | | ends first: `fs/netfs/direct_write.c` does not sync |
+//! | Btrfs | | ends first from Linux 5.16 to 6.0 (commits 51bd9563b678 to 8184620ae212; fstests has generic/703 for it) |
+//! | any other | | not known; overlayfs does what the one below it does |
+//!
+//! Source: the files named (`fs/netfs` is there from Linux 6.8 on), and `linux/magic.h`. FUSE on Linux 6.18 was measured, too:
+//! `tests/clients/fuse.sh`.
+
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
+
+const TMPFS: u32 = 0x0102_1994;
+/// Of ext2 and ext3, too, which the driver of ext4 mounts.
+const EXT4: u32 = 0xef53;
+const XFS: u32 = 0x5846_5342;
+const FUSE: u32 = 0x6573_5546;
+
+/// The magic number of the file system that holds `file`, where the system says it.
+fn magic(file: &File) -> Option<u32> {
+    rustix::fs::fstatfs(file).ok().map(|facts| facts.f_type as u32)
+}
+
+/// Whether a direct write that `io_uring` makes with `RWF_DSYNC` is known to be durable when it ends. Where it is not, a flush
+/// behind the write makes it so.
+pub fn keeps_dsync(file: &File) -> bool {
+    let is_device = file.metadata().is_ok_and(|facts| facts.file_type().is_block_device());
+    is_device || magic(file).is_some_and(is_known_to_keep_dsync)
+}
+
+const fn is_known_to_keep_dsync(magic: u32) -> bool {
+    matches!(magic, EXT4 | XFS | TMPFS)
+}
+
+/// Whether a file is on FUSE.
+pub(crate) fn is_on_fuse(file: &File) -> bool {
+    magic(file) == Some(FUSE)
+}
+
+/// Has `io_uring` do the I/O of a file in memory at once. It can't know that such I/O never waits, so it hands each to
+/// a worker thread, which costs more than the I/O itself; files on devices are not concerned. Where the flag can't be
+/// set, I/O is only slower.
+pub fn with_inline_io(file: File) -> File {
+    if magic(&file) == Some(TMPFS) {
+        let flags = rustix::fs::fcntl_getfl(&file);
+        let set = flags.and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | OFlags::NONBLOCK));
+        if let Err(error) = set {
+            tracing::debug!(%error, "I/O of files in memory goes through worker threads");
+        }
+    }
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_file_systems_that_were_looked_at_are_trusted() {
+        let (btrfs, p9, smb, overlay, nfs) = (0x9123_683e, 0x0102_1997, 0xff53_4d42, 0x794c_7630, 0x6969);
+        for magic in [EXT4, XFS, TMPFS] {
+            assert!(is_known_to_keep_dsync(magic), "{magic:#x}");
+        }
+        for magic in [FUSE, btrfs, p9, smb, overlay, nfs, 0] {
+            assert!(!is_known_to_keep_dsync(magic), "{magic:#x}");
+        }
+    }
+
+    #[test]
+    fn a_file_s_own_file_system_is_asked() {
+        let file = |path| File::open(path).expect("it is there on Linux");
+        assert_eq!(magic(&file("/proc/self/stat")), Some(0x9fa0));
+        assert!(!keeps_dsync(&file("/proc/self/stat")));
+        assert!(!is_on_fuse(&file("/proc/self/stat")));
+        let memory =
+            rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).expect("a file in memory");
+        assert!(keeps_dsync(&File::from(memory)));
+    }
+}
