@@ -5,6 +5,7 @@
 //!
 //! Invariant: a role is played by at most one device, and `players` agrees with the devices' states.
 
+use crate::api::MemberOp;
 use raidlab_format::DeviceUuid;
 use raidlab_raid::{Layout, StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -47,7 +48,7 @@ struct Device {
     /// Another, or the same again, answers at its place, and becomes a spare when what was under way has ended.
     newcomer: Option<DeviceUuid>,
     in_flight: u32,
-    /// Where its latest I/O ended.
+    /// Where its latest read ended.
     position: MemberLba,
 }
 
@@ -60,8 +61,16 @@ pub(crate) struct Members {
     /// Roles that no device holds all of.
     incomplete_count: u16,
     lost_count: u16,
-    /// I/Os in flight that going on with a stream is worth.
-    stream_lead: u32,
+    stream: StreamRule,
+}
+
+/// When a copy goes on with a stream, and what that is worth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamRule {
+    /// I/Os in flight: [`crate::CacheConfig::stream_lead`].
+    pub(crate) lead: u32,
+    /// Blocks that may be passed over since its last read, as a stream does with what it writes.
+    pub(crate) gap: BlockCount,
 }
 
 /// What the loss of a device means.
@@ -87,13 +96,13 @@ impl Device {
 }
 
 impl Members {
-    pub(crate) fn new(states: impl Iterator<Item = DeviceState>, roles: u16, stream_lead: u32) -> Self {
+    pub(crate) fn new(states: impl Iterator<Item = DeviceState>, roles: u16, stream: StreamRule) -> Self {
         let mut members = Self {
             devices: states.map(Device::new).collect(),
             players: vec![None; usize::from(roles)],
             incomplete_count: 0,
             lost_count: 0,
-            stream_lead,
+            stream,
         };
         members.count();
         members
@@ -316,10 +325,13 @@ impl Members {
     }
 
     #[inline]
-    pub(crate) fn begin_io(&mut self, device: MemberIndex, lba: MemberLba, blocks: BlockCount) {
+    pub(crate) fn begin_io(&mut self, device: MemberIndex, op: MemberOp, lba: MemberLba, blocks: BlockCount) {
         let device = &mut self.devices[device.index()];
         device.in_flight += 1;
-        device.position = lba + blocks;
+        // A write goes to all copies, and would leave them all at one place.
+        if op == MemberOp::Read {
+            device.position = lba + blocks;
+        }
     }
 
     #[inline]
@@ -327,15 +339,15 @@ impl Members {
         self.devices[device.index()].in_flight -= 1;
     }
 
-    /// How good `device` is for reading at `lba`: fewest in flight first, then the least way to go, where going on right
-    /// behind the last access is worth `stream_lead` more in flight ([`crate::CacheConfig::stream_lead`]). The balance that
-    /// Linux md strikes between spindles (drivers/md/raid1.c, `read_balance`).
+    /// How good `device` is for reading at `lba`: fewest in flight first, then the least way to go, where going on with
+    /// a stream is worth some more in flight ([`StreamRule`]). The balance that Linux md strikes between spindles
+    /// (drivers/md/raid1.c, `read_balance`).
     #[inline]
     pub(crate) fn read_cost(&self, device: MemberIndex, lba: MemberLba) -> (u32, u64) {
         let device = &self.devices[device.index()];
-        let way = device.position.0.abs_diff(lba.0);
-        let lead = if way == 0 { 0 } else { self.stream_lead };
-        (device.in_flight + lead, way)
+        let goes_on = lba.0.checked_sub(device.position.0).is_some_and(|passed| passed <= self.stream.gap.0);
+        let lead = if goes_on { 0 } else { self.stream.lead };
+        (device.in_flight + lead, device.position.0.abs_diff(lba.0))
     }
 }
 

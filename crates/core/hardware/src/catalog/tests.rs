@@ -151,7 +151,7 @@ fn controller_costs_come_from_its_file() {
         model.member_command_cost(path, HostOpKind::Read, ByteCount::from_kib(8))
     };
     assert_eq!(command(h800, MemberPath::Firmware), h800.member_command.read);
-    assert_eq!(command(h800, MemberPath::CutThrough), h800.cut_through.expect("it has one").read);
+    assert_eq!(command(h800, MemberPath::CutThrough), h800.cut_through.expect("it has one").cost.read);
     let lsi = catalog.controller("lsi-1078-512").expect("there");
     assert_eq!(command(lsi, MemberPath::CutThrough), lsi.member_command.read, "no shorter way");
     // 6.4 GB/s of bytes read plus bytes written.
