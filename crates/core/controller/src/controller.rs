@@ -14,7 +14,7 @@ use crate::gather::{Gather, HOLD_TIMER};
 use crate::granule::Granules;
 use crate::intent::Intent;
 use crate::io::{IoState, TaskState};
-use crate::members::{DeviceState, Members, StreamRule};
+use crate::members::{DeviceState, Members};
 use crate::mutant::Mutant;
 use crate::own::OwnMemory;
 use crate::protection::{BatteryState, PeerState};
@@ -32,9 +32,6 @@ use crate::visit::Visit;
 use raidlab_format::{AreaLayout, ArrayState, DeviceUuid, KEPT_RING_AT};
 use raidlab_raid::{FailuresSurvived, Layout, StripUnit, StripeShape, UnitPlace};
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, Nanos, StripeIndex};
-
-/// Strips on a member that a stream may pass over and still go on there.
-const STREAM_GAP_STRIPS: u64 = 2;
 use std::collections::VecDeque;
 
 /// What a controller has done since it started.
@@ -144,9 +141,6 @@ impl Controller {
         let places = checked.staging_places;
         let mut cache = Cache::new(checked.cache_slots, config.cache.block_size.0);
         cache.set_mirrors(config.cache.mirror);
-        let strip = config.block_size.blocks_in(config.strip_size).expect("it was checked");
-        let gap = BlockCount(STREAM_GAP_STRIPS * strip.0);
-        let stream = StreamRule { lead: config.cache.stream_lead, gap };
         let mut controller = Self {
             state: StateKeeper::new(checked.state),
             intent: checked.intent,
@@ -155,7 +149,11 @@ impl Controller {
             tags: Tags::new(config, checked.own.tags_at),
             own: checked.own,
             area: config.metadata_area(),
-            members: Members::new(initial_states(&*layout, config), layout.member_count(), stream),
+            members: Members::new(
+                initial_states(&*layout, config),
+                layout.member_count(),
+                config.cache.stream_lead,
+            ),
             cache,
             granules: Granules::new(),
             gather: Gather::default(),

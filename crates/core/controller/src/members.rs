@@ -48,7 +48,7 @@ struct Device {
     /// Another, or the same again, answers at its place, and becomes a spare when what was under way has ended.
     newcomer: Option<DeviceUuid>,
     in_flight: u32,
-    /// Where its latest read ended.
+    /// Where its latest read ended, or what was written behind that.
     position: MemberLba,
 }
 
@@ -61,16 +61,8 @@ pub(crate) struct Members {
     /// Roles that no device holds all of.
     incomplete_count: u16,
     lost_count: u16,
-    stream: StreamRule,
-}
-
-/// When a copy goes on with a stream, and what that is worth.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StreamRule {
-    /// I/Os in flight: [`crate::CacheConfig::stream_lead`].
-    pub(crate) lead: u32,
-    /// Blocks that may be passed over since its last read, as a stream does with what it writes.
-    pub(crate) gap: BlockCount,
+    /// I/Os in flight that going on with a stream is worth.
+    stream_lead: u32,
 }
 
 /// What the loss of a device means.
@@ -96,13 +88,13 @@ impl Device {
 }
 
 impl Members {
-    pub(crate) fn new(states: impl Iterator<Item = DeviceState>, roles: u16, stream: StreamRule) -> Self {
+    pub(crate) fn new(states: impl Iterator<Item = DeviceState>, roles: u16, stream_lead: u32) -> Self {
         let mut members = Self {
             devices: states.map(Device::new).collect(),
             players: vec![None; usize::from(roles)],
             incomplete_count: 0,
             lost_count: 0,
-            stream,
+            stream_lead,
         };
         members.count();
         members
@@ -328,8 +320,8 @@ impl Members {
     pub(crate) fn begin_io(&mut self, device: MemberIndex, op: MemberOp, lba: MemberLba, blocks: BlockCount) {
         let device = &mut self.devices[device.index()];
         device.in_flight += 1;
-        // A write goes to all copies, and would leave them all at one place.
-        if op == MemberOp::Read {
+        // A write goes to all copies and says nothing of which is to be read, but a stream that writes goes on behind it.
+        if op == MemberOp::Read || device.position == lba {
             device.position = lba + blocks;
         }
     }
@@ -339,15 +331,15 @@ impl Members {
         self.devices[device.index()].in_flight -= 1;
     }
 
-    /// How good `device` is for reading at `lba`: fewest in flight first, then the least way to go, where going on with
-    /// a stream is worth some more in flight ([`StreamRule`]). The balance that Linux md strikes between spindles
-    /// (drivers/md/raid1.c, `read_balance`).
+    /// How good `device` is for reading at `lba`: fewest in flight first, then the least way to go, where going on right
+    /// behind the last read is worth `stream_lead` more in flight ([`crate::CacheConfig::stream_lead`]). The balance that
+    /// Linux md strikes between spindles (drivers/md/raid1.c, `read_balance`).
     #[inline]
     pub(crate) fn read_cost(&self, device: MemberIndex, lba: MemberLba) -> (u32, u64) {
         let device = &self.devices[device.index()];
-        let goes_on = lba.0.checked_sub(device.position.0).is_some_and(|passed| passed <= self.stream.gap.0);
-        let lead = if goes_on { 0 } else { self.stream.lead };
-        (device.in_flight + lead, device.position.0.abs_diff(lba.0))
+        let way = device.position.0.abs_diff(lba.0);
+        let lead = if way == 0 { 0 } else { self.stream_lead };
+        (device.in_flight + lead, way)
     }
 }
 
