@@ -184,6 +184,7 @@ fn flash(text: &mut String, found: &FlashFound, names: &EntryNames) -> std::fmt:
         text,
         "write_amplification = {{ value = 1, source = \"fitted: by calibration, what it adds is in page_program\" }}"
     )?;
+    writeln!(text, "block_pages = {{ value = 64, source = \"{USUAL}\" }}")?;
     writeln!(text, "queue_depth = {{ value = 64, source = \"{USUAL}\" }}\n")?;
     writeln!(text, "[flash.channel]\nrate = {}", figure(&found.channel_rate, 1e-6, "MB/s"))?;
     writeln!(text, "per_transfer = {}", figure(&found.channel_per_transfer_ns, 1e-3, "us"))

@@ -124,7 +124,7 @@ pub struct CacheConfig {
     /// Whether writes through that wait for the same stripe are gathered into one change of its parity.
     pub gather_through: bool,
     /// How many more I/Os in flight a copy may have and still be the one to read from, where the read goes on right behind
-    /// its latest access. 0 spreads a deep stream over all copies, as Linux md does; more keeps it on one, whose drive
+    /// its latest one. 0 spreads a deep stream over all copies, as Linux md does; more keeps it on one, whose drive
     /// then has nothing to pass over.
     #[serde(default)]
     pub stream_lead: u32,
@@ -134,6 +134,15 @@ pub struct CacheConfig {
     /// [`WritePolicy::WriteBack`] writes through.
     #[serde(default)]
     pub mirror: bool,
+}
+
+impl CacheConfig {
+    /// Whether data passes this cache by: neither caching nor reading ahead is at work.
+    pub fn is_passed_by(&self) -> bool {
+        self.write_policy == WritePolicy::WriteThrough
+            && self.read_policy == ReadPolicy::NoReadAhead
+            && self.io_policy == IoPolicy::Direct
+    }
 }
 
 /// A write-through cache of 1 MiB in volatile memory that does not read ahead. It promises nothing that depends on more

@@ -129,7 +129,7 @@ impl Controller {
             ..Check::default()
         };
         // The device is not done with before the check is.
-        self.members.begin_io(device, lba, BlockCount(u64::from(rows)));
+        self.members.begin_io(device, op, lba, BlockCount(u64::from(rows)));
         if op == MemberOp::Read { self.take_tag_place(id) } else { self.take_line(id) }
     }
 

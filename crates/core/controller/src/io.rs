@@ -170,7 +170,7 @@ impl Controller {
     pub(crate) fn issue_member_io(&mut self, io: MemberIo, state: IoState) {
         let id = self.ios.take();
         self.ios[id] = state;
-        self.members.begin_io(state.member, state.lba, BlockCount(u64::from(state.rows)));
+        self.members.begin_io(state.member, io.op, state.lba, BlockCount(u64::from(state.rows)));
         self.actions.push_back(Action::Member(MemberIo { id: MemberIoId(id), ..io }));
     }
 

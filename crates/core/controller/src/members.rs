@@ -5,6 +5,7 @@
 //!
 //! Invariant: a role is played by at most one device, and `players` agrees with the devices' states.
 
+use crate::api::MemberOp;
 use raidlab_format::DeviceUuid;
 use raidlab_raid::{Layout, StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -47,7 +48,7 @@ struct Device {
     /// Another, or the same again, answers at its place, and becomes a spare when what was under way has ended.
     newcomer: Option<DeviceUuid>,
     in_flight: u32,
-    /// Where its latest I/O ended.
+    /// Where its latest read ended, or what was written behind that.
     position: MemberLba,
 }
 
@@ -316,10 +317,13 @@ impl Members {
     }
 
     #[inline]
-    pub(crate) fn begin_io(&mut self, device: MemberIndex, lba: MemberLba, blocks: BlockCount) {
+    pub(crate) fn begin_io(&mut self, device: MemberIndex, op: MemberOp, lba: MemberLba, blocks: BlockCount) {
         let device = &mut self.devices[device.index()];
         device.in_flight += 1;
-        device.position = lba + blocks;
+        // A write goes to all copies and says nothing of which is to be read, but a stream that writes goes on behind it.
+        if op == MemberOp::Read || device.position == lba {
+            device.position = lba + blocks;
+        }
     }
 
     #[inline]
@@ -328,7 +332,7 @@ impl Members {
     }
 
     /// How good `device` is for reading at `lba`: fewest in flight first, then the least way to go, where going on right
-    /// behind the last access is worth `stream_lead` more in flight ([`crate::CacheConfig::stream_lead`]). The balance that
+    /// behind the last read is worth `stream_lead` more in flight ([`crate::CacheConfig::stream_lead`]). The balance that
     /// Linux md strikes between spindles (drivers/md/raid1.c, `read_balance`).
     #[inline]
     pub(crate) fn read_cost(&self, device: MemberIndex, lba: MemberLba) -> (u32, u64) {

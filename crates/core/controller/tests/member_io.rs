@@ -7,7 +7,7 @@ mod counted;
 use counted::{READ, STRIP, WRITE, array};
 use raidlab_controller::{
     Action, ArrayConfig, BatteryState, CacheConfig, CacheMemory, Controller, HostOp, HostRequest, HostTag,
-    ReadPolicy, WritePolicy,
+    MemberOp, ReadPolicy, WritePolicy,
 };
 use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
 
@@ -101,6 +101,26 @@ fn a_deep_stream_takes_as_many_copies_as_the_lead_allows() {
         }
         assert_eq!(counts, [on_first, 12 - on_first], "a lead of {stream_lead}");
     }
+}
+
+/// A stream that writes every third strip, deep: its reads stay with one copy, although writes go to both and leave gaps.
+#[test]
+fn what_a_stream_writes_does_not_part_it_from_its_copy() {
+    let mut config = config("1", 2, WritePolicy::WriteThrough);
+    config.cache.stream_lead = 100;
+    let mut controller = Controller::new(&config).expect("the configuration is possible");
+    let mut reads = [0; 2];
+    for index in 0..30_u32 {
+        let (lba, blocks) = (Lba(u64::from(index) * STRIP), BlockCount(STRIP));
+        let op = if index % 3 == 2 { WRITE } else { HostOp::Read };
+        controller.handle_host_request(Nanos::ZERO, HostRequest { tag: HostTag(index), op, lba, blocks });
+        while let Some(action) = controller.poll_action() {
+            if let Action::Member(io) = action {
+                reads[io.member.index()] += u32::from(io.op == MemberOp::Read);
+            }
+        }
+    }
+    assert_eq!(reads, [20, 0]);
 }
 
 /// What tags add, all members present: a read reads the tag row beside the data, or with it where it follows at

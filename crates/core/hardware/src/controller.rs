@@ -58,6 +58,16 @@ pub struct CommandCost {
     pub per_page: NanoSpan,
 }
 
+/// A way past the firmware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CutThrough {
+    /// Processor time per member command.
+    pub cost: CommandCost,
+    /// How many more I/Os in flight a copy may have and still be read from where a stream goes on, in place of
+    /// [`CacheDefaults::stream_lead`].
+    pub stream_lead: u32,
+}
+
 /// Time of the host's processor, for each page and besides what any controller takes there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverCost {
@@ -99,6 +109,8 @@ pub struct CacheDefaults {
     pub gather_through: bool,
     /// How many more I/Os in flight a copy may have and still be read from where a stream goes on.
     pub stream_lead: u32,
+    /// Processor time for a write that it takes in, besides that of the command.
+    pub write_in: NanoSpan,
     /// Length of a read-ahead.
     pub read_ahead: ByteCount,
     /// Whether a battery keeps it over a power loss.
@@ -141,15 +153,17 @@ pub struct ControllerModel {
     pub is_software: bool,
     /// Processor time per host command.
     pub host_command: CommandCost,
-    /// Processor time per member command that the firmware only passes on, where it has such a path: data goes between
-    /// the host and a member, with no cache and no parity at work.
-    pub cut_through: Option<CommandCost>,
+    /// The shorter way of commands that the firmware only passes on, where it has one: data goes between the host and a
+    /// member, with no cache and no parity at work.
+    pub cut_through: Option<CutThrough>,
     /// Processor time per member command.
     pub member_command: CommandCost,
     /// Time to move bytes within memory.
     pub copy: MemoryCost,
     /// Time to compute parity.
     pub parity: MemoryCost,
+    /// Whether an engine beside the processors computes it, and not they.
+    pub parity_beside: bool,
     /// The cache as delivered.
     pub cache: CacheDefaults,
     /// Commands that the controller keeps outstanding on one member.
@@ -178,7 +192,7 @@ impl ControllerModel {
     #[inline]
     pub fn member_command_cost(&self, path: MemberPath, op: HostOpKind, bytes: ByteCount) -> NanoSpan {
         let cost = match path {
-            MemberPath::CutThrough => self.cut_through.as_ref().unwrap_or(&self.member_command),
+            MemberPath::CutThrough => self.cut_through.as_ref().map_or(&self.member_command, |way| &way.cost),
             MemberPath::Firmware => &self.member_command,
         };
         cost.of(op, bytes)
@@ -231,13 +245,26 @@ impl CommandCost {
     }
 
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
-        let cost = Self {
+        let cost = Self::read_keys(&mut section)?;
+        section.finish()?;
+        Ok(cost)
+    }
+
+    fn read_keys(section: &mut Section<'_>) -> Result<Self, CatalogError> {
+        Ok(Self {
             read: section.figure("read")?,
             write: section.figure("write")?,
             per_page: section.figure("per_page")?,
-        };
+        })
+    }
+}
+
+impl CutThrough {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let way =
+            Self { cost: CommandCost::read_keys(&mut section)?, stream_lead: section.figure("stream_lead")? };
         section.finish()?;
-        Ok(cost)
+        Ok(way)
     }
 }
 
@@ -282,6 +309,7 @@ impl CacheDefaults {
             flush_by_address: section.flag("flush_by_address")?,
             gather_through: section.flag("gather_through")?,
             stream_lead: section.figure("stream_lead")?,
+            write_in: section.optional_figure("write_in")?.unwrap_or(NanoSpan::ZERO),
             read_ahead: section.figure("read_ahead")?,
             battery_backed: section.flag("battery_backed")?,
         };
@@ -302,6 +330,9 @@ impl CacheDefaults {
 impl ControllerModel {
     /// Reads the rest of a controller's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
+        let mut section = root.section("parity")?;
+        let parity_beside = section.optional_flag("beside")?;
+        let parity = MemoryCost::read(section)?;
         let model = Self {
             id: id.into(),
             name: root.text("name")?,
@@ -314,10 +345,11 @@ impl ControllerModel {
             is_external: root.optional_flag("external")?,
             is_software: root.optional_flag("software")?,
             host_command: CommandCost::read(root.section("host_command")?)?,
-            cut_through: root.optional_section("cut_through")?.map(CommandCost::read).transpose()?,
+            cut_through: root.optional_section("cut_through")?.map(CutThrough::read).transpose()?,
             member_command: CommandCost::read(root.section("member_command")?)?,
             copy: MemoryCost::read(root.section("copy")?)?,
-            parity: MemoryCost::read(root.section("parity")?)?,
+            parity,
+            parity_beside,
             cache: CacheDefaults::read(root.section("cache")?)?,
             member_queue_depth: root.figure("member_queue_depth")?,
             member_queue_bytes: root.optional_figure("member_queue_bytes")?,

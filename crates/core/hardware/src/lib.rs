@@ -30,8 +30,8 @@ mod ssd;
 
 pub use catalog::{Catalog, CatalogChange, CatalogEntry, CatalogError, CatalogFile, FigureSource};
 pub use controller::{
-    CacheDefaults, CommandCost, ControllerModel, DriverCost, DualModel, HostOpKind, MemberPath, MemoryCost,
-    MemoryWork,
+    CacheDefaults, CommandCost, ControllerModel, CutThrough, DriverCost, DualModel, HostOpKind, MemberPath,
+    MemoryCost, MemoryWork,
 };
 pub use drive::{
     Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, FormFactor, Sector,

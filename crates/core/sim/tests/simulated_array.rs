@@ -60,6 +60,65 @@ fn small_writes_cost_what_the_level_says() {
     }
 }
 
+/// With 10 ms for a command through the firmware the processor is what limits all that is not cut through: requests over
+/// several strips, and whatever changes parity.
+#[test]
+fn only_what_one_command_serves_is_cut_through() {
+    const STRIP: u32 = 65536;
+    let rows = [
+        ("0", STRIP, 100, true),
+        ("0", 2 * STRIP, 100, false),
+        ("0", STRIP, 0, true),
+        ("10", STRIP, 0, true),
+        ("10", 2 * STRIP, 0, false),
+        ("5", STRIP, 100, true),
+        ("5", STRIP, 0, false),
+    ];
+    for (level, bytes, read_pct, is_cut) in rows {
+        let mut array = array(level, 8);
+        array.controller.member_command.read = NanoSpan::from_millis(10);
+        array.controller.member_command.write = NanoSpan::from_millis(10);
+        let outcome = run(&array, &load(AccessLine::plain(bytes, read_pct, 100), 32));
+        let is_free = outcome.utilisation.bottleneck() == Bottleneck::Drives;
+        assert_eq!(
+            is_free, is_cut,
+            "level {level}, {bytes} bytes, {read_pct} % reads: {:?}",
+            outcome.utilisation
+        );
+    }
+}
+
+/// What the cache takes in costs the processor more; what passes it by does not.
+#[test]
+fn a_write_into_the_cache_pays_for_its_place() {
+    for (policy, pays) in [(WritePolicy::WriteBack, true), (WritePolicy::WriteThrough, false)] {
+        let mut array = array("0", 8);
+        array.config.cache.write_policy = policy;
+        array.controller.cache.write_in = NanoSpan::from_millis(10);
+        let iops = iops(&run(&array, &load(AccessLine::plain(8192, 0, 100), 32)));
+        assert_eq!(iops < 101.0, pays, "{policy:?}: {iops} IOPS");
+    }
+}
+
+/// Parity of 10 ms a task holds the processor up unless an engine beside it computes it, which then does 100 a second.
+#[test]
+fn parity_beside_the_processor_leaves_it_free() {
+    for (beside, busy) in [(false, true), (true, false)] {
+        let mut array = array("5", 8);
+        array.controller.parity_beside = beside;
+        array.controller.parity.per_task = NanoSpan::from_millis(10);
+        let outcome = run(&array, &load(AccessLine::plain(8192, 0, 100), 32));
+        let iops = iops(&outcome);
+        assert!(iops < 101.0, "{iops} IOPS");
+        assert_eq!(
+            outcome.utilisation.bottleneck() == Bottleneck::Processors,
+            busy,
+            "{:?}",
+            outcome.utilisation
+        );
+    }
+}
+
 #[test]
 fn more_spindles_and_a_shorter_stroke_do_more() {
     let line = AccessLine::plain(8192, 67, 100);

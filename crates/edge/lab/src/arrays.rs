@@ -206,6 +206,12 @@ impl ModelledArray {
             staging_size: STAGING_SIZE,
             resilience: settings.resilience,
         };
+        if config.cache.is_passed_by()
+            && settings.cache.stream_lead.is_none()
+            && let Some(way) = models.controller.cut_through
+        {
+            config.cache.stream_lead = way.stream_lead;
+        }
         config.member_size = config.member_size - config.metadata_bytes().min(config.member_size);
         let usable = config.block_size.bytes_of(Controller::new(&config)?.volume_blocks());
         let parts = Parts {

@@ -151,9 +151,11 @@ fn controller_costs_come_from_its_file() {
         model.member_command_cost(path, HostOpKind::Read, ByteCount::from_kib(8))
     };
     assert_eq!(command(h800, MemberPath::Firmware), h800.member_command.read);
-    assert_eq!(command(h800, MemberPath::CutThrough), h800.cut_through.expect("it has one").read);
+    assert_eq!(command(h800, MemberPath::CutThrough), h800.cut_through.expect("it has one").cost.read);
     let lsi = catalog.controller("lsi-1078-512").expect("there");
     assert_eq!(command(lsi, MemberPath::CutThrough), lsi.member_command.read, "no shorter way");
+    assert!(h800.parity_beside && !lsi.parity_beside, "one has an engine of which something is known");
+    assert!(h800.cache.write_in > NanoSpan::ZERO && lsi.cache.write_in == NanoSpan::ZERO);
     // 6.4 GB/s of bytes read plus bytes written.
     let parity = h800.memory_cost(MemoryWork::Parity, ByteCount(3_200_000), ByteCount(3_200_000));
     assert_eq!(parity, h800.parity.per_task + NanoSpan::from_millis(1));

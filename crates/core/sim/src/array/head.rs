@@ -24,6 +24,8 @@ use raidlab_units::{ByteCount, NanoSpan, Nanos};
 pub(super) struct Head {
     pub(super) processors: ServerPool,
     pub(super) host_link: BusyServer,
+    /// Works on parity where that is beside the processors.
+    parity_engine: BusyServer,
     /// Processor time that went into parity.
     parity: NanoSpan,
 }
@@ -65,6 +67,7 @@ impl<'a> Hardware<'a> {
         let head = || Head {
             processors: ServerPool::new(model.processors),
             host_link: BusyServer::default(),
+            parity_engine: BusyServer::default(),
             parity: NanoSpan::ZERO,
         };
         let second = enclosure.second.as_ref();
@@ -101,10 +104,14 @@ impl<'a> Hardware<'a> {
         };
         let span = self.model.memory_cost(work, ByteCount(task.bytes_in), ByteCount(task.bytes_out));
         let head = &mut self.heads[owner as usize];
-        if work == MemoryWork::Parity {
-            head.parity += span;
-        }
-        let end = head.processors.serve(now, span);
+        let end = if work == MemoryWork::Parity && self.model.parity_beside {
+            head.parity_engine.serve(now, span)
+        } else {
+            if work == MemoryWork::Parity {
+                head.parity += span;
+            }
+            head.processors.serve(now, span)
+        };
         match task.mirrored_bytes() {
             0 => end,
             bytes => self.serve_mirror(now, end, owner, ByteCount(bytes)),

@@ -9,7 +9,9 @@ use super::spec::SimulatedEnclosure;
 use super::volume::{Phase, Volume};
 use crate::queue::EventQueue;
 use raidlab_controller::{Action, BufferSpace, HostCompletion, HostOp, HostRequest, HostTag};
-use raidlab_controller::{MemberError, MemberIo, MemberIoId, MemberOp, MemoryTask, MemoryTaskId, TimerId};
+use raidlab_controller::{
+    MemberError, MemberIo, MemberIoId, MemberOp, MemoryTask, MemoryTaskId, Segment, TimerId,
+};
 use raidlab_hardware::{HostOpKind, MemberPath};
 use raidlab_units::{ByteCount, Lba, MemberIndex, Nanos};
 use raidlab_workload::DriverStep;
@@ -112,8 +114,11 @@ impl Volume {
             HostOp::Write { .. } => HostOpKind::Write,
             HostOp::Flush => HostOpKind::Flush,
         };
-        let span =
-            shared.hardware.model.host_command_cost(kind, io.offset_bytes, ByteCount(u64::from(io.bytes)));
+        let model = shared.hardware.model;
+        let mut span = model.host_command_cost(kind, io.offset_bytes, ByteCount(u64::from(io.bytes)));
+        if kind == HostOpKind::Write && self.writes_back {
+            span += model.cache.write_in;
+        }
         let end = shared.hardware.head(self.owner).processors.serve(now, span);
         if end == now {
             self.request(now, slot);
@@ -252,23 +257,33 @@ impl Volume {
         }
     }
 
-    /// The way of a member command through the firmware.
+    /// The way of a member command through the firmware. What is cut through is a host command that one command to a member
+    /// serves, or one to each copy: one that lies within a strip, and changes no parity.
+    ///
+    /// Source: Linux, drivers/scsi/megaraid/megaraid_sas_fp.c, `MR_BuildRaidContext`, for the maker's next controllers: a
+    /// command takes the fast path only where it touches one strip (`num_strips == 1`).
     #[inline]
     fn path_of(&mut self, shared: &Shared<'_>, io: &MemberIo) -> MemberPath {
         if !self.passes_through || shared.hardware.model.cut_through.is_none() {
             return MemberPath::Firmware;
         }
-        let is_direct = match io.op {
-            _ if !self.has_parity => true,
-            MemberOp::Read => {
-                // What is read to change parity goes elsewhere.
-                self.segments.clear();
-                self.controller.member_io_segments(io.id, &mut self.segments);
-                self.segments.iter().all(|segment| matches!(segment.buffer.space, BufferSpace::Host(_)))
-            }
-            MemberOp::Write { .. } | MemberOp::Flush => false,
+        let may_be_direct = match io.op {
+            MemberOp::Read => true,
+            MemberOp::Write { .. } => !self.has_parity,
+            MemberOp::Flush => false,
         };
-        if is_direct { MemberPath::CutThrough } else { MemberPath::Firmware }
+        if !may_be_direct {
+            return MemberPath::Firmware;
+        }
+        self.segments.clear();
+        self.controller.member_io_segments(io.id, &mut self.segments);
+        let bytes = self.block_size.bytes_of(io.blocks);
+        // What is read to change parity goes elsewhere.
+        let is_all_of = |segment: &Segment| match segment.buffer.space {
+            BufferSpace::Host(tag) => u64::from(self.host_ios[tag.0 as usize].bytes) == bytes.0,
+            _ => false,
+        };
+        if self.segments.iter().all(is_all_of) { MemberPath::CutThrough } else { MemberPath::Firmware }
     }
 
     // The members' side.

@@ -5,9 +5,7 @@ use super::load::{HostIo, Load};
 use super::members::{Member, MemberIos};
 use super::spec::{ControllerName, SimulatedVolume};
 use crate::queue::EventQueue;
-use raidlab_controller::{
-    CacheConfig, Controller, Counters, IoPolicy, Keep, MemberCache, Notice, ReadPolicy, Segment, WritePolicy,
-};
+use raidlab_controller::{Controller, Counters, Keep, MemberCache, Notice, Segment, WritePolicy};
 use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
 use raidlab_hardware::{ControllerModel, Drive, DriveOptions};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
@@ -38,6 +36,8 @@ pub(super) struct Volume {
     pub(super) block_size: BlockSize,
     /// Neither caching nor reading ahead is at work.
     pub(super) passes_through: bool,
+    /// The cache is set to take writes in.
+    pub(super) writes_back: bool,
     pub(super) has_parity: bool,
     /// Where the bytes of a member I/O lie, while that is asked.
     pub(super) segments: Vec<Segment>,
@@ -63,13 +63,6 @@ pub(super) struct Volume {
     pub(super) abandoned: MemberIos,
     /// What an operator should know, where one is told.
     pub(super) notices: Option<VecDeque<Notice>>,
-}
-
-/// Whether data passes this cache by.
-fn passes_through(cache: &CacheConfig) -> bool {
-    cache.write_policy == WritePolicy::WriteThrough
-        && cache.read_policy == ReadPolicy::NoReadAhead
-        && cache.io_policy == IoPolicy::Direct
 }
 
 impl Volume {
@@ -99,7 +92,8 @@ impl Volume {
             phase: Phase::Serving,
             is_finished: false,
             block_size: spec.config.block_size,
-            passes_through: passes_through(&spec.config.cache),
+            passes_through: spec.config.cache.is_passed_by(),
+            writes_back: spec.config.cache.write_policy != WritePolicy::WriteThrough,
             has_parity: spec.config.layout().is_ok_and(|layout| layout.shape().parities > 0),
             segments: Vec::new(),
             host_ios: vec![HostIo::NONE; load.iodepth() as usize],
