@@ -58,12 +58,14 @@ AGENT
 chmod +x "$work/agent"
 # Ranks wait in their sleep: three hosts of this test share the processors of one.
 mpi() {
-    local count=$1
-    shift
+    local count=$1 verb=$2
+    local -a limit=(--rank-limit "${rank_limit:-20s}")
+    shift 2
+    [[ $verb != doctor ]] || limit=()
     timeout 120 ip netns exec "$(space rh0)" unshare --uts bash -c 'hostname rh0; exec "$@"' mpirun mpirun \
         --allow-run-as-root --host rh0:1,rh1:1,rh2:1 -n "$count" --mca plm_rsh_agent "$work/agent" \
         --mca mpi_yield_when_idle 1 --mca btl tcp,self --mca btl_tcp_if_include veth0 --mca oob_tcp_if_include veth0 \
-        --mca plm_rsh_no_tree_spawn 1 --mca orte_keep_fqdn_hostnames 1 "$RAIDLAB" --rank-limit "${rank_limit:-20s}" "$@"
+        --mca plm_rsh_no_tree_spawn 1 --mca orte_keep_fqdn_hostnames 1 "$RAIDLAB" "$verb" "${limit[@]}" "$@"
 }
 check() {
     python3 - "$work" "$@" || fail "the figures are not as they should be"
@@ -192,8 +194,7 @@ grep -q 'rank 1 on host rh1: .*file-1' "$work/said" || fail "the rank that has n
 # A rank that dies, and one that hangs.
 kill_a_rank() {
     local signal=$1 rank
-    shift
-    mpi 3 "$@" measure "$files/file-{rank}" --size 16MiB --workload streaming --run 60s --db "$work/db" >"$work/out" 2>"$work/said" &
+    mpi 3 measure "$files/file-{rank}" --size 16MiB --workload streaming --run 60s --db "$work/db" >"$work/out" 2>"$work/said" &
     run=$!
     for _ in $(seq 100); do
         rank=$(rank_at rh2)

@@ -76,13 +76,13 @@ type Figure = (&'static str, bool, fn(&RunResult) -> Option<f64>);
 
 /// The figures that are compared: name, whether more is better, and where it stands.
 const FIGURES: [Figure; 8] = [
-    ("iops", true, |run| Some(run.total.iops.0)),
-    ("mb_per_s", true, |run| Some(run.total.bytes_per_sec.mb_per_s())),
-    ("lat_ms_mean", false, |run| (run.total.lat_ns_mean > 0.0).then(|| run.total.lat_ns_mean / 1e6)),
-    ("lat_ms_p50", false, |run| ms(run.total.lat_ns_p50)),
-    ("lat_ms_p99", false, |run| ms(run.total.lat_ns_p99)),
-    ("lat_ms_p99.9", false, |run| ms(run.total.lat_ns_p999)),
-    ("lat_ms_max", false, |run| ms(run.total.lat_ns_max)),
+    ("iops", true, |run| Some(run.ops.total.iops.0)),
+    ("mb_per_s", true, |run| Some(run.ops.total.bytes_per_sec.mb_per_s())),
+    ("lat_ms_mean", false, |run| (run.ops.total.lat_ns_mean > 0.0).then(|| run.ops.total.lat_ns_mean / 1e6)),
+    ("lat_ms_p50", false, |run| ms(run.ops.total.lat_ns_p50)),
+    ("lat_ms_p99", false, |run| ms(run.ops.total.lat_ns_p99)),
+    ("lat_ms_p99.9", false, |run| ms(run.ops.total.lat_ns_p999)),
+    ("lat_ms_max", false, |run| ms(run.ops.total.lat_ns_max)),
     ("cpu_us_per_io", false, |run| run.cost.cpu_ns_per_io.map(|ns| ns / 1e3)),
 ];
 
@@ -209,7 +209,7 @@ mod tests {
     fn run(target: &str, workload: &str, iodepth: u32, iops: f64) -> RunResult {
         let mut run = RunResult::unmeasured(World::Measured, target.into(), workload.into(), Metric::Iops);
         run.iodepth = iodepth;
-        run.total.iops = Iops(iops);
+        run.ops.total.iops = Iops(iops);
         run
     }
 

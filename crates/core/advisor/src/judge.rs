@@ -114,13 +114,13 @@ fn median_run<'a>(runs: &[&'a RunResult], iodepth: u32) -> &'a RunResult {
 }
 
 fn keeps_limit(run: &RunResult, limit: NanoSpan) -> bool {
-    run.total.requests > 0 && run.lat_mean() <= limit
+    run.ops.total.requests > 0 && run.lat_mean() <= limit
 }
 
 fn choice_of(array: &ArrayFacts, run: &RunResult, label: String, limit: NanoSpan) -> Choice {
-    let total = &run.total;
-    let host_writes = run.cost.host_writes.unwrap_or(run.write.requests);
-    let host_ios = host_writes + run.cost.host_reads.unwrap_or(run.read.requests);
+    let total = &run.ops.total;
+    let host_writes = run.cost.host_writes.unwrap_or(run.ops.write.requests);
+    let host_ios = host_writes + run.cost.host_reads.unwrap_or(run.ops.read.requests);
     Choice {
         label,
         array: array.clone(),

@@ -2,7 +2,7 @@
 
 use super::*;
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{CostFacts, OpSummary, RunResult};
+use raidlab_workload::{CostFacts, OpSummary, RunResult, Summaries};
 
 /// One made-up run on six members: level, policy, depth, IOPS, mean latency in ms, member I/Os per host I/O.
 type Row = (&'static str, &'static str, u32, f64, f64, f64);
@@ -54,9 +54,12 @@ fn run((level, write_policy, iodepth, iops, lat_ms, member_ios): Row) -> RunResu
         iodepth,
         seed: 1,
         window_ns: 1_000_000_000,
-        read: op(REQUESTS * 2 / 3, 2.0 / 3.0),
-        write: op(REQUESTS / 3, 1.0 / 3.0),
-        total: op(REQUESTS, 1.0),
+        ops: Summaries {
+            read: op(REQUESTS * 2 / 3, 2.0 / 3.0),
+            write: op(REQUESTS / 3, 1.0 / 3.0),
+            total: op(REQUESTS, 1.0),
+            ..Summaries::default()
+        },
         parts: Vec::new(),
         lag: None,
         cost: CostFacts {
@@ -218,7 +221,7 @@ fn the_mechanism_named_is_the_one_that_the_counts_show() {
     let rows = [("5", WB, 8, 1000.0, 8.0, 0.4), ("10", WB, 8, 700.0, 11.0, 1.33)];
     let reading =
         |run: &mut RunResult| (run.cost.host_reads, run.cost.host_writes) = (Some(REQUESTS), Some(0));
-    let long = |run: &mut RunResult| run.total.bytes_per_sec.0 *= 16.0;
+    let long = |run: &mut RunResult| run.ops.total.bytes_per_sec.0 *= 16.0;
     let uncounted = |run: &mut RunResult| run.cost.member_reads = None;
     let changes: [Explained; 4] = [
         (
@@ -282,12 +285,12 @@ fn equals_and_limits_are_said_as_such() {
 #[test]
 fn runs_with_errors_are_listed_and_not_recommended() {
     let mut rows = runs(&[("10", WT, 8, 700.0, 11.0, 1.0), ("5", WT, 8, 400.0, 19.0, 2.0)]);
-    rows[0].total.errors = 1;
+    rows[0].ops.total.errors = 1;
     let verdict = only_verdict(&rows);
     assert_eq!(label(verdict.recommended.as_ref()), "RAID 5 write-through");
     assert_eq!(verdict.alternatives[0].choice.label, "RAID 10 write-through");
     assert_eq!(verdict.alternatives[0].metric_ratio, Some(1.75));
-    rows[1].total.errors = 1;
+    rows[1].ops.total.errors = 1;
     let verdict = only_verdict(&rows);
     assert_eq!(verdict.recommended, None);
     assert_eq!(

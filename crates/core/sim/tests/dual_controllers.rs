@@ -91,13 +91,13 @@ fn load(line: AccessLine, iodepth: u32) -> SimulationLoad {
 
 fn run(enclosure: &SimulatedEnclosure, load: &SimulationLoad) -> SimulationOutcome {
     let outcome = simulate_enclosure(enclosure, load).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(outcome.measurement.read.errors + outcome.measurement.write.errors, 0);
+    assert_eq!(outcome.measurement.ops.read.errors + outcome.measurement.ops.write.errors, 0);
     outcome
 }
 
 fn iops(outcome: &SimulationOutcome) -> f64 {
     let measured = &outcome.measurement;
-    (measured.read.requests + measured.write.requests) as f64 / measured.window.as_secs_f64()
+    (measured.ops.read.requests + measured.ops.write.requests) as f64 / measured.window.as_secs_f64()
 }
 
 fn failover(outcome: &SimulationOutcome) -> FailoverOutcome {
@@ -170,7 +170,7 @@ fn mirroring_a_write_costs_what_the_link_says() {
         + other(bytes)
         + other(entry)
         + model.copy.rate.time_for(bytes);
-    let mean = |outcome: &SimulationOutcome| outcome.measurement.write.lat.percentile_ns(50.0) as f64;
+    let mean = |outcome: &SimulationOutcome| outcome.measurement.ops.write.lat.percentile_ns(50.0) as f64;
     let found = mean(&mirrored) - mean(&alone);
     let expected = more.0 as f64;
     assert!((found - expected).abs() < 0.05 * expected, "{found} ns more, expected {expected}");
@@ -221,7 +221,7 @@ fn write_through_fails_over_without_loss_as_soon_as_it_is_found_out() {
     let (before, after) = (found.before.expect("2 s").0, found.after_pause.expect("2.5 s").0);
     assert!((after / before - 1.0).abs() < 0.1, "drives set the pace: {before} and then {after} IOPS");
     // Nobody was served on A's volume meanwhile.
-    let longest = outcome.measurement.read.lat.max_ns();
+    let longest = outcome.measurement.ops.read.lat.max_ns();
     assert!(longest >= DETECTION.0, "{longest} ns is shorter than the pause");
 }
 

@@ -101,12 +101,16 @@ fn a_live_array_is_the_simulated_one() {
         let mut driver = Driver::new(&workload, &config).expect("it can be driven");
         let mut live = LiveArray::new(&enclosure, derived_seed(load.seed, 1)).expect("it can be");
         let measured = drive(&mut live, &mut driver);
-        assert!(simulated.read.requests > 100, "RAID {level}: only {} reads", simulated.read.requests);
+        assert!(
+            simulated.ops.read.requests > 100,
+            "RAID {level}: only {} reads",
+            simulated.ops.read.requests
+        );
         let figures = |it: &Measurement| {
             let of = |counts: &raidlab_workload::OpStats| {
                 (counts.requests, counts.errors, counts.lat.mean_ns().to_bits(), counts.lat.max_ns())
             };
-            (of(&it.read), of(&it.write), it.window)
+            (of(&it.ops.read), of(&it.ops.write), it.window)
         };
         assert_eq!(figures(&measured), figures(&simulated), "RAID {level}");
     }

@@ -51,8 +51,8 @@ fn run(array: &SimulatedArray, load: &SimulationLoad) -> SimulationOutcome {
 
 fn iops(outcome: &SimulationOutcome) -> f64 {
     let measured = &outcome.measurement;
-    assert_eq!(measured.read.errors + measured.write.errors, 0);
-    (measured.read.requests + measured.write.requests) as f64 / measured.window.as_secs_f64()
+    assert_eq!(measured.ops.read.errors + measured.ops.write.errors, 0);
+    (measured.ops.read.requests + measured.ops.write.requests) as f64 / measured.window.as_secs_f64()
 }
 
 /// One random 8 KiB read at a time on one spindle of 15000 rpm takes a seek and half a turn: 2 + 3.4 ms or so.

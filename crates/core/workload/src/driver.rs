@@ -24,18 +24,23 @@
 //! figures. Arrivals of an open loop that found no place until then are counted as unserved. A replay ends with its trace: the
 //! window then ends with the completion of its last request.
 
+mod config;
+mod count;
 mod paced;
 mod trace;
 
+pub use config::{DriverConfig, DriverError, Worker};
+pub use count::{IssuedCounts, WindowProgress};
+
 use crate::data::DataSpec;
-use crate::op::{IoOp, OpSet};
+use crate::op::IoOp;
 use crate::replay::ReplayError;
-use crate::result::{Measurement, OpStats, OtherStats};
-use crate::rng::derived_seed;
-use crate::series::{Series, Track};
-use crate::spec::{AccessSpec, SpecError};
+use crate::result::{Counts, Measurement};
+use crate::series::Series;
+use crate::spec::AccessSpec;
 use crate::split::SplitStats;
 use crate::stream::{Request, RequestStream};
+use count::Alike;
 use paced::{Pacer, Turn};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 
@@ -65,187 +70,6 @@ pub enum DriverStep {
     Finished,
 }
 
-/// What to drive.
-#[derive(Clone, Debug)]
-pub struct DriverConfig {
-    /// Part of the target in use, from its start; offsets stay within it.
-    pub region: ByteCount,
-    /// Offsets and lengths are multiples of this (the target's block size).
-    pub block_bytes: u32,
-    /// Requests in flight.
-    pub iodepth: u32,
-    /// Seed of all that is random.
-    pub seed: u64,
-    /// Time before the measured window.
-    pub ramp: NanoSpan,
-    /// Length of the measured window.
-    pub run: NanoSpan,
-    /// Where the sequential stream starts, from the start of the region.
-    pub start_offset: ByteCount,
-    /// Ends the window when so many requests were counted, failed ones too; `None` leaves it to `run`.
-    pub max_requests: Option<u64>,
-    /// Which share of the specification's own numbers (rates, requests in flight) this driver has.
-    pub worker: Worker,
-}
-
-/// One of several workers that share a load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Worker {
-    /// Which, from 0.
-    pub index: u32,
-    /// How many there are; at least 1.
-    pub count: u32,
-}
-
-impl Worker {
-    /// The only one.
-    pub const ALONE: Self = Self { index: 0, count: 1 };
-
-    /// Returns its share of `total`; the shares of all workers add up to it.
-    pub const fn share_of(self, total: u64) -> u64 {
-        let count = self.count as u64;
-        total / count + ((self.index as u64) < total % count) as u64
-    }
-}
-
-/// Why a workload can't be driven.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DriverError {
-    /// The region holds less than one request.
-    #[error("the region of {region} is smaller than one request of {request_bytes} bytes")]
-    RegionTooSmall {
-        /// Region given.
-        region: ByteCount,
-        /// Largest request of the specification.
-        request_bytes: u32,
-    },
-    /// The access specification itself is wrong.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// The trace does not fit the target.
-    #[error(transparent)]
-    Replay(#[from] ReplayError),
-    /// The target has no such requests.
-    #[error(
-        "there are {ops} in workload '{spec}', and arrays have no such requests: leave them out, or load another target"
-    )]
-    CannotDo {
-        /// Name of the specification.
-        spec: String,
-        /// What it can't do.
-        ops: OpSet,
-    },
-    /// A length does not fit the blocks of the target.
-    #[error(
-        "line {line} of workload '{spec}' has {column} = {bytes}: \
-         make it a multiple of the target's block of {block_bytes} bytes"
-    )]
-    NotInBlocks {
-        /// Name of the specification.
-        spec: String,
-        /// Which line, from 1.
-        line: usize,
-        /// Which column.
-        column: &'static str,
-        /// What was given.
-        bytes: u32,
-        /// Block size of the target.
-        block_bytes: u32,
-    },
-    /// A reply on a target that has none.
-    #[error(
-        "line {line} of workload '{spec}' has reply = {reply_bytes}: \
-         replies exist on network targets only, leave it out for storage"
-    )]
-    ReplyOnStorage {
-        /// Name of the specification.
-        spec: String,
-        /// Which line, from 1.
-        line: usize,
-        /// What was given.
-        reply_bytes: u32,
-    },
-    /// The part of the target that the workload uses is not within the region.
-    #[error(
-        "workload '{spec}' uses {} from {start} on, but its region has only {region}: make it smaller",
-        size.map_or_else(|| "the rest".into(), |size| size.to_string())
-    )]
-    PlacesOutside {
-        /// Name of the specification, or of the part.
-        spec: String,
-        /// Where its part of the target starts.
-        start: ByteCount,
-        /// Length of that part, where it is given.
-        size: Option<ByteCount>,
-        /// Region given.
-        region: ByteCount,
-    },
-    /// A number that must be above zero is zero.
-    #[error("{what} is 0: give at least 1")]
-    Zero {
-        /// Which.
-        what: &'static str,
-    },
-    /// The sequential stream would start outside the region or between blocks.
-    #[error(
-        "the sequential stream can't start at byte {start_offset_bytes}: \
-         give a multiple of {block_bytes} below the region's {region_bytes} bytes"
-    )]
-    StartOffset {
-        /// Start given.
-        start_offset_bytes: u64,
-        /// Block size of the target.
-        block_bytes: u32,
-        /// Region given.
-        region_bytes: u64,
-    },
-}
-
-/// I/Os handed out since the start, in ramp, window and drain together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IssuedCounts {
-    /// Reads.
-    pub reads: u64,
-    /// Writes.
-    pub writes: u64,
-    /// Flushes, trims and writes of zeroes.
-    pub others: u64,
-    /// Bytes of reads and writes.
-    pub bytes: ByteCount,
-}
-
-impl IssuedCounts {
-    /// All of them.
-    pub const fn requests(&self) -> u64 {
-        self.reads + self.writes + self.others
-    }
-
-    /// Adds what another worker handed out.
-    pub fn add(&mut self, other: Self) {
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.others += other.others;
-        self.bytes += other.bytes;
-    }
-}
-
-/// How far the window has come, for progress displays.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct WindowProgress {
-    /// Share of ramp and window that is over, from 0 to 1; counts requests where those end the window sooner.
-    pub fraction: f64,
-    /// True before the window starts.
-    pub in_ramp: bool,
-    /// Requests counted so far, without the failed ones.
-    pub requests: u64,
-    /// Bytes they moved.
-    pub bytes: ByteCount,
-    /// Failed requests so far.
-    pub errors: u64,
-    /// Requests in flight now.
-    pub in_flight: u32,
-}
-
 /// A place for an I/O in flight.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
@@ -257,40 +81,6 @@ struct Slot {
     part: u16,
     op: IoOp,
     in_flight: bool,
-}
-
-/// Requests that ended alike, one after the other: at the same time, of the same direction and length, after the same
-/// latency. Those that one call brings back are, where one call had taken them; they are counted together.
-#[derive(Clone, Copy, Debug)]
-struct Alike {
-    at: Nanos,
-    /// None where they failed.
-    lat: Option<NanoSpan>,
-    bytes: u32,
-    op: IoOp,
-    /// How many.
-    times: u32,
-}
-
-impl Alike {
-    const NONE: Self = Self { at: Nanos::ZERO, lat: None, bytes: 0, op: IoOp::Read, times: 0 };
-
-    /// Whether both are of the same kind, however many of each there are.
-    #[inline]
-    fn is_like(&self, other: &Self) -> bool {
-        self.at == other.at && self.lat == other.lat && self.bytes == other.bytes && self.op == other.op
-    }
-
-    /// Counts them.
-    #[inline]
-    fn count_into(&self, read: &mut OpStats, write: &mut OpStats, series: &mut Series) {
-        if self.times > 0 {
-            let is_read = self.op == IoOp::Read;
-            let (stats, track) = if is_read { (read, Track::Read) } else { (write, Track::Write) };
-            stats.count(self.bytes, self.lat, u64::from(self.times));
-            series.record(self.at, track, self.bytes, self.lat, self.times);
-        }
-    }
 }
 
 /// The driver.
@@ -322,60 +112,12 @@ pub struct Driver {
     max_requests: Option<u64>,
     /// Latest time seen.
     now: Nanos,
-    read: OpStats,
-    write: OpStats,
-    others: OtherStats,
+    ops: Counts,
     /// Reads and writes, second by second.
     series: Series,
     /// What is to be added to these.
     alike: Alike,
     issued: IssuedCounts,
-}
-
-impl DriverConfig {
-    /// Returns the part of worker `worker` (from 0) of `workers` that share this load: its share of the requests
-    /// in flight and of `max_requests`, its own seed, and its sequential stream started so that the workers'
-    /// streams are spread evenly over the region. With more workers than requests in flight the last ones get none,
-    /// which [`Driver::new`] refuses.
-    #[must_use]
-    pub fn for_worker(&self, worker: u32, workers: u32) -> Self {
-        assert!(worker < workers, "worker {worker} of {workers}");
-        let (index, count) = (u64::from(worker), u64::from(workers));
-        let part = Worker { index: worker, count: workers };
-        let spread_bytes = (u128::from(self.region.get()) * u128::from(index) / u128::from(count)) as u64;
-        let block_bytes = u64::from(self.block_bytes.max(1));
-        let start_bytes = self.start_offset.get() + spread_bytes / block_bytes * block_bytes;
-        Self {
-            iodepth: part.share_of(u64::from(self.iodepth)) as u32,
-            seed: derived_seed(self.seed, index),
-            start_offset: ByteCount(start_bytes % self.region.get().max(1)),
-            max_requests: self.max_requests.map(|max| part.share_of(max)),
-            worker: Worker {
-                index: self.worker.index * workers + worker,
-                count: self.worker.count * workers,
-            },
-            ..self.clone()
-        }
-    }
-
-    /// Checks the numbers; `places` is the number of requests that this driver will have in flight.
-    fn validate(&self, places: u32) -> Result<(), DriverError> {
-        let numbers = [
-            ("the number of requests in flight", u64::from(places)),
-            ("the length of the measured window", self.run.get()),
-            ("the number of requests that ends the window", self.max_requests.unwrap_or(1)),
-        ];
-        if let Some(&(what, _)) = numbers.iter().find(|(_, number)| *number == 0) {
-            return Err(DriverError::Zero { what });
-        }
-        let start_offset_bytes = self.start_offset.get();
-        let region_bytes = self.region.get();
-        let in_blocks = start_offset_bytes.is_multiple_of(u64::from(self.block_bytes));
-        if in_blocks && (start_offset_bytes == 0 || start_offset_bytes < region_bytes) {
-            return Ok(());
-        }
-        Err(DriverError::StartOffset { start_offset_bytes, block_bytes: self.block_bytes, region_bytes })
-    }
 }
 
 impl Driver {
@@ -402,7 +144,6 @@ impl Driver {
             op: IoOp::Read,
             in_flight: false,
         };
-        let stats = |used: bool| if used { OpStats::allocated() } else { OpStats::default() };
         Ok(Self {
             stream,
             pacer: pacer.map(Box::new),
@@ -422,9 +163,7 @@ impl Driver {
             requests_left: config.max_requests.unwrap_or(u64::MAX),
             max_requests: config.max_requests,
             now: Nanos::ZERO,
-            read: stats(spec.reads()),
-            write: stats(spec.writes()),
-            others: OtherStats::default(),
+            ops: Counts::allocated(spec.reads(), spec.writes()),
             series: match spec.trace {
                 Some(_) => Series::growing(spec.reads(), spec.writes()),
                 None => Series::allocated(config.run, spec.reads(), spec.writes()),
@@ -439,8 +178,8 @@ impl Driver {
     #[must_use]
     pub fn with_latency_split(mut self) -> Self {
         self.handed_on_at = vec![Nanos::ZERO; self.slots.len()];
-        self.read.split = Some(Box::new(SplitStats::allocated()));
-        self.write.split = Some(Box::new(SplitStats::allocated()));
+        self.ops.read.split = Some(Box::new(SplitStats::allocated()));
+        self.ops.write.split = Some(Box::new(SplitStats::allocated()));
         self
     }
 
@@ -530,7 +269,7 @@ impl Driver {
         if ended.is_like(&self.alike) {
             self.alike.times += 1;
         } else {
-            self.alike.count_into(&mut self.read, &mut self.write, &mut self.series);
+            self.alike.count_into(&mut self.ops, &mut self.series);
             self.alike = ended;
         }
         if self.pacer.is_some() || !self.handed_on_at.is_empty() {
@@ -550,13 +289,13 @@ impl Driver {
         }
         let done = &self.slots[slot as usize];
         let lat = succeeded.then(|| now.saturating_since(done.issued_at));
-        self.others.of_mut(done.op).count(done.bytes, lat, 1);
+        self.ops.of_mut(done.op).count(done.bytes, lat, 1);
         if let Some(pacer) = &mut self.pacer {
             if succeeded {
                 pacer.note_service_of_trace(done.part, now.saturating_since(done.started_at));
             }
-            if let Some(others) = pacer.others(done.part) {
-                others.of_mut(done.op).count(done.bytes, lat, 1);
+            if let Some(stats) = pacer.stats(done.part, done.op) {
+                stats.count(done.bytes, lat, 1);
             }
         }
     }
@@ -573,8 +312,7 @@ impl Driver {
                 stats.count(done.bytes, lat, 1);
             }
         }
-        let stats = if done.op == IoOp::Read { &mut self.read } else { &mut self.write };
-        if let (Some(split), Some(lat)) = (&mut stats.split, lat) {
+        if let (Some(split), Some(lat)) = (&mut self.ops.of_mut(done.op).split, lat) {
             let slat = self.handed_on_at[slot as usize].saturating_since(done.issued_at);
             split.count(slat, NanoSpan(lat.get().saturating_sub(slat.get())));
         }
@@ -624,13 +362,11 @@ impl Driver {
     /// Returns what was counted so far; the window is as long as it has lasted up to the latest event.
     pub fn measurement(&self) -> Measurement {
         let over_at = self.now.min(self.window_end);
-        let (mut read, mut write, mut series) = (self.read.clone(), self.write.clone(), self.series.clone());
-        self.alike.count_into(&mut read, &mut write, &mut series);
+        let (mut ops, mut series) = (self.ops.clone(), self.series.clone());
+        self.alike.count_into(&mut ops, &mut series);
         Measurement {
             window: over_at.saturating_since(self.window_start),
-            read,
-            write,
-            others: self.others.clone(),
+            ops,
             parts: self.pacer.as_ref().map_or_else(Vec::new, |pacer| pacer.part_measurements(over_at)),
             lag: self.pacer.as_ref().and_then(|pacer| pacer.lag(over_at)),
             series,
@@ -657,13 +393,14 @@ impl Driver {
         let over = self.started_at.is_some() && self.is_window_over(now);
         let Alike { lat, bytes, times, .. } = self.alike;
         let (good, bad) = if lat.is_some() { (u64::from(times), 0) } else { (0, u64::from(times)) };
-        let (others_good, others_bad) = self.others.counts();
+        let Counts { read, write, others } = &self.ops;
+        let (others_good, others_bad) = others.counts();
         WindowProgress {
             fraction: if over { 1.0 } else { by_time.max(by_requests).max(by_trace).min(1.0) },
             in_ramp: self.started_at.is_none() || now < self.window_start,
-            requests: self.read.requests + self.write.requests + others_good + good,
-            bytes: self.read.bytes + self.write.bytes + ByteCount(u64::from(bytes) * good),
-            errors: self.read.errors + self.write.errors + others_bad + bad,
+            requests: read.requests + write.requests + others_good + good,
+            bytes: read.bytes + write.bytes + ByteCount(u64::from(bytes) * good),
+            errors: read.errors + write.errors + others_bad + bad,
             in_flight: (self.slots.len() - self.free.len()) as u32,
         }
     }

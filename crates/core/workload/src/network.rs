@@ -176,12 +176,12 @@ impl NetworkFacts {
         };
         run.iodepth = self.connections;
         run.window_ns = self.near.window_ns;
-        run.write = summary(&self.near, &self.far);
-        run.read = summary(&self.far, &self.near);
-        run.total = OpSummary {
-            requests: run.read.requests + run.write.requests,
-            iops: Iops(run.read.iops.0 + run.write.iops.0),
-            bytes_per_sec: BytesPerSec(run.read.bytes_per_sec.0 + run.write.bytes_per_sec.0),
+        run.ops.write = summary(&self.near, &self.far);
+        run.ops.read = summary(&self.far, &self.near);
+        run.ops.total = OpSummary {
+            requests: run.ops.read.requests + run.ops.write.requests,
+            iops: Iops(run.ops.read.iops.0 + run.ops.write.iops.0),
+            bytes_per_sec: BytesPerSec(run.ops.read.bytes_per_sec.0 + run.ops.write.bytes_per_sec.0),
             ..OpSummary::default()
         };
         run.cost.wall_ns = wall.get();
@@ -221,9 +221,9 @@ mod tests {
         assert_eq!((facts.near.cpu_pct(), facts.near.process_switches_per_sec()), (Some(25.0), Some(20.0)));
         let run = facts.into_result("tcp://there".into(), NanoSpan::from_secs(3));
         assert_eq!((run.workload.as_str(), run.iodepth), ("both 1000 B", 4));
-        assert_eq!((run.write.requests, run.write.bytes_per_sec.0), (3000, 1_400_000.0));
-        assert_eq!((run.read.requests, run.read.bytes_per_sec.0), (2000, 750_000.0));
-        assert_eq!((run.total.iops.0, run.total.bytes_per_sec.0), (2500.0, 2_150_000.0));
+        assert_eq!((run.ops.write.requests, run.ops.write.bytes_per_sec.0), (3000, 1_400_000.0));
+        assert_eq!((run.ops.read.requests, run.ops.read.bytes_per_sec.0), (2000, 750_000.0));
+        assert_eq!((run.ops.total.iops.0, run.ops.total.bytes_per_sec.0), (2500.0, 2_150_000.0));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub use facts::{
     MachineLoad, PhaseResult, TargetResult,
 };
 pub use figures::{
-    CURVE_PCT, LagStats, LagSummary, LatencyPoint, Measurement, OpStats, OpSummary, OtherStats,
+    CURVE_PCT, Counts, LagStats, LagSummary, LatencyPoint, Measurement, OpStats, OpSummary, OtherStats,
     OtherSummaries, PartMeasurement, PartSummary, Summaries,
 };
 
@@ -99,15 +99,9 @@ pub struct RunResult {
     pub seed: u64,
     /// Length of the measured window.
     pub window_ns: u64,
-    /// Reads.
-    pub read: OpSummary,
-    /// Writes.
-    pub write: OpSummary,
-    /// Both together.
-    pub total: OpSummary,
-    /// What moves no bytes.
+    /// All requests in it.
     #[serde(flatten)]
-    pub others: OtherSummaries,
+    pub ops: Summaries,
     /// Each target, where there is more than one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<TargetResult>,
@@ -162,10 +156,7 @@ impl RunResult {
             load: None,
             seed: 0,
             window_ns: 0,
-            read: OpSummary::default(),
-            write: OpSummary::default(),
-            total: OpSummary::default(),
-            others: OtherSummaries::default(),
+            ops: Summaries::default(),
             targets: Vec::new(),
             parts: Vec::new(),
             lag: None,
@@ -213,16 +204,16 @@ impl RunResult {
     /// The figure that the workload is judged by, of reads and writes together.
     pub fn metric_value(&self) -> f64 {
         match self.metric {
-            Metric::Iops => self.total.iops.0,
-            Metric::MbPerS => self.total.bytes_per_sec.mb_per_s(),
+            Metric::Iops => self.ops.total.iops.0,
+            Metric::MbPerS => self.ops.total.bytes_per_sec.mb_per_s(),
         }
     }
 
     /// [`RunResult::metric_value`] with its unit, for people: `1727 IOPS`, `85.3 MB/s`.
     pub fn metric_text(&self) -> String {
         match self.metric {
-            Metric::Iops => format!("{} IOPS", self.total.iops),
-            Metric::MbPerS => self.total.bytes_per_sec.to_string(),
+            Metric::Iops => format!("{} IOPS", self.ops.total.iops),
+            Metric::MbPerS => self.ops.total.bytes_per_sec.to_string(),
         }
     }
 
@@ -233,7 +224,7 @@ impl RunResult {
 
     /// Mean total latency of reads and writes together.
     pub fn lat_mean(&self) -> NanoSpan {
-        NanoSpan(self.total.lat_ns_mean.round() as u64)
+        NanoSpan(self.ops.total.lat_ns_mean.round() as u64)
     }
 
     /// Takes in what parallel readers measured: the run's rate is their aggregate, its window the mean time of a timed read.
@@ -241,7 +232,8 @@ impl RunResult {
         let bytes: u64 = streams.readers.iter().map(|reader| reader.bytes).sum();
         let requests = bytes.div_ceil(streams.block_bytes.max(1));
         let read = OpStats { requests, bytes: ByteCount(bytes), ..OpStats::default() };
-        self.set_measurement(&Measurement { window: streams.mean_time(), read, ..Measurement::default() });
+        let ops = Counts { read, ..Counts::default() };
+        self.set_measurement(&Measurement { window: streams.mean_time(), ops, ..Measurement::default() });
         self.iodepth = streams.readers.len() as u32;
         self.streams = Some(streams);
     }
@@ -260,8 +252,7 @@ impl RunResult {
         let (read, write) = (of(BonniePhase::BlockRead), of(BonniePhase::BlockWrite));
         self.set_measurement(&Measurement {
             window: NanoSpan(read.elapsed_ns + write.elapsed_ns),
-            read: stats(read),
-            write: stats(write),
+            ops: Counts { read: stats(read), write: stats(write), ..Counts::default() },
             ..Measurement::default()
         });
         self.phases = phases;
@@ -274,10 +265,8 @@ impl RunResult {
 
     /// Takes in the figures and the window of `measurement`.
     pub fn set_measurement(&mut self, measurement: &Measurement) {
-        let Summaries { read, write, total } = measurement.summaries();
         self.window_ns = measurement.window.get();
-        (self.read, self.write, self.total) = (read, write, total);
-        self.others = measurement.others.summaries(measurement.window);
+        self.ops = measurement.summaries();
         self.parts = measurement.part_summaries();
         self.lag = measurement.lag.as_ref().map(LagStats::summary);
         self.series = measurement.series.columns(measurement.window);
@@ -302,8 +291,11 @@ mod tests {
     fn measurement() -> Measurement {
         Measurement {
             window: NanoSpan::from_millis(500),
-            read: stats(&[100, 200, 300], 8192, 0),
-            write: stats(&[1000], 4096, 2),
+            ops: Counts {
+                read: stats(&[100, 200, 300], 8192, 0),
+                write: stats(&[1000], 4096, 2),
+                ..Counts::default()
+            },
             ..Measurement::default()
         }
     }
@@ -320,7 +312,7 @@ mod tests {
 
     #[test]
     fn summaries_hold_each_direction_and_both() {
-        let Summaries { read, write, total } = measurement().summaries();
+        let Summaries { read, write, total, .. } = measurement().summaries();
         let figures =
             |op: &OpSummary| (op.requests, op.errors, op.iops.0, op.bytes_per_sec.0, op.lat_ns_mean);
         assert_eq!(figures(&read), (3, 0, 6.0, 49_152.0, 200.0));

@@ -1,12 +1,12 @@
 //! The command line: one table for parsing and help.
 
+use crate::hosts::RankArgs;
 use crate::verbs::{
     array, bonnie, calibrate, catalog, compare, doctor, emulate, export, fit, import, measure, model, net,
     plan, reference, report, reproduce, risk, runs, simulate, soak, streams, studio, study, tag, torture,
     workloads,
 };
 use clap::{Parser, Subcommand};
-use raidlab_units::NanoSpan;
 
 /// A laboratory for storage arrays: measure, simulate, run and reproduce on one controller
 #[derive(Debug, Parser)]
@@ -22,10 +22,6 @@ pub(crate) struct Cli {
     /// Log more to standard error (twice for debugging); `RAIDLAB_LOG` takes filters
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-
-    /// Under mpirun: how long a process may give no sign of life before the run ends with its name
-    #[arg(long, global = true, default_value = "30s", value_name = "TIME", hide_short_help = true)]
-    pub(crate) rank_limit: NanoSpan,
 }
 
 const EXIT_CODES: &str = "\
@@ -97,6 +93,22 @@ pub(crate) enum Command {
     Reference(reference::Args),
     /// Serve web pages on this machine: papers, runs, live measurements, arrays, the catalogue
     Studio(studio::Args),
+}
+
+impl Command {
+    /// What its arguments say of the processes that mpirun starts; none for a verb that is for one process.
+    pub(crate) fn ranks(&self) -> Option<&RankArgs> {
+        match self {
+            Self::Measure(args) => Some(&args.ranks),
+            Self::Streams(args) => Some(&args.ranks),
+            Self::Bonnie(args) => Some(&args.ranks),
+            Self::Net(args) => Some(args.ranks()),
+            Self::Simulate(args) => Some(&args.ranks),
+            Self::Reproduce(args) => Some(&args.ranks),
+            Self::Plan(args) => Some(&args.ranks),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,20 @@ use raidlab_units::NanoSpan;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Joins the processes that mpirun started, if it did.
-pub(crate) fn join(limit: NanoSpan) -> Result<Hosts, Failure> {
+/// How long a rank may be silent, unless it is said.
+const RANK_LIMIT: NanoSpan = NanoSpan::from_secs(30);
+
+/// What a verb that several processes do together is told of them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RankArgs {
+    /// Under mpirun: how long a process may give no sign of life before the run ends with its name [default: 30s]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
+    rank_limit: Option<NanoSpan>,
+}
+
+/// Joins the processes that mpirun started for `command`, if it did.
+pub(crate) fn join(command: &Command) -> Result<Hosts, Failure> {
+    let limit = command.ranks().and_then(|ranks| ranks.rank_limit).unwrap_or(RANK_LIMIT);
     raidlab_hosts::join(Duration::from_nanos(limit.get())).map_err(|error| {
         let is_not_built = error == HostsError::NotBuilt;
         let failure = Failure::input(error);
@@ -24,11 +36,7 @@ pub(crate) fn join(limit: NanoSpan) -> Result<Hosts, Failure> {
 
 /// Refuses a verb that is for one process where there are several.
 pub(crate) fn check_verb(command: &Command, hosts: &Hosts) -> Result<(), Failure> {
-    let has_load =
-        matches!(command, Command::Measure(_) | Command::Streams(_) | Command::Bonnie(_) | Command::Net(_));
-    let has_simulations = matches!(command, Command::Plan(_) | Command::Simulate(_) | Command::Reproduce(_));
-    let is_for_many = has_load || has_simulations;
-    if is_for_many {
+    if command.ranks().is_some() {
         return Ok(());
     }
     let text = format!("{command:?}");

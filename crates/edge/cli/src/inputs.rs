@@ -3,7 +3,10 @@
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogChange, CatalogError, CatalogFile};
-use raidlab_lab::{Owner, ReplayOrder, ReplayOrderError, StoredFit, WorkloadError, find_workload, sweep};
+use raidlab_lab::{
+    Owner, ReplayOrder, ReplayOrderError, StoredFit, TextFileError, WorkloadError, find_workload, read_text,
+    sweep,
+};
 use raidlab_tracefile::TraceFileError;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{
@@ -95,9 +98,7 @@ impl CatalogArgs {
     pub(crate) fn load(&self) -> Result<Catalog, Failure> {
         let mut files = Vec::new();
         for path in &self.catalog {
-            own_entries(path, &mut files).map_err(|error| {
-                Failure::input(error).context(format!("{} cannot be read", path.display()))
-            })?;
+            own_entries(path, &mut files).map_err(Failure::input)?;
         }
         let mut changes = match &self.fitted {
             Some(path) => StoredFit::read(path).map_err(Failure::input)?.changes(),
@@ -122,15 +123,18 @@ pub(crate) fn catalog_with(files: &[CatalogFile], changes: &[CatalogChange]) -> 
 }
 
 /// Adds the file at `path`, or all .toml files of that folder in the order of their names.
-fn own_entries(path: &Path, files: &mut Vec<CatalogFile>) -> std::io::Result<()> {
+fn own_entries(path: &Path, files: &mut Vec<CatalogFile>) -> Result<(), TextFileError> {
     let mut paths = vec![path.to_owned()];
     if path.is_dir() {
-        paths = path.read_dir()?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+        let entries = path.read_dir().and_then(|entries| {
+            entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()
+        });
+        paths = entries.map_err(TextFileError::of(path))?;
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
         paths.sort();
     }
     for path in paths {
-        files.push(CatalogFile { name: path.display().to_string(), text: std::fs::read_to_string(&path)? });
+        files.push(CatalogFile { name: path.display().to_string(), text: read_text(&path)? });
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     start_log(cli.verbose);
     let output = Output::of_process(cli.json);
-    let mut hosts = match hosts::join(cli.rank_limit) {
+    let mut hosts = match hosts::join(&cli.command) {
         Ok(hosts) => hosts,
         Err(failure) => {
             output.error(&failure);

@@ -86,6 +86,8 @@ pub(crate) struct Connection {
     /// Requests that the array works on.
     running: u32,
     ending: Ending,
+    /// The server stops, and takes in only what had come by then.
+    stopping: bool,
     /// It waits for a buffer.
     pub(crate) starving: bool,
     /// When it came.
@@ -118,6 +120,7 @@ impl Connection {
             outbox,
             running: 0,
             ending: Ending::No,
+            stopping: false,
             starving: false,
             since: now,
         }
@@ -162,15 +165,15 @@ impl Connection {
         let _ = shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// The server stops: what is in flight is done, what comes is refused.
+    /// The server stops: what is in flight is done, what the client had sent beside is refused, and then it ends.
     pub(crate) fn handle_stop(&mut self) {
         match &mut self.stage {
             Stage::Handshake(_) => self.close(&"the server stops"),
             Stage::Transmission(transmission) => {
                 transmission.handle_shutdown();
-                if transmission.is_idle() && self.outbox.is_empty() && self.filling.is_none() {
-                    self.close(&"the server stops");
-                }
+                self.stopping = true;
+                // What waits in the socket can still be received; the end of the stream comes behind it.
+                let _ = shutdown(&self.socket, Shutdown::Read);
             }
         }
     }
@@ -179,6 +182,7 @@ impl Connection {
     pub(crate) fn handle_received(&mut self, result: Result<u32, Errno>, common: &mut Common) {
         let into = std::mem::replace(&mut self.receiving, Receiving::Nothing);
         match result {
+            Ok(0) if self.stopping && self.filling.is_none() => self.ending = Ending::AfterReplies,
             Ok(0) => self.close(&"the client is gone"),
             Ok(bytes) if into == Receiving::IntoInbox => match &mut self.secure {
                 Some(secure) => secure.wire.grow(bytes as usize),

@@ -150,7 +150,7 @@ impl Column {
 
     /// The figure of the runs of one array.
     fn figure(&self, runs: &[&RunResult]) -> Option<BesideCell> {
-        let is_own = |run: &&&RunResult| is_of(run, &self.workload, self.block) && run.total.requests > 0;
+        let is_own = |run: &&&RunResult| is_of(run, &self.workload, self.block) && run.ops.total.requests > 0;
         let runs: Vec<&RunResult> = runs.iter().filter(is_own).copied().collect();
         let Some(limit) = self.limit else {
             let at_depth = runs.iter().rfind(|run| run.iodepth == self.iodepth);
@@ -194,7 +194,7 @@ fn rate(metric: PublishedMetric, iops: f64, bytes_per_sec: f64) -> Option<f64> {
 }
 
 fn figure(run: &RunResult, metric: PublishedMetric) -> Option<f64> {
-    rate(metric, run.total.iops.0, run.total.bytes_per_sec.0)
+    rate(metric, run.ops.total.iops.0, run.ops.total.bytes_per_sec.0)
 }
 
 fn fastest<'a>(runs: &[&'a RunResult], metric: PublishedMetric) -> Option<&'a RunResult> {

@@ -79,7 +79,7 @@ impl Bound {
     /// Whether `result` keeps the bound. A run without a single request keeps none.
     pub fn is_kept(&self, result: &RunResult) -> bool {
         let found = self.figure_of(result);
-        result.total.requests > 0 && if self.is_upper { found <= self.value } else { found >= self.value }
+        result.ops.total.requests > 0 && if self.is_upper { found <= self.value } else { found >= self.value }
     }
 
     /// The bound that a request takes at most `limit` on average.
@@ -99,7 +99,7 @@ impl Bound {
 
     /// What is bounded, of `result`, in the unit of [`Bound::value`].
     pub fn figure_of(&self, result: &RunResult) -> f64 {
-        let total = &result.total;
+        let total = &result.ops.total;
         match self.figure {
             Figure::Mean => total.lat_ns_mean,
             Figure::P50 => total.lat_ns_p50 as f64,
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_run_without_requests_keeps_no_bound() {
         let mut result = example_result("database", 100.0);
-        result.total.requests = 0;
+        result.ops.total.requests = 0;
         assert!(!"mean<=1h".parse::<Bound>().unwrap().is_kept(&result));
     }
 

@@ -50,8 +50,8 @@ fn side(group: &RunGroup<'_>, load: (&str, u32), catalog: &Catalog) -> Option<Co
         return None;
     }
     let figure = |run: &&RunResult| match run.metric {
-        Metric::Iops => run.total.iops.0,
-        Metric::MbPerS => run.total.bytes_per_sec.mb_per_s(),
+        Metric::Iops => run.ops.total.iops.0,
+        Metric::MbPerS => run.ops.total.bytes_per_sec.mb_per_s(),
     };
     let values: Vec<f64> = runs.iter().map(figure).collect();
     Some(ComparedSide {
@@ -103,8 +103,8 @@ mod tests {
         let mut run =
             RunResult::unmeasured(World::Simulated, drive.into(), "md1200-oltp".into(), Metric::Iops);
         run.iodepth = 32;
-        run.total.iops = Iops(iops);
-        run.total.bytes_per_sec = BytesPerSec(iops * 8192.0);
+        run.ops.total.iops = Iops(iops);
+        run.ops.total.bytes_per_sec = BytesPerSec(iops * 8192.0);
         run.array = Some(ArrayFacts {
             level: "5".into(),
             members,

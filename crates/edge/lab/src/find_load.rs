@@ -271,7 +271,7 @@ impl Repeats {
 
     fn of(load: u32, bound: &Bound, results: &[RunResult]) -> Self {
         let bounded_ns: Vec<f64> = results.iter().map(|result| bound.figure_of(result)).collect();
-        let iops: Vec<f64> = results.iter().map(|result| result.total.iops.0).collect();
+        let iops: Vec<f64> = results.iter().map(|result| result.ops.total.iops.0).collect();
         let (bounded_ns_mean, bounded_ns_half_width) = mean_and_half_width(&bounded_ns);
         let (iops_mean, iops_half_width) = mean_and_half_width(&iops);
         let kept = results.iter().filter(|result| bound.is_kept(result)).count() as u32;
@@ -322,9 +322,9 @@ mod tests {
             let wobble = 1.0 + noise * (f64::from((load * 7 + number * 13) % 5) - 2.0) / 2.0;
             let iops = n / (service + n / most) / wobble;
             let mut result = example_result("database", iops);
-            result.total.requests = 1000;
-            result.total.lat_ns_mean = n / iops * 1e9;
-            result.total.lat_ns_p99 = (3.0 * n / iops * 1e9) as u64;
+            result.ops.total.requests = 1000;
+            result.ops.total.lat_ns_mean = n / iops * 1e9;
+            result.ops.total.lat_ns_p99 = (3.0 * n / iops * 1e9) as u64;
             Ok(result)
         }
     }
@@ -380,7 +380,7 @@ mod tests {
         let Ok((found, _)) = find_load(&order, |load, number| {
             let Ok(mut result) = steady(load, number);
             if number > 0 && load == 119 {
-                result.total.lat_ns_mean *= 1.1;
+                result.ops.total.lat_ns_mean *= 1.1;
             }
             Ok::<_, Infallible>(result)
         });

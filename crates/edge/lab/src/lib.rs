@@ -82,4 +82,4 @@ pub use store::{
     RunSelectorError, Store, StoreError, StoredRun, StoredStudy, StudyEnd, StudyRunHead, StudyRunId,
 };
 pub use study::{ArraySection, MeasureSection, SimulateSection, Study, StudyChanges, StudyFileError};
-pub use text_file::TextFileError;
+pub use text_file::{TextFileError, read_foreign_text, read_text};

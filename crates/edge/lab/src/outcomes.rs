@@ -32,8 +32,8 @@ pub fn soak_run(record: &SoakRecord, confidence_pct: f64) -> RunResult {
     let mut run = RunResult::unmeasured(World::Measured, target, "soak".to_owned(), Metric::MbPerS);
     let faults = record.faults.total();
     (run.iodepth, run.window_ns) = (1, window.get());
-    (run.read, run.write) = (op(record.bytes_read, faults), op(record.bytes_written, 0));
-    run.total = op(record.bytes_read.saturating_add(record.bytes_written), faults);
+    (run.ops.read, run.ops.write) = (op(record.bytes_read, faults), op(record.bytes_written, 0));
+    run.ops.total = op(record.bytes_read.saturating_add(record.bytes_written), faults);
     run.cost.wall_ns = window.get();
     run.figures = numbers(record);
     let bound = record.fault_rate_upper_bound(confidence_pct / 100.0);

@@ -315,7 +315,7 @@ pub(crate) struct Simulated {
 impl Simulated {
     /// The figure of `workload`, which names the phase where there are several.
     pub(crate) fn figure(&self, metric: PublishedMetric, workload: &str) -> f64 {
-        let total = &self.result.total;
+        let total = &self.result.ops.total;
         let phase = phase_of(workload).map(BonniePhase::name);
         let phase = self.result.phases.iter().find(|result| phase == Some(&result.name));
         let phase = phase.map(|phase| phase.figures);

@@ -66,7 +66,7 @@ impl ReadOff {
 
 impl LoadPoint {
     pub(crate) fn of(iodepth: u32, bound: &Bound, result: &RunResult) -> Self {
-        let total = &result.total;
+        let total = &result.ops.total;
         Self {
             iodepth,
             bounded_ns: bound.figure_of(result),
@@ -264,10 +264,10 @@ mod tests {
         let run = |iodepth: u32| {
             let iops = rate(f64::from(iodepth));
             let mut result = example_result("database", iops);
-            result.total.requests = 1000;
-            result.total.iops.0 = iops;
-            result.total.bytes_per_sec.0 = iops * 8192.0;
-            result.total.lat_ns_mean = f64::from(iodepth) / iops * 1e9;
+            result.ops.total.requests = 1000;
+            result.ops.total.iops.0 = iops;
+            result.ops.total.bytes_per_sec.0 = iops * 8192.0;
+            result.ops.total.lat_ns_mean = f64::from(iodepth) / iops * 1e9;
             Ok::<_, Infallible>(result)
         };
         let Ok(found) = read_off(LIMIT, (first, step), run);
@@ -285,7 +285,7 @@ mod tests {
                 assert!(found.bracketed && error < 0.02, "{service} {most} from {first}: {found:?}");
                 assert!((found.bytes_per_sec / found.iops - 8192.0).abs() < 1e-6);
                 assert!(found.gap_pct().is_some_and(|gap| gap < 25.0), "{:?}", found.gap_pct());
-                assert!(run.total.lat_ns_mean <= 20e6, "the run that is kept keeps to the limit");
+                assert!(run.ops.total.lat_ns_mean <= 20e6, "the run that is kept keeps to the limit");
                 assert!(found.points.len() <= POINTS_MAX, "{service} {most} from {first}: {found:?}");
             }
         }
@@ -296,7 +296,7 @@ mod tests {
         // 30 ms whatever the load; then no queueing at all.
         let (slow, run) = of(64, 4, |n| n / 0.03);
         assert!(!slow.bracketed && (slow.iops - 4.0 / 0.03).abs() < 1e-6, "{slow:?}");
-        assert!(run.total.lat_ns_mean > 20e6);
+        assert!(run.ops.total.lat_ns_mean > 20e6);
         assert_eq!(slow.gap_pct(), None);
         let (fast, _) = of(64, 4, |n| n / 0.001);
         assert!(!fast.bracketed && fast.points.len() <= POINTS_MAX, "{fast:?}");

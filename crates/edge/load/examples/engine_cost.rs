@@ -36,7 +36,8 @@ fn main() {
             let options = LoadOptions { engine: Some(engine), ..LoadOptions::default() };
             let outcome = run(&target, &spec, &config, &options, &AtomicBool::new(false), &mut |_| {});
             let outcome = outcome.expect("it runs");
-            let iops = outcome.measurement.read.requests as f64 / outcome.measurement.window.as_secs_f64();
+            let iops =
+                outcome.measurement.ops.read.requests as f64 / outcome.measurement.window.as_secs_f64();
             let cpu_ns = outcome.cpu_ns_per_io().unwrap_or_default();
             println!("{:10} depth {iodepth:3}: {iops:10.0} IOPS, {cpu_ns:6.1} ns of CPU each", engine.name());
         }

@@ -61,7 +61,7 @@ fn allocations(engine: EngineKind, options: &LoadOptions, requests: u64) -> u64 
         run(&target, &spec, &config, &options, &AtomicBool::new(false), &mut |_| {}).expect("it runs");
     let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
     let measured = &outcome.measurement;
-    assert_eq!(measured.read.requests + measured.write.requests, requests);
+    assert_eq!(measured.ops.read.requests + measured.ops.write.requests, requests);
     made
 }
 

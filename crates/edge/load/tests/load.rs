@@ -37,7 +37,7 @@ fn a_mix_is_measured() {
         assert_eq!((target.size(), target.kind()), (ByteCount::from_mib(4), TargetKind::File));
         let config = DriverConfig { ramp: NanoSpan::from_millis(20), ..until(&target, iodepth, 400) };
         let outcome = run_quietly(&target, &spec(8192, 67, 100), &config, &with(engine)).unwrap();
-        let (read, write) = (&outcome.measurement.read, &outcome.measurement.write);
+        let (read, write) = (&outcome.measurement.ops.read, &outcome.measurement.ops.write);
         let case = format!("{engine:?} {iodepth} {direct} {outcome:?}");
         assert_eq!(read.requests + write.requests, 400, "{case}");
         assert!(read.requests > write.requests && write.requests > 50, "{case}");
@@ -63,7 +63,7 @@ fn writes_land_everywhere_and_nowhere_else_and_no_two_are_alike() {
         let region = ByteCount::from_mib(1);
         let config = DriverConfig { region, max_requests: Some(32), ..config(&target, iodepth, 60_000) };
         let outcome = run_quietly(&target, &spec(32_768, 0, 0), &config, &with(engine)).unwrap();
-        assert_eq!(outcome.measurement.write.requests, 32);
+        assert_eq!(outcome.measurement.ops.write.requests, 32);
         let after = std::fs::read(&path).unwrap();
         let in_region = region.get() as usize;
         assert!(before[..in_region].chunks(4096).zip(after.chunks(4096)).all(|(old, new)| old != new));
@@ -96,7 +96,7 @@ fn a_stop_is_prompt_and_keeps_what_was_measured() {
         let (at, elapsed, requests) = stopped_at.unwrap();
         assert!(at.elapsed() < Duration::from_millis(500), "{engine:?}");
         assert!(outcome.cancelled);
-        assert!(outcome.measurement.read.requests >= requests && requests > 0);
+        assert!(outcome.measurement.ops.read.requests >= requests && requests > 0);
         assert!(outcome.measurement.window >= elapsed);
         assert!(outcome.measurement.window < elapsed + NanoSpan::from_millis(500));
     }
@@ -116,7 +116,7 @@ fn a_stop_is_prompt_while_nothing_is_issued() {
         })
         .unwrap();
         assert!(started.elapsed() < Duration::from_secs(2));
-        assert_eq!((outcome.cancelled, outcome.measurement.read.requests), (true, 1));
+        assert_eq!((outcome.cancelled, outcome.measurement.ops.read.requests), (true, 1));
         assert!(outcome.cost.thread_cpu < NanoSpan::from_millis(100), "waiting does not spin");
     }
 }
@@ -129,7 +129,7 @@ fn bursts_keep_their_distance() {
     let spec = AccessSpec::new("bursts", lines);
     let outcome = run_quietly(&target, &spec, &until(&target, 4, 12), &LoadOptions::default()).unwrap();
     let measured = &outcome.measurement;
-    assert_eq!(measured.read.requests, 12);
+    assert_eq!(measured.ops.read.requests, 12);
     assert!(measured.window >= NanoSpan::from_millis(30), "three delays between four bursts: {measured:?}");
 }
 
@@ -229,7 +229,7 @@ fn latency_is_cut_in_two_where_that_is_asked_for() {
             let options = LoadOptions { latency_split, ..with(engine) };
             let config = until(&target, iodepth, 500);
             let outcome = run_quietly(&target, &spec(4096, 100, 100), &config, &options).unwrap();
-            let read = &outcome.measurement.read;
+            let read = &outcome.measurement.ops.read;
             assert_eq!(read.split.is_some(), latency_split);
             let Some(split) = &read.split else { continue };
             assert_eq!((split.slat.count(), split.clat.count()), (500, 500));
@@ -251,7 +251,11 @@ fn writes_to_the_medium_are_slower_and_land_all_the_same() {
         let options = LoadOptions { fua: true, ..with(engine) };
         // Blocks that are no pages: what is written out begins and ends within some.
         let outcome = run_quietly(&target, &spec(6144, 0, 0), &config, &options).unwrap();
-        assert_eq!((outcome.measurement.write.requests, outcome.first_failure()), (16, None), "{engine:?}");
+        assert_eq!(
+            (outcome.measurement.ops.write.requests, outcome.first_failure()),
+            (16, None),
+            "{engine:?}"
+        );
         let after = std::fs::read(&path).unwrap();
         assert!((0..16).all(|block| before[block * 6144..][..4096] != after[block * 6144..][..4096]));
     }
@@ -308,9 +312,9 @@ fn many_targets_and_workers_are_loaded_side_by_side() {
         let outcome = run(false);
         let case = format!("{engine:?} {outcome:?}");
         assert_eq!((outcome.threads, outcome.iodepth_reached), (threads, 3 * 3 * iodepth), "{case}");
-        let sum: u64 = outcome.targets.iter().map(|target| target.measurement.read.requests).sum();
-        assert_eq!(sum, outcome.measurement.read.requests);
-        let requests = |measured: &Measurement| measured.read.requests + measured.write.requests;
+        let sum: u64 = outcome.targets.iter().map(|target| target.measurement.ops.read.requests).sum();
+        assert_eq!(sum, outcome.measurement.ops.read.requests);
+        let requests = |measured: &Measurement| measured.ops.read.requests + measured.ops.write.requests;
         assert!(outcome.targets.iter().all(|target| requests(&target.measurement) == 90), "{case}");
         assert!(outcome.targets.iter().all(|target| target.error.is_none()), "{case}");
         assert!(outcome.cost.thread_cpu > NanoSpan::ZERO);
@@ -330,7 +334,7 @@ fn workers_read_different_places() {
     let config = DriverConfig { max_requests: Some(4), ..config(&target, 1, 60_000) };
     let options = LoadOptions { workers: NonZeroU32::new(4).unwrap(), ..LoadOptions::default() };
     let outcome = run_quietly(&target, &spec(4096, 0, 0), &config, &options).unwrap();
-    assert_eq!(outcome.measurement.write.requests, 4);
+    assert_eq!(outcome.measurement.ops.write.requests, 4);
     let after = std::fs::read(&path).unwrap();
     let changed: Vec<usize> =
         (0..64).filter(|block| after[block * 4096..][..4096] != vec![*block as u8; 4096]).collect();
@@ -357,7 +361,9 @@ fn one_target_that_fails_does_not_stop_the_others_and_all_failing_is_an_error() 
         let outcome = run(&[&second, &first]).unwrap();
         let error = outcome.targets[0].error.as_ref().expect("it is too short").to_string();
         assert!(error.contains("bad' failed, so the load on it was ended"), "{error}");
-        assert!(outcome.targets[1].error.is_none() && outcome.targets[1].measurement.read.requests == 200);
+        assert!(
+            outcome.targets[1].error.is_none() && outcome.targets[1].measurement.ops.read.requests == 200
+        );
         assert!(matches!(run(&[&second]), Err(LoadError::Failing { .. })));
     }
 }
@@ -370,7 +376,7 @@ fn wishes_that_can_not_be_granted_are_told_and_the_load_runs_all_the_same() {
         let options =
             LoadOptions { uring: UringOptions { io_poll, kernel_thread }, ..LoadOptions::default() };
         let outcome = run_quietly(&target, &spec(4096, 100, 100), &until(&target, 4, 50), &options).unwrap();
-        assert_eq!(outcome.measurement.read.requests, 50);
+        assert_eq!(outcome.measurement.ops.read.requests, 50);
         let told = outcome.notes.join(" ");
         for (wished, fact, word) in
             [(io_poll, "polled ends", "IOPOLL"), (kernel_thread, "submitting kernel thread", "SQPOLL")]

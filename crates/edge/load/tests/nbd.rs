@@ -142,7 +142,7 @@ fn flushes_trims_and_zeroes_go_to_servers_that_offer_them() {
             assert_ne!(name, "all", "{error}");
             continue;
         };
-        let others = &outcome.measurement.others;
+        let others = &outcome.measurement.ops.others;
         let counts = [&others.flush, &others.trim, &others.zeroes].map(|stats| stats.requests);
         assert_eq!((name, counts, outcome.first_failure()), ("all", [1; 3], None));
         let export = export.lock().unwrap();
@@ -168,7 +168,7 @@ fn writes_go_to_the_medium_where_that_is_asked_for_and_offered() {
         let config = until(&target, 4, 64);
         let load = LoadOptions { fua, ..LoadOptions::default() };
         match (run_quietly(&target, &spec(4096, 0, 100), &config, &load), expected) {
-            (Ok(outcome), Ok(errors)) => assert_eq!(outcome.measurement.write.errors, errors),
+            (Ok(outcome), Ok(errors)) => assert_eq!(outcome.measurement.ops.write.errors, errors),
             (Err(error), Err(())) => {
                 assert!(error.to_string().contains("offers no forced unit access"), "{error}");
             }
@@ -189,7 +189,7 @@ fn exports_are_loaded_by_uri_and_by_socket_with_many_workers() {
                 LoadOptions { workers: NonZeroU32::new(workers).unwrap(), ..LoadOptions::default() };
             let outcome =
                 run_quietly(&target, &spec(bytes, 100, 100), &until(&target, iodepth, 60), &options).unwrap();
-            let read = &outcome.measurement.read;
+            let read = &outcome.measurement.ops.read;
             assert_eq!((read.requests, read.errors), (60, 0));
             assert_eq!((outcome.iodepth_reached, outcome.engine.as_str()), (iodepth * workers, "nbd"));
         }
@@ -209,7 +209,7 @@ fn writes_need_a_name_and_land_in_the_region_alone() {
     let region = ByteCount((BYTES / 2) as u64);
     let config = DriverConfig { region, max_requests: Some(8), ..config(&target, 3, 60_000) };
     let outcome = run_quietly(&target, &spec(65_536, 0, 0), &config, &LoadOptions::default()).unwrap();
-    assert_eq!((outcome.measurement.write.requests, outcome.measurement.write.errors), (8, 0));
+    assert_eq!((outcome.measurement.ops.write.requests, outcome.measurement.ops.write.errors), (8, 0));
     let after = export.lock().unwrap().clone();
     assert!(before[..BYTES / 2].chunks(4096).zip(after.chunks(4096)).all(|(old, new)| old != new));
     assert_eq!(before[BYTES / 2..], after[BYTES / 2..]);
@@ -231,7 +231,7 @@ fn errors_are_counted_and_a_server_that_goes_ends_the_load_on_it_alone() {
         run_targets(targets, &spec, &LoadOptions::default(), &AtomicBool::new(false), &mut |_| {})
     };
     let outcome = run(&all).unwrap();
-    let reads = outcome.targets.iter().map(|target| &target.measurement.read).collect::<Vec<_>>();
+    let reads = outcome.targets.iter().map(|target| &target.measurement.ops.read).collect::<Vec<_>>();
     assert!(reads[0].errors > 0 && reads[0].requests > reads[0].errors, "{outcome:?}");
     assert!((40..50).contains(&reads[1].requests), "{outcome:?}");
     assert_eq!((reads[2].requests, reads[2].errors), (200, 0));

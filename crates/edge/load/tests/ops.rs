@@ -37,8 +37,8 @@ fn a_trace_does_what_it_says_and_nothing_else() {
         let outcome = run_quietly(&target, &spec, &to_the_end(&target), &with(engine)).unwrap();
         let measured = &outcome.measurement;
         assert_eq!(outcome.first_failure(), None, "{engine:?}");
-        assert_eq!((measured.read.requests, measured.write.requests), (1, 1), "{engine:?}");
-        let others = [&measured.others.flush, &measured.others.trim, &measured.others.zeroes];
+        assert_eq!((measured.ops.read.requests, measured.ops.write.requests), (1, 1), "{engine:?}");
+        let others = [&measured.ops.others.flush, &measured.ops.others.trim, &measured.ops.others.zeroes];
         assert_eq!(others.map(|stats| stats.requests), [2, 1, 0], "{engine:?}");
         assert!(others[0].lat.min_ns() > 0 && others[1].lat.min_ns() > 0, "{engine:?}");
         assert_eq!((outcome.issued.requests(), outcome.issued.others), (5, 3));
@@ -64,7 +64,7 @@ fn zeroes_are_written_where_the_file_system_can_and_refused_before_the_run_where
         let spec = trace(&[(TraceKind::WriteZeroes, 8 * KIB, 16 * KIB)]);
         let after = match run_quietly(&target, &spec, &to_the_end(&target), &with(engine)) {
             Ok(outcome) => {
-                assert_eq!(outcome.measurement.others.zeroes.requests, 1, "{engine:?}");
+                assert_eq!(outcome.measurement.ops.others.zeroes.requests, 1, "{engine:?}");
                 let after = std::fs::read(&path).unwrap();
                 assert!(after[8192..24_576].iter().all(|byte| *byte == 0), "{engine:?}");
                 [&before[..8192], &after[8192..24_576], &before[24_576..]].concat()
@@ -99,9 +99,9 @@ fn flushes_are_timed_beside_the_writes_that_they_follow() {
         let outcome =
             run_quietly(&target, &spec, &common::until(&target, iodepth, 40), &with(engine)).unwrap();
         let measured = &outcome.measurement;
-        assert_eq!((measured.write.requests, outcome.first_failure()), (40, None), "{engine:?}");
+        assert_eq!((measured.ops.write.requests, outcome.first_failure()), (40, None), "{engine:?}");
         // Nine behind the first 36 writes, and one behind the last; those in flight at the end are not counted.
-        let (flushes, in_flight) = (measured.others.flush.requests, u64::from(iodepth));
+        let (flushes, in_flight) = (measured.ops.others.flush.requests, u64::from(iodepth));
         assert!((10 - in_flight..=10 + in_flight).contains(&flushes), "{engine:?}: {flushes}");
     }
 }
@@ -121,7 +121,7 @@ fn what_can_not_be_done_is_said_before_the_run() {
     assert!(error.contains("opened for reading only"), "a trim destroys data as a write does: {error}");
     let flush = trace(&[(TraceKind::Flush, 0, 0)]);
     let outcome = run_quietly(&reading, &flush, &to_the_end(&reading), &with(EngineKind::Sync)).unwrap();
-    assert_eq!(outcome.measurement.others.flush.requests, 1, "a flush changes nothing");
+    assert_eq!(outcome.measurement.ops.others.flush.requests, 1, "a flush changes nothing");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_ring_that_was_to_poll_says_why_it_does_not() {
     let options = LoadOptions { uring, ..with(EngineKind::Uring) };
     let flush = trace(&[(TraceKind::Flush, 0, 0)]);
     let outcome = run_quietly(&target, &flush, &to_the_end(&target), &options).unwrap();
-    assert_eq!(outcome.measurement.others.flush.requests, 1);
+    assert_eq!(outcome.measurement.ops.others.flush.requests, 1);
     assert!(
         outcome.notes.iter().any(|note| note.contains("polls for reads and writes only")),
         "{:?}",
@@ -147,7 +147,7 @@ fn a_target_that_does_nothing_does_all_of_it() {
     let spec = trace(&all.map(|kind| (kind, 0, if kind == TraceKind::Flush { 0 } else { 4 * KIB })));
     for engine in [EngineKind::Null, EngineKind::Uring, EngineKind::Sync, EngineKind::Mapped] {
         let outcome = run_quietly(&target, &spec, &to_the_end(&target), &with(engine)).unwrap();
-        let others = &outcome.measurement.others;
+        let others = &outcome.measurement.ops.others;
         let counts = [&others.flush, &others.trim, &others.zeroes].map(|stats| stats.requests);
         assert_eq!((counts, outcome.first_failure()), ([1; 3], None), "{engine:?}");
     }

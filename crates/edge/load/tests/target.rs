@@ -192,7 +192,7 @@ fn block_devices_are_loaded_and_protected() {
         let target = Target::open(path, &named(path)).unwrap();
         let config = until(&target, 4, 200);
         let outcome = run_quietly(&target, &spec(4096, 50, 100), &config, &LoadOptions::default()).unwrap();
-        let (read, write) = (&outcome.measurement.read, &outcome.measurement.write);
+        let (read, write) = (&outcome.measurement.ops.read, &outcome.measurement.ops.write);
         assert!(write.requests > 50 && read.requests + write.requests == 200, "{outcome:?}");
     }
 

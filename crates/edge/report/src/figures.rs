@@ -107,10 +107,10 @@ impl Column {
     /// The figure of `run` in the column's unit; reads and writes together.
     pub(crate) fn value(self, run: &RunResult) -> f64 {
         match self {
-            Self::Iops => run.total.iops.0,
-            Self::MbPerS => run.total.bytes_per_sec.mb_per_s(),
-            Self::LatMean => run.total.lat_ns_mean / 1e6,
-            Self::LatP99 => ns_to_ms(run.total.lat_ns_p99),
+            Self::Iops => run.ops.total.iops.0,
+            Self::MbPerS => run.ops.total.bytes_per_sec.mb_per_s(),
+            Self::LatMean => run.ops.total.lat_ns_mean / 1e6,
+            Self::LatP99 => ns_to_ms(run.ops.total.lat_ns_p99),
         }
     }
 }
@@ -118,7 +118,7 @@ impl Column {
 impl Column {
     /// Whether `run` has the figure: results of other programs need not have percentiles.
     pub(crate) fn is_known(self, run: &RunResult) -> bool {
-        !matches!(self, Self::LatP99) || run.total.lat_ns_p99 > 0 || run.total.lat_ns_mean == 0.0
+        !matches!(self, Self::LatP99) || run.ops.total.lat_ns_p99 > 0 || run.ops.total.lat_ns_mean == 0.0
     }
 }
 

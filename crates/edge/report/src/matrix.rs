@@ -190,8 +190,8 @@ impl<'a> Matrix<'a> {
     /// What a reader must know that the runs themselves tell: failed requests and cells without a run.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        let failed: Vec<_> = self.cells.iter().filter(|(_, run)| run.total.errors > 0).collect();
-        if let Some((key, run)) = failed.iter().max_by_key(|(_, run)| run.total.errors) {
+        let failed: Vec<_> = self.cells.iter().filter(|(_, run)| run.ops.total.errors > 0).collect();
+        if let Some((key, run)) = failed.iter().max_by_key(|(_, run)| run.ops.total.errors) {
             warnings.push(format!(
                 "Requests failed in {} of {} runs, most in {} of {} at iodepth {}: {}. Their figures count only what succeeded.",
                 failed.len(),
@@ -199,7 +199,7 @@ impl<'a> Matrix<'a> {
                 run.workload,
                 self.full_name(key.configuration),
                 run.iodepth,
-                run.total.errors
+                run.ops.total.errors
             ));
         }
         let expected = self.expected_cells();

@@ -6,7 +6,7 @@
 //!
 //! Invariant: every row has a value of its kind, or none, for every column.
 
-use raidlab_workload::{ArrayFacts, OpSummary, RunResult, RunSeries, SeriesColumns};
+use raidlab_workload::{ArrayFacts, OpSummary, RunResult, RunSeries, SeriesColumns, Summaries};
 use serde::Serialize;
 
 /// A run, and where it is kept.
@@ -146,9 +146,9 @@ type Other = (&'static str, fn(&RunResult) -> Option<&OpSummary>);
 
 /// What moves no bytes, and where a run has the figures of it.
 const OTHERS: [Other; 3] = [
-    ("flush", |run| run.others.flush.as_deref()),
-    ("trim", |run| run.others.trim.as_deref()),
-    ("write_zeroes", |run| run.others.write_zeroes.as_deref()),
+    ("flush", |run| run.ops.others.flush.as_deref()),
+    ("trim", |run| run.ops.others.trim.as_deref()),
+    ("write_zeroes", |run| run.ops.others.write_zeroes.as_deref()),
 ];
 
 struct Interval<'a> {
@@ -177,7 +177,7 @@ impl Table {
             columns.extend(SUMMARY_COLUMNS.iter().map(|(name, kind, _)| (format!("{other}_{name}"), *kind)));
         }
         let row = |kept: &KeptRun<'_>| {
-            let RunResult { read, write, total, .. } = kept.run;
+            let Summaries { read, write, total, .. } = &kept.run.ops;
             let mut row = values(&run_columns(), kept);
             for summary in [read, write, total] {
                 row.extend(values(&SUMMARY_COLUMNS, summary));
@@ -217,7 +217,7 @@ impl Table {
         columns.extend(["lat_ns_up_to", "requests"].map(|name| (name.to_owned(), Kind::Count)));
         let mut rows = Vec::new();
         for kept in runs {
-            let RunResult { read, write, total, .. } = kept.run;
+            let Summaries { read, write, total, .. } = &kept.run.ops;
             let moved = DIRECTIONS.into_iter().zip([read, write, total]);
             let others = OTHERS.into_iter().filter_map(|(other, of)| Some((other, of(kept.run)?)));
             for (direction, summary) in moved.chain(others) {

@@ -79,9 +79,9 @@ const FIELDS: [Field; 12] = [
         run.array.as_ref().map_or(String::new(), |array| array.usable_bytes.0.to_string())
     }),
     ("iodepth", |run| run.iodepth.to_string()),
-    ("read_iops", |run| run.read.iops.0.to_string()),
-    ("write_lat_ns_p99", |run| run.write.lat_ns_p99.to_string()),
-    ("total_bytes_per_sec", |run| run.total.bytes_per_sec.0.to_string()),
+    ("read_iops", |run| run.ops.read.iops.0.to_string()),
+    ("write_lat_ns_p99", |run| run.ops.write.lat_ns_p99.to_string()),
+    ("total_bytes_per_sec", |run| run.ops.total.bytes_per_sec.0.to_string()),
     ("settings_json", |run| serde_json::to_string(&run.settings).unwrap()),
     ("flush_requests", |run| flush_of(run, |flush| flush.requests.to_string())),
     ("flush_lat_ns_p99", |run| flush_of(run, |flush| flush.lat_ns_p99.to_string())),
@@ -89,7 +89,7 @@ const FIELDS: [Field; 12] = [
 ];
 
 fn flush_of(run: &RunResult, of: fn(&OpSummary) -> String) -> String {
-    run.others.flush.as_deref().map_or_else(String::new, of)
+    run.ops.others.flush.as_deref().map_or_else(String::new, of)
 }
 
 /// Figures of flushes.
@@ -110,7 +110,7 @@ fn csv_is_read_by_others_as_it_was_meant() {
     runs.truncate(30);
     runs[1].target = "a, \"quoted\"\r\nname".to_owned();
     runs[2].settings.insert("block".to_owned(), "8 KiB, direct".to_owned());
-    runs[3].others = flushes();
+    runs[3].ops.others = flushes();
     let tags = ["a, b".to_owned()];
     let kept: Vec<KeptRun<'_>> = runs
         .iter()
@@ -139,14 +139,14 @@ fn csv_is_read_by_others_as_it_was_meant() {
 
 /// A run of a study with what a run here has: lines, bins, a series, a machine.
 fn full_run() -> RunResult {
-    let is_mixed = |run: &RunResult| run.read.requests > 0 && run.write.requests > 0;
+    let is_mixed = |run: &RunResult| run.ops.read.requests > 0 && run.ops.write.requests > 0;
     let mut run = study_runs().into_iter().find(is_mixed).expect("one profile reads and writes");
     run.lines = vec![LineFacts::of(&AccessLine::plain(8192, 67, 100))];
     run.target = "/dev/sdb, the \"second\"".into();
-    run.total.lat_bins = [(40_000, 5), (900_000, 60), (2_000_000, 30), (12_000_000_000, 5)]
+    run.ops.total.lat_bins = [(40_000, 5), (900_000, 60), (2_000_000, 30), (12_000_000_000, 5)]
         .map(|(lat_ns, requests)| LatencyBin { lat_ns, requests })
         .to_vec();
-    run.total.requests = 100;
+    run.ops.total.requests = 100;
     let columns = |scale: u64| SeriesColumns {
         requests: vec![100 * scale, 300 * scale, 10 * scale],
         errors: vec![0; 3],
@@ -184,8 +184,8 @@ fn fio_gets_its_keys_with_their_units() {
     assert_eq!((&job["job options"]["rw"], &job["job options"]["numjobs"]), (&"randrw".into(), &"1".into()));
     assert_eq!(job["job options"]["iodepth"], run.iodepth.to_string());
     let read = &job["read"];
-    assert_eq!(read["lat_ns"]["mean"], run.read.lat_ns_mean);
-    assert_eq!(read["bw"], (run.read.bytes_per_sec.0 / 1024.0).round() as u64);
+    assert_eq!(read["lat_ns"]["mean"], run.ops.read.lat_ns_mean);
+    assert_eq!(read["bw"], (run.ops.read.bytes_per_sec.0 / 1024.0).round() as u64);
     // The last interval was cut short; of 100 and 300 the mean is 200 and the deviation the root of 20000.
     assert_eq!((&read["iops_samples"], &read["iops_mean"]), (&2.into(), &200.0.into()));
     assert!((read["iops_stddev"].as_f64().expect("a number") - 20_000_f64.sqrt()).abs() < 1e-9);
@@ -197,17 +197,17 @@ fn fio_gets_its_keys_with_their_units() {
         .flat_map(|key| job[key].as_object().expect("classes"));
     let sum: f64 = classes.filter_map(|(_, share)| share.as_f64()).sum();
     assert!((sum - 100.0).abs() < 1e-9, "every request is in one class: {sum}");
-    assert_eq!(read["clat_ns"]["percentile"]["99.000000"].as_u64(), Some(run.read.lat_curve[14].lat_ns));
+    assert_eq!(read["clat_ns"]["percentile"]["99.000000"].as_u64(), Some(run.ops.read.lat_curve[14].lat_ns));
     let part = |ns_mean| LatencyFigures { ns_mean, ns_p99: 77, ..LatencyFigures::default() };
     let mut cut = run.clone();
-    cut.read.split = Some(LatencySplit { slat: part(3.0), clat: part(5.0) });
+    cut.ops.read.split = Some(LatencySplit { slat: part(3.0), clat: part(5.0) });
     let json: Value = serde_json::from_str(&fio::json(&cut, 1_700_000_000)).expect("it is JSON");
     let read = &json["jobs"][0]["read"];
     assert_eq!((&read["slat_ns"]["mean"], &read["clat_ns"]["mean"]), (&3.0.into(), &5.0.into()));
     assert_eq!(read["clat_ns"]["percentile"]["99.000000"], 77);
-    assert_eq!(read["lat_ns"]["percentile"]["99.000000"].as_u64(), Some(run.read.lat_curve[14].lat_ns));
+    assert_eq!(read["lat_ns"]["percentile"]["99.000000"].as_u64(), Some(run.ops.read.lat_curve[14].lat_ns));
     assert_eq!(job["sync"]["total_ios"], 0);
-    cut.others = flushes();
+    cut.ops.others = flushes();
     let json: Value = serde_json::from_str(&fio::json(&cut, 1_700_000_000)).expect("it is JSON");
     let (sync, trim) = (&json["jobs"][0]["sync"], &json["jobs"][0]["trim"]);
     assert_eq!((&sync["total_ios"], &sync["lat_ns"]["mean"]), (&40.into(), &2e6.into()));
@@ -249,7 +249,7 @@ fn iometer_gets_its_rows_and_columns() {
             names.iter().position(|known| *known == name).unwrap_or_else(|| panic!("no column {name}"));
         rows[row][column]
     };
-    assert_eq!(value(0, "IOps").parse::<f64>().ok(), Some((run.total.iops.0 * 1e6).round() / 1e6));
+    assert_eq!(value(0, "IOps").parse::<f64>().ok(), Some((run.ops.total.iops.0 * 1e6).round() / 1e6));
     assert_eq!(value(0, "Queue Depth"), run.iodepth.to_string());
     assert_eq!(
         (value(0, "% CPU Utilization"), value(0, "Interrupts per Second")),

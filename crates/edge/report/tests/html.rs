@@ -11,7 +11,7 @@ use raidlab_report::html::{Page, Picture};
 use raidlab_report::{Palette, PaperPlace, PaperReport, PaperRow, Quantity, StudyReport, html};
 use raidlab_units::{BytesPerSec, Iops};
 use raidlab_workload::{
-    LagSummary, OpSummary, OtherSummaries, PartSummary, RunResult, RunSeries, SeriesColumns,
+    LagSummary, OpSummary, OtherSummaries, PartSummary, RunResult, RunSeries, SeriesColumns, Summaries,
 };
 
 /// Every chart of a page as a document of its own.
@@ -229,9 +229,12 @@ fn what_moves_no_bytes_has_a_table_and_is_in_the_markdown() {
         ..OpSummary::default()
     };
     let zeroes = OpSummary { errors: 3, bytes_per_sec: BytesPerSec(1e8), ..OpSummary::default() };
-    runs[0].others.flush = Some(Box::new(flush));
-    let others = OtherSummaries { write_zeroes: Some(Box::new(zeroes)), ..OtherSummaries::default() };
-    runs[0].parts.push(PartSummary { name: "<log>".into(), others, ..PartSummary::default() });
+    runs[0].ops.others.flush = Some(Box::new(flush.clone()));
+    let ops = Summaries {
+        others: OtherSummaries { write_zeroes: Some(Box::new(zeroes)), ..OtherSummaries::default() },
+        ..Summaries::default()
+    };
+    runs[0].parts.push(PartSummary { name: "<log>".into(), ops, lag: None });
     let page = html::study(&report(&runs, &[]));
     assert_eq!(page.html.matches("what moves no bytes").count(), 1);
     let text = raidlab_report::markdown::of_page(&page, "charts");

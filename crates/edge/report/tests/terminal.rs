@@ -77,7 +77,7 @@ fn what_is_missing_or_failed_is_said() {
         !(run.world == World::Simulated && run.iodepth == 16 && run.metric == raidlab_workload::Metric::Iops)
     });
     let failed = runs.iter_mut().find(|run| run.world == World::Array).unwrap();
-    failed.total.errors = 7;
+    failed.ops.total.errors = 7;
     let text = terminal::study(&report(&runs, &[]), WIDE);
     assert!(text.contains("8 of 68 cells have no finished run"), "{text}");
     assert!(text.contains("Requests failed in 1 of 60 runs"), "{text}");
@@ -92,8 +92,10 @@ fn a_study_without_runs_says_so() {
 #[test]
 fn one_run_is_a_few_lines() {
     let runs = small_study();
-    let run =
-        runs.iter().find(|run| run.array.is_some() && run.iodepth == 16 && run.read.requests > 0).unwrap();
+    let run = runs
+        .iter()
+        .find(|run| run.array.is_some() && run.iodepth == 16 && run.ops.read.requests > 0)
+        .unwrap();
     insta::assert_snapshot!("run", terminal::run(run, WIDE));
 }
 

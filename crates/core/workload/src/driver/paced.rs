@@ -22,7 +22,7 @@ use crate::histogram::LatencyHistogram;
 use crate::op::IoOp;
 use crate::pacing::{ClosedLoop, FlushRule, Pacing};
 use crate::replay::{Replay, ReplayError, Timing};
-use crate::result::{LagStats, OpStats, OtherStats, PartMeasurement};
+use crate::result::{Counts, LagStats, OpStats, PartMeasurement};
 use crate::rng::{Rng, derived_seed};
 use crate::schedule::{Schedule, Throttle};
 use crate::spec::{AccessLine, AccessSpec, loop_iodepth};
@@ -131,9 +131,7 @@ struct Part {
     name: String,
     source: Source,
     loop_index: usize,
-    read: OpStats,
-    write: OpStats,
-    others: OtherStats,
+    ops: Counts,
     late: Option<Late>,
 }
 
@@ -176,14 +174,11 @@ impl Pacer {
     fn of_trace(name: &str, replay: &Replay, config: &DriverConfig) -> Result<Self, DriverError> {
         let is_traced = replay.timing != Timing::None;
         let one = Loop { is_traced, ..Loop::new((Pacing::default(), None, None), Vec::new(), config, 0) };
-        let used = |used: bool| if used { OpStats::allocated() } else { OpStats::default() };
         let part = Part {
             name: name.into(),
             source: Source::Trace(TraceStream::new(replay, config)?),
             loop_index: 0,
-            read: used(replay.has(|device| device.reads)),
-            write: used(replay.has(|device| device.writes)),
-            others: OtherStats::default(),
+            ops: Counts::allocated(replay.has(|device| device.reads), replay.has(|device| device.writes)),
             late: is_traced.then(Late::allocated),
         };
         Ok(Self { loops: vec![one], parts: vec![part], first: 0 })
@@ -278,20 +273,11 @@ impl Pacer {
         self.loops[owner].give_place(now);
     }
 
-    /// The figures of one direction of `part`, where it has figures of its own.
+    /// The figures of one operation of `part`, where it has figures of its own.
     #[inline]
     pub(super) fn stats(&mut self, part: u16, op: IoOp) -> Option<&mut OpStats> {
-        if self.parts.len() == 1 {
-            return None;
-        }
-        let part = &mut self.parts[usize::from(part)];
-        Some(if op == IoOp::Read { &mut part.read } else { &mut part.write })
-    }
-
-    /// The figures of what moves no bytes of `part`, where it has figures of its own.
-    pub(super) fn others(&mut self, part: u16) -> Option<&mut OtherStats> {
         let is_one_of_many = self.parts.len() > 1;
-        is_one_of_many.then(|| &mut self.parts[usize::from(part)].others)
+        is_one_of_many.then(|| self.parts[usize::from(part)].ops.of_mut(op))
     }
 
     /// What was counted of each part, where there are several.
@@ -299,9 +285,7 @@ impl Pacer {
         let parts = if self.parts.len() == 1 { &[] } else { &self.parts[..] };
         let measure = |(index, part): (usize, &Part)| PartMeasurement {
             name: part.name.clone(),
-            read: part.read.clone(),
-            write: part.write.clone(),
-            others: part.others.clone(),
+            ops: part.ops.clone(),
             lag: self.lag_of(index, window_end),
         };
         parts.iter().enumerate().map(measure).collect()
@@ -336,16 +320,13 @@ impl Part {
         loop_index: usize,
         is_open: bool,
     ) -> Self {
-        let used = |used: bool| if used { OpStats::allocated() } else { OpStats::default() };
         let drawn =
             |wanted: fn(&AccessLine) -> bool| lines.iter().any(|line| line.share_pct > 0 && wanted(line));
         Self {
             name: name.into(),
             source: Source::Lines(stream),
             loop_index,
-            read: used(drawn(|line| line.read_pct > 0)),
-            write: used(drawn(|line| line.read_pct < 100)),
-            others: OtherStats::default(),
+            ops: Counts::allocated(drawn(|line| line.read_pct > 0), drawn(|line| line.read_pct < 100)),
             late: is_open.then(Late::allocated),
         }
     }

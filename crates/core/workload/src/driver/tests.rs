@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::pacing::{ArrivalProcess, Arrivals, Pacing, RequestRate};
+use crate::result::OpStats;
 use crate::rng::Rng;
 use crate::spec::AccessLine;
 use proptest::prelude::*;
@@ -150,7 +151,7 @@ proptest! {
 
         let (expected, window_end) = oracle(&log, &config, start);
         let measured = driver.measurement();
-        prop_assert_eq!([sums_of(&measured.read), sums_of(&measured.write)], expected);
+        prop_assert_eq!([sums_of(&measured.ops.read), sums_of(&measured.ops.write)], expected);
         prop_assert_eq!(measured.window.get(), window_end - start - ramp);
         // A count may end the window at an instant at which an earlier completion has already brought a new I/O.
         let last_issue = if max_requests.is_some() { window_end + 1 } else { window_end };
@@ -174,7 +175,7 @@ fn the_places_are_always_full_until_the_window_ends() {
     let measured = driver.measurement();
     assert_eq!(measured.window, NanoSpan(10_000));
     // Completions at 1000, 1100 .. 11000 ns: both ends of the window are in it.
-    assert_eq!(measured.read.requests + measured.write.requests, 404);
+    assert_eq!(measured.ops.read.requests + measured.ops.write.requests, 404);
     let total = measured.summaries().total;
     assert_eq!(
         (total.lat_ns_mean, total.lat_ns_min, total.lat_ns_p99, total.lat_ns_max),
@@ -191,7 +192,7 @@ fn a_count_ends_the_window_at_the_completion_that_reaches_it() {
     // Four complete at 1200; of the four at 1500 two are counted.
     let measured = driver.measurement();
     assert_eq!(measured.window, NanoSpan(500));
-    assert_eq!(measured.read.requests + measured.write.requests, 6);
+    assert_eq!(measured.ops.read.requests + measured.ops.write.requests, 6);
     let progress = driver.window_progress(Nanos(1500));
     assert_eq!((progress.fraction, progress.requests, progress.in_flight), (1.0, 6, 0));
 }
@@ -221,7 +222,7 @@ fn a_user_can_stop_in_ramp_and_window() {
         }
         let measured = driver.measurement();
         assert_eq!(measured.window, NanoSpan(window), "stop at {stop_at}");
-        assert_eq!(measured.read.requests + measured.write.requests, counts, "stop at {stop_at}");
+        assert_eq!(measured.ops.read.requests + measured.ops.write.requests, counts, "stop at {stop_at}");
     }
 }
 
@@ -258,12 +259,12 @@ fn workers_share_the_load_and_their_measurements_add_up() {
         let mut driver = Driver::new(&database(), part).unwrap();
         drive(&mut driver, 0, Target { fixed_ns: 200, jitter_ns: 100, error_pct: 0 });
         let measured = driver.measurement();
-        requests += measured.read.requests + measured.write.requests;
+        requests += measured.ops.read.requests + measured.ops.write.requests;
         merged.merge(&measured);
         assert!(merged.window >= measured.window);
     }
     assert_eq!(requests, 10);
-    assert_eq!(merged.read.requests + merged.write.requests, 10);
+    assert_eq!(merged.ops.read.requests + merged.ops.write.requests, 10);
     assert_eq!(merged.summaries().total.requests, 10);
     let late = whole.for_worker(0, 8).iodepth + whole.for_worker(7, 8).iodepth;
     assert_eq!(late, 1, "seven requests for eight workers leave the last with none");
@@ -344,7 +345,7 @@ fn both_parts_of_latency_add_up_to_it() {
             }
         }
         let measured = driver.measurement();
-        for (stats, expected) in [&measured.read, &measured.write].into_iter().zip(&split) {
+        for (stats, expected) in [&measured.ops.read, &measured.ops.write].into_iter().zip(&split) {
             let figures = stats.split.as_ref().unwrap().summary();
             assert_eq!(stats.requests as usize, expected.len());
             let sum: u64 = expected.iter().map(|(slat, _)| slat).sum();

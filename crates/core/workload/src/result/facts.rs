@@ -1,7 +1,7 @@
 //! What is known of a run beside its figures: the array, the controllers, what it cost, what the machine did meanwhile, and
 //! how the load was made up.
 
-use super::{OpSummary, OtherSummaries};
+use super::Summaries;
 use crate::program::PhaseFigures;
 use raidlab_units::ByteCount;
 use serde::{Deserialize, Serialize};
@@ -83,15 +83,9 @@ pub struct TargetResult {
     pub target: String,
     /// Length of the measured window; shorter than that of the run where the target failed.
     pub window_ns: u64,
-    /// Reads.
-    pub read: OpSummary,
-    /// Writes.
-    pub write: OpSummary,
-    /// Both together.
-    pub total: OpSummary,
-    /// What moves no bytes.
+    /// Its requests.
     #[serde(flatten)]
-    pub others: OtherSummaries,
+    pub ops: Summaries,
     /// Why it was left alone before the end, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -31,11 +31,9 @@ pub struct OpStats {
     pub split: Option<Box<SplitStats>>,
 }
 
-/// What a driver counted in the measured window: ramp and drain are not in it.
+/// What a driver counted, operation by operation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Measurement {
-    /// Length of the window.
-    pub window: NanoSpan,
+pub struct Counts {
     /// Reads.
     pub read: OpStats,
     /// Writes.
@@ -43,6 +41,15 @@ pub struct Measurement {
     /// What moves no bytes.
     #[serde(default)]
     pub others: OtherStats,
+}
+
+/// What a driver counted in the measured window: ramp and drain are not in it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Length of the window.
+    pub window: NanoSpan,
+    /// All requests.
+    pub ops: Counts,
     /// Reads and writes, interval by interval.
     pub series: Series,
     /// Each part of a mix; empty for a workload of one part. The figures above are of all of them.
@@ -67,13 +74,8 @@ pub struct OtherStats {
 pub struct PartMeasurement {
     /// Its name.
     pub name: String,
-    /// Reads.
-    pub read: OpStats,
-    /// Writes.
-    pub write: OpStats,
-    /// What moves no bytes.
-    #[serde(default)]
-    pub others: OtherStats,
+    /// Its requests.
+    pub ops: Counts,
     /// How late its requests started, in an open loop.
     pub lag: Option<LagStats>,
 }
@@ -124,15 +126,9 @@ pub struct LagSummary {
 pub struct PartSummary {
     /// Its name.
     pub name: String,
-    /// Reads.
-    pub read: OpSummary,
-    /// Writes.
-    pub write: OpSummary,
-    /// Both together.
-    pub total: OpSummary,
-    /// What moves no bytes.
+    /// Its requests.
     #[serde(flatten)]
-    pub others: OtherSummaries,
+    pub ops: Summaries,
     /// How late its requests started, in an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag: Option<LagSummary>,
@@ -184,6 +180,20 @@ pub struct OpSummary {
     pub split: Option<LatencySplit>,
 }
 
+/// The figures of requests, operation by operation, as stored and shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summaries {
+    /// Reads.
+    pub read: OpSummary,
+    /// Writes.
+    pub write: OpSummary,
+    /// Both together.
+    pub total: OpSummary,
+    /// What moves no bytes.
+    #[serde(flatten)]
+    pub others: OtherSummaries,
+}
+
 /// The figures of requests that move no bytes, as stored and shown; none of what was not asked for. They are not in the
 /// totals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -214,23 +224,7 @@ pub const CURVE_PCT: [f64; 20] = [
     99.999, 100.0,
 ];
 
-/// The figures of a measurement: each direction, and both together.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Summaries {
-    /// Reads.
-    pub read: OpSummary,
-    /// Writes.
-    pub write: OpSummary,
-    /// Both together.
-    pub total: OpSummary,
-}
-
 impl OpStats {
-    /// Returns figures of nothing whose histogram is allocated already.
-    pub(crate) fn allocated() -> Self {
-        Self { lat: LatencyHistogram::allocated(), ..Self::default() }
-    }
-
     /// Counts `times` requests of `bytes` each that ended after `lat`, or failed without one.
     #[inline]
     pub(crate) fn count(&mut self, bytes: u32, lat: Option<NanoSpan>, times: u64) {
@@ -253,26 +247,56 @@ impl OpStats {
     }
 }
 
-impl OtherStats {
-    /// Returns the figures that requests of `op` count in, which move no bytes.
+impl Counts {
+    /// Returns counts of nothing, with the histograms of what there will be allocated already.
+    pub(crate) fn allocated(reads: bool, writes: bool) -> Self {
+        let stats = |used: bool| OpStats {
+            lat: if used { LatencyHistogram::allocated() } else { LatencyHistogram::default() },
+            ..OpStats::default()
+        };
+        Self { read: stats(reads), write: stats(writes), others: OtherStats::default() }
+    }
+
+    /// Returns the figures that requests of `op` count in.
+    #[inline]
     pub(crate) fn of_mut(&mut self, op: IoOp) -> &mut OpStats {
         match op {
-            IoOp::Flush | IoOp::FlushData => &mut self.flush,
-            IoOp::Trim => &mut self.trim,
-            IoOp::WriteZeroes => &mut self.zeroes,
-            IoOp::Read | IoOp::Write => unreachable!("reads and writes have figures of their own"),
+            IoOp::Read => &mut self.read,
+            IoOp::Write => &mut self.write,
+            IoOp::Flush | IoOp::FlushData => &mut self.others.flush,
+            IoOp::Trim => &mut self.others.trim,
+            IoOp::WriteZeroes => &mut self.others.zeroes,
         }
     }
 
     /// Adds what another worker counted.
     pub fn merge(&mut self, other: &Self) {
+        self.read.merge(&other.read);
+        self.write.merge(&other.write);
+        self.others.merge(&other.others);
+    }
+
+    /// Returns the figures of what was counted in a window of the length `window`.
+    pub fn summaries(&self, window: NanoSpan) -> Summaries {
+        let mut total = self.read.clone();
+        total.merge(&self.write);
+        Summaries {
+            read: OpSummary::of(&self.read, window),
+            write: OpSummary::of(&self.write, window),
+            total: OpSummary::of(&total, window),
+            others: self.others.summaries(window),
+        }
+    }
+}
+
+impl OtherStats {
+    fn merge(&mut self, other: &Self) {
         self.flush.merge(&other.flush);
         self.trim.merge(&other.trim);
         self.zeroes.merge(&other.zeroes);
     }
 
-    /// Returns the figures of what was counted in a window of the length `window`.
-    pub fn summaries(&self, window: NanoSpan) -> OtherSummaries {
+    fn summaries(&self, window: NanoSpan) -> OtherSummaries {
         let of = |stats: &OpStats| {
             (stats.requests + stats.errors > 0).then(|| Box::new(OpSummary::of(stats, window)))
         };
@@ -333,9 +357,7 @@ impl Measurement {
     /// `max_requests` first) the longest counts, so the merged rate is never above what was delivered.
     pub fn merge(&mut self, other: &Self) {
         self.window = self.window.max(other.window);
-        self.read.merge(&other.read);
-        self.write.merge(&other.write);
-        self.others.merge(&other.others);
+        self.ops.merge(&other.ops);
         for theirs in &other.parts {
             match self.parts.iter_mut().find(|part| part.name == theirs.name) {
                 Some(part) => part.merge(theirs),
@@ -346,40 +368,25 @@ impl Measurement {
         self.series.merge(&other.series);
     }
 
-    /// Returns the figures of each direction and of both together.
+    /// Returns the figures of each operation.
     pub fn summaries(&self) -> Summaries {
-        Summaries::of(&self.read, &self.write, self.window)
+        self.ops.summaries(self.window)
     }
 
     /// Returns the figures of each part of a mix.
     pub fn part_summaries(&self) -> Vec<PartSummary> {
-        let summary = |part: &PartMeasurement| {
-            let Summaries { read, write, total } = Summaries::of(&part.read, &part.write, self.window);
-            let lag = part.lag.as_ref().map(LagStats::summary);
-            let others = part.others.summaries(self.window);
-            PartSummary { name: part.name.clone(), read, write, total, others, lag }
+        let summary = |part: &PartMeasurement| PartSummary {
+            name: part.name.clone(),
+            ops: part.ops.summaries(self.window),
+            lag: part.lag.as_ref().map(LagStats::summary),
         };
         self.parts.iter().map(summary).collect()
     }
 }
 
-impl Summaries {
-    fn of(read: &OpStats, write: &OpStats, window: NanoSpan) -> Self {
-        let mut total = read.clone();
-        total.merge(write);
-        Self {
-            read: OpSummary::of(read, window),
-            write: OpSummary::of(write, window),
-            total: OpSummary::of(&total, window),
-        }
-    }
-}
-
 impl PartMeasurement {
     fn merge(&mut self, other: &Self) {
-        self.read.merge(&other.read);
-        self.write.merge(&other.write);
-        self.others.merge(&other.others);
+        self.ops.merge(&other.ops);
         self.lag = LagStats::merged(self.lag.take(), other.lag.as_ref());
     }
 }

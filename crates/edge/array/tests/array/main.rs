@@ -272,7 +272,7 @@ fn a_run_measures_and_leaves_nothing_dirty() {
         let mut reports = 0;
         let mut driver = driver(&world, 8, 200);
         let outcome = world.run(&mut driver, &GO_ON, &mut |_| reports += 1).expect("a run");
-        let (read, write) = (&outcome.measurement.read, &outcome.measurement.write);
+        let (read, write) = (&outcome.measurement.ops.read, &outcome.measurement.ops.write);
         assert!(read.requests > 0, "{policy:?}");
         assert!(write.requests > 0, "{policy:?}");
         assert_eq!((read.errors, write.errors), (0, 0), "{policy:?}");
@@ -318,7 +318,7 @@ fn a_stopped_run_ends_soon_and_the_array_goes_on() {
     assert!(matches!(stopped, Err(ArrayError::Cancelled)));
     let mut short = driver(&world, 8, 50);
     let outcome = world.run(&mut short, &GO_ON, &mut |_| {}).expect("a run");
-    assert!(outcome.measurement.read.requests > 0);
+    assert!(outcome.measurement.ops.read.requests > 0);
 }
 
 #[test]

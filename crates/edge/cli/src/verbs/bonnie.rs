@@ -5,7 +5,7 @@ use super::loads::Stop;
 use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use super::report::{check_writable, write_text};
 use crate::failure::{Exit, Failure};
-use crate::hosts::{agree, names_here, only_alone};
+use crate::hosts::{RankArgs, agree, names_here, only_alone};
 use crate::interrupt::cancel_flag;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -55,6 +55,8 @@ pub(crate) struct Args {
     model: ModelArgs,
     #[command(flatten)]
     kept: KeepArgs,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
 }
 
 /// Runs the verb.

@@ -8,7 +8,7 @@ use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
 use raidlab_hardware::{Catalog, CatalogChange};
-use raidlab_lab::{Fit, FitEffort, FitError, FitProgress, FitTask, Paper, RunOptions, fit};
+use raidlab_lab::{Fit, FitEffort, FitError, FitProgress, FitTask, Paper, RunOptions, fit, read_text};
 use raidlab_units::NanoSpan;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -120,7 +120,7 @@ fn keep(args: &Args, found: &Fit) -> Result<(), Failure> {
     }
     for change in found.changes() {
         let path = file_in(folder, &change.entry)?;
-        let text = read(&path)?;
+        let text = read_text(&path).map_err(Failure::run)?;
         let changed = change.applied_to(&path.display().to_string(), &text).map_err(Failure::input)?;
         write(&path, &changed)?;
         eprintln!("written: {} {} = {}", path.display(), change.key, change.value);
@@ -142,11 +142,6 @@ fn check_catalog(folder: &Path) -> Result<(), Failure> {
     }
     let problem = anyhow::anyhow!("{} is no catalogue: it has no folder 'controllers'", folder.display());
     Err(Failure::input(problem).with_hint("name the folder 'catalog' of the program's source"))
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path)
-        .map_err(|error| Failure::run(error).context(format!("{} cannot be read", path.display())))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ mod trace;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use raidlab_jobs::{Import, ImportError, Step, import_fio, import_icf};
+use raidlab_lab::read_foreign_text;
 use raidlab_report::import::{is_fio, is_iometer};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -54,10 +55,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
 }
 
 fn jobs(args: &JobArgs, reader: Reader, output: &Output) -> Result<Exit, Failure> {
-    let bytes = std::fs::read(&args.file).map_err(|error| {
-        Failure::input(anyhow::Error::new(error).context(format!("cannot read {}", args.file.display())))
-    })?;
-    let text = String::from_utf8_lossy(&bytes);
+    let text = read_foreign_text(&args.file).map_err(Failure::input)?;
     if is_fio(&text) || is_iometer(&text) {
         let results = anyhow::anyhow!("{} holds results, and no job", args.file.display());
         return Err(Failure::input(results).with_hint("take them in with 'raidlab import runs'"));

@@ -6,7 +6,7 @@ use super::loads::{
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
-use crate::hosts::{agree, names_here, text_here};
+use crate::hosts::{RankArgs, agree, names_here, text_here};
 use crate::inputs::{Workers, replay_hint};
 use crate::interrupt::cancel_flag;
 use crate::output::Output;
@@ -64,6 +64,8 @@ pub(crate) struct Args {
     /// Remove the test file afterwards if it was laid out by this command
     #[arg(long)]
     remove: bool,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
 }
 
 /// How the load is made.

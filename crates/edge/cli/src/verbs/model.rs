@@ -8,6 +8,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use anyhow::Context;
 use raidlab_disksim::{DriveFiles, Imported, Validation, import, parse_trace, validate};
+use raidlab_lab::read_text;
 use raidlab_report::terminal::{DriveValidation, drive_validation};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -92,7 +93,7 @@ fn read_drive(drive: &Path) -> Result<(String, Imported), Failure> {
     // Files name others in their own folder only; the name of one is no way out of it.
     let mut fetch = |file: &str| {
         let plain = Path::new(file).file_name()?;
-        std::fs::read_to_string(folder.join(plain)).ok()
+        read_text(&folder.join(plain)).ok()
     };
     let imported = import(&files, &mut fetch)
         .with_context(|| format!("{} can't be imported", drive.display()))
@@ -111,9 +112,7 @@ fn find(drive: &Path, extension: &str) -> Result<Option<(PathBuf, String)>, Fail
         path.push(format!("{suffix}.{extension}"));
         let path = PathBuf::from(path);
         if path.is_file() {
-            let text = std::fs::read_to_string(&path)
-                .with_context(|| format!("cannot read {}", path.display()))
-                .map_err(Failure::input)?;
+            let text = read_text(&path).map_err(Failure::input)?;
             return Ok(Some((path, text)));
         }
     }

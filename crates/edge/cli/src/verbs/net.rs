@@ -7,7 +7,7 @@ use super::keep::{Keeper, Planned};
 use super::loads::ReportArgs;
 use super::report::{check_writable, write_report};
 use crate::failure::{Exit, Failure};
-use crate::hosts::{agree, only_alone, text_here};
+use crate::hosts::{RankArgs, agree, only_alone, text_here};
 use crate::inputs::{BlockSizes, Workers};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print};
@@ -38,6 +38,13 @@ pub(crate) struct Args {
     verb: Option<Verb>,
     #[command(flatten)]
     test: TestArgs,
+}
+
+impl Args {
+    /// What they say of the processes that mpirun starts.
+    pub(crate) fn ranks(&self) -> &RankArgs {
+        &self.test.ranks
+    }
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -125,6 +132,8 @@ struct TestArgs {
     db: PathBuf,
     #[command(flatten)]
     report: ReportArgs,
+    #[command(flatten)]
+    ranks: RankArgs,
 }
 
 /// Runs the verb.

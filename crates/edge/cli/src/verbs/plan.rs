@@ -5,6 +5,7 @@ mod study;
 mod words;
 
 use crate::failure::{Exit, Failure};
+use crate::hosts::RankArgs;
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
@@ -91,6 +92,8 @@ pub(crate) struct Args {
     /// what was predicted
     #[arg(long, value_name = "FILE.toml")]
     study: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
 }
 
 /// Runs the verb.

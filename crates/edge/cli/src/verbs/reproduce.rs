@@ -5,7 +5,7 @@ mod report;
 
 use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
-use crate::hosts::only_alone;
+use crate::hosts::{RankArgs, only_alone};
 use crate::inputs::CatalogArgs;
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
@@ -67,6 +67,8 @@ pub(crate) struct Args {
     max_p90_error: Option<f64>,
     #[command(flatten)]
     keep: KeepDbArgs,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
 }
 
 /// Settings of files whose systems no paper measured.

@@ -6,7 +6,7 @@ use super::loads::{
 };
 use super::report::check_writable;
 use crate::failure::{Exit, Failure};
-use crate::hosts::only_alone;
+use crate::hosts::{RankArgs, only_alone};
 use crate::inputs::{
     CatalogArgs, io_policy, metadata_policy, on_or_off, owner, read_policy, replay_hint, write_policy,
 };
@@ -64,6 +64,8 @@ pub(crate) struct Args {
     db: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArgs,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
 }
 
 /// The array by options. What is left out is as the controller is delivered.

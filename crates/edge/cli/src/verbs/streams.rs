@@ -4,7 +4,7 @@ use super::keep::{Keeper, Planned};
 use super::loads::Stop;
 use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use crate::failure::{Exit, Failure};
-use crate::hosts::{agree, names_here, only_alone};
+use crate::hosts::{RankArgs, agree, names_here, only_alone};
 use crate::inputs::Iodepths;
 use crate::interrupt::cancel_flag;
 use crate::output::Output;
@@ -68,6 +68,8 @@ pub(crate) struct Args {
     controllers: u16,
     #[command(flatten)]
     kept: KeepArgs,
+    #[command(flatten)]
+    pub(crate) ranks: RankArgs,
 }
 
 /// How files are made cold.

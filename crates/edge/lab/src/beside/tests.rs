@@ -8,7 +8,7 @@ use raidlab_workload::ArrayFacts;
 fn run(workload: &str, iodepth: u32, iops: f64, lat_ms: f64) -> RunResult {
     let mut run = example_result(workload, iops);
     (run.world, run.target, run.iodepth) = (World::Measured, "/dev/mine".into(), iodepth);
-    run.total.lat_ns_mean = lat_ms * 1e6;
+    run.ops.total.lat_ns_mean = lat_ms * 1e6;
     run
 }
 
@@ -65,7 +65,7 @@ fn a_size_of_its_own_needs_no_variation() {
 
 fn on_array(level: &str, members: u16, policy: &str, workload: &str, rate: f64) -> RunResult {
     let mut run = run(workload, 3, rate / 8192.0, 1.0);
-    run.total.bytes_per_sec = BytesPerSec(rate);
+    run.ops.total.bytes_per_sec = BytesPerSec(rate);
     run.target = format!("RAID {level} x{members} {policy}");
     run.settings.insert("disk cache".into(), "off".into());
     run.array = Some(ArrayFacts {
@@ -96,7 +96,7 @@ fn a_claim_has_the_same_ratio_of_the_runs_at_its_settings() {
     ];
     let with_cache = |mut run: RunResult, rate| {
         run.settings.insert("disk cache".into(), "on".into());
-        run.total.iops.0 = rate;
+        run.ops.total.iops.0 = rate;
         run
     };
     let database = on_array("0", 4, "write-through", "storagebench-database", 100.0 * 8192.0);

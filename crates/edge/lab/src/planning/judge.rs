@@ -37,9 +37,9 @@ pub(super) fn cache_size(bench: &Bench<'_>, geometry: Geometry, window: Window) 
 
 pub(super) fn performance(result: &RunResult) -> Performance {
     Performance {
-        iops: result.total.iops.0,
-        bytes_per_sec: result.total.bytes_per_sec.0,
-        lat_ns_mean: result.total.lat_ns_mean,
+        iops: result.ops.total.iops.0,
+        bytes_per_sec: result.ops.total.bytes_per_sec.0,
+        lat_ns_mean: result.ops.total.lat_ns_mean,
         iodepth: result.iodepth,
     }
 }
@@ -109,7 +109,7 @@ pub(super) fn judge(
                 continue;
             }
             let limit = bench.order.needs.mean_response.map_or(f64::INFINITY, |limit| limit.get() as f64);
-            let over = result.total.lat_ns_mean / limit;
+            let over = result.ops.total.lat_ns_mean / limit;
             if over <= 1.0 || iodepth == 1 || lowered == LOWERINGS_MAX {
                 break result;
             }
@@ -119,7 +119,9 @@ pub(super) fn judge(
         judged.performance[index] = performance(&result);
         runs.push(result);
     }
-    judged.score =
-        runs.iter().map(|run| metric(run.metric, run.total.iops.0, run.total.bytes_per_sec.0)).product();
+    judged.score = runs
+        .iter()
+        .map(|run| metric(run.metric, run.ops.total.iops.0, run.ops.total.bytes_per_sec.0))
+        .product();
     Ok((judged, runs))
 }

@@ -78,8 +78,8 @@ fn a_small_study_runs_in_all_worlds_and_leaves_nothing_behind() {
     assert_eq!(ran.store.runs_of_study(outcome.study_run).unwrap(), outcome.results);
     assert!(ran.left.is_empty(), "{:?}", ran.left);
     for result in &outcome.results {
-        assert!(result.total.requests > 0, "{} did nothing", result.target);
-        assert_eq!(result.total.errors, 0, "{}", result.target);
+        assert!(result.ops.total.requests > 0, "{} did nothing", result.target);
+        assert_eq!(result.ops.total.errors, 0, "{}", result.target);
         assert_eq!(result.seed, 3);
     }
     let raid5 = outcome.results.iter().filter_map(|result| result.array.as_ref());

@@ -106,7 +106,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(&folder.path().join("a.sqlite")).unwrap();
         let mut run = RunResult::unmeasured(World::Measured, "/dev/sdx".into(), "a".into(), Metric::Iops);
-        run.total.requests = 7;
+        run.ops.total.requests = 7;
         let study = |content, runs| ForeignStudy {
             file: "a.json",
             content,

@@ -2,7 +2,7 @@
 
 use super::*;
 use raidlab_units::{BytesPerSec, Iops};
-use raidlab_workload::{LatencyBin, Metric, OpSummary, RunSeries, SeriesColumns, World};
+use raidlab_workload::{LatencyBin, Metric, OpSummary, RunSeries, SeriesColumns, Summaries, World};
 use std::collections::BTreeMap;
 
 /// A result of `iops` requests per second of 8 KiB, 1.25 ms on average and 3 ms at the 99th percentile.
@@ -19,8 +19,7 @@ pub(crate) fn example_result(workload: &str, iops: f64) -> RunResult {
         iodepth: 8,
         seed: u64::MAX,
         window_ns: 1_000_000_000,
-        read: total.clone(),
-        total,
+        ops: Summaries { read: total.clone(), total, ..Summaries::default() },
         settings: BTreeMap::from([("ramp".into(), "1 s".into())]),
         ..RunResult::unmeasured(World::Simulated, "six drives".into(), workload.into(), Metric::Iops)
     }
@@ -331,13 +330,13 @@ fn a_file_of_the_first_version_opens_and_takes_new_runs() {
     first_version(&path);
     let mut store = Store::open(&path).unwrap();
     let old = store.run(1).unwrap();
-    assert_eq!((old.result.iodepth, old.result.total.requests), (4, 9));
+    assert_eq!((old.result.iodepth, old.result.ops.total.requests), (4, 9));
     assert_eq!((old.result.series, old.result.machine, old.result.steady), (None, None, None));
     assert_eq!(old.environment.device.unwrap().nr_requests, None);
     let study = begin(&mut store);
     let mut result = example_result("database", 7.0);
-    result.total.lat_ns_p99999 = 77;
-    result.total.lat_bins = vec![LatencyBin { lat_ns: 5, requests: 6 }];
+    result.ops.total.lat_ns_p99999 = 77;
+    result.ops.total.lat_bins = vec![LatencyBin { lat_ns: 5, requests: 6 }];
     let total = SeriesColumns {
         requests: vec![3, 4],
         errors: vec![0, 0],

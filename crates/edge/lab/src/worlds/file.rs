@@ -10,9 +10,7 @@ use raidlab_load::{
     TargetOptions, TargetOutcome, Verified, is_remote_uri, lay_out_file, place_of, run_targets_from,
 };
 use raidlab_units::ByteCount;
-use raidlab_workload::{
-    DriverConfig, LoadFacts, MachineLoad, RunResult, Summaries, TargetResult, Worker, World,
-};
+use raidlab_workload::{DriverConfig, LoadFacts, MachineLoad, RunResult, TargetResult, Worker, World};
 use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -349,14 +347,10 @@ fn is_name_of(given: &str, name: &Path, place: &Path) -> bool {
 }
 
 fn target_result(open: &OpenTarget, outcome: &TargetOutcome) -> TargetResult {
-    let Summaries { read, write, total } = outcome.measurement.summaries();
     TargetResult {
         target: open.name.display().to_string(),
         window_ns: outcome.measurement.window.get(),
-        read,
-        write,
-        total,
-        others: outcome.measurement.others.summaries(outcome.measurement.window),
+        ops: outcome.measurement.summaries(),
         error: outcome.error.as_ref().map(ToString::to_string),
     }
 }

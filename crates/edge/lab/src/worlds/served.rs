@@ -22,7 +22,7 @@ use raidlab_sim::{
 };
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use raidlab_workload::program::{FileId, Readers, ReadersConfig, StreamsFigures};
-use raidlab_workload::{Measurement, Metric, OpStats, Rng, RunResult, World, derived_seed};
+use raidlab_workload::{Counts, Measurement, Metric, OpStats, Rng, RunResult, World, derived_seed};
 use serde::Serialize;
 use std::time::Instant;
 
@@ -290,7 +290,7 @@ fn place_files(
 fn measurement(rate: BytesPerSec, window: NanoSpan) -> Measurement {
     let bytes = ByteCount((rate.0 * window.as_secs_f64()).round() as u64);
     let read = OpStats { requests: 1, bytes, ..OpStats::default() };
-    Measurement { window, read, ..Measurement::default() }
+    Measurement { window, ops: Counts { read, ..Counts::default() }, ..Measurement::default() }
 }
 
 fn served_settings(load: &ServedLoad, outcome: &StreamsOutcome, readers: &Readers) -> Vec<(String, String)> {

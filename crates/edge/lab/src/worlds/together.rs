@@ -113,7 +113,7 @@ pub(super) fn merged(shares: Vec<Share>, crew: &Crew) -> (RunResult, Measurement
 
 fn rank_facts(share: &Share, rank: u32, names: &[String], clocks: &[ClockOffset]) -> RankFacts {
     let clock = clocks.get(rank as usize).copied().unwrap_or_default();
-    let total = &share.result.total;
+    let total = &share.result.ops.total;
     let bytes = total.bytes_per_sec.0 * share.result.window_ns as f64 / 1e9;
     RankFacts {
         rank,
@@ -156,10 +156,12 @@ fn label(shares: &[Share], names: &[String]) -> String {
 fn targets(result: &RunResult, host: &str) -> Vec<TargetResult> {
     let on_host = |target: &str| format!("{target} on {host}");
     if result.targets.is_empty() {
-        let (read, write, total) = (result.read.clone(), result.write.clone(), result.total.clone());
-        let (target, others) = (on_host(&result.target), result.others.clone());
-        let window_ns = result.window_ns;
-        return vec![TargetResult { target, window_ns, read, write, total, others, error: None }];
+        return vec![TargetResult {
+            target: on_host(&result.target),
+            window_ns: result.window_ns,
+            ops: result.ops.clone(),
+            error: None,
+        }];
     }
     let named = |target: &TargetResult| TargetResult { target: on_host(&target.target), ..target.clone() };
     result.targets.iter().map(named).collect()

@@ -84,7 +84,7 @@ fn on_fake(fail_every: &[u32]) -> Vec<(u64, u64, Option<IoFailure>, Option<LoadE
     drive.run(&AtomicBool::new(false), &mut |_, _, _| {}).unwrap();
     assert_eq!(drive.in_flight_reached, 7 * fail_every.len() as u32);
     let lanes = std::mem::take(&mut drive.lanes).into_iter().map(|lane| {
-        let read = lane.driver.measurement().read;
+        let read = lane.driver.measurement().ops.read;
         (read.requests, read.errors, lane.first_failure, lane.error)
     });
     lanes.collect()

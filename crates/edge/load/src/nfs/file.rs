@@ -1,12 +1,15 @@
 //! A file of an NFS server that is open, over a connection of its own.
 //!
 //! Invariants: a context is used by one thread at a time; what a call under way reads from, writes to or reports to stays
-//! in its place until the call has ended or the context is gone.
+//! in its place until the call has ended or the context is gone. So libnfs's own waiting calls are left alone: when the
+//! connection breaks they return at once, and the end of the context writes to where they stood on the stack. Only its mount
+//! sees to that.
 #![allow(unsafe_code)]
 
 use super::library::{Context, Handle, NfsLibrary, Stat, Url, nfs_library};
 use crate::remote::{RemoteError, RemoteFile};
 use ring::rand::{SecureRandom, SystemRandom};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -18,6 +21,8 @@ use std::rc::Rc;
 
 /// How long a call may take.
 const ANSWER_MS_MAX: c_int = 15_000;
+/// How often a connection on which a call is waited for is looked at, whatever came.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// The most that is asked for in one call: libnfs's own limit (`NFS_MAX_XFER_SIZE`).
 const CALL_BYTES_MAX: u64 = 1 << 20;
 
@@ -64,6 +69,38 @@ unsafe extern "C" fn ended(result: c_int, _: *mut Context, data: *mut c_void, ca
     }
 }
 
+/// Where the answer to a call goes that is waited for. It stays in its place as long as the context.
+#[derive(Debug, Default)]
+struct Waited {
+    /// Result and data, once they came; the data is good only for what outlives the callback.
+    answer: Cell<Option<(c_int, *mut c_void)>>,
+    /// Where what came belongs, and how much has room there; none for calls that bring no bytes, and when nobody waits.
+    target: Cell<Option<(NonNull<u8>, usize)>>,
+}
+
+/// Takes the answer to a call that is waited for.
+unsafe extern "C" fn answered(result: c_int, _: *mut Context, data: *mut c_void, waited: *mut c_void) {
+    // SAFETY: every such call is made with a pointer to a `Waited` that outlives the context.
+    let waited = unsafe { &*waited.cast::<Waited>() };
+    if let Some((target, bytes)) = waited.target.take()
+        && result >= 0
+        && !data.is_null()
+    {
+        // SAFETY: whoever waits has room for so many, and asked for no more; libnfs has them at `data`.
+        unsafe { std::ptr::copy_nonoverlapping(data.cast::<u8>(), target.as_ptr(), bytes) };
+    }
+    waited.answer.set(Some((result, data)));
+}
+
+/// Takes the answer to a read that is waited for: as many bytes as the result says.
+unsafe extern "C" fn read(result: c_int, context: *mut Context, data: *mut c_void, waited: *mut c_void) {
+    // SAFETY: as above.
+    let target = unsafe { &(*waited.cast::<Waited>()).target };
+    target.set(target.get().map(|(at, room)| (at, room.min(result.max(0) as usize))));
+    // SAFETY: what libnfs gave is handed on.
+    unsafe { answered(result, context, data, waited) };
+}
+
 /// An open file.
 #[derive(Debug)]
 pub(crate) struct NfsFile {
@@ -71,6 +108,9 @@ pub(crate) struct NfsFile {
     context: NonNull<Context>,
     /// None until it is open.
     handle: Option<NonNull<Handle>>,
+    waited: Box<Waited>,
+    /// Whether the connection is gone.
+    is_broken: bool,
     name: CString,
     bytes: u64,
     read_max: u64,
@@ -86,37 +126,82 @@ impl NfsFile {
     /// # Errors
     /// [`RemoteError`]: no library, no URI, no server, no such file.
     pub(crate) fn open(uri: &Path, may_write: bool) -> Result<Self, RemoteError> {
-        let file = Self::mount(uri)?;
+        let mut file = Self::mount(uri)?;
         let flags = if may_write { libc::O_RDWR } else { libc::O_RDONLY };
-        let mut handle = null_mut();
-        // SAFETY: context and name are alive, and the handle is written to a place of its kind.
-        let result =
-            unsafe { (file.library.open)(file.context.as_ptr(), file.name.as_ptr(), flags, &raw mut handle) };
-        file.check("open the file", result)?;
-        file.opened(handle)
+        let name = file.name.as_ptr();
+        // SAFETY: context and name are alive.
+        let handle = file.wait("open the file", None, |library, context, waited| unsafe {
+            (library.open_async)(context, name, flags, answered, waited)
+        })?;
+        file.opened(handle.1)
     }
 
     /// Makes the file that `uri` names, which must not be there.
     pub(crate) fn create(uri: &Path) -> Result<Self, RemoteError> {
-        let file = Self::mount(uri)?;
-        let mut handle = null_mut();
+        let mut file = Self::mount(uri)?;
+        let name = file.name.as_ptr();
         let flags = libc::O_RDWR | libc::O_EXCL;
-        // SAFETY: as for opening.
-        let result = unsafe {
-            (file.library.create)(file.context.as_ptr(), file.name.as_ptr(), flags, 0o644, &raw mut handle)
-        };
-        file.check("make the file", result)?;
-        file.opened(handle)
+        // SAFETY: context and name are alive.
+        let handle = file.wait("make the file", None, |library, context, waited| unsafe {
+            (library.create_async)(context, name, flags, 0o644, answered, waited)
+        })?;
+        file.opened(handle.1)
     }
 
     fn opened(mut self, handle: *mut Handle) -> Result<Self, RemoteError> {
         self.handle = NonNull::new(handle);
+        let handle = self.handle();
         let mut stat = Stat::default();
-        // SAFETY: the file is open, and the struct is what libnfs fills.
-        let result = unsafe { (self.library.fstat)(self.context.as_ptr(), self.handle(), &raw mut stat) };
-        self.check("look at the file", result)?;
+        let room = (NonNull::from(&mut stat).cast(), size_of::<Stat>());
+        // SAFETY: the file is open, and the struct is what libnfs brings.
+        self.wait("look at the file", Some(room), |library, context, waited| unsafe {
+            (library.fstat_async)(context, handle, answered, waited)
+        })?;
         self.bytes = stat.size;
         Ok(self)
+    }
+
+    /// Begins a call and serves the connection until it has ended; its result and data, if it did not fail. Bytes that
+    /// come go to `target`, and nothing is written there any more once this has returned.
+    fn wait(
+        &mut self,
+        op: &'static str,
+        target: Option<(NonNull<u8>, usize)>,
+        begin: impl FnOnce(&NfsLibrary, *mut Context, *mut c_void) -> c_int,
+    ) -> Result<(c_int, *mut c_void), RemoteError> {
+        if self.is_broken {
+            return Err(self.broken(op));
+        }
+        self.waited.answer.set(None);
+        self.waited.target.set(target);
+        let begun = begin(self.library, self.context.as_ptr(), (&raw mut *self.waited).cast());
+        // What could not be begun may be under way in part, so the connection is given up.
+        self.is_broken = begun != 0;
+        while self.waited.answer.get().is_none() && !self.is_broken {
+            let came = self.waits_for().map_or(Err(Errno::NOTCONN), |(socket, events)| {
+                let mut wait =
+                    [PollFd::from_borrowed_fd(socket, PollFlags::from_bits_retain(events.cast_unsigned()))];
+                poll(&mut wait, Some(&LOOK_EVERY)).map(|_| wait[0].revents())
+            });
+            match came {
+                // Without events libnfs looks for calls that have had no answer in time.
+                Ok(events) => self.service(events.bits().cast_signed()),
+                Err(Errno::INTR) => true,
+                Err(_) => {
+                    self.is_broken = true;
+                    false
+                }
+            };
+        }
+        self.waited.target.set(None);
+        let Some((result, data)) = self.waited.answer.take() else { return Err(self.broken(op)) };
+        self.check(op, result)?;
+        Ok((result, data))
+    }
+
+    /// The error of a call on a connection that is gone.
+    fn broken(&self, op: &'static str) -> RemoteError {
+        RemoteError::Call { op, errno: Errno::CONNRESET, said: self.said() }
     }
 
     /// Connects to the server and its export.
@@ -136,6 +221,8 @@ impl NfsFile {
             library,
             context,
             handle: None,
+            waited: Box::default(),
+            is_broken: false,
             name: CString::default(),
             bytes: 0,
             read_max: 0,
@@ -257,7 +344,8 @@ impl NfsFile {
     /// Does what can be done now that `events` came, ends of calls included. False when the connection is gone.
     pub(crate) fn service(&mut self, events: i16) -> bool {
         // SAFETY: the context is alive.
-        unsafe { (self.library.service)(self.context.as_ptr(), c_int::from(events)) >= 0 }
+        self.is_broken |= unsafe { (self.library.service)(self.context.as_ptr(), c_int::from(events)) < 0 };
+        !self.is_broken
     }
 
     fn handle(&self) -> *mut Handle {
@@ -289,74 +377,78 @@ impl RemoteFile for NfsFile {
     }
 
     fn read_at(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, RemoteError> {
+        let handle = self.handle();
         let mut at = 0;
         while at < into.len() {
             let rest = &mut into[at..];
             let length = (rest.len() as u64).min(self.read_max);
-            // SAFETY: the rest has room for `length` bytes.
-            let result = unsafe {
-                (self.library.pread)(
-                    self.context.as_ptr(),
-                    self.handle(),
-                    offset + at as u64,
-                    length,
-                    rest.as_mut_ptr().cast(),
-                )
-            };
-            self.check("read the file", result)?;
-            if result == 0 {
+            let room = (NonNull::from(rest).cast(), length as usize);
+            let from = offset + at as u64;
+            // SAFETY: the file is open, and the rest has room for `length` bytes.
+            let (moved, _) = self.wait("read the file", Some(room), |library, context, waited| unsafe {
+                (library.pread_async)(context, handle, from, length, read, waited)
+            })?;
+            if moved == 0 {
                 break;
             }
-            at += result as usize;
+            at += moved as usize;
         }
         Ok(at)
     }
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), RemoteError> {
+        let handle = self.handle();
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
             let length = (rest.len() as u64).min(self.write_max);
-            // SAFETY: the rest has `length` bytes.
-            let result = unsafe {
-                (self.library.pwrite)(
-                    self.context.as_ptr(),
-                    self.handle(),
-                    offset + at as u64,
-                    length,
-                    rest.as_ptr().cast(),
-                )
-            };
-            self.check("write the file", if result == 0 { -libc::EIO } else { result })?;
-            at += result as usize;
+            let to = offset + at as u64;
+            // SAFETY: the file is open, and the rest has `length` bytes; a connection that is given up is not served any
+            // more, so nothing reads them later.
+            let (moved, _) = self.wait("write the file", None, |library, context, waited| unsafe {
+                (library.pwrite_async)(context, handle, to, length, rest.as_ptr().cast(), answered, waited)
+            })?;
+            self.check("write the file", if moved == 0 { -libc::EIO } else { moved })?;
+            at += moved as usize;
         }
         Ok(())
     }
 
     fn sync(&mut self) -> Result<(), RemoteError> {
+        let handle = self.handle();
         // SAFETY: the file is open.
-        let result = unsafe { (self.library.fsync)(self.context.as_ptr(), self.handle()) };
-        self.check("make the file durable", result)
+        self.wait("make the file durable", None, |library, context, waited| unsafe {
+            (library.fsync_async)(context, handle, answered, waited)
+        })
+        .map(|_| ())
     }
 
     fn unlink(&mut self) -> Result<(), RemoteError> {
+        let name = self.name.as_ptr();
         // SAFETY: context and name are alive.
-        let result = unsafe { (self.library.unlink)(self.context.as_ptr(), self.name.as_ptr()) };
-        self.check("remove the file", result)
+        self.wait("remove the file", None, |library, context, waited| unsafe {
+            (library.unlink_async)(context, name, answered, waited)
+        })
+        .map(|_| ())
     }
 }
 
 impl Drop for NfsFile {
     fn drop(&mut self) {
-        // SAFETY: nothing uses file or context after this; calls under way are ended by it.
-        unsafe {
-            if let Some(handle) = self.handle.take()
-                && (self.library.get_fd)(self.context.as_ptr()) >= 0
-            {
-                (self.library.close)(self.context.as_ptr(), handle.as_ptr());
-            }
-            (self.library.destroy_context)(self.context.as_ptr());
+        // SAFETY: the context is alive.
+        let has_calls = unsafe { (self.library.queue_length)(self.context.as_ptr()) > 0 };
+        // A handle with calls under way must not go before them, and ends with the server's lease.
+        if let Some(handle) = self.handle.take()
+            && !has_calls
+        {
+            let handle = handle.as_ptr();
+            // SAFETY: the file is open, and nothing uses it after this. There is nobody to tell of a failure.
+            let _ = self.wait("close the file", None, |library, context, waited| unsafe {
+                (library.close_async)(context, handle, answered, waited)
+            });
         }
+        // SAFETY: nothing uses the context after this; calls under way are ended by it, and what they report to is alive.
+        unsafe { (self.library.destroy_context)(self.context.as_ptr()) };
     }
 }
 

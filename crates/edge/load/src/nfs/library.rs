@@ -29,7 +29,7 @@ pub(super) struct Url {
 
 /// `struct nfs_stat_64`: seventeen numbers of 64 bits, of which the eighth is the size.
 #[repr(C)]
-#[derive(Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stat {
     pub(super) before: [u64; 7],
     pub(super) size: u64,
@@ -50,16 +50,15 @@ pub struct NfsLibrary {
     pub(super) set_client_name: unsafe extern "C" fn(*mut Context, *const c_char),
     pub(super) set_verifier: unsafe extern "C" fn(*mut Context, *const c_char),
     pub(super) mount: unsafe extern "C" fn(*mut Context, *const c_char, *const c_char) -> c_int,
-    pub(super) open: unsafe extern "C" fn(*mut Context, *const c_char, c_int, *mut *mut Handle) -> c_int,
-    pub(super) create:
-        unsafe extern "C" fn(*mut Context, *const c_char, c_int, c_int, *mut *mut Handle) -> c_int,
-    pub(super) unlink: unsafe extern "C" fn(*mut Context, *const c_char) -> c_int,
-    pub(super) close: unsafe extern "C" fn(*mut Context, *mut Handle) -> c_int,
-    pub(super) fstat: unsafe extern "C" fn(*mut Context, *mut Handle, *mut Stat) -> c_int,
-    pub(super) fsync: unsafe extern "C" fn(*mut Context, *mut Handle) -> c_int,
+    pub(super) open_async:
+        unsafe extern "C" fn(*mut Context, *const c_char, c_int, Callback, *mut c_void) -> c_int,
+    pub(super) create_async:
+        unsafe extern "C" fn(*mut Context, *const c_char, c_int, c_int, Callback, *mut c_void) -> c_int,
+    pub(super) unlink_async:
+        unsafe extern "C" fn(*mut Context, *const c_char, Callback, *mut c_void) -> c_int,
+    pub(super) close_async: unsafe extern "C" fn(*mut Context, *mut Handle, Callback, *mut c_void) -> c_int,
+    pub(super) fstat_async: unsafe extern "C" fn(*mut Context, *mut Handle, Callback, *mut c_void) -> c_int,
     pub(super) fsync_async: unsafe extern "C" fn(*mut Context, *mut Handle, Callback, *mut c_void) -> c_int,
-    pub(super) pread: unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, *mut c_void) -> c_int,
-    pub(super) pwrite: unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, *const c_void) -> c_int,
     pub(super) pread_async:
         unsafe extern "C" fn(*mut Context, *mut Handle, u64, u64, Callback, *mut c_void) -> c_int,
     pub(super) pwrite_async: unsafe extern "C" fn(
@@ -71,6 +70,7 @@ pub struct NfsLibrary {
         Callback,
         *mut c_void,
     ) -> c_int,
+    pub(super) queue_length: unsafe extern "C" fn(*mut Context) -> c_int,
     pub(super) readmax: unsafe extern "C" fn(*mut Context) -> u64,
     pub(super) writemax: unsafe extern "C" fn(*mut Context) -> u64,
     pub(super) get_fd: unsafe extern "C" fn(*mut Context) -> c_int,
@@ -140,17 +140,15 @@ fn symbols(library: *mut c_void, name: &'static CStr) -> Result<NfsLibrary, Stri
         set_client_name: symbol!(library, c"nfs4_set_client_name"),
         set_verifier: symbol!(library, c"nfs4_set_verifier"),
         mount: symbol!(library, c"nfs_mount"),
-        open: symbol!(library, c"nfs_open"),
-        create: symbol!(library, c"nfs_create"),
-        unlink: symbol!(library, c"nfs_unlink"),
-        close: symbol!(library, c"nfs_close"),
-        fstat: symbol!(library, c"nfs_fstat64"),
-        fsync: symbol!(library, c"nfs_fsync"),
+        open_async: symbol!(library, c"nfs_open_async"),
+        create_async: symbol!(library, c"nfs_create_async"),
+        unlink_async: symbol!(library, c"nfs_unlink_async"),
+        close_async: symbol!(library, c"nfs_close_async"),
+        fstat_async: symbol!(library, c"nfs_fstat64_async"),
         fsync_async: symbol!(library, c"nfs_fsync_async"),
-        pread: symbol!(library, c"nfs_pread"),
-        pwrite: symbol!(library, c"nfs_pwrite"),
         pread_async: symbol!(library, c"nfs_pread_async"),
         pwrite_async: symbol!(library, c"nfs_pwrite_async"),
+        queue_length: symbol!(library, c"nfs_queue_length"),
         readmax: symbol!(library, c"nfs_get_readmax"),
         writemax: symbol!(library, c"nfs_get_writemax"),
         get_fd: symbol!(library, c"nfs_get_fd"),

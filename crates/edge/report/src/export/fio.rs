@@ -44,7 +44,7 @@ pub fn rw(run: &RunResult) -> &'static str {
         run.lines.iter().map(|line| u32::from(line.share_pct) * u32::from(line.random_pct)).sum();
     // Runs from before lines were kept tell nothing of their places.
     let is_random = weighted >= 5000;
-    match (is_random, run.read.requests > 0, run.write.requests > 0) {
+    match (is_random, run.ops.read.requests > 0, run.ops.write.requests > 0) {
         (true, true, true) => "randrw",
         (true, true, false) => "randread",
         (true, false, _) => "randwrite",
@@ -92,7 +92,7 @@ fn workers(run: &RunResult) -> u32 {
 
 /// Mean length of a request.
 fn request_bytes(run: &RunResult) -> u64 {
-    let total = &run.total;
+    let total = &run.ops.total;
     if total.iops.0 > 0.0 { (total.bytes_per_sec.0 / total.iops.0).round() as u64 } else { 0 }
 }
 
@@ -101,7 +101,7 @@ fn job(run: &RunResult) -> Value {
     let (ns, us, ms) = latency_classes(run);
     let bytes = request_bytes(run);
     let bs = if bytes.is_multiple_of(1024) { format!("{}k", bytes / 1024) } else { bytes.to_string() };
-    let requests = run.total.requests.max(1) as f64;
+    let requests = run.ops.total.requests.max(1) as f64;
     let none = OpSummary::default();
     let of = |summary: &Option<Box<OpSummary>>| {
         direction(run, summary.as_deref().unwrap_or(&none), |_| const { &NO_COLUMNS })
@@ -119,14 +119,14 @@ fn job(run: &RunResult) -> Value {
             "bs": bs,
             "iodepth": iodepth(run).to_string(),
             "numjobs": workers(run).to_string(),
-            "rwmixread": format!("{:.0}", run.read.requests as f64 / requests * 100.0),
+            "rwmixread": format!("{:.0}", run.ops.read.requests as f64 / requests * 100.0),
             "runtime": format!("{}", run.window_ns as f64 / 1e9),
             "randseed": run.seed.to_string(),
         },
-        "read": direction(run, &run.read, |series| &series.read),
-        "write": direction(run, &run.write, |series| &series.write),
-        "trim": of(&run.others.trim),
-        "sync": sync(run.others.flush.as_deref().unwrap_or(&none)),
+        "read": direction(run, &run.ops.read, |series| &series.read),
+        "write": direction(run, &run.ops.write, |series| &series.write),
+        "trim": of(&run.ops.others.trim),
+        "sync": sync(run.ops.others.flush.as_deref().unwrap_or(&none)),
         "job_runtime": run.window_ns / 1_000_000,
         "usr_cpu": user,
         "sys_cpu": system,
@@ -144,8 +144,8 @@ fn job(run: &RunResult) -> Value {
         "latency_percentile": 100.0,
         "latency_window": 0,
     });
-    if run.others.write_zeroes.is_some() {
-        job["write_zeroes"] = of(&run.others.write_zeroes);
+    if run.ops.others.write_zeroes.is_some() {
+        job["write_zeroes"] = of(&run.ops.others.write_zeroes);
     }
     job
 }
@@ -311,10 +311,10 @@ fn cpu_pct(run: &RunResult) -> (f64, f64) {
 
 /// The share of requests in each of fio's classes of latency, in percent.
 fn latency_classes(run: &RunResult) -> (Value, Value, Value) {
-    let total = run.total.requests.max(1) as f64;
+    let total = run.ops.total.requests.max(1) as f64;
     let share = |above_ns: u64, up_to_ns: u64| {
         let inside = |bin: &&raidlab_workload::LatencyBin| bin.lat_ns > above_ns && bin.lat_ns <= up_to_ns;
-        let count: u64 = run.total.lat_bins.iter().filter(inside).map(|bin| bin.requests).sum();
+        let count: u64 = run.ops.total.lat_bins.iter().filter(inside).map(|bin| bin.requests).sum();
         json!(count as f64 / total * 100.0)
     };
     let classes = |unit_ns: u64, first_above_ns: u64| {

@@ -25,7 +25,7 @@
 //!
 //! Source: Iometer 1.1.0, `ManagerList.cpp`, `Manager.cpp` and `Worker.cpp` (`SaveResults`), `AccessSpecList.cpp`, `PageSetup.cpp`.
 
-use raidlab_workload::{LatencyBin, LineFacts, OpSummary, RunResult};
+use raidlab_workload::{LatencyBin, LineFacts, OpSummary, RunResult, Summaries};
 
 /// The line of names: 59 columns and the classes of latency.
 const HEADER: &str = "'Target Type,Target Name,Access Specification Name,# Managers,# Workers,# Disks,IOps,Read IOps,\
@@ -166,7 +166,7 @@ struct Figures<'a> {
 impl Figures<'_> {
     /// The columns from `IOps` to `Queue Depth`.
     fn columns(&self) -> Vec<String> {
-        let RunResult { read, write, total, .. } = self.run;
+        let Summaries { read, write, total, .. } = &self.run.ops;
         let number = |value: f64| format!("{value:.6}");
         let rate = |value: f64| number(value * self.share);
         let count = |value: u64| ((value as f64 * self.share).round() as u64).to_string();
@@ -199,7 +199,7 @@ impl Figures<'_> {
     /// How many requests fell into each class of latency.
     fn latency_classes(&self) -> Vec<String> {
         let mut counts = [0_u64; CLASSES_US.len() + 1];
-        for LatencyBin { lat_ns, requests } in &self.run.total.lat_bins {
+        for LatencyBin { lat_ns, requests } in &self.run.ops.total.lat_bins {
             let class = CLASSES_US.iter().position(|us| *lat_ns <= us * 1000).unwrap_or(CLASSES_US.len());
             counts[class] += requests;
         }
@@ -215,7 +215,7 @@ fn cpu_columns(run: &RunResult) -> Vec<String> {
     };
     let pct = |share: Option<f64>| share.unwrap_or(0.0) * 100.0;
     let (busy, system) = (pct(machine.cpu_busy), pct(machine.cpu_system));
-    let effectiveness = if busy > 0.0 { run.total.iops.0 / busy } else { 0.0 };
+    let effectiveness = if busy > 0.0 { run.ops.total.iops.0 / busy } else { 0.0 };
     let shares = [busy, (busy - system).max(0.0), system, 0.0, pct(machine.cpu_interrupts)];
     let mut columns: Vec<String> = shares.iter().map(|pct| format!("{pct:.6}")).collect();
     columns.push(TICKS_PER_SEC.to_string());

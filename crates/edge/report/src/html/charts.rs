@@ -81,7 +81,7 @@ impl<'a> Panel<'a> {
         let line = |index: usize| {
             let run = self.matrix.shown(self.profile, index, self.side)?;
             let name = self.matrix.full_name(index);
-            let curve = run.total.lat_curve.iter().filter(|point| point.pct < 100.0);
+            let curve = run.ops.total.lat_curve.iter().filter(|point| point.pct < 100.0);
             let points: Vec<Point> = curve
                 .map(|point| {
                     let ms = ns_to_ms(point.lat_ns);

@@ -117,8 +117,8 @@ mod tests {
             .map(|(iodepth, iops, lat_ms)| {
                 let mut run = RunResult::unmeasured(World::Measured, "a".into(), "x".into(), Metric::Iops);
                 run.iodepth = *iodepth;
-                run.total.iops = Iops(*iops);
-                run.total.lat_ns_mean = lat_ms * 1e6;
+                run.ops.total.iops = Iops(*iops);
+                run.ops.total.lat_ns_mean = lat_ms * 1e6;
                 run
             })
             .collect();

@@ -43,18 +43,19 @@ fn measured(ns: u64) -> Option<f64> {
 
 const KNOWN: [Known; 14] = [
     known("iodepth", "iodepth", true, |run| Some(f64::from(run.iodepth))),
-    known("iops", "IOPS", false, |run| Some(run.total.iops.0)),
-    known("mb-per-s", "MB/s", false, |run| Some(run.total.bytes_per_sec.mb_per_s())),
-    known("mean", "mean latency ms", true, |run| Some(run.total.lat_ns_mean / 1e6)),
-    known("p50", "median latency ms", true, |run| measured(run.total.lat_ns_p50)),
-    known("p99", "99th percentile of latency ms", true, |run| measured(run.total.lat_ns_p99)),
-    known("p99.9", "99.9th percentile of latency ms", true, |run| measured(run.total.lat_ns_p999)),
-    known("max", "longest latency ms", true, |run| measured(run.total.lat_ns_max)),
+    known("iops", "IOPS", false, |run| Some(run.ops.total.iops.0)),
+    known("mb-per-s", "MB/s", false, |run| Some(run.ops.total.bytes_per_sec.mb_per_s())),
+    known("mean", "mean latency ms", true, |run| Some(run.ops.total.lat_ns_mean / 1e6)),
+    known("p50", "median latency ms", true, |run| measured(run.ops.total.lat_ns_p50)),
+    known("p99", "99th percentile of latency ms", true, |run| measured(run.ops.total.lat_ns_p99)),
+    known("p99.9", "99.9th percentile of latency ms", true, |run| measured(run.ops.total.lat_ns_p999)),
+    known("max", "longest latency ms", true, |run| measured(run.ops.total.lat_ns_max)),
     known("read-share", "share of reads %", false, |run| {
-        (run.total.requests > 0).then(|| 100.0 * run.read.requests as f64 / run.total.requests as f64)
+        (run.ops.total.requests > 0)
+            .then(|| 100.0 * run.ops.read.requests as f64 / run.ops.total.requests as f64)
     }),
     known("request-size", "mean request KiB", true, |run| {
-        (run.total.iops.0 > 0.0).then(|| run.total.bytes_per_sec.0 / run.total.iops.0 / 1024.0)
+        (run.ops.total.iops.0 > 0.0).then(|| run.ops.total.bytes_per_sec.0 / run.ops.total.iops.0 / 1024.0)
     }),
     known("members", "members", false, |run| run.array.as_ref().map(|array| f64::from(array.members))),
     known("usable", "usable GB", false, |run| {
@@ -177,10 +178,10 @@ impl Drawn<'_> {
                 "{}\niodepth {}\n{} IOPS, {} MB/s\nmean {} ms, p99 {} ms",
                 self.name,
                 run.iodepth,
-                three_digits(run.total.iops.0),
-                three_digits(run.total.bytes_per_sec.mb_per_s()),
-                three_digits(run.total.lat_ns_mean / 1e6),
-                latency_text(&run.total, run.total.lat_ns_p99)
+                three_digits(run.ops.total.iops.0),
+                three_digits(run.ops.total.bytes_per_sec.mb_per_s()),
+                three_digits(run.ops.total.lat_ns_mean / 1e6),
+                latency_text(&run.ops.total, run.ops.total.lat_ns_p99)
             ),
             ..Point::default()
         };

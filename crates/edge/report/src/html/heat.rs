@@ -74,12 +74,12 @@ pub(super) fn maps(matrix: &Matrix, profile: usize) -> Vec<Chart> {
             let runs = matrix.line(profile, configuration, side);
             let columns: Vec<MapColumn<'_>> = runs
                 .iter()
-                .filter(|run| !run.total.lat_bins.is_empty())
+                .filter(|run| !run.ops.total.lat_bins.is_empty())
                 .map(|run| {
                     let at =
                         matrix.iodepths.iter().position(|depth| *depth == run.iodepth).unwrap_or(0) as f64;
                     let name = format!("iodepth {}", run.iodepth);
-                    MapColumn { x: (at, at + 1.0), name, bins: &run.total.lat_bins }
+                    MapColumn { x: (at, at + 1.0), name, bins: &run.ops.total.lat_bins }
                 })
                 .collect();
             if columns.len() > 1 {
@@ -254,7 +254,7 @@ mod tests {
         let mut runs = study_runs();
         assert!(maps(&Matrix::of(&runs, None), 2).is_empty(), "no histogram was kept");
         for run in &mut runs {
-            run.total.lat_bins = vec![LatencyBin { lat_ns: 2303, requests: run.total.requests }];
+            run.ops.total.lat_bins = vec![LatencyBin { lat_ns: 2303, requests: run.ops.total.requests }];
         }
         let matrix = Matrix::of(&runs, None);
         let maps = maps(&matrix, 2);

@@ -24,7 +24,11 @@ const FIGURES: [(&str, &str, &[Shown]); 3] = [
     (
         "Throughput against the length of a send.",
         "What arrived in the receiver's window. Short sends are bound by what a call costs, long ones by the link or by copies.",
-        &[Shown { name: "throughput", unit: "MB/s", of: |run, _| Some(run.total.bytes_per_sec.mb_per_s()) }],
+        &[Shown {
+            name: "throughput",
+            unit: "MB/s",
+            of: |run, _| Some(run.ops.total.bytes_per_sec.mb_per_s()),
+        }],
     ),
     (
         "Processor time of each side's process.",
@@ -164,8 +168,8 @@ fn table(rows: &[(&RunResult, &NetworkFacts)]) -> String {
             facts.send_size(),
             facts.connections,
             escaped(&facts.method),
-            escaped_digits(run.total.bytes_per_sec.mb_per_s()),
-            escaped_digits(run.total.iops.0),
+            escaped_digits(run.ops.total.bytes_per_sec.mb_per_s()),
+            escaped_digits(run.ops.total.iops.0),
             side_cells(&facts.near),
             side_cells(&facts.far)
         );

@@ -161,7 +161,7 @@ pub(super) fn latencies(matrix: &Matrix, profile: usize) -> String {
 
 /// The total latency of a run in ms, and its parts: mean, the percentiles, and the largest.
 fn latency_rows(run: &RunResult) -> Vec<(&'static str, [f64; 8])> {
-    let total = &run.total;
+    let total = &run.ops.total;
     let of = |mean: f64, rest: [u64; 7]| {
         let [p50, p90, p99, p999, p9999, p99999, max] = rest.map(ns_to_ms);
         [mean / 1e6, p50, p90, p99, p999, p9999, p99999, max]
@@ -231,8 +231,8 @@ fn lag_cells(lag: &LagSummary) -> Vec<String> {
 pub(super) fn others(matrix: &Matrix, profile: usize) -> Option<String> {
     let mut rows = String::new();
     for (name, run) in each_run(matrix, profile) {
-        let parts = run.parts.iter().map(|part| (part.name.as_str(), &part.others));
-        for (part, others) in std::iter::once(("all", &run.others)).chain(parts) {
+        let parts = run.parts.iter().map(|part| (part.name.as_str(), &part.ops.others));
+        for (part, others) in std::iter::once(("all", &run.ops.others)).chain(parts) {
             for (operation, summary) in others.iter() {
                 let cells: String =
                     other_cells(summary).iter().map(|cell| format!("<td>{cell}</td>")).collect();

@@ -135,8 +135,8 @@ impl<'a> Job<'a> {
             Ok(Direction::of(value, window))
         };
         let (read, write) = (direction("read")?, direction("write")?);
-        run.total = Direction::together(&read, &write, window);
-        run.total.errors = number(self.json, "total_err") as u64;
+        run.ops.total = Direction::together(&read, &write, window);
+        run.ops.total.errors = number(self.json, "total_err") as u64;
         let busy = || [&read, &write].into_iter().filter(|it| it.summary.requests > 0);
         if busy().any(|it| it.is_of_completion) {
             lacks.push("percentiles of the whole latency (those it has are of its completion part, clat)");
@@ -144,9 +144,9 @@ impl<'a> Job<'a> {
         if busy().any(|it| it.histogram.is_none()) {
             lacks.push("the distribution of latencies (json+ has it)");
         }
-        let percentiles = missing_percentiles(&run.total);
+        let percentiles = missing_percentiles(&run.ops.total);
         lacks.extend(percentiles.as_deref());
-        (run.read, run.write) = (read.summary, write.summary);
+        (run.ops.read, run.ops.write) = (read.summary, write.summary);
         run.lines = line.into_iter().collect();
         self.set_load(&mut run);
         self.set_cost(&mut run);
@@ -201,7 +201,7 @@ impl<'a> Job<'a> {
         run.cost.wall_ns = (number(self.json, "elapsed") * 1e9) as u64;
         let cpu_pct = number(self.json, "usr_cpu") + number(self.json, "sys_cpu");
         let busy_ns = cpu_pct / 100.0 * number(self.json, "job_runtime") * 1e6;
-        let requests = run.total.requests;
+        let requests = run.ops.total.requests;
         run.cost.cpu_ns_per_io = (requests > 0 && busy_ns > 0.0).then(|| busy_ns / requests as f64);
     }
 

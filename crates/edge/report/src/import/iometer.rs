@@ -160,8 +160,8 @@ impl Rows<'_> {
         let mut lacks =
             vec!["the course over time", "percentiles", "the shortest and the deviation of latencies"];
         self.set_figures(&mut run, all);
-        run.total.lat_curve = self.curve(all, run.total.lat_ns_max);
-        if run.total.lat_curve.is_empty() {
+        run.ops.total.lat_curve = self.curve(all, run.ops.total.lat_ns_max);
+        if run.ops.total.lat_curve.is_empty() {
             lacks.push("the distribution of latencies");
         }
         if !self.set_load(&mut run) {
@@ -189,11 +189,15 @@ impl Rows<'_> {
                 ..OpSummary::default()
             }
         };
-        (run.read, run.write, run.total) = (of("Read "), of("Write "), of(""));
-        run.read.requests = number(&["Read I/Os"]) as u64;
-        run.write.requests = number(&["Write I/Os"]) as u64;
-        run.total.requests = run.read.requests.saturating_add(run.write.requests);
-        let seconds = if run.total.iops.0 > 0.0 { run.total.requests as f64 / run.total.iops.0 } else { 0.0 };
+        (run.ops.read, run.ops.write, run.ops.total) = (of("Read "), of("Write "), of(""));
+        run.ops.read.requests = number(&["Read I/Os"]) as u64;
+        run.ops.write.requests = number(&["Write I/Os"]) as u64;
+        run.ops.total.requests = run.ops.read.requests.saturating_add(run.ops.write.requests);
+        let seconds = if run.ops.total.iops.0 > 0.0 {
+            run.ops.total.requests as f64 / run.ops.total.iops.0
+        } else {
+            0.0
+        };
         run.window_ns = (seconds * 1e9).round() as u64;
         run.cost.wall_ns = run.window_ns;
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::export;
 use proptest::prelude::*;
 use raidlab_units::{BytesPerSec, Iops, NanoSpan};
-use raidlab_workload::{LatencyHistogram, LineFacts, LoadFacts, Metric, OpStats, World};
+use raidlab_workload::{LatencyHistogram, LineFacts, LoadFacts, Metric, OpStats, Summaries, World};
 
 /// A run with reads and writes whose latencies are spread over four powers of ten.
 fn own_run() -> RunResult {
@@ -24,7 +24,7 @@ fn own_run() -> RunResult {
     };
     let ((read, mut all), (write, writes)) = (op(670, 1000), op(330, 3000));
     all.merge(&writes);
-    (run.read, run.write, run.total) = (read, write, OpSummary::of(&all, window));
+    run.ops = Summaries { read, write, total: OpSummary::of(&all, window), ..Summaries::default() };
     run.lines = vec![LineFacts {
         bytes: 8192,
         share_pct: 100,
@@ -55,7 +55,9 @@ fn what_raidlab_exports_as_fio_comes_back() {
     assert_eq!((&run.workload, run.iodepth, run.load), (&own.workload, 8, own.load));
     assert_eq!(run.target, format!("/dev/sdx ({})", found.program), "no repeat of our own runs there");
     assert_eq!((run.seed, run.window_ns), (own.seed, own.window_ns));
-    for (back, own) in [(&run.read, &own.read), (&run.write, &own.write), (&run.total, &own.total)] {
+    for (back, own) in
+        [(&run.ops.read, &own.ops.read), (&run.ops.write, &own.ops.write), (&run.ops.total, &own.ops.total)]
+    {
         assert_eq!(
             (back.requests, back.lat_ns_min, back.lat_ns_max),
             (own.requests, own.lat_ns_min, own.lat_ns_max)
@@ -70,7 +72,10 @@ fn what_raidlab_exports_as_fio_comes_back() {
         }
         assert_eq!(back.lat_bins, own.lat_bins);
     }
-    assert_eq!((run.read.lat_ns_p99, &run.read.lat_curve), (own.read.lat_ns_p99, &own.read.lat_curve));
+    assert_eq!(
+        (run.ops.read.lat_ns_p99, &run.ops.read.lat_curve),
+        (own.ops.read.lat_ns_p99, &own.ops.read.lat_curve)
+    );
     assert_eq!(run.lines[0], own.lines[0]);
     assert_eq!(run.settings["lacks"], "the course over time");
 }
@@ -97,13 +102,15 @@ fn what_raidlab_exports_as_iometer_comes_back() {
     assert_eq!(run.target, "/dev/sdx (Iometer 1.1.0)", "no repeat of our own runs there");
     assert!((run.window_ns as f64 - own.window_ns as f64).abs() < 1e4, "{}", run.window_ns);
     assert_eq!(run.lines, own.lines);
-    for (back, own) in [(&run.read, &own.read), (&run.write, &own.write), (&run.total, &own.total)] {
+    for (back, own) in
+        [(&run.ops.read, &own.ops.read), (&run.ops.write, &own.ops.write), (&run.ops.total, &own.ops.total)]
+    {
         assert_eq!((back.requests, back.errors, back.lat_ns_max), (own.requests, own.errors, own.lat_ns_max));
         assert!(near(back.iops.0, own.iops.0) && near(back.lat_ns_mean, own.lat_ns_mean));
         assert!((back.bytes_per_sec.0 - own.bytes_per_sec.0).abs() < 2.0);
         assert_eq!(back.lat_ns_p99, 0, "classes say nothing of percentiles");
     }
-    let (curve, own_curve) = (&run.total.lat_curve, &own.total.lat_bins);
+    let (curve, own_curve) = (&run.ops.total.lat_curve, &own.ops.total.lat_bins);
     assert!(curve.is_sorted_by_key(|point| point.lat_ns) && curve.last().is_some_and(|end| end.pct == 100.0));
     let below = |ns| own_curve.iter().filter(|bin| bin.lat_ns <= ns).map(|bin| bin.requests).sum::<u64>();
     let at_10ms = curve.iter().find(|point| point.lat_ns == 10_000_000).expect("a class");
@@ -146,11 +153,17 @@ fn a_run_of_fio_has_what_the_file_has_and_says_what_it_lacks() {
     let ForeignRun { run, started_at_unix_ms } = &found.runs[0];
     assert_eq!((found.program.as_str(), *started_at_unix_ms), ("fio-3.33", 8000));
     assert_eq!((run.target.as_str(), run.iodepth, run.metric), ("/dev/sdy (fio-3.33)", 16, Metric::Iops));
-    assert_eq!((run.total.requests, run.total.iops, run.total.lat_ns_max), (1000, Iops(1000.5), 900));
-    assert_eq!(run.total.bytes_per_sec, BytesPerSec(4_096_000.0));
-    assert_eq!((run.total.lat_ns_p50, run.total.lat_ns_p999, run.total.lat_ns_p9999), (200, 0, 400));
+    assert_eq!(
+        (run.ops.total.requests, run.ops.total.iops, run.ops.total.lat_ns_max),
+        (1000, Iops(1000.5), 900)
+    );
+    assert_eq!(run.ops.total.bytes_per_sec, BytesPerSec(4_096_000.0));
+    assert_eq!(
+        (run.ops.total.lat_ns_p50, run.ops.total.lat_ns_p999, run.ops.total.lat_ns_p9999),
+        (200, 0, 400)
+    );
     assert_eq!((run.lines[0].bytes, run.lines[0].read_pct, run.lines[0].random_pct), (4096, 100, 100));
-    assert_eq!(run.total.split, None, "fio's parts are other parts");
+    assert_eq!(run.ops.total.split, None, "fio's parts are other parts");
     // 40 % of a second for a thousand requests.
     assert_eq!(run.cost.cpu_ns_per_io, Some(400_000.0));
     let lacks = &run.settings["lacks"];
@@ -168,16 +181,19 @@ fn reads_and_writes_together_have_a_mean_and_no_made_up_percentiles() {
     let options = r#""rw": "rw", "bs": "64k,4k", "iodepth": "4", "ioengine": "psync", "numjobs": "3""#;
     let found = fio(&fio_file(&[("a", options, 300, 100), ("b", options, 0, 7)])).unwrap();
     let run = &found.runs[0].run;
-    assert_eq!((run.total.requests, run.total.lat_ns_mean, run.total.lat_ns_p50), (400, 175.0, 0));
+    assert_eq!(
+        (run.ops.total.requests, run.ops.total.lat_ns_mean, run.ops.total.lat_ns_p50),
+        (400, 175.0, 0)
+    );
     // Three quarters are 25 below the mean and a quarter 75 above it, each with a deviation of 5.
-    assert!(near(run.total.lat_ns_stddev, (0.75_f64 * (25.0 + 625.0) + 0.25 * (25.0 + 5625.0)).sqrt()));
+    assert!(near(run.ops.total.lat_ns_stddev, (0.75_f64 * (25.0 + 625.0) + 0.25 * (25.0 + 5625.0)).sqrt()));
     assert!(run.settings["lacks"].contains("percentiles 50, 90"), "{}", run.settings["lacks"]);
     assert_eq!(
         (run.lines.len(), run.iodepth),
         (0, 3),
         "two lengths are no line; psync has one request in flight"
     );
-    assert_eq!(found.runs[1].run.total.lat_ns_p50, 200, "one direction is both");
+    assert_eq!(found.runs[1].run.ops.total.lat_ns_p50, 200, "one direction is both");
     assert!(found.notes[0].contains("2 of these jobs shared a group"), "{:?}", found.notes);
 }
 
@@ -205,9 +221,9 @@ fn columns_are_found_in_the_order_of_any_version() {
         ("D: old, E: older (Iometer 2006.07.27)", "64K read")
     );
     assert_eq!((run.iodepth, run.load), (12, None), "the workers' depths differ, so the load is no product");
-    assert_eq!(run.total.bytes_per_sec, BytesPerSec(10.0 * 1_048_576.0));
-    assert_eq!((run.total.requests, run.total.errors, run.window_ns), (1600, 1, 10_000_000_000));
-    assert_eq!((run.total.lat_ns_mean, run.total.lat_ns_max), (25_500_000.0, 99_250_000));
+    assert_eq!(run.ops.total.bytes_per_sec, BytesPerSec(10.0 * 1_048_576.0));
+    assert_eq!((run.ops.total.requests, run.ops.total.errors, run.window_ns), (1600, 1, 10_000_000_000));
+    assert_eq!((run.ops.total.lat_ns_mean, run.ops.total.lat_ns_max), (25_500_000.0, 99_250_000));
     assert_eq!((run.lines[0].bytes, run.lines[0].align_bytes), (65_536, None));
     assert!(run.settings["lacks"].contains("the distribution of latencies"));
 }

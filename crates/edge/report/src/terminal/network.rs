@@ -50,8 +50,8 @@ fn figures(rows: &[(&RunResult, &NetworkFacts)], options: TerminalOptions) -> St
             facts.send_size(),
             facts.connections.to_string(),
             printable(&facts.method),
-            three_digits(run.total.bytes_per_sec.mb_per_s()),
-            three_digits(run.total.iops.0),
+            three_digits(run.ops.total.bytes_per_sec.mb_per_s()),
+            three_digits(run.ops.total.iops.0),
         ];
         cells.extend(side_cells(&facts.near));
         cells.extend(side_cells(&facts.far));

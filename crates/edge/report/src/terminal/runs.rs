@@ -19,12 +19,12 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
     let mut text = heading(&head, options) + "\n" + &about(run);
     // Programs on files have rates, and no latencies.
     let is_program = run.streams.is_some() || !run.phases.is_empty();
-    for (name, summary) in [("read", &run.read), ("write", &run.write), ("total", &run.total)] {
+    for (name, summary) in [("read", &run.ops.read), ("write", &run.ops.write), ("total", &run.ops.total)] {
         if summary.requests + summary.errors > 0 && !is_program {
             text += &direction_line(name, summary);
         }
     }
-    text += &run.others.iter().map(|(name, summary)| direction_line(name, summary)).collect::<String>();
+    text += &run.ops.others.iter().map(|(name, summary)| direction_line(name, summary)).collect::<String>();
     let this = std::slice::from_ref(run);
     if run.streams.is_some() {
         text += &super::streams(this, &[], options);
@@ -44,12 +44,12 @@ pub fn run(run: &RunResult, options: TerminalOptions) -> String {
 /// What was measured of one part of a mix.
 fn part_lines(part: &PartSummary) -> String {
     let mut text = format!("  part {}\n", printable(&part.name));
-    for (name, summary) in [("read", &part.read), ("write", &part.write)] {
+    for (name, summary) in [("read", &part.ops.read), ("write", &part.ops.write)] {
         if summary.requests + summary.errors > 0 {
             text += &format!("  {}", direction_line(name, summary));
         }
     }
-    for (name, summary) in part.others.iter() {
+    for (name, summary) in part.ops.others.iter() {
         text += &format!("  {}", direction_line(name, summary));
     }
     text + &part.lag.as_ref().map_or_else(String::new, |lag| lag_line("  ", lag))
@@ -84,7 +84,7 @@ fn lag_line(indent: &str, lag: &LagSummary) -> String {
 
 /// What was measured on one target of many.
 fn target_line(part: &TargetResult) -> String {
-    let total = &part.total;
+    let total = &part.ops.total;
     let failed =
         part.error.as_ref().map_or_else(String::new, |error| format!("; FAILED: {}", printable(error)));
     format!(
@@ -142,7 +142,7 @@ fn depths(runs: &[RunResult], options: TerminalOptions) -> String {
         "errors",
     ]);
     let row = |run: &RunResult| {
-        let total = &run.total;
+        let total = &run.ops.total;
         let latencies =
             [total.lat_ns_p50, total.lat_ns_p99, total.lat_ns_p999, total.lat_ns_p99999, total.lat_ns_max];
         let mut row = match (is_spread, &run.load) {

@@ -8,7 +8,9 @@
 use raidlab_advisor::{BesideCell, BesideRow, BesideTable, Choice, Verdict};
 use raidlab_report::StudyReport;
 use raidlab_units::{ByteCount, BytesPerSec, Iops};
-use raidlab_workload::{ArrayFacts, CURVE_PCT, CostFacts, LatencyPoint, Metric, OpSummary, RunResult, World};
+use raidlab_workload::{
+    ArrayFacts, CURVE_PCT, CostFacts, LatencyPoint, Metric, OpSummary, RunResult, Summaries, World,
+};
 
 /// Name, metric, request size, share of writes.
 pub(crate) const PROFILES: [(&str, Metric, u64, f64); 4] = [
@@ -73,10 +75,10 @@ fn database_verdict(runs: &[RunResult], world: World) -> Verdict {
         iodepth: 16,
         keeps_limit: true,
         metric_value: run.metric_value(),
-        iops: run.total.iops,
-        bytes_per_sec: run.total.bytes_per_sec,
-        lat_ns_mean: run.total.lat_ns_mean,
-        lat_ns_p99: run.total.lat_ns_p99,
+        iops: run.ops.total.iops,
+        bytes_per_sec: run.ops.total.bytes_per_sec,
+        lat_ns_mean: run.ops.total.lat_ns_mean,
+        lat_ns_p99: run.ops.total.lat_ns_p99,
         errors: 0,
         write_share: 0.33,
         request_bytes_mean: 8192.0,
@@ -188,9 +190,12 @@ fn run(
         iodepth,
         seed: 42,
         window_ns: 1_000_000_000,
-        read: summary(1.0 - writes),
-        write: summary(writes),
-        total: summary(1.0),
+        ops: Summaries {
+            read: summary(1.0 - writes),
+            write: summary(writes),
+            total: summary(1.0),
+            ..Summaries::default()
+        },
         targets: Vec::new(),
         parts: Vec::new(),
         lag: None,

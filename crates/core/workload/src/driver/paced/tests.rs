@@ -42,7 +42,10 @@ fn mix(parts: Vec<MixPart>) -> AccessSpec {
 /// Requests, and the sum of their latencies, of a measurement.
 fn counted(measured: &Measurement) -> (u64, u64) {
     let sum = |stats: &crate::result::OpStats| (stats.lat.mean_ns() * stats.requests as f64).round() as u64;
-    (measured.read.requests + measured.write.requests, sum(&measured.read) + sum(&measured.write))
+    (
+        measured.ops.read.requests + measured.ops.write.requests,
+        sum(&measured.ops.read) + sum(&measured.ops.write),
+    )
 }
 
 /// When each request starts that becomes ready at `ready` and waits for one of `places`; it keeps the place for
@@ -163,10 +166,15 @@ fn weights_share_the_requests_and_every_part_has_its_figures() {
     let ends: Vec<u64> = measured
         .parts
         .iter()
-        .map(|part| part.read.requests + part.read.errors + part.write.requests + part.write.errors)
+        .map(|part| {
+            part.ops.read.requests + part.ops.read.errors + part.ops.write.requests + part.ops.write.errors
+        })
         .collect();
     let total: u64 = ends.iter().sum();
-    let all = measured.read.requests + measured.read.errors + measured.write.requests + measured.write.errors;
+    let all = measured.ops.read.requests
+        + measured.ops.read.errors
+        + measured.ops.write.requests
+        + measured.ops.write.errors;
     assert_eq!(total, all);
     let chi2: f64 = ends
         .iter()
@@ -177,13 +185,14 @@ fn weights_share_the_requests_and_every_part_has_its_figures() {
     let names: Vec<&str> = measured.parts.iter().map(|part| part.name.as_str()).collect();
     assert_eq!(names, ["table", "log", "index"]);
     let log_part = &measured.parts[1];
-    assert_eq!(log_part.read.requests, 0);
-    assert_eq!(log_part.write.bytes.get(), 8192 * log_part.write.requests);
+    assert_eq!(log_part.ops.read.requests, 0);
+    assert_eq!(log_part.ops.write.bytes.get(), 8192 * log_part.ops.write.requests);
     // The log goes on from its own last write, whatever the others do.
     let writes: Vec<&Logged> = log.iter().filter(|io| io.bytes == 8192).collect();
     assert!(writes.windows(2).all(|pair| pair[1].offset_bytes == pair[0].offset_bytes + 8192));
-    let bytes: u64 = measured.parts.iter().map(|part| part.read.bytes.get() + part.write.bytes.get()).sum();
-    assert_eq!(bytes, (measured.read.bytes + measured.write.bytes).get());
+    let bytes: u64 =
+        measured.parts.iter().map(|part| part.ops.read.bytes.get() + part.ops.write.bytes.get()).sum();
+    assert_eq!(bytes, (measured.ops.read.bytes + measured.ops.write.bytes).get());
 }
 
 #[test]
@@ -206,7 +215,7 @@ fn parts_without_weights_run_in_loops_of_their_own() {
     let log = drive(&mut driver, 0, Target { fixed_ns: 100, jitter_ns: 0, error_pct: 0 });
     let measured = driver.measurement();
     let requests: Vec<u64> =
-        measured.parts.iter().map(|part| part.read.requests + part.write.requests).collect();
+        measured.parts.iter().map(|part| part.ops.read.requests + part.ops.write.requests).collect();
     // Two users who ask every 1000 ns, a feed of one per 1000 ns, and three that always have one of 100 ns in flight.
     for (seen, expected) in requests.iter().zip([2000u64, 1000, 30_000]) {
         assert!(seen.abs_diff(expected) <= 3, "{requests:?}");
@@ -237,7 +246,7 @@ fn workers_share_rates_and_places_of_the_workload() {
     }
     assert_eq!(places, spec.iodepth(3));
     let requests: Vec<u64> =
-        merged.parts.iter().map(|part| part.read.requests + part.write.requests).collect();
+        merged.parts.iter().map(|part| part.ops.read.requests + part.ops.write.requests).collect();
     for (seen, expected) in requests.iter().zip([3000u64, 1000, 500]) {
         assert!(seen.abs_diff(expected) <= 6, "{requests:?}");
     }
@@ -298,7 +307,7 @@ proptest! {
         let measured = driver.measurement();
         let in_window = |io: &&Logged| io.completed_at <= 60_000 && io.op.is_flush();
         let (good, bad): (Vec<&Logged>, Vec<&Logged>) = log.iter().filter(in_window).partition(|io| io.succeeded);
-        let flush = &measured.others.flush;
+        let flush = &measured.ops.others.flush;
         prop_assert_eq!((flush.requests, flush.errors), (good.len() as u64, bad.len() as u64));
         let lat: u64 = good.iter().map(|io| io.completed_at - io.issued_at).sum();
         prop_assert_eq!((flush.lat.mean_ns() * good.len() as f64).round() as u64, lat);
@@ -318,7 +327,7 @@ fn flushes_do_not_count_towards_the_requests_that_end_a_run() {
     let mut driver = Driver::new(&spec, &config).unwrap();
     drive(&mut driver, 0, Target { fixed_ns: 100, jitter_ns: 0, error_pct: 0 });
     let measured = driver.measurement();
-    assert_eq!((measured.write.requests, measured.others.flush.requests), (10, 9));
+    assert_eq!((measured.ops.write.requests, measured.ops.others.flush.requests), (10, 9));
 }
 
 #[test]
@@ -329,9 +338,9 @@ fn each_part_has_flushes_of_its_own() {
         Driver::new(&mix(vec![part("log", Some(every(1, true))), part("users", None)]), &config()).unwrap();
     drive(&mut driver, 0, Target { fixed_ns: 100, jitter_ns: 0, error_pct: 0 });
     let measured = driver.measurement();
-    let flushes: Vec<u64> = measured.parts.iter().map(|part| part.others.flush.requests).collect();
-    assert_eq!((flushes[0], flushes[1]), (measured.others.flush.requests, 0));
-    assert!(flushes[0].abs_diff(measured.parts[0].write.requests) <= 4 && flushes[0] > 100);
+    let flushes: Vec<u64> = measured.parts.iter().map(|part| part.ops.others.flush.requests).collect();
+    assert_eq!((flushes[0], flushes[1]), (measured.ops.others.flush.requests, 0));
+    assert!(flushes[0].abs_diff(measured.parts[0].ops.write.requests) <= 4 && flushes[0] > 100);
     let wrong = AccessSpec { flush: Some(every(1, true)), ..mix(vec![part("a", None), part("b", None)]) };
     let error = wrong.validate().unwrap_err().to_string();
     assert_eq!(

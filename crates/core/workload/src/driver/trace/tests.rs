@@ -155,7 +155,7 @@ proptest! {
         let measured = driver.measurement();
         let end = log.iter().map(|io| io.completed_at).max().unwrap();
         prop_assert_eq!(measured.window, NanoSpan(end - start), "the window ends with the last completion");
-        prop_assert_eq!(measured.read.requests + measured.write.requests, records.len() as u64);
+        prop_assert_eq!(measured.ops.read.requests + measured.ops.write.requests, records.len() as u64);
         let total = measured.summaries().total;
         let from = if timing == Timing::None { &starts } else { &due };
         let latencies: u64 = log.iter().zip(from).map(|(io, from)| io.completed_at - from).sum();
@@ -252,7 +252,8 @@ fn devices_go_to_their_targets_and_every_kind_of_request_is_made() {
         let log = drive(&mut driver, 0, QUICK);
         let measured = driver.measurement();
         let of = |stats: &OpStats| (stats.requests, stats.bytes.get());
-        let others = [&measured.others.flush, &measured.others.trim, &measured.others.zeroes].map(of);
+        let others =
+            [&measured.ops.others.flush, &measured.ops.others.trim, &measured.ops.others.zeroes].map(of);
         assert_eq!(measured.lag.unwrap().lag.count(), log.len() as u64);
         assert_eq!(driver.issued().requests(), log.len() as u64);
         let log = log.iter().map(|io| (io.issued_at, io.op, io.offset_bytes, io.bytes)).collect::<Vec<_>>();

@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use crate::inputs::{bad_order, workloads};
 use raidlab_jobs::{Import, ImportError, import_fio, import_icf};
-use raidlab_lab::ReplayOrder;
 use raidlab_lab::planning::Application;
+use raidlab_lab::{ReplayOrder, read_foreign_text};
 use raidlab_tracefile::ReadingAs;
 use raidlab_workload::{Fit, Timing};
 use std::path::{Path, PathBuf};
@@ -69,11 +69,9 @@ impl AppArgs {
     }
 
     fn jobs(&self, path: &Path, reader: Reader, to: &mut Vec<Application>) -> Result<(), Failure> {
-        let bytes = std::fs::read(path).map_err(|error| {
-            Failure::input(anyhow::Error::new(error).context(format!("cannot read {}", path.display())))
-        })?;
+        let text = read_foreign_text(path).map_err(Failure::input)?;
         let name = path.file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
-        let import = reader(&name, &String::from_utf8_lossy(&bytes)).map_err(Failure::input)?;
+        let import = reader(&name, &text).map_err(Failure::input)?;
         import.notes.iter().for_each(|note| eprintln!("note: {note}"));
         for step in import.steps {
             let own = step.run.iodepths.iter().copied().max();

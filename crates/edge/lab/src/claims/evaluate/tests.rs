@@ -94,7 +94,7 @@ fn every_figure_is_the_mean_over_the_seeds() {
     let method = ClaimMethod { repeats: NonZeroU32::new(4).unwrap(), ..method() };
     let prediction = predicted_by(&line, &method);
     assert_eq!(prediction.configurations.len(), 4);
-    let rates = prediction.configurations.iter().map(|found| found.result.total.bytes_per_sec.mb_per_s());
+    let rates = prediction.configurations.iter().map(|found| found.result.ops.total.bytes_per_sec.mb_per_s());
     let rates: Vec<f64> = rates.collect();
     let mean = rates.iter().sum::<f64>() / 4.0;
     assert!((prediction.claims[0].row.predicted - mean).abs() < 1e-9);

@@ -1,11 +1,9 @@
 //! `raidlab study` on the real binary: what it leaves behind, and how it fails.
 
-mod support;
-
+use crate::support::{Bench, Ended};
 use rusqlite::Connection;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use support::{Bench, Ended};
 
 const HEAD: &str = "schema = 1\ntitle = 'small'\nquestion = 'does it run?'\nseed = 3\n\
                     [load]\nworkloads = ['database', 'streaming']\niodepths = [1, 4]\nramp = '5ms'\nrun = '20ms'\n";

@@ -3,13 +3,11 @@
 //! Verified: the verbs, their words, exit codes and JSON over a whole life of an array. Not verified: the bytes behind NBD,
 //! which tests/clients and the crates' own tests see to.
 
-mod support;
-
+use crate::support::{Bench, Ended};
 use serde_json::Value;
 use std::io::Read;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use support::{Bench, Ended};
 
 /// Longest wait for something that takes milliseconds on an idle machine.
 const PATIENCE: Duration = Duration::from_mins(1);

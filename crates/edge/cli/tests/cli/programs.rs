@@ -1,8 +1,6 @@
 //! `raidlab streams` and `raidlab bonnie`, on folders and on modelled arrays.
 
-mod support;
-
-use support::Bench;
+use crate::support::{Bench, Ended};
 
 const ARRAY: &str = "schema = 1\nlevel = \"1\"\nmembers = 2\ndrive = \"maxtor-6y160m0\"\ncontroller = \"linux-md\"\n\
                      write-policy = \"write-through\"\n";
@@ -181,7 +179,7 @@ fn a_stop_keeps_what_is_finished_and_takes_the_files_away() {
     }
     let stopped = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(stopped.expect("there is a kill").success());
-    let output = support::Ended::of(child.wait_with_output().expect("it ends"));
+    let output = Ended::of(child.wait_with_output().expect("it ends"));
     assert_eq!(output.code, Some(130));
     assert!(output.stdout.contains("rewrite"), "{}", output.stdout);
     assert_eq!(std::fs::read_dir(bench.path().join("a")).expect("a folder").count(), 0);

@@ -1,13 +1,11 @@
 //! Sweeps, the search for the highest load, rounds until steady, and what is kept of runs, on the real binary.
 
-mod support;
-
+use crate::support::{Bench, Ended};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use support::{Bench, Ended};
 
 const ARRAY: &str = "schema = 1\nlevel = '5'\nmembers = 6\ndrive = 'st3600057ss'\ncontroller = 'perc-h800'\n\
                      write-policy = 'write-back'\n";

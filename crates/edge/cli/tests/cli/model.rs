@@ -1,8 +1,6 @@
 //! `raidlab model validate` on the real binary, with the drives that come with the source.
 
-mod support;
-
-use support::Bench;
+use crate::support::Bench;
 
 fn drive(name: &str) -> String {
     format!("{}/../../../validation/disksim-4.0/{name}", env!("CARGO_MANIFEST_DIR"))

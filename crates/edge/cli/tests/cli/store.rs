@@ -1,13 +1,11 @@
 //! The results file as a user has it: several processes at once, a kill in mid-run, tags, comparisons, and the way to
 //! another machine.
 
-mod support;
-
+use crate::support::Bench;
 use rusqlite::Connection;
 use serde_json::Value;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use support::Bench;
 
 /// A modelled array of three drives, whose runs take a few milliseconds each.
 const SIMULATE: [&str; 15] = [

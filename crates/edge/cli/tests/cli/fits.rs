@@ -1,9 +1,7 @@
 //! `raidlab fit` on the real binary: a drive's media rate, which a few short simulations tell, from the search to its use.
 
-mod support;
-
+use crate::support::Bench;
 use std::path::Path;
-use support::Bench;
 
 /// One figure of a drive that is far off, so that there is something to find, and short windows.
 const QUICK: [&str; 13] = [

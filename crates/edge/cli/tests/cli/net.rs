@@ -1,8 +1,6 @@
 //! `raidlab net` on the real binary: two processes over loopback, their results, and what is refused.
 
-mod support;
-
-use support::Bench;
+use crate::support::Bench;
 
 #[test]
 fn two_processes_over_loopback_give_figures_of_both() {

@@ -1,0 +1,15 @@
+//! The real binary, as a user runs it: one module per group of verbs, linked once.
+
+mod arrays;
+mod fits;
+mod loads;
+mod model;
+mod net;
+mod programs;
+mod reproduce;
+mod simulate;
+mod store;
+mod studies;
+mod support;
+mod traces;
+mod verbs;

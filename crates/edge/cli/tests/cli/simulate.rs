@@ -1,0 +1,183 @@
+//! `raidlab simulate` on the real binary, and what its arguments have in common with those of other verbs: bounds, names
+//! that are near.
+
+use crate::support::Bench;
+
+const SIMULATE: [&str; 15] = [
+    "simulate",
+    "--level",
+    "5",
+    "--members",
+    "6",
+    "--drive",
+    "st3600057ss",
+    "--controller",
+    "perc-h800",
+    "--ramp",
+    "100ms",
+    "--run",
+    "300ms",
+    "--workload",
+    "database",
+];
+
+fn simulate(more: &[&str]) -> Vec<&'static str> {
+    // Arguments live as long as the test; leaking a few words keeps the table short.
+    SIMULATE.iter().copied().chain(more.iter().map(|word| &*String::from(*word).leak())).collect()
+}
+
+#[test]
+fn simulate_prints_a_run_per_iodepth() {
+    let bench = Bench::new();
+    let ended = bench.run(&simulate(&["--iodepth", "1..8", "--json"]));
+    ended.assert(0, &[]);
+    let json = ended.json();
+    let runs = json["runs"].as_array().expect("there are runs");
+    let depths: Vec<_> = runs.iter().map(|run| run["iodepth"].as_u64()).collect();
+    assert_eq!(depths, [Some(1), Some(2), Some(4), Some(8)]);
+    assert_eq!(runs[0]["world"], "simulated");
+    assert_eq!(runs[0]["array"]["level"], "5");
+    let words = bench.run(&simulate(&["--queue-depth", "2"]));
+    words.assert(0, &[]);
+    assert!(words.stdout.contains("storagebench-database"), "{}", words.stdout);
+    assert!(!words.stdout.contains('\x1b'), "colour is for terminals");
+}
+
+#[test]
+fn simulate_gives_the_same_figures_in_the_same_order_on_any_number_of_threads() {
+    let bench = Bench::new();
+    let runs_on = |threads| {
+        let ended = bench.run(&simulate(&["--iodepth", "64,1,16,2", "--threads", threads, "--json"]));
+        ended.assert(0, &[]);
+        let mut runs = ended.json()["runs"].as_array().expect("there are runs").clone();
+        for run in &mut runs {
+            // How long the simulation itself took is the one figure that may differ.
+            let cost = run["cost"].as_object_mut().expect("a run has a cost");
+            assert!(cost.remove("wall_ns").is_some());
+        }
+        runs
+    };
+    let one = runs_on("1");
+    let depths: Vec<_> = one.iter().map(|run| run["iodepth"].as_u64()).collect();
+    assert_eq!(depths, [Some(64), Some(1), Some(16), Some(2)]);
+    for threads in ["2", "3", "8"] {
+        assert_eq!(runs_on(threads), one, "{threads} threads");
+    }
+}
+
+#[test]
+fn simulate_takes_an_array_file() {
+    let bench = Bench::new();
+    let file = "schema = 1\nlevel = '10'\nmembers = 4\ndrive = 'st3600057ss'\ncontroller = 'perc-h800'\n\
+                write-policy = 'write-through'\n";
+    bench.write("array.toml", file);
+    let args = [
+        "simulate",
+        "--array",
+        "array.toml",
+        "--workload",
+        "oltp",
+        "--ramp",
+        "0s",
+        "--run",
+        "200ms",
+        "--json",
+    ];
+    // Two papers have an OLTP profile, so the short name does not do.
+    bench.run(&args).assert(2, &["oltp"]);
+    let args = args.map(|word| if word == "oltp" { "md1200-oltp" } else { word });
+    let ended = bench.run(&args);
+    ended.assert(0, &[]);
+    assert_eq!(ended.json()["runs"][0]["array"]["write_policy"], "write-through");
+    bench.write("array.toml", &file.replace("members", "membres"));
+    bench.run(&args).assert(2, &["array.toml:3", "'membres'", "'members'"]);
+}
+
+const DUAL: &str = "schema = 1\nlevel = '5'\nmembers = 5\ndrive = 'st373455ss'\ncontroller = 'fastt600'\n\
+                    write-policy = 'write-back'\nregion = '1GB'\n[controllers]\ncount = 2\n\
+                    failover-detection = '1s'\nfail = 'B'\nfail-after = '50ms'\n";
+
+#[test]
+fn simulate_tells_of_each_controller_and_of_a_failover() {
+    let bench = Bench::new();
+    bench.write("dual.toml", DUAL);
+    let args = ["simulate", "--array", "dual.toml", "--workload", "fastt600-oltp", "--iodepth", "8"];
+    let args = [&args[..], &["--ramp", "0s", "--run", "8s"]].concat();
+    let ended = bench.run(&[&args[..], &["--json"]].concat());
+    ended.assert(0, &[]);
+    let run = &ended.json()["runs"][0];
+    assert_eq!(run["array"]["members"], 10, "five in each of two volumes");
+    let facts = &run["enclosure"];
+    let names: Vec<_> = facts["controllers"].as_array().expect("two").iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["A", "B"]);
+    let failover = &facts["failover"];
+    assert_eq!((&failover["controller"], &failover["lost_bytes_max"]), (&"B".into(), &0.into()));
+    assert_eq!(failover["detection_ns"], 1_000_000_000_u64);
+    assert!(failover["pause_ns"].as_u64() > failover["detection_ns"].as_u64(), "{failover}");
+    assert_eq!(failover["requests_retried"], 4, "half of those in flight");
+    let words = bench.run(&args);
+    words.assert(0, &[]);
+    for expected in ["controller A, 1 volumes", "controller B failed 50", "nothing acknowledged lost"] {
+        assert!(words.stdout.contains(expected), "{expected}: {}", words.stdout);
+    }
+    // Without a mirror the loss is told, and an option says when.
+    bench.write("dual.toml", &DUAL.replace("count = 2", "count = 2\nmirror = false"));
+    let words = bench.run(&[&args[..], &["--fail-after", "100ms"]].concat());
+    words.assert(0, &[]);
+    assert!(words.stdout.contains("of acknowledged data LOST"), "{}", words.stdout);
+    assert!(words.stdout.contains("controller A failed 100"), "{}", words.stdout);
+    bench.write("dual.toml", &DUAL.replace("count", "cuont"));
+    bench.run(&args).assert(2, &["dual.toml:9", "'cuont'", "'count'"]);
+}
+
+#[test]
+fn simulate_takes_controllers_by_options() {
+    let bench = Bench::new();
+    let two = ["--controllers", "2", "--volumes", "2", "--iodepth", "4", "--json"];
+    bench.run(&simulate(&two)).assert(2, &["'perc-h800' in pairs", "mirror-link"]);
+    let on_fastt600: Vec<_> =
+        simulate(&two).into_iter().map(|word| if word == "perc-h800" { "fastt600" } else { word }).collect();
+    let ended = bench.run(&on_fastt600);
+    ended.assert(0, &[]);
+    assert_eq!(ended.json()["runs"][0]["array"]["controller"], "two fastt600 with 2 volumes");
+    bench.run(&simulate(&["--fail-after", "1ms"])).assert(2, &["fail-after needs a second controller"]);
+    bench.run(&simulate(&["--fail", "B"])).assert(2, &["--fail-after"]);
+}
+
+#[test]
+fn bounds_decide_the_exit_code() {
+    let bench = Bench::new();
+    bench.run(&simulate(&["--bound", "iops>=1"])).assert(0, &[]);
+    bench.run(&simulate(&["--bound", "mean<=1ns"])).assert(3, &["bound missed: mean<=1ns"]);
+    bench.run(&simulate(&["--bound", "mean=1"])).assert(2, &["neither <= nor >="]);
+}
+
+#[test]
+fn bad_arguments_end_with_2_and_name_what_is_near() {
+    let bench = Bench::new();
+    let replaced = |from: &str, to: &'static str| -> Vec<&'static str> {
+        SIMULATE.iter().map(|word| if *word == from { to } else { word }).collect()
+    };
+    bench.run(&replaced("st3600057ss", "st360057ss")).assert(2, &["st360057ss", "'st3600057ss'", "hint:"]);
+    bench.run(&replaced("perc-h800", "perc-h700")).assert(2, &["perc-h700", "'perc-h800'"]);
+    bench.run(&replaced("6", "2")).assert(2, &["RAID 5 over 2 members cannot be", "3 or more"]);
+    bench.run(&replaced("database", "databse")).assert(2, &["'databse'", "storagebench-database"]);
+    bench.run(&["simulate", "--workload", "database"]).assert(2, &["--level"]);
+    bench.run(&["measur"]).assert(2, &["measure"]);
+}
+
+#[test]
+fn simulate_takes_requests_at_a_rate_and_tells_how_late_they_were() {
+    let bench = Bench::new();
+    let ended = bench.run(&simulate(&["--rate", "500", "--arrival", "fixed", "--json"]));
+    ended.assert(0, &[]);
+    let run = &ended.json()["runs"][0];
+    assert_eq!(run["iodepth"], 256, "in flight at most");
+    let started = run["lag"]["started"].as_u64().expect("an open loop has arrivals");
+    assert!(started.abs_diff(150) <= 1, "{started}");
+    let overrun = bench.run(&simulate(&["--rate", "100000", "--in-flight", "4"]));
+    overrun.assert(0, &[]);
+    assert!(overrun.stdout.contains("NEVER STARTED"), "{}", overrun.stdout);
+    bench.run(&simulate(&["--arrival", "fixed"])).assert(2, &["--rate"]);
+    bench.run(&simulate(&["--rate", "0"])).assert(2, &["'0' is no rate"]);
+}

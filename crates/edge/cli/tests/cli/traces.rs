@@ -1,0 +1,158 @@
+//! Imported jobs and traces on the real binary: as files, on targets, and on modelled arrays.
+
+use crate::support::Bench;
+
+#[test]
+fn import_makes_workload_files_that_run() {
+    let bench = Bench::new();
+    let job = "[global]\nioengine=libaio\ndirect=1\nsize=1m\nruntime=1\n[a]\nrw=randread\nbs=8k\niodepth=4\n\
+               [b]\nrw=write\n[c]\nstonewall\nrw=read\n";
+    bench.write("job.fio", job);
+    let many = bench.run(&["import", "fio", "job.fio"]);
+    many.assert(2, &["2 steps", "--output"]);
+    let ended = bench.run(&["import", "fio", "job.fio", "-o", "made"]);
+    ended.assert(0, &[]);
+    let text = "raidlab measure TARGET --workload made/job.toml --run 1s --size 2097152\n\
+                raidlab measure TARGET --workload made/c.toml --iodepth 1 --run 1s --size 1048576\n";
+    assert_eq!(ended.stdout, text);
+    let shown = bench.run(&["workloads", "made/job.toml"]);
+    shown.assert(0, &[]);
+    assert!(shown.stdout.contains("part a") && shown.stdout.contains("every place once"), "{}", shown.stdout);
+    let run =
+        ["measure", "null:2MiB", "--workload", "made/job.toml", "--run", "50ms", "--ramp", "1ms", "--json"];
+    let ran = bench.run(&run);
+    ran.assert(0, &[]);
+    let parts = ran.json()["runs"][0]["parts"].as_array().expect("parts have figures").clone();
+    assert_eq!(parts.iter().map(|part| part["name"].as_str()).collect::<Vec<_>>(), [Some("a"), Some("b")]);
+    bench.run(&["import", "fio", "job.fio", "-o", "made"]).assert(2, &["cannot write"]);
+    bench.write("bad.fio", "[a]\nrw=read\nzonemode=zbd\n");
+    bench.run(&["import", "fio", "bad.fio"]).assert(2, &["bad.fio:3: zonemode has no counterpart here"]);
+}
+
+#[test]
+fn traces_are_imported_and_written_for_fio() {
+    let bench = Bench::new();
+    bench.write("web.spc", "0,16,8192,W,1.5\n1,0,512,R,1.25\n0,32,4096,r,2.0\n");
+    let import = bench.run(&["import", "trace", "web.spc", "-o", "web.parquet"]);
+    import.assert(0, &["warning: 1 of 3 requests were not in the order of their times"]);
+    for text in [
+        "3 lines, format spc",
+        "2 reads, 1 writes",
+        "750 ms",
+        "device 1: asu1, 1 reads, 0 writes, up to 512 B",
+    ] {
+        assert!(import.stdout.contains(text), "{text} is not in {}", import.stdout);
+    }
+    bench
+        .run(&["import", "trace", "web.spc", "-o", "web.parquet"])
+        .assert(2, &["remove it, or name another"]);
+    let json =
+        bench.run(&["import", "trace", "web.spc", "--format", "spc", "--device", "asu0", "--json"]).json();
+    assert_eq!((&json["format"], &json["summary"]["span_ns"]), (&"spc".into(), &500_000_000.into()));
+    let iolog = bench.run(&["export", "iolog", "web.parquet", "--file", "/dev/x,/dev/y"]);
+    iolog.assert(0, &[]);
+    let lines: Vec<_> = iolog.stdout.lines().collect();
+    assert_eq!(
+        lines[5..8],
+        ["1 /dev/y read 0 512", "250001 /dev/x write 8192 8192", "750001 /dev/x read 16384 4096"]
+    );
+    bench.write("again.log", &iolog.stdout);
+    let again = bench.run(&["import", "trace", "again.log", "--json"]).json();
+    assert_eq!((&again["format"], &again["summary"]["span_ns"]), (&"fio3".into(), &750_000_000.into()));
+    bench.run(&["import", "trace", "web.spc", "--format", "msr"]).assert(2, &["web.spc:1: expected"]);
+    bench.run(&["import", "trace", "web.spc", "--format", "x"]).assert(2, &["'x' is none of fio2"]);
+    bench.run(&["export", "iolog", "web.spc"]).assert(2, &["web.spc"]);
+}
+
+/// A trace of 300 reads and 100 writes of 4 KiB over two devices, a request every 250 us.
+fn bench_with_trace() -> Bench {
+    let bench = Bench::new();
+    let line = |n: u64| {
+        let (disk, kind) = (n % 2, if n.is_multiple_of(4) { "Write" } else { "Read" });
+        format!("{},h,{disk},{kind},{},4096,10\n", 1000 + n * 2500, n * 7919 % 2000 * 4096)
+    };
+    bench.write("two.csv", &(0..400).map(line).collect::<String>());
+    bench.run(&["import", "trace", "two.csv", "-o", "two.parquet"]).assert(0, &[]);
+    bench
+}
+
+#[test]
+fn traces_are_replayed_on_targets() {
+    let bench = bench_with_trace();
+    let on = |targets: &[&'static str], more: &[&'static str]| {
+        bench.run(&[&["measure"], targets, &["--trace", "two.parquet", "--json"], more].concat())
+    };
+    let both = on(&["null:8MiB", "null:9MiB"], &["--timing", "scaled:0.5"]);
+    both.assert(0, &[]);
+    let run = both.json()["runs"][0].clone();
+    assert_eq!((&run["workload"], &run["read"]["requests"]), (&"two".into(), &300.into()));
+    assert_eq!((&run["write"]["requests"], &run["lag"]["started"]), (&100.into(), &400.into()));
+    let each = |index: usize| run["targets"][index]["total"]["requests"].clone();
+    assert_eq!((each(0), each(1)), (200.into(), 200.into()));
+    let window_ns = run["window_ns"].as_u64().unwrap();
+    assert!((49_000_000..500_000_000).contains(&window_ns), "half of 99.75 ms, and lag: {window_ns}");
+    for name in ["lag_ns_mean", "lag_ns_p50", "lag_ns_p99", "lag_ns_max", "service_ns_mean"] {
+        assert!(run["lag"][name].is_number(), "{name}");
+    }
+    assert_eq!(
+        (&run["settings"]["trace"], &run["settings"]["timing"]),
+        (&"two.parquet".into(), &"scaled:0.5".into())
+    );
+    assert!(run["steady"].is_null());
+    let one = on(&["null:8MiB"], &["--timing", "none", "--map", "h.1=0", "--iodepth", "4"]).json();
+    assert_eq!(
+        (&one["runs"][0]["total"]["requests"], &one["runs"][0]["lag"].is_null()),
+        (&200.into(), &true)
+    );
+    assert_eq!(one["runs"][0]["settings"]["devices left out"], "h.0");
+}
+
+#[test]
+fn a_trace_is_written_only_where_it_may_be_and_fits() {
+    let bench = bench_with_trace();
+    let on = |more: &[&'static str]| {
+        bench.run(
+            &[&["measure", "--trace", "two.parquet", "--timing", "none", "--map", "h.0=0"], more].concat(),
+        )
+    };
+    bench.write("data", &"precious ".repeat(2_000_000));
+    on(&["data"]).assert(2, &["data"]);
+    assert!(bench.path().join("data").metadata().unwrap().len() == 18_000_000);
+    on(&["new", "--size", "10MiB", "--remove"]).assert(0, &[]);
+    on(&["null:1MiB"]).assert(2, &["device h.0 of the trace goes up to", "--fit wrap"]);
+    for fit in ["wrap", "scale", "clip"] {
+        on(&["null:1MiB", "--fit", fit]).assert(0, &[]);
+    }
+    on(&["null:8MiB", "null:9MiB"]).assert(2, &["no request of the trace goes to target 1", "--map"]);
+    let measure = |more: &[&'static str]| bench.run(&[&["measure", "null:8MiB", "--trace"], more].concat());
+    measure(&["two.parquet"]).assert(2, &["the trace has 2 devices (h.0, h.1), and there are 1 targets"]);
+    measure(&["two.parquet", "--map", "x=0"]).assert(2, &["the trace has no device 'x', only h.0, h.1"]);
+    measure(&["two.parquet", "--map", "h.0=1"]).assert(2, &["there is no target 1 for device 'h.0'"]);
+    measure(&["two.csv"]).assert(2, &["'raidlab import trace FILE -o TRACE.parquet'"]);
+    measure(&["two.parquet", "--workload", "database"]).assert(2, &["cannot be used with"]);
+    measure(&["two.parquet", "--timing", "scaled:0"]).assert(2, &["write original, scaled:2.0"]);
+}
+
+#[test]
+fn traces_are_replayed_on_a_modelled_array_at_their_times() {
+    let bench = bench_with_trace();
+    let array = "simulate --level 5 --members 4 --drive st3600057ss --controller perc-h800 --trace two.parquet --map h.0=0";
+    let with = |more: &[&'static str]| {
+        let args: Vec<&str> = array.split(' ').chain(more.iter().copied()).collect();
+        let ended = bench.run(&[&args[..], &["--json"]].concat());
+        ended.assert(0, &[]);
+        ended.json()["runs"][0].clone()
+    };
+    let original = with(&[]);
+    assert_eq!((&original["read"]["requests"], &original["write"]["requests"]), (&100.into(), &100.into()));
+    assert_eq!(original["lag"]["lag_ns_max"], 0, "in virtual time nothing is late while there are places");
+    let scaled = with(&["--timing", "scaled:100"]);
+    let window = |run: &serde_json::Value| run["window_ns"].as_u64().unwrap();
+    assert!((9_950_000_000..10_100_000_000).contains(&window(&scaled)), "{}", window(&scaled));
+    let narrow = with(&["--iodepth", "1"]);
+    assert!(narrow["lag"]["lag_ns_mean"].as_f64().unwrap() > 1e6, "one place is too few: {}", narrow["lag"]);
+    let cut = with(&["--run", "40ms"]);
+    assert!(cut["total"]["requests"].as_u64().unwrap() < 200);
+    let busy = original["settings"]["busy drives, most"].as_str().unwrap().to_owned();
+    assert!(!busy.contains("NaN") && busy != "0.0 %", "{busy}");
+}
