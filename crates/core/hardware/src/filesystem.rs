@@ -47,6 +47,9 @@ pub struct FilesystemModel {
     pub journal_per_mib: ByteCount,
     /// One block of the map of a file is read before each so many bytes of it, if it has a map of blocks.
     pub map_every: Option<ByteCount>,
+    /// Blocks of the map stand in so many percent of the volume at its start, apart from all data, where they do not stand
+    /// before the data that they are for.
+    pub map_area_pct: Option<u32>,
     /// Every figure with its source.
     pub sources: Vec<FigureSource>,
 }
@@ -72,6 +75,7 @@ impl FilesystemModel {
             commit_interval: root.figure("commit_interval")?,
             journal_per_mib: root.figure("journal_per_mib")?,
             map_every: root.optional_figure("map_every")?,
+            map_area_pct: root.optional_figure("map_area_pct")?,
             sources: root.figures(),
         };
         if model.read_ahead_min.0 == 0 || model.read_ahead_max < model.read_ahead_min {
@@ -79,6 +83,9 @@ impl FilesystemModel {
         }
         if model.map_every.is_some_and(|every| every.0 == 0 || !every.0.is_multiple_of(model.block_size.0)) {
             return Err(root.bad_value("map_every", "whole blocks, at least one"));
+        }
+        if model.map_area_pct.is_some_and(|pct| model.map_every.is_none() || !(1..100).contains(&pct)) {
+            return Err(root.bad_value("map_area_pct", "from 1 to 99, of a filesystem with map_every"));
         }
         if model.group.0 <= model.group_metadata.0 {
             return Err(root.bad_value("group", "longer than group_metadata"));

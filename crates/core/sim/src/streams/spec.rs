@@ -18,7 +18,7 @@ pub struct StreamsSpec {
     pub volumes: Vec<StreamsVolume>,
     /// The files of the program, by number.
     pub files: Vec<PlacedFile>,
-    /// A block of the filesystem's map stands before each so many bytes of a file and is read before them, if it has such.
+    /// A block of the filesystem's map is read before each so many bytes of a file, if it has such.
     pub map_every: Option<ByteCount>,
     /// How the readers get at it, if they are not on the server.
     pub nfs: Option<NfsSpec>,
@@ -42,6 +42,8 @@ pub struct PlacedFile {
     pub start: ByteCount,
     /// Its length.
     pub bytes: ByteCount,
+    /// The first block of its map, if they stand together and apart from it; else each stands before its data.
+    pub map: Option<ByteCount>,
 }
 
 /// Readers on a client, by NFS.

@@ -31,6 +31,7 @@ fn server(controllers: u16, streams: u32) -> (StreamsSpec, Readers) {
         volume: (number % streams % u32::from(controllers)) as u16,
         start: ByteCount(u64::from(number) * (512 << 20) + u64::from(number % 7) * 4096),
         bytes: FILE,
+        map: None,
     };
     let spec = StreamsSpec {
         server: catalog.server("asa").unwrap().clone(),
@@ -76,8 +77,25 @@ fn the_same_seed_gives_the_same_figures() {
 #[test]
 fn every_timed_file_is_read_whole_and_its_map_before_it() {
     let (_, outcome) = run(server(1, 1));
-    // 16 MiB in pieces of 128 KiB, and a block of the map before each 4 MiB.
-    assert_eq!(outcome.requests, 128 + 4);
+    // 16 MiB in pieces of 64 KiB, and a block of the map before each 4 MiB.
+    assert_eq!(outcome.requests, 256 + 4);
+}
+
+#[test]
+fn a_map_that_stands_apart_costs_its_readers_seeks() {
+    let [between, apart] = [false, true].map(|is_apart| {
+        let (mut spec, readers) = server(1, 16);
+        for (number, file) in (0..).zip(&mut spec.files) {
+            file.map = is_apart.then(|| ByteCount((90 << 30) + number * 4 * 4096));
+        }
+        run((spec, readers))
+    });
+    assert_eq!(apart.1.requests, between.1.requests, "as many blocks of it are read");
+    let [near, far] = [between, apart].map(|(rates, _)| rates.iter().sum::<f64>());
+    assert!(
+        (0.5..0.98).contains(&(far / near)),
+        "{near} MB/s with the map between the data, {far} apart from it"
+    );
 }
 
 #[test]
@@ -104,7 +122,7 @@ fn a_software_stripe_reads_from_all_parts_at_once_and_takes_its_data_in_turn() {
     striped.0.server.bus.rate = BytesPerSec::from_mb_per_s(500.0);
     let (rates, outcome) = run(striped);
     assert!(rates[0] > 1.3 * one, "{} MB/s striped, {one} on one volume", rates[0]);
-    assert!(outcome.requests >= 128 + 4);
+    assert!(outcome.requests >= 256 + 4);
 }
 
 #[test]

@@ -331,20 +331,38 @@ impl<'a, P: Program> World<'a, P> {
         self.ask_for_map_at(now, stream, self.streams[stream as usize].reader.asked());
     }
 
-    /// Asks for the block of the map that is for the data at `position`, which stands right before it.
+    /// Asks for the block of the map that is for the data at `position`.
     pub(super) fn ask_for_map_at(&mut self, now: Nanos, stream: u32, position: u64) {
-        let (part, offset, _) = self.part_of(stream, position);
-        let offset = offset.saturating_sub(BLOCK_BYTES);
+        let file = self.placed_file(stream);
+        let place = match (file.map, self.spec.map_every) {
+            (Some(first), Some(every)) => first.0 + position / every.0 * BLOCK_BYTES,
+            _ => self.place_of(file, position).saturating_sub(BLOCK_BYTES),
+        };
+        let (part, offset, _) = self.part_at(file.volume, place);
         self.send(now, part, offset, BLOCK_BYTES, Event::MapArrived { stream });
     }
 
+    fn placed_file(&self, stream: u32) -> &'a PlacedFile {
+        &self.spec.files[self.streams[stream as usize].file]
+    }
+
+    /// Where a byte of a file stands on its volume. Blocks of the map stand between the data, unless they stand apart.
+    fn place_of(&self, file: &PlacedFile, position: u64) -> u64 {
+        let between = self.spec.map_every.filter(|_| file.map.is_none());
+        let maps = between.map_or(0, |every| position / every.0 + 1);
+        file.start.0 + position + maps * BLOCK_BYTES
+    }
+
     /// The enclosure's volume that holds this byte of a stream's file, the byte of that, and how many from there on are in one
-    /// piece. Blocks of the map stand between the data.
+    /// piece.
     pub(super) fn part_of(&self, stream: u32, position: u64) -> ((u16, u16), u64, u64) {
-        let file = &self.spec.files[self.streams[stream as usize].file];
-        let maps = self.spec.map_every.map_or(0, |every| position / every.0 + 1);
-        let place = file.start.0 + position + maps * BLOCK_BYTES;
-        let StreamsVolume { parts, chunk } = &self.spec.volumes[usize::from(file.volume)];
+        let file = self.placed_file(stream);
+        self.part_at(file.volume, self.place_of(file, position))
+    }
+
+    /// The same for a byte of a volume.
+    fn part_at(&self, volume: u16, place: u64) -> ((u16, u16), u64, u64) {
+        let StreamsVolume { parts, chunk } = &self.spec.volumes[usize::from(volume)];
         let (count, chunk) = (parts.len() as u64, chunk.0);
         if count == 1 {
             return (parts[0], place, u64::MAX);
@@ -409,8 +427,9 @@ fn room_of(volume: &StreamsVolume, ports: &[ArrayPort<'_>]) -> ByteCount {
     ByteCount(chunks * volume.chunk.0 * volume.parts.len() as u64)
 }
 
-/// Room that a file takes, the blocks of its map included.
+/// Room that a file takes, the blocks of its map included if they stand between its data.
 fn needed_by(spec: &StreamsSpec, file: &PlacedFile) -> ByteCount {
-    let maps = spec.map_every.map_or(0, |every| file.bytes.0 / every.0 + 1);
+    let between = spec.map_every.filter(|_| file.map.is_none());
+    let maps = between.map_or(0, |every| file.bytes.0 / every.0 + 1);
     file.bytes + ByteCount(maps * BLOCK_BYTES)
 }

@@ -251,7 +251,7 @@ fn spec_of(
     StreamsSpec {
         server: server.clone(),
         enclosures: vec![enclosure; usize::from(load.controllers)],
-        files: place_files(load, server, (volumes.len() as u32, usable)),
+        files: place_files(load, (server, filesystem), (volumes.len() as u32, usable)),
         volumes,
         map_every: filesystem.map_every,
         nfs: None,
@@ -259,10 +259,10 @@ fn spec_of(
 }
 
 /// Files stand one spacing apart in the order of their numbers, give or take some MiB, on the volumes in turn; at the end of a
-/// volume they begin again at its start.
+/// volume they begin again at its start. Where maps stand apart, they come first, and files behind them.
 fn place_files(
     load: &ServedLoad,
-    server: &FileServerModel,
+    (server, filesystem): (&FileServerModel, &FilesystemModel),
     (volumes, usable): (u32, ByteCount),
 ) -> Vec<PlacedFile> {
     const BLOCK: u64 = 4096;
@@ -270,13 +270,17 @@ fn place_files(
     let mut random = Rng::new(derived_seed(load.seed, 2));
     // Its map needs less room than a hundredth of a file.
     let taken = load.file.0 + load.file.0 / 100 + (SPREAD_BLOCKS + 2) * BLOCK;
-    let room = usable.0.saturating_sub(taken).max(1);
+    let map_area = filesystem.map_area_pct.map_or(0, |pct| usable.0 / 100 * u64::from(pct) / BLOCK * BLOCK);
+    let room = usable.0.saturating_sub(map_area + taken).max(1);
+    let maps = filesystem.map_every.map_or(0, |every| load.file.0.div_ceil(every.0));
     let place = |number: u32| {
-        let start = u64::from(number) * server.file_spacing.0 % room / BLOCK * BLOCK;
+        let start = map_area + u64::from(number) * server.file_spacing.0 % room / BLOCK * BLOCK;
+        let map = filesystem.map_area_pct.map(|_| ByteCount(u64::from(number) * maps * BLOCK));
         PlacedFile {
             volume: (number % load.streams % volumes) as u16,
             start: ByteCount(start + random.below(SPREAD_BLOCKS) * BLOCK),
             bytes: load.file,
+            map,
         }
     };
     (0..load.streams * load.reads).map(place).collect()
@@ -310,4 +314,44 @@ fn served_settings(load: &ServedLoad, outcome: &StreamsOutcome, readers: &Reader
 
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_maps_stand_apart_they_come_first_and_all_data_behind_them() {
+        let catalog = Catalog::builtin();
+        let usable = ByteCount::from_gib(100);
+        let tenth = usable.0 / 10;
+        for (filesystem, is_apart) in [("ext2", false), ("jfs", false), ("reiserfs", true)] {
+            let load = ServedLoad {
+                server: "level3-fc".into(),
+                filesystem: filesystem.into(),
+                controllers: 1,
+                stripe: None,
+                streams: 40,
+                file: ByteCount::from_mib(512),
+                block: ByteCount::from_mib(1),
+                reads: USUAL_READS,
+                access: Access::Local,
+                seed: 1,
+            };
+            let (server, filesystem) = load.look_up(&catalog).unwrap();
+            let files = place_files(&load, (server, filesystem), (1, usable));
+            assert_eq!(files.len(), 160);
+            let first = files.iter().map(|file| file.start.0).min();
+            assert_eq!(first >= Some(tenth - 4096), is_apart, "{}", filesystem.id);
+            assert!(files.iter().all(|file| file.start.0 + file.bytes.0 <= usable.0), "{}", filesystem.id);
+            // 128 blocks for each file of 512 MiB, one file's after the other's.
+            let maps: Vec<_> = files.iter().filter_map(|file| file.map).collect();
+            let expected = (0..160).map(|number| ByteCount(number * 128 * 4096));
+            assert!(
+                if is_apart { maps.into_iter().eq(expected) } else { maps.is_empty() },
+                "{}",
+                filesystem.id
+            );
+        }
+    }
 }
