@@ -8,12 +8,19 @@ use raidlab_hardware::Catalog;
 fn study(folder: &Path, threads: &str) -> Study {
     let text = format!(
         "schema = 1\ntitle = 't'\nquestion = 'q'\nseed = 1\n\
-         [load]\nworkloads = ['restore']\nblock-sizes = ['1MiB']\niodepths = [2]\nramp = '0s'\nrun = '50ms'\n\
+         [load]\nworkloads = ['restore']\nblock-sizes = ['1MiB']\niodepths = [8]\nramp = '0s'\nrun = '50ms'\n\
          [[array]]\ndirectory = '{}'\nlevels = ['5']\nmembers = 3\nmember-size = '4MiB'\nstrip-size = '64KiB'\n\
          write-policies = ['write-through']\ndisk-cache = true\n{threads}",
         folder.display()
     );
     Study::parse("threads.toml", &text, &Catalog::builtin()).expect("a good study")
+}
+
+const RUNS_MAX: u32 = 200;
+
+/// Whether threads for I/O, and for parity, have done anything.
+fn has_worked(bench: &ArrayBench<'_>) -> [bool; 2] {
+    [bench.world.io_thread_entries() > 0, bench.world.parity_thread_tasks() > 0]
 }
 
 #[test]
@@ -32,14 +39,16 @@ fn the_threads_of_a_study_do_the_work_of_its_arrays() {
         make_array(array, &section.directories, &cancel, &mut |_, _| {}).expect("the array is made");
         let mut bench = ArrayBench::new(array, array.usable, &section.directories).expect("it starts");
         let load = section.load.loads(study.seed).next().expect("there is one");
-        let result = bench.run(&load, &cancel, &mut |_| {}).expect("it runs");
-        let told = ["io threads", "parity threads"].map(|name| result.settings[name].clone());
-        assert_eq!(told, expected.map(|count| count.to_string()), "{threads}");
-        let done = [bench.world.io_thread_entries(), bench.world.parity_thread_tasks()];
-        assert_eq!(
-            done.map(|done| done > 0),
-            expected.map(|count| count > 0),
-            "{threads}: they did {done:?}"
-        );
+        let wanted = expected.map(|count| count > 0);
+        // A thread gets only what it finds the array busy with, which in so short a run may be nothing.
+        for _ in 0..RUNS_MAX {
+            let result = bench.run(&load, &cancel, &mut |_| {}).expect("it runs");
+            let told = ["io threads", "parity threads"].map(|name| result.settings[name].clone());
+            assert_eq!(told, expected.map(|count| count.to_string()), "{threads}");
+            if has_worked(&bench) == wanted {
+                break;
+            }
+        }
+        assert_eq!(has_worked(&bench), wanted, "{threads}: whether they have done anything");
     }
 }
