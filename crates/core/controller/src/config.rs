@@ -123,8 +123,8 @@ pub struct CacheConfig {
     pub flush_order: FlushOrder,
     /// Whether writes through that wait for the same stripe are gathered into one change of its parity.
     pub gather_through: bool,
-    /// How many more I/Os in flight a copy may have and still be the one to read from, where the read goes on right behind
-    /// its latest one. 0 spreads a deep stream over all copies, as Linux md does; more keeps it on one, whose drive
+    /// How many more I/Os in flight a copy may have and still be the one to read from, where the read goes on behind its latest
+    /// one, no more than two strips away. 0 spreads a deep stream over all copies, as Linux md does; more keeps it on one, whose drive
     /// then has nothing to pass over.
     #[serde(default)]
     pub stream_lead: u32,

@@ -13,6 +13,9 @@ use crate::table::NIL;
 use raidlab_raid::{StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, Lba};
 
+/// Strips on a member that a stream may pass over and still go on there.
+const STREAM_GAP_STRIPS: u64 = 2;
+
 impl Controller {
     pub(crate) fn begin_request(&mut self, request: HostRequest) {
         let tag = request.tag.0;
@@ -223,12 +226,21 @@ impl Controller {
         let copies = (0..doubted.unwrap_or(self.copies())).filter(|&copy| !tried.contains(copy));
         let places =
             copies.map(|copy| (copy, self.layout.place(fragment.stripe, StripUnit::Data { strip, copy })));
-        places
+        let present = places
             .filter_map(|(copy, place)| Some((copy, place, self.members.holder(place)?)))
-            .filter(|(_, place, _)| !self.is_bad(*place, wanted))
+            .filter(|(_, place, _)| !self.is_bad(*place, wanted));
+        // A stream passes over what it writes, so the nearest copy goes on with it if that is not far.
+        let gap = STREAM_GAP_STRIPS * u64::from(self.strip_rows());
+        let stream_way = if self.copies() > 1 {
+            let ways = present.clone().map(|(_, place, device)| self.members.way(device, place.start + rows));
+            ways.min().filter(|way| *way <= gap).unwrap_or(0)
+        } else {
+            0
+        };
+        present
             .min_by_key(|(copy, place, device)| {
                 let first = doubted.map_or(0, |_| *copy);
-                (first, self.members.read_cost(*device, place.start + rows))
+                (first, self.members.read_cost(*device, place.start + rows, stream_way))
             })
             .map(|(copy, place, _)| (copy, place))
     }

@@ -48,7 +48,7 @@ struct Device {
     /// Another, or the same again, answers at its place, and becomes a spare when what was under way has ended.
     newcomer: Option<DeviceUuid>,
     in_flight: u32,
-    /// Where its latest read ended, or what was written behind that.
+    /// Where its latest read ended.
     position: MemberLba,
 }
 
@@ -320,8 +320,8 @@ impl Members {
     pub(crate) fn begin_io(&mut self, device: MemberIndex, op: MemberOp, lba: MemberLba, blocks: BlockCount) {
         let device = &mut self.devices[device.index()];
         device.in_flight += 1;
-        // A write goes to all copies and says nothing of which is to be read, but a stream that writes goes on behind it.
-        if op == MemberOp::Read || device.position == lba {
+        // A write goes to all copies, and would leave them all at one place.
+        if op == MemberOp::Read {
             device.position = lba + blocks;
         }
     }
@@ -331,15 +331,21 @@ impl Members {
         self.devices[device.index()].in_flight -= 1;
     }
 
-    /// How good `device` is for reading at `lba`: fewest in flight first, then the least way to go, where going on right
-    /// behind the last read is worth `stream_lead` more in flight ([`crate::CacheConfig::stream_lead`]). The balance that
-    /// Linux md strikes between spindles (drivers/md/raid1.c, `read_balance`).
+    /// How far `lba` is from where the last read of `device` ended.
     #[inline]
-    pub(crate) fn read_cost(&self, device: MemberIndex, lba: MemberLba) -> (u32, u64) {
-        let device = &self.devices[device.index()];
-        let way = device.position.0.abs_diff(lba.0);
-        let lead = if way == 0 { 0 } else { self.stream_lead };
-        (device.in_flight + lead, way)
+    pub(crate) fn way(&self, device: MemberIndex, lba: MemberLba) -> u64 {
+        self.devices[device.index()].position.0.abs_diff(lba.0)
+    }
+
+    /// How good `device` is for reading at `lba`: fewest in flight first, then the least way to go, where going on with a
+    /// stream is worth `stream_lead` more in flight ([`crate::CacheConfig::stream_lead`]). The copy that is no farther away
+    /// than `stream_way` goes on with it. The balance that Linux md strikes between spindles (drivers/md/raid1.c,
+    /// `read_balance`).
+    #[inline]
+    pub(crate) fn read_cost(&self, device: MemberIndex, lba: MemberLba, stream_way: u64) -> (u32, u64) {
+        let way = self.way(device, lba);
+        let lead = if way <= stream_way { 0 } else { self.stream_lead };
+        (self.devices[device.index()].in_flight + lead, way)
     }
 }
 

@@ -191,7 +191,7 @@ impl Controller {
         readable.min_by_key(|&copy| {
             let place = op.places[usize::from(copy)];
             let device = self.members.holder(place).expect("readable");
-            self.members.read_cost(device, place.start + BlockCount(u64::from(op.hull.first)))
+            self.members.read_cost(device, place.start + BlockCount(u64::from(op.hull.first)), 0)
         })
     }
 

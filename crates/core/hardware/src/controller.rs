@@ -47,6 +47,15 @@ pub enum MemoryWork {
     Parity,
 }
 
+/// What computes parity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParityWorker {
+    /// The controller's processors.
+    Processors,
+    /// An engine beside them.
+    Engine,
+}
+
 /// Processor time for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandCost {
@@ -162,8 +171,8 @@ pub struct ControllerModel {
     pub copy: MemoryCost,
     /// Time to compute parity.
     pub parity: MemoryCost,
-    /// Whether an engine beside the processors computes it, and not they.
-    pub parity_beside: bool,
+    /// What computes it.
+    pub parity_by: ParityWorker,
     /// The cache as delivered.
     pub cache: CacheDefaults,
     /// Commands that the controller keeps outstanding on one member.
@@ -331,7 +340,8 @@ impl ControllerModel {
     /// Reads the rest of a controller's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str) -> Result<Self, CatalogError> {
         let mut section = root.section("parity")?;
-        let parity_beside = section.optional_flag("beside")?;
+        let parity_by =
+            if section.optional_flag("beside")? { ParityWorker::Engine } else { ParityWorker::Processors };
         let parity = MemoryCost::read(section)?;
         let model = Self {
             id: id.into(),
@@ -349,7 +359,7 @@ impl ControllerModel {
             member_command: CommandCost::read(root.section("member_command")?)?,
             copy: MemoryCost::read(root.section("copy")?)?,
             parity,
-            parity_beside,
+            parity_by,
             cache: CacheDefaults::read(root.section("cache")?)?,
             member_queue_depth: root.figure("member_queue_depth")?,
             member_queue_bytes: root.optional_figure("member_queue_bytes")?,

@@ -31,7 +31,7 @@ mod ssd;
 pub use catalog::{Catalog, CatalogChange, CatalogEntry, CatalogError, CatalogFile, FigureSource};
 pub use controller::{
     CacheDefaults, CommandCost, ControllerModel, CutThrough, DriverCost, DualModel, HostOpKind, MemberPath,
-    MemoryCost, MemoryWork,
+    MemoryCost, MemoryWork, ParityWorker,
 };
 pub use drive::{
     Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, FormFactor, Sector,

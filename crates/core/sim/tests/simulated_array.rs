@@ -4,6 +4,7 @@ mod drives;
 
 use drives::{config, controller, drive};
 use raidlab_controller::WritePolicy;
+use raidlab_hardware::ParityWorker;
 use raidlab_sim::{
     Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate,
 };
@@ -103,9 +104,9 @@ fn a_write_into_the_cache_pays_for_its_place() {
 /// Parity of 10 ms a task holds the processor up unless an engine beside it computes it, which then does 100 a second.
 #[test]
 fn parity_beside_the_processor_leaves_it_free() {
-    for (beside, busy) in [(false, true), (true, false)] {
+    for (worker, busy) in [(ParityWorker::Processors, true), (ParityWorker::Engine, false)] {
         let mut array = array("5", 8);
-        array.controller.parity_beside = beside;
+        array.controller.parity_by = worker;
         array.controller.parity.per_task = NanoSpan::from_millis(10);
         let outcome = run(&array, &load(AccessLine::plain(8192, 0, 100), 32));
         let iops = iops(&outcome);

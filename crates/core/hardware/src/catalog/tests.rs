@@ -144,7 +144,7 @@ fn two_files_cannot_claim_one_id() {
 
 #[test]
 fn controller_costs_come_from_its_file() {
-    use crate::controller::{HostOpKind, MemberPath, MemoryWork};
+    use crate::controller::{HostOpKind, MemberPath, MemoryWork, ParityWorker};
     let catalog = Catalog::builtin();
     let h800 = catalog.controller("perc-h800").expect("there");
     let command = |model: &ControllerModel, path| {
@@ -154,7 +154,7 @@ fn controller_costs_come_from_its_file() {
     assert_eq!(command(h800, MemberPath::CutThrough), h800.cut_through.expect("it has one").cost.read);
     let lsi = catalog.controller("lsi-1078-512").expect("there");
     assert_eq!(command(lsi, MemberPath::CutThrough), lsi.member_command.read, "no shorter way");
-    assert!(h800.parity_beside && !lsi.parity_beside, "one has an engine of which something is known");
+    assert_eq!((h800.parity_by, lsi.parity_by), (ParityWorker::Engine, ParityWorker::Processors));
     assert!(h800.cache.write_in > NanoSpan::ZERO && lsi.cache.write_in == NanoSpan::ZERO);
     // 6.4 GB/s of bytes read plus bytes written.
     let parity = h800.memory_cost(MemoryWork::Parity, ByteCount(3_200_000), ByteCount(3_200_000));

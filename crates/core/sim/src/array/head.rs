@@ -16,7 +16,7 @@
 use super::servers::{BusyServer, ServerPool};
 use super::spec::{ControllerName, SimulatedEnclosure};
 use raidlab_controller::{MemoryKind, MemoryTask};
-use raidlab_hardware::{ControllerModel, LinkModel, MemoryWork};
+use raidlab_hardware::{ControllerModel, LinkModel, MemoryWork, ParityWorker};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 
 /// One controller's own resources.
@@ -104,7 +104,7 @@ impl<'a> Hardware<'a> {
         };
         let span = self.model.memory_cost(work, ByteCount(task.bytes_in), ByteCount(task.bytes_out));
         let head = &mut self.heads[owner as usize];
-        let end = if work == MemoryWork::Parity && self.model.parity_beside {
+        let end = if work == MemoryWork::Parity && self.model.parity_by == ParityWorker::Engine {
             head.parity_engine.serve(now, span)
         } else {
             if work == MemoryWork::Parity {

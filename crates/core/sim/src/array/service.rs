@@ -10,7 +10,7 @@ use super::volume::{Phase, Volume};
 use crate::queue::EventQueue;
 use raidlab_controller::{Action, BufferSpace, HostCompletion, HostOp, HostRequest, HostTag};
 use raidlab_controller::{
-    MemberError, MemberIo, MemberIoId, MemberOp, MemoryTask, MemoryTaskId, Segment, TimerId,
+    MemberError, MemberIo, MemberIoId, MemberOp, MemoryTask, MemoryTaskId, Segment, TimerId, WritePolicy,
 };
 use raidlab_hardware::{HostOpKind, MemberPath};
 use raidlab_units::{ByteCount, Lba, MemberIndex, Nanos};
@@ -116,7 +116,7 @@ impl Volume {
         };
         let model = shared.hardware.model;
         let mut span = model.host_command_cost(kind, io.offset_bytes, ByteCount(u64::from(io.bytes)));
-        if kind == HostOpKind::Write && self.writes_back {
+        if kind == HostOpKind::Write && self.write_policy != WritePolicy::WriteThrough {
             span += model.cache.write_in;
         }
         let end = shared.hardware.head(self.owner).processors.serve(now, span);
@@ -260,7 +260,7 @@ impl Volume {
     /// The way of a member command through the firmware. What is cut through is a host command that one command to a member
     /// serves, or one to each copy: one that lies within a strip, and changes no parity.
     ///
-    /// Source: Linux, drivers/scsi/megaraid/megaraid_sas_fp.c, `MR_BuildRaidContext`, for the maker's next controllers: a
+    /// Source: Linux, `drivers/scsi/megaraid/megaraid_sas_fp.c`, `MR_BuildRaidContext`, for the maker's next controllers: a
     /// command takes the fast path only where it touches one strip (`num_strips == 1`).
     #[inline]
     fn path_of(&mut self, shared: &Shared<'_>, io: &MemberIo) -> MemberPath {

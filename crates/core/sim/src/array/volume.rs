@@ -36,8 +36,7 @@ pub(super) struct Volume {
     pub(super) block_size: BlockSize,
     /// Neither caching nor reading ahead is at work.
     pub(super) passes_through: bool,
-    /// The cache is set to take writes in.
-    pub(super) writes_back: bool,
+    pub(super) write_policy: WritePolicy,
     pub(super) has_parity: bool,
     /// Where the bytes of a member I/O lie, while that is asked.
     pub(super) segments: Vec<Segment>,
@@ -93,7 +92,7 @@ impl Volume {
             is_finished: false,
             block_size: spec.config.block_size,
             passes_through: spec.config.cache.is_passed_by(),
-            writes_back: spec.config.cache.write_policy != WritePolicy::WriteThrough,
+            write_policy: spec.config.cache.write_policy,
             has_parity: spec.config.layout().is_ok_and(|layout| layout.shape().parities > 0),
             segments: Vec::new(),
             host_ios: vec![HostIo::NONE; load.iodepth() as usize],
