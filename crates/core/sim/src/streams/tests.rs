@@ -84,18 +84,15 @@ fn every_timed_file_is_read_whole_and_its_map_before_it() {
 #[test]
 fn a_map_that_stands_apart_costs_its_readers_seeks() {
     let [between, apart] = [false, true].map(|is_apart| {
-        let (mut spec, readers) = server(1, 16);
+        let (mut spec, readers) = server(1, 1);
         for (number, file) in (0..).zip(&mut spec.files) {
-            file.map = is_apart.then(|| ByteCount((90 << 30) + number * 4 * 4096));
+            file.map = is_apart.then(|| ByteCount((80 << 30) + number * (256 << 20)));
         }
         run((spec, readers))
     });
     assert_eq!(apart.1.requests, between.1.requests, "as many blocks of it are read");
-    let [near, far] = [between, apart].map(|(rates, _)| rates.iter().sum::<f64>());
-    assert!(
-        (0.5..0.98).contains(&(far / near)),
-        "{near} MB/s with the map between the data, {far} apart from it"
-    );
+    let (near, far) = (between.0[0], apart.0[0]);
+    assert!(far < 0.97 * near, "{near} MB/s with the map between the data, {far} apart from it");
 }
 
 #[test]
