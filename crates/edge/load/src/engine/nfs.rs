@@ -27,13 +27,6 @@ figures say little, use libnfs 5 (libnfs14) or version=3";
 /// The most requests in flight on one connection.
 const IODEPTH_MAX: u32 = 1024;
 
-/// One connection.
-#[derive(Debug)]
-struct Link {
-    file: NfsFile,
-    is_over: bool,
-}
-
 /// A slot's request: what of it has moved, and what its call asked for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
@@ -45,7 +38,7 @@ struct Progress {
 #[derive(Debug)]
 pub struct NfsEngine {
     // The order matters: what ends the calls goes first, then what they report to, then what they move.
-    links: Vec<Link>,
+    links: Vec<NfsFile>,
     calls: Box<[Call]>,
     ended: Rc<RefCell<Vec<CallEnd>>>,
     in_flight: InFlight,
@@ -62,8 +55,7 @@ impl NfsEngine {
     /// [`LoadError::Remote`] for a file that can't be opened, [`LoadError::Iodepth`].
     pub fn new(targets: &[&Target], table: SlotTable, memory: IoMemory) -> Result<Self, LoadError> {
         let in_flight = InFlight::new(EngineKind::Nfs, table, IODEPTH_MAX, memory)?;
-        let connect = |target: &&Target| Ok(Link { file: target.connect_nfs()?, is_over: false });
-        let links = targets.iter().map(connect).collect::<Result<_, LoadError>>()?;
+        let links = targets.iter().map(|target| target.connect_nfs()).collect::<Result<_, _>>()?;
         let ended = Rc::new(RefCell::new(Vec::with_capacity(table.slots())));
         Ok(Self {
             links,
@@ -81,12 +73,12 @@ impl NfsEngine {
     fn begin(&mut self, slot: u32) {
         let EngineIo { op, offset_bytes, bytes, target, .. } = self.in_flight.io(slot);
         let link = &self.links[target as usize];
-        if link.is_over {
+        if link.is_broken() {
             return self.in_flight.end(slot, Some(FailureCause::Disconnected));
         }
         if op.is_flush() {
             // SAFETY: the call stays until the file is gone, as the fields are ordered.
-            if !unsafe { link.file.begin_commit(&self.calls[slot as usize]) } {
+            if !unsafe { link.begin_commit(&self.calls[slot as usize]) } {
                 self.in_flight.end(slot, Some(FailureCause::Errno(Errno::NOMEM)));
             }
             return;
@@ -97,8 +89,8 @@ impl NfsEngine {
         // SAFETY: the buffer has `rest` bytes; it and the call stay until the file is gone, as the fields are ordered.
         let asked = unsafe {
             match op {
-                IoOp::Read => link.file.begin_read(call, offset, rest, buffer),
-                _ => link.file.begin_write(call, offset, rest, buffer),
+                IoOp::Read => link.begin_read(call, offset, rest, buffer),
+                _ => link.begin_write(call, offset, rest, buffer),
             }
         };
         match asked {
@@ -137,8 +129,8 @@ impl NfsEngine {
     fn serve(&mut self, at_most: NanoSpan) -> Result<(), Errno> {
         let mut waits = Vec::with_capacity(self.links.len());
         let mut numbers = Vec::with_capacity(self.links.len());
-        for (number, link) in self.links.iter().enumerate().filter(|(_, link)| !link.is_over) {
-            if let Some((socket, events)) = link.file.waits_for() {
+        for (number, link) in self.links.iter().enumerate().filter(|(_, link)| !link.is_broken()) {
+            if let Some((socket, events)) = link.waits_for() {
                 waits.push(PollFd::from_borrowed_fd(
                     socket,
                     PollFlags::from_bits_retain(events.cast_unsigned()),
@@ -162,7 +154,7 @@ impl NfsEngine {
         drop(waits);
         for (number, events) in came {
             // Without events libnfs looks for calls that have had no answer in time.
-            if !self.links[number].file.service(events) {
+            if !self.links[number].service(events) {
                 self.break_off(number);
             }
         }
@@ -174,7 +166,6 @@ impl NfsEngine {
     #[cold]
     fn break_off(&mut self, number: usize) {
         self.take_ended();
-        self.links[number].is_over = true;
         self.in_flight.disconnect(number as u32);
     }
 }
@@ -185,7 +176,7 @@ impl Engine for NfsEngine {
     }
 
     fn submit(&mut self, io: EngineIo) {
-        let has_short_writes = || self.links[io.target as usize].file.has_short_writes();
+        let has_short_writes = || self.links[io.target as usize].has_short_writes();
         if io.op == IoOp::Write && self.notes.is_empty() && has_short_writes() {
             self.notes.push(SHORT_WRITES_NOTE.into());
         }

@@ -331,6 +331,11 @@ impl NfsFile {
         unsafe { (self.library.fsync_async)(self.context.as_ptr(), self.handle(), ended, call) == 0 }
     }
 
+    /// Whether the connection is gone.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
     /// The socket and what to wait for on it, as poll(2) has it; none without a connection.
     pub(crate) fn waits_for(&self) -> Option<(BorrowedFd<'_>, i16)> {
         // SAFETY: the context is alive.
