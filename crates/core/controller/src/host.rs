@@ -231,7 +231,7 @@ impl Controller {
             .filter(|(_, place, _)| !self.is_bad(*place, wanted));
         // A stream passes over what it writes, so the nearest copy goes on with it if that is not far.
         let gap = STREAM_GAP_STRIPS * u64::from(self.strip_rows());
-        let stream_way = if self.copies() > 1 {
+        let stream_way = if self.copies() > 1 && self.config.cache.stream_lead > 0 {
             let ways = present.clone().map(|(_, place, device)| self.members.way(device, place.start + rows));
             ways.min().filter(|way| *way <= gap).unwrap_or(0)
         } else {
