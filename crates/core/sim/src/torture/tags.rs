@@ -158,7 +158,7 @@ impl Lies {
         self.truths.retain(|place, _| !places.contains(place));
     }
 
-    /// Forgets all: another device is at this place.
+    /// Forgets all: another device is at this place, or the array takes it for one.
     pub(super) fn clear(&mut self) {
         self.strips.clear();
         self.truths.clear();
