@@ -122,6 +122,8 @@ pub struct CacheDefaults {
     pub write_in: NanoSpan,
     /// Length of a read-ahead.
     pub read_ahead: ByteCount,
+    /// Whether it begins one only when the host comes to what was not read ahead.
+    pub read_ahead_on_miss: bool,
     /// Whether a battery keeps it over a power loss.
     pub battery_backed: bool,
 }
@@ -320,6 +322,7 @@ impl CacheDefaults {
             stream_lead: section.figure("stream_lead")?,
             write_in: section.optional_figure("write_in")?.unwrap_or(NanoSpan::ZERO),
             read_ahead: section.figure("read_ahead")?,
+            read_ahead_on_miss: section.optional_flag("read_ahead_on_miss")?,
             battery_backed: section.flag("battery_backed")?,
         };
         if cache.flush_start_pct > 100 {
