@@ -97,6 +97,7 @@ pub struct MemoryCost {
 
 /// Settings of the cache as delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "what firmware does and has are independent of each other")]
 pub struct CacheDefaults {
     /// Memory for data.
     pub size: ByteCount,
