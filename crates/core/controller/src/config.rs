@@ -130,6 +130,9 @@ pub struct CacheConfig {
     pub stream_lead: u32,
     /// How far to read ahead of a sequential host at most; it begins with the length of a request and doubles.
     pub read_ahead: ByteCount,
+    /// Whether it reads ahead only when the host comes to what was not read ahead, as simple firmware does, and not before.
+    #[serde(default)]
+    pub read_ahead_on_miss: bool,
     /// Whether a second controller holds a copy of what is dirty, so that it can take over. While that one is away,
     /// [`WritePolicy::WriteBack`] writes through.
     #[serde(default)]
@@ -166,6 +169,7 @@ impl Default for CacheConfig {
             gather_through: true,
             stream_lead: 0,
             read_ahead: ByteCount::from_kib(256),
+            read_ahead_on_miss: false,
             mirror: false,
         }
     }
