@@ -140,7 +140,9 @@ pub(crate) fn sort_by_key(granules: &mut Vec<DirtyGranule>, spare: &mut Vec<Dirt
     for shift in (0..u64::BITS - highest.leading_zeros()).step_by(DIGIT_BITS as usize) {
         let digit = |granule: &DirtyGranule| (granule.key >> shift) as usize & ((1 << DIGIT_BITS) - 1);
         let mut counts = [0_u32; 1 << DIGIT_BITS];
-        granules.iter().for_each(|granule| counts[digit(granule)] += 1);
+        for granule in granules.iter() {
+            counts[digit(granule)] += 1;
+        }
         let mut sum = 0;
         let mut starts = counts.map(|count| {
             sum += count;

@@ -90,6 +90,7 @@ fn array_settings(config: &ArrayConfig) -> Vec<(String, String)> {
         ("gather through", if cache.gather_through { "yes" } else { "no" }.to_owned()),
         ("stream lead", cache.stream_lead.to_string()),
         ("read-ahead", cache.read_ahead.to_string()),
+        ("read-ahead on miss", if cache.read_ahead_on_miss { "yes" } else { "no" }.to_owned()),
     ];
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -157,6 +157,7 @@ fn tiny_cache(cache_block: u64, random: &mut Rng) -> CacheConfig {
         gather_through: pick(random, &[true, false]),
         stream_lead: 0,
         read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),
+        read_ahead_on_miss: false,
         mirror: false,
     }
 }
