@@ -23,8 +23,8 @@ pub(super) struct AgeQueue {
 
 impl AgeQueue {
     pub(super) fn new(slot_count: usize) -> Self {
-        // A number of 32 bits tells the places apart.
-        let length = (ROOM * slot_count).next_power_of_two().min(1 << 31);
+        let length = (ROOM * slot_count).next_power_of_two();
+        assert!(length.trailing_zeros() < 32, "a number of 32 bits tells the places apart");
         Self { cells: vec![NIL; length], first: 0, next: 0 }
     }
 
