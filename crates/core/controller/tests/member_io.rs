@@ -263,6 +263,23 @@ fn read_ahead_on_a_miss_waits_until_all_of_the_last_is_used_up() {
 }
 
 #[test]
+fn caches_that_cannot_be_are_refused() {
+    let sized = |size: u64| {
+        let mut config = config("5", 3, WritePolicy::WriteBack);
+        config.cache.size = ByteCount(size);
+        Controller::new(&config).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let block = 16 << 10;
+    assert_eq!(sized(block), Ok(()));
+    let said = [block / 2, (block << 28) + block].map(|size| sized(size).unwrap_err());
+    let expected = [
+        "write-back needs a cache of at least 16 KiB, and the cache is 8 KiB",
+        "a cache of 4.00 TiB has too many blocks: make it 4 TiB at most, or its blocks longer",
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn requests_outside_the_volume_are_refused() {
     let mut controller = Controller::new(&config("5", 3, WritePolicy::WriteThrough)).expect("possible");
     let end = controller.volume_blocks().0;
