@@ -24,6 +24,18 @@ pub struct ComparisonRow {
     pub error_pct: f64,
 }
 
+/// How the unit of a metric is written: `MB/s` for `mb_per_s`. A name that is not known stays as it is.
+pub fn unit_of(metric: &str) -> &str {
+    match metric {
+        "iops" => "IOPS",
+        "kib_per_s" => "KiB/s",
+        "mb_per_s" => "MB/s",
+        "mib_per_s" => "MiB/s",
+        "cpu_pct" => "% of a processor",
+        other => other,
+    }
+}
+
 impl ComparisonRow {
     /// Compares `predicted` with `published`, both in the unit that `metric` names.
     ///

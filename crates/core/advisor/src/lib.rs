@@ -31,7 +31,7 @@ pub mod significance;
 
 pub use beside::{BesideCell, BesideRow, BesideTable};
 pub use claim::{CLAIM_TOLERANCE_PCT, ClaimKind, ClaimMeasure, ClaimRow, ClaimSummary, ClaimVerdict};
-pub use comparison::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary};
+pub use comparison::{Comparison, ComparisonRow, ComparisonSummary, PlaceSummary, unit_of};
 pub use contrast::{Contrast, ContrastCell, ContrastFigure, ContrastValue, RunGroup};
 pub use judge::{LAT_MEAN_LIMIT, verdicts, verdicts_within};
 pub use rank::kendall_tau;

@@ -17,15 +17,17 @@
 //! a write finds no other room.
 //!
 //! Invariants: an attached slot is the only one the index names for its key; `Clean` slots, and no others, are in
-//! the recency list; `Dirty` and `Flushing` slots, and no others, are in the age list, in order of `sequence`; of two
+//! the recency list; `Dirty` and `Flushing` slots, and no others, are in the queue by age, in order of `sequence`; of two
 //! slots with one key that are not clean the attached one has the higher `sequence`; a slot with `pins` or `incoming` is
 //! never reused.
 
+mod age;
 mod kept;
 
 pub(crate) use kept::Restored;
 
 use crate::api::{BufferRef, BufferSpace};
+use crate::cache::age::AgeQueue;
 use crate::table::{NIL, Table};
 use raidlab_units::Nanos;
 use std::collections::VecDeque;
@@ -75,6 +77,7 @@ pub(crate) struct Slot {
     pub(crate) granule_next: u32,
     /// First of the requests that wait until this slot has been destaged; while it is being filled, the fill.
     pub(crate) first_waiter: u32,
+    /// In the recency list; while the slot is in the queue by age, its place there.
     previous: u32,
     next: u32,
 }
@@ -122,18 +125,18 @@ pub(crate) struct Cache {
     /// Clean slots, least recently used first.
     recency: List,
     /// Dirty and flushing slots, oldest first.
-    age: List,
+    age: AgeQueue,
     dirty_count: u32,
     used_count: u32,
     next_sequence: u64,
     block_bytes: u64,
     /// The second controller is there: what becomes dirty from now on is copied to it.
     mirrors: bool,
-    /// Slots in the age list that are not mirrored.
+    /// Slots in the queue by age that are not mirrored.
     unmirrored_count: u32,
     /// Slots below this sequence were restored from kept memory.
     restored_before: u64,
-    /// Those of them in the age list.
+    /// Those of them in the queue by age.
     restored_count: u32,
     /// Preserved slots, oldest first.
     preserved: VecDeque<u32>,
@@ -148,7 +151,7 @@ impl Cache {
             index: Table::with_room_for(slot_count as usize),
             free: (0..slot_count).rev().collect(),
             recency: List::EMPTY,
-            age: List::EMPTY,
+            age: AgeQueue::new(slot_count as usize),
             dirty_count: 0,
             used_count: 0,
             next_sequence: 1,
@@ -182,14 +185,14 @@ impl Cache {
     }
 
     /// The slot that has been dirty longest.
+    #[inline]
     pub(crate) fn oldest_dirty(&self) -> Option<u32> {
-        (self.age.head != NIL).then_some(self.age.head)
+        self.age.oldest()
     }
 
-    /// The next slot in order of age.
-    pub(crate) fn next_dirty(&self, slot: u32) -> Option<u32> {
-        let next = self.slots[slot as usize].next;
-        (next != NIL).then_some(next)
+    /// Slots that are dirty or being destaged, the oldest first.
+    pub(crate) fn dirty_by_age(&self) -> impl Iterator<Item = u32> + '_ {
+        self.age.iter()
     }
 
     /// The slot for cache block `key`.
@@ -198,12 +201,10 @@ impl Cache {
         self.index.get(key, |slot| self.slots[slot as usize].key)
     }
 
-    /// Reads a slot and its neighbours in its list. Returns a number that depends on them.
+    /// Reads a slot. Returns a number that depends on it.
     #[inline]
     pub(crate) fn look_at(&self, slot: u32) -> u32 {
-        let Slot { previous, next, .. } = self[slot];
-        let neighbour = |slot: u32| self.slots.get(slot as usize).map_or(0, |slot| slot.next);
-        neighbour(previous) ^ neighbour(next)
+        self[slot].granule_next
     }
 
     /// Where `block` (of `block_size` bytes) of the slot lies.
@@ -264,7 +265,13 @@ impl Cache {
         entry.promised = false;
         self.unmirrored_count += u32::from(!mirrored);
         self.dirty_count += 1;
-        self.link_last(slot);
+        self.enter_age_queue(slot);
+    }
+
+    fn enter_age_queue(&mut self, slot: u32) {
+        let Self { age, slots, .. } = self;
+        let place = age.push(slot, |moved, place| slots[moved as usize].previous = place);
+        slots[slot as usize].previous = place;
     }
 
     /// Starts the destage of a dirty slot.
@@ -276,16 +283,16 @@ impl Cache {
 
     /// Ends the destage: the slot becomes clean, or free if it was detached.
     pub(crate) fn finish_flush(&mut self, slot: u32) {
-        self.leave_age_list(slot);
+        self.leave_age_queue(slot);
         self[slot].dirty = 0;
         self.settle(slot);
     }
 
-    fn leave_age_list(&mut self, slot: u32) {
-        assert_eq!(self[slot].state, SlotState::Flushing);
-        self.unlink(slot);
+    fn leave_age_queue(&mut self, slot: u32) {
+        let Slot { state, mirrored, sequence, previous: place, .. } = self[slot];
+        assert_eq!(state, SlotState::Flushing);
+        self.age.take(place);
         self.dirty_count -= 1;
-        let Slot { mirrored, sequence, .. } = self[slot];
         self.unmirrored_count -= u32::from(!mirrored);
         self.restored_count -= u32::from(sequence < self.restored_before);
     }
@@ -398,14 +405,11 @@ impl Cache {
         self.free.push(slot);
     }
 
-    fn list_of(&mut self, slot: u32) -> &mut List {
-        if self[slot].state == SlotState::Clean { &mut self.recency } else { &mut self.age }
-    }
-
+    /// Puts a clean slot at the recently used end.
     fn link_last(&mut self, slot: u32) {
-        let tail = core::mem::replace(&mut self.list_of(slot).tail, slot);
+        let tail = core::mem::replace(&mut self.recency.tail, slot);
         if tail == NIL {
-            self.list_of(slot).head = slot;
+            self.recency.head = slot;
         } else {
             self[tail].next = slot;
         }
@@ -417,12 +421,12 @@ impl Cache {
     fn unlink(&mut self, slot: u32) {
         let (previous, next) = (self[slot].previous, self[slot].next);
         if previous == NIL {
-            self.list_of(slot).head = next;
+            self.recency.head = next;
         } else {
             self[previous].next = next;
         }
         if next == NIL {
-            self.list_of(slot).tail = previous;
+            self.recency.tail = previous;
         } else {
             self[next].previous = previous;
         }

@@ -96,10 +96,15 @@ impl Controller {
 
     /// Gives places to the cached writes in line, in order, as far as there are places. None while a write goes through:
     /// a slot that holds its old data must be free to be forgotten when it ends.
+    #[inline]
     pub(crate) fn pump_stalled(&mut self) {
-        if self.through_in_flight > 0 {
-            return;
+        if self.through_in_flight == 0 && !self.stalled.is_empty() {
+            self.place_stalled();
         }
+    }
+
+    #[inline(never)]
+    fn place_stalled(&mut self) {
         while let Some(&tag) = self.stalled.front() {
             self.place_blocks(tag);
             let Request { placed, blocks, .. } = self.requests[tag as usize];

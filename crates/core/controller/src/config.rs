@@ -14,6 +14,9 @@ use raidlab_raid::{Layout, LayoutError, LayoutSpec, LevelVariant, StripeShape, b
 use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 
+/// Blocks of a cache at most: the places of its dirty ones are told apart by 32 bits, of which a ring takes four times as many.
+const CACHE_SLOTS_MAX: u32 = 1 << 28;
+
 /// When a host write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -133,6 +136,9 @@ pub struct CacheConfig {
     pub stream_lead: u32,
     /// How far to read ahead of a sequential host at most; it begins with the length of a request and doubles.
     pub read_ahead: ByteCount,
+    /// Whether it reads ahead only when the host comes to what was not read ahead, as simple firmware does, and not before.
+    #[serde(default)]
+    pub read_ahead_on_miss: bool,
     /// Whether a second controller holds a copy of what is dirty, so that it can take over. While that one is away,
     /// [`WritePolicy::WriteBack`] writes through.
     #[serde(default)]
@@ -170,6 +176,7 @@ impl Default for CacheConfig {
             parity_after_data: false,
             stream_lead: 0,
             read_ahead: ByteCount::from_kib(256),
+            read_ahead_on_miss: false,
             mirror: false,
         }
     }
@@ -292,6 +299,14 @@ pub enum ConfigError {
         /// The size asked for.
         given: ByteCount,
     },
+    /// The cache has more blocks than are told apart.
+    #[error("a cache of {given} has too many blocks: make it {most} at most, or its blocks longer")]
+    CacheTooLarge {
+        /// The largest of such blocks.
+        most: ByteCount,
+        /// The size asked for.
+        given: ByteCount,
+    },
     /// The log can't hold three records of a whole stripe.
     #[error("log-size {given} is too small: three records of a whole stripe of this array need {needed}")]
     LogTooSmall {
@@ -360,7 +375,7 @@ impl ArrayConfig {
             return Err(ConfigError::StagingTooSmall { needed, given: self.staging_size });
         }
         Ok(Checked {
-            cache_slots: (self.cache.size.0 / self.cache.block_size.0).min(u64::from(u32::MAX - 1)) as u32,
+            cache_slots: (self.cache.size.0 / self.cache.block_size.0) as u32,
             cache_block_rows: (self.cache.block_size.0 / self.block_size.bytes()) as u32,
             staging_places: staging_places as u32,
             own: OwnMemory::new(
@@ -452,6 +467,10 @@ impl ArrayConfig {
         if !self.strip_size.0.is_multiple_of(block_size.0) {
             let what = "the cache block size";
             return Err(ConfigError::Strip { strip: self.strip_size, unit: block_size, what });
+        }
+        let most = ByteCount(u64::from(CACHE_SLOTS_MAX) * block_size.0);
+        if size > most {
+            return Err(ConfigError::CacheTooLarge { most, given: size });
         }
         if flush_stop_pct > flush_start_pct || flush_start_pct > 100 {
             return Err(ConfigError::FlushMarks { start_pct: flush_start_pct, stop_pct: flush_stop_pct });

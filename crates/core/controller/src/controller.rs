@@ -183,7 +183,7 @@ impl Controller {
             through_in_flight: 0,
             stalled: VecDeque::new(),
             flushes: VecDeque::new(),
-            destage: Destage::default(),
+            destage: Destage::new(&config.cache, checked.cache_slots),
             lost_since_flush: None,
             member_scratch: Vec::new(),
             segment_scratch: Vec::new(),

@@ -10,13 +10,13 @@
 
 use crate::api::{Action, BufferRef, HostError, IoClass, Notice, TimerId};
 use crate::cache::{SlotState, runs_of_ones};
-use crate::config::FlushOrder;
+use crate::config::{CacheConfig, FlushOrder};
 use crate::controller::Controller;
-use crate::granule::DirtyGranule;
+use crate::granule::{DirtyGranule, sort_by_key};
 use crate::request::{Request, Rows};
 use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
-use raidlab_units::{BlockCount, Lba, Nanos};
+use raidlab_units::{BlockCount, ByteCount, Lba, Nanos};
 use std::collections::VecDeque;
 
 /// The timer for blocks that have been dirty for long.
@@ -31,8 +31,13 @@ const LOOK_AHEAD: usize = 8;
 /// What destaging is at.
 #[derive(Debug, Default)]
 pub(crate) struct Destage {
+    /// The marks, in slots: destaging starts above the one and stops at the other.
+    start_above: u32,
+    stop_at: u32,
     /// Granules of the present sweep, in order.
     sweep: Vec<DirtyGranule>,
+    /// Scratch memory for sorting them.
+    spare: Vec<DirtyGranule>,
     /// Next of them.
     at: usize,
     /// Those before this have been looked at.
@@ -54,18 +59,37 @@ pub(crate) struct Destage {
     timer_set: bool,
 }
 
+impl Destage {
+    pub(crate) fn new(cache: &CacheConfig, slots: u32) -> Self {
+        let share = |pct: u8| (u64::from(slots) * u64::from(pct) / 100) as u32;
+        Self {
+            start_above: share(cache.flush_start_pct),
+            stop_at: share(cache.flush_stop_pct),
+            ..Self::default()
+        }
+    }
+}
+
 impl Controller {
     /// Starts destages as far as they are wanted and allowed.
+    #[inline]
     pub(crate) fn pump_destage(&mut self) {
         if self.cache.dirty_count() == 0 {
             self.destage.draining = false;
             return;
         }
         self.watch_marks();
-        let bytes_max = self.config.cache.flush_partial_bytes.map_or(u64::MAX, |bytes| bytes.0);
-        while self.destage.active_writes < self.config.cache.flush_iodepth
-            && self.destage.partial_bytes < bytes_max
-        {
+        if self.may_destage() && (!self.destage.urgent.is_empty() || self.wants_destage()) {
+            self.start_destages();
+        }
+        if !self.destage.timer_set {
+            self.set_age_timer();
+        }
+    }
+
+    #[inline(never)]
+    fn start_destages(&mut self) {
+        while self.may_destage() {
             let urgent = self.next_urgent();
             let Some(key) = urgent.or_else(|| if self.wants_destage() { self.next_in_sweep() } else { None })
             else {
@@ -74,15 +98,22 @@ impl Controller {
             self.start_destage(key);
             self.watch_marks();
         }
-        self.set_age_timer();
     }
 
+    /// True while fewer member writes are under way than destages may have.
+    #[inline]
+    fn may_destage(&self) -> bool {
+        let partial_is_full = |max: ByteCount| self.destage.partial_bytes >= max.0;
+        self.destage.active_writes < self.config.cache.flush_iodepth
+            && !self.config.cache.flush_partial_bytes.is_some_and(partial_is_full)
+    }
+
+    #[inline]
     fn watch_marks(&mut self) {
-        let dirty = u64::from(self.cache.dirty_count()) * 100;
-        let slots = u64::from(self.cache.slot_count());
-        if dirty > slots * u64::from(self.config.cache.flush_start_pct) {
+        let dirty = self.cache.dirty_count();
+        if dirty > self.destage.start_above {
             self.destage.draining = true;
-        } else if dirty <= slots * u64::from(self.config.cache.flush_stop_pct) {
+        } else if dirty <= self.destage.stop_at {
             self.destage.draining = false;
         }
     }
@@ -111,6 +142,7 @@ impl Controller {
         None
     }
 
+    #[inline(never)]
     fn next_in_sweep(&mut self) -> Option<u64> {
         for _ in 0..2 {
             while self.destage.at < self.destage.sweep.len() {
@@ -133,7 +165,7 @@ impl Controller {
         match self.config.cache.flush_order {
             FlushOrder::Address => {
                 sweep.extend_from_slice(self.granules.dirty());
-                sweep.sort_unstable();
+                sort_by_key(&mut sweep, &mut self.destage.spare);
             }
             FlushOrder::Age => self.list_by_age(&mut sweep),
         }
@@ -166,12 +198,10 @@ impl Controller {
     /// Lists the granules of dirty slots, the oldest first. A granule may come more than once; the later times find it
     /// clean.
     fn list_by_age(&self, out: &mut Vec<DirtyGranule>) {
-        let mut next = self.cache.oldest_dirty();
-        while let Some(slot) = next {
+        for slot in self.cache.dirty_by_age() {
             if self.cache[slot].state == SlotState::Dirty {
                 out.push(DirtyGranule { key: self.granule_of_block(self.cache[slot].key), entry: NIL });
             }
-            next = self.cache.next_dirty(slot);
         }
         out.dedup();
     }
@@ -192,6 +222,7 @@ impl Controller {
         false
     }
 
+    #[inline(never)]
     fn start_destage(&mut self, key: u64) {
         let (stripe, _) = self.granule_start(key);
         let granule = self.granules.obtain(key);
@@ -305,12 +336,12 @@ impl Controller {
         self.cache[slot].dirtied_at + self.config.cache.flush_after
     }
 
-    /// Sets the timer for the block that has been dirty longest, unless it is due: then it is on its way, and every
+    /// Sets the timer, which is not set, for the block that has been dirty longest, unless it is due: then it is on its way, and every
     /// event looks again.
     fn set_age_timer(&mut self) {
         let Some(oldest) = self.cache.oldest_dirty() else { return };
         let due = self.due_time(oldest);
-        if !self.destage.timer_set && due > self.now {
+        if due > self.now {
             self.destage.timer_set = true;
             // Blocks that became dirty shortly after one another are let grow old together.
             let at = due.max(self.now + self.config.cache.flush_after / AGE_STEPS);

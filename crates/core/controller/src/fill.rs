@@ -178,7 +178,8 @@ impl Controller {
         let end = lba.0 + blocks.0;
         let volume_end = self.volume_blocks().0;
         let stream = self.streams.note(lba.0, end);
-        if stream.run < wanted_run {
+        let is_hit = lba.0 < stream.ahead_to;
+        if stream.run < wanted_run || (is_hit && self.config.cache.read_ahead_on_miss) {
             return;
         }
         // A host that goes on earns more each time; two accesses in sequence by chance cost little.

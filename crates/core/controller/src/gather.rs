@@ -93,7 +93,7 @@ impl Controller {
         }
         let op = self.new_op(key, fragment.stripe, OpKind::Write, IoClass::Host);
         self.add_piece(op, fragment, fua);
-        self.granules.obtain(key).through = Through::Collects(op);
+        self.granules.obtain(key).set_through(Through::Collects(op));
         self.ops[op].hold = Hold::Fresh;
         self.end_hold_if_forced(op, fragment);
         self.gather.ops.push(op);
@@ -102,7 +102,7 @@ impl Controller {
     /// Adds a fragment to the operation that collects in its granule. Returns false if there is none that can take it.
     fn join(&mut self, key: u64, fragment: &Fragment, fua: bool) -> bool {
         let Some(granule) = self.granules.get(key) else { return false };
-        let Through::Collects(op) = granule.through else { return false };
+        let Through::Collects(op) = granule.through() else { return false };
         if granule.is_awaited() || !self.takes_in(op, fragment) {
             return false;
         }
@@ -204,7 +204,7 @@ impl Controller {
             return false;
         }
         let Some(granule) = self.granules.get(before) else { return false };
-        let is_being_written = match granule.through {
+        let is_being_written = match granule.through() {
             Through::Unknown => false,
             Through::Collects(op) => self.has_end(op),
             Through::WritesEnd => true,
@@ -234,7 +234,7 @@ impl Controller {
     pub(crate) fn start_through(&mut self, op: u32) {
         if self.collects() {
             let through = if self.has_end(op) { Through::WritesEnd } else { Through::Unknown };
-            self.granules.obtain(self.ops[op].key).through = through;
+            self.granules.obtain(self.ops[op].key).set_through(through);
             self.ops[op].began = Some(self.now);
         }
         self.launch_op(op);
@@ -249,7 +249,7 @@ impl Controller {
         } else {
             NanoSpan(usual.0 - usual.0 / SPAN_PARTS + span.0 / SPAN_PARTS)
         };
-        self.granules.obtain(self.ops[op].key).through = Through::Unknown;
+        self.granules.obtain(self.ops[op].key).set_through(Through::Unknown);
     }
 
     /// Sets the timer for the hold that ends first, unless it is set already.

@@ -435,7 +435,15 @@ impl Controller {
     }
 
     /// Moves host flushes on whose dirty blocks have all been destaged, or survive power loss where they are.
+    #[inline]
     pub(crate) fn pump_flushes(&mut self) {
+        if !self.flushes.is_empty() {
+            self.move_flushes_on();
+        }
+    }
+
+    #[inline(never)]
+    fn move_flushes_on(&mut self) {
         while let Some(&(tag, up_to)) = self.flushes.front() {
             if self.flush_waits(up_to) && !self.is_mutant(Mutant::FlushForgetsCache) {
                 return;

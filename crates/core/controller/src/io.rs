@@ -160,6 +160,7 @@ impl Controller {
     }
 
     /// Asks for a member I/O of blocks without tags, whose id is given here.
+    #[inline]
     pub(crate) fn begin_member_io(&mut self, io: MemberIo, owner: IoOwner) {
         let MemberIo { member, lba, blocks, .. } = io;
         let rows = blocks.0 as u32;
@@ -167,6 +168,7 @@ impl Controller {
     }
 
     /// Asks for a member I/O, whose id is given here.
+    #[inline]
     pub(crate) fn issue_member_io(&mut self, io: MemberIo, state: IoState) {
         let id = self.ios.take();
         self.ios[id] = state;
@@ -175,6 +177,7 @@ impl Controller {
     }
 
     /// Reads `rows` of the unit at `place`.
+    #[inline]
     pub(crate) fn member_read(&mut self, place: UnitPlace, rows: Rows, class: IoClass, owner: IoOwner) {
         let device = self.members.holder(place).expect("only what a device holds is read from it");
         let lba = place.start + BlockCount(u64::from(rows.first));
@@ -219,7 +222,9 @@ impl Controller {
 
     /// Routes the end of a member I/O to who waits for it.
     pub(crate) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
-        let IoState { owner, member, lba, rows, check, part } = core::mem::take(&mut self.ios[id]);
+        let state = &mut self.ios[id];
+        let IoState { member, lba, rows, check, part, .. } = *state;
+        let owner = core::mem::take(&mut state.owner);
         assert!(owner != IoOwner::Nobody, "member I/O {id} is not under way");
         self.ios.give(id);
         self.members.end_io(member);

@@ -189,11 +189,17 @@ impl Controller {
     }
 
     /// Writes the newest generation if it is wanted and may be written. Returns true if someone who waited went on.
+    #[inline]
     pub(crate) fn pump_state(&mut self) -> bool {
         if self.state.record.is_none() {
             self.state.kept = self.state.wanted;
             return false;
         }
+        self.move_state_on()
+    }
+
+    #[inline(never)]
+    fn move_state_on(&mut self) -> bool {
         if self.state_is_frozen() {
             self.cancel_drain();
         } else if self.state.writing.is_none() && !self.state.is_kept() && !self.start.is_replaying() {

@@ -42,7 +42,15 @@ impl Controller {
     }
 
     /// Moves a stop on.
+    #[inline]
     pub(crate) fn pump_stop(&mut self) {
+        if !matches!(self.stop, Stop::NotAsked | Stop::Stopped) {
+            self.move_stop_on();
+        }
+    }
+
+    #[inline(never)]
+    fn move_stop_on(&mut self) {
         loop {
             let stop = self.stop;
             match stop {

@@ -202,12 +202,12 @@ impl Controller {
     fn start_reads(&mut self, id: u32) {
         // Held until all reads have been asked for, so that the phase can't end early.
         self.ops[id].pending = 1;
-        for unit in 0..self.ops[id].units.len() as u16 {
-            let rows = self.ops[id].units[usize::from(unit)].read;
-            if rows.is_empty() {
-                continue;
-            }
-            let place = self.ops[id].places[usize::from(unit)];
+        let mut next = 0;
+        while let Some(skipped) = self.ops[id].units[next..].iter().position(|unit| !unit.read.is_empty()) {
+            let unit = next + skipped;
+            next = unit + 1;
+            let (rows, place) = (self.ops[id].units[unit].read, self.ops[id].places[unit]);
+            let unit = unit as u16;
             if !self.members.holds(place) {
                 // Its device was lost while the operation stood in line.
                 self.ops[id].read_failed = true;

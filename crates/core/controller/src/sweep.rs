@@ -180,11 +180,16 @@ impl Controller {
     }
 
     /// Begins, goes on with and ends sweeps and restores, as far as there is something to do.
+    #[inline]
     pub(crate) fn pump_sweeps(&mut self) {
         let idle = !self.sweeps.attention && self.sweeps.current.is_none() && self.restores.is_empty();
-        if idle || !self.start.is_serving() {
-            return;
+        if !idle && self.start.is_serving() {
+            self.move_sweeps_on();
         }
+    }
+
+    #[inline(never)]
+    fn move_sweeps_on(&mut self) {
         if core::mem::take(&mut self.sweeps.attention) {
             // A target that has left and answers again begins anew.
             if self.sweeps.current.as_ref().is_some_and(|running| !self.has_target(running.sweep)) {

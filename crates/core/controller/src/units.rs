@@ -101,7 +101,7 @@ impl Controller {
         op.units.clear();
         let mut parity_wanted =
             op.views[..data_strips.min(op.views.len())].iter().filter(|view| !view.readable).count();
-        for (unit, view) in op.views.iter().enumerate() {
+        op.units.extend(op.views.iter().enumerate().map(|(unit, view)| {
             let mut uses = UnitUse::IDLE;
             let is_data = unit < data_strips;
             match plan {
@@ -119,8 +119,8 @@ impl Controller {
             let parity_result = !is_data && writes && view.stored && plan.computes_parity();
             // A recovery for a read goes straight into the host's buffer.
             uses.staged = !uses.read.is_empty() || parity_result || (uses.erased && writes);
-            op.units.push(uses);
-        }
+            uses
+        }));
     }
 
     /// Notes that the strip itself can't be read for this operation.

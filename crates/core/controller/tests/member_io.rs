@@ -250,6 +250,36 @@ fn adaptive_read_ahead_starts_after_two_sequential_reads() {
 }
 
 #[test]
+fn read_ahead_on_a_miss_waits_until_all_of_the_last_is_used_up() {
+    let mut adaptive = config("0", 4, WritePolicy::WriteThrough);
+    adaptive.cache.read_policy = ReadPolicy::Adaptive;
+    adaptive.cache.read_ahead_on_miss = true;
+    let mut world = instant(&adaptive);
+    let rows = [(500, (1, 0), 0), (504, (2, 0), 0), (508, (0, 0), 4), (512, (3, 0), 4), (516, (0, 0), 8)];
+    for (lba, reads, hits) in rows {
+        assert_eq!(world.run(READ, lba, 4), reads, "block {lba}");
+        assert_eq!(world.controller.counters().cache_hit_blocks, hits, "block {lba}");
+    }
+}
+
+#[test]
+fn caches_that_cannot_be_are_refused() {
+    let sized = |size: u64| {
+        let mut config = config("5", 3, WritePolicy::WriteBack);
+        config.cache.size = ByteCount(size);
+        Controller::new(&config).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let block = 16 << 10;
+    assert_eq!(sized(block), Ok(()));
+    let said = [block / 2, (block << 28) + block].map(|size| sized(size).unwrap_err());
+    let expected = [
+        "write-back needs a cache of at least 16 KiB, and the cache is 8 KiB",
+        "a cache of 4.00 TiB has too many blocks: make it 4 TiB at most, or its blocks longer",
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn requests_outside_the_volume_are_refused() {
     let mut controller = Controller::new(&config("5", 3, WritePolicy::WriteThrough)).expect("possible");
     let end = controller.volume_blocks().0;

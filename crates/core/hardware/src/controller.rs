@@ -97,6 +97,7 @@ pub struct MemoryCost {
 
 /// Settings of the cache as delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "what firmware does and has are independent of each other")]
 pub struct CacheDefaults {
     /// Memory for data.
     pub size: ByteCount,
@@ -124,6 +125,8 @@ pub struct CacheDefaults {
     pub write_in: NanoSpan,
     /// Length of a read-ahead.
     pub read_ahead: ByteCount,
+    /// Whether it begins one only when the host comes to what was not read ahead.
+    pub read_ahead_on_miss: bool,
     /// Whether a battery keeps it over a power loss.
     pub battery_backed: bool,
 }
@@ -323,6 +326,7 @@ impl CacheDefaults {
             stream_lead: section.figure("stream_lead")?,
             write_in: section.optional_figure("write_in")?.unwrap_or(NanoSpan::ZERO),
             read_ahead: section.figure("read_ahead")?,
+            read_ahead_on_miss: section.optional_flag("read_ahead_on_miss")?,
             battery_backed: section.flag("battery_backed")?,
         };
         if cache.flush_start_pct > 100 {

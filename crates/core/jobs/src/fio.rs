@@ -13,6 +13,7 @@
 
 mod job;
 mod keys;
+mod sizes;
 mod values;
 
 use crate::{Import, ImportError, Reason, RunHints, Step, free_name, metric_of, slug};

@@ -83,6 +83,22 @@ fn a_file_that_fits_is_read_at_the_rate_of_memory_and_a_longer_one_at_the_drives
 }
 
 #[test]
+fn each_block_of_the_map_goes_out_once_for_a_file_that_is_made() {
+    // 17 blocks of the map for 68 MiB, which is made twice: 34 blocks of 4 KiB beside units of 16 KiB.
+    for (has_map, beyond_units) in [(true, 34 * 4096 % 16384), (false, 0)] {
+        let mut host = host(with_memory(256), 1, "jbod", 1, "ext2");
+        host.volumes[0].filesystem.map_every = has_map.then_some(ByteCount::from_mib(4));
+        let file = ByteCount::from_mib(68);
+        host.files = vec![FilePlace { volume: 0, room: file, bytes: ByteCount::ZERO }];
+        let config = BonnieConfig { file, seed: 1, ending: WriteEnding::Sync };
+        let mut program = BonnieProgram::new(&config).expect("long enough");
+        let outcome = simulate_files(&host, &mut program, 1).expect("it runs");
+        assert!(outcome.bytes[1] >= 3 * file.0, "{outcome:?}");
+        assert_eq!(outcome.bytes[1] % 16384, beyond_units, "{outcome:?}");
+    }
+}
+
+#[test]
 fn rates_fall_with_the_file_and_the_same_seed_gives_the_same_figures() {
     let write =
         |mib| rate(&bonnie(host(with_memory(128), 1, "0", 2, "ext3"), mib).0, BonniePhase::BlockWrite);

@@ -79,11 +79,6 @@ impl NanoSpan {
     pub const fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
-
-    /// In microseconds.
-    pub const fn as_micros_f64(self) -> f64 {
-        self.0 as f64 / 1e3
-    }
 }
 
 impl Add<NanoSpan> for Nanos {

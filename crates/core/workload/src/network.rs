@@ -114,12 +114,6 @@ impl NetSide {
         let cpu_ns = self.machine.process_cpu_ns?;
         (self.machine.watched_ns > 0).then(|| 100.0 * cpu_ns as f64 / self.machine.watched_ns as f64)
     }
-
-    /// Context switches of the process per second.
-    pub fn process_switches_per_sec(&self) -> Option<f64> {
-        let (waited, made) = (self.machine.load_switches_voluntary?, self.machine.load_switches_involuntary?);
-        (self.window_ns > 0).then(|| (waited + made) as f64 / (self.window_ns as f64 / 1e9))
-    }
 }
 
 /// A run over a network.
@@ -218,7 +212,7 @@ mod tests {
             near: side(3000, 3_000_000, 1_500_000),
             far: side(2000, 2_000_000, 2_800_000),
         };
-        assert_eq!((facts.near.cpu_pct(), facts.near.process_switches_per_sec()), (Some(25.0), Some(20.0)));
+        assert_eq!(facts.near.cpu_pct(), Some(25.0));
         let run = facts.into_result("tcp://there".into(), NanoSpan::from_secs(3));
         assert_eq!((run.workload.as_str(), run.iodepth), ("both 1000 B", 4));
         assert_eq!((run.ops.write.requests, run.ops.write.bytes_per_sec.0), (3000, 1_400_000.0));

@@ -86,8 +86,6 @@ pub(crate) struct Connection {
     /// Requests that the array works on.
     running: u32,
     ending: Ending,
-    /// The server stops, and takes in only what had come by then.
-    stopping: bool,
     /// It waits for a buffer.
     pub(crate) starving: bool,
     /// When it came.
@@ -120,7 +118,6 @@ impl Connection {
             outbox,
             running: 0,
             ending: Ending::No,
-            stopping: false,
             starving: false,
             since: now,
         }
@@ -171,18 +168,22 @@ impl Connection {
             Stage::Handshake(_) => self.close(&"the server stops"),
             Stage::Transmission(transmission) => {
                 transmission.handle_shutdown();
-                self.stopping = true;
                 // What waits in the socket can still be received; the end of the stream comes behind it.
                 let _ = shutdown(&self.socket, Shutdown::Read);
             }
         }
     }
 
+    /// Whether the server stops, and takes in only what had come by then.
+    const fn is_stopping(&self) -> bool {
+        matches!(&self.stage, Stage::Transmission(transmission) if transmission.is_shutting_down())
+    }
+
     /// Takes in the end of a receive.
     pub(crate) fn handle_received(&mut self, result: Result<u32, Errno>, common: &mut Common) {
         let into = std::mem::replace(&mut self.receiving, Receiving::Nothing);
         match result {
-            Ok(0) if self.stopping && self.filling.is_none() => self.ending = Ending::AfterReplies,
+            Ok(0) if self.is_stopping() && self.filling.is_none() => self.ending = Ending::AfterReplies,
             Ok(0) => self.close(&"the client is gone"),
             Ok(bytes) if into == Receiving::IntoInbox => match &mut self.secure {
                 Some(secure) => secure.wire.grow(bytes as usize),

@@ -272,6 +272,7 @@ fn delivered_cache(controller: &ControllerModel) -> CacheConfig {
         stream_lead: cache.stream_lead,
         flush_order: if cache.flush_by_address { FlushOrder::Address } else { FlushOrder::Age },
         read_ahead: cache.read_ahead,
+        read_ahead_on_miss: cache.read_ahead_on_miss,
         ..CacheConfig::default()
     }
 }

@@ -15,7 +15,7 @@ use crate::claims::{Against, Choice, Claim, ClaimMethod, ClaimSide, ClaimWorkloa
 use crate::papers::Paper;
 use crate::published::{PublishedMetric, PublishedRow};
 use crate::read_off::at_limit;
-use raidlab_advisor::{BesideCell, BesideRow, BesideTable, ClaimKind};
+use raidlab_advisor::{BesideCell, BesideRow, BesideTable, ClaimKind, unit_of};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{Metric, RunResult, World, builtin_workload};
 
@@ -143,8 +143,8 @@ impl Column {
     /// What is counted, and where.
     fn counts_label(&self) -> String {
         match self.limit {
-            Some(limit) => format!("{} at {} ms", unit(self.counts), limit.as_secs_f64() * 1e3),
-            None => format!("{} at iodepth {}", unit(self.counts), self.iodepth),
+            Some(limit) => format!("{} at {} ms", unit_of(self.counts.name()), limit.as_secs_f64() * 1e3),
+            None => format!("{} at iodepth {}", unit_of(self.counts.name()), self.iodepth),
         }
     }
 
@@ -169,16 +169,6 @@ impl Column {
             (false, false) => "in longer".to_owned(),
         };
         Some(BesideCell { value, remark })
-    }
-}
-
-const fn unit(metric: PublishedMetric) -> &'static str {
-    match metric {
-        PublishedMetric::Iops => "IOPS",
-        PublishedMetric::KibPerS => "KiB/s",
-        PublishedMetric::MbPerS => "MB/s",
-        PublishedMetric::MibPerS => "MiB/s",
-        PublishedMetric::CpuPct => "% of a processor",
     }
 }
 
@@ -249,7 +239,7 @@ fn claim_label(claim: &Claim) -> String {
     let over = match &claim.b {
         Against::Side(_) => format!("{only_a} over {only_b}"),
         Against::Same => String::new(),
-        Against::Figure(metric) => unit(*metric).to_owned(),
+        Against::Figure(metric) => unit_of(metric.name()).to_owned(),
     };
     let sides: Vec<String> = [both, over].into_iter().filter(|part| !part.is_empty()).collect();
     let pair = |pair: &WorkloadPair| {

@@ -24,6 +24,7 @@ pub const SOFTWARE_CACHE: CacheConfig = CacheConfig {
     parity_after_data: false,
     stream_lead: 0,
     read_ahead: ByteCount::from_mib(1),
+    read_ahead_on_miss: false,
     mirror: false,
 };
 
@@ -65,6 +66,8 @@ pub struct CacheSettings {
     pub stream_lead: Option<u32>,
     /// How far to read ahead of a sequential host.
     pub read_ahead: Option<ByteCount>,
+    /// Whether it does so only when the host comes to what was not read ahead.
+    pub read_ahead_on_miss: Option<bool>,
 }
 
 impl CacheSettings {
@@ -87,6 +90,7 @@ impl CacheSettings {
             parity_after_data: self.parity_after_data.unwrap_or(base.parity_after_data),
             stream_lead: self.stream_lead.unwrap_or(base.stream_lead),
             read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
+            read_ahead_on_miss: self.read_ahead_on_miss.unwrap_or(base.read_ahead_on_miss),
             mirror: base.mirror,
         }
     }

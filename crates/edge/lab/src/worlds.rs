@@ -91,6 +91,7 @@ fn array_settings(config: &ArrayConfig) -> Vec<(String, String)> {
         ("parity after data", if cache.parity_after_data { "yes" } else { "no" }.to_owned()),
         ("stream lead", cache.stream_lead.to_string()),
         ("read-ahead", cache.read_ahead.to_string()),
+        ("read-ahead on miss", if cache.read_ahead_on_miss { "yes" } else { "no" }.to_owned()),
     ];
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

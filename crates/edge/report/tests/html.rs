@@ -364,7 +364,7 @@ fn a_publication_is_a_page_with_two_charts_for_each_place_that_has_rows() {
     // Three lines to go by; then one for each metric, and for rows that were fitted to.
     assert_eq!(charts[0].matches("<g class=\"line\"").count(), 6);
     assert!(
-        charts[0].contains("b\npublished 500 iops\npredicted 400 iops\n-20.0 %</title>"),
+        charts[0].contains("b\npublished 500 IOPS\npredicted 400 IOPS\n-20.0 %</title>"),
         "{}",
         charts[0]
     );

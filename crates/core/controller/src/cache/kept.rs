@@ -29,7 +29,7 @@ impl Cache {
             first_waiter: NIL,
             ..Slot::default()
         };
-        self.link_last(slot);
+        self.enter_age_queue(slot);
         if !detached {
             self.attach(slot);
         }
@@ -49,7 +49,7 @@ impl Cache {
     /// Ends the destage of a detached slot in vain, but leaves it as it is.
     pub(crate) fn preserve(&mut self, slot: u32) {
         assert!(self[slot].detached, "what is preserved is not read");
-        self.leave_age_list(slot);
+        self.leave_age_queue(slot);
         self[slot].state = SlotState::Preserved;
         self.preserved.push_back(slot);
     }
@@ -69,10 +69,9 @@ impl Cache {
         if mirrors {
             return;
         }
-        let mut next = self.oldest_dirty();
-        while let Some(slot) = next {
-            self[slot].mirrored = false;
-            next = self.next_dirty(slot);
+        let Self { age, slots, .. } = self;
+        for slot in age.iter() {
+            slots[slot as usize].mirrored = false;
         }
         self.unmirrored_count = self.dirty_count;
     }

@@ -13,6 +13,7 @@
 //! | `rate`, `rate_iops` | a limit; with `rate_process=poisson` arrivals at that rate |
 //! | `thinktime` | think time of each place, or, after more than one request, a delay after a burst |
 
+use super::sizes::{lines, of_direction, sizes};
 use super::values::{number, percent, size, switch, time};
 use super::{Section, Setting};
 use crate::Reason;
@@ -68,22 +69,22 @@ pub(super) struct Job {
 }
 
 /// Reads of settings: the last of a key counts, and every mistake is kept.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     section: &'a Section,
     reasons: Vec<Reason>,
 }
 
 impl<'a> Reader<'a> {
-    fn find(&self, key: &str) -> Option<&'a Setting> {
+    pub(super) fn find(&self, key: &str) -> Option<&'a Setting> {
         self.section.settings.iter().rev().find(|setting| setting.key == key)
     }
 
-    fn text(&self, key: &str) -> Option<&'a str> {
+    pub(super) fn text(&self, key: &str) -> Option<&'a str> {
         self.find(key).map(|setting| setting.value.as_str())
     }
 
     /// The value of `key` as `read` understands it.
-    fn value<T>(&mut self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+    pub(super) fn value<T>(&mut self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let setting = self.find(key)?;
         match read(&setting.value) {
             Ok(value) => Some(value),
@@ -95,23 +96,17 @@ impl<'a> Reader<'a> {
     }
 
     /// What is wrong with the value of `key`.
-    fn wrong(&mut self, key: &str, problem: impl Into<String>) {
+    pub(super) fn wrong(&mut self, key: &str, problem: impl Into<String>) {
         let line = self.find(key).map_or(self.section.line, |setting| setting.line);
         self.reasons.push(Reason::at(line, problem));
     }
 
-    fn base(&mut self) -> u64 {
+    pub(super) fn base(&mut self) -> u64 {
         match self.value("kb_base", number) {
             Some(1000) => 1000,
             _ => 1024,
         }
     }
-}
-
-/// The sizes of one direction with their shares in percent, and what offsets are multiples of.
-struct Sizes {
-    shares: Vec<(u32, u8)>,
-    align: u32,
 }
 
 impl Job {
@@ -256,109 +251,6 @@ fn engine(reader: &mut Reader<'_>) -> bool {
     let advice = "it asks nothing of a file or block device in plain requests; use another engine or leave the job out";
     reader.wrong("ioengine", format!("ioengine = {name} has no counterpart here: {advice}"));
     false
-}
-
-/// What stands for a direction in a list that is by commas; the last is for those after it.
-fn of_direction(text: &str, direction: usize) -> &str {
-    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    let given = parts.get(direction).or(parts.last()).copied().unwrap_or("");
-    if given.is_empty() { parts.iter().copied().find(|part| !part.is_empty()).unwrap_or("") } else { given }
-}
-
-/// The sizes of requests: reads are direction 0, writes 1.
-fn sizes(reader: &mut Reader<'_>, direction: usize, base: u64, notes: &mut Vec<String>) -> Sizes {
-    let length = |text: &str| {
-        let bytes = size(text, base)?;
-        u32::try_from(bytes)
-            .ok()
-            .filter(|bytes| *bytes > 0)
-            .ok_or_else(|| format!("'{text}' is no length of a request"))
-    };
-    let key = ["bssplit", "bsrange", "bs"].into_iter().find(|key| reader.find(key).is_some());
-    let shares = match key {
-        Some("bssplit") => reader.value("bssplit", |text| split(of_direction(text, direction), length)),
-        Some("bsrange") => {
-            let read = |text: &str| range(of_direction(text, direction), length);
-            let shares = reader.value("bsrange", read);
-            notes.push("The sizes of a bsrange are lines whose shares are whole percents.".into());
-            shares
-        }
-        Some(_) => reader.value("bs", |text| Ok(vec![(length(of_direction(text, direction))?, 100)])),
-        None => Some(vec![(4096, 100)]),
-    };
-    let shares = shares.unwrap_or_else(|| vec![(4096, 100)]);
-    let least = shares.iter().map(|(bytes, _)| *bytes).min().unwrap_or(4096);
-    let align = reader.value("ba", |text| match of_direction(text, direction) {
-        "0" => Ok(least),
-        text => length(text),
-    });
-    Sizes { shares, align: align.unwrap_or(least) }
-}
-
-/// Reads `4k/10:64k/50:32k/40`; sizes without a share take what is left, evenly.
-fn split(text: &str, length: impl Fn(&str) -> Result<u32, String>) -> Result<Vec<(u32, u8)>, String> {
-    let mut shares: Vec<(u32, Option<u8>)> = Vec::new();
-    for part in text.split(':') {
-        let (bytes, share) = part.split_once('/').unwrap_or((part, ""));
-        let share = share.trim();
-        let share = if share.is_empty() { None } else { Some(percent(share)?) };
-        shares.push((length(bytes)?, share));
-    }
-    let given: u32 = shares.iter().filter_map(|(_, share)| *share).map(u32::from).sum();
-    let blanks = shares.iter().filter(|(_, share)| share.is_none()).count() as u32;
-    let rest = 100u32.checked_sub(given).ok_or("the shares add up to more than 100 percent: mend them")?;
-    if blanks == 0 && rest > 0 {
-        return Err(format!("the shares add up to {given} percent: make them 100"));
-    }
-    let mut even = (0..blanks).map(|index| (rest / blanks + u32::from(index < rest % blanks)) as u8);
-    Ok(shares.iter().map(|(bytes, share)| (*bytes, share.or_else(|| even.next()).unwrap_or(0))).collect())
-}
-
-/// Reads `1k-4k`: every multiple of the first, evenly.
-fn range(text: &str, length: impl Fn(&str) -> Result<u32, String>) -> Result<Vec<(u32, u8)>, String> {
-    let (first, last) = text.split_once('-').ok_or_else(|| format!("'{text}' is no range: write 1k-4k"))?;
-    let (first, last) = (length(first)?, length(last)?);
-    let count = last / first;
-    if !(1..=100).contains(&count) {
-        return Err(format!("'{text}' has {count} sizes: 1 to 100 can be told apart, use bssplit"));
-    }
-    let share = |index: u32| (100 / count + u32::from(index < 100 % count)) as u8;
-    Ok((0..count).map(|index| (first * (index + 1), share(index))).collect())
-}
-
-/// A line for each size; for each direction, too, where both have sizes of their own.
-fn lines(sizes: &[Sizes; 2], read_pct: u8, random_pct: u8) -> Vec<AccessLine> {
-    let [read, write] = sizes;
-    let line = |sizes: &Sizes, (bytes, share_pct): (u32, u8), read_pct| AccessLine {
-        share_pct,
-        align_bytes: (sizes.align != bytes).then_some(sizes.align),
-        ..AccessLine::plain(bytes, read_pct, random_pct)
-    };
-    let all = |sizes: &Sizes, read_pct| -> Vec<AccessLine> {
-        sizes.shares.iter().map(|each| line(sizes, *each, read_pct)).collect()
-    };
-    let same = read.shares == write.shares && read.align == write.align;
-    match read_pct {
-        100 => all(read, 100),
-        0 => all(write, 0),
-        _ if same => all(read, read_pct),
-        _ => both_directions(all(read, 100), all(write, 0), read_pct),
-    }
-}
-
-/// The lines of reads and of writes with the shares of both, in whole percents that add up.
-fn both_directions(reads: Vec<AccessLine>, writes: Vec<AccessLine>, read_pct: u8) -> Vec<AccessLine> {
-    let mut lines = Vec::new();
-    for (each, total) in [(reads, u32::from(read_pct)), (writes, u32::from(100 - read_pct))] {
-        let (mut before, mut given) = (0, 0);
-        for line in each {
-            before += u32::from(line.share_pct);
-            let share = before * total / 100 - given;
-            given += share;
-            lines.push(AccessLine { share_pct: share as u8, ..line });
-        }
-    }
-    lines
 }
 
 fn places(

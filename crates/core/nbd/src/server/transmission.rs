@@ -444,6 +444,11 @@ impl ServerTransmission {
         self.shutting_down = true;
     }
 
+    /// Returns whether new requests are refused.
+    pub const fn is_shutting_down(&self) -> bool {
+        self.shutting_down
+    }
+
     /// Returns why the connection can't go on, if it can't.
     pub const fn fault_found(&self) -> Option<ClientFault> {
         match self.input {

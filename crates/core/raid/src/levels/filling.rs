@@ -24,6 +24,16 @@ pub(crate) trait Filling: Send + Sync + core::fmt::Debug {
     /// Returns the cell of `unit`, which `stripe` has; `stripe` is within the volume.
     fn cell_of(&self, stripe: StripeIndex, unit: StripUnit) -> Cell;
 
+    /// Hands out the cells of all units of `stripe`: every copy of every data strip, then the parities. To be overridden
+    /// where they have more in common than the compiler sees.
+    fn cells_of(&self, stripe: StripeIndex, shape: &StripeShape, mut each: impl FnMut(Cell)) {
+        let StripeShape { data_strips, copies, parities, .. } = *shape;
+        for strip in 0..data_strips {
+            (0..copies).for_each(|copy| each(self.cell_of(stripe, StripUnit::Data { strip, copy })));
+        }
+        (0..parities).for_each(|parity| each(self.cell_of(stripe, StripUnit::Parity(parity))));
+    }
+
     /// Returns the stripe and the unit that `cell` holds. A stripe past the end of the volume says that the
     /// cell is unused.
     fn unit_in(&self, cell: Cell) -> (StripeIndex, StripUnit);
@@ -71,19 +81,13 @@ impl<F: Filling> Layout for FilledGrid<F> {
         UnitPlace { member: MemberIndex(member), start: self.grid.start_of(row) }
     }
 
-    /// One loop, in which what is the same for all units of a stripe is worked out once.
     fn places(&self, stripe: StripeIndex, out: &mut Vec<UnitPlace>) {
         assert!(stripe.0 < self.stripes, "stripe {stripe} is past the last of {} stripes", self.stripes);
-        let StripeShape { data_strips, copies, parities, .. } = self.grid.shape;
-        let place = |unit| {
-            let Cell { row, member } = self.filling.cell_of(stripe, unit);
-            UnitPlace { member: MemberIndex(member), start: self.grid.start_of(row) }
-        };
         out.clear();
-        for strip in 0..data_strips {
-            out.extend((0..copies).map(|copy| place(StripUnit::Data { strip, copy })));
-        }
-        out.extend((0..parities).map(|parity| place(StripUnit::Parity(parity))));
+        out.reserve(self.grid.shape.unit_count() as usize);
+        self.filling.cells_of(stripe, &self.grid.shape, |Cell { row, member }| {
+            out.push(UnitPlace { member: MemberIndex(member), start: self.grid.start_of(row) });
+        });
     }
 
     #[inline]

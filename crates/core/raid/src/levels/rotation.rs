@@ -27,7 +27,7 @@
 
 use super::filling::{Cell, FilledGrid, Filling};
 use super::grid::{Divisor, Grid, StripeParts};
-use crate::layout::StripUnit;
+use crate::layout::{StripUnit, StripeShape};
 use crate::level::ParityRotation;
 use crate::spec::LayoutSpec;
 use raidlab_units::StripeIndex;
@@ -104,6 +104,18 @@ impl Filling for Rotation {
             StripUnit::Data { strip, .. } => self.data_member(p_member, strip),
         };
         Cell { row: stripe.0, member }
+    }
+
+    /// All in one row, and the place of P is worked out once.
+    #[inline]
+    fn cells_of(&self, stripe: StripeIndex, shape: &StripeShape, mut each: impl FnMut(Cell)) {
+        let (row, p_member) = (stripe.0, self.p_member(stripe.0));
+        for strip in 0..shape.data_strips {
+            each(Cell { row, member: self.data_member(p_member, strip) });
+        }
+        for parity in 0..shape.parities {
+            each(Cell { row, member: self.wrap(p_member + parity) });
+        }
     }
 
     #[inline]

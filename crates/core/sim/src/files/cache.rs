@@ -136,6 +136,8 @@ pub(super) struct Inode {
     pub(super) base: u64,
     /// Its length in bytes.
     pub(super) bytes: u64,
+    /// Blocks of its map that have gone out.
+    pub(super) maps_written: u64,
     /// Who writes to it, or writes it out: one at a time.
     pub(super) writers: Server,
     is_alive: bool,
@@ -193,6 +195,7 @@ impl PageCache {
             volume,
             base,
             bytes,
+            maps_written: 0,
             writers: Server::default(),
             is_alive: true,
         });

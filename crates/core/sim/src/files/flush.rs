@@ -55,6 +55,30 @@ impl<P: Program> FileWorld<'_, P> {
         self.take_cpu(now, span);
         self.cache.inode_mut(run.inode).writers.serve(now, span);
         self.enqueue(now, run, true);
+        self.write_maps(now, run);
+    }
+
+    /// Sends the blocks of a file's map on their way whose data have gone out for the first time. They are another file's
+    /// pages to the kernel, that of the device, and go out by themselves.
+    fn write_maps(&mut self, now: Nanos, run: Run) {
+        const BLOCK_BYTES: u64 = 4096;
+        let inode = self.cache.inode(run.inode);
+        let (volume, base, written) = (inode.volume, inode.base, inode.maps_written);
+        let this = &mut self.volumes[usize::from(volume)];
+        let filesystem = this.filesystem;
+        let Some(every) = filesystem.map_every else { return };
+        let passed = u64::from(run.first + run.units) * self.spec.unit.0 / every.0;
+        for map in written..passed {
+            let offset = match filesystem.map_area_pct {
+                Some(_) => map * BLOCK_BYTES,
+                None => filesystem.place_of(base + map * every.0).0.saturating_sub(BLOCK_BYTES),
+            };
+            this.elevator.add(now, Request { run: None, is_write: true, offset, bytes: BLOCK_BYTES });
+        }
+        if passed > written {
+            self.cache.inode_mut(run.inode).maps_written = passed;
+            self.send(now, volume);
+        }
     }
 
     /// Sends what a reclaim found dirty.
@@ -101,7 +125,7 @@ impl<P: Program> FileWorld<'_, P> {
         let most = self.spec.host.kernel.request_max.0;
         let (offset, room) = filesystem.place_of(0);
         let bytes = bytes.clamp(PAGE_BYTES, most.min(room));
-        this.elevator.add(Request { run: None, is_write: true, offset, bytes });
+        this.elevator.add(now, Request { run: None, is_write: true, offset, bytes });
         if filesystem.journal == JournalMode::Ordered {
             for inode in self.cache.inodes_mut().filter(|inode| inode.volume == volume) {
                 inode.must_flush = inode.flushable > 0;

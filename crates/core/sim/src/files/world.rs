@@ -207,7 +207,7 @@ impl<'a, P: Program> FileWorld<'a, P> {
             let whole = (room.min(most) / unit).max(1).min(u64::from(end - first));
             let part = Run { inode: run.inode, first, units: whole as u32 };
             let request = Request { run: Some(part), is_write, offset, bytes: whole * unit };
-            self.volumes[usize::from(volume)].elevator.add(request);
+            self.volumes[usize::from(volume)].elevator.add(now, request);
             first += part.units;
         }
         self.send(now, volume);

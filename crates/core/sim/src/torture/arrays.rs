@@ -158,6 +158,7 @@ fn tiny_cache(cache_block: u64, random: &mut Rng) -> CacheConfig {
         parity_after_data: false,
         stream_lead: 0,
         read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),
+        read_ahead_on_miss: false,
         mirror: false,
     }
 }

@@ -13,7 +13,7 @@ mod scale;
 
 pub use draw::Palette;
 pub(crate) use draw::{draw, height_for, plot_box, shape};
-pub(crate) use scale::{Placed, log_ticks};
+pub(crate) use scale::Placed;
 
 /// A chart, drawn where it is.
 #[derive(Clone, Debug, Default)]

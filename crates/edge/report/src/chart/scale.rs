@@ -97,10 +97,13 @@ fn even_ticks(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// Ticks of a logarithmic axis from `low` to `high`: 1, 2 and 5 of each power of ten, or the powers alone where that
-/// would be too many. None when there is nothing to show.
-pub(crate) fn log_ticks(low: f64, high: f64) -> Vec<f64> {
+/// would be too many; even ones where it would be too few. None when there is nothing to show.
+fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     if low > high {
         return Vec::new();
+    }
+    if high / low < 5.0 {
+        return even_ticks(low, high);
     }
     let steps: &[f64] = if high / low > 200.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
@@ -122,11 +125,17 @@ mod tests {
         assert_eq!(log_ticks(0.12, 3.0), [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
         assert_eq!(log_ticks(0.004, 30.0), [0.001, 0.01, 0.1, 1.0, 10.0, 100.0]);
         assert_eq!(log_ticks(f64::MAX, 0.0), [0.0; 0]);
-        for (low, high) in [(0.001, 0.0011), (0.7, 99.0), (3.0, 3.0), (1.0, 1e5)] {
+        for (low, high) in [(0.7, 99.0), (3.0, 15.1), (1.0, 1e5)] {
             let ticks = log_ticks(low, high);
             assert!(ticks[0] <= low && ticks[ticks.len() - 1] >= high, "{low} to {high}: {ticks:?}");
             assert!(ticks.len() <= 12, "{low} to {high}: {ticks:?}");
         }
+    }
+
+    #[test]
+    fn a_short_logarithmic_axis_has_even_ticks_within() {
+        assert_eq!(log_ticks(28.0, 75.0), [30.0, 40.0, 50.0, 60.0, 70.0]);
+        assert_eq!(log_ticks(3.0, 3.0), [0.0; 0]);
     }
 
     #[test]

@@ -10,10 +10,10 @@
 //! order alone, are in the table only.
 
 use super::{Document, FigureList, Page, escaped, escaped_digits, list, section, tables};
-use crate::chart::{Axis, Bar, Chart, Colour, Line, Mark, Marker, Point, height_for, log_ticks};
+use crate::chart::{Axis, Bar, Chart, Colour, Line, Mark, Marker, Point, height_for};
 use crate::figures::three_digits;
 use crate::{PaperPlace, PaperReport, PaperRow};
-use raidlab_advisor::ComparisonSummary;
+use raidlab_advisor::{ComparisonSummary, unit_of};
 
 /// Share by which the dashed lines are off the diagonal.
 const BAND: f64 = 0.1;
@@ -119,7 +119,7 @@ fn hover(name: &str, row: &PaperRow) -> String {
         escaped_digits(comparison.predicted),
         comparison.error_pct,
         if row.fitted { ", fitted to" } else { "" },
-        metric = comparison.metric
+        metric = unit_of(&comparison.metric)
     )
 }
 
@@ -150,17 +150,16 @@ fn against(place: &PaperPlace, names: &[String]) -> Chart {
                 })
                 .collect();
             let marker = Some(Marker { is_hollow, ..Marker::number(0) });
-            let line = Line { dash: None, marker, ..Line::new(metric, Colour::Series(index), points) };
+            let line =
+                Line { dash: None, marker, ..Line::new(unit_of(metric), Colour::Series(index), points) };
             if !line.points.is_empty() {
                 marks.push(Mark::Line(line));
             }
         }
     }
-    let unit = if let [only] = metrics.as_slice() { *only } else { "" };
-    let axis = |what: &str| {
-        let ticks = log_ticks(low, high).into_iter().map(|tick| (tick, escaped_digits(tick)));
-        Axis { range: Some((low, high)), ..Axis::log(&format!("{what} {unit}")).with_ticks(ticks) }
-    };
+    let unit = if let [only] = metrics.as_slice() { unit_of(only) } else { "" };
+    let axis =
+        |what: &str| Axis { range: Some((low, high)), ..Axis::log(format!("{what} {unit}").trim_end()) };
     let label = format!("Predicted against published figures of {} rows.", place.rows.len());
     // As high as the errors beside it, up to the square in which the line goes from corner to corner.
     let size = Some((PANEL_WIDTH, height_for(place.rows.len()).min(PANEL_WIDTH)));

@@ -5,6 +5,7 @@ use crate::figures::{Column, capacity, ns_to_ms, survives};
 use crate::matrix::{CellKey, Matrix};
 use crate::places::place_cells;
 use crate::{PaperPlace, PaperRow};
+use raidlab_advisor::unit_of;
 use raidlab_workload::{LagSummary, LatencyFigures, OpSummary, RunResult};
 
 /// The table of the study: a group of rows per profile, a group of columns per side.
@@ -301,7 +302,7 @@ pub(super) fn paper_rows(place: &str, rows: &[PaperRow]) -> String {
         format!(
             r#"<tr><th scope="row" class="name first">{}</th><td class="text">{}</td><td>{}</td><td>{}</td><td>{:+.1}</td><td class="text">{}</td></tr>"#,
             escaped(&comparison.id),
-            escaped(&comparison.metric),
+            escaped(unit_of(&comparison.metric)),
             escaped_digits(comparison.published),
             escaped_digits(comparison.predicted),
             comparison.error_pct,
@@ -309,7 +310,7 @@ pub(super) fn paper_rows(place: &str, rows: &[PaperRow]) -> String {
         )
     };
     let rows: String = rows.iter().map(row).collect();
-    let head = r#"<thead><tr><th scope="col" class="name first">Row</th><th scope="col" class="name">Metric</th><th scope="col">published</th><th scope="col">predicted</th><th scope="col">error %</th><th scope="col" class="name">note</th></tr></thead>"#;
+    let head = r#"<thead><tr><th scope="col" class="name first">Row</th><th scope="col" class="name">Unit</th><th scope="col">published</th><th scope="col">predicted</th><th scope="col">error %</th><th scope="col" class="name">note</th></tr></thead>"#;
     scrolling("Published and predicted figures", &escaped(place), &format!("{head}<tbody>{rows}</tbody>"))
 }
 

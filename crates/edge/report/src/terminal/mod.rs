@@ -41,7 +41,7 @@ pub use validation::{DriveValidation, drive_validation};
 use crate::figures::three_digits;
 use crate::places::{PLACE_HEADER, place_cells};
 use grid::{Grid, GridCell};
-use raidlab_advisor::{Comparison, PlaceSummary};
+use raidlab_advisor::{Comparison, PlaceSummary, unit_of};
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,14 +82,14 @@ pub fn comparison(comparison: &Comparison, options: TerminalOptions) -> String {
     let row = |row: &raidlab_advisor::ComparisonRow| {
         vec![
             GridCell::plain(printable(&row.id)),
-            GridCell::plain(printable(&row.metric)),
+            GridCell::plain(printable(unit_of(&row.metric))),
             GridCell::plain(three_digits(row.published)),
             GridCell::plain(three_digits(row.predicted)),
             GridCell::plain(signed_pct(row.error_pct)),
         ]
     };
     let grid = Grid {
-        header: ["Id", "Metric", "Published", "Predicted", "Error %"].map(str::to_owned).to_vec(),
+        header: ["Id", "Unit", "Published", "Predicted", "Error %"].map(str::to_owned).to_vec(),
         first_number: 2,
         sections: vec![comparison.rows.iter().map(row).collect()],
         gap: 2,
