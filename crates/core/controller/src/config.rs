@@ -97,6 +97,7 @@ pub enum FlushOrder {
 /// The controller's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "settings are independent of each other")]
 pub struct CacheConfig {
     /// Memory for cached blocks.
     pub size: ByteCount,
