@@ -97,6 +97,7 @@ pub enum FlushOrder {
 /// The controller's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "settings are independent of each other")]
 pub struct CacheConfig {
     /// Memory for cached blocks.
     pub size: ByteCount,
@@ -126,6 +127,9 @@ pub struct CacheConfig {
     pub flush_order: FlushOrder,
     /// Whether writes through that wait for the same stripe are gathered into one change of its parity.
     pub gather_through: bool,
+    /// Whether parity is written when the data that it is for has been, and not at the same time.
+    #[serde(default)]
+    pub parity_after_data: bool,
     /// How many more I/Os in flight a copy may have and still be the one to read from, where the read goes on behind its latest
     /// one, no more than two strips away. 0 spreads a deep stream over all copies, as Linux md does; more keeps it on one, whose drive
     /// then has nothing to pass over.
@@ -170,6 +174,7 @@ impl Default for CacheConfig {
             flush_partial_bytes: None,
             flush_order: FlushOrder::Address,
             gather_through: true,
+            parity_after_data: false,
             stream_lead: 0,
             read_ahead: ByteCount::from_kib(256),
             read_ahead_on_miss: false,

@@ -6,7 +6,8 @@
 //!  lock ─► plan ─► wait for staging ─► read units ─► compute parity ─► write data and parity ─► unlock
 //!                                                        └─ recover: into the host's buffer ─────►┘
 //! ```
-//! All member writes of an operation start together, after everything was read and computed; writes to a member that
+//! All member writes of an operation start together, after everything was read and computed (data first and then parity, where
+//! [`crate::CacheConfig::parity_after_data`] says so); writes to a member that
 //! is missing by then are left out, which is right because parity already accounts for the new data. Rows whose write ends
 //! in a medium error are bad blocks of their member from then on. A write that finds bad blocks in its way may be carried
 //! out in several windows, one after the other (see `lost_rows.rs`).
@@ -62,6 +63,10 @@ pub(crate) struct Piece {
 
 /// One operation on one granule.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what has happened to it and what has not are independent of each other"
+)]
 pub(crate) struct StripeOp {
     pub(crate) key: u64,
     pub(crate) stripe: StripeIndex,
@@ -93,6 +98,8 @@ pub(crate) struct StripeOp {
     pub(crate) unreadable: Vec<u16>,
     pub(crate) pending: u32,
     read_failed: bool,
+    /// Its data is being written, and its parity has yet to be.
+    parity_is_due: bool,
     /// How far it is while it collects.
     pub(crate) hold: Hold,
     /// When it was carried out, for one whose time is counted.
@@ -279,6 +286,16 @@ impl Controller {
             }
             first += count;
         }
+        self.ops[id].parity_is_due = true;
+        if !self.config.cache.parity_after_data {
+            self.start_parity_writes(id);
+        }
+        self.op_write_done(id);
+    }
+
+    fn start_parity_writes(&mut self, id: u32) {
+        let class = self.ops[id].class.expect("set when the operation was made");
+        self.ops[id].parity_is_due = false;
         for unit in self.data_strips()..self.ops[id].units.len() {
             let skipped = self.is_mutant(Mutant::ParityNotWritten)
                 || (unit > self.data_strips() && self.is_mutant(Mutant::SecondParityNotWritten));
@@ -289,7 +306,6 @@ impl Controller {
                 self.op_write(id, place, self.ops[id].hull, class, owner);
             }
         }
-        self.op_write_done(id);
     }
 
     /// Member writes that the pieces take when all members are present, parity among them.
@@ -352,6 +368,9 @@ impl Controller {
     /// Takes in the end of one write of the operation.
     pub(crate) fn op_write_done(&mut self, id: u32) {
         self.ops[id].pending -= 1;
+        if self.ops[id].pending == 0 && self.ops[id].parity_is_due {
+            self.start_parity_writes(id);
+        }
         if self.ops[id].pending > 0 {
             return;
         }

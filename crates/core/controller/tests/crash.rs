@@ -331,6 +331,21 @@ fn the_log_closes_the_write_hole_under_a_cache() {
     cut_everywhere(&config, true);
 }
 
+/// Power may go between data and its parity, too.
+#[test]
+fn parity_after_data_leaves_nothing_open() {
+    for (level, members) in [("5", 4), ("6", 5)] {
+        let mut config = config(level, members, MetadataPolicy::Log);
+        config.cache.parity_after_data = true;
+        cut_everywhere(&config, true);
+        for lost in 0..members {
+            cut_degraded(&config, lost);
+        }
+        config.resilience.metadata = MetadataPolicy::Bitmap;
+        cut_everywhere(&config, false);
+    }
+}
+
 /// What was marked is recomputed, by the bitmap region by region, without one all of it.
 #[test]
 fn redundancy_agrees_after_a_resync() {

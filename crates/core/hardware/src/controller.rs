@@ -117,6 +117,8 @@ pub struct CacheDefaults {
     pub flush_by_address: bool,
     /// Whether writes through that wait for the same stripe become one change of its parity.
     pub gather_through: bool,
+    /// Whether parity is written when the data that it is for has been, and not at the same time.
+    pub parity_after_data: bool,
     /// How many more I/Os in flight a copy may have and still be read from where a stream goes on.
     pub stream_lead: u32,
     /// Processor time for a write that it takes in, besides that of the command.
@@ -320,6 +322,7 @@ impl CacheDefaults {
             flush_partial_bytes: section.optional_figure("flush_partial_bytes")?,
             flush_by_address: section.flag("flush_by_address")?,
             gather_through: section.flag("gather_through")?,
+            parity_after_data: section.optional_flag("parity_after_data")?,
             stream_lead: section.figure("stream_lead")?,
             write_in: section.optional_figure("write_in")?.unwrap_or(NanoSpan::ZERO),
             read_ahead: section.figure("read_ahead")?,

@@ -268,6 +268,7 @@ fn delivered_cache(controller: &ControllerModel) -> CacheConfig {
         flush_iodepth: cache.flush_iodepth,
         flush_partial_bytes: cache.flush_partial_bytes,
         gather_through: cache.gather_through,
+        parity_after_data: cache.parity_after_data,
         stream_lead: cache.stream_lead,
         flush_order: if cache.flush_by_address { FlushOrder::Address } else { FlushOrder::Age },
         read_ahead: cache.read_ahead,

@@ -21,6 +21,7 @@ pub const SOFTWARE_CACHE: CacheConfig = CacheConfig {
     flush_partial_bytes: None,
     flush_order: FlushOrder::Address,
     gather_through: true,
+    parity_after_data: false,
     stream_lead: 0,
     read_ahead: ByteCount::from_mib(1),
     read_ahead_on_miss: false,
@@ -59,6 +60,8 @@ pub struct CacheSettings {
     pub flush_order: Option<FlushOrder>,
     /// Whether writes through that wait for the same stripe become one change of its parity.
     pub gather_through: Option<bool>,
+    /// Whether parity is written after the data that it is for.
+    pub parity_after_data: Option<bool>,
     /// How many more I/Os in flight a copy may have and still be read from where a stream goes on.
     pub stream_lead: Option<u32>,
     /// How far to read ahead of a sequential host.
@@ -84,6 +87,7 @@ impl CacheSettings {
             flush_partial_bytes: self.flush_partial_bytes.or(base.flush_partial_bytes),
             flush_order: self.flush_order.unwrap_or(base.flush_order),
             gather_through: self.gather_through.unwrap_or(base.gather_through),
+            parity_after_data: self.parity_after_data.unwrap_or(base.parity_after_data),
             stream_lead: self.stream_lead.unwrap_or(base.stream_lead),
             read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
             read_ahead_on_miss: self.read_ahead_on_miss.unwrap_or(base.read_ahead_on_miss),

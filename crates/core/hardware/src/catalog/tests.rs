@@ -154,7 +154,9 @@ fn controller_costs_come_from_its_file() {
     assert_eq!(command(h800, MemberPath::CutThrough), h800.cut_through.expect("it has one").cost.read);
     let lsi = catalog.controller("lsi-1078-512").expect("there");
     assert_eq!(command(lsi, MemberPath::CutThrough), lsi.member_command.read, "no shorter way");
-    assert_eq!((h800.parity_by, lsi.parity_by), (ParityWorker::Engine, ParityWorker::Processors));
+    let fastt600 = catalog.controller("fastt600").expect("there");
+    assert_eq!((h800.parity_by, fastt600.parity_by), (ParityWorker::Engine, ParityWorker::Processors));
+    assert!(fastt600.cache.parity_after_data && !h800.cache.parity_after_data);
     assert!(h800.cache.write_in > NanoSpan::ZERO && lsi.cache.write_in == NanoSpan::ZERO);
     // 6.4 GB/s of bytes read plus bytes written.
     let parity = h800.memory_cost(MemoryWork::Parity, ByteCount(3_200_000), ByteCount(3_200_000));

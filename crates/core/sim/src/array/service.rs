@@ -261,7 +261,8 @@ impl Volume {
     /// serves, or one to each copy: one that lies within a strip, and changes no parity.
     ///
     /// Source: Linux, `drivers/scsi/megaraid/megaraid_sas_fp.c`, `MR_BuildRaidContext`, for the maker's next controllers: a
-    /// command takes the fast path only where it touches one strip (`num_strips == 1`).
+    /// command takes the fast path only where it touches one strip (`num_strips == 1`), unless the firmware's map of the volume
+    /// allows more (`fpReadAcrossStripe`, `fpWriteAcrossStripe`), which is not modelled.
     #[inline]
     fn path_of(&mut self, shared: &Shared<'_>, io: &MemberIo) -> MemberPath {
         if !self.passes_through || shared.hardware.model.cut_through.is_none() {
