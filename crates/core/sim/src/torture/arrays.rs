@@ -85,7 +85,7 @@ pub(super) fn draw_array(
     }
 }
 
-/// Draws mirrored caches, spares, how sweeps go and how copies are chosen. Now and then a member is so long that the boundary of a rebuild is
+/// Draws mirrored caches, spares, how sweeps go, how copies are chosen, what is read ahead and when parity is written. Now and then a member is so long that the boundary of a rebuild is
 /// written down before its end.
 fn draw_resilience(array: &mut ArrayConfig, random: &mut Rng) {
     array.cache.mirror = random.below(4) == 0;
@@ -97,6 +97,8 @@ fn draw_resilience(array: &mut ArrayConfig, random: &mut Rng) {
         array.member_size = ByteCount(array.strip_size.0 * (70 + random.below(80)));
     }
     array.cache.stream_lead = pick(random, &[0, 8, 8]);
+    array.cache.parity_after_data = random.below(4) == 0;
+    array.cache.read_ahead_on_miss = random.below(4) == 0;
 }
 
 /// Gives the blocks of an array tags, and room for them.
