@@ -10,6 +10,8 @@
 //! Long transfers may be handed to threads of the kernel ([`Ring::hand_over`]), so that their work is done by other processors:
 //! for a file in memory that is the copy itself. Which thread does an entry is free, because the controller orders I/O by ends
 //! alone: what must not overtake a write (a flush, another write of the same blocks) is asked for after that write has ended.
+//! To wake a thread takes longer than a few transfers, so nothing is handed over while that is all there is to do
+//! ([`Ring::set_crowded`]).
 //!
 //! Source: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
 #![allow(unsafe_code)]
@@ -130,6 +132,8 @@ pub(crate) struct Ring {
     busy_poll: BusyPoll,
     /// Long transfers are done by threads of the kernel.
     hands_over: bool,
+    /// There is so much to do that they are worth the way to another thread.
+    is_crowded: bool,
     handed_over: u64,
 }
 
@@ -156,6 +160,7 @@ impl Ring {
             tick_at: None,
             busy_poll,
             hands_over: false,
+            is_crowded: true,
             handed_over: 0,
         })
     }
@@ -170,6 +175,11 @@ impl Ring {
         limited.map_err(|source| RingError { doing: "bound the kernel's threads for I/O", source })?;
         self.hands_over = true;
         Ok(())
+    }
+
+    /// Says whether long transfers are handed over that are pushed from here on, where they are at all.
+    pub(crate) const fn set_crowded(&mut self, is_crowded: bool) {
+        self.is_crowded = is_crowded;
     }
 
     /// Transfers that were handed over.
@@ -236,7 +246,7 @@ impl Ring {
         target: Target<'_>,
     ) -> Result<(), RingError> {
         let mut entry = transfer_entry(file, direction, offset, target);
-        if self.hands_over && target.bytes() >= WORTH_THE_WAY_BYTES {
+        if self.hands_over && self.is_crowded && target.bytes() >= WORTH_THE_WAY_BYTES {
             entry = entry.flags(Flags::ASYNC);
             self.handed_over += 1;
         }

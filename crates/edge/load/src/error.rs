@@ -243,7 +243,16 @@ pub enum LoadError {
     },
     /// On FUSE the kernel ends asynchronous direct writes before it has them made durable.
     #[error("'{}' is on FUSE, where a direct write with FUA by io_uring ends before it is durable: use --engine psync", .path.display())]
-    FuaLost {
+    FuaLostOnFuse {
+        /// Which target.
+        path: PathBuf,
+    },
+    /// On 9p, SMB and AFS the kernel has no direct write made durable, and mounts that cache nothing have no other.
+    #[error(
+        "'{}' is on 9p, SMB or AFS, where a write with FUA ends before it is durable: use a workload that flushes (flush_every)",
+        .path.display()
+    )]
+    FuaLostOnNetfs {
         /// Which target.
         path: PathBuf,
     },

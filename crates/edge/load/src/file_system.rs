@@ -6,7 +6,7 @@
 //! | ext4, XFS | | the same (`fs/iomap/direct-io.c` syncs before it ends) |
 //! | tmpfs | never waits | the same, as far as memory goes |
 //! | FUSE | | ends first: `fs/fuse/file.c` syncs only where the caller waits |
-//! | 9p, SMB, AFS | | ends first: `fs/netfs/direct_write.c` does not sync |
+//! | 9p, SMB, AFS | | ends first: `fs/netfs/direct_write.c` does not sync, whoever waits; some mounts have no other writes |
 //! | Btrfs | | ends first from Linux 5.16 to 6.0 (commits 51bd9563b678 to 8184620ae212; fstests has generic/703 for it) |
 //! | any other | | not known; overlayfs does what the one below it does |
 //!
@@ -22,6 +22,10 @@ const TMPFS: u32 = 0x0102_1994;
 const EXT4: u32 = 0xef53;
 const XFS: u32 = 0x5846_5342;
 const FUSE: u32 = 0x6573_5546;
+const P9: u32 = 0x0102_1997;
+/// Of version 1, and from version 2 on.
+const SMB: [u32; 2] = [0xff53_4d42, 0xfe53_4d42];
+const AFS: u32 = 0x5346_414f;
 
 /// The magic number of the file system that holds `file`, where the system says it.
 fn magic(file: &File) -> Option<u32> {
@@ -39,9 +43,26 @@ const fn is_known_to_keep_dsync(magic: u32) -> bool {
     matches!(magic, EXT4 | XFS | TMPFS)
 }
 
-/// Whether a file is on FUSE.
-pub(crate) fn is_on_fuse(file: &File) -> bool {
-    magic(file) == Some(FUSE)
+/// A file system that is known to end writes with `RWF_DSYNC` before they are durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DsyncLoser {
+    /// FUSE: direct writes by `io_uring`.
+    Fuse,
+    /// One on the kernel's netfs library: direct writes, and where the mount caches nothing all others, too.
+    Netfs,
+}
+
+/// The one that holds `file`, if it is such.
+pub(crate) fn dsync_loser(file: &File) -> Option<DsyncLoser> {
+    magic(file).and_then(dsync_loser_of)
+}
+
+fn dsync_loser_of(magic: u32) -> Option<DsyncLoser> {
+    match magic {
+        FUSE => Some(DsyncLoser::Fuse),
+        P9 | AFS => Some(DsyncLoser::Netfs),
+        _ => SMB.contains(&magic).then_some(DsyncLoser::Netfs),
+    }
 }
 
 /// Has `io_uring` do the I/O of a file in memory at once. It can't know that such I/O never waits, so it hands each to
@@ -64,12 +85,25 @@ mod tests {
 
     #[test]
     fn only_file_systems_that_were_looked_at_are_trusted() {
-        let (btrfs, p9, smb, overlay, nfs) = (0x9123_683e, 0x0102_1997, 0xff53_4d42, 0x794c_7630, 0x6969);
+        let (btrfs, overlay, nfs) = (0x9123_683e, 0x794c_7630, 0x6969);
         for magic in [EXT4, XFS, TMPFS] {
             assert!(is_known_to_keep_dsync(magic), "{magic:#x}");
+            assert_eq!(dsync_loser_of(magic), None, "{magic:#x}");
         }
-        for magic in [FUSE, btrfs, p9, smb, overlay, nfs, 0] {
+        let losers = [
+            (FUSE, DsyncLoser::Fuse),
+            (P9, DsyncLoser::Netfs),
+            (SMB[0], DsyncLoser::Netfs),
+            (SMB[1], DsyncLoser::Netfs),
+            (AFS, DsyncLoser::Netfs),
+        ];
+        for (magic, loser) in losers {
             assert!(!is_known_to_keep_dsync(magic), "{magic:#x}");
+            assert_eq!(dsync_loser_of(magic), Some(loser), "{magic:#x}");
+        }
+        for magic in [btrfs, overlay, nfs, 0] {
+            assert!(!is_known_to_keep_dsync(magic), "{magic:#x}");
+            assert_eq!(dsync_loser_of(magic), None, "{magic:#x}");
         }
     }
 
@@ -78,7 +112,7 @@ mod tests {
         let file = |path| File::open(path).expect("it is there on Linux");
         assert_eq!(magic(&file("/proc/self/stat")), Some(0x9fa0));
         assert!(!keeps_dsync(&file("/proc/self/stat")));
-        assert!(!is_on_fuse(&file("/proc/self/stat")));
+        assert_eq!(dsync_loser(&file("/proc/self/stat")), None);
         let memory =
             rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).expect("a file in memory");
         assert!(keeps_dsync(&File::from(memory)));

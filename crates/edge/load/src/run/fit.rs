@@ -4,7 +4,7 @@ use super::LoadOptions;
 use crate::can_do::cannot_do;
 use crate::engine::EngineKind;
 use crate::error::LoadError;
-use crate::file_system::is_on_fuse;
+use crate::file_system::{DsyncLoser, dsync_loser};
 use crate::target::{Target, TargetKind};
 use raidlab_workload::{AccessSpec, DriverConfig, OpSet};
 
@@ -46,14 +46,20 @@ pub(super) fn check_engine(target: &Target, options: &LoadOptions) -> Result<(),
 
 fn check_fua(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
     let path = || target.path().into();
-    let is_asynchronous = options.engine.unwrap_or_else(|| engine_for(target)) == EngineKind::Uring;
+    let engine = options.engine.unwrap_or_else(|| engine_for(target));
     if !target.takes_fua() {
         return Err(LoadError::NoFua { path: path() });
     }
-    if is_asynchronous && target.is_direct() && target.file().is_some_and(is_on_fuse) {
-        return Err(LoadError::FuaLost { path: path() });
+    match target.file().and_then(dsync_loser) {
+        Some(DsyncLoser::Fuse) if engine == EngineKind::Uring && target.is_direct() => {
+            Err(LoadError::FuaLostOnFuse { path: path() })
+        }
+        // A mapping is made durable by `fsync`.
+        Some(DsyncLoser::Netfs) if engine != EngineKind::Mapped => {
+            Err(LoadError::FuaLostOnNetfs { path: path() })
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// What the workload asks for beyond reads and writes must be what target and engine can do, and what can be verified.
