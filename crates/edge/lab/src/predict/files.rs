@@ -3,7 +3,8 @@
 //! What such a row leaves open is taken as usual on such hosts: ext2, and writes back where the controller's cache has a
 //! battery.
 
-use super::{PredictTask, Setup, SetupLoad, modelled_array, problem, unknown};
+use super::setup::{modelled_array, problem, unknown};
+use super::{PredictTask, Setup, SetupLoad};
 use crate::arrays::Models;
 use crate::published::{PublishedRow, RowProblem};
 use crate::worlds::files::BonnieLoad;

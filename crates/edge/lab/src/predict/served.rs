@@ -12,7 +12,8 @@
 //! What such a row leaves open is what the server's entry in the catalogue says that it serves. Some figures stand in the note
 //! alone: the chunk of a stripe, the length of packets, and whether rootd's client was on the network.
 
-use super::{PredictTask, Setup, SetupLoad, modelled_array, problem, unknown};
+use super::setup::{modelled_array, problem, unknown};
+use super::{PredictTask, Setup, SetupLoad};
 use crate::arrays::Models;
 use crate::published::{PublishedRow, RowProblem};
 use crate::worlds::served::{Access, SentLoad, ServedLoad, USUAL_READS};

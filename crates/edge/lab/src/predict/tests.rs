@@ -1,5 +1,6 @@
 //! Predictions of made-up and built-in figures: shared simulations, threads, problems.
 
+use super::setup::volume_count;
 use super::*;
 use crate::papers::Paper;
 use crate::published::parse_published;
