@@ -88,6 +88,9 @@ fn sweep_line(sweep: &SweepStatus) -> String {
     let target = sweep.target.map_or(String::new(), |device| format!(" of device {device}"));
     let share = 100.0 * sweep.done_stripes as f64 / sweep.total_stripes.max(1) as f64;
     let mut line = format!("{}{target}: {share:.1} %", sweep.sweep);
+    if sweep.bytes_per_sec_max == Some(0) {
+        line += ", rests (its rate is 0)";
+    }
     if let Some(rate) = sweep.bytes_per_sec {
         line += &format!(", {} MB/s of each member", three_digits(rate / 1e6));
     }
