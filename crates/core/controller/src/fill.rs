@@ -37,7 +37,7 @@ struct Stream {
 /// All streams. Most reads continue none, so the low halves of where each goes on are compared first, all of them at once.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    streams: [Stream; STREAMS],
+    all: [Stream; STREAMS],
     next_low: [u32; STREAMS],
     /// Their numbers, from the one used longest ago to the one used last.
     by_use: [u8; STREAMS],
@@ -46,7 +46,7 @@ pub(crate) struct Streams {
 impl Default for Streams {
     fn default() -> Self {
         Self {
-            streams: [Stream::default(); STREAMS],
+            all: [Stream::default(); STREAMS],
             next_low: [0; STREAMS],
             by_use: core::array::from_fn(|number| number as u8),
         }
@@ -58,12 +58,12 @@ impl Streams {
     fn note(&mut self, first: u64, end: u64) -> &mut Stream {
         let index = self.continued(first).unwrap_or_else(|| {
             let oldest = usize::from(self.by_use[0]);
-            self.streams[oldest] = Stream { ahead_to: end, ..Stream::default() };
+            self.all[oldest] = Stream { ahead_to: end, ..Stream::default() };
             oldest
         });
         self.touch(index);
         self.next_low[index] = end as u32;
-        let stream = &mut self.streams[index];
+        let stream = &mut self.all[index];
         stream.run += 1;
         stream.next = end;
         stream
@@ -71,9 +71,9 @@ impl Streams {
 
     /// The stream that goes on at `first`.
     fn continued(&self, first: u64) -> Option<usize> {
-        let may_be = self.next_low.iter().fold(false, |any, next| any | (*next == first as u32));
+        let may_be: u32 = self.next_low.iter().map(|next| u32::from(*next == first as u32)).sum();
         let goes_on = |stream: &Stream| stream.next == first && stream.run > 0;
-        if may_be { self.streams.iter().position(goes_on) } else { None }
+        if may_be > 0 { self.all.iter().position(goes_on) } else { None }
     }
 
     fn touch(&mut self, index: usize) {
