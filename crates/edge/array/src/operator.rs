@@ -128,6 +128,8 @@ pub struct ArrayStatus {
     pub sweep: Option<SweepStatus>,
     /// The latest sweep that came to its end.
     pub last_sweep: Option<SweepStatus>,
+    /// Most bytes of each member that sweeps walk over per second; no bound if none. At 0 they rest.
+    pub sweep_bytes_per_sec_max: Option<u64>,
     /// Stripes whose redundancy is not known to agree yet.
     pub unsynced_stripes: u64,
     /// The cache.
@@ -212,9 +214,6 @@ pub struct SweepStatus {
     pub bytes_per_sec: Option<f64>,
     /// Time to the end at this rate; none while sweeps rest.
     pub left_ns: Option<u64>,
-    /// Most bytes of each member that it walks over per second; no bound if none. At 0 it rests.
-    #[serde(default)]
-    pub bytes_per_sec_max: Option<u64>,
     /// Rows of redundancy that disagreed.
     pub mismatched_rows: u64,
     /// Rows rewritten.

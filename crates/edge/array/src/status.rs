@@ -140,7 +140,6 @@ fn sweep_status(sweep: Sweep, counts: SweepCounts, (done, total): (u64, u64)) ->
         total_stripes: total,
         bytes_per_sec: None,
         left_ns: None,
-        bytes_per_sec_max: None,
         mismatched_rows: counts.mismatched_rows,
         rewritten_rows: counts.rewritten_rows,
         unreadable_rows: counts.unreadable_rows,
@@ -200,6 +199,7 @@ impl Tally {
             devices: device_statuses(controller, facts.device),
             sweep: self.sweep_status(controller, facts.now),
             last_sweep: self.last_sweep.clone(),
+            sweep_bytes_per_sec_max: config.resilience.sweep_bytes_per_sec.map(ByteCount::get),
             unsynced_stripes: controller.unsynced_granules(),
             cache: CacheStatus {
                 size_bytes: config.cache.size.get(),
@@ -217,11 +217,11 @@ impl Tally {
     fn sweep_status(&self, controller: &Controller, now: Nanos) -> Option<SweepStatus> {
         let SweepProgress { sweep, done, total, counts } = controller.sweep_progress()?;
         let mut status = sweep_status(sweep, counts, (done, total));
-        status.bytes_per_sec_max = controller.config().resilience.sweep_bytes_per_sec.map(ByteCount::get);
+        let rests = controller.config().resilience.sweep_bytes_per_sec == Some(ByteCount::ZERO);
         let (began, done_before) = self.sweep_began?;
         let seconds = (now - began).get() as f64 / 1e9;
         let steps = done.saturating_sub(done_before);
-        if steps > 0 && seconds > 0.0 && status.bytes_per_sec_max != Some(0) {
+        if steps > 0 && seconds > 0.0 && !rests {
             let step_bytes = controller.config().member_size.get() as f64 / total as f64;
             let per_sec = steps as f64 / seconds;
             status.bytes_per_sec = Some(per_sec * step_bytes);

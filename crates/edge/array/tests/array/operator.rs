@@ -347,7 +347,7 @@ fn what_can_not_be_done_is_refused_with_a_reason() {
     let reason = used.refused(&Command::Check);
     assert!(reason.contains("under way"), "{reason}");
     used.done(&Command::SweepRate { bytes_per_sec: Some(ByteCount::ZERO) });
-    let rests = |status: &ArrayStatus| status.sweep.as_ref().is_some_and(|it| it.bytes_per_sec_max == Some(0));
+    let rests = |status: &ArrayStatus| status.sweep_bytes_per_sec_max == Some(0);
     let before = used.until("resting", rests);
     let later = used.until("still resting", rests);
     assert_eq!(later.condition, Condition::Rebuilding);

@@ -18,6 +18,9 @@ pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
         let line = format!("{} stripes are not known to agree yet", status.unsynced_stripes);
         text += &wrapped(&line, options.width, 2);
     }
+    if let Some(rate) = status.sweep_bytes_per_sec_max {
+        text += &wrapped(&sweep_bound(rate), options.width, 2);
+    }
     for (when, sweep) in [("", &status.sweep), ("latest ", &status.last_sweep)] {
         if let Some(sweep) = sweep {
             text += &wrapped(&format!("{when}{}", sweep_line(sweep)), options.width, 2);
@@ -84,13 +87,20 @@ fn cache(status: &ArrayStatus) -> String {
     format!("{}{now}, cache {size}, {kept}, {dirty} dirty", cache.write_policy)
 }
 
+fn sweep_bound(bytes_per_sec: u64) -> String {
+    if bytes_per_sec == 0 {
+        return "rebuilds, resyncs, checks and repairs rest: their rate is 0".to_owned();
+    }
+    format!(
+        "rebuilds, resyncs, checks and repairs walk over {}/s of each member at most",
+        ByteCount(bytes_per_sec)
+    )
+}
+
 fn sweep_line(sweep: &SweepStatus) -> String {
     let target = sweep.target.map_or(String::new(), |device| format!(" of device {device}"));
     let share = 100.0 * sweep.done_stripes as f64 / sweep.total_stripes.max(1) as f64;
     let mut line = format!("{}{target}: {share:.1} %", sweep.sweep);
-    if sweep.bytes_per_sec_max == Some(0) {
-        line += ", rests (its rate is 0)";
-    }
     if let Some(rate) = sweep.bytes_per_sec {
         line += &format!(", {} MB/s of each member", three_digits(rate / 1e6));
     }

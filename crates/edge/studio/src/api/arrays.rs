@@ -265,7 +265,8 @@ fn sweep_rate(text: &str) -> Result<Option<ByteCount>, Fault> {
     if text == "none" {
         return Ok(None);
     }
-    let rate = text.parse().map_err(|error: ParseUnitError| Fault::input(error.to_string(), "rate", remedy))?;
+    let rate =
+        text.parse().map_err(|error: ParseUnitError| Fault::input(error.to_string(), "rate", remedy))?;
     Ok(Some(rate))
 }
 

@@ -8,7 +8,7 @@ use raidlab_array::{Answer, ArrayStatus, Command, Condition, SweepStatus, is_nbd
 use raidlab_nbd::{NbdUri, Transport};
 use raidlab_report::terminal::array_status;
 use raidlab_serve::{ControlClient, ServeError, control_socket, run_folder, served};
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, ParseUnitError};
 use serde_json::json;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -127,7 +127,8 @@ impl std::str::FromStr for Rate {
         if text == "none" {
             return Ok(Self(None));
         }
-        text.parse().map(|rate| Self(Some(rate))).map_err(|error: raidlab_units::ParseUnitError| error.to_string())
+        let rate: ByteCount = text.parse().map_err(|error: ParseUnitError| error.to_string())?;
+        Ok(Self(Some(rate)))
     }
 }
 
