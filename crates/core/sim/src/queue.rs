@@ -378,6 +378,8 @@ mod tests {
                     Step::Pop => prop_assert_eq!(queue.pop(), slow.pop()),
                 }
                 prop_assert_eq!(queue.is_empty(), slow.pending.is_empty());
+                let next_at = slow.pending.iter().map(|(at, ..)| Nanos(*at)).min();
+                prop_assert_eq!(queue.next_at(), next_at);
             }
             while let Some(expected) = slow.pop() {
                 prop_assert_eq!(queue.pop(), Some(expected));
