@@ -197,7 +197,7 @@ pub struct Resilience {
     pub integrity: bool,
     /// Stripes that a rebuild, resync, check or repair has under way at once; 0 is as 1.
     pub sweep_iodepth: u32,
-    /// Most bytes that a sweep walks over on each member in a second; no bound if none.
+    /// Most bytes that a sweep walks over on each member in a second; no bound if none. At 0 sweeps rest.
     pub sweep_bytes_per_sec: Option<ByteCount>,
 }
 

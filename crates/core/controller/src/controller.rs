@@ -277,7 +277,8 @@ impl Controller {
         self.pump();
     }
 
-    /// Bounds the rate of sweeps from here on: bytes walked over on each member in a second; no bound if none.
+    /// Bounds the rate of sweeps from here on: bytes walked over on each member in a second; no bound if none. At 0 they
+    /// rest where they are.
     pub fn handle_sweep_rate(&mut self, now: Nanos, bytes_per_sec: Option<ByteCount>) {
         self.advance(now);
         self.config.resilience.sweep_bytes_per_sec = bytes_per_sec;
@@ -300,21 +301,6 @@ impl Controller {
     pub fn handle_sweep_stop(&mut self, now: Nanos) {
         self.advance(now);
         self.stop_sweep();
-        self.pump();
-    }
-
-    /// Lets all sweeps rest where they are, as before a shutdown, until [`Controller::handle_sweeps_resume`].
-    pub fn handle_sweeps_hold(&mut self, now: Nanos) {
-        self.advance(now);
-        self.sweeps.held = true;
-        self.pump();
-    }
-
-    /// Lets sweeps that rest go on.
-    pub fn handle_sweeps_resume(&mut self, now: Nanos) {
-        self.advance(now);
-        self.sweeps.held = false;
-        self.sweeps.attention = true;
         self.pump();
     }
 
@@ -464,7 +450,7 @@ impl Controller {
         self.cache.dirty_count()
     }
 
-    /// True when nothing is under way and nothing is dirty. A sweep is under way until it has ended or is held.
+    /// True when nothing is under way and nothing is dirty. A sweep is under way until it has ended or rests.
     pub fn is_idle(&self) -> bool {
         self.cache.dirty_count() == 0
             && self.sweeps_rest()

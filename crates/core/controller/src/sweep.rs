@@ -27,7 +27,7 @@ use crate::members::DeviceState;
 use crate::mutant::Mutant;
 use crate::restore::UnitRow;
 use crate::visit::{Purpose, Visit, VisitEnd};
-use raidlab_units::{MemberIndex, MemberLba, NanoSpan, Nanos};
+use raidlab_units::{ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos};
 use std::collections::VecDeque;
 
 /// The timer for the rate bound.
@@ -107,7 +107,7 @@ pub(crate) struct Sweeps {
     pub(crate) attention: bool,
     /// Granules have become unsynced, or can be resynced now, since a resync looked at all.
     pub(crate) resync_due: bool,
-    /// The operator lets them rest.
+    /// They rest while the array starts and stops.
     pub(crate) held: bool,
     /// The rate bound lets no visit begin before this.
     free_at: Nanos,
@@ -133,9 +133,14 @@ impl Controller {
         Some(SweepProgress { sweep, done, total, counts })
     }
 
+    /// True while sweeps rest: at a start, at a stop, and under a rate bound of 0.
+    fn sweeps_held(&self) -> bool {
+        self.sweeps.held || self.config.resilience.sweep_bytes_per_sec == Some(ByteCount::ZERO)
+    }
+
     /// True when nothing is under way here.
     pub(crate) fn sweeps_rest(&self) -> bool {
-        let rests = |running: &Running| self.sweeps.held && running.under_way == 0 && running.flushing == 0;
+        let rests = |running: &Running| self.sweeps_held() && running.under_way == 0 && running.flushing == 0;
         self.restores.is_empty() && self.sweeps.current.as_ref().is_none_or(rests)
     }
 
@@ -241,11 +246,11 @@ impl Controller {
     /// The device that a rebuild is due for.
     fn next_target(&self) -> Option<MemberIndex> {
         let waits = |state| matches!(state, DeviceState::Rebuilding { .. });
-        self.members.first(waits).filter(|_| !self.sweeps.held)
+        self.members.first(waits).filter(|_| !self.sweeps_held())
     }
 
     fn begin_next_sweep(&mut self) -> bool {
-        if self.sweeps.held || self.members.any_lost() {
+        if self.sweeps_held() || self.members.any_lost() {
             return false;
         }
         if let Some(target) = self.next_target() {
@@ -311,7 +316,7 @@ impl Controller {
         let Some(running) = &self.sweeps.current else { return false };
         let Running { sweep, number, next, end, under_way, stopping, .. } = *running;
         let yields = !matches!(sweep, Sweep::Rebuild { .. }) && self.next_target().is_some();
-        if self.sweeps.held || stopping || yields || under_way >= depth || next >= end {
+        if self.sweeps_held() || stopping || yields || under_way >= depth || next >= end {
             return false;
         }
         if self.now < self.sweeps.free_at {
@@ -367,7 +372,7 @@ impl Controller {
             Sweep::Rebuild { .. } => strip,
             _ => strip * u128::from(self.granule_units()) / u128::from(self.layout.member_count()),
         };
-        let span = NanoSpan((bytes * 1_000_000_000 / u128::from(rate.0.max(1))) as u64);
+        let span = NanoSpan((bytes * 1_000_000_000 / u128::from(rate.0)) as u64);
         self.sweeps.free_at = self.sweeps.free_at.max(self.now) + span;
     }
 
@@ -474,7 +479,7 @@ impl Controller {
     fn finish_rebuild(&mut self, target: MemberIndex) -> bool {
         let Some(&Running { end, kept, flushing, .. }) = self.sweeps.current.as_ref() else { return false };
         if self.config.member_cache == MemberCache::On && kept < end {
-            if flushing == 0 && !self.sweeps.held {
+            if flushing == 0 && !self.sweeps_held() {
                 // What the layout leaves unused behind the last strip is passed, too.
                 let boundary = MemberLba(end * u64::from(self.strip_rows()));
                 self.members.advance_boundary(target, boundary);

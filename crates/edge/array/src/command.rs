@@ -14,10 +14,11 @@ use crate::create::{Newcomer, Vacancy, make_newcomer};
 use crate::error::{ArrayError, CreateError, RingError};
 use crate::operator::{Answer, Asked, Command, CommandQueue, nothing_to_reload};
 use crate::ring::{BELL_LINE, Ring};
+use crate::status::Tally;
 use crate::world::ArrayWorld;
 use raidlab_controller::{Controller, DeviceState, MetadataPolicy, Sweep};
 use raidlab_format::{Geometry, Placement};
-use raidlab_units::{MemberIndex, Nanos};
+use raidlab_units::{ByteCount, MemberIndex, Nanos};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -189,6 +190,7 @@ pub(crate) fn free_slot(
 /// Begins, bounds or ends sweeps as `command`, which is one of these, says.
 pub(crate) fn order_sweeps(
     controller: &mut Controller,
+    tally: &mut Tally,
     now: Nanos,
     command: &Command,
 ) -> Result<String, String> {
@@ -197,7 +199,9 @@ pub(crate) fn order_sweeps(
         Command::Repair => Sweep::Repair,
         Command::SweepRate { bytes_per_sec } => {
             controller.handle_sweep_rate(now, *bytes_per_sec);
+            tally.begin_rate(now, controller.sweep_progress());
             return Ok(match bytes_per_sec {
+                Some(ByteCount::ZERO) => "sweeps rest where they are".to_owned(),
                 Some(rate) => format!("sweeps walk over {rate} of each member in a second at most"),
                 None => "sweeps run as fast as they can".to_owned(),
             });
@@ -285,7 +289,7 @@ impl ArrayWorld {
             Command::Fail { device } => self.fail_by_name(&device),
             Command::Reload => Err(nothing_to_reload()),
             sweeps @ (Command::SweepRate { .. } | Command::Check | Command::Repair | Command::StopSweep) => {
-                order_sweeps(&mut self.controller, now, &sweeps)
+                order_sweeps(&mut self.controller, &mut self.tally, now, &sweeps)
             }
         };
         asked.answer(match outcome {

@@ -60,7 +60,7 @@ pub enum Command {
     },
     /// Bound the rate of sweeps.
     SweepRate {
-        /// Most bytes that a sweep walks over on each member in a second; no bound if none.
+        /// Most bytes that a sweep walks over on each member in a second; no bound if none. At 0 sweeps rest.
         bytes_per_sec: Option<ByteCount>,
     },
     /// Begin a check.
@@ -128,6 +128,8 @@ pub struct ArrayStatus {
     pub sweep: Option<SweepStatus>,
     /// The latest sweep that came to its end.
     pub last_sweep: Option<SweepStatus>,
+    /// Most bytes of each member that sweeps walk over per second; no bound if none. At 0 they rest.
+    pub sweep_bytes_per_sec_max: Option<u64>,
     /// Stripes whose redundancy is not known to agree yet.
     pub unsynced_stripes: u64,
     /// The cache.
@@ -208,9 +210,9 @@ pub struct SweepStatus {
     pub done_stripes: u64,
     /// Stripes in all.
     pub total_stripes: u64,
-    /// Bytes of each member walked over per second, of late.
+    /// Bytes of each member walked over per second since it began or its bound was set.
     pub bytes_per_sec: Option<f64>,
-    /// Time to the end at this rate.
+    /// Time to the end at this rate; none while sweeps rest.
     pub left_ns: Option<u64>,
     /// Rows of redundancy that disagreed.
     pub mismatched_rows: u64,

@@ -8,7 +8,7 @@ use crate::world::ArrayWorld;
 use raidlab_controller::{
     Controller, DeviceState, HostOp, HostRequest, Notice, Sweep, SweepCounts, SweepProgress,
 };
-use raidlab_units::{BlockSize, MemberIndex, Nanos};
+use raidlab_units::{BlockSize, ByteCount, MemberIndex, Nanos};
 use std::collections::VecDeque;
 
 /// Events that are kept.
@@ -19,7 +19,7 @@ const EVENTS_MAX: usize = 64;
 pub(crate) struct Tally {
     host: CounterStatus,
     events: VecDeque<EventStatus>,
-    /// When the sweep that runs began, and how much of it was done then.
+    /// When the sweep that runs began, or its rate was set, and how much of it was done then.
     sweep_began: Option<(Nanos, u64)>,
     /// The latest sweep that ended, with how far it came and its rate.
     last_sweep: Option<SweepStatus>,
@@ -65,6 +65,11 @@ impl Tally {
         let text = words(notice);
         tracing::info!("{text}");
         self.tell(now, text);
+    }
+
+    /// Counts the rate of the sweep that runs from here on.
+    pub(crate) fn begin_rate(&mut self, now: Nanos, progress: Option<SweepProgress>) {
+        self.sweep_began = progress.map(|progress| (now, progress.done));
     }
 
     /// Adds an event.
@@ -194,6 +199,7 @@ impl Tally {
             devices: device_statuses(controller, facts.device),
             sweep: self.sweep_status(controller, facts.now),
             last_sweep: self.last_sweep.clone(),
+            sweep_bytes_per_sec_max: config.resilience.sweep_bytes_per_sec.map(ByteCount::get),
             unsynced_stripes: controller.unsynced_granules(),
             cache: CacheStatus {
                 size_bytes: config.cache.size.get(),
@@ -211,10 +217,11 @@ impl Tally {
     fn sweep_status(&self, controller: &Controller, now: Nanos) -> Option<SweepStatus> {
         let SweepProgress { sweep, done, total, counts } = controller.sweep_progress()?;
         let mut status = sweep_status(sweep, counts, (done, total));
+        let rests = controller.config().resilience.sweep_bytes_per_sec == Some(ByteCount::ZERO);
         let (began, done_before) = self.sweep_began?;
         let seconds = (now - began).get() as f64 / 1e9;
         let steps = done.saturating_sub(done_before);
-        if steps > 0 && seconds > 0.0 {
+        if steps > 0 && seconds > 0.0 && !rests {
             let step_bytes = controller.config().member_size.get() as f64 / total as f64;
             let per_sec = steps as f64 / seconds;
             status.bytes_per_sec = Some(per_sec * step_bytes);

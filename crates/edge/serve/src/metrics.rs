@@ -246,6 +246,7 @@ mod tests {
             }],
             sweep: None,
             last_sweep: None,
+            sweep_bytes_per_sec_max: None,
             unsynced_stripes: 0,
             cache: CacheStatus {
                 size_bytes: 0,

@@ -254,7 +254,7 @@ fn what_a_crash_left_apart_is_believed_and_tagged_anew() {
 #[test]
 fn what_stays_in_doubt_is_believed() {
     let mut world = World::new(&with_integrity(config("5", 4, 4)), 13);
-    world.controller.handle_sweeps_hold(world.now);
+    world.controller.handle_sweep_rate(world.now, Some(ByteCount::ZERO));
     world.set_tag(MemberIndex(0), 3, 0x1234_5678);
     world.controller.mark_unsynced(0..4);
     world.lose(1);

@@ -322,13 +322,13 @@ fn a_check_rests_for_a_rebuild_and_goes_on() {
 }
 
 #[test]
-fn a_rebuild_rests_while_sweeps_are_held() {
+fn a_rebuild_rests_at_a_rate_of_nothing() {
     let mut config = with_spares("5", 4, 30, 1);
     config.resilience.sweep_bytes_per_sec = Some(ByteCount::from_mib(1));
     let mut world = World::new(&config, 13);
     world.lose(3);
     run_to(&mut world, 4, 7);
-    world.controller.handle_sweeps_hold(world.now);
+    world.controller.handle_sweep_rate(world.now, Some(ByteCount::ZERO));
     world.pump();
     world.settle();
     let state = world.state(4);
@@ -336,7 +336,7 @@ fn a_rebuild_rests_while_sweeps_are_held() {
     assert_eq!(world.write(0, 60), Ok(()));
     assert_eq!(world.state(4), state);
     world.check_devices();
-    world.controller.handle_sweeps_resume(world.now);
+    world.controller.handle_sweep_rate(world.now, None);
     world.pump();
     world.settle();
     assert_eq!(world.state(4), in_sync(3));

@@ -4,7 +4,7 @@ use super::last_counts;
 use super::memories::BLOCK;
 use super::world::{Counted, STRIP, World, config};
 use raidlab_controller::{DeviceState, HostError, HostOp, Notice, Sweep, WritePolicy};
-use raidlab_units::{Lba, MemberIndex};
+use raidlab_units::{ByteCount, Lba, MemberIndex};
 
 /// Spoils what redundancy of the first stripe holds: P of RAID 5, the second copy of RAID 1.
 fn spoil(world: &mut World, device: usize) {
@@ -50,7 +50,7 @@ fn the_host_has_its_granule_resynced_first() {
         ("1", 2, write, Counted { reads: 2, writes: 1 + 2 }),
     ] {
         let mut world = World::new(&config(level, members, 6), 0);
-        world.controller.handle_sweeps_hold(world.now);
+        world.controller.handle_sweep_rate(world.now, Some(ByteCount::ZERO));
         spoil(&mut world, if level == "1" { 1 } else { usize::from(members) - 1 });
         world.controller.mark_unsynced(0..2);
         assert_eq!(world.run(op, 0, 1), Ok(()), "RAID {level}");
@@ -67,7 +67,7 @@ fn a_destage_and_a_degraded_read_come_after_the_resync() {
     let mut config = config("5", 4, 6);
     config.cache.write_policy = WritePolicy::WriteBack;
     let mut world = World::new(&config, 21);
-    world.controller.handle_sweeps_hold(world.now);
+    world.controller.handle_sweep_rate(world.now, Some(ByteCount::ZERO));
     spoil(&mut world, 3);
     world.controller.mark_unsynced(0..1);
     assert_eq!(world.write(2, 3), Ok(()));
@@ -83,7 +83,7 @@ fn a_destage_and_a_degraded_read_come_after_the_resync() {
 #[test]
 fn what_can_not_be_told_is_an_error_and_never_a_guess() {
     let mut world = World::new(&config("5", 4, 6), 23);
-    world.controller.handle_sweeps_hold(world.now);
+    world.controller.handle_sweep_rate(world.now, Some(ByteCount::ZERO));
     spoil(&mut world, 3);
     world.controller.mark_unsynced(0..6);
     // Device 1 holds strip 1 of stripe 0, whose parity can't be trusted.
@@ -109,10 +109,10 @@ fn a_rebuild_of_unsynced_stripes_loses_what_only_parity_could_tell() {
     let mut config = config("5", 4, 8);
     config.resilience.spares = 1;
     let mut world = World::new(&config, 25);
-    world.controller.handle_sweeps_hold(world.now);
+    world.controller.handle_sweep_rate(world.now, Some(ByteCount::ZERO));
     world.controller.mark_unsynced(0..4);
     world.lose(1);
-    world.controller.handle_sweeps_resume(world.now);
+    world.controller.handle_sweep_rate(world.now, None);
     world.pump();
     world.settle();
     assert_eq!(world.state(4), DeviceState::InSync { role: MemberIndex(1) });

@@ -85,8 +85,8 @@ pub(super) fn draw_array(
     }
 }
 
-/// Draws mirrored caches, spares, how sweeps go, how copies are chosen, what is read ahead and when parity is written. Now and then a member is so long that the boundary of a rebuild is
-/// written down before its end.
+/// Draws mirrored caches, spares, how sweeps go, how copies are chosen, what is read ahead and when parity is written. Now
+/// and then a member is so long that the boundary of a rebuild is written down before its end.
 fn draw_resilience(array: &mut ArrayConfig, random: &mut Rng) {
     array.cache.mirror = random.below(4) == 0;
     array.resilience.spares = pick(random, &[0, 0, 1, 2]);

@@ -367,7 +367,7 @@ impl<'a> EmulatedWorld<'a> {
             }
             sweeps @ (Command::SweepRate { .. } | Command::Check | Command::Repair | Command::StopSweep) => {
                 let now = self.now();
-                self.model.operate(now, |controller| order_sweeps(controller, now, &sweeps))
+                self.model.operate(now, |controller| order_sweeps(controller, &mut self.tally, now, &sweeps))
             }
         };
         asked.answer(match outcome {

@@ -346,6 +346,12 @@ fn what_can_not_be_done_is_refused_with_a_reason() {
     assert!(reason.contains("data would be lost"), "{reason}");
     let reason = used.refused(&Command::Check);
     assert!(reason.contains("under way"), "{reason}");
+    used.done(&Command::SweepRate { bytes_per_sec: Some(ByteCount::ZERO) });
+    let rests = |status: &ArrayStatus| status.sweep_bytes_per_sec_max == Some(0);
+    let before = used.until("resting", rests);
+    let later = used.until("still resting", rests);
+    assert_eq!(later.condition, Condition::Rebuilding);
+    assert_eq!(later.sweep.map(|it| it.left_ns), before.sweep.map(|_| None));
     used.done(&Command::SweepRate { bytes_per_sec: None });
     used.until("whole again", is_whole);
     used.stop();

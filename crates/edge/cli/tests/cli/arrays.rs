@@ -91,8 +91,12 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
     done(&bench, &["fail", "./c.sock", "1"]);
     await_status(&bench, |array| array["condition"] == "degraded");
     array(&bench, &["fail", "./c.sock", "2"]).assert(1, &["data would be lost"]);
+    assert!(done(&bench, &["rebuild", "./c.sock", "--rate", "0"]).contains("sweeps rest"));
     done(&bench, &["replace", "./c.sock", "1", "new"]);
-    done(&bench, &["rebuild", "./c.sock"]);
+    let resting = await_status(&bench, |array| array["condition"] == "rebuilding");
+    assert_eq!(resting["sweep_bytes_per_sec_max"], 0, "{resting}");
+    assert!(done(&bench, &["status", "./c.sock"]).contains("checks and repairs rest"));
+    done(&bench, &["rebuild", "./c.sock", "--rate", "none"]);
     let whole = await_status(&bench, |array| array["condition"] == "optimal");
     assert_eq!(whole["devices"][1]["state"], "in-sync", "{whole}");
     let checked = array(&bench, &["check", "./c.sock", "--json"]).json();

@@ -18,6 +18,9 @@ pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
         let line = format!("{} stripes are not known to agree yet", status.unsynced_stripes);
         text += &wrapped(&line, options.width, 2);
     }
+    if let Some(rate) = status.sweep_bytes_per_sec_max {
+        text += &wrapped(&sweep_bound(rate), options.width, 2);
+    }
     for (when, sweep) in [("", &status.sweep), ("latest ", &status.last_sweep)] {
         if let Some(sweep) = sweep {
             text += &wrapped(&format!("{when}{}", sweep_line(sweep)), options.width, 2);
@@ -82,6 +85,16 @@ fn cache(status: &ArrayStatus) -> String {
     };
     let (size, dirty) = (ByteCount(cache.size_bytes), ByteCount(cache.dirty_bytes));
     format!("{}{now}, cache {size}, {kept}, {dirty} dirty", cache.write_policy)
+}
+
+fn sweep_bound(bytes_per_sec: u64) -> String {
+    if bytes_per_sec == 0 {
+        return "rebuilds, resyncs, checks and repairs rest: their rate is 0".to_owned();
+    }
+    format!(
+        "rebuilds, resyncs, checks and repairs walk over {}/s of each member at most",
+        ByteCount(bytes_per_sec)
+    )
 }
 
 fn sweep_line(sweep: &SweepStatus) -> String {

@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::response::Response;
 use raidlab_array::{Answer, ArrayStatus, Command};
 use raidlab_serve::{ControlClient, ServeError, control_socket, served};
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, ParseUnitError};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -261,15 +261,13 @@ fn new_device(desk: &Desk, field: &str, name: &str, destroy_data: Option<&String
 }
 
 fn sweep_rate(text: &str) -> Result<Option<ByteCount>, Fault> {
-    let remedy = "write it as 100MiB, or 'none' for no bound";
+    let remedy = "write it as 100MiB, 'none' for no bound, or 0 to let sweeps rest";
     if text == "none" {
         return Ok(None);
     }
-    match text.parse::<ByteCount>() {
-        Ok(ByteCount::ZERO) => Err(Fault::input("a rate of nothing would never end", "rate", remedy)),
-        Ok(rate) => Ok(Some(rate)),
-        Err(error) => Err(Fault::input(error.to_string(), "rate", remedy)),
-    }
+    let rate =
+        text.parse().map_err(|error: ParseUnitError| Fault::input(error.to_string(), "rate", remedy))?;
+    Ok(Some(rate))
 }
 
 fn devices(desk: &Desk, field: &str, names: &[String]) -> Result<(), Fault> {

@@ -9,6 +9,7 @@ use crate::job::JobKind;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use raidlab_advisor::unit_of;
 use raidlab_lab::{Paper, PaperError, PublishedRow, paper_ids};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -106,6 +107,7 @@ fn row_json(row: &PublishedRow, fitted: &[String]) -> Value {
         "queue_depth": (row.queue_depth > 0).then_some(row.queue_depth),
         "streams": (row.streams > 0).then_some(row.streams),
         "metric": row.metric.name(),
+        "unit": unit_of(row.metric.name()),
         "published": row.value,
         "fitted": fitted.contains(&row.id),
         "note": row.note,

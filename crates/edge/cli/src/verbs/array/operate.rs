@@ -8,7 +8,7 @@ use raidlab_array::{Answer, ArrayStatus, Command, Condition, SweepStatus, is_nbd
 use raidlab_nbd::{NbdUri, Transport};
 use raidlab_report::terminal::array_status;
 use raidlab_serve::{ControlClient, ServeError, control_socket, run_folder, served};
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, ParseUnitError};
 use serde_json::json;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -92,7 +92,7 @@ pub(crate) struct AddSpareArgs {
 pub(crate) struct RebuildArgs {
     #[command(flatten)]
     array: NameArgs,
-    /// Most bytes of each member per second that a rebuild, resync, check or repair walks over; `none` for no bound
+    /// Most bytes of each member per second that a rebuild, resync, check or repair walks over; `none` for no bound, 0 to let them rest
     #[arg(long, value_name = "SIZE|none")]
     rate: Option<Rate>,
     /// Say so and come back at once, instead of waiting for the end
@@ -127,13 +127,8 @@ impl std::str::FromStr for Rate {
         if text == "none" {
             return Ok(Self(None));
         }
-        match text.parse::<ByteCount>() {
-            Ok(ByteCount::ZERO) => {
-                Err("a rate of nothing would never end: write 'none' for no bound".to_owned())
-            }
-            Ok(rate) => Ok(Self(Some(rate))),
-            Err(error) => Err(error.to_string()),
-        }
+        let rate: ByteCount = text.parse().map_err(|error: ParseUnitError| error.to_string())?;
+        Ok(Self(Some(rate)))
     }
 }
 
@@ -252,7 +247,7 @@ pub(crate) fn rebuild(args: &RebuildArgs, output: &Output) -> Result<Exit, Failu
     let mut line = Line::open(&args.array.name)?;
     if let Some(Rate(bytes_per_sec)) = args.rate {
         let said = line.ask(&Command::SweepRate { bytes_per_sec })?;
-        if args.no_wait {
+        if args.no_wait || bytes_per_sec == Some(ByteCount::ZERO) {
             return tell(&said, output);
         }
     }

@@ -88,7 +88,7 @@ function arrayCard(name) {
   const update = (array) => {
     element.dataset.condition = array.condition;
     element.dataset.sweep = array.sweep?.sweep ?? "none";
-    title.replaceChildren(h("h2", {}, array.name), pill(array.condition, CONDITIONS[array.condition]), h("span", { class: "soft" }, `RAID ${array.level}, ${bytes(array.volume_bytes)}`), h("code", { class: "small soft" }, `raidlab array status ${array.name}`));
+    title.replaceChildren(h("h2", {}, array.name), pill(array.condition, CONDITIONS[array.condition]), ...(array.sweep_bytes_per_sec_max === 0 ? [pill("rebuilds rest", "warn")] : []), h("span", { class: "soft" }, `RAID ${array.level}, ${bytes(array.volume_bytes)}`), h("code", { class: "small soft" }, `raidlab array status ${array.name}`));
     const { cache, sweep } = array;
     tiles.replaceChildren(tile(array.failures_left, "members may still fail"), tile(bytes(cache.dirty_bytes), `dirty of ${bytes(cache.size_bytes)} cache`), tile(cache.writes_back ? "write-back" : "write-through", "writes now"), tile(number(array.unsynced_stripes), "stripes not known to agree"));
     const done = sweep ? sweep.done_stripes / Math.max(1, sweep.total_stripes) : 0;

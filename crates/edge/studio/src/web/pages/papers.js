@@ -4,9 +4,6 @@ import { agreement, bars } from "../chart.js";
 import { bytes, card, complain, commandBox, dataLinks, h, head, number, percent, pill, quoted, table, tile, tools } from "../ui.js";
 import { failureBox, jobCard, result } from "../jobs.js";
 
-const UNITS = { iops: "requests/s", mb_per_s: "MB/s", mib_per_s: "MiB/s", kib_per_s: "KiB/s", cpu_pct: "% CPU", ratio: "ratio" };
-const unit = (metric) => UNITS[metric] ?? metric;
-
 export async function show([id, chosen]) {
   return id ? paper(id, chosen) : list();
 }
@@ -68,7 +65,7 @@ const COLUMNS = [
 
 function publishedTable(rows) {
   if (rows.length === 0) return h("p", { class: "empty" }, "This paper gives claims instead of figures: predict them to see them.");
-  return table([...COLUMNS, { name: "Published", of: (row) => row.published, show: (row) => number(row.published), right: true }, { name: "Unit", of: (row) => unit(row.metric) }, { name: "Note", of: (row) => row.note, class: "small" }], rows, "Published figures");
+  return table([...COLUMNS, { name: "Published", of: (row) => row.published, show: (row) => number(row.published), right: true }, { name: "Unit", of: (row) => row.unit }, { name: "Note", of: (row) => row.note, class: "small" }], rows, "Published figures");
 }
 
 const judged = (error) => pill(percent(error), Math.abs(error) <= 10 ? "good" : Math.abs(error) <= 25 ? "warn" : "bad");
@@ -84,10 +81,10 @@ function compared(found, published, job) {
     summary?.median_abs_error_pct !== undefined && tile(`${number(summary.median_abs_error_pct)} %`, "median error"),
     summary?.p90_abs_error_pct !== undefined && tile(`${number(summary.p90_abs_error_pct)} %`, "nine of ten are within"),
     fresh?.median_abs_error_pct !== undefined && fresh.median_abs_error_pct !== null && tile(`${number(fresh.median_abs_error_pct)} %`, `median of the ${fresh.rows} not fitted to`)), dataLinks(["Data of this prediction (JSON)", `/api/jobs/${job.id}/result`])));
-  const metrics = [...new Set(rows.map((row) => row.metric))];
+  const units = [...new Set(rows.map((row) => row.unit))];
   if (rows.length > 0) {
     const text = (row) => `${row.table}: ${setup(row)}\n${load(row)}\npublished ${number(row.published)}, predicted ${number(row.predicted)} (${percent(row.error_pct)})`;
-    const charts = metrics.map((metric) => card(`Published and predicted, ${unit(metric)}`, agreement({ points: rows.filter((row) => row.metric === metric).map((row) => ({ ...row, text: text(row) })), unit: unit(metric) })));
+    const charts = units.map((unit) => card(`Published and predicted, ${unit}`, agreement({ points: rows.filter((row) => row.unit === unit).map((row) => ({ ...row, text: text(row) })), unit })));
     const places = (found.places ?? []).map((place) => ({ name: `${place.place}`, values: [place.summary?.median_abs_error_pct ?? NaN], colour: 0 })).filter((row) => Number.isFinite(row.values[0]));
     if (places.length > 1) charts.push(card(null, bars({ title: "Median error by table", rows: places, unit: "%", format: (value) => value.toFixed(1) })));
     parts.push(h("div", { class: "two" }, charts));
@@ -95,7 +92,7 @@ function compared(found, published, job) {
       { name: "Published", of: (row) => row.published, show: (row) => number(row.published), right: true },
       { name: "Predicted", of: (row) => row.predicted, show: (row) => number(row.predicted), right: true },
       { name: "Error", of: (row) => Math.abs(row.error_pct), show: (row) => judged(row.error_pct), right: true },
-      { name: "Unit", of: (row) => unit(row.metric) },
+      { name: "Unit", of: (row) => row.unit },
       { name: "", show: (row) => row.fitted && pill("fitted to") }], rows, "Published and predicted figures")));
   }
   if (found.claims?.claims) parts.push(card("Claims", claims(found.claims.claims)));
