@@ -1,5 +1,6 @@
 //! The vocabulary between the controller and its world: requests, actions, completions, places in memory.
 
+use raidlab_format::{KEPT_ENTRY_BYTES, KeptEntry};
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, Nanos};
 
 /// Names a host request while it is in flight. The world chooses it, small and dense (an index into its own
@@ -284,15 +285,23 @@ pub enum Action {
     Notice(Notice),
 }
 
-/// An entry of the cache's directory, which says after a power loss what the cache memory holds.
+/// An entry of the cache's directory, which says after a power loss what the cache memory holds. Whoever stores it asks for
+/// its bytes; a world that stores none saves the checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
     /// Which entry: the number of a cache slot.
     pub slot: u32,
-    /// Its bytes.
-    pub entry: [u8; 32],
+    /// What it says.
+    pub entry: KeptEntry,
     /// Whether the second controller keeps it, too.
     pub mirrored: bool,
+}
+
+impl Keep {
+    /// The entry as it is stored.
+    pub fn bytes(&self) -> [u8; KEPT_ENTRY_BYTES] {
+        self.entry.encode(self.slot)
+    }
 }
 
 /// Something the operator should know.

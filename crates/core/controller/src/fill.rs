@@ -32,32 +32,54 @@ struct Stream {
     run: u32,
     /// End of what has been read ahead.
     ahead_to: u64,
-    used: u64,
 }
 
-/// All streams.
-#[derive(Debug, Default)]
+/// All streams. Most reads continue none, so the low halves of where each goes on are compared first, all of them at once.
+#[derive(Debug)]
 pub(crate) struct Streams {
-    streams: [Stream; STREAMS],
-    clock: u64,
+    all: [Stream; STREAMS],
+    next_low: [u32; STREAMS],
+    /// Their numbers, from the one used longest ago to the one used last.
+    by_use: [u8; STREAMS],
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self {
+            all: [Stream::default(); STREAMS],
+            next_low: [0; STREAMS],
+            by_use: core::array::from_fn(|number| number as u8),
+        }
+    }
 }
 
 impl Streams {
     /// Notes a read and returns the stream that it belongs to: one that it continues, or the oldest, begun anew.
     fn note(&mut self, first: u64, end: u64) -> &mut Stream {
-        self.clock += 1;
-        let continued = self.streams.iter().position(|stream| stream.next == first && stream.run > 0);
-        let index = continued.unwrap_or_else(|| {
-            let oldest = (0..STREAMS).min_by_key(|&index| self.streams[index].used);
-            let oldest = oldest.expect("there are streams");
-            self.streams[oldest] = Stream { ahead_to: end, ..Stream::default() };
+        let index = self.continued(first).unwrap_or_else(|| {
+            let oldest = usize::from(self.by_use[0]);
+            self.all[oldest] = Stream { ahead_to: end, ..Stream::default() };
             oldest
         });
-        let stream = &mut self.streams[index];
+        self.touch(index);
+        self.next_low[index] = end as u32;
+        let stream = &mut self.all[index];
         stream.run += 1;
         stream.next = end;
-        stream.used = self.clock;
         stream
+    }
+
+    /// The stream that goes on at `first`.
+    fn continued(&self, first: u64) -> Option<usize> {
+        let may_be: u32 = self.next_low.iter().map(|next| u32::from(*next == first as u32)).sum();
+        let goes_on = |stream: &Stream| stream.next == first && stream.run > 0;
+        if may_be > 0 { self.all.iter().position(goes_on) } else { None }
+    }
+
+    fn touch(&mut self, index: usize) {
+        let place = self.by_use.iter().position(|other| usize::from(*other) == index).expect("named once");
+        self.by_use.copy_within(place + 1.., place);
+        self.by_use[STREAMS - 1] = index as u8;
     }
 }
 

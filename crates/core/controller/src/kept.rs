@@ -118,7 +118,7 @@ impl Controller {
     pub(crate) fn begin_kept_life(&mut self) {
         let mirrored = self.mirrors_kept();
         for slot in 0..self.cache.slot_count() {
-            let entry = KeptEntry { sequence: 0, block: 0, dirty: 0 }.encode(slot);
+            let entry = KeptEntry { sequence: 0, block: 0, dirty: 0 };
             self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored }));
         }
         self.write_kept_label();
@@ -157,7 +157,7 @@ impl Controller {
             return;
         }
         let Slot { sequence, key, dirty, mirrored, .. } = self.cache[slot];
-        let entry = KeptEntry { sequence, block: key, dirty }.encode(slot);
+        let entry = KeptEntry { sequence, block: key, dirty };
         self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored }));
     }
 
@@ -231,7 +231,7 @@ impl Controller {
             let left = dirty & !taken;
             taken |= dirty;
             if left != dirty {
-                let entry = KeptEntry { sequence, block, dirty: left }.encode(slot);
+                let entry = KeptEntry { sequence, block, dirty: left };
                 self.actions.push_back(Action::Keep(Keep { slot, entry, mirrored: false }));
             }
             if left != 0 {

@@ -146,7 +146,7 @@ impl World {
                 }
                 Action::Keep(keep) => {
                     let at = keep.slot as usize * KEPT_ENTRY_BYTES;
-                    self.directory[at..at + KEPT_ENTRY_BYTES].copy_from_slice(&keep.entry);
+                    self.directory[at..at + KEPT_ENTRY_BYTES].copy_from_slice(&keep.bytes());
                 }
                 Action::Notice(notice) => self.notices.push(notice),
                 Action::Timer { .. } => {}

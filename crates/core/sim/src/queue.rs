@@ -8,7 +8,7 @@
 //!                                  pop ─► the earlier of the two heads
 //! ```
 //! A drive's next deadline moves whenever it gets a request; in a plain heap each move would leave a stale entry
-//! behind. In the winner tree it overwrites the slot's leaf and repairs one path of `log2(slots)` nodes.
+//! behind. In the winner tree it overwrites the slot's leaf and puts right one path of `log2(slots)` nodes.
 //!
 //! Invariants: time never goes backwards; events of equal time leave in the order in which they were pushed (a
 //! deadline counts as pushed when it was last moved to another time); once the queue has grown to the largest
@@ -87,7 +87,7 @@ impl<E: Copy> EventQueue<E> {
 
     /// True when nothing is pending.
     pub fn is_empty(&self) -> bool {
-        self.heap.is_empty() && self.deadlines.first().0 == NEVER
+        self.heap.is_empty() && self.deadlines.first_key() == NEVER
     }
 
     /// Makes `event` happen at `at`, which must not be in the past.
@@ -104,9 +104,8 @@ impl<E: Copy> EventQueue<E> {
     /// A time in the past counts as now. The slots grow to hold `slot`.
     #[inline]
     pub fn set_deadline(&mut self, slot: u32, at: Option<Nanos>) {
-        let slot = slot as usize;
-        if slot >= self.deadlines.leaves() {
-            self.deadlines = self.deadlines.grown(slot + 1);
+        if slot as usize >= self.deadlines.leaves() {
+            self.deadlines = self.deadlines.grown(slot as usize + 1);
         }
         let old = self.deadlines.key(slot);
         let Some(at) = at else {
@@ -125,7 +124,7 @@ impl<E: Copy> EventQueue<E> {
     /// When the next event or deadline is due.
     #[inline]
     pub fn next_at(&self) -> Option<Nanos> {
-        let key = self.deadlines.first().0.min(self.heap.first().map_or(NEVER, Entry::key));
+        let key = self.deadlines.first_key().min(self.heap.first().map_or(NEVER, Entry::key));
         (key != NEVER).then_some(Nanos((key >> 64) as u64))
     }
 
@@ -139,11 +138,11 @@ impl<E: Copy> EventQueue<E> {
     /// Takes out the next event or deadline and moves the clock to its time.
     #[inline]
     pub fn pop(&mut self) -> Option<(Nanos, Due<E>)> {
-        let (deadline_key, slot) = self.deadlines.first();
+        let Deadline { key, slot } = self.deadlines.first();
         let heap_key = self.heap.first().map_or(NEVER, Entry::key);
-        if deadline_key < heap_key {
-            self.deadlines.set(slot as usize, NEVER);
-            self.now = Nanos((deadline_key >> 64) as u64);
+        if key < heap_key {
+            self.deadlines.vacate(slot);
+            self.now = Nanos((key >> 64) as u64);
             return Some((self.now, Due::Deadline(slot)));
         }
         let first = *self.heap.first()?;
@@ -207,73 +206,99 @@ fn least_of<E>(children: &[Entry<E>]) -> Option<usize> {
     Some(least)
 }
 
-/// A complete binary tree over the slots' keys in which each inner node names the slot with the least key below it.
+/// The deadline of a slot.
+#[derive(Clone, Copy, Debug)]
+struct Deadline {
+    key: u128,
+    slot: u32,
+}
+
+/// A complete binary tree over the slots, in which each inner node is a copy of the earlier of its children.
+///
+/// A drive whose deadline is due nearly always has a new one at once. So the slot that was taken out last is *vacated*: its
+/// leaf is empty, and the nodes above it are put right when it is set again, or else with the next one that is taken out. Until
+/// then nobody reads them but to put them right.
 #[derive(Clone, Debug)]
 struct WinnerTree {
-    /// Key of each slot, padded to a power of two with [`NEVER`].
-    keys: Vec<u128>,
-    /// Node `n` has children `2n` and `2n + 1`; node 1 is the root; leaves are not stored.
-    winners: Vec<u32>,
+    /// Node `n` has children `2n` and `2n + 1`; node 1 is the root; the second half are the leaves, one for each slot and
+    /// padded to a power of two.
+    nodes: Vec<Deadline>,
+    /// The slot that is vacated, or [`NO_SLOT`].
+    vacated: u32,
 }
+
+/// No slot has this number.
+const NO_SLOT: u32 = u32::MAX;
 
 impl WinnerTree {
     fn new(slots: usize) -> Self {
         let leaves = slots.next_power_of_two().max(2);
-        let mut tree = Self { keys: vec![NEVER; leaves], winners: vec![0; leaves] };
-        for node in (1..leaves).rev() {
-            tree.winners[node] = tree.winner_of_children(node);
-        }
-        tree
+        Self { nodes: vec![Deadline { key: NEVER, slot: NO_SLOT }; 2 * leaves], vacated: NO_SLOT }
     }
 
     fn grown(&self, slots: usize) -> Self {
         let mut tree = Self::new(slots);
-        for (slot, key) in self.keys.iter().enumerate() {
-            tree.set(slot, *key);
+        for leaf in &self.nodes[self.leaves()..] {
+            if leaf.key != NEVER {
+                tree.set(leaf.slot, leaf.key);
+            }
         }
         tree
     }
 
     const fn leaves(&self) -> usize {
-        self.keys.len()
+        self.nodes.len() / 2
     }
 
     #[inline]
-    fn key(&self, slot: usize) -> u128 {
-        self.keys[slot]
+    fn key(&self, slot: u32) -> u128 {
+        self.nodes[self.leaves() + slot as usize].key
     }
 
+    /// The key of the earliest deadline.
     #[inline]
-    fn first(&self) -> (u128, u32) {
-        let slot = self.winners[1];
-        (self.keys[slot as usize], slot)
-    }
-
-    #[inline]
-    fn set(&mut self, slot: usize, key: u128) {
-        self.keys[slot] = key;
-        let mut node = self.parent_of_leaf(slot);
-        while node > 0 {
-            self.winners[node] = self.winner_of_children(node);
-            node /= 2;
+    fn first_key(&self) -> u128 {
+        if self.vacated == NO_SLOT {
+            return self.nodes[1].key;
         }
+        // Whatever is not vacated is below one of the nodes beside the way up.
+        let leaf = self.leaves() + self.vacated as usize;
+        let way = std::iter::successors(Some(leaf), |node| Some(node / 2)).take_while(|node| *node > 1);
+        way.map(|node| self.nodes[node ^ 1].key).fold(NEVER, u128::min)
     }
 
-    /// Leaf `slot` would be node `leaves + slot`.
+    /// The earliest deadline.
     #[inline]
-    const fn parent_of_leaf(&self, slot: usize) -> usize {
-        self.leaves() / 2 + slot / 2
+    fn first(&mut self) -> Deadline {
+        if self.vacated != NO_SLOT {
+            self.set(self.vacated, NEVER);
+        }
+        self.nodes[1]
+    }
+
+    /// Takes out the deadline of `slot`, which is the first.
+    #[inline]
+    fn vacate(&mut self, slot: u32) {
+        debug_assert!(self.vacated == NO_SLOT, "two slots are vacated");
+        let leaf = self.leaves() + slot as usize;
+        self.nodes[leaf].key = NEVER;
+        self.vacated = slot;
     }
 
     #[inline]
-    fn winner_of_children(&self, node: usize) -> u32 {
-        let [left, right] = if 2 * node < self.leaves() {
-            [self.winners[2 * node], self.winners[2 * node + 1]]
-        } else {
-            let first = (2 * node - self.leaves()) as u32;
-            [first, first + 1]
-        };
-        if self.keys[right as usize] < self.keys[left as usize] { right } else { left }
+    fn set(&mut self, slot: u32, key: u128) {
+        if slot == self.vacated {
+            self.vacated = NO_SLOT;
+        }
+        let mut node = self.leaves() + slot as usize;
+        let mut winner = Deadline { key, slot };
+        self.nodes[node] = winner;
+        while node > 1 {
+            let beside = self.nodes[node ^ 1];
+            winner = if beside.key < winner.key { beside } else { winner };
+            node /= 2;
+            self.nodes[node] = winner;
+        }
     }
 }
 
@@ -353,6 +378,8 @@ mod tests {
                     Step::Pop => prop_assert_eq!(queue.pop(), slow.pop()),
                 }
                 prop_assert_eq!(queue.is_empty(), slow.pending.is_empty());
+                let next_at = slow.pending.iter().map(|(at, ..)| Nanos(*at)).min();
+                prop_assert_eq!(queue.next_at(), next_at);
             }
             while let Some(expected) = slow.pop() {
                 prop_assert_eq!(queue.pop(), Some(expected));

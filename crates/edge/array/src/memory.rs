@@ -159,7 +159,7 @@ impl Memory {
     /// Stores an entry of the cache's directory, if it is kept.
     pub(crate) fn keep(&self, keep: &Keep) {
         if let Some(kept) = &self.kept {
-            kept.store(keep.slot, &keep.entry);
+            kept.store(keep.slot, &keep.bytes());
         }
     }
 

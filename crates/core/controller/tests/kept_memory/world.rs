@@ -278,10 +278,10 @@ impl World {
     }
 
     fn keep(&mut self, keep: &Keep) {
-        self.directory[keep.slot as usize] = keep.entry;
+        self.directory[keep.slot as usize] = keep.bytes();
         if keep.mirrored {
             assert_eq!(self.peer, PeerState::Present, "nothing is mirrored to who is gone");
-            self.peer_directory[keep.slot as usize] = keep.entry;
+            self.peer_directory[keep.slot as usize] = keep.bytes();
         }
     }
 

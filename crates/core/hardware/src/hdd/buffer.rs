@@ -9,13 +9,14 @@
 //! stripe would stop reading ahead while the host waits for another one, and find less in its memory than it takes the
 //! platter to come round again. (Makers call it dynamic or adaptive segmentation.) Drives with fixed segments don't do that.
 //!
-//! Invariants: no segment holds more than its `most`, and all of them together no more than the memory, but for the last
-//! read; `by_use` names each segment once.
+//! Every command searches all segments and almost always in vain. So a *sketch* of each is looked at first, its numbers modulo
+//! 2^32: where one is in a segment it is in the sketch as well, and only on drives of more than 2^32 sectors is the converse
+//! not sure. The comparisons have no branch that depends on data, so that the compiler makes vector code of them.
 //!
-//! Every read searches all segments and almost always in vain, so the tests are written as one unsigned comparison
-//! each: its outcome is nearly always the same, which branch prediction rewards.
+//! Invariants: no segment holds more than its `most`, and all of them together no more than the memory, but for the last
+//! read; `by_use` names each segment once; each sketch is that of its segment.
 
-/// One run of sectors; numbers are plain for speed of search.
+/// One run of sectors.
 #[derive(Clone, Copy, Debug, Default)]
 struct Segment {
     start: u64,
@@ -42,10 +43,46 @@ impl Segment {
     }
 }
 
+/// The low halves of the segments' numbers, an array each.
+#[derive(Clone, Debug)]
+struct Sketches {
+    start: Vec<u32>,
+    sectors: Vec<u32>,
+}
+
+impl Sketches {
+    fn new(segments: usize) -> Self {
+        Self { start: vec![0; segments], sectors: vec![0; segments] }
+    }
+
+    fn set(&mut self, index: usize, segment: &Segment) {
+        self.start[index] = segment.start as u32;
+        self.sectors[index] = segment.sectors as u32;
+    }
+
+    /// False only if no segment reaches `sector`.
+    #[inline]
+    fn may_reach(&self, sector: u64) -> bool {
+        let sketches = self.start.iter().zip(&self.sectors);
+        sketches.fold(false, |any, (start, sectors)| any | ((sector as u32).wrapping_sub(*start) <= *sectors))
+    }
+
+    /// False only if no segment holds a sector of `start..end`.
+    #[inline]
+    fn may_overlap(&self, start: u64, end: u64) -> bool {
+        let (first, sectors) = (start as u32, (end - start) as u32);
+        let sketches = self.start.iter().zip(&self.sectors);
+        sketches.fold(false, |any, (start, held)| {
+            any | (first.wrapping_sub(*start) < *held) | (start.wrapping_sub(first) < sectors)
+        })
+    }
+}
+
 /// All segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Segments {
     all: Vec<Segment>,
+    sketches: Sketches,
     /// Their indices, from the one used longest ago to the one used last.
     by_use: Vec<u32>,
     segment_sectors: u64,
@@ -60,6 +97,7 @@ impl Segments {
         let memory_sectors = segment_sectors * u64::from(segments);
         Self {
             all: vec![Segment { most: segment_sectors, ..Segment::default() }; segments as usize],
+            sketches: Sketches::new(segments as usize),
             by_use: (0..segments).collect(),
             segment_sectors,
             memory_sectors,
@@ -85,6 +123,9 @@ impl Segments {
     /// Whether all of `start..end` is in one segment, which then counts as used.
     #[inline]
     pub(crate) fn hit(&mut self, start: u64, end: u64) -> bool {
+        if !self.sketches.may_reach(start) {
+            return false;
+        }
         let found = self.all.iter().position(|segment| segment.holds(start) && end <= segment.end());
         if let Some(segment) = found {
             self.touch(segment);
@@ -101,7 +142,11 @@ impl Segments {
     /// which.
     #[inline]
     pub(crate) fn fill(&mut self, from: u64, start: u64, end: u64) -> usize {
-        let follows = self.all.iter().position(|segment| segment.reaches(start));
+        let follows = if self.sketches.may_reach(start) {
+            self.all.iter().position(|segment| segment.reaches(start))
+        } else {
+            None
+        };
         let segment = follows.unwrap_or(self.by_use[0] as usize);
         if follows.is_none() {
             self.all[segment] = Segment { start: from, sectors: 0, most: self.segment_sectors };
@@ -117,6 +162,7 @@ impl Segments {
         let end = end.max(extended.end());
         extended.start = extended.start.max(end.saturating_sub(extended.most));
         extended.sectors = end - extended.start;
+        self.sketches.set(segment, extended);
         if extended.most > self.segment_sectors {
             self.make_room(segment);
         }
@@ -138,6 +184,7 @@ impl Segments {
             let segment = &mut self.all[*index as usize];
             if *index as usize != kept {
                 held -= core::mem::take(&mut segment.sectors);
+                self.sketches.set(*index as usize, segment);
             }
         }
     }
@@ -145,9 +192,13 @@ impl Segments {
     /// Empties the segments that hold a part of `start..end`, which is being written.
     #[inline]
     pub(crate) fn forget(&mut self, start: u64, end: u64) {
-        for segment in &mut self.all {
+        if !self.sketches.may_overlap(start, end) {
+            return;
+        }
+        for (index, segment) in self.all.iter_mut().enumerate() {
             if segment.holds(start) || (segment.start.wrapping_sub(start) < end - start) {
                 segment.sectors = 0;
+                self.sketches.set(index, segment);
             }
         }
     }

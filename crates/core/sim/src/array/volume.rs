@@ -140,10 +140,10 @@ impl Volume {
 
     /// Stores an entry in the other controller's copy of the directory; it is yet to be sent.
     pub(super) fn keep_at_peer(&mut self, keep: &Keep) {
-        self.unsent_kept += ByteCount(keep.entry.len() as u64);
+        self.unsent_kept += ByteCount(KEPT_ENTRY_BYTES as u64);
         let start = keep.slot as usize * KEPT_ENTRY_BYTES;
         if let Some(entry) = self.peer_directory.get_mut(start..start + KEPT_ENTRY_BYTES) {
-            entry.copy_from_slice(&keep.entry);
+            entry.copy_from_slice(&keep.bytes());
         }
     }
 

@@ -69,10 +69,10 @@ impl Memories {
 
     /// Stores an entry of the directory.
     pub(super) fn keep(&mut self, keep: &Keep) {
-        let start = keep.slot as usize * KEPT_ENTRY_BYTES;
-        self.directory[start..start + KEPT_ENTRY_BYTES].copy_from_slice(&keep.entry);
+        let (start, bytes) = (keep.slot as usize * KEPT_ENTRY_BYTES, keep.bytes());
+        self.directory[start..start + KEPT_ENTRY_BYTES].copy_from_slice(&bytes);
         if keep.mirrored && self.peer_place == Peer::Here {
-            self.peer[2][start..start + KEPT_ENTRY_BYTES].copy_from_slice(&keep.entry);
+            self.peer[2][start..start + KEPT_ENTRY_BYTES].copy_from_slice(&bytes);
         }
     }
 

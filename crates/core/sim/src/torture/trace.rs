@@ -135,7 +135,8 @@ fn action_words(action: &Action) -> [u64; 2] {
         Action::Complete(done) => [0x12 | u64::from(done.result.is_err()) << 8, u64::from(done.tag.0)],
         Action::Timer { id, at } => [0x13 | u64::from(id.0) << 8, at.0],
         Action::Keep(keep) => {
-            let word = |at: usize| u64::from_le_bytes(keep.entry[at..at + 8].try_into().expect("32 bytes"));
+            let bytes = keep.bytes();
+            let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("32 bytes"));
             [0x14 | u64::from(keep.slot) << 8, word(0) ^ word(8) ^ word(16).rotate_left(1) ^ word(24)]
         }
         Action::Notice(notice) => notice_words(notice),
