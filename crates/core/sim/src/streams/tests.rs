@@ -123,6 +123,32 @@ fn a_software_stripe_reads_from_all_parts_at_once_and_takes_its_data_in_turn() {
 }
 
 #[test]
+fn the_first_window_of_a_file_covers_the_first_read_and_the_next_ones_double() {
+    let rate = |block| {
+        let (mut spec, _) = server(2, 1);
+        spec.volumes = vec![StreamsVolume { parts: vec![(0, 0), (1, 0)], chunk: ByteCount::from_kib(512) }];
+        let files = vec![vec![FileId(0), FileId(1)]];
+        total((spec, Readers::new(ReadersConfig { block: ByteCount::from_kib(block), files }).unwrap()))
+    };
+    let [short, long] = [16, 1024].map(rate);
+    assert!(short < 0.95 * long, "{short} MB/s in short reads, {long} in long ones");
+}
+
+#[test]
+fn a_reader_that_sleeps_for_its_map_copies_nothing() {
+    let seconds = |map_every| {
+        let (mut spec, readers) = server(1, 1);
+        // Copying hides all other waits.
+        spec.server.copy = BytesPerSec::from_mb_per_s(40.0);
+        spec.map_every = Some(map_every);
+        FILE.0 as f64 / 1e6 / total((spec, readers))
+    };
+    let slept = seconds(ByteCount::from_mib(1)) - seconds(FILE);
+    let command = Catalog::builtin().controller("3ware-7850").unwrap().host_command.read;
+    assert!(slept > 15.0 * command.as_secs_f64(), "{slept} s for 15 blocks more of the map");
+}
+
+#[test]
 fn clients_lose_where_the_server_forgets_their_windows() {
     let with = |remembered_files| {
         let (spec, readers) = server(1, 4);

@@ -45,18 +45,26 @@ struct Request {
     bytes: u64,
 }
 
+/// What is left of a window that a process asks for.
+#[derive(Clone, Copy, Debug)]
+struct Asking {
+    left: u64,
+    /// Whether that is all of it.
+    starts_window: bool,
+    /// Whether the process was about to copy a piece.
+    then_copies: bool,
+}
+
 /// A process and its file.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     /// What is asked of the volume, of readers on the server.
     reader: Reader,
     pub(super) file: usize,
-    /// What is left to ask for of the window that waits for a block of the map.
-    rest: u64,
-    /// Whether that is all of it.
-    rest_starts_window: bool,
-    /// Whether a block of the map is under way.
-    waits_for_map: bool,
+    /// What its process asks for next when the block of the map has come that it sleeps for.
+    asking: Option<Asking>,
+    /// Pages of its next window but for one.
+    ahead_pages: u64,
     /// The part of the file whose place is known from the map, from its start.
     mapped: u64,
     /// Bytes that the call under way wants; none if there is no such call.
@@ -154,9 +162,8 @@ impl<'a, P: Program> World<'a, P> {
             Event::MapArrived { stream } => {
                 let at = &mut self.streams[stream as usize];
                 at.mapped += self.spec.map_every.map_or(0, |every| every.0);
-                at.waits_for_map = false;
-                let (rest, starts_window) = (at.rest, at.rest_starts_window);
-                self.ask_for(now, stream, rest, starts_window);
+                let asking = at.asking.take().expect("it was asked for on the way through a window");
+                self.ask_on(now, stream, asking);
             }
             Event::Running { stream } => self.copy(now, stream),
             Event::Copied { stream } => self.copied(now, stream),
@@ -182,7 +189,7 @@ impl<'a, P: Program> World<'a, P> {
                     self.open(now, stream, file);
                     0
                 }
-                FileCall::Read { bytes, .. } => match self.read(stream, bytes) {
+                FileCall::Read { bytes, .. } => match self.read(now, stream, bytes) {
                     Some(moved) => moved,
                     None => return,
                 },
@@ -200,13 +207,16 @@ impl<'a, P: Program> World<'a, P> {
         at.reader.begin(bytes);
         if self.nfs.is_some() {
             self.begin_on_client(now, stream, bytes);
-        } else {
-            self.ask_for_window(now, stream);
         }
     }
 
     /// Begins a read. Returns what it moves if that is copied already.
-    fn read(&mut self, stream: u32, bytes: u64) -> Option<u64> {
+    fn read(&mut self, now: Nanos, stream: u32, bytes: u64) -> Option<u64> {
+        if self.nfs.is_none() && self.streams[stream as usize].reader.asked() == 0 {
+            // The first window covers the read (`do_generic_file_read`: `needed`).
+            self.streams[stream as usize].ahead_pages = bytes / BLOCK_BYTES + 1;
+            self.ask_for_window(now, stream, false);
+        }
         let at = &mut self.streams[stream as usize];
         let wants = bytes.min(self.spec.files[at.file].bytes.0 - at.returned);
         if at.copied - at.returned < wants {
@@ -242,9 +252,13 @@ impl<'a, P: Program> World<'a, P> {
 
     /// Lets a process run if its next piece is there: interrupt, switch and the look into the page cache come first.
     pub(super) fn try_to_copy(&mut self, now: Nanos, stream: u32) {
+        let at = &mut self.streams[stream as usize];
+        if at.asking.is_some() {
+            return;
+        }
         let reader = match &mut self.nfs {
             Some(nfs) => nfs.client_reader(stream),
-            None => &mut self.streams[stream as usize].reader,
+            None => &mut at.reader,
         };
         if !reader.begin_copy() {
             return;
@@ -262,10 +276,15 @@ impl<'a, P: Program> World<'a, P> {
         if self.nfs.is_some() {
             return self.copy_on_client(now, stream);
         }
-        let (bytes, asks) = self.streams[stream as usize].reader.copying();
+        let (_, asks) = self.streams[stream as usize].reader.copying();
         if asks {
-            self.ask_for_window(now, stream);
+            return self.ask_for_window(now, stream, true);
         }
+        self.copy_piece(now, stream);
+    }
+
+    fn copy_piece(&mut self, now: Nanos, stream: u32) {
+        let (bytes, _) = self.streams[stream as usize].reader.copying();
         let span = self.spec.server.copy.time_for(ByteCount(u64::from(bytes)));
         self.streams[stream as usize].cpu += span + self.spec.server.per_request;
         let end = self.work(now, span);
@@ -286,49 +305,48 @@ impl<'a, P: Program> World<'a, P> {
 
     // Asking.
 
-    fn ask_for_window(&mut self, now: Nanos, stream: u32) {
-        let window = self.window_bytes(stream);
-        self.ask_for(now, stream, window, true);
+    /// Lets a process ask for its next window, and then copy if it was about to. Windows double up to the longest.
+    fn ask_for_window(&mut self, now: Nanos, stream: u32, then_copies: bool) {
+        let most = self.ahead_pages_max(stream);
+        let at = &mut self.streams[stream as usize];
+        let pages = at.ahead_pages.min(most) + 1;
+        at.ahead_pages = (2 * at.ahead_pages).min(most);
+        let left = (pages * BLOCK_BYTES).min(at.reader.left());
+        self.ask_on(now, stream, Asking { left, starts_window: true, then_copies });
     }
 
-    fn window_bytes(&self, stream: u32) -> u64 {
-        let file = &self.spec.files[self.streams[stream as usize].file];
-        let volume = &self.spec.volumes[usize::from(file.volume)];
+    /// The pages of the longest window of a stream's file but for one.
+    fn ahead_pages_max(&self, stream: u32) -> u64 {
+        let volume = &self.spec.volumes[usize::from(self.volume_of(stream))];
         let parts = volume.parts.len() as u64;
         if parts == 1 {
-            return self.spec.server.read_ahead.0;
+            return self.spec.server.read_ahead.0 / BLOCK_BYTES - 1;
         }
-        volume.chunk.0 * parts * u64::from(self.spec.server.stripe_window_chunks)
+        volume.chunk.0 / BLOCK_BYTES * parts * u64::from(self.spec.server.stripe_window_chunks)
     }
 
-    /// Asks for the next `bytes` of a file, as far as the map is known; the rest when its next block has come.
-    fn ask_for(&mut self, now: Nanos, stream: u32, bytes: u64, starts_window: bool) {
-        let at = &mut self.streams[stream as usize];
-        if at.waits_for_map {
-            at.rest += bytes;
-            return;
-        }
-        let mut bytes = bytes.min(at.reader.left());
-        let mut starts_window = starts_window;
-        while bytes > 0 {
+    /// Asks for a window as far as the map is known; where it is not, the process sleeps until its next block has come.
+    fn ask_on(&mut self, now: Nanos, stream: u32, mut asking: Asking) {
+        while asking.left > 0 {
             let at = &mut self.streams[stream as usize];
             let asked = at.reader.asked();
             let known = self.spec.map_every.map_or(u64::MAX, |_| at.mapped - asked);
             if known == 0 {
-                (at.rest, at.rest_starts_window, at.waits_for_map) = (bytes, starts_window, true);
-                return self.ask_for_map(now, stream);
+                at.asking = Some(asking);
+                return self.ask_for_map_at(now, stream, asked);
             }
             let (part, offset, in_one) = self.part_of(stream, asked);
-            let piece = bytes.min(known).min(in_one).min(self.spec.server.request_max.0);
-            let number = self.streams[stream as usize].reader.ask(piece as u32, starts_window);
-            self.send(now, part, offset, piece, Event::Arrived { stream, piece: number });
-            starts_window = false;
-            bytes -= piece;
+            let bytes = asking.left.min(known).min(in_one).min(self.spec.server.request_max.0);
+            let starts_window = core::mem::take(&mut asking.starts_window);
+            let piece = self.streams[stream as usize].reader.ask(bytes as u32, starts_window);
+            self.send(now, part, offset, bytes, Event::Arrived { stream, piece });
+            asking.left -= bytes;
         }
-    }
-
-    fn ask_for_map(&mut self, now: Nanos, stream: u32) {
-        self.ask_for_map_at(now, stream, self.streams[stream as usize].reader.asked());
+        if asking.then_copies {
+            self.copy_piece(now, stream);
+        } else {
+            self.try_to_copy(now, stream);
+        }
     }
 
     /// Asks for the block of the map that is for the data at `position`.
