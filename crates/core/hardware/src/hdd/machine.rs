@@ -11,13 +11,14 @@
 //! Invariants: at most one job runs; nothing waits while the arm has nothing to do (reading ahead is nothing).
 
 mod ahead;
+mod cached;
 
 use self::ahead::Ahead;
 use super::buffer::Segments;
-use super::dirty::{BlockedWrite, WriteCache};
+use super::dirty::WriteCache;
 use super::geometry::{Geometry, Place, TURN};
 use super::model::{AfterOp, BusModel, HardDriveModel, Kept, Overheads, ReadAhead};
-use super::schedule::{Ages, Arm, ArmPosition, Choice, Schedule};
+use super::schedule::{Ages, Arm, ArmPosition, Schedule};
 use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, Sector, SectorCount};
 use crate::link::{LinkModel, Server};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
@@ -303,75 +304,6 @@ impl HardDrive {
         }
     }
 
-    fn accept_cached_write(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
-        let (start, sectors) = (request.start.0, request.sectors.0);
-        self.stop_read_ahead(now);
-        self.forget(start, start + sectors);
-        let begin = decoded + self.beyond_work(self.overheads.write_data);
-        let arrived = self.interface.serve(begin, self.bus.write.transfer_time(request.sectors.bytes()));
-        let write = BlockedWrite { id: request.id, start, sectors, arrived };
-        if !self.cache.blocked.is_empty() || !self.store(now, write) {
-            self.cache.blocked.push_back(write);
-        }
-        self.start_next(now, now);
-    }
-
-    /// Takes a write into the cache, if there is room.
-    fn store(&mut self, now: Nanos, write: BlockedWrite) -> bool {
-        match self.meeting_extent(&write) {
-            Some((_, 0)) => {} // The new data replaces what was there and not yet written.
-            Some((index, more)) if self.cache.has_memory(more) => {
-                let extent = self.destage_jobs.job_mut(index);
-                extent.sectors += more;
-                extent.arrived = write.arrived;
-                self.cache.grow_extent(more);
-            }
-            _ if self.cache.has_room(write.sectors) => self.add_extent(now, &write),
-            _ => return false,
-        }
-        self.reply(write.arrived.max(now) + self.overheads.write_completion, write.id);
-        true
-    }
-
-    /// The dirty extent in which `write` starts or which it continues, and by how many sectors it would grow.
-    fn meeting_extent(&self, write: &BlockedWrite) -> Option<(usize, u64)> {
-        let extents = self.destage_jobs.jobs();
-        let index =
-            extents.iter().position(|extent| write.start.wrapping_sub(extent.start) <= extent.sectors)?;
-        let extent = &extents[index];
-        let sectors = (write.start + write.sectors - extent.start).max(extent.sectors);
-        (sectors <= self.segments.segment_sectors().max(extent.sectors))
-            .then(|| (index, sectors - extent.sectors))
-    }
-
-    fn add_extent(&mut self, now: Nanos, write: &BlockedWrite) {
-        let place = self.geometry.place(Sector(write.start));
-        let job = Job {
-            kind: JobKind::Destage { epoch: self.cache.add_extent(write.sectors) },
-            start: write.start,
-            sectors: write.sectors,
-            host_bytes: ByteCount::ZERO,
-            place,
-            ready: write.arrived,
-            arrived: write.arrived,
-            reselect: NanoSpan(0),
-        };
-        self.destage_jobs.push(&self.arm, &self.geometry, now, &place, true, job);
-    }
-
-    /// Whether the write cache holds all of `start..end` in one extent.
-    fn is_dirty(&self, start: u64, end: u64) -> bool {
-        if self.cache.is_clean() {
-            return false;
-        }
-        let holds = |extent: &Job| {
-            start.wrapping_sub(extent.start) < extent.sectors && end <= extent.start + extent.sectors
-        };
-        let running = self.running.as_ref().map(|running| &running.job);
-        let destaging = running.filter(|job| matches!(job.kind, JobKind::Destage { .. }));
-        destaging.is_some_and(holds) || self.destage_jobs.jobs().iter().any(holds)
-    }
-
     /// Gives the idle arm its next job; it can set out at `earliest`.
     fn start_next(&mut self, now: Nanos, earliest: Nanos) {
         self.start_next_behind(now, earliest, None);
@@ -403,19 +335,6 @@ impl HardDrive {
         let from =
             if self.keeps.passed && !write { self.first_passed(begin, media_start, &job) } else { job.start };
         self.run(now, Positioned { media_start, landed, from }, job);
-    }
-
-    /// The best dirty extent, at a cost that can be compared with that of a command.
-    ///
-    /// An extent's own age counts only while a flush waits for it, for its write was acknowledged long ago. A write
-    /// that waits for room waits for any of them alike.
-    fn choose_destage(&mut self, begin: Nanos) -> Option<Choice> {
-        let ages = if self.cache.is_flushing() { Ages::Count } else { Ages::Ignore };
-        let mut choice = self.destage_jobs.choose(&self.arm, &self.geometry, self.position, begin, ages)?;
-        if let Some(write) = self.cache.blocked.front() {
-            choice.cost -= self.arm.discount_between(&self.geometry, write.arrived.min(begin), begin);
-        }
-        Some(choice)
     }
 
     /// Turns from the first sector of a read to where the head lands, if that is within the read.
@@ -528,15 +447,6 @@ impl HardDrive {
             }
         }
         self.start_next(now, running.media_end);
-    }
-
-    fn unblock_writes(&mut self, now: Nanos) {
-        while let Some(write) = self.cache.blocked.front().copied() {
-            if !self.store(now, write) {
-                return;
-            }
-            self.cache.blocked.pop_front();
-        }
     }
 
     /// Promises the completion of `id` at `at`, or right after the replies before it.
