@@ -11,7 +11,7 @@
 //!
 //! Left out: who may ask, which the socket decides.
 
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, ParseUnitError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,14 @@ pub struct ArrayStatus {
     pub events: Vec<EventStatus>,
     /// Time since the start in nanoseconds.
     pub uptime_ns: u64,
+}
+
+/// Reads a bound of the rate of sweeps as operators write it: bytes per second such as `100MiB`, 0, or `none` for no bound.
+///
+/// # Errors
+/// Whatever else it is.
+pub fn parse_sweep_rate(text: &str) -> Result<Option<ByteCount>, ParseUnitError> {
+    if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
 /// Condition of an array.

@@ -96,6 +96,7 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
     let resting = await_status(&bench, |array| array["condition"] == "rebuilding");
     assert_eq!(resting["sweep_bytes_per_sec_max"], 0, "{resting}");
     assert!(done(&bench, &["status", "./c.sock"]).contains("checks and repairs rest"));
+    array(&bench, &["rebuild", "./c.sock"]).assert(1, &["--rate none"]);
     done(&bench, &["rebuild", "./c.sock", "--rate", "none"]);
     let whole = await_status(&bench, |array| array["condition"] == "optimal");
     assert_eq!(whole["devices"][1]["state"], "in-sync", "{whole}");

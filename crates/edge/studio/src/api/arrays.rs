@@ -12,9 +12,9 @@ use crate::fault::Fault;
 use crate::job::JobKind;
 use axum::extract::State;
 use axum::response::Response;
-use raidlab_array::{Answer, ArrayStatus, Command};
+use raidlab_array::{Answer, ArrayStatus, Command, parse_sweep_rate};
 use raidlab_serve::{ControlClient, ServeError, control_socket, served};
-use raidlab_units::{ByteCount, ParseUnitError};
+use raidlab_units::ByteCount;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -262,12 +262,7 @@ fn new_device(desk: &Desk, field: &str, name: &str, destroy_data: Option<&String
 
 fn sweep_rate(text: &str) -> Result<Option<ByteCount>, Fault> {
     let remedy = "write it as 100MiB, 'none' for no bound, or 0 to let sweeps rest";
-    if text == "none" {
-        return Ok(None);
-    }
-    let rate =
-        text.parse().map_err(|error: ParseUnitError| Fault::input(error.to_string(), "rate", remedy))?;
-    Ok(Some(rate))
+    parse_sweep_rate(text).map_err(|error| Fault::input(error.to_string(), "rate", remedy))
 }
 
 fn devices(desk: &Desk, field: &str, names: &[String]) -> Result<(), Fault> {

@@ -4,7 +4,7 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
-use raidlab_array::{Answer, ArrayStatus, Command, Condition, SweepStatus, is_nbd_uri};
+use raidlab_array::{Answer, ArrayStatus, Command, Condition, SweepStatus, is_nbd_uri, parse_sweep_rate};
 use raidlab_nbd::{NbdUri, Transport};
 use raidlab_report::terminal::array_status;
 use raidlab_serve::{ControlClient, ServeError, control_socket, run_folder, served};
@@ -92,7 +92,8 @@ pub(crate) struct AddSpareArgs {
 pub(crate) struct RebuildArgs {
     #[command(flatten)]
     array: NameArgs,
-    /// Most bytes of each member per second that a rebuild, resync, check or repair walks over; `none` for no bound, 0 to let them rest
+    /// Most bytes of each member per second that a rebuild, resync, check or repair walks over; `none` for no bound,
+    /// 0 to let them rest
     #[arg(long, value_name = "SIZE|none")]
     rate: Option<Rate>,
     /// Say so and come back at once, instead of waiting for the end
@@ -121,14 +122,10 @@ pub(crate) struct CheckArgs {
 struct Rate(Option<ByteCount>);
 
 impl std::str::FromStr for Rate {
-    type Err = String;
+    type Err = ParseUnitError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "none" {
-            return Ok(Self(None));
-        }
-        let rate: ByteCount = text.parse().map_err(|error: ParseUnitError| error.to_string())?;
-        Ok(Self(Some(rate)))
+    fn from_str(text: &str) -> Result<Self, ParseUnitError> {
+        parse_sweep_rate(text).map(Self)
     }
 }
 
@@ -258,10 +255,18 @@ pub(crate) fn rebuild(args: &RebuildArgs, output: &Output) -> Result<Exit, Failu
         }
         Some(sweep) if sweep.sweep == "rebuild" => follow(&mut line, "rebuild", output),
         _ if args.rate.is_some() => tell("the rate is set; no rebuild runs", output),
-        _ if status.condition == Condition::Optimal => tell("nothing to rebuild: all members are in sync", output),
-        _ => Err(Failure::run(anyhow::anyhow!("no device of {} is being rebuilt", status.name)).with_hint(
-            "a rebuild begins by itself when a spare or a replacement is there: 'raidlab array add-spare' or 'replace'",
-        )),
+        _ if status.condition == Condition::Optimal => {
+            tell("nothing to rebuild: all members are in sync", output)
+        }
+        _ => {
+            let hint = if status.sweep_bytes_per_sec_max == Some(0) {
+                "rebuilds rest, since their rate is 0: '--rate none' lifts that"
+            } else {
+                "a rebuild begins by itself when a spare or a replacement is there: 'raidlab array add-spare' or 'replace'"
+            };
+            Err(Failure::run(anyhow::anyhow!("no device of {} is being rebuilt", status.name))
+                .with_hint(hint))
+        }
     }
 }
 

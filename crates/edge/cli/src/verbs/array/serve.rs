@@ -32,7 +32,8 @@ pub(crate) struct Args {
     risks: Risks,
     #[command(flatten)]
     operators: OperatorArgs,
-    /// Most bytes of each member per second that rebuilds, resyncs, checks and repairs walk over, 0 to let them rest [default: no bound]
+    /// Most bytes of each member per second that rebuilds, resyncs, checks and repairs walk over, 0 to let them rest
+    /// [default: no bound]
     #[arg(long, value_name = "SIZE")]
     sweep_rate: Option<ByteCount>,
     /// Stripes that they have under way at once
