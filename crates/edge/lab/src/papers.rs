@@ -6,6 +6,7 @@
 
 use crate::claims::{Claim, ClaimMethod, parse_claims};
 use crate::fit::{FitFile, parse_fit_file};
+use crate::predict::PredictOptions;
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, parse_published};
 use raidlab_controller::{ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -61,6 +62,14 @@ pub struct Method {
     /// How the claims were measured, if it makes any.
     #[serde(default)]
     pub claims: Option<ClaimMethod>,
+}
+
+impl Method {
+    /// How the figures of `place` are simulated.
+    fn options_at(&self, place: &str) -> PredictOptions {
+        let own = PredictOptions::from(self);
+        PredictOptions { ramp: self.ramps.get(place).copied().unwrap_or(own.ramp), ..own }
+    }
 }
 
 /// What is taken for the settings of the figures of one place, where a row does not say.
@@ -119,6 +128,17 @@ pub struct Paper {
     pub claims: Vec<Claim>,
     /// What may be fitted to it.
     pub fit: FitFile,
+}
+
+/// What became of figures from elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adopted {
+    /// The papers that some of them are taken as the figures of.
+    pub papers: Vec<Method>,
+    /// How many belong to none.
+    pub strays: usize,
+    /// The corrections that mattered.
+    pub corrections: Vec<MetricCorrection>,
 }
 
 /// Why a paper can't be had.
@@ -204,7 +224,7 @@ impl Paper {
             row.counts = correction.map_or(row.metric, |correction| correction.metric);
             row.metric = row.counts;
             method.not_stated.iter().for_each(|not_stated| not_stated.fill(row));
-            row.ramp = method.ramps.get(&row.place).copied();
+            row.options = method.ramps.contains_key(&row.place).then(|| method.options_at(&row.place));
         }
         let claims = match files.claims {
             Some(text) => parse_claims(&file("claims.csv"), text)?,
@@ -231,43 +251,42 @@ impl Paper {
         Ok(ids)
     }
 
-    /// Applies to figures from elsewhere what is known of the papers' figures: a row of the same place and workload
-    /// counts the same, and what it leaves out is taken to be the same. The rows keep their metric's name; the corrections
-    /// that mattered are returned.
+    /// Takes figures from elsewhere as a paper's own: as those of the paper `id`, or else each as that paper's which measured its
+    /// system, or at least its workload. It is simulated as that paper is; one of the same place and workload counts the
+    /// same, and what it leaves out is taken to be the same. The rows keep their metric's name.
     ///
     /// # Errors
-    /// [`PaperError`] if a built-in paper can't be read.
-    pub fn correct(rows: &mut [PublishedRow]) -> Result<Vec<MetricCorrection>, PaperError> {
-        let mut applied = Vec::new();
-        for id in paper_ids() {
-            let method = Self::builtin(id)?.method;
-            for row in &mut *rows {
-                method.not_stated.iter().for_each(|not_stated| not_stated.fill(row));
-                row.ramp = row.ramp.or(method.ramps.get(&row.place).copied());
-            }
-            for correction in method.corrections {
-                let concerned = rows.iter_mut().filter(|row| correction.concerns(row));
-                if concerned.map(|row| row.counts = correction.metric).count() > 0 {
-                    applied.push(correction);
+    /// [`PaperError`] if there is no paper `id`, or a built-in one can't be read.
+    pub fn adopt(rows: &mut [PublishedRow], id: Option<&str>) -> Result<Adopted, PaperError> {
+        let papers = match id {
+            Some(id) => vec![Self::builtin(id)?],
+            None => paper_ids().map(Self::builtin).collect::<Result<_, _>>()?,
+        };
+        let mut adopted = Adopted { papers: Vec::new(), strays: 0, corrections: Vec::new() };
+        let mut adopters = vec![false; papers.len()];
+        for row in &mut *rows {
+            let of_system = |paper: &Self| paper.rows.iter().any(|own| own.system == row.system);
+            let of_workload = |paper: &Self| paper.rows.iter().any(|own| own.workload == row.workload);
+            let by_itself =
+                || papers.iter().position(of_system).or_else(|| papers.iter().position(of_workload));
+            let Some(paper) = id.map_or_else(by_itself, |_| Some(0)) else {
+                adopted.strays += 1;
+                continue;
+            };
+            adopters[paper] = true;
+            let method = &papers[paper].method;
+            method.not_stated.iter().for_each(|not_stated| not_stated.fill(row));
+            row.options = Some(method.options_at(&row.place));
+            if let Some(correction) = method.corrections.iter().find(|correction| correction.concerns(row)) {
+                row.counts = correction.metric;
+                if !adopted.corrections.contains(correction) {
+                    adopted.corrections.push(correction.clone());
                 }
             }
         }
-        Ok(applied)
-    }
-
-    /// The paper that measured every system of `rows`, if one did: figures from elsewhere are measured as its own are.
-    ///
-    /// # Errors
-    /// [`PaperError`] if a built-in paper can't be read.
-    pub fn of_systems(rows: &[PublishedRow]) -> Result<Option<Self>, PaperError> {
-        for id in paper_ids() {
-            let paper = Self::builtin(id)?;
-            let has = |row: &PublishedRow| paper.rows.iter().any(|own| own.system == row.system);
-            if rows.iter().all(has) {
-                return Ok(Some(paper));
-            }
-        }
-        Ok(None)
+        let adopters = papers.into_iter().zip(adopters).filter(|(_, adopts)| *adopts);
+        adopted.papers = adopters.map(|(paper, _)| paper.method).collect();
+        Ok(adopted)
     }
 
     /// The places (tables) its figures stand in, in the order of the file.
@@ -335,11 +354,41 @@ mod tests {
         ]
         .join("\n");
         let mut rows = parse_published("rows.csv", &text).unwrap();
-        let applied = Paper::correct(&mut rows).unwrap();
-        assert_eq!(applied.len(), 1);
+        let adopted = Paper::adopt(&mut rows, None).unwrap();
+        assert_eq!(adopted.corrections.len(), 1);
         let counts: Vec<_> = rows.iter().map(|row| (row.metric, row.counts)).collect();
         let (iops, mib) = (PublishedMetric::Iops, PublishedMetric::MibPerS);
         assert_eq!(counts, [(iops, mib), (iops, iops), (iops, iops), (mib, mib)]);
+    }
+
+    #[test]
+    fn figures_from_elsewhere_are_simulated_as_their_own_paper_is() {
+        let header = "id,place,system,raid,drives,drive,workload,block_kib,queue_depth,write_policy,read_policy,\
+                      io_policy,metric,value";
+        let text = [
+            header,
+            "a,Table 4,perc-h800/md1200,5,12,st3600057ss,md1200-oltp,8,256,write-back,,,iops,1000",
+            "b,Table 4,dual-fastt600,5,20,fc-15k-18gb,fastt600-oltp,8,20,write-back,,,iops,1000",
+            // Its system is in no paper, its workload is.
+            "c,Table 4,dual-fastt200,5,20,fc-15k-18gb,fastt600-oltp,8,20,write-back,,,iops,1000",
+            "d,Table 4,perc-h700/md1200,5,12,st3600057ss,file-server,8,256,write-back,,,iops,1000",
+        ];
+        let rows = parse_published("rows.csv", &text.join("\n")).unwrap();
+        let ramps = |rows: &[PublishedRow]| -> Vec<_> {
+            rows.iter().map(|row| row.options.map(|options| options.ramp.as_secs_f64())).collect()
+        };
+        let mut by_themselves = rows.clone();
+        let adopted = Paper::adopt(&mut by_themselves, None).unwrap();
+        // Table 4 has a ramp of its own in one of the two papers.
+        assert_eq!(ramps(&by_themselves), [Some(30.0), Some(80.0), Some(80.0), None]);
+        assert_eq!(by_themselves[2].options.unwrap().drives_per_volume, Some(10));
+        let ids: Vec<_> = adopted.papers.iter().map(|method| method.id.as_str()).collect();
+        assert_eq!((ids, adopted.strays), (vec!["fastt600-2004", "md1200-2011"], 1));
+        let mut told = rows;
+        let adopted = Paper::adopt(&mut told, Some("fastt600-2004")).unwrap();
+        assert_eq!(ramps(&told), [Some(80.0); 4]);
+        assert_eq!((adopted.papers.len(), adopted.strays), (1, 0));
+        assert!(matches!(Paper::adopt(&mut told, Some("none")), Err(PaperError::Unknown { .. })));
     }
 
     #[test]

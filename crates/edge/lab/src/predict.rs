@@ -193,12 +193,18 @@ pub struct PredictTask<'a> {
     pub rows: &'a [PublishedRow],
     /// Ids of rows that fitted figures were fitted to.
     pub fitted_rows: &'a [String],
-    /// How to simulate.
+    /// How to simulate rows that have no way of their own.
     pub options: PredictOptions,
     /// The hardware.
     pub catalog: &'a Catalog,
     /// Threads to simulate on.
     pub threads: NonZeroUsize,
+}
+
+impl PredictTask<'_> {
+    pub(crate) fn options_of(&self, row: &PublishedRow) -> PredictOptions {
+        row.options.unwrap_or(self.options)
+    }
 }
 
 /// Predicts `task` on the threads of `hosts`. `progress` gets the simulations finished and planned.

@@ -7,6 +7,7 @@
 mod cells;
 
 use self::cells::Cells;
+use crate::predict::PredictOptions;
 use crate::text_file::{TextFileError, read_text};
 use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -121,8 +122,8 @@ pub struct PublishedRow {
     pub response_limit: Option<NanoSpan>,
     /// Share of the volume in use, in percent.
     pub stroke_pct: Option<f64>,
-    /// Virtual time before the measured window where the cache writes back, if the figures' paper has its own for them.
-    pub ramp: Option<NanoSpan>,
+    /// How it is simulated, if the paper that it belongs to has its own way for it.
+    pub options: Option<PredictOptions>,
     /// Length of the file, where the workload has one.
     pub file: Option<ByteCount>,
     /// The filesystem that it is on.

@@ -28,12 +28,13 @@ use std::time::SystemTime;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// `list`, or the id of a paper
-    #[arg(required_unless_present = "published", conflicts_with = "published", value_name = "list|ID")]
+    #[arg(required_unless_present = "published", value_name = "list|ID")]
     paper: Option<String>,
     /// Only the figures of this table of the paper
-    #[arg(long, value_name = "N", requires = "paper")]
+    #[arg(long, value_name = "N", requires = "paper", conflicts_with = "published")]
     table: Option<String>,
-    /// Predict the figures of this file instead; its columns are those of the papers' files
+    /// Predict the figures of this file instead; its columns are those of the papers' files. They are simulated as those of the
+    /// paper ID; without it each as those of the paper that has its system or workload
     #[arg(long, value_name = "FILE.csv")]
     published: Option<PathBuf>,
     /// Predict the paper's claims that stand in this file instead of those built in
@@ -93,6 +94,8 @@ struct Figures {
     claims: Vec<Claim>,
     /// Ids of rows that the model was fitted to, whether they are among these or not.
     fitted_rows: Vec<String>,
+    /// Ids of the papers that figures of a file are taken as the figures of.
+    papers: Vec<String>,
     /// Where the figures count something else than their metric says.
     corrections: Vec<MetricCorrection>,
     options: PredictOptions,
@@ -100,7 +103,7 @@ struct Figures {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failure> {
-    if args.paper.as_deref() == Some("list") {
+    if args.paper.as_deref() == Some("list") && args.published.is_none() {
         only_alone("reproduce list", hosts)?;
         return list(output);
     }
@@ -237,23 +240,24 @@ fn list(output: &Output) -> Result<Exit, Failure> {
 
 fn load(args: &Args) -> Result<Figures, Failure> {
     let mut figures = match (&args.published, &args.paper) {
-        (Some(path), _) => {
+        (Some(path), id) => {
             let mut rows = read_published(path).map_err(Failure::input)?;
-            let corrections = Paper::correct(&mut rows).map_err(Failure::run)?;
-            let file = path.display().to_string();
+            let adopted = Paper::adopt(&mut rows, id.as_deref()).map_err(Failure::input)?;
             // A row keeps its id when it is copied out of a paper's file, and it was fitted to all the same.
             let fitted_rows = Paper::all_fitted_rows().map_err(Failure::run)?;
-            // Systems that a paper measured are simulated as that paper is.
-            let paper = Paper::of_systems(&rows).map_err(Failure::run)?;
-            let options = paper.map_or(FILE_OPTIONS, |paper| PredictOptions::from(&paper.method));
+            let options = match &adopted.papers[..] {
+                [method] if adopted.strays == 0 => PredictOptions::from(method),
+                _ => FILE_OPTIONS,
+            };
             Figures {
-                file,
+                file: path.display().to_string(),
                 method: None,
                 rows,
                 claims_file: String::new(),
                 claims: Vec::new(),
                 fitted_rows,
-                corrections,
+                papers: adopted.papers.into_iter().map(|method| method.id).collect(),
+                corrections: adopted.corrections,
                 options,
             }
         }
@@ -271,19 +275,28 @@ fn load(args: &Args) -> Result<Figures, Failure> {
             let corrections = paper.method.corrections.iter().filter(stands).cloned().collect();
             let fitted_rows = paper.method.fitted_rows.clone();
             let (rows, claims, method) = (paper.rows, paper.claims, Some(paper.method));
-            Figures { file, method, rows, claims_file, claims, fitted_rows, corrections, options }
+            Figures {
+                file,
+                method,
+                rows,
+                claims_file,
+                claims,
+                fitted_rows,
+                papers: Vec::new(),
+                corrections,
+                options,
+            }
         }
         (None, None) => unreachable!("clap requires a paper or a file"),
     };
-    let options = &mut figures.options;
-    options.strip_size = args.strip_size.or(options.strip_size);
-    options.ramp = args.ramp.unwrap_or(options.ramp);
-    if args.ramp.is_some() {
-        figures.rows.iter_mut().for_each(|row| row.ramp = None);
+    let of_rows = figures.rows.iter_mut().filter_map(|row| row.options.as_mut());
+    for options in core::iter::once(&mut figures.options).chain(of_rows) {
+        options.strip_size = args.strip_size.or(options.strip_size);
+        options.ramp = args.ramp.unwrap_or(options.ramp);
+        options.ramp_write_through = args.ramp.unwrap_or(options.ramp_write_through);
+        options.run = args.run.unwrap_or(options.run);
+        options.seed = args.seed.unwrap_or(options.seed);
     }
-    options.ramp_write_through = args.ramp.unwrap_or(options.ramp_write_through);
-    options.run = args.run.unwrap_or(options.run);
-    options.seed = args.seed.unwrap_or(options.seed);
     Ok(figures)
 }
 
@@ -320,6 +333,7 @@ fn as_json(figures: &Figures, prediction: Option<&Prediction>, claims: Option<&C
         "file": figures.file,
         "method": figures.method,
         "corrections": figures.corrections,
+        "papers": figures.papers,
         "options": figures.options,
     });
     if let Some(prediction) = prediction {
@@ -393,10 +407,13 @@ fn read_off_text(prediction: &Prediction) -> String {
 
 /// Runs of programs, which end when they are done.
 fn programs_text(programs: usize, figures: &Figures) -> String {
-    let seed = figures.options.seed;
+    let seed = match figures.papers.len() {
+        0 | 1 => format!(", seed {}", figures.options.seed),
+        _ => String::new(),
+    };
     match programs {
         0 => String::new(),
-        _ => format!("\nPredicted by {programs} runs of Bonnie from start to end, seed {seed}.\n"),
+        _ => format!("\nPredicted by {programs} runs of Bonnie from start to end{seed}.\n"),
     }
 }
 
@@ -405,8 +422,12 @@ fn how_text(simulations: usize, figures: &Figures) -> String {
         return String::new();
     }
     let PredictOptions { run, ramp, ramp_write_through, seed, .. } = figures.options;
-    let of_places: BTreeMap<&str, NanoSpan> =
-        figures.rows.iter().filter_map(|row| Some((row.place.as_str(), row.ramp?))).collect();
+    if figures.papers.len() > 1 {
+        let papers = figures.papers.join(", ");
+        return format!("\nPredicted by {simulations} simulations, each as its own paper is ({papers}).\n");
+    }
+    let of_places = figures.rows.iter().filter_map(|row| Some((row.place.as_str(), row.options?.ramp)));
+    let of_places: BTreeMap<&str, NanoSpan> = of_places.filter(|(_, own)| *own != ramp).collect();
     let of_places: Vec<String> = of_places.iter().map(|(place, ramp)| format!("; {place}: {ramp}")).collect();
     format!(
         "\nPredicted by {simulations} simulations of {run} after a ramp of {ramp} (write-through: \

@@ -39,6 +39,10 @@ fn reproduce_compares_figures_of_a_file() {
     assert!(words.stdout.contains("Kendall's tau"), "{}", words.stdout);
     let page = std::fs::read_to_string(bench.path().join("mine.html")).expect("it was written");
     assert!(page.contains("id=\"figure-1b\""), "every place has two charts");
+    let named = bench.run(&[&["reproduce", "md1200-2011"], &args[1..]].concat());
+    assert_eq!(named.json()["rows"], json["rows"], "the system is of that paper anyway");
+    assert_eq!(named.json()["papers"], serde_json::json!(["md1200-2011"]));
+    bench.run(&[&["reproduce", "md1200-2012"], &args[1..]].concat()).assert(2, &["'md1200-2011'"]);
     let bounded = bench.run(&[&args[..], &["--max-median-error", "0.0001"]].concat());
     bounded.assert(3, &["bound missed", "median"]);
 }

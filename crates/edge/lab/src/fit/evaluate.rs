@@ -137,15 +137,16 @@ impl<'a> Evaluator<'a> {
         let paper = task.paper;
         let FitEffort { ramp_max, run } = task.effort;
         let shorter = |ramp: NanoSpan| ramp_max.map_or(ramp, |most| ramp.min(most));
-        let own = PredictOptions::from(&paper.method);
-        let options = PredictOptions {
+        let quicker = |own: PredictOptions| PredictOptions {
             ramp: shorter(own.ramp),
             ramp_write_through: shorter(own.ramp_write_through),
             run: run.unwrap_or(own.run),
             ..own
         };
+        let options = quicker(PredictOptions::from(&paper.method));
         let rows = paper.rows.iter().filter(|row| is_fitted_row(task, row));
-        let rows = rows.map(|row| PublishedRow { ramp: row.ramp.map(shorter), ..row.clone() }).collect();
+        let rows =
+            rows.map(|row| PublishedRow { options: row.options.map(quicker), ..row.clone() }).collect();
         let claims = paper.claims.iter().filter(|claim| is_fitted_claim(task, claim)).cloned().collect();
         let evaluator = Self::of(task, options, parameters, catalog, rows, claims)?;
         if evaluator.rows.is_empty() && evaluator.claims.is_empty() {

@@ -60,13 +60,13 @@ pub(super) fn set_up_bonnie(row: &PublishedRow, task: &PredictTask<'_>) -> Resul
     let usual = if is_kept { WritePolicy::WriteBack } else { WritePolicy::WriteThrough };
     let filled = PublishedRow { write_policy: row.write_policy.or(Some(usual)), ..row.clone() };
     let models = Models { controller, enclosure: None, drive };
-    let array = modelled_array(&filled, &models, &task.options).map_err(|problem| vec![problem])?;
+    let array = modelled_array(&filled, &models, &task.options_of(row)).map_err(|problem| vec![problem])?;
     let load = BonnieLoad {
         host: host.to_owned(),
         filesystem: filesystem.to_owned(),
         file,
         ending: WriteEnding::Close,
-        seed: task.options.seed,
+        seed: task.options_of(row).seed,
     };
     Ok(Setup { array: Some(array), load: SetupLoad::Bonnie(load) })
 }

@@ -89,7 +89,7 @@ fn set_up_on(
     let controllers = if is_striped { 2 } else { row.volumes.max(1) };
     let models = Models { controller, enclosure: None, drive };
     let of_each = if is_striped { part_of_stripe(&row) } else { row.clone() };
-    let array = modelled_array(&of_each, &models, &task.options).map_err(one)?;
+    let array = modelled_array(&of_each, &models, &task.options_of(&row)).map_err(one)?;
     let load = ServedLoad {
         server: server.id.clone(),
         filesystem,
@@ -104,7 +104,7 @@ fn set_up_on(
         block: row.block.filter(|_| row.workload == READERS).unwrap_or(ByteCount::from_mib(1)),
         reads: USUAL_READS,
         access,
-        seed: task.options.seed,
+        seed: task.options_of(&row).seed,
     };
     Ok(Setup { array: Some(array), load: SetupLoad::Served(load) })
 }

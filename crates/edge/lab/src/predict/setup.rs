@@ -165,6 +165,7 @@ pub(crate) fn set_up_rows(task: &PredictTask<'_>) -> Result<Vec<Setup>, Publishe
 pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup, Vec<RowProblem>> {
     /// Requests per drive that keep most arrays busy.
     const FIRST_PER_DRIVE: u32 = 4;
+    let options = task.options_of(row);
     if row.workload.starts_with(files::BONNIE) {
         return files::set_up_bonnie(row, task);
     }
@@ -178,16 +179,16 @@ pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup
             return Err(hardware.into_iter().chain(workload.err()).collect());
         }
     };
-    let array = modelled_array(row, &models, &task.options).map_err(|problem| vec![problem])?;
+    let array = modelled_array(row, &models, &options).map_err(|problem| vec![problem])?;
     let first = FIRST_PER_DRIVE * u32::from(row.drives);
     let through = row.write_policy == Some(WritePolicy::WriteThrough);
     let load = Load {
         workload,
         iodepth: if row.response_limit.is_some() { first } else { row.queue_depth },
-        ramp: if through { task.options.ramp_write_through } else { row.ramp.unwrap_or(task.options.ramp) },
-        run: task.options.run,
+        ramp: if through { options.ramp_write_through } else { options.ramp },
+        run: options.run,
         workers: 1,
-        seed: task.options.seed,
+        seed: options.seed,
         once: false,
     };
     Ok(Setup {

@@ -91,7 +91,7 @@ impl<'a> Cells<'a> {
             },
             response_limit,
             stroke_pct: self.optional_number("stroke_pct"),
-            ramp: None,
+            options: None,
             file: self.optional_number("file_mib").map(ByteCount::from_mib),
             filesystem: Some(self.text("filesystem"))
                 .filter(|name| !matches!(*name, "" | "off"))
