@@ -34,7 +34,9 @@ impl BusyServer {
 /// Equal servers with one line: work goes to the one that is free first.
 #[derive(Clone, Debug)]
 pub(super) struct ServerPool {
-    /// When each has done all that it has taken on, the first to be free on top.
+    /// When the first to be free has done all that it has taken on.
+    first_free_at: Nanos,
+    /// The same of the others.
     free_at: BinaryHeap<Reverse<Nanos>>,
     taken_on: NanoSpan,
 }
@@ -43,15 +45,21 @@ impl ServerPool {
     /// A pool of `count` servers, at least one.
     pub(super) fn new(count: u32) -> Self {
         assert!(count > 0, "a pool without servers serves nobody");
-        Self { free_at: vec![Reverse(Nanos::ZERO); count as usize].into(), taken_on: NanoSpan::ZERO }
+        let free_at = vec![Reverse(Nanos::ZERO); count as usize - 1].into();
+        Self { first_free_at: Nanos::ZERO, free_at, taken_on: NanoSpan::ZERO }
     }
 
     #[inline]
     pub(super) fn serve(&mut self, now: Nanos, span: NanoSpan) -> Nanos {
         self.taken_on += span;
-        let mut first_free = self.free_at.peek_mut().expect("a pool has at least one server");
-        *first_free = Reverse(first_free.0.max(now) + span);
-        first_free.0
+        let end = self.first_free_at.max(now) + span;
+        self.first_free_at = end;
+        if let Some(mut next) = self.free_at.peek_mut()
+            && next.0 < end
+        {
+            core::mem::swap(&mut next.0, &mut self.first_free_at);
+        }
+        end
     }
 
     /// As [`Server::serve_when_ready`], by the server that is free first.
@@ -61,8 +69,9 @@ impl ServerPool {
 
     /// Mean work done per server until `now`.
     pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {
-        let ahead: NanoSpan = self.free_at.iter().map(|free_at| free_at.0.saturating_since(now)).sum();
-        (self.taken_on - ahead) / self.free_at.len() as u64
+        let all = self.free_at.iter().map(|free_at| free_at.0).chain([self.first_free_at]);
+        let ahead: NanoSpan = all.map(|free_at| free_at.saturating_since(now)).sum();
+        (self.taken_on - ahead) / (self.free_at.len() as u64 + 1)
     }
 }
 
