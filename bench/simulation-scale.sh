@@ -4,7 +4,8 @@
 #
 # Costs are processor time (user and system), so that other work on the machine counts little. Each size is run twice, for
 # no time and for its window: the first is what it costs to build the drives and to end, the difference is what I/Os cost.
-# One controller serves all groups. In the larger sizes it is the bottleneck, so the drives have less to do each.
+# One controller serves all groups; it has a processor for each, and links that bound nothing, so that every drive has as much
+# to do in all sizes.
 #
 #   bench/simulation-scale.sh [RAIDLAB]    the binary, target/release/raidlab unless given
 set -euo pipefail
@@ -17,7 +18,9 @@ def simulate(binary, level, members, groups, window_ms):
     args = [binary, "simulate", "--level", level, "--members", str(members), "--drive", "st3600057ss",
             "--controller", "perc-h800", "--volumes", str(groups), "--cache-size", f"{16 * groups}MiB",
             "--workload", "md1200-oltp", "--iodepth", str(16 * groups), "--ramp", "0s",
-            "--run", f"{window_ms}ms", "--json"]
+            "--run", f"{window_ms}ms", "--json", "--set", f"perc-h800:processors={groups}"]
+    for link in ["host_link", "member_link"]:
+        args += ["--set", f"perc-h800:{link}.lanes=255", "--set", f"perc-h800:{link}.rate=100GB/s"]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as notes:
         child = subprocess.Popen(args, stdout=out, stderr=notes)
         _, status, used = os.wait4(child.pid, 0)
@@ -29,17 +32,17 @@ def simulate(binary, level, members, groups, window_ms):
         cost = json.load(out)["runs"][0]["cost"]
     return cost["host_reads"] + cost["host_writes"], used.ru_utime + used.ru_stime, used.ru_maxrss
 
-SIZES = [("0", 1, 1, 600_000), ("5", 10, 1, 200_000), ("5", 10, 10, 50_000), ("5", 10, 100, 8_000),
+SIZES = [("0", 1, 1, 2_000_000), ("5", 10, 1, 400_000), ("5", 10, 10, 60_000), ("5", 10, 100, 10_000),
          ("5", 10, 1000, 4_000)]
 print("| drives | host I/Os | host I/Os/s | us each | setting up | peak memory | KiB per drive |")
 print("|---|---|---|---|---|---|---|")
 base_kib = None
 for level, members, groups, window_ms in SIZES:
-    few, idle, _ = simulate(sys.argv[1], level, members, groups, 1)
+    few, idle, idle_kib = simulate(sys.argv[1], level, members, groups, 1)
     ios, seconds, kib = simulate(sys.argv[1], level, members, groups, window_ms)
     drives = members * groups
     each = (seconds - idle) / (ios - few)
-    base_kib = base_kib or kib
+    base_kib = base_kib or idle_kib
     per_drive = f"{(kib - base_kib) / drives:,.0f}" if drives > members else "-"
     print(f"| {drives:,} | {ios:,} | {1 / each:,.0f} | {each * 1e6:.1f} | {idle:.2f} s | {kib / 1024:,.0f} MiB |"
           f" {per_drive} |", flush=True)

@@ -21,6 +21,7 @@ use super::geometry::{Around, GeometryError, Place, TURN};
 use super::model::DataSheet;
 use crate::drive::{SECTOR_BYTES, Sector, SectorCount};
 use raidlab_units::NanoSpan;
+use std::sync::Arc;
 
 /// What a skew has more than the time to change over, in turns: estimated, as skews are not published.
 pub(super) const SKEW_MARGIN_TURNS: f64 = 0.02;
@@ -35,12 +36,12 @@ struct Zone {
     sector_turn_q48: u64,
 }
 
-/// The layout of sectors on the platters.
+/// The layout of sectors on the platters. Copies share its tables, which every request reads.
 #[derive(Clone, Debug)]
 pub(crate) struct EvenLayout {
-    zones: Vec<Zone>,
+    zones: Arc<[Zone]>,
     /// Zone of the first sector of each stretch of `1 << hint_shift` sectors.
-    zone_hints: Vec<u16>,
+    zone_hints: Arc<[u16]>,
     hint_shift: u32,
     cylinders_per_zone: u32,
     cylinders: u32,
@@ -71,8 +72,8 @@ impl EvenLayout {
             return Err(GeometryError::ZoneTooLarge { zones: mechanics.zones, sectors: outermost });
         }
         let mut geometry = Self {
-            zones: zones(&tracks, mechanics.heads, per_zone as u32),
-            zone_hints: Vec::new(),
+            zones: zones(&tracks, mechanics.heads, per_zone as u32).into(),
+            zone_hints: Arc::default(),
             hint_shift: 0,
             cylinders_per_zone: per_zone as u32,
             cylinders: cylinders as u32,
@@ -253,7 +254,7 @@ mod tests {
     /// Counts through zones, cylinders and tracks one by one.
     fn slow_place(geometry: &EvenLayout, sector: u64) -> (u32, u32, u64) {
         let (mut left, mut cylinder) = (sector, 0);
-        for zone in &geometry.zones {
+        for zone in geometry.zones.iter() {
             for _ in 0..geometry.cylinders_per_zone {
                 for head in 0..geometry.heads {
                     if left < u64::from(zone.sectors_per_track) {

@@ -2,6 +2,8 @@
 
 use raidlab_hardware::Server;
 use raidlab_units::{NanoSpan, Nanos};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// A first-come, first-served resource that adds up its work.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,35 +34,35 @@ impl BusyServer {
 /// Equal servers with one line: work goes to the one that is free first.
 #[derive(Clone, Debug)]
 pub(super) struct ServerPool {
-    servers: Vec<BusyServer>,
+    /// When each has done all that it has taken on, the first to be free on top.
+    free_at: BinaryHeap<Reverse<Nanos>>,
+    taken_on: NanoSpan,
 }
 
 impl ServerPool {
     /// A pool of `count` servers, at least one.
     pub(super) fn new(count: u32) -> Self {
         assert!(count > 0, "a pool without servers serves nobody");
-        Self { servers: vec![BusyServer::default(); count as usize] }
+        Self { free_at: vec![Reverse(Nanos::ZERO); count as usize].into(), taken_on: NanoSpan::ZERO }
     }
 
     #[inline]
     pub(super) fn serve(&mut self, now: Nanos, span: NanoSpan) -> Nanos {
-        if let [only] = self.servers.as_mut_slice() {
-            return only.serve(now, span);
-        }
-        let first_free = self.servers.iter_mut().min_by_key(|server| server.server.busy_until());
-        first_free.expect("a pool has at least one server").serve(now, span)
+        self.taken_on += span;
+        let mut first_free = self.free_at.peek_mut().expect("a pool has at least one server");
+        *first_free = Reverse(first_free.0.max(now) + span);
+        first_free.0
     }
 
     /// As [`Server::serve_when_ready`], by the server that is free first.
     pub(super) fn serve_when_ready(&mut self, now: Nanos, ready: Nanos, span: NanoSpan) -> Nanos {
-        let first_free = self.servers.iter_mut().min_by_key(|server| server.server.busy_until());
-        first_free.expect("a pool has at least one server").serve_when_ready(now, ready, span)
+        self.serve(now, span).max(ready + span)
     }
 
     /// Mean work done per server until `now`.
     pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {
-        let total: NanoSpan = self.servers.iter().map(|server| server.busy_until_now(now)).sum();
-        total / self.servers.len() as u64
+        let ahead: NanoSpan = self.free_at.iter().map(|free_at| free_at.0.saturating_since(now)).sum();
+        (self.taken_on - ahead) / self.free_at.len() as u64
     }
 }
 

@@ -45,6 +45,13 @@ pub struct SimulatedVolume {
     pub owner: ControllerName,
 }
 
+impl SimulatedVolume {
+    /// True if the members of both are alike.
+    pub(super) fn has_same_drives(&self, other: &Self) -> bool {
+        self.drive == other.drive && self.config.member_cache == other.config.member_cache
+    }
+}
+
 /// The two controllers of an enclosure; one alone is A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ControllerName {

@@ -65,23 +65,19 @@ pub(super) struct Volume {
 }
 
 impl Volume {
-    /// Makes a volume of a controller and a load, with its index and its first deadline slot; its members turn as `random`
-    /// has them.
+    /// Makes a volume of a controller and a load, with its index and its first deadline slot; its members are as `drive`, idle, and
+    /// turn as `random` has them.
     pub(super) fn new(
         spec: &SimulatedVolume,
         (controller, load): (Controller, Load),
         (index, first_slot): (u16, u32),
-        model: &ControllerModel,
+        (model, drive): (&ControllerModel, &Drive),
         random: &mut Rng,
     ) -> Self {
-        let options = DriveOptions {
-            write_cache: Some(spec.config.member_cache == MemberCache::On),
-            ..DriveOptions::default()
-        };
         let member = |_| {
             let ahead = NanoSpan(random.below(SPINDLE_SPREAD.0));
             let (depth, bytes) = (model.member_queue_depth, model.member_queue_bytes);
-            Member::new(Drive::new(&spec.drive, options), ahead, depth, bytes)
+            Member::new(drive.clone(), ahead, depth, bytes)
         };
         let members = (0..spec.config.members + spec.config.resilience.spares).map(member).collect();
         Self {
@@ -109,6 +105,12 @@ impl Volume {
             abandoned: MemberIos::default(),
             notices: None,
         }
+    }
+
+    /// An idle drive as the members of a volume over `spec` are.
+    pub(super) fn idle_drive(spec: &SimulatedVolume) -> Drive {
+        let write_cache = Some(spec.config.member_cache == MemberCache::On);
+        Drive::new(&spec.drive, DriveOptions { write_cache, ..DriveOptions::default() })
     }
 
     /// Deadline slots that a volume over `spec`'s members needs.

@@ -12,6 +12,7 @@ use super::utilisation::{ControllerUtilisation, Utilisation};
 use super::volume::{Phase, Volume};
 use crate::queue::Due;
 use raidlab_controller::{Controller, Counters, Sweep};
+use raidlab_hardware::Drive;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use raidlab_workload::{Driver, IssuedCounts, Measurement, Rng, derived_seed};
 
@@ -51,10 +52,14 @@ pub(super) fn build_volumes(
 ) -> (Vec<Volume>, Vec<u16>) {
     let mut slot_volumes = Vec::new();
     let mut volumes = Vec::with_capacity(machines.len());
+    // Volumes mostly have the same drives; copies of one share what they only read.
+    let mut drives: Option<(&SimulatedVolume, Drive)> = None;
     for (index, (spec, machine)) in (0..).zip(enclosure.volumes.iter().zip(machines)) {
         let place = (index, slot_volumes.len() as u32);
         slot_volumes.resize(slot_volumes.len() + Volume::slot_count(spec) as usize, index);
-        volumes.push(Volume::new(spec, machine, place, &enclosure.controller, random));
+        let known = drives.take().filter(|(of, _)| of.has_same_drives(spec));
+        let (_, drive) = drives.insert(known.unwrap_or_else(|| (spec, Volume::idle_drive(spec))));
+        volumes.push(Volume::new(spec, machine, place, (&enclosure.controller, drive), random));
     }
     (volumes, slot_volumes)
 }

@@ -6,10 +6,12 @@
 //! ```
 //! Memory above what the kernel can address at any time is a zone of its own. A new unit takes a free place of the high
 //! zone, else of the low one; when both have none, a batch of each zone is reclaimed from the tail of its inactive list.
-//! What is dirty there is handed to the caller to be written, and goes to the head. So a zone that is smaller than what may
-//! be dirty gives its dirty units to the volume in the order of use, beside what the flusher writes in order of address.
+//! What is dirty there goes to the head, and is handed to the caller to be written unless it was used since it was last looked
+//! at. So a zone that is smaller than what may be dirty gives its dirty units to the volume in the order of use, beside what the
+//! flusher writes in order of address, but only what the flusher has left behind for a whole turn of the list.
 //!
-//! Invariant: a unit is in one list exactly while it holds something. Source: Linux 2.6.0, `mm/vmscan.c`, `mm/swap.c`.
+//! Invariant: a unit is in one list exactly while it holds something. Source: Linux 2.6.8, `mm/vmscan.c` (`shrink_list`),
+//! `mm/swap.c`.
 
 use raidlab_hardware::Server;
 use raidlab_units::Nanos;
@@ -285,7 +287,12 @@ impl PageCache {
                 continue;
             }
             inactive.push(&mut self.units, at);
-            if unit.is_dirty && !unit.is_writing {
+            if !unit.is_dirty || unit.is_writing {
+                continue;
+            }
+            if unit.is_referenced {
+                self.units[at as usize].is_referenced = false;
+            } else {
                 let run = Run { inode: InodeId(unit.inode), first: unit.index, units: 1 };
                 self.begin_write(run);
                 outgoing.push(run);
@@ -464,5 +471,31 @@ impl Inode {
             bits = *self.dirty_bits.get(word)?;
         }
         Some(word as u32 * 64 + bits.trailing_zeros())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dirty_unit_is_written_when_the_reclaim_meets_it_for_the_second_time_since_it_was_used() {
+        // One zone of eight units, all of them dirty and used once; a reclaim looks at eight.
+        let mut cache = PageCache::new(8, 0, BATCH_PAGES);
+        let inode = cache.add_inode(0, 0, 0);
+        let mut outgoing = Vec::new();
+        for index in 0..8 {
+            assert_eq!(cache.allocate(inode, index, &mut outgoing), Allocated::Unit);
+            cache.set_dirty(Nanos::ZERO, inode, index);
+            cache.touch(inode, index);
+        }
+        assert_eq!(cache.allocate(inode, 8, &mut outgoing), Allocated::NoMemory);
+        assert_eq!((outgoing.len(), cache.dirty), (0, 8), "all were used since they were looked at");
+        assert_eq!(cache.allocate(inode, 8, &mut outgoing), Allocated::NoMemory);
+        let firsts: Vec<_> = outgoing.iter().map(|run| run.first).collect();
+        assert_eq!((firsts, cache.writing), ((0..8).collect(), 8), "in the order of use");
+        outgoing.drain(..).for_each(|run| cache.end_write(run));
+        assert_eq!(cache.allocate(inode, 8, &mut outgoing), Allocated::Unit);
+        assert!(!cache.holds(inode, 0) && outgoing.is_empty(), "what is clean goes, the oldest first");
     }
 }
