@@ -79,6 +79,8 @@ pub struct NfsServerModel {
     /// Windows of a file that a client has asked for at once: with two it asks for the next one when it takes in the first
     /// part of the last, with one when it takes in the last part.
     pub client_windows: u32,
+    /// Processors of the client. All calls of one reader are taken in by one of them, readers having them in turn.
+    pub client_processors: u32,
     /// Time of the client for each call over UDP.
     pub client_call_udp: NanoSpan,
     /// What it takes more for each packet of an answer over UDP that does not fit in one.
@@ -151,6 +153,7 @@ impl NfsServerModel {
             client_calls_first: section.figure("client_calls_first")?,
             client_read_ahead: section.figure("client_read_ahead")?,
             client_windows: section.figure("client_windows")?,
+            client_processors: section.figure("client_processors")?,
             client_call_udp: section.figure("client_call_udp")?,
             client_fragment: section.figure("client_fragment")?,
             client_call_tcp: section.figure("client_call_tcp")?,
@@ -160,6 +163,7 @@ impl NfsServerModel {
             ("threads", model.threads),
             ("client_calls", model.client_calls),
             ("client_calls_first", model.client_calls_first),
+            ("client_processors", model.client_processors),
         ] {
             if count == 0 {
                 return Err(section.bad_value(key, "at least 1"));

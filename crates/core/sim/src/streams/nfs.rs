@@ -4,7 +4,7 @@
 //!  client                                      server
 //!  window ─► calls ─► [`Mount`] ──────────────► waiting calls ─► nfsd threads ─► file: there? ─► volume
 //!    ▲                                                               │ thread is held until the data is sent
-//!    └─ copy ◄─ [processor: packets, call] ◄═══ wire ◄═══ packets ◄──┘
+//!    └─ copy ◄─ [the reader's processor: packets, call] ◄═══ wire ◄═══ packets ◄──┘
 //! ```
 //! A thread goes through the pages of its call, asks for those that nobody has asked for, and waits for each that is on its way.
 //! What it asks for before it waits goes to the volume in as few requests as can be. How far it reads ahead is the kernel's
@@ -90,7 +90,8 @@ pub(super) struct Nfs<'a> {
     /// Calls that go on, as long as that takes.
     woken: Vec<u32>,
     wire: Server,
-    client: Server,
+    /// The client's processors; each reader keeps to one of them.
+    client: Vec<Server>,
     client_taken: NanoSpan,
 }
 
@@ -109,7 +110,7 @@ impl<'a> Nfs<'a> {
             plugged: Vec::new(),
             woken: Vec::new(),
             wire: Server::default(),
-            client: Server::default(),
+            client: vec![Server::default(); spec.server.client_processors as usize],
             client_taken: NanoSpan::ZERO,
         }
     }
@@ -119,9 +120,9 @@ impl<'a> Nfs<'a> {
         &mut self.readers[stream as usize]
     }
 
-    /// Time that the client's processor was busy with calls.
-    pub(super) const fn client_taken(&self) -> NanoSpan {
-        self.client_taken
+    /// Time that each of the client's processors was busy with calls, on average.
+    pub(super) fn client_taken(&self) -> NanoSpan {
+        self.client_taken / self.client.len() as u64
     }
 
     fn put(&mut self, call: Call) -> u32 {
@@ -380,7 +381,7 @@ impl<P: Program> World<'_, P> {
     /// The answer is on its way; its thread takes the next call.
     pub(super) fn call_sent(&mut self, now: Nanos, call: u32) {
         let nfs = self.nfs.as_mut().expect(HAS_CLIENT);
-        let bytes = nfs.calls[call as usize].bytes;
+        let Call { stream, bytes, .. } = nfs.calls[call as usize];
         let (packets, size) = (nfs.packets(bytes), ByteCount(u64::from(bytes)));
         let arrived = nfs.wire.serve(now, nfs.spec.network.wire_time(size, packets));
         let model = &nfs.spec.server;
@@ -393,7 +394,8 @@ impl<P: Program> World<'_, P> {
         };
         let span = per_call + nfs.spec.network.receive_time(size, packets);
         nfs.client_taken += span;
-        let end = nfs.client.serve_when_ready(now, arrived, span);
+        let processor = stream as usize % nfs.client.len();
+        let end = nfs.client[processor].serve_when_ready(now, arrived, span);
         self.queue.push(end, Event::CallAnswered { call });
         if let Some(next) = nfs.waiting.pop_front() {
             self.decode(now, next);

@@ -70,7 +70,7 @@ pub struct StreamsOutcome {
     pub bus: f64,
     /// Share of that time in which the server's processors were busy, on average.
     pub processors: f64,
-    /// Share of that time in which the client's processor for calls was busy, if there is a client.
+    /// Share of that time in which the client's processors were busy with calls, on average, if there is a client.
     pub client: f64,
     /// Requests to volumes.
     pub requests: u64,

@@ -4,7 +4,7 @@ use super::*;
 use crate::array::{ControllerName, SimError, SimulatedEnclosure, SimulatedVolume};
 use raidlab_controller::{ArrayConfig, CacheConfig, MemberCache, ReadPolicy, Resilience};
 use raidlab_hardware::{Catalog, Transport};
-use raidlab_units::{BlockSize, ByteCount, BytesPerSec};
+use raidlab_units::{BlockSize, ByteCount, BytesPerSec, NanoSpan};
 use raidlab_workload::program::{FileId, Readers, ReadersConfig};
 
 const FILE: ByteCount = ByteCount::from_mib(16);
@@ -171,6 +171,24 @@ fn small_packets_and_tcp_cost_the_client() {
     let [jumbo, small, tcp] = [(Transport::Udp, 9000), (Transport::Udp, 1500), (Transport::Tcp, 9000)]
         .map(|(transport, mtu)| taken(transport, mtu));
     assert!(small > 1.2 * jumbo && tcp > 1.2 * jumbo, "{jumbo} {small} {tcp}");
+}
+
+#[test]
+fn each_reader_keeps_to_one_of_its_clients_processors() {
+    let rate = |readers, client_processors| {
+        let (spec, program) = server(2, readers);
+        let mut spec = with_nfs(spec, Transport::Udp, 9000);
+        let client = &mut spec.nfs.as_mut().unwrap().server;
+        // What the client takes for a call hides all other waits.
+        client.client_call_udp = NanoSpan::from_millis(2);
+        client.client_processors = client_processors;
+        total((spec, program))
+    };
+    // Readers, processors of the client, and how many processors then work.
+    for (readers, processors, busy) in [(1, 2, 1.0), (2, 1, 1.0), (2, 2, 2.0), (2, 4, 2.0)] {
+        let times = rate(readers, processors) / rate(1, 1);
+        assert!((0.95 * busy..1.05 * busy).contains(&times), "{readers} on {processors}: {times}");
+    }
 }
 
 #[test]

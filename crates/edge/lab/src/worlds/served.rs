@@ -307,7 +307,7 @@ fn served_settings(load: &ServedLoad, outcome: &StreamsOutcome, readers: &Reader
         ("load fell short", readers.fell_short().to_string()),
         ("bus", percent(outcome.bus)),
         ("server's processors", percent(outcome.processors)),
-        ("client's processor", percent(outcome.client)),
+        ("client's processors", percent(outcome.client)),
     ];
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
