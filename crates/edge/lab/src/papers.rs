@@ -105,6 +105,8 @@ pub struct MetricCorrection {
     pub place: String,
     /// The workload measured there.
     pub workload: String,
+    /// What its column says that they count; figures that say something else are left as they are.
+    pub labelled: PublishedMetric,
     /// What its figures count.
     pub metric: PublishedMetric,
     /// How that is known.
@@ -113,7 +115,7 @@ pub struct MetricCorrection {
 
 impl MetricCorrection {
     fn concerns(&self, row: &PublishedRow) -> bool {
-        self.place == row.place && self.workload == row.workload && self.metric != row.metric
+        self.place == row.place && self.workload == row.workload && self.labelled == row.metric
     }
 }
 
@@ -351,14 +353,15 @@ mod tests {
             row("b", "Table 8", "md1200-oltp", "iops"),
             row("c", "", "md1200-sql-log", "iops"),
             row("d", "Table 8", "md1200-sql-log", "mib_per_s"),
+            row("e", "Table 8", "md1200-sql-log", "mb_per_s"),
         ]
         .join("\n");
         let mut rows = parse_published("rows.csv", &text).unwrap();
         let adopted = Paper::adopt(&mut rows, None).unwrap();
         assert_eq!(adopted.corrections.len(), 1);
         let counts: Vec<_> = rows.iter().map(|row| (row.metric, row.counts)).collect();
-        let (iops, mib) = (PublishedMetric::Iops, PublishedMetric::MibPerS);
-        assert_eq!(counts, [(iops, mib), (iops, iops), (iops, iops), (mib, mib)]);
+        let (iops, mib, mb) = (PublishedMetric::Iops, PublishedMetric::MibPerS, PublishedMetric::MbPerS);
+        assert_eq!(counts, [(iops, mib), (iops, iops), (iops, iops), (mib, mib), (mb, mb)]);
     }
 
     #[test]

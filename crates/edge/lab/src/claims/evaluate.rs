@@ -266,10 +266,7 @@ impl Planner<'_> {
                 pairs.push((name, value));
             }
         }
-        let row = row_of_pairs(claim.line, &pairs)?;
-        // Publications name the level alone, which means the fewest spans that it can have.
-        let raid = if matches!(&*row.raid, "50" | "60") { format!("{}:2-spans", row.raid) } else { row.raid };
-        Ok(PublishedRow { raid, ..row })
+        row_of_pairs(claim.line, &pairs)
     }
 
     /// `row` with every choice of the cache settings that it leaves open.

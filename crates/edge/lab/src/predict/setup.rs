@@ -140,7 +140,7 @@ impl Simulated {
             PublishedMetric::KibPerS => rate.0 / 1024.0,
             PublishedMetric::MbPerS => rate.mb_per_s(),
             PublishedMetric::MibPerS => rate.mib_per_s(),
-            PublishedMetric::CpuPct => phase.map_or(0.0, |phase| phase.cpu_pct()),
+            PublishedMetric::CpuPct => phase.expect("rows of other workloads were refused").cpu_pct(),
         }
     }
 }
@@ -168,6 +168,10 @@ pub(crate) fn set_up(row: &PublishedRow, task: &PredictTask<'_>) -> Result<Setup
     let options = task.options_of(row);
     if row.workload.starts_with(files::BONNIE) {
         return files::set_up_bonnie(row, task);
+    }
+    if row.counts == PublishedMetric::CpuPct {
+        let why = "is predicted of Bonnie's phases only: leave the row out".to_owned();
+        return Err(vec![problem(row, "metric", row.counts.name(), why, None)]);
     }
     if row.workload.starts_with(served::SERVED) {
         return served::set_up_served(row, task);
@@ -206,7 +210,13 @@ pub(super) fn modelled_array(
     let write_policy = row.write_policy;
     let write_policy =
         write_policy.ok_or_else(|| problem(row, "write_policy", "", "is empty but needed".into(), None))?;
-    let raid = if row.raid == "single" { "jbod" } else { &row.raid };
+    let raid = match row.raid.as_str() {
+        "single" => "jbod",
+        // Publications name the level alone, which means the fewest spans that it can have.
+        "50" => "50:2-spans",
+        "60" => "60:2-spans",
+        named => named,
+    };
     let level: LevelVariant = raid
         .parse()
         .map_err(|error: ParseLevelError| problem(row, "raid", &row.raid, error.to_string(), None))?;

@@ -171,6 +171,22 @@ fn drives_are_shared_out_in_even_volumes() {
 }
 
 #[test]
+fn a_level_of_spans_without_their_number_has_two() {
+    let catalog = Catalog::builtin();
+    let rows = rows(&[&A.replace(",5,6,", ",50,6,"), &A.replace(",5,6,", ",50:2-spans,6,")]);
+    let prediction = run(&task(&rows, &catalog, 1)).unwrap();
+    assert_eq!(prediction.configurations.len(), 1);
+}
+
+#[test]
+fn the_load_of_a_processor_is_not_predicted_of_an_array() {
+    let catalog = Catalog::builtin();
+    let rows = rows(&[&A.replace(",iops,", ",cpu_pct,")]);
+    let error = run(&task(&rows, &catalog, 1)).unwrap_err().to_string();
+    assert!(error.contains("column metric: 'cpu_pct'"), "{error}");
+}
+
+#[test]
 fn mirroring_needs_two_controllers() {
     let catalog = Catalog::builtin();
     let header = HEADER.replace("stroke_pct", "cache_mirroring");
