@@ -416,7 +416,7 @@ impl ArrayWorld {
         }
         self.notices.push_back(notice);
         let progress = self.controller.sweep_progress();
-        self.tally.note(now, &notice, progress, self.controller.granule_count());
+        self.tally.note(now, &notice, progress);
     }
 
     fn issue(&mut self, mut io: MemberIo) -> Result<(), RingError> {

@@ -9,14 +9,14 @@ mod rebuild;
 mod resync;
 mod world;
 
-use raidlab_controller::{HostError, Notice, Sweep, SweepCounts, SweepRefused};
+use raidlab_controller::{HostError, Notice, Sweep, SweepCounts, SweepEnd, SweepRefused};
 use raidlab_units::{BlockCount, ByteCount, MemberIndex, MemberLba, Nanos};
 use world::{Counted, STRIP, World, config};
 
 /// The counts of the last sweep that ended.
 fn last_counts(world: &World) -> SweepCounts {
     let ended = world.notices.iter().rev().find_map(|notice| match notice {
-        Notice::SweepEnded { counts, .. } => Some(*counts),
+        Notice::SweepEnded { progress, .. } => Some(progress.counts),
         _ => None,
     });
     ended.expect("a sweep has ended")
@@ -144,14 +144,17 @@ fn sweeps_are_refused_where_they_can_not_be() {
     let mut world = World::new(&config("0", 2, 4), 0);
     let ask = |world: &mut World, sweep| world.controller.handle_sweep(world.now, sweep);
     assert_eq!(ask(&mut world, Sweep::Check), Err(SweepRefused::NoRedundancy));
-    let mut world = World::new(&config("5", 3, 4), 0);
+    let mut world = World::new(&config("5", 3, 100), 0);
     assert_eq!(ask(&mut world, Sweep::Resync), Err(SweepRefused::NotOnDemand));
     assert_eq!(ask(&mut world, Sweep::Check), Ok(()));
     assert_eq!(ask(&mut world, Sweep::Repair), Err(SweepRefused::Busy { sweep: Sweep::Check }));
-    world.controller.handle_sweep_stop(world.now);
+    assert_eq!(world.controller.handle_sweep_stop(world.now), Some(Sweep::Check));
     world.pump();
     world.settle();
-    assert!(last_counts(&world).granules < 5, "stopped early");
+    let Some(Notice::SweepEnded { progress, end }) = world.notices.last() else { panic!("it has ended") };
+    assert_eq!((*end, progress.number), (SweepEnd::Stopped, 1));
+    assert!((1..100).contains(&progress.done), "{progress:?}");
+    assert_eq!(world.controller.handle_sweep_stop(world.now), None);
     assert_eq!(world.controller.sweep_progress(), None);
     world.lose(0);
     world.lose(1);

@@ -5,7 +5,7 @@
 
 use crate::support::{Bench, Ended};
 use serde_json::Value;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -113,6 +113,43 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
     assert!(found.contains("stopped cleanly"), "{found}");
     let _served = Served::start(&bench, &["spare", "new", "m2", "m0"]);
     assert_eq!(await_status(&bench, |_| true)["condition"], "optimal");
+}
+
+/// A check or rebuild that did not come to its end is not called done, and one that rests says why.
+#[test]
+fn a_sweep_that_was_ended_or_rests_is_told_as_such() {
+    let bench = Bench::new();
+    done(&bench, &["create", "a", "m0", "m1", "m2", "--level", "5", "--member-size", "8MiB"]);
+    let _served = Served::start(&bench, &["m0", "m1", "m2", "--sweep-rate", "1MiB"]);
+    array(&bench, &["check", "./c.sock", "--stop"]).assert(1, &["no check or repair runs"]);
+    done(&bench, &["rebuild", "./c.sock", "--rate", "0"]);
+    let (resting, said) = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| array(&bench, &["check", "./c.sock"]));
+        await_status(&bench, |array| array["sweep"]["sweep"] == "check");
+        array(&bench, &["check", "./c.sock"]).assert(1, &["under way"]);
+        done(&bench, &["rebuild", "./c.sock", "--rate", "1MiB"]);
+        await_status(&bench, |array| array["sweep"]["done_stripes"].as_u64() > Some(2));
+        let said = done(&bench, &["check", "./c.sock", "--stop"]);
+        (waits.join().expect("it ends"), said)
+    });
+    assert!(said.contains("the check ends"), "{said}");
+    resting.assert(1, &["rests, since the rate of sweeps is 0", "--rate none"]);
+    assert!(resting.stdout.contains("check stopped after"), "{}", resting.stdout);
+
+    done(&bench, &["fail", "./c.sock", "1"]);
+    done(&bench, &["replace", "./c.sock", "1", "new"]);
+    await_status(&bench, |array| array["sweep"]["sweep"] == "rebuild");
+    let mut watching = bench.command(&["array", "rebuild", "./c.sock"]);
+    let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
+    let mut progress = BufReader::new(watching.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    progress.read_line(&mut line).expect("text");
+    assert!(line.contains("% rebuild"), "{line}");
+    done(&bench, &["fail", "./c.sock", "1"]);
+    let broken_off = Ended::of(watching.wait_with_output().expect("it ends"));
+    broken_off.assert(1, &[]);
+    assert!(broken_off.stdout.contains("rebuild broken off after"), "{}", broken_off.stdout);
+    assert!(done(&bench, &["status", "./c.sock"]).contains("latest rebuild of device 1: broken off at"));
 }
 
 /// A modelled array over NBD: measured, with a member lost and another in its place, and the lateness said at the end.

@@ -3,7 +3,7 @@
 use super::grid::{Grid, GridCell};
 use super::{TerminalOptions, heading, printable, wrapped};
 use crate::figures::three_digits;
-use raidlab_array::{ArrayStatus, Condition, DeviceCondition, DeviceStatus, SweepStatus};
+use raidlab_array::{ArrayStatus, Condition, DeviceCondition, DeviceStatus, SweepOutcome, SweepStatus};
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// Events that are shown, the latest.
@@ -21,7 +21,9 @@ pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
     if let Some(rate) = status.sweep_bytes_per_sec_max {
         text += &wrapped(&sweep_bound(rate), options.width, 2);
     }
-    for (when, sweep) in [("", &status.sweep), ("latest ", &status.last_sweep)] {
+    let rows =
+        [("", &status.sweep), ("waits for it: ", &status.parked_sweep), ("latest ", &status.last_sweep)];
+    for (when, sweep) in rows {
         if let Some(sweep) = sweep {
             text += &wrapped(&format!("{when}{}", sweep_line(sweep)), options.width, 2);
         }
@@ -100,7 +102,13 @@ fn sweep_bound(bytes_per_sec: u64) -> String {
 fn sweep_line(sweep: &SweepStatus) -> String {
     let target = sweep.target.map_or(String::new(), |device| format!(" of device {device}"));
     let share = 100.0 * sweep.done_stripes as f64 / sweep.total_stripes.max(1) as f64;
-    let mut line = format!("{}{target}: {share:.1} %", sweep.sweep);
+    let how = match sweep.end {
+        None => format!("{share:.1} %"),
+        Some(SweepOutcome::Through) => "through".to_owned(),
+        Some(SweepOutcome::Stopped) => format!("stopped at {share:.1} %"),
+        Some(SweepOutcome::BrokenOff) => format!("broken off at {share:.1} %"),
+    };
+    let mut line = format!("{}{target}: {how}", sweep.sweep);
     if let Some(rate) = sweep.bytes_per_sec {
         line += &format!(", {} MB/s of each member", three_digits(rate / 1e6));
     }
