@@ -247,6 +247,15 @@ pub enum LoadError {
         /// Which target.
         path: PathBuf,
     },
+    /// On Btrfs kernels before 6.1 may end asynchronous direct writes before they are durable.
+    #[error(
+        "'{}' is on Btrfs, where Linux before 6.1 may end a direct write with FUA by io_uring before it is durable: use --engine psync",
+        .path.display()
+    )]
+    FuaLostOnBtrfs {
+        /// Which target.
+        path: PathBuf,
+    },
     /// On 9p, SMB and AFS the kernel has no direct write made durable, and mounts that cache nothing have no other.
     #[error(
         "'{}' is on 9p, SMB or AFS, where a write with FUA ends before it is durable: use a workload that flushes (flush_every)",

@@ -54,6 +54,9 @@ fn check_fua(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
         Some(DsyncLoser::Fuse) if engine == EngineKind::Uring && target.is_direct() => {
             Err(LoadError::FuaLostOnFuse { path: path() })
         }
+        Some(DsyncLoser::Btrfs) if engine == EngineKind::Uring && target.is_direct() => {
+            Err(LoadError::FuaLostOnBtrfs { path: path() })
+        }
         // A mapping is made durable by `fsync`.
         Some(DsyncLoser::Netfs) if engine != EngineKind::Mapped => {
             Err(LoadError::FuaLostOnNetfs { path: path() })
