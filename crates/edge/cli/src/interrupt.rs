@@ -1,5 +1,6 @@
 //! Ctrl-C and its kin: the first asks to stop and keep what is finished, the second ends at once.
 
+use crate::output::remark;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +13,7 @@ pub(crate) fn cancel_flag() -> Arc<AtomicBool> {
         if set_by_signal.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("stopping; finished runs are kept (once more to stop at once)");
+        remark(format_args!("stopping; finished runs are kept (once more to stop at once)"));
     };
     if let Err(error) = ctrlc::set_handler(handler) {
         tracing::warn!(%error, "no handler for interrupts can be set");

@@ -5,7 +5,7 @@ mod text;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{catalog_change, catalog_with};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use raidlab_hardware::{Catalog, CatalogChange};
 use raidlab_lab::{Fit, FitEffort, FitError, FitProgress, FitTask, Paper, RunOptions, fit, read_text};
@@ -112,10 +112,14 @@ fn keep(args: &Args, found: &Fit) -> Result<(), Failure> {
     let usual = || PathBuf::from(format!("{}-fitted.toml", args.paper));
     let path = args.out.clone().unwrap_or_else(usual);
     write(&path, &found.as_file())?;
-    eprintln!("stored: {}; 'raidlab reproduce {} --fitted FILE' uses it", path.display(), args.paper);
+    remark(format_args!(
+        "stored: {}; 'raidlab reproduce {} --fitted FILE' uses it",
+        path.display(),
+        args.paper
+    ));
     let Some(folder) = &args.write else { return Ok(()) };
     if !found.is_better() {
-        eprintln!("the catalogue is as it was: these values are no better on the fitted rows");
+        remark(format_args!("the catalogue is as it was: these values are no better on the fitted rows"));
         return Ok(());
     }
     for change in found.changes() {
@@ -123,7 +127,7 @@ fn keep(args: &Args, found: &Fit) -> Result<(), Failure> {
         let text = read_text(&path).map_err(Failure::run)?;
         let changed = change.applied_to(&path.display().to_string(), &text).map_err(Failure::input)?;
         write(&path, &changed)?;
-        eprintln!("written: {} {} = {}", path.display(), change.key, change.value);
+        remark(format_args!("written: {} {} = {}", path.display(), change.key, change.value));
     }
     Ok(())
 }

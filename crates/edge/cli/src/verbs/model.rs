@@ -5,7 +5,7 @@
 //! or specification there can be two; the one called `NAME_validate` was made for the trace and comes first.
 
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use anyhow::Context;
 use raidlab_disksim::{DriveFiles, Imported, Validation, import, parse_trace, validate};
 use raidlab_lab::read_text;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let Command::Validate(args) = &args.command;
     let (name, imported) = read_drive(&args.drive)?;
     for warning in &imported.warnings {
-        eprintln!("warning: {warning}");
+        remark(format_args!("warning: {warning}"));
     }
     let (trace_path, text) = need(&args.drive, "trace")?;
     let trace = parse_trace(&text)

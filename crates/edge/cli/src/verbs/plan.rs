@@ -7,7 +7,7 @@ mod words;
 use crate::failure::{Exit, Failure};
 use crate::hosts::RankArgs;
 use crate::inputs::CatalogArgs;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use inputs::{AppArgs, Asked};
 use raidlab_advisor::plan::{Needs, Space};
@@ -145,10 +145,10 @@ fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Outp
         print(&raidlab_report::terminal::plan(&to_text(outcome, order), output.terminal()))?;
     }
     if outcome.top.is_empty() && args.study.is_some() {
-        eprintln!("study: there is no array to make one of");
+        remark(format_args!("study: there is no array to make one of"));
     } else if let Some(path) = &args.study {
         super::report::write_text(path, &study::study(&outcome.top, order)?)?;
-        eprintln!("study: raidlab study {}", path.display());
+        remark(format_args!("study: raidlab study {}", path.display()));
     }
     if let Some(path) = &args.report {
         super::report::write_page(path, &raidlab_report::html::plan(&to_text(outcome, order)).html)?;

@@ -3,7 +3,7 @@
 use super::beside::Beside;
 use super::keep::{DbArgs, not_there};
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print_json};
+use crate::output::{Output, print_json, remark};
 use raidlab_advisor::verdicts;
 use raidlab_lab::{RunSelector, StoredRun, StoredStudy, StudyRunId, describe};
 use raidlab_report::html::{Page, Picture};
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         print_json(&json!({ "schema": 1, "written": written }))?;
     } else {
         for path in &written {
-            eprintln!("report: {}", path.display());
+            remark(format_args!("report: {}", path.display()));
         }
     }
     Ok(Exit::Done)
@@ -200,7 +200,7 @@ pub(crate) fn write_report(path: &Path, report: &StudyReport<'_>) -> Result<(), 
 /// Writes a report that is a page already.
 pub(crate) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     write_text(path, page)?;
-    eprintln!("report: {}", path.display());
+    remark(format_args!("report: {}", path.display()));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, only_alone};
 use crate::inputs::CatalogArgs;
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
 use raidlab_hosts::Hosts;
@@ -319,7 +319,9 @@ fn judge(args: &Args, summary: &ComparisonSummary, hosts: &Hosts) -> Exit {
             && found > limit
         {
             if hosts.leads() {
-                eprintln!("bound missed: the {name} of the absolute errors is {found:.1} %, above {limit} %");
+                remark(format_args!(
+                    "bound missed: the {name} of the absolute errors is {found:.1} %, above {limit} %"
+                ));
             }
             exit = Exit::BoundMissed;
         }

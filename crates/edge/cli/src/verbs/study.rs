@@ -4,7 +4,7 @@ use super::beside::Beside;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{CatalogArgs, Iodepths};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print};
+use crate::output::{Output, print, remark};
 use crate::progress::Progress;
 use crate::verbs::report::{check_writable, write_report};
 use raidlab_advisor::{BesideTable, Verdict, verdicts};
@@ -73,14 +73,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let outcome = ran.map_err(|error| {
         Failure::run(error).with_hint(format!("runs finished before are in {}", args.db.display()))
     })?;
-    eprintln!(
+    remark(format_args!(
         "{} of {} runs finished in {:.0} s; they are study run {} in {}",
         outcome.results.len(),
         outcome.planned,
         took.as_secs_f64(),
         outcome.study_run.0,
         args.db.display()
-    );
+    ));
     let verdicts = verdicts(&outcome.results);
     let beside = study.beside.as_deref().map(Beside::find).transpose()?;
     let tables = beside.map_or_else(Vec::new, |beside| beside.tables(&outcome.results));

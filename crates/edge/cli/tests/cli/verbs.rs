@@ -231,3 +231,31 @@ fn what_is_not_known_is_asked_for() {
     bench.run(&["risk", "--level", "6", "--members", "3", "--drive", "st32000444ss"]).assert(2, &["RAID 6"]);
     bench.run(&[&RISK[..], &["--fleet", "3"]].concat()).assert(2, &["at least one array"]);
 }
+
+/// A name that is read from a file or a folder is shown to whoever runs the command, and must not steer the terminal.
+#[test]
+fn names_do_not_steer_the_terminal() {
+    let bench = Bench::new();
+    let name = "a\u{1b}[31mb\u{7}";
+    let missing = bench.run(&["measure", name, "--workload", "streaming"]);
+    missing.assert(2, &["a\u{fffd}[31mb"]);
+    let load =
+        ["--size", "4MiB", "--workload", "streaming", "--run", "20ms", "--ramp", "0s", "--report", "r.html"];
+    let measured = bench.run(&[&["measure", name], &load[..]].concat());
+    measured.assert(0, &["laying out a\u{fffd}[31mb"]);
+    let page = std::fs::read_to_string(bench.path().join("r.html")).expect("it was written");
+    let fits = |text: &str| text.chars().all(|c| !c.is_control() || c.is_ascii_whitespace());
+    for text in [missing.stderr, measured.stderr, measured.stdout, page] {
+        assert!(fits(&text), "{text:?}");
+    }
+}
+
+#[test]
+fn what_nobody_can_be_told_is_no_reason_to_panic() {
+    let bench = Bench::new();
+    let load = ["measure", "null:1MiB", "--workload", "streaming", "--run", "20ms", "--ramp", "0s"];
+    let load = [&load[..], &["--bound", "iops>=1000000000"]].concat();
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("it is there on Linux");
+    let ended = bench.command(&load).stderr(full()).output().expect("the binary was built");
+    assert_eq!(ended.status.code(), Some(3), "the bound is missed, told or not");
+}

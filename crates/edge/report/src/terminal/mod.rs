@@ -120,6 +120,11 @@ fn printable(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
+/// `text` with its lines, and without other control characters.
+pub fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
+}
+
 /// `text` as a heading.
 fn heading(text: &str, options: TerminalOptions) -> String {
     let text = printable(text);

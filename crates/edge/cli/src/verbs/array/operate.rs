@@ -8,7 +8,7 @@ use raidlab_array::{
     Answer, ArrayStatus, Command, Condition, SweepOutcome, SweepStatus, is_nbd_uri, parse_sweep_rate,
 };
 use raidlab_nbd::{NbdUri, Transport};
-use raidlab_report::terminal::array_status;
+use raidlab_report::terminal::{array_status, printable_lines};
 use raidlab_serve::{ControlClient, ServeError, control_socket, run_folder, served};
 use raidlab_units::{ByteCount, ParseUnitError};
 use serde_json::json;
@@ -294,7 +294,7 @@ fn tell(said: &str, output: &Output) -> Result<Exit, Failure> {
     if output.is_json() {
         print_json(&json!({ "schema": 1, "message": said }))?;
     } else {
-        print(said)?;
+        print(&printable_lines(said))?;
     }
     Ok(Exit::Done)
 }

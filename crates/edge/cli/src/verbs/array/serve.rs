@@ -7,7 +7,7 @@ use super::operator::OperatorArgs;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{answer_limit, io_policy, on_or_off, read_policy, write_policy};
 use crate::interrupt::cancel_flag;
-use crate::output::Output;
+use crate::output::{Output, write_beside};
 use crate::verbs::nbd::NbdArgs;
 use raidlab_array::{ArrayError, ArrayWorld, HostPort, RunSettings, operator_line};
 use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let mut world = match started.world {
         Ok(world) => world,
         Err(error) => {
-            eprint!("{}", examined(&started.report, output.terminal()));
+            write_beside(&examined(&started.report, output.terminal()));
             return Err(Failure::run(error));
         }
     };
