@@ -348,6 +348,37 @@ fn a_check_that_waits_for_a_rebuild_keeps_its_status() {
     used.stop();
 }
 
+/// A device that was taken out is given up: it may join again, or go to another array.
+#[test]
+fn a_device_that_was_taken_out_may_join_again() {
+    let folder = super::folder();
+    let config = keeping("5", 3, MetadataPolicy::Log);
+    let paths = make(folder.path(), &config, 0);
+    let settings = RunSettings::of(&config);
+    let used = use_array(paths.clone(), settings.clone());
+    used.until("used", |status| status.counters.host_writes > 50 && is_whole(status));
+    for _ in 0..3 {
+        used.done(&fail("1"));
+        let status = used.until("degraded", |status| status.condition == Condition::Degraded);
+        assert_eq!(status.devices[1].path.as_deref(), paths[1].to_str(), "it is still named");
+        let same = Command::Replace {
+            device: "1".to_owned(),
+            with: paths[1].clone(),
+            destroy_data: true,
+            server_restarted: false,
+        };
+        let began = Instant::now();
+        // What was under way on it when it was taken out has to end.
+        while let Ok(Answer::Refused { reason }) = used.operator.ask(same.clone()) {
+            assert!(reason.contains("in use") && began.elapsed() < PATIENCE, "{reason}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        used.until("whole again", is_whole);
+    }
+    let checker = used.stop();
+    check_again(&paths, &settings, &checker);
+}
+
 #[test]
 fn what_can_not_be_done_is_refused_with_a_reason() {
     let folder = super::folder();

@@ -88,6 +88,8 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
         targets.as_array().is_some_and(|each| each.iter().all(|it| it["total"]["requests"] != 0)),
         "{targets}"
     );
+    let on_member = ["measure", "m1", "--workload", "restore", "--run", "20ms", "--destroy-data", "m1"];
+    bench.run(&on_member).assert(2, &["m1 is in use: an array that is served"]);
     done(&bench, &["fail", "./c.sock", "1"]);
     await_status(&bench, |array| array["condition"] == "degraded");
     array(&bench, &["fail", "./c.sock", "2"]).assert(1, &["data would be lost"]);
