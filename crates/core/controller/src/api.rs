@@ -436,4 +436,7 @@ pub struct SweepCounts {
     pub rewritten_rows: u64,
     /// Rows that could not be read or made up from the others.
     pub unreadable_rows: u64,
+    /// Stripes (strips, where there is no parity) of a check or repair of which a member was missing, so that they were not compared,
+    /// or not in full.
+    pub incomplete_granules: u64,
 }

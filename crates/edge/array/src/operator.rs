@@ -232,6 +232,8 @@ pub struct SweepStatus {
     pub rewritten_rows: u64,
     /// Rows that could not be read.
     pub unreadable_rows: u64,
+    /// Stripes of a check or repair of which a member was missing: not compared, or not in full.
+    pub incomplete_stripes: u64,
     /// How it ended; none until it has.
     pub end: Option<SweepOutcome>,
 }

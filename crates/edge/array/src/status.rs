@@ -86,8 +86,12 @@ fn words(notice: &Notice) -> String {
                 SweepEnd::Stopped => format!("was stopped after {done} of {total} stripes"),
                 SweepEnd::BrokenOff => format!("was broken off after {done} of {total} stripes"),
             };
+            let lacking = match counts.incomplete_granules {
+                0 => String::new(),
+                many => format!(", {many} stripes were not compared in full because a member is missing"),
+            };
             format!(
-                "{} {how}: {} rows disagreed, {} were rewritten, {} could not be read",
+                "{} {how}: {} rows disagreed, {} were rewritten, {} could not be read{lacking}",
                 sweep_words(sweep),
                 counts.mismatched_rows,
                 counts.rewritten_rows,
@@ -154,6 +158,7 @@ fn sweep_status(progress: SweepProgress) -> SweepStatus {
         mismatched_rows: counts.mismatched_rows,
         rewritten_rows: counts.rewritten_rows,
         unreadable_rows: counts.unreadable_rows,
+        incomplete_stripes: counts.incomplete_granules,
         end: None,
     }
 }

@@ -139,6 +139,24 @@ fn a_check_passes_over_what_lacks_a_unit() {
     assert_eq!(world.count(), Counted { reads: 2 * 5, writes: 0 });
 }
 
+/// Where a member is missing there is less to compare, or nothing: a check that found no difference does not vouch for that.
+#[test]
+fn a_check_counts_what_it_could_not_compare_in_full() {
+    // Level, members, of how many granules one member holds a part.
+    for (level, members, granules, of_one) in
+        [("5", 4, 12, 12), ("6", 5, 12, 12), ("1", 2, 12, 12), ("10", 4, 24, 12)]
+    {
+        let mut world = World::new(&config(level, members, 12), 3);
+        let whole = sweep(&mut world, Sweep::Check);
+        assert_eq!((whole.granules, whole.incomplete_granules), (granules, 0), "RAID {level}");
+        world.lose(1);
+        world.settle();
+        let degraded = sweep(&mut world, Sweep::Check);
+        assert_eq!((degraded.granules, degraded.incomplete_granules), (granules, of_one), "RAID {level}");
+        assert_eq!(degraded.mismatched_rows, 0, "RAID {level}");
+    }
+}
+
 #[test]
 fn sweeps_are_refused_where_they_can_not_be() {
     let mut world = World::new(&config("0", 2, 4), 0);

@@ -87,7 +87,11 @@ fn search(args: &Args, paper: &Paper) -> Result<Option<Fit>, Failure> {
         threads: args.threads.unwrap_or(RunOptions::default().threads),
     };
     let mut progress = Progress::start();
-    let found = fit(&task, &cancel_flag(), &mut |state| show(&mut progress, state));
+    let found = fit(
+        &task,
+        &cancel_flag("stopping; the best values found so far are kept (once more to stop at once)"),
+        &mut |state| show(&mut progress, state),
+    );
     progress.end();
     match found {
         Ok(found) => Ok(Some(found)),

@@ -157,7 +157,7 @@ fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
     let cannot = |source| NetError::Listen { address: args.listen.to_string(), source };
     let listener = TcpListener::bind(args.listen).map_err(cannot).map_err(Failure::input)?;
     let address = listener.local_addr().map_err(cannot).map_err(Failure::run)?;
-    let cancel = cancel_flag();
+    let cancel = cancel_flag("stopping (once more to stop at once)");
     print(&format!("{LISTENING}{address}"))?;
     if args.until_stdin_ends {
         let ended = std::sync::Arc::clone(&cancel);
@@ -232,7 +232,7 @@ fn test(args: &TestArgs, output: &Output, hosts: &mut Hosts) -> Result<Exit, Fai
     if let Some(report) = args.report.report.as_ref().filter(|_| hosts.leads()) {
         check_writable(report)?;
     }
-    let cancel = cancel_flag();
+    let cancel = cancel_flag("stopping (once more to stop at once)");
     // The serving process ends when this goes.
     let server = if args.loopback { Some(Server::start()?) } else { None };
     let peer = server.as_ref().map_or_else(|| peer_here(args, hosts), |it| it.address.clone());

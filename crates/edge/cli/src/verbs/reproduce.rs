@@ -194,7 +194,7 @@ fn predict_all(
         let label = format!("{finished} of {planned} configurations simulated");
         progress.show(&label, finished as f64 / planned.max(1) as f64);
     };
-    let cancel = cancel_flag();
+    let cancel = cancel_flag("stopping (once more to stop at once)");
     let rows = (!figures.rows.is_empty()).then(|| predict(task, hosts, &cancel, &mut tell)).transpose();
     let claims = rows.and_then(|rows| {
         let method = figures.method.as_ref().and_then(|method| method.claims.as_ref());

@@ -6,7 +6,7 @@ use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, names_here, only_alone};
 use crate::inputs::Iodepths;
-use crate::interrupt::cancel_flag;
+use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_hardware::Catalog;
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         seed: args.seed,
     };
     let mut progress = Progress::start_on(hosts);
-    let cancel = cancel_flag();
+    let cancel = cancel_flag(RUNS_ARE_KEPT);
     let ran = if args.model.is_given() {
         only_alone("streams --on", hosts)?;
         modelled(args, &plan, &cancel, &mut progress)

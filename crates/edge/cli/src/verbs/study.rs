@@ -3,7 +3,7 @@
 use super::beside::Beside;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{CatalogArgs, Iodepths};
-use crate::interrupt::cancel_flag;
+use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::{Output, print, remark};
 use crate::progress::Progress;
 use crate::verbs::report::{check_writable, write_report};
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         .map_err(|error| Failure::run(error).with_hint("name another results file with --db"))?;
     let mut options = RunOptions { keep: args.keep, ..RunOptions::default() };
     options.threads = args.threads.unwrap_or(options.threads);
-    let cancel = cancel_flag();
+    let cancel = cancel_flag(RUNS_ARE_KEPT);
     let mut progress = Progress::start();
     let ran = run_study(&study, &catalog, options, &mut store, &mut progress, &cancel);
     let took = progress.end();

@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     plan(args, args.seed)?;
     let processors = || std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let jobs = args.jobs.unwrap_or_else(processors).get();
-    let cancelled = cancel_flag();
+    let cancelled = cancel_flag("stopping after the runs that are under way (once more to stop at once)");
     let start = Instant::now();
     let campaign = Campaign {
         args,

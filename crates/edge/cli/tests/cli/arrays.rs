@@ -93,6 +93,9 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
     done(&bench, &["fail", "./c.sock", "1"]);
     await_status(&bench, |array| array["condition"] == "degraded");
     array(&bench, &["fail", "./c.sock", "2"]).assert(1, &["data would be lost"]);
+    let checked = array(&bench, &["check", "./c.sock"]);
+    checked.assert(1, &[]);
+    assert!(checked.stdout.contains("not compared in full"), "{}", checked.stdout);
     assert!(done(&bench, &["rebuild", "./c.sock", "--rate", "0"]).contains("sweeps rest"));
     done(&bench, &["replace", "./c.sock", "1", "new"]);
     let resting = await_status(&bench, |array| array["condition"] == "rebuilding");
@@ -115,6 +118,26 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
     assert!(found.contains("stopped cleanly"), "{found}");
     let _served = Served::start(&bench, &["spare", "new", "m2", "m0"]);
     assert_eq!(await_status(&bench, |_| true)["condition"], "optimal");
+}
+
+/// Whoever names a wrong device for one of an array hears of it, although the array starts.
+#[test]
+fn an_array_that_starts_without_a_member_says_so() {
+    let bench = Bench::new();
+    for (name, members) in [("a", ["m0", "m1", "m2"]), ("b", ["n0", "n1", "n2"])] {
+        done(&bench, &[&["create", name], &members[..], &["--level", "5", "--member-size", "1MiB"]].concat());
+    }
+    let serve = ["array", "serve", "m0", "n1", "m2", "--socket", "n.sock", "--control", "./c.sock"];
+    let mut server = bench.command(&serve);
+    let server = server.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+    await_status(&bench, |array| array["condition"] == "degraded");
+    done(&bench, &["stop", "./c.sock"]);
+    let ended = Ended::of(server.wait_with_output().expect("it ends"));
+    ended.assert(
+        0,
+        &["n1 ", "belongs to array", "warning: a is not whole: DEGRADED", "no more members may fail"],
+    );
+    array(&bench, &["serve", "m0", "--socket", "n.sock", "--control", "./c.sock"]).assert(1, &["Absent: m2"]);
 }
 
 /// A check or rebuild that did not come to its end is not called done, and one that rests says why.

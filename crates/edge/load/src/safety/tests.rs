@@ -188,7 +188,7 @@ fn a_file_of_zeros_holds_nothing_and_one_byte_anywhere_is_data() {
 fn a_file_that_another_program_has_locked_is_refused_even_when_named() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = folder.path().join("member");
-    std::fs::write(&path, [1; 4096]).expect("it can be written");
+    write(&path, [1; 4096]).expect("it can be written");
     let open = || File::open(&path).expect("it is there");
     let name = path.to_str().expect("a name in UTF-8");
     let owner = open();

@@ -11,7 +11,7 @@ const EVENTS_SHOWN: usize = 8;
 
 /// Prints how an array is: a few lines about the whole, a table of its devices, its latest events.
 pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
-    let mut text = heading(&format!("{}: {}", status.name, summary(status)), options) + "\n";
+    let mut text = heading(&format!("{}: {}", status.name, array_summary(status)), options) + "\n";
     text += &wrapped(&settings(status), options.width, 2);
     text += &wrapped(&cache(status), options.width, 2);
     if status.unsynced_stripes > 0 {
@@ -40,8 +40,8 @@ pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
     text
 }
 
-/// The first line, behind the name.
-fn summary(status: &ArrayStatus) -> String {
+/// How an array is, in a line: its condition, what it is, and how many members may still fail.
+pub fn array_summary(status: &ArrayStatus) -> String {
     let left = match (status.condition, status.failures_left) {
         (Condition::Failed, _) => "data is missing".to_owned(),
         (_, 0) => "no more members may fail".to_owned(),
@@ -114,6 +114,9 @@ fn sweep_line(sweep: &SweepStatus) -> String {
     }
     if let Some(left) = sweep.left_ns {
         line += &format!(", {:.0} s left", NanoSpan(left).as_secs_f64());
+    }
+    if sweep.incomplete_stripes > 0 {
+        line += &format!(", {} stripes not compared in full (a member is missing)", sweep.incomplete_stripes);
     }
     line + &format!(
         ", {} rows disagreed, {} rewritten, {} unreadable",

@@ -15,7 +15,7 @@ use serde_json::json;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often progress is asked for.
@@ -309,9 +309,10 @@ enum Watched {
 
 /// Shows how far the latest sweep of this kind is until it has ended; of rebuilds also those that come straight after it.
 fn follow(line: &mut Line, kind: &str) -> Result<Watched, Failure> {
+    let cancelled = cancel_flag("no more is shown; the array goes on with it");
     let mut ended = Vec::new();
     loop {
-        match follow_one(line, kind)? {
+        match follow_one(line, kind, &cancelled)? {
             None => return Ok(Watched::Interrupted),
             Some(sweep) => ended.push(sweep),
         }
@@ -323,8 +324,7 @@ fn follow(line: &mut Line, kind: &str) -> Result<Watched, Failure> {
 }
 
 /// Shows how far the latest sweep of this kind is until it has ended; none if Ctrl-C stopped that.
-fn follow_one(line: &mut Line, kind: &str) -> Result<Option<SweepStatus>, Failure> {
-    let cancelled = cancel_flag();
+fn follow_one(line: &mut Line, kind: &str, cancelled: &AtomicBool) -> Result<Option<SweepStatus>, Failure> {
     let mut progress = Progress::start();
     let mut status = line.status()?;
     let number = sweeps(&status).filter(|sweep| sweep.sweep == kind).map(|sweep| sweep.number).max();
@@ -358,7 +358,7 @@ fn follow_one(line: &mut Line, kind: &str) -> Result<Option<SweepStatus>, Failur
 }
 
 impl Watched {
-    /// Prints what the sweeps came to; one that was not through, or left something that disagrees, is a failure.
+    /// Prints what the sweeps came to; one that was not through, or left something that disagrees or was not compared, is a failure.
     fn tell(self, output: &Output) -> Result<Exit, Failure> {
         let Self::Ended(sweeps) = self else { return Ok(Exit::Interrupted) };
         if output.is_json() {
@@ -368,7 +368,8 @@ impl Watched {
         }
         let is_well = |sweep: &SweepStatus| {
             let left = sweep.mismatched_rows.saturating_sub(sweep.rewritten_rows);
-            sweep.end == Some(SweepOutcome::Through) && left + sweep.unreadable_rows == 0
+            let open = left + sweep.unreadable_rows + sweep.incomplete_stripes;
+            sweep.end == Some(SweepOutcome::Through) && open == 0
         };
         Ok(if sweeps.iter().all(is_well) { Exit::Done } else { Exit::RunFailed })
     }
@@ -387,8 +388,12 @@ fn said_of(ended: &SweepStatus) -> String {
         Some(SweepOutcome::BrokenOff) => format!("broken off after {done} of {total} stripes"),
         Some(SweepOutcome::Through) | None => format!("done: {done} stripes"),
     };
+    let lacking = match ended.incomplete_stripes {
+        0 => String::new(),
+        many => format!(", {many} not compared in full because a member is missing"),
+    };
     format!(
-        "{} {how}, {} rows disagreed, {} rewritten, {} unreadable",
+        "{} {how}{lacking}, {} rows disagreed, {} rewritten, {} unreadable",
         ended.sweep, ended.mismatched_rows, ended.rewritten_rows, ended.unreadable_rows
     )
 }
