@@ -8,11 +8,37 @@ use raidlab_lab::{
     sweep,
 };
 use raidlab_tracefile::TraceFileError;
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan, ParseUnitError};
 use raidlab_workload::{
     ArrivalProcess, Arrivals, ClosedLoop, Fit, Pacing, ReplayError, RequestRate, Timing, Workload,
 };
 use std::path::{Path, PathBuf};
+
+/// Reads a number above zero, which a need or a limit is.
+pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| format!("'{text}' is no number above zero: write one such as 800 or 1.5e3"))
+}
+
+/// Reads a size above zero.
+pub(crate) fn some_bytes(text: &str) -> Result<ByteCount, String> {
+    let bytes: ByteCount = text.parse().map_err(|error: ParseUnitError| error.to_string())?;
+    if bytes > ByteCount::ZERO {
+        Ok(bytes)
+    } else {
+        Err("nothing fits into 0 bytes: write a size such as 20TB".to_owned())
+    }
+}
+
+/// Reads a time above zero.
+pub(crate) fn some_time(text: &str) -> Result<NanoSpan, String> {
+    let span: NanoSpan = text.parse().map_err(|error: ParseUnitError| error.to_string())?;
+    if span > NanoSpan::ZERO {
+        Ok(span)
+    } else {
+        Err("no request takes no time: write a time such as 20ms".to_owned())
+    }
+}
 
 /// Queue depths to run at, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ mod report;
 use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, only_alone};
-use crate::inputs::CatalogArgs;
+use crate::inputs::{CatalogArgs, above_zero};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
@@ -61,10 +61,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
     /// End with code 3 if the median absolute error is above this
-    #[arg(long, value_name = "PCT")]
+    #[arg(long, value_name = "PCT", value_parser = above_zero)]
     max_median_error: Option<f64>,
     /// End with code 3 if the 90th percentile of the absolute errors is above this
-    #[arg(long, value_name = "PCT")]
+    #[arg(long, value_name = "PCT", value_parser = above_zero)]
     max_p90_error: Option<f64>,
     #[command(flatten)]
     keep: KeepDbArgs,

@@ -232,6 +232,19 @@ fn what_is_not_known_is_asked_for() {
     bench.run(&[&RISK[..], &["--fleet", "3"]].concat()).assert(2, &["at least one array"]);
 }
 
+/// A need that no array can have, or every one has, is no need: `nan` was compared with what arrays reach, and nothing was found.
+#[test]
+fn needs_and_limits_are_numbers_above_zero() {
+    let bench = Bench::new();
+    let plan = ["plan", "--app", "storagebench-database"];
+    for need in ["--iops=-5", "--iops=nan", "--iops=inf", "--mib-per-sec=0", "--power=-1", "--slots=0"] {
+        bench.run(&[&plan[..], &["--usable", "400GB", need]].concat()).assert(2, &["invalid value"]);
+    }
+    bench.run(&[&plan[..], &["--usable", "400GB", "--mean-response=0s"]].concat()).assert(2, &["no time"]);
+    bench.run(&[&plan[..], &["--usable", "0"]].concat()).assert(2, &["0 bytes"]);
+    bench.run(&["reproduce", "md1200-2011", "--max-median-error=nan"]).assert(2, &["above zero"]);
+}
+
 /// A name that is read from a file or a folder is shown to whoever runs the command, and must not steer the terminal.
 #[test]
 fn names_do_not_steer_the_terminal() {
