@@ -137,6 +137,9 @@ fn an_array_that_starts_without_a_member_says_so() {
         0,
         &["n1 ", "belongs to array", "warning: a is not whole: DEGRADED", "no more members may fail"],
     );
+    let serve = ["serve", "m0", "m1", "m2", "--socket", "n.sock", "--control", "./c.sock"];
+    let greedy = array(&bench, &[&serve[..], &["--cache-size", "1TiB"]].concat());
+    greedy.assert(1, &["this machine has", "smaller cache"]);
     array(&bench, &["serve", "m0", "--socket", "n.sock", "--control", "./c.sock"]).assert(1, &["Absent: m2"]);
 }
 
