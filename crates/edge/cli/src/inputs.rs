@@ -56,6 +56,18 @@ pub(crate) struct ReadPcts(pub(crate) Vec<u8>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Workers(pub(crate) Vec<u32>);
 
+/// Numbers of readers, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Streams(pub(crate) Vec<u32>);
+
+impl std::str::FromStr for Streams {
+    type Err = sweep::SweepError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        sweep::streams(text).map(Self)
+    }
+}
+
 impl std::str::FromStr for Workers {
     type Err = sweep::SweepError;
 

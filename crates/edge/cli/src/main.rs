@@ -14,6 +14,7 @@ mod interrupt;
 mod output;
 mod progress;
 mod verbs;
+mod whole_file;
 
 use clap::Parser;
 use cli::{Cli, Command};

@@ -3,6 +3,7 @@
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
 use crate::verbs::keep::{DbArgs, not_there};
+use crate::whole_file::write_whole;
 use raidlab_lab::{RunSelector, StoredRun};
 use raidlab_report::export::{fio, iometer};
 use raidlab_report::table::{KeptRun, Table};
@@ -231,7 +232,7 @@ fn deliver(text: &str, place: &PlaceArgs) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
-    std::fs::write(path, content)
+    write_whole(path, content)
         .map_err(|error| Failure::run(error).context(format!("{} cannot be written", path.display())))
 }
 

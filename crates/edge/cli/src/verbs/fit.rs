@@ -7,6 +7,7 @@ use crate::inputs::{catalog_change, catalog_with};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
+use crate::whole_file::write_whole;
 use raidlab_hardware::{Catalog, CatalogChange};
 use raidlab_lab::{Fit, FitEffort, FitError, FitProgress, FitTask, Paper, RunOptions, fit, read_text};
 use raidlab_units::NanoSpan;
@@ -153,6 +154,6 @@ fn check_catalog(folder: &Path) -> Result<(), Failure> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text)
+    write_whole(path, text)
         .map_err(|error| Failure::run(error).context(format!("{} cannot be written", path.display())))
 }

@@ -71,7 +71,7 @@ pub(crate) struct Args {
 /// How the load is made.
 #[derive(Debug, clap::Args)]
 struct EngineArgs {
-    /// How requests are made: `io_uring`, psync, buffered, mmap, nbd or null; by default what suits the target
+    /// How requests are made: `io_uring`, psync, buffered, mmap, nbd, nfs, xrootd or null; by default what suits the target
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineKind>,
     /// Threads that each have --iodepth requests in flight on each target: a number, a list 1,2,4 or a range 1..8

@@ -4,6 +4,7 @@ use super::beside::Beside;
 use super::keep::{DbArgs, not_there};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print_json, remark};
+use crate::whole_file::write_whole;
 use raidlab_advisor::verdicts;
 use raidlab_lab::{RunSelector, StoredRun, StoredStudy, StudyRunId, describe};
 use raidlab_report::html::{Page, Picture};
@@ -172,7 +173,7 @@ fn write_pictures(
         if with_png {
             let path = folder.join(format!("{}.png", picture.name));
             let pixels = png::of_svg(&svg, PIXELS).map_err(Failure::run)?;
-            std::fs::write(&path, pixels).map_err(|error| cannot_write(&path, error))?;
+            write_whole(&path, pixels).map_err(|error| cannot_write(&path, error))?;
             written.push(path);
         }
     }
@@ -206,7 +207,7 @@ pub(crate) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
 
 /// Writes what is text already.
 pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| cannot_write(path, error))
+    write_whole(path, text).map_err(|error| cannot_write(path, error))
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> Failure {

@@ -5,7 +5,7 @@ use super::loads::Stop;
 use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, names_here, only_alone};
-use crate::inputs::Iodepths;
+use crate::inputs::Streams;
 use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     folders: Vec<PathBuf>,
     /// Readers at once: a number, a list 1,2,4,100, a range 1..64 that doubles, or 1..64+8 in steps
     #[arg(long, default_value = "1,2,4,8,16", value_name = "N,...")]
-    streams: Iodepths,
+    streams: Streams,
     /// Length of each file
     #[arg(long, default_value = "512MB", value_name = "SIZE")]
     size: ByteCount,

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     ops: u64,
     /// Seeds to run, counted up from the first
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Go on with further seeds for so long, whatever their number
     #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "faults"])]

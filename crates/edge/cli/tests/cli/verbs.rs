@@ -242,6 +242,8 @@ fn needs_and_limits_are_numbers_above_zero() {
     }
     bench.run(&[&plan[..], &["--usable", "400GB", "--mean-response=0s"]].concat()).assert(2, &["no time"]);
     bench.run(&[&plan[..], &["--usable", "0"]].concat()).assert(2, &["0 bytes"]);
+    bench.run(&["torture", "--seeds", "0"]).assert(2, &["invalid value"]);
+    bench.run(&["streams", ".", "--streams", "0"]).assert(2, &["no number of streams"]);
     bench.run(&["reproduce", "md1200-2011", "--max-median-error=nan"]).assert(2, &["above zero"]);
 }
 
