@@ -151,7 +151,7 @@ fn notice_words(notice: Notice) -> [u64; 2] {
         Notice::SweepParked { .. } => [42, 0],
         Notice::SweepResumed { .. } => [43, 0],
         Notice::SweepEnded { progress: SweepProgress { counts, .. }, end } => {
-            [35 | (end as u64) << 8, counts.granules << 32 ^ counts.rewritten_rows]
+            [0x23 | (end as u64) << 8, counts.granules << 32 ^ counts.rewritten_rows]
         }
         Notice::Restored { member, lba, blocks } => [0x24 | u64::from(member.0) << 8, lba.0 << 24 ^ blocks.0],
         Notice::BlocksLost { member, lba, blocks } => {

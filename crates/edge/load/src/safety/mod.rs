@@ -206,7 +206,12 @@ impl Check<'_> {
             return Ok(());
         }
         let blank = is_blank(self.file, bytes).map_err(|error| self.unchecked(self.path, error))?;
-        if blank { Ok(()) } else { self.require_name("", "a file that raidlab did not lay out".into()) }
+        if blank {
+            return Ok(());
+        }
+        let image = DeviceImage::read(self.file).map_err(|error| self.unchecked(self.path, error))?;
+        let found = signature_names(&image).map_or(String::new(), |(_, list)| format!(", with {list}"));
+        self.require_name("", format!("a file that raidlab did not lay out{found}"))
     }
 
     fn check_device(&self, stat: &Stat) -> Result<(), SafetyError> {

@@ -208,3 +208,14 @@ fn a_file_that_another_program_has_locked_is_refused_even_when_named() {
     drop((one, other));
     flock(&open(), FlockOperation::NonBlockingLockExclusive).expect("a look locks nothing");
 }
+
+#[test]
+fn what_a_file_holds_is_named_where_it_is_known() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("image");
+    write(&path, [&b"XFSB"[..], &[7; 4096]].concat()).expect("it can be written");
+    let file = File::open(&path).expect("it is there");
+    let refused = permit_write(&path, &file, None).expect_err("it holds data").to_string();
+    assert!(refused.contains("did not lay out, with xfs (mark at byte 0)"), "{refused}");
+    permit_write(&path, &file, path.to_str()).expect("a file is named by its path alone");
+}
