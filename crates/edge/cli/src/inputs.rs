@@ -311,18 +311,25 @@ pub(crate) struct ReplayArgs {
         conflicts_with_all = ["workload", "block_size", "read_pct", "rate", "rate_limit", "bytes_limit", "think", "find_load", "until"]
     )]
     trace: Option<PathBuf>,
+    // What `requires` asks for is waived where it conflicts with what is given, as a trace does with a workload.
     /// When its requests start: original, scaled:2.0 (takes twice as long), or none (when others have ended)
-    #[arg(long, default_value = "original", requires = "trace", value_name = "WHEN")]
+    #[arg(
+        long,
+        default_value = "original",
+        requires = "trace",
+        conflicts_with = "workload",
+        value_name = "WHEN"
+    )]
     timing: Timing,
     /// What lies beyond the target: refuse, wrap (around to its start), scale (all offsets), clip (to its end)
-    #[arg(long, default_value = "refuse", value_parser = fit, requires = "trace", value_name = "HOW")]
+    #[arg(long, default_value = "refuse", value_parser = fit, requires = "trace", conflicts_with = "workload", value_name = "HOW")]
     fit: Fit,
     /// Widen requests to whole blocks of the target, instead of refusing others
-    #[arg(long, requires = "trace")]
+    #[arg(long, requires = "trace", conflicts_with = "workload")]
     whole_blocks: bool,
     /// Which device of the trace goes to which target or volume, numbered from 0: usr.1=0; may be repeated, others are left out
     /// [default: each to that of its number]
-    #[arg(long, value_parser = device_target, requires = "trace", value_name = "DEVICE=N")]
+    #[arg(long, value_parser = device_target, requires = "trace", conflicts_with = "workload", value_name = "DEVICE=N")]
     map: Vec<(String, u32)>,
 }
 

@@ -198,7 +198,9 @@ pub enum LoadError {
         workload: String,
     },
     /// The engine can't keep that many requests in flight.
-    #[error("the {engine} engine keeps 1 to {iodepth_max} requests in flight, not {iodepth}")]
+    #[error(
+        "the {engine} engine keeps 1 to {iodepth_max} requests in flight, not {iodepth}: more workers have more"
+    )]
     Iodepth {
         /// Which engine.
         engine: &'static str,
@@ -234,6 +236,16 @@ pub enum LoadError {
         path: PathBuf,
         /// What is not verified.
         ops: OpSet,
+    },
+    /// Settings of `io_uring` for another engine.
+    #[error("{what} is of io_uring, and '{}' is loaded by {engine}: leave it out, or use --engine io_uring", .path.display())]
+    NotOfEngine {
+        /// Which target.
+        path: PathBuf,
+        /// With which engine.
+        engine: &'static str,
+        /// What was asked for.
+        what: &'static str,
     },
     /// The server of an export has no writes that end when the medium has them.
     #[error("the server of '{}' offers no forced unit access (FUA): leave it out", .path.display())]

@@ -247,6 +247,22 @@ fn needs_and_limits_are_numbers_above_zero() {
     bench.run(&["reproduce", "md1200-2011", "--max-median-error=nan"]).assert(2, &["above zero"]);
 }
 
+/// An option that changes nothing of what is measured is refused: its user would take the figures for what they are not.
+#[test]
+fn options_that_would_change_nothing_are_refused() {
+    let bench = Bench::new();
+    let load = ["measure", "null:1MiB", "--workload", "streaming", "--run", "20ms", "--ramp", "0s"];
+    let of_a_trace: [&[&str]; 4] =
+        [&["--map", "x=0"], &["--whole-blocks"], &["--timing", "none"], &["--fit", "wrap"]];
+    for option in of_a_trace {
+        bench.run(&[&load[..], option].concat()).assert(2, &["--workload", option[0]]);
+    }
+    for option in ["--poll", "--kernel-thread"] {
+        let ended = bench.run(&[&load[..], &[option]].concat());
+        ended.assert(1, &[option, "is loaded by null"]);
+    }
+}
+
 /// A name that is read from a file or a folder is shown to whoever runs the command, and must not steer the terminal.
 #[test]
 fn names_do_not_steer_the_terminal() {

@@ -202,11 +202,11 @@ fn a_file_that_another_program_has_locked_is_refused_even_when_named() {
     share_file(&path, &one).expect("it may be loaded");
     share_file(&path, &other).expect("by several");
     assert!(
-        flock(&open(), FlockOperation::NonBlockingLockExclusive).is_err(),
+        flock(open(), FlockOperation::NonBlockingLockExclusive).is_err(),
         "no array may take it meanwhile"
     );
     drop((one, other));
-    flock(&open(), FlockOperation::NonBlockingLockExclusive).expect("a look locks nothing");
+    flock(open(), FlockOperation::NonBlockingLockExclusive).expect("a look locks nothing");
 }
 
 #[test]
