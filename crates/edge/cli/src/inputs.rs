@@ -251,10 +251,22 @@ pub(crate) struct PacingArgs {
     #[arg(long, value_parser = request_rate, value_name = "PER_SECOND")]
     rate: Option<RequestRate>,
     /// How arrivals are spread over time: poisson, fixed [default: poisson]
-    #[arg(long, value_parser = arrival_process, requires = "rate", value_name = "PROCESS")]
+    // What `requires` asks for is waived where it conflicts with what is given, as a rate does with these.
+    #[arg(
+        long,
+        value_parser = arrival_process,
+        requires = "rate",
+        conflicts_with_all = ["rate_limit", "bytes_limit", "think", "trace"],
+        value_name = "PROCESS"
+    )]
     arrival: Option<ArrivalProcess>,
     /// Requests of an open loop in flight at most; those that arrive beyond wait [default: 256]
-    #[arg(long, requires = "rate", value_name = "N")]
+    #[arg(
+        long,
+        requires = "rate",
+        conflicts_with_all = ["rate_limit", "bytes_limit", "think", "trace"],
+        value_name = "N"
+    )]
     in_flight: Option<u32>,
     /// Closed loop: at most so many requests per second
     #[arg(long, value_parser = request_rate, conflicts_with = "rate", value_name = "PER_SECOND")]

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     hardware: HardwareArgs,
     /// The controller that fails: A or B [default: A, with --fail-after]
-    #[arg(long, value_parser = owner, value_name = "A|B", requires = "fail_after")]
+    #[arg(long, value_parser = owner, value_name = "A|B", requires = "fail_after", conflicts_with = "until")]
     fail: Option<Owner>,
     /// When a controller fails, from the start of the measured window
     #[arg(long, value_name = "TIME", conflicts_with = "until")]

@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     model: ModelArgs,
     /// Controllers of a modelled file server, each with such an array; files are spread over them in turn
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16), value_name = "N", requires = "on")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16), value_name = "N", requires = "on", conflicts_with = "folders")]
     controllers: u16,
     #[command(flatten)]
     kept: KeepArgs,

@@ -257,6 +257,13 @@ fn options_that_would_change_nothing_are_refused() {
     for option in of_a_trace {
         bench.run(&[&load[..], option].concat()).assert(2, &["--workload", option[0]]);
     }
+    for option in [["--in-flight", "5"], ["--arrival", "fixed"]] {
+        bench.run(&[&load[..], &option, &["--think", "1ms"]].concat()).assert(2, &["--think", option[0]]);
+        bench.run(&[&load[..], &option].concat()).assert(2, &["--rate"]);
+    }
+    for option in [["--filesystem", "xfs"], ["--host", "x"], ["--controllers", "2"]] {
+        bench.run(&[&["streams", "."][..], &option].concat()).assert(2, &["DIR", option[0]]);
+    }
     for option in ["--poll", "--kernel-thread"] {
         let ended = bench.run(&[&load[..], &[option]].concat());
         ended.assert(1, &[option, "is loaded by null"]);

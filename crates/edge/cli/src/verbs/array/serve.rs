@@ -71,7 +71,7 @@ struct ExportArgs {
     #[command(flatten)]
     nbd: NbdArgs,
     /// Make a block device of the volume, /dev/ublkbN, instead of serving NBD; needs root and a kernel with ublk
-    #[arg(long, conflicts_with_all = ["socket", "listen", "connections"])]
+    #[arg(long, conflicts_with_all = ["socket", "listen", "connections", "insecure", "tls_certificates"])]
     ublk: bool,
 }
 
