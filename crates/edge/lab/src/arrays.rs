@@ -142,15 +142,24 @@ impl Parts {
     /// Looks the parts up.
     ///
     /// # Errors
-    /// [`CatalogError::UnknownId`] for the first that `catalog` lacks.
-    pub fn look_up<'a>(&self, catalog: &'a Catalog) -> Result<Models<'a>, CatalogError> {
-        Ok(Models {
-            controller: catalog.controller(&self.controller)?,
-            enclosure: self.enclosure.as_deref().map(|id| catalog.enclosure(id)).transpose()?,
-            drive: catalog.drive(&self.drive)?,
-        })
+    /// [`UnknownParts`] has all that `catalog` lacks.
+    pub fn look_up<'a>(&self, catalog: &'a Catalog) -> Result<Models<'a>, UnknownParts> {
+        let controller = catalog.controller(&self.controller);
+        let enclosure = self.enclosure.as_deref().map(|id| catalog.enclosure(id)).transpose();
+        match (controller, enclosure, catalog.drive(&self.drive)) {
+            (Ok(controller), Ok(enclosure), Ok(drive)) => Ok(Models { controller, enclosure, drive }),
+            (controller, enclosure, drive) => {
+                let errors = [controller.err(), enclosure.err(), drive.err()];
+                Err(UnknownParts(errors.into_iter().flatten().collect()))
+            }
+        }
     }
 }
+
+/// What the catalogue lacks of an array's parts: one [`CatalogError::UnknownId`] or more.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n    "))]
+pub struct UnknownParts(pub Vec<CatalogError>);
 
 /// A modelled array: every setting that decides its timing, and the part of the volume in use. Where an enclosure has
 /// several volumes, each of them is such an array.

@@ -213,7 +213,7 @@ fn refused(error: SimulatedError) -> Failure {
 
 /// What is wrong with the description of an array.
 pub(super) fn bad_array(error: ArrayFileError) -> Failure {
-    let is_unknown = matches!(error, ArrayFileError::UnknownPart(_));
+    let is_unknown = matches!(error, ArrayFileError::UnknownParts(_));
     let failure = Failure::input(error);
     if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }
 }
