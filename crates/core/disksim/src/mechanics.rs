@@ -165,7 +165,10 @@ mod tests {
         assert!(matches!(table("Seek type = odd", ""), Err(ImportError::BadValue { .. })));
         // What goes down beyond the last point must not come to less than nothing: it was taken as no time at all.
         let falling = table("Seek type = extracted, Full seek curve = a.seek", "1, 5\n10, 4\n");
-        assert!(falling.is_err_and(|error| error.to_string().contains("at 47 it is -0.1")), "it falls below 0");
+        assert!(
+            falling.is_err_and(|error| error.to_string().contains("at 47 it is -0.1")),
+            "it falls below 0"
+        );
         let constant = table("Seek type = constant, Constant seek time = -7", "");
         assert!(matches!(constant, Err(ImportError::BadValue { .. })));
     }

@@ -193,7 +193,8 @@ fn figures_that_can_not_be_are_refused_and_not_bent() {
         assert!(text.contains(from), "{from}");
         text.replacen(from, to, 1)
     });
-    let model = case.model.1.replacen("Add. write settling delay = -0.", "Add. write settling delay = -5000.", 1);
+    let model =
+        case.model.1.replacen("Add. write settling delay = -0.", "Add. write settling delay = -5000.", 1);
     case.specs.1 = specs.leak();
     case.model.1 = model.leak();
     // One for each part of the drive, all at once.

@@ -84,10 +84,7 @@ fn read_trace(drive: &Path) -> Result<(PathBuf, Vec<TraceRecord>), Failure> {
 }
 
 /// The drive of this name, from its specification and other files.
-fn read_drive(
-    drive: &Path,
-    (specs_path, specs): (PathBuf, String),
-) -> Result<(String, Imported), Failure> {
+fn read_drive(drive: &Path, (specs_path, specs): (PathBuf, String)) -> Result<(String, Imported), Failure> {
     let name = drive.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = name.ok_or_else(|| Failure::input(anyhow::anyhow!("{} names no drive", drive.display())))?;
     let folder = drive.parent().unwrap_or(Path::new("")).to_owned();

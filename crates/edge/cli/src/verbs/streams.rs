@@ -250,7 +250,8 @@ impl<'a> Host<'a> {
         let host = HostModels::look_up(catalog, id, filesystem).map_err(unknown)?;
         if args.controllers > 1 {
             let error = anyhow::anyhow!("--controllers {}: host '{id}' has one array", args.controllers);
-            return Err(Failure::input(error).with_hint("name a file server with --host; 'raidlab catalog' lists them"));
+            return Err(Failure::input(error)
+                .with_hint("name a file server with --host; 'raidlab catalog' lists them"));
         }
         Ok(Self::Host(host))
     }

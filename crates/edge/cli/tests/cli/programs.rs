@@ -173,7 +173,18 @@ fn modelled_files_have_the_lengths_that_real_ones_can_have() {
     bench.write("a.toml", ARRAY);
     for host in ["noral3", "rackable"] {
         let with = |size| {
-            bench.run(&["streams", "--on", "a.toml", "--host", host, "--streams", "2", "--size", size, "--json"])
+            bench.run(&[
+                "streams",
+                "--on",
+                "a.toml",
+                "--host",
+                host,
+                "--streams",
+                "2",
+                "--size",
+                size,
+                "--json",
+            ])
         };
         // A whole number of neither sectors nor pages: it ended in a panic.
         let ended = with("1MB");

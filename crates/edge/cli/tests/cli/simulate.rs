@@ -160,6 +160,11 @@ fn bad_arguments_end_with_2_and_name_what_is_near() {
     };
     bench.run(&replaced("st3600057ss", "st360057ss")).assert(2, &["st360057ss", "'st3600057ss'", "hint:"]);
     bench.run(&replaced("perc-h800", "perc-h700")).assert(2, &["perc-h700", "'perc-h800'"]);
+    let (drive, controller) = (["--drive", "none1"], ["--controller", "none2"]);
+    let none =
+        [&["simulate", "--level", "5", "--members", "6", "-w", "database"], &drive[..], &controller].concat();
+    bench.run(&none).assert(2, &["no drive 'none1'", "no controller 'none2'"]);
+    bench.run(&replaced("perc-h800", "lsi-1068")).assert(2, &["write-back needs a cache", "write through"]);
     bench.run(&replaced("6", "2")).assert(2, &["RAID 5 over 2 members cannot be", "3 or more"]);
     bench.run(&replaced("database", "databse")).assert(2, &["'databse'", "storagebench-database"]);
     bench.run(&["simulate", "--workload", "database"]).assert(2, &["--level"]);
@@ -179,5 +184,10 @@ fn simulate_takes_requests_at_a_rate_and_tells_how_late_they_were() {
     overrun.assert(0, &[]);
     assert!(overrun.stdout.contains("NEVER STARTED"), "{}", overrun.stdout);
     bench.run(&simulate(&["--arrival", "fixed"])).assert(2, &["--rate"]);
+    // It was taken without a word, and 256 requests were in flight.
+    bench
+        .run(&simulate(&["--rate", "100", "--iodepth", "4"]))
+        .assert(2, &["--iodepth", "cannot be used with"]);
+    bench.run(&simulate(&["--rate", "100", "--in-flight", "0"])).assert(2, &["--in-flight", "0"]);
     bench.run(&simulate(&["--rate", "0"])).assert(2, &["'0' is no rate"]);
 }

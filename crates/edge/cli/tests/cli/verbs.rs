@@ -80,6 +80,8 @@ fn a_drive_of_ones_own_stands_in_an_array_file() {
     args.extend(["--catalog", "drive.toml", "--set", "mine:mechanics.rpm=10000"]);
     bench.run(&args).assert(0, &[]);
     bench.run(&["catalog", "--catalog", "none.toml"]).assert(2, &["none.toml cannot be read"]);
+    std::fs::create_dir(bench.path().join("empty")).expect("a folder");
+    bench.run(&["catalog", "--catalog", "empty"]).assert(2, &["empty", "no .toml files"]);
 }
 
 #[test]
