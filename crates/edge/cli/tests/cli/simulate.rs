@@ -66,6 +66,26 @@ fn simulate_gives_the_same_figures_in_the_same_order_on_any_number_of_threads() 
 }
 
 #[test]
+fn simulate_says_when_the_write_cache_is_still_filling() {
+    let bench = Bench::new();
+    let with = |policy: &str, ramp: &str, json: &str| {
+        let array = ["simulate", "--level", "6", "--members", "8", "--drive", "st373455ss"];
+        let more = ["--controller", "lsi-1078-512", "--iodepth", "32", "--run", "20s", "-w", "database"];
+        let ended =
+            bench.run(&[&array[..], &more, &["--write-policy", policy, "--ramp", ramp, json]].concat());
+        ended.assert(0, &[]);
+        ended
+    };
+    let filling = with("write-back", "20s", "--json");
+    assert!(filling.stderr.contains("the write cache was still filling, from"), "{}", filling.stderr);
+    assert!(filling.json()["runs"][0]["cache_fill"]["cache_bytes"].as_u64() == Some(512 << 20));
+    for (policy, ramp) in [("write-back", "400s"), ("write-through", "20s")] {
+        let steady = with(policy, ramp, "--json");
+        assert!(!steady.stderr.contains("still filling"), "{policy} {ramp}: {}", steady.stderr);
+    }
+}
+
+#[test]
 fn simulate_takes_an_array_file() {
     let bench = Bench::new();
     let file = "schema = 1\nlevel = '10'\nmembers = 4\ndrive = 'st3600057ss'\ncontroller = 'perc-h800'\n\
