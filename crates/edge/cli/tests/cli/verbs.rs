@@ -227,6 +227,11 @@ fn the_chances_of_an_array_come_in_words_and_json() {
 fn what_is_not_known_is_asked_for() {
     let bench = Bench::new();
     let bare = ["risk", "--level", "6", "--members", "8"];
+    let other = ["--set", "st32000444ss:annual_failure_pct=2.5"];
+    let worse = bench.run(&[&RISK[..], &other, &["--json"]].concat());
+    worse.assert(0, &[]);
+    assert!(worse.stdout.contains("2.5"), "{}", worse.stdout);
+    bench.run(&[&bare[..], &other].concat()).assert(2, &["--set", "--drive"]);
     bench.run(&bare).assert(2, &["annual failure rate", "--afr"]);
     bench.run(&[&bare[..], &["--drive", "wd1000bb", "--afr", "120"]].concat()).assert(2, &["below 100 %"]);
     bench.run(&[&bare[..], &["--drive", "pliant-lb150"]].concat()).assert(2, &["--afr"]);
