@@ -114,10 +114,13 @@ pub fn import(
     let queue_depth = specs.count_or("Max queue length", 1, 0, 256);
     let (mut mechanics, settle, bus, buffer, overheads, queue_depth) =
         match (mechanics, settle, bus, buffer, overheads, queue_depth) {
-            (Ok(a), Ok(b), Ok(c), Ok(d), Ok(e), Ok(f)) => (a, b, c, d, e, f),
-            (a, b, c, d, e, f) => {
-                let errors = [a.err(), b.err(), c.err(), d.err(), e.err(), f.err()];
-                return Err(ImportErrors(errors.into_iter().flatten().collect()));
+            (Ok(mechanics), Ok(settle), Ok(bus), Ok(buffer), Ok(overheads), Ok(depth)) => {
+                (mechanics, settle, bus, buffer, overheads, depth)
+            }
+            (mechanics, settle, bus, buffer, overheads, depth) => {
+                let of_specs = [settle.err(), bus.err(), buffer.err(), overheads.err(), depth.err()];
+                let errors = of_specs.into_iter().chain([mechanics.err()]).flatten();
+                return Err(ImportErrors(errors.collect()));
             }
         };
     mechanics.settle_in_place_write = settle;
