@@ -136,6 +136,34 @@ impl Models<'_> {
             _ => Ok(()),
         }
     }
+
+    /// What could not be plugged together of `members` drives and these parts, a sentence each. A model does not need plugs, and
+    /// what drives would do elsewhere is worth asking; it is only to be known.
+    pub fn misfits(&self, members: u16) -> Vec<String> {
+        let Self { controller, enclosure, drive } = self;
+        let mut found = Vec::new();
+        if let (Some(bus), Some(buses)) = (&drive.bus, &controller.buses)
+            && buses.split_whitespace().all(|one| one != bus)
+        {
+            found.push(format!(
+                "drive '{}' is for {bus}, controller '{}' takes {buses}",
+                drive.id, controller.id
+            ));
+        }
+        if let Some(enclosure) = enclosure
+            && let (Some(bus), Some(places)) = (&drive.bus, &enclosure.bus)
+            && !(bus == places || (bus == "SATA" && places == "SAS"))
+        {
+            found.push(format!(
+                "drive '{}' is for {bus}, enclosure '{}' has places for {places}",
+                drive.id, enclosure.id
+            ));
+        }
+        if let Some(ports) = controller.ports.filter(|ports| u32::from(members) > *ports) {
+            found.push(format!("controller '{}' has {ports} ports for {members} drives", controller.id));
+        }
+        found
+    }
 }
 
 impl Parts {

@@ -133,6 +133,11 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     }
     let catalog = args.catalog.load()?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
+    if hosts.leads() {
+        for misfit in models.misfits(description.members) {
+            eprintln!("warning: {misfit}; it is simulated all the same");
+        }
+    }
     let frame = Frame {
         ramp: (args.ramp, WINDOW_DEFAULT),
         run: (args.run, WINDOW_DEFAULT),

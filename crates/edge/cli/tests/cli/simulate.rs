@@ -86,6 +86,29 @@ fn simulate_says_when_the_write_cache_is_still_filling() {
 }
 
 #[test]
+fn simulate_says_what_could_not_be_plugged_together() {
+    let bench = Bench::new();
+    let with = |drive: &str, controller: &str, members: &str, more: &[&str]| {
+        let array = ["simulate", "--level", "5", "--drive", drive, "--controller", controller];
+        let load = ["--members", members, "--ramp", "0s", "--run", "100ms", "-w", "database"];
+        let ended = bench.run(&[&array[..], &load, more].concat());
+        ended.assert(0, &[]);
+        ended.stderr
+    };
+    let far_off = with("wd1000bb", "perc-h800", "5", &["--enclosure", "exp700"]);
+    for part in ["'wd1000bb' is for ATA, controller 'perc-h800' takes SAS", "'exp700' has places for FC"] {
+        assert!(far_off.contains(part), "'{part}' is not in {far_off}");
+    }
+    assert!(with("maxtor-6y160m0", "3ware-8506-4lp", "5", &[]).contains("has 4 ports for 5 drives"));
+    for (drive, controller, enclosure) in
+        [("st3600057ss", "perc-h800", "md1200"), ("fc-15k-18gb", "fastt600", "exp700")]
+    {
+        let sound = with(drive, controller, "5", &["--enclosure", enclosure]);
+        assert!(!sound.contains("simulated all the same"), "{sound}");
+    }
+}
+
+#[test]
 fn simulate_takes_an_array_file() {
     let bench = Bench::new();
     let file = "schema = 1\nlevel = '10'\nmembers = 4\ndrive = 'st3600057ss'\ncontroller = 'perc-h800'\n\
