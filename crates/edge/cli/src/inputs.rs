@@ -132,6 +132,9 @@ fn own_entries(path: &Path, files: &mut Vec<CatalogFile>) -> Result<(), TextFile
         paths = entries.map_err(TextFileError::of(path))?;
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
         paths.sort();
+        if paths.is_empty() {
+            return Err(TextFileError::of(path)(std::io::Error::other("the folder has no .toml files")));
+        }
     }
     for path in paths {
         files.push(CatalogFile { name: path.display().to_string(), text: read_text(&path)? });
@@ -210,13 +213,13 @@ pub(crate) fn workloads(names: &[String]) -> Result<Vec<Workload>, Failure> {
 #[derive(Debug, clap::Args)]
 pub(crate) struct PacingArgs {
     /// Open loop: so many requests arrive per second, whatever the target does; latencies run from the arrival
-    #[arg(long, value_parser = request_rate, value_name = "PER_SECOND")]
+    #[arg(long, value_parser = request_rate, conflicts_with = "iodepth", value_name = "PER_SECOND")]
     rate: Option<RequestRate>,
     /// How arrivals are spread over time: poisson, fixed [default: poisson]
     #[arg(long, value_parser = arrival_process, requires = "rate", value_name = "PROCESS")]
     arrival: Option<ArrivalProcess>,
     /// Requests of an open loop in flight at most; those that arrive beyond wait [default: 256]
-    #[arg(long, requires = "rate", value_name = "N")]
+    #[arg(long, requires = "rate", value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     in_flight: Option<u32>,
     /// Closed loop: at most so many requests per second
     #[arg(long, value_parser = request_rate, conflicts_with = "rate", value_name = "PER_SECOND")]

@@ -26,10 +26,10 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_name = "ARRAY.toml", conflicts_with = "folders")]
     pub(crate) on: Vec<PathBuf>,
     /// The host or file server that runs it, by its name in the catalogue
-    #[arg(long, value_name = "ID", requires = "on")]
+    #[arg(long, value_name = "ID", requires = "on", conflicts_with = "folders")]
     pub(crate) host: Option<String>,
     /// The filesystem on the array, by its name in the catalogue
-    #[arg(long, value_name = "ID", requires = "on", default_value = "ext2")]
+    #[arg(long, value_name = "ID", requires = "on", conflicts_with = "folders", default_value = "ext2")]
     pub(crate) filesystem: String,
     #[command(flatten)]
     catalog: CatalogArgs,

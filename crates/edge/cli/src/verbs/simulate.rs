@@ -133,6 +133,11 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     }
     let catalog = args.catalog.load()?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
+    if hosts.leads() {
+        for misfit in models.misfits(description.members) {
+            eprintln!("warning: {misfit}; it is simulated all the same");
+        }
+    }
     let frame = Frame {
         ramp: (args.ramp, WINDOW_DEFAULT),
         run: (args.run, WINDOW_DEFAULT),
@@ -213,7 +218,7 @@ fn refused(error: SimulatedError) -> Failure {
 
 /// What is wrong with the description of an array.
 pub(super) fn bad_array(error: ArrayFileError) -> Failure {
-    let is_unknown = matches!(error, ArrayFileError::UnknownPart(_));
+    let is_unknown = matches!(error, ArrayFileError::UnknownParts(_));
     let failure = Failure::input(error);
     if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }
 }

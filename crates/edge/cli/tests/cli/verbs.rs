@@ -80,6 +80,8 @@ fn a_drive_of_ones_own_stands_in_an_array_file() {
     args.extend(["--catalog", "drive.toml", "--set", "mine:mechanics.rpm=10000"]);
     bench.run(&args).assert(0, &[]);
     bench.run(&["catalog", "--catalog", "none.toml"]).assert(2, &["none.toml cannot be read"]);
+    std::fs::create_dir(bench.path().join("empty")).expect("a folder");
+    bench.run(&["catalog", "--catalog", "empty"]).assert(2, &["empty", "no .toml files"]);
 }
 
 #[test]
@@ -225,6 +227,11 @@ fn the_chances_of_an_array_come_in_words_and_json() {
 fn what_is_not_known_is_asked_for() {
     let bench = Bench::new();
     let bare = ["risk", "--level", "6", "--members", "8"];
+    let other = ["--set", "st32000444ss:annual_failure_pct=2.5"];
+    let worse = bench.run(&[&RISK[..], &other, &["--json"]].concat());
+    worse.assert(0, &[]);
+    assert!(worse.stdout.contains("2.5"), "{}", worse.stdout);
+    bench.run(&[&bare[..], &other].concat()).assert(2, &["--set", "--drive"]);
     bench.run(&bare).assert(2, &["annual failure rate", "--afr"]);
     bench.run(&[&bare[..], &["--drive", "wd1000bb", "--afr", "120"]].concat()).assert(2, &["below 100 %"]);
     bench.run(&[&bare[..], &["--drive", "pliant-lb150"]].concat()).assert(2, &["--afr"]);
