@@ -322,12 +322,22 @@ pub enum Notice {
         /// What for.
         sweep: Sweep,
     },
-    /// A sweep came to its end.
-    SweepEnded {
+    /// A check, repair or resync makes room for a rebuild.
+    SweepParked {
         /// What for.
         sweep: Sweep,
-        /// What it found and did.
-        counts: SweepCounts,
+    },
+    /// A sweep that was parked goes on where it was.
+    SweepResumed {
+        /// What for.
+        sweep: Sweep,
+    },
+    /// A sweep has ended.
+    SweepEnded {
+        /// How far it came, and what it found and did.
+        progress: SweepProgress,
+        /// How it ended.
+        end: SweepEnd,
     },
     /// A block that could not be read was written again from redundancy.
     Restored {
@@ -389,6 +399,32 @@ pub enum Sweep {
     Repair,
 }
 
+/// How a sweep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SweepEnd {
+    /// It went over all that it was for.
+    Through,
+    /// It was asked to stop.
+    Stopped,
+    /// Its target left the array, or more members are lost than the level survives.
+    BrokenOff,
+}
+
+/// How far a sweep is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepProgress {
+    /// Which it is: sweeps are numbered from 1 on since the start of the array.
+    pub number: u32,
+    /// What for.
+    pub sweep: Sweep,
+    /// Done of `total`: strips of the target in a rebuild, else stripes (strips, where there is no parity).
+    pub done: u64,
+    /// All that is to be done.
+    pub total: u64,
+    /// What it found and did so far.
+    pub counts: SweepCounts,
+}
+
 /// What a sweep found and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepCounts {
@@ -400,4 +436,7 @@ pub struct SweepCounts {
     pub rewritten_rows: u64,
     /// Rows that could not be read or made up from the others.
     pub unreadable_rows: u64,
+    /// Stripes (strips, where there is no parity) of a check or repair of which a member was missing, so that they were not compared,
+    /// or not in full.
+    pub incomplete_granules: u64,
 }

@@ -297,11 +297,13 @@ impl Controller {
         Ok(())
     }
 
-    /// Ends a check or a repair where it is, once what it has under way has ended. A rebuild or a resync goes on.
-    pub fn handle_sweep_stop(&mut self, now: Nanos) {
+    /// Ends the check or repair that runs or is parked where it is, once what it has under way has ended, and returns which it
+    /// is; none if there is none. A rebuild or a resync goes on.
+    pub fn handle_sweep_stop(&mut self, now: Nanos) -> Option<Sweep> {
         self.advance(now);
-        self.stop_sweep();
+        let stopped = self.stop_sweep();
         self.pump();
+        stopped
     }
 
     /// Hands out the next action, in the order in which they must be taken. A world asks when it has handed in all that it

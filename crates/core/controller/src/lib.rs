@@ -66,4 +66,4 @@ pub use mutant::Mutant;
 pub use protection::{BatteryState, PeerState};
 pub use raidlab_format::MetadataPolicy;
 pub use start::{NewArray, StartError, create_metadata};
-pub use sweep::{SweepProgress, SweepRefused};
+pub use sweep::SweepRefused;

@@ -59,7 +59,8 @@ pub enum StartError {
     Kept(#[from] RestoreError),
     /// Too many members are absent.
     #[error(
-        "devices {absent:?} are absent, which is more than the level survives: bring back as many as were lost too many"
+        "devices {} are absent, which is more than the level survives: bring back as many as were lost too many",
+        .absent.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     BeyondRedundancy {
         /// The absent ones.

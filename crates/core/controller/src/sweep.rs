@@ -19,7 +19,7 @@
 //! **The rate bound** counts what is walked over on each member: a strip of the target in a rebuild, else a granule's units
 //! shared out over all members.
 
-use crate::api::{Action, MemberError, Notice, Sweep, SweepCounts, TimerId};
+use crate::api::{Action, MemberError, Notice, Sweep, SweepCounts, SweepEnd, SweepProgress, TimerId};
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::io::IoOwner;
@@ -38,19 +38,6 @@ const KEPT_STRIPS: u64 = 64;
 
 /// Visits begun with one event; where there is nothing to do they end at once, and others want their turn.
 const STARTS_MAX: u32 = 256;
-
-/// How far a sweep is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SweepProgress {
-    /// What for.
-    pub sweep: Sweep,
-    /// Done of `total`: strips of the target in a rebuild, else stripes (strips, where there is no parity).
-    pub done: u64,
-    /// All that is to be done.
-    pub total: u64,
-    /// What it found and did so far.
-    pub counts: SweepCounts,
-}
 
 /// Why a sweep does not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +83,13 @@ struct Running {
     stopping: bool,
 }
 
+impl Running {
+    const fn progress(&self) -> SweepProgress {
+        let Self { number, sweep, done, total, counts, .. } = *self;
+        SweepProgress { number, sweep, done, total, counts }
+    }
+}
+
 /// All about sweeps.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeps {
@@ -128,9 +122,12 @@ impl Sweeps {
 impl Controller {
     /// How far the sweep is that runs, or rests.
     pub fn sweep_progress(&self) -> Option<SweepProgress> {
-        let running = self.sweeps.current.as_ref().or(self.sweeps.parked.as_ref())?;
-        let Running { sweep, done, total, counts, .. } = *running;
-        Some(SweepProgress { sweep, done, total, counts })
+        self.sweeps.current.as_ref().or(self.sweeps.parked.as_ref()).map(Running::progress)
+    }
+
+    /// How far the check, repair or resync is that waits until the rebuild that runs is over.
+    pub fn parked_sweep_progress(&self) -> Option<SweepProgress> {
+        self.sweeps.current.as_ref().and(self.sweeps.parked.as_ref()).map(Running::progress)
     }
 
     /// True while sweeps rest: at a start, at a stop, and under a rate bound of 0.
@@ -170,13 +167,16 @@ impl Controller {
         }
     }
 
-    pub(crate) fn stop_sweep(&mut self) {
+    /// Ends the check or repair that runs or is parked, and returns which it is.
+    pub(crate) fn stop_sweep(&mut self) -> Option<Sweep> {
         let on_demand = |running: &Running| matches!(running.sweep, Sweep::Check | Sweep::Repair);
         if let Some(running) = self.sweeps.current.as_mut().filter(|running| on_demand(running)) {
             running.stopping = true;
-        } else if let Some(running) = self.sweeps.parked.take_if(|running| on_demand(running)) {
-            self.notify(Notice::SweepEnded { sweep: running.sweep, counts: running.counts });
+            return Some(running.sweep);
         }
+        let parked = self.sweeps.parked.take_if(|running| on_demand(running))?;
+        self.notify(Notice::SweepEnded { progress: parked.progress(), end: SweepEnd::Stopped });
+        Some(parked.sweep)
     }
 
     /// Takes in that the rate bound lets the next visit begin.
@@ -198,7 +198,7 @@ impl Controller {
         if core::mem::take(&mut self.sweeps.attention) {
             // A target that has left and answers again begins anew.
             if self.sweeps.current.as_ref().is_some_and(|running| !self.has_target(running.sweep)) {
-                self.break_off();
+                self.break_off(SweepEnd::BrokenOff);
             }
             self.take_spares();
         }
@@ -214,9 +214,14 @@ impl Controller {
 
     /// Begins, breaks off, parks or ends a sweep, if that is due. Returns true if it did.
     fn change_sweep(&mut self) -> bool {
+        if self.members.any_lost()
+            && let Some(parked) = self.sweeps.parked.take()
+        {
+            self.notify(Notice::SweepEnded { progress: parked.progress(), end: SweepEnd::BrokenOff });
+        }
         let Some(running) = &self.sweeps.current else { return self.begin_next_sweep() };
         if self.members.any_lost() || !self.has_target(running.sweep) {
-            self.break_off();
+            self.break_off(SweepEnd::BrokenOff);
             return true;
         }
         if running.under_way > 0 {
@@ -226,11 +231,12 @@ impl Controller {
         match running.sweep {
             Sweep::Rebuild { target } => is_over && self.finish_rebuild(target),
             _ if is_over || running.stopping => {
-                self.end_sweep();
+                self.end_sweep(if is_over { SweepEnd::Through } else { SweepEnd::Stopped });
                 true
             }
-            _ if self.next_target().is_some() => {
+            sweep if self.next_target().is_some() => {
                 self.sweeps.parked = self.sweeps.current.take();
+                self.notify(Notice::SweepParked { sweep });
                 true
             }
             _ => false,
@@ -261,6 +267,7 @@ impl Controller {
             let first = boundary.0 / u64::from(self.strip_rows());
             self.begin_sweep_of(Sweep::Rebuild { target }, first, strips);
         } else if let Some(parked) = self.sweeps.parked.take() {
+            self.notify(Notice::SweepResumed { sweep: parked.sweep });
             self.sweeps.current = Some(parked);
         } else if core::mem::take(&mut self.sweeps.resync_due) && !self.unsynced.is_empty() {
             self.begin_sweep_of(Sweep::Resync, 0, self.granule_count());
@@ -292,9 +299,9 @@ impl Controller {
     }
 
     /// Ends the sweep that runs. Visits that it still has under way belong to none.
-    fn break_off(&mut self) {
+    fn break_off(&mut self, end: SweepEnd) {
         let Some(running) = self.sweeps.current.take() else { return };
-        self.notify(Notice::SweepEnded { sweep: running.sweep, counts: running.counts });
+        self.notify(Notice::SweepEnded { progress: running.progress(), end });
         self.sweeps.attention = true;
         for visit in running.line {
             if self.visits[visit].end.is_some() {
@@ -303,11 +310,11 @@ impl Controller {
         }
     }
 
-    fn end_sweep(&mut self) {
+    fn end_sweep(&mut self, end: SweepEnd) {
         if self.sweeps.current.as_ref().is_some_and(|running| running.sweep == Sweep::Resync) {
             self.resync_done();
         }
-        self.break_off();
+        self.break_off(end);
     }
 
     /// Begins one more visit, if the depth and the rate bound allow it. Returns true if there may be more to do.
@@ -487,12 +494,14 @@ impl Controller {
             }
             return false;
         }
+        // What the layout leaves unused behind the last strip is passed, too.
+        self.sweeps.current.as_mut().expect("it runs").done = end;
         let role = self.members.role(target).expect("it is being rebuilt");
         self.members.set_state(target, DeviceState::InSync { role });
         self.change_state();
         // Stripes that lacked what stands here now can be resynced.
         self.sweeps.resync_due = true;
-        self.end_sweep();
+        self.end_sweep(SweepEnd::Through);
         true
     }
 }

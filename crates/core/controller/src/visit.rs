@@ -222,6 +222,9 @@ impl Controller {
             }
             Purpose::Check | Purpose::Repair if self.sweeps.is_current(self.visits[id].sweep) => {
                 self.visits[id].compare = RowWalk::over(whole);
+                let is_held = |unit| self.members.holds(self.granule_place(key, unit));
+                let is_whole = (0..self.granule_units()).all(is_held);
+                self.count_for(id, |counts| counts.incomplete_granules += u64::from(!is_whole));
             }
             Purpose::Resync | Purpose::SyncFirst if self.needs_resync(key) => {
                 self.granules.obtain(key).syncing = true;

@@ -195,7 +195,25 @@ fn check_settings(config: &ArrayConfig, settings: &RunSettings) -> Result<(), Ar
     if is_kept && config.resilience.metadata == MetadataPolicy::None {
         return Err(ArrayError::KeepsNothing);
     }
-    Ok(())
+    // What is kept in a file may be there already, and be counted as memory in use.
+    let cache = if is_kept { ByteCount::ZERO } else { config.cache.size };
+    let wanted = ByteCount(cache.get().saturating_add(config.staging_size.get()));
+    match available_memory() {
+        Some(available) if wanted > available => Err(ArrayError::TooLittleMemory { wanted, available }),
+        _ => Ok(()),
+    }
+}
+
+/// What programs can have without swapping, where the system says it (proc(5)). Left out: the limits of a control group.
+fn available_memory() -> Option<ByteCount> {
+    std::fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(available_of)
+}
+
+/// The same from the text of `/proc/meminfo`.
+fn available_of(meminfo: &str) -> Option<ByteCount> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024).map(ByteCount)
 }
 
 fn make_controller(config: &ArrayConfig, assembly: Assembly) -> Result<Controller, ArrayError> {
@@ -245,4 +263,25 @@ fn attach(
     let placement =
         Placement::new(geometry, device.bytes()).expect("a device that is too short is not present");
     Ok(members.attach(member, device, placement, ring)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_to_spare_is_read_from_the_system_s_table() {
+        let table = "MemTotal:       24619100 kB\nMemFree:  7 kB\nMemAvailable:   23000001 kB\n";
+        assert_eq!(available_of(table), Some(ByteCount(23_000_001 * 1024)));
+        for odd in [
+            "",
+            "MemTotal: 1 kB",
+            "MemAvailable: x kB",
+            "MemAvailable: 1 MB",
+            "MemAvailable: 99999999999999999999 kB",
+        ] {
+            assert_eq!(available_of(odd), None, "{odd}");
+        }
+        assert!(available_memory().is_some_and(|available| available > ByteCount::from_mib(1)));
+    }
 }

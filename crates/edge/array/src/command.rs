@@ -14,7 +14,7 @@ use crate::create::{Newcomer, Vacancy, make_newcomer};
 use crate::error::{ArrayError, CreateError, RingError};
 use crate::operator::{Answer, Asked, Command, CommandQueue, nothing_to_reload};
 use crate::ring::{BELL_LINE, Ring};
-use crate::status::Tally;
+use crate::status::{Tally, sweep_name};
 use crate::world::ArrayWorld;
 use raidlab_controller::{Controller, DeviceState, MetadataPolicy, Sweep};
 use raidlab_format::{Geometry, Placement};
@@ -207,13 +207,24 @@ pub(crate) fn order_sweeps(
             });
         }
         Command::StopSweep => {
-            controller.handle_sweep_stop(now);
-            return Ok("a check or repair ends where it is".to_owned());
+            let ends = |sweep| format!("the {} ends where it is", sweep_name(sweep));
+            return controller
+                .handle_sweep_stop(now)
+                .map(ends)
+                .ok_or_else(|| "no check or repair runs".to_owned());
         }
         other => unreachable!("{other:?} is about no sweep"),
     };
-    let begun = controller.handle_sweep(now, sweep);
-    begun.map(|()| "it has begun".to_owned()).map_err(|refused| refused.to_string())
+    controller.handle_sweep(now, sweep).map_err(|refused| refused.to_string())?;
+    let name = sweep_name(sweep);
+    let rests = controller.config().resilience.sweep_bytes_per_sec == Some(ByteCount::ZERO);
+    Ok(if rests {
+        format!(
+            "the {name} has begun and rests, since the rate of sweeps is 0: 'raidlab array rebuild --rate none' lifts that"
+        )
+    } else {
+        format!("the {name} has begun")
+    })
 }
 
 impl ArrayWorld {

@@ -136,6 +136,10 @@ impl Site {
         };
         check_space(&paths, file_bytes)?;
         for path in paths {
+            // It is locked by now, so to open it once more would only say that it is in use.
+            if self.devices.iter().any(|other| other.is_at(path)) {
+                return Err(CreateError::NamedTwice { path: path.clone() });
+            }
             let device = self.open_or_make(path, file_bytes, options)?;
             if self.devices.iter().any(|other| other.is_same(&device)) {
                 return Err(CreateError::NamedTwice { path: path.clone() });

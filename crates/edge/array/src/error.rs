@@ -276,6 +276,16 @@ pub enum ArrayError {
         /// What happened.
         reason: String,
     },
+    /// More memory is asked for than the machine has to spare. The system would grant it, and end programs when it is used.
+    #[error(
+        "the cache and the working memory take {wanted}, and this machine has {available} to spare: ask for a smaller cache"
+    )]
+    TooLittleMemory {
+        /// Cache and working memory.
+        wanted: ByteCount,
+        /// What can be had without swapping.
+        available: ByteCount,
+    },
     /// No memory for the cache, staging or host buffers.
     #[error("no memory for {what} of {bytes}: {source}")]
     Memory {

@@ -53,8 +53,8 @@ pub use host::{DriverHost, HostPort, HostPortNeeds, HostStep, ScriptHost, Script
 pub use memory::HostBuffers;
 pub use operator::{
     Answer, ArrayStatus, ArrayStopped, Asked, CacheStatus, Command, CommandQueue, Condition, CounterStatus,
-    DeviceCondition, DeviceStatus, EventStatus, OPERATOR_SCHEMA, Operator, SweepStatus, operator_line,
-    parse_sweep_rate,
+    DeviceCondition, DeviceStatus, EventStatus, OPERATOR_SCHEMA, Operator, SweepOutcome, SweepStatus,
+    operator_line, parse_sweep_rate,
 };
 pub use pieces::{IoVec, MessageHeader};
 pub use port_ring::{EntryEnd, EntryId, PortRing};

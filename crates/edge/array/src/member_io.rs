@@ -79,11 +79,11 @@ struct Attached {
 /// How a device is reached.
 #[derive(Debug)]
 enum Carrier {
-    /// Kept open and locked.
+    /// Kept open and locked until the array uses it no more.
     File(LocalDevice),
     /// By the link of this number.
     Link(u32),
-    /// Its link has broken.
+    /// Its link has broken, or its file was given up.
     Lost,
 }
 
@@ -318,7 +318,7 @@ impl MemberPort {
         }
         if place.is_left {
             let member = slot.member;
-            self.leave(member);
+            self.leave(member, ring)?;
         }
         Ok(Some(IoEnd { id: MemberIoId(number), result }))
     }

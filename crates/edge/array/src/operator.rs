@@ -126,7 +126,9 @@ pub struct ArrayStatus {
     pub devices: Vec<DeviceStatus>,
     /// The sweep that runs or rests.
     pub sweep: Option<SweepStatus>,
-    /// The latest sweep that came to its end.
+    /// The check, repair or resync that waits until the rebuild that runs is over.
+    pub parked_sweep: Option<SweepStatus>,
+    /// The latest sweep that has ended.
     pub last_sweep: Option<SweepStatus>,
     /// Most bytes of each member that sweeps walk over per second; no bound if none. At 0 they rest.
     pub sweep_bytes_per_sec_max: Option<u64>,
@@ -210,6 +212,8 @@ pub enum DeviceCondition {
 /// A sweep over all stripes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepStatus {
+    /// Which it is: sweeps are numbered from 1 on since the start of the array.
+    pub number: u32,
     /// `rebuild`, `resync`, `check` or `repair`.
     pub sweep: String,
     /// The device that is rebuilt.
@@ -228,6 +232,22 @@ pub struct SweepStatus {
     pub rewritten_rows: u64,
     /// Rows that could not be read.
     pub unreadable_rows: u64,
+    /// Stripes of a check or repair of which a member was missing: not compared, or not in full.
+    pub incomplete_stripes: u64,
+    /// How it ended; none until it has.
+    pub end: Option<SweepOutcome>,
+}
+
+/// How a sweep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SweepOutcome {
+    /// It went over all that it was for.
+    Through,
+    /// An operator has stopped it.
+    Stopped,
+    /// Its device left the array, or more members are lost than the level survives.
+    BrokenOff,
 }
 
 /// The cache.

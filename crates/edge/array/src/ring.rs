@@ -198,6 +198,15 @@ impl Ring {
         set.map(drop).map_err(files_refused)
     }
 
+    /// Takes the file at `place` out of the table: the kernel keeps it open no more when nothing is in flight on it.
+    ///
+    /// # Errors
+    /// [`RingError`] if the kernel refuses.
+    pub(crate) fn clear_file(&mut self, place: u16) -> Result<(), RingError> {
+        const NO_FILE: RawFd = -1;
+        self.set_file(place, NO_FILE)
+    }
+
     /// Makes a table of `count` registered buffers, all empty. Returns whether this kernel has such tables.
     pub(crate) fn make_buffer_table(&mut self, count: u16) -> bool {
         match self.inner.submitter().register_buffers_sparse(u32::from(count)) {

@@ -2,11 +2,11 @@
 
 use crate::operator::{
     ArrayStatus, CacheStatus, Condition, CounterStatus, DeviceCondition, DeviceStatus, EventStatus,
-    OPERATOR_SCHEMA, SweepStatus,
+    OPERATOR_SCHEMA, SweepOutcome, SweepStatus,
 };
 use crate::world::ArrayWorld;
 use raidlab_controller::{
-    Controller, DeviceState, HostOp, HostRequest, Notice, Sweep, SweepCounts, SweepProgress,
+    Controller, DeviceState, HostOp, HostRequest, Notice, Sweep, SweepEnd, SweepProgress,
 };
 use raidlab_units::{BlockSize, ByteCount, MemberIndex, Nanos};
 use std::collections::VecDeque;
@@ -19,9 +19,9 @@ const EVENTS_MAX: usize = 64;
 pub(crate) struct Tally {
     host: CounterStatus,
     events: VecDeque<EventStatus>,
-    /// When the sweep that runs began, or its rate was set, and how much of it was done then.
-    sweep_began: Option<(Nanos, u64)>,
-    /// The latest sweep that ended, with how far it came and its rate.
+    /// Since when the rate of the sweep that runs is counted (it began or went on, or its bound was set), and how far it was then.
+    rate_from: Option<(Nanos, SweepProgress)>,
+    /// The latest sweep that has ended.
     last_sweep: Option<SweepStatus>,
 }
 
@@ -44,21 +44,12 @@ impl Tally {
         self.host.host_errors += u64::from(!is_ok);
     }
 
-    /// Takes in a notice, with the progress of the sweep that runs and the number of granules that one goes over.
-    pub(crate) fn note(
-        &mut self,
-        now: Nanos,
-        notice: &Notice,
-        progress: Option<SweepProgress>,
-        granules: u64,
-    ) {
+    /// Takes in a notice, with the progress of the sweep that runs.
+    pub(crate) fn note(&mut self, now: Nanos, notice: &Notice, progress: Option<SweepProgress>) {
         match notice {
-            Notice::SweepStarted { .. } => {
-                self.sweep_began = Some((now, progress.map_or(0, |progress| progress.done)));
-            }
-            Notice::SweepEnded { sweep, counts } => {
-                self.sweep_began = None;
-                self.last_sweep = Some(sweep_status(*sweep, *counts, (counts.granules, granules)));
+            Notice::SweepStarted { .. } | Notice::SweepResumed { .. } => self.begin_rate(now, progress),
+            Notice::SweepEnded { progress, end } => {
+                self.last_sweep = Some(SweepStatus { end: Some(outcome(*end)), ..sweep_status(*progress) });
             }
             _ => {}
         }
@@ -69,7 +60,7 @@ impl Tally {
 
     /// Counts the rate of the sweep that runs from here on.
     pub(crate) fn begin_rate(&mut self, now: Nanos, progress: Option<SweepProgress>) {
-        self.sweep_began = progress.map(|progress| (now, progress.done));
+        self.rate_from = progress.map(|progress| (now, progress));
     }
 
     /// Adds an event.
@@ -87,13 +78,26 @@ fn words(notice: &Notice) -> String {
         Notice::MemberFailed { member: MemberIndex(member) } => format!("device {member} has left the array"),
         Notice::MemberAdded { member: MemberIndex(member) } => format!("device {member} has joined the array"),
         Notice::SweepStarted { sweep } => format!("{} has begun", sweep_words(sweep)),
-        Notice::SweepEnded { sweep, counts } => format!(
-            "{} has ended: {} rows disagreed, {} were rewritten, {} could not be read",
-            sweep_words(sweep),
-            counts.mismatched_rows,
-            counts.rewritten_rows,
-            counts.unreadable_rows
-        ),
+        Notice::SweepParked { sweep } => format!("{} waits for a rebuild", sweep_words(sweep)),
+        Notice::SweepResumed { sweep } => format!("{} goes on", sweep_words(sweep)),
+        Notice::SweepEnded { progress: SweepProgress { sweep, done, total, counts, .. }, end } => {
+            let how = match end {
+                SweepEnd::Through => "has ended".to_owned(),
+                SweepEnd::Stopped => format!("was stopped after {done} of {total} stripes"),
+                SweepEnd::BrokenOff => format!("was broken off after {done} of {total} stripes"),
+            };
+            let lacking = match counts.incomplete_granules {
+                0 => String::new(),
+                many => format!(", {many} stripes were not compared in full because a member is missing"),
+            };
+            format!(
+                "{} {how}: {} rows disagreed, {} were rewritten, {} could not be read{lacking}",
+                sweep_words(sweep),
+                counts.mismatched_rows,
+                counts.rewritten_rows,
+                counts.unreadable_rows
+            )
+        }
         Notice::Restored { member: MemberIndex(member), lba, blocks } => {
             format!("{blocks} blocks from {lba} on device {member} were restored")
         }
@@ -123,7 +127,7 @@ fn sweep_words(sweep: Sweep) -> String {
     }
 }
 
-const fn sweep_name(sweep: Sweep) -> &'static str {
+pub(crate) const fn sweep_name(sweep: Sweep) -> &'static str {
     match sweep {
         Sweep::Rebuild { .. } => "rebuild",
         Sweep::Resync => "resync",
@@ -132,8 +136,19 @@ const fn sweep_name(sweep: Sweep) -> &'static str {
     }
 }
 
-fn sweep_status(sweep: Sweep, counts: SweepCounts, (done, total): (u64, u64)) -> SweepStatus {
+const fn outcome(end: SweepEnd) -> SweepOutcome {
+    match end {
+        SweepEnd::Through => SweepOutcome::Through,
+        SweepEnd::Stopped => SweepOutcome::Stopped,
+        SweepEnd::BrokenOff => SweepOutcome::BrokenOff,
+    }
+}
+
+/// A sweep that is not said to have ended, without its rate.
+fn sweep_status(progress: SweepProgress) -> SweepStatus {
+    let SweepProgress { number, sweep, done, total, counts } = progress;
     SweepStatus {
+        number,
         sweep: sweep_name(sweep).to_owned(),
         target: if let Sweep::Rebuild { target } = sweep { Some(target.0) } else { None },
         done_stripes: done,
@@ -143,6 +158,8 @@ fn sweep_status(sweep: Sweep, counts: SweepCounts, (done, total): (u64, u64)) ->
         mismatched_rows: counts.mismatched_rows,
         rewritten_rows: counts.rewritten_rows,
         unreadable_rows: counts.unreadable_rows,
+        incomplete_stripes: counts.incomplete_granules,
+        end: None,
     }
 }
 
@@ -198,6 +215,7 @@ impl Tally {
             failures_left: controller.failures_left(),
             devices: device_statuses(controller, facts.device),
             sweep: self.sweep_status(controller, facts.now),
+            parked_sweep: controller.parked_sweep_progress().map(sweep_status),
             last_sweep: self.last_sweep.clone(),
             sweep_bytes_per_sec_max: config.resilience.sweep_bytes_per_sec.map(ByteCount::get),
             unsynced_stripes: controller.unsynced_granules(),
@@ -215,12 +233,16 @@ impl Tally {
     }
 
     fn sweep_status(&self, controller: &Controller, now: Nanos) -> Option<SweepStatus> {
-        let SweepProgress { sweep, done, total, counts } = controller.sweep_progress()?;
-        let mut status = sweep_status(sweep, counts, (done, total));
+        let progress = controller.sweep_progress()?;
+        let mut status = sweep_status(progress);
         let rests = controller.config().resilience.sweep_bytes_per_sec == Some(ByteCount::ZERO);
-        let (began, done_before) = self.sweep_began?;
-        let seconds = (now - began).get() as f64 / 1e9;
-        let steps = done.saturating_sub(done_before);
+        let Some((from, before)) = self.rate_from.filter(|(_, before)| before.number == progress.number)
+        else {
+            return Some(status);
+        };
+        let SweepProgress { done, total, .. } = progress;
+        let seconds = (now - from).get() as f64 / 1e9;
+        let steps = done.saturating_sub(before.done);
         if steps > 0 && seconds > 0.0 && !rests {
             let step_bytes = controller.config().member_size.get() as f64 / total as f64;
             let per_sec = steps as f64 / seconds;

@@ -400,23 +400,24 @@ impl ArrayWorld {
                 }
                 Action::Timer { id, at } => self.set_timer(id, at),
                 Action::Keep(keep) => self.memory.keep(&keep),
-                Action::Notice(notice) => self.note(now, notice),
+                Action::Notice(notice) => self.note(now, notice)?,
             }
         }
         self.members.pump(now, &mut self.ring)
     }
 
-    fn note(&mut self, now: Nanos, notice: Notice) {
+    fn note(&mut self, now: Nanos, notice: Notice) -> Result<(), RingError> {
         self.is_stopped |= notice == Notice::Stopped;
         if let Notice::MemberFailed { member } = notice {
-            self.members.let_go(member);
+            self.members.let_go(member, &mut self.ring)?;
         }
         if self.notices.len() == NOTICES_MAX {
             self.notices.pop_front();
         }
         self.notices.push_back(notice);
         let progress = self.controller.sweep_progress();
-        self.tally.note(now, &notice, progress, self.controller.granule_count());
+        self.tally.note(now, &notice, progress);
+        Ok(())
     }
 
     fn issue(&mut self, mut io: MemberIo) -> Result<(), RingError> {

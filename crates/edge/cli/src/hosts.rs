@@ -4,7 +4,7 @@
 
 use crate::cli::Command;
 use crate::failure::{Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, remark};
 use raidlab_hosts::{Hosts, HostsError, Refusal};
 use raidlab_units::NanoSpan;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ pub(crate) fn tell_shares(hosts: &Hosts) {
     let shares = done.iter().zip(hosts.names()).enumerate();
     let shares: Vec<String> =
         shares.map(|(rank, (count, name))| format!("{count} by rank {rank} on {name}")).collect();
-    eprintln!("shared out: {}", shares.join(", "));
+    remark(format_args!("shared out: {}", shares.join(", ")));
 }
 
 /// Says what went wrong, once, and ends the other processes where they can't know of it.

@@ -8,11 +8,37 @@ use raidlab_lab::{
     sweep,
 };
 use raidlab_tracefile::TraceFileError;
-use raidlab_units::{ByteCount, NanoSpan};
+use raidlab_units::{ByteCount, NanoSpan, ParseUnitError};
 use raidlab_workload::{
     ArrivalProcess, Arrivals, ClosedLoop, Fit, Pacing, ReplayError, RequestRate, Timing, Workload,
 };
 use std::path::{Path, PathBuf};
+
+/// Reads a number above zero, which a need or a limit is.
+pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| format!("'{text}' is no number above zero: write one such as 800 or 1.5e3"))
+}
+
+/// Reads a size above zero.
+pub(crate) fn some_bytes(text: &str) -> Result<ByteCount, String> {
+    let bytes: ByteCount = text.parse().map_err(|error: ParseUnitError| error.to_string())?;
+    if bytes > ByteCount::ZERO {
+        Ok(bytes)
+    } else {
+        Err("nothing fits into 0 bytes: write a size such as 20TB".to_owned())
+    }
+}
+
+/// Reads a time above zero.
+pub(crate) fn some_time(text: &str) -> Result<NanoSpan, String> {
+    let span: NanoSpan = text.parse().map_err(|error: ParseUnitError| error.to_string())?;
+    if span > NanoSpan::ZERO {
+        Ok(span)
+    } else {
+        Err("no request takes no time: write a time such as 20ms".to_owned())
+    }
+}
 
 /// Queue depths to run at, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +55,18 @@ pub(crate) struct ReadPcts(pub(crate) Vec<u8>);
 /// Numbers of threads, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Workers(pub(crate) Vec<u32>);
+
+/// Numbers of readers, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Streams(pub(crate) Vec<u32>);
+
+impl std::str::FromStr for Streams {
+    type Err = sweep::SweepError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        sweep::streams(text).map(Self)
+    }
+}
 
 impl std::str::FromStr for Workers {
     type Err = sweep::SweepError;
@@ -276,18 +314,25 @@ pub(crate) struct ReplayArgs {
         conflicts_with_all = ["workload", "block_size", "read_pct", "rate", "rate_limit", "bytes_limit", "think", "find_load", "until"]
     )]
     trace: Option<PathBuf>,
+    // What `requires` asks for is waived where it conflicts with what is given, as a trace does with a workload.
     /// When its requests start: original, scaled:2.0 (takes twice as long), or none (when others have ended)
-    #[arg(long, default_value = "original", requires = "trace", value_name = "WHEN")]
+    #[arg(
+        long,
+        default_value = "original",
+        requires = "trace",
+        conflicts_with = "workload",
+        value_name = "WHEN"
+    )]
     timing: Timing,
     /// What lies beyond the target: refuse, wrap (around to its start), scale (all offsets), clip (to its end)
-    #[arg(long, default_value = "refuse", value_parser = fit, requires = "trace", value_name = "HOW")]
+    #[arg(long, default_value = "refuse", value_parser = fit, requires = "trace", conflicts_with = "workload", value_name = "HOW")]
     fit: Fit,
     /// Widen requests to whole blocks of the target, instead of refusing others
-    #[arg(long, requires = "trace")]
+    #[arg(long, requires = "trace", conflicts_with = "workload")]
     whole_blocks: bool,
     /// Which device of the trace goes to which target or volume, numbered from 0: usr.1=0; may be repeated, others are left out
     /// [default: each to that of its number]
-    #[arg(long, value_parser = device_target, requires = "trace", value_name = "DEVICE=N")]
+    #[arg(long, value_parser = device_target, requires = "trace", conflicts_with = "workload", value_name = "DEVICE=N")]
     map: Vec<(String, u32)>,
 }
 

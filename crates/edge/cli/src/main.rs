@@ -3,6 +3,8 @@
 //! Glue only: arguments in, calls into the other crates, text out. One module per verb in [`verbs`]; results go to
 //! standard output, progress and errors to standard error.
 #![forbid(unsafe_code)]
+// `output::remark` keeps names from steering the terminal, and does not panic where nobody can be told.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
 mod failure;
@@ -12,6 +14,7 @@ mod interrupt;
 mod output;
 mod progress;
 mod verbs;
+mod whole_file;
 
 use clap::Parser;
 use cli::{Cli, Command};

@@ -1,8 +1,9 @@
 //! Where text goes and how it looks: width, colour, JSON or words.
 
 use crate::failure::Failure;
-use raidlab_report::terminal::TerminalOptions;
+use raidlab_report::terminal::{TerminalOptions, printable_lines};
 use serde_json::Value;
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 /// Characters per line where nothing tells better.
@@ -43,9 +44,19 @@ impl Output {
         } else {
             lines.iter().fold(String::new(), |block, (kind, text)| block + &paragraph(kind, text))
         };
-        // Nobody is left to tell when standard error is closed.
-        let _ = io::stderr().lock().write_all(text.as_bytes());
+        write_beside(&text);
     }
+}
+
+/// Writes a line about the work beside the results, on standard error. Names in it can't steer the terminal.
+pub(crate) fn remark(text: impl Display) {
+    write_beside(&(printable_lines(&text.to_string()) + "\n"));
+}
+
+/// Writes text that is laid out for the terminal on standard error.
+pub(crate) fn write_beside(text: &str) {
+    // Nobody is left to tell when standard error is closed, or full.
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Prints a result, ending in a line feed.
@@ -71,7 +82,7 @@ fn paragraph(kind: &str, text: &str) -> String {
         (_, true) => format!("\x1b[1m{kind}\x1b[0m"),
         (_, false) => kind.to_owned(),
     };
-    format!("{head}: {}\n", text.replace('\n', "\n  "))
+    format!("{head}: {}\n", printable_lines(text).replace('\n', "\n  "))
 }
 
 /// Whether `stream` is a terminal whose user does not refuse colour. Launchers of several processes give each a terminal that is

@@ -3,12 +3,14 @@
 //! `RAIDLAB_PROGRESS=json` makes each telling a line `{"progress": {"label": …, "share": …, counts …}}`, whose counts
 //! carry their units in their names. The studio's jobs are watched by these.
 
+use crate::output::remark;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use raidlab_hosts::Hosts;
 use raidlab_lab::{StudyEvent, StudyObserver};
+use raidlab_report::terminal::printable_lines;
 use raidlab_units::{ByteCount, NanoSpan};
 use serde_json::json;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 /// Time between two plain lines about the same thing.
@@ -76,7 +78,7 @@ impl Progress {
                 for (name, count) in counts {
                     told[*name] = json!(count);
                 }
-                write_line(&json!({ "progress": told }).to_string());
+                remark(json!({ "progress": told }));
                 self.last_line = Some(Instant::now());
             }
             return;
@@ -84,7 +86,7 @@ impl Progress {
         match &self.bar {
             Some(bar) => {
                 bar.set_position((fraction.clamp(0.0, 1.0) * 1_000.0) as u64);
-                bar.set_message(label.to_owned());
+                bar.set_message(printable_lines(label));
             }
             None if self.is_silent => {}
             None if self.last_line.is_none_or(|last| last.elapsed() >= LINE_EVERY) => {
@@ -98,9 +100,9 @@ impl Progress {
     /// Writes a line that stays.
     pub(crate) fn line(&mut self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| write_line(text)),
+            Some(bar) => bar.suspend(|| remark(text)),
             None if self.is_silent => {}
-            None => write_line(text),
+            None => remark(text),
         }
     }
 
@@ -111,11 +113,6 @@ impl Progress {
         }
         self.started.elapsed()
     }
-}
-
-/// Progress that nobody reads is no reason to stop.
-fn write_line(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 impl StudyObserver for Progress {

@@ -68,6 +68,15 @@ pub fn workers(text: &str) -> Result<Vec<u32>, SweepError> {
     numbers(text, "number of workers", "1 to 1024, a list 1,2,4, or a range 1..8 or 1..8+1", 1..=1024)
 }
 
+/// Reads numbers of readers, from 1 to [`IODEPTH_MAX`].
+///
+/// # Errors
+/// [`SweepError`] says what is wrong.
+pub fn streams(text: &str) -> Result<Vec<u32>, SweepError> {
+    const EXAMPLE: &str = "1 to 65536, a list 1,2,100, or a range 1..64 (doubling) or 1..64+8 (in steps)";
+    numbers(text, "number of streams", EXAMPLE, 1..=IODEPTH_MAX)
+}
+
 /// Reads shares of reads in percent, from 0 to 100.
 ///
 /// # Errors

@@ -1,6 +1,11 @@
 //! Files of text, by people and by other programs: read whole, and named with the reason where they can't be.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// What people and programs write by way of settings and figures is shorter by far; a device that never ends is not.
+const BYTES_MAX: u64 = 64 << 20;
 
 /// A file that can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -9,12 +14,12 @@ pub struct TextFileError {
     /// The file.
     pub path: PathBuf,
     /// What the system said.
-    pub source: std::io::Error,
+    pub source: io::Error,
 }
 
 impl TextFileError {
     /// Returns what makes the error of `path` out of what the system said.
-    pub fn of(path: &Path) -> impl Fn(std::io::Error) -> Self {
+    pub fn of(path: &Path) -> impl Fn(io::Error) -> Self {
         |source| Self { path: path.to_owned(), source }
     }
 }
@@ -22,16 +27,54 @@ impl TextFileError {
 /// The text of the file at `path`.
 ///
 /// # Errors
-/// [`TextFileError`], if it is not there, may not be read, or is no UTF-8.
+/// [`TextFileError`], if it is not there, may not be read, is longer than 64 MiB, or is no UTF-8.
 pub fn read_text(path: &Path) -> Result<String, TextFileError> {
-    std::fs::read_to_string(path).map_err(TextFileError::of(path))
+    let no_text = |_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    read_whole(path)
+        .and_then(|bytes| String::from_utf8(bytes).map_err(no_text))
+        .map_err(TextFileError::of(path))
 }
 
 /// The text of another program's file at `path`; what is no UTF-8 in it is replaced.
 ///
 /// # Errors
-/// [`TextFileError`], if it is not there or may not be read.
+/// [`TextFileError`], if it is not there, may not be read, or is longer than 64 MiB.
 pub fn read_foreign_text(path: &Path) -> Result<String, TextFileError> {
-    let bytes = std::fs::read(path).map_err(TextFileError::of(path))?;
+    let bytes = read_whole(path).map_err(TextFileError::of(path))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            "it is longer than 64 MiB, which no such file is",
+        ));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_ends_is_not_read_to_the_end() {
+        let endless = Path::new("/dev/zero");
+        for error in [read_text(endless).map(drop), read_foreign_text(endless).map(drop)] {
+            let error = error.expect_err("it has no end");
+            assert!(error.to_string().contains("longer than 64 MiB"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_told_or_replaced() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+        std::fs::write(file.path(), b"a\xffb").expect("it can be written");
+        let error = read_text(file.path()).expect_err("it is no UTF-8");
+        assert!(error.to_string().contains("UTF-8"), "{error}");
+        assert_eq!(read_foreign_text(file.path()).expect("it can be read"), "a\u{fffd}b");
+    }
 }

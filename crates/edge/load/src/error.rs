@@ -198,7 +198,9 @@ pub enum LoadError {
         workload: String,
     },
     /// The engine can't keep that many requests in flight.
-    #[error("the {engine} engine keeps 1 to {iodepth_max} requests in flight, not {iodepth}")]
+    #[error(
+        "the {engine} engine keeps 1 to {iodepth_max} requests in flight, not {iodepth}: more workers have more"
+    )]
     Iodepth {
         /// Which engine.
         engine: &'static str,
@@ -235,6 +237,16 @@ pub enum LoadError {
         /// What is not verified.
         ops: OpSet,
     },
+    /// Settings of `io_uring` for another engine.
+    #[error("{what} is of io_uring, and '{}' is loaded by {engine}: leave it out, or use --engine io_uring", .path.display())]
+    NotOfEngine {
+        /// Which target.
+        path: PathBuf,
+        /// With which engine.
+        engine: &'static str,
+        /// What was asked for.
+        what: &'static str,
+    },
     /// The server of an export has no writes that end when the medium has them.
     #[error("the server of '{}' offers no forced unit access (FUA): leave it out", .path.display())]
     NoFua {
@@ -244,6 +256,15 @@ pub enum LoadError {
     /// On FUSE the kernel ends asynchronous direct writes before it has them made durable.
     #[error("'{}' is on FUSE, where a direct write with FUA by io_uring ends before it is durable: use --engine psync", .path.display())]
     FuaLostOnFuse {
+        /// Which target.
+        path: PathBuf,
+    },
+    /// On Btrfs kernels before 6.1 may end asynchronous direct writes before they are durable.
+    #[error(
+        "'{}' is on Btrfs, where Linux before 6.1 may end a direct write with FUA by io_uring before it is durable: use --engine psync",
+        .path.display()
+    )]
+    FuaLostOnBtrfs {
         /// Which target.
         path: PathBuf,
     },

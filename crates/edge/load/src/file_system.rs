@@ -7,7 +7,7 @@
 //! | tmpfs | never waits | the same, as far as memory goes |
 //! | FUSE | | ends first: `fs/fuse/file.c` syncs only where the caller waits |
 //! | 9p, SMB, AFS | | ends first: `fs/netfs/direct_write.c` does not sync, whoever waits; some mounts have no other writes |
-//! | Btrfs | | ends first from Linux 5.16 to 6.0 (commits 51bd9563b678 to 8184620ae212; fstests has generic/703 for it) |
+//! | Btrfs | | from Linux 6.1 on the same as ext4's; ends first before (from commit 51bd9563b678, in 5.16, to 8184620ae212; fstests has generic/703 for it). Stable kernels took either at a release of their own, so none before 6.1 is trusted |
 //! | any other | | not known; overlayfs does what the one below it does |
 //!
 //! Source: the files named (`fs/netfs` is there from Linux 6.8 on), and `linux/magic.h`. FUSE on Linux 6.18 was measured, too:
@@ -26,6 +26,13 @@ const P9: u32 = 0x0102_1997;
 /// Of version 1, and from version 2 on.
 const SMB: [u32; 2] = [0xff53_4d42, 0xfe53_4d42];
 const AFS: u32 = 0x5346_414f;
+const BTRFS: u32 = 0x9123_683e;
+
+/// Version of Linux: 6.1 is (6, 1).
+type Kernel = (u32, u32);
+
+/// From this on all kernels have Btrfs sync behind direct writes that nobody waits for.
+const BTRFS_SYNCS_FROM: Kernel = (6, 1);
 
 /// The magic number of the file system that holds `file`, where the system says it.
 fn magic(file: &File) -> Option<u32> {
@@ -48,18 +55,28 @@ const fn is_known_to_keep_dsync(magic: u32) -> bool {
 pub(crate) enum DsyncLoser {
     /// FUSE: direct writes by `io_uring`.
     Fuse,
+    /// Btrfs before Linux 6.1: direct writes by `io_uring`.
+    Btrfs,
     /// One on the kernel's netfs library: direct writes, and where the mount caches nothing all others, too.
     Netfs,
 }
 
 /// The one that holds `file`, if it is such.
 pub(crate) fn dsync_loser(file: &File) -> Option<DsyncLoser> {
-    magic(file).and_then(dsync_loser_of)
+    let kernel = rustix::system::uname().release().to_str().ok().and_then(kernel_of);
+    magic(file).and_then(|magic| dsync_loser_of(magic, kernel))
 }
 
-fn dsync_loser_of(magic: u32) -> Option<DsyncLoser> {
+/// The version in what the kernel calls its release, such as `6.0.12-amd64`.
+fn kernel_of(release: &str) -> Option<Kernel> {
+    let mut numbers = release.split(|it: char| !it.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn dsync_loser_of(magic: u32, kernel: Option<Kernel>) -> Option<DsyncLoser> {
     match magic {
         FUSE => Some(DsyncLoser::Fuse),
+        BTRFS => kernel.is_none_or(|kernel| kernel < BTRFS_SYNCS_FROM).then_some(DsyncLoser::Btrfs),
         P9 | AFS => Some(DsyncLoser::Netfs),
         _ => SMB.contains(&magic).then_some(DsyncLoser::Netfs),
     }
@@ -85,7 +102,8 @@ mod tests {
 
     #[test]
     fn only_file_systems_that_were_looked_at_are_trusted() {
-        let (btrfs, overlay, nfs) = (0x9123_683e, 0x794c_7630, 0x6969);
+        let (overlay, nfs) = (0x794c_7630, 0x6969);
+        let dsync_loser_of = |magic| dsync_loser_of(magic, Some((6, 18)));
         for magic in [EXT4, XFS, TMPFS] {
             assert!(is_known_to_keep_dsync(magic), "{magic:#x}");
             assert_eq!(dsync_loser_of(magic), None, "{magic:#x}");
@@ -101,9 +119,29 @@ mod tests {
             assert!(!is_known_to_keep_dsync(magic), "{magic:#x}");
             assert_eq!(dsync_loser_of(magic), Some(loser), "{magic:#x}");
         }
-        for magic in [btrfs, overlay, nfs, 0] {
+        for magic in [BTRFS, overlay, nfs, 0] {
             assert!(!is_known_to_keep_dsync(magic), "{magic:#x}");
             assert_eq!(dsync_loser_of(magic), None, "{magic:#x}");
+        }
+    }
+
+    #[test]
+    fn btrfs_is_trusted_where_all_kernels_were_mended() {
+        let rows = [
+            ("5.10.0-30-amd64", true),
+            ("5.15.0-91-generic", true),
+            ("6.0.19", true),
+            ("6.0-rc1", true),
+            ("6.1.0", false),
+            ("6.10.3-arch1-2", false),
+            ("10.0", false),
+            ("of no number", true),
+            ("6", true),
+            ("", true),
+        ];
+        for (release, loses) in rows {
+            let found = dsync_loser_of(BTRFS, kernel_of(release));
+            assert_eq!(found, loses.then_some(DsyncLoser::Btrfs), "{release}");
         }
     }
 

@@ -145,6 +145,9 @@ impl Target {
         }
         let file = open_for_load(path, look.kind, options)?;
         look.check_same(path, &file)?;
+        if options.may_write && look.kind == TargetKind::File {
+            safety::share_file(path, &file)?;
+        }
         let block_bytes = block_bytes(path, &file, look.kind, options.direct)?;
         tracing::debug!(path = %path.display(), %size, block_bytes, direct = options.direct, "target is open");
         Ok(Self {

@@ -245,6 +245,7 @@ mod tests {
                 bad_blocks: 2,
             }],
             sweep: None,
+            parked_sweep: None,
             last_sweep: None,
             sweep_bytes_per_sec_max: None,
             unsynced_stripes: 0,

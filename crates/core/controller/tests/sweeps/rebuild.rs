@@ -4,6 +4,7 @@ use super::last_counts;
 use super::world::{Counted, STRIP, World, config};
 use raidlab_controller::{
     Action, ArrayConfig, DeviceState, HostError, HostOp, MemberCache, MemberOp, Notice, Sweep, SweepCounts,
+    SweepEnd, SweepProgress,
 };
 use raidlab_units::{ByteCount, Lba, MemberIndex, MemberLba};
 
@@ -157,7 +158,7 @@ fn several_members_are_rebuilt_one_after_the_other() {
         .iter()
         .filter_map(|notice| match notice {
             Notice::SweepStarted { sweep } => Some((*sweep, true)),
-            Notice::SweepEnded { sweep, .. } => Some((*sweep, false)),
+            Notice::SweepEnded { progress, end: SweepEnd::Through } => Some((progress.sweep, false)),
             _ => None,
         })
         .collect();
@@ -196,7 +197,10 @@ fn a_rebuild_stops_where_the_level_does_not_survive() {
         world.settle();
         assert_eq!(world.state(0), DeviceState::Lost { role: MemberIndex(0) }, "RAID {level}");
         assert!(matches!(world.state(members), DeviceState::Rebuilding { .. }), "RAID {level}");
-        assert!(matches!(world.notices.last(), Some(Notice::SweepEnded { .. })), "RAID {level}");
+        assert!(
+            matches!(world.notices.last(), Some(Notice::SweepEnded { end: SweepEnd::BrokenOff, .. })),
+            "RAID {level}"
+        );
         assert_eq!(world.bad(), [], "what the lost device holds may come back");
         assert!(world.write(0, 1).is_err(), "RAID {level}");
         // A lost device is not taken back while the array runs.
@@ -311,14 +315,68 @@ fn a_check_rests_for_a_rebuild_and_goes_on() {
         .notices
         .iter()
         .filter_map(|notice| match notice {
-            Notice::SweepStarted { sweep } => Some((*sweep, 0)),
-            Notice::SweepEnded { sweep, counts } => Some((*sweep, counts.granules)),
+            Notice::SweepStarted { sweep } => Some((*sweep, "begun", 0)),
+            Notice::SweepParked { sweep } => Some((*sweep, "parked", 0)),
+            Notice::SweepResumed { sweep } => Some((*sweep, "goes on", 0)),
+            Notice::SweepEnded { progress, end: SweepEnd::Through } => {
+                Some((progress.sweep, "through", progress.done))
+            }
             _ => None,
         })
         .collect();
-    assert_eq!(sweeps, [(Sweep::Check, 0), (rebuild(4), 0), (rebuild(4), 30), (Sweep::Check, 30)]);
+    let expected = [
+        (Sweep::Check, "begun", 0),
+        (Sweep::Check, "parked", 0),
+        (rebuild(4), "begun", 0),
+        (rebuild(4), "through", 30),
+        (Sweep::Check, "goes on", 0),
+        (Sweep::Check, "through", 30),
+    ];
+    assert_eq!(sweeps, expected);
     assert_eq!(last_counts(&world).mismatched_rows, 0);
     world.check_devices();
+}
+
+/// A check over 30 stripes that has made room for the rebuild of a spare, which has come to its `strips`.
+fn with_a_parked_check(strips: u64) -> World {
+    let mut world = World::new(&with_spares("5", 4, 30, 1), 13);
+    world.controller.handle_sweep(world.now, Sweep::Check).expect("free");
+    world.pump();
+    while world.controller.sweep_progress().is_some_and(|progress| progress.done < 10) {
+        world.step();
+    }
+    assert_eq!(world.controller.parked_sweep_progress(), None);
+    world.lose(3);
+    run_to(&mut world, 4, strips);
+    world
+}
+
+#[test]
+fn a_parked_check_is_told_of_beside_the_rebuild() {
+    let mut world = with_a_parked_check(5);
+    let told = |progress: Option<SweepProgress>| progress.map(|it| (it.number, it.sweep));
+    assert_eq!(told(world.controller.sweep_progress()), Some((2, rebuild(4))));
+    assert_eq!(told(world.controller.parked_sweep_progress()), Some((1, Sweep::Check)));
+    assert_eq!(world.controller.handle_sweep_stop(world.now), Some(Sweep::Check));
+    world.pump();
+    assert_eq!(world.controller.parked_sweep_progress(), None);
+    let stopped = |notice: &Notice| matches!(notice, Notice::SweepEnded { end: SweepEnd::Stopped, .. });
+    assert!(world.notices.iter().any(stopped));
+    world.settle();
+    assert_eq!(world.state(4), in_sync(3));
+}
+
+#[test]
+fn a_parked_check_ends_when_more_members_are_lost_than_the_level_survives() {
+    let mut world = with_a_parked_check(5);
+    world.lose(0);
+    world.settle();
+    assert_eq!((world.controller.sweep_progress(), world.controller.parked_sweep_progress()), (None, None));
+    let broken_off = world.notices.iter().filter_map(|notice| match notice {
+        Notice::SweepEnded { progress, end: SweepEnd::BrokenOff } => Some(progress.number),
+        _ => None,
+    });
+    assert_eq!(broken_off.collect::<Vec<_>>(), [1, 2]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, failed};
 use crate::arena::Arena;
 use crate::error::DeviceError;
 use raidlab_units::ByteCount;
-use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, statx};
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, Stat, StatxFlags, statx};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -116,13 +116,22 @@ impl LocalDevice {
 
     /// Whether it is this open file.
     pub(crate) fn is_file(&self, other: &File) -> bool {
-        let id = |file: &File| {
-            rustix::fs::fstat(file).ok().map(|facts| match facts.st_rdev {
+        self.is_what(rustix::fs::fstat(other))
+    }
+
+    /// Whether it is what `path` leads to.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        self.is_what(rustix::fs::stat(path))
+    }
+
+    fn is_what(&self, other: Result<Stat, Errno>) -> bool {
+        let id = |facts: Result<Stat, Errno>| {
+            facts.ok().map(|facts| match facts.st_rdev {
                 0 => (facts.st_dev, facts.st_ino),
                 device => (device, 0),
             })
         };
-        id(&self.file).is_some_and(|own| id(other) == Some(own))
+        id(rustix::fs::fstat(&self.file)).is_some_and(|own| id(other) == Some(own))
     }
 
     /// Smallest unit, in bytes, that direct I/O can be done in, in the file and in memory; 512 where the system does not

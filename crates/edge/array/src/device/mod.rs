@@ -134,6 +134,11 @@ impl Device {
         }
     }
 
+    /// Whether it is the file or block device that `path` leads to.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        matches!(self, Self::Local(device) if device.is_at(path))
+    }
+
     /// Whether two are the same file or device. Two exports are known to be one only if they have one name; see
     /// [`crate::create`] for the others.
     pub(crate) fn is_same(&self, other: &Self) -> bool {

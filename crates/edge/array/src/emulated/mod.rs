@@ -252,8 +252,7 @@ impl<'a> EmulatedWorld<'a> {
             self.end_if_done(answer.tag.0, now);
         }
         while let Some(notice) = self.model.poll_notice() {
-            let controller = self.model.controller();
-            self.tally.note(now, &notice, controller.sweep_progress(), controller.granule_count());
+            self.tally.note(now, &notice, self.model.controller().sweep_progress());
         }
     }
 

@@ -202,10 +202,13 @@ impl MemberPort {
         Ok(())
     }
 
-    /// Takes in that the array uses a member no more: its connection is given up when nothing is in flight there.
-    pub(crate) fn let_go(&mut self, member: MemberIndex) {
+    /// Takes in that the array uses a member no more: its connection or file is given up when nothing is in flight there.
+    ///
+    /// # Errors
+    /// [`RingError`] if the kernel refuses.
+    pub(crate) fn let_go(&mut self, member: MemberIndex, ring: &mut Ring) -> Result<(), RingError> {
         self.places[member.index()].is_left = true;
-        self.leave(member);
+        self.leave(member, ring)
     }
 
     /// Whether the export at `path` may be used, if it is one, and why not: a server may still do what it was sent over a
@@ -217,17 +220,26 @@ impl MemberPort {
         self.owing.check(path)
     }
 
-    /// Closes the link of a member that was left and is quiet.
-    pub(super) fn leave(&mut self, member: MemberIndex) {
-        let place = &self.places[member.index()];
+    /// Closes the link or the file of a member that was left and is quiet: the file may be taken elsewhere, or joins again.
+    pub(super) fn leave(&mut self, member: MemberIndex, ring: &mut Ring) -> Result<(), RingError> {
+        let place = &mut self.places[member.index()];
         if !place.is_left || place.in_flight > 0 {
-            return;
+            return Ok(());
         }
-        if let Some(Carrier::Link(link)) = place.attached.as_ref().map(|attached| &attached.carrier)
-            && let Some(link) = &mut self.links[*link as usize]
-        {
-            link.close();
+        let Some(attached) = &mut place.attached else { return Ok(()) };
+        match attached.carrier {
+            Carrier::File(_) => {
+                ring.clear_file(member.0)?;
+                attached.carrier = Carrier::Lost;
+            }
+            Carrier::Link(link) => {
+                if let Some(link) = &mut self.links[link as usize] {
+                    link.close();
+                }
+            }
+            Carrier::Lost => {}
         }
+        Ok(())
     }
 
     /// Ends all connections, so that none of their entries stays in flight.

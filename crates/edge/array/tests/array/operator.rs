@@ -9,7 +9,8 @@ use super::real::{keeping, make, options};
 use super::{GO_ON, read_all};
 use raidlab_array::{
     Answer, ArrayStatus, ArrayWorld, Command, Condition, Contents, CreateOptions, DeviceCondition,
-    HostBuffers, HostPort, HostPortNeeds, HostStep, Operator, PortRing, RunSettings, create, operator_line,
+    HostBuffers, HostPort, HostPortNeeds, HostStep, Operator, PortRing, RunSettings, SweepOutcome,
+    SweepStatus, create, operator_line,
 };
 use raidlab_controller::{
     ArrayConfig, HostCompletion, HostOp, HostRequest, HostTag, MetadataPolicy, WritePolicy,
@@ -307,6 +308,77 @@ fn a_spare_takes_the_place_of_a_failed_member_and_others_can_be_added() {
     }
 }
 
+/// A check that makes room for a rebuild is told of beside it, and goes on with a rate of its own.
+#[test]
+fn a_check_that_waits_for_a_rebuild_keeps_its_status() {
+    let folder = super::folder();
+    let config = keeping("5", 3, MetadataPolicy::Log);
+    let paths = make(folder.path(), &config, 1);
+    let used = use_array(paths, RunSettings::of(&config));
+    used.until("whole", is_whole);
+    let rate = |bytes| Command::SweepRate { bytes_per_sec: Some(ByteCount(bytes)) };
+    used.done(&rate(0));
+    let resting = match used.operator.ask(Command::Check) {
+        Ok(Answer::Done { message }) => message,
+        other => panic!("{other:?}"),
+    };
+    assert!(resting.contains("--rate none"), "{resting}");
+    used.done(&rate(100_000));
+    let found = used.until("checking", |status| {
+        status.sweep.as_ref().is_some_and(|sweep| sweep.done_stripes > 0 && sweep.bytes_per_sec.is_some())
+    });
+    let check = found.sweep.expect("it runs").number;
+    used.done(&fail("1"));
+    let status = used.until("parked", |status| status.parked_sweep.is_some());
+    let told = |sweep: &Option<SweepStatus>| sweep.as_ref().map(|sweep| (sweep.sweep.clone(), sweep.number));
+    assert_eq!(told(&status.sweep), Some(("rebuild".to_owned(), check + 1)), "{status:?}");
+    assert_eq!(told(&status.parked_sweep), Some(("check".to_owned(), check)), "{status:?}");
+    used.until("going on, with its rate told", |status| {
+        let goes_on = status.sweep.as_ref().filter(|sweep| sweep.number == check);
+        status.parked_sweep.is_none() && goes_on.is_some_and(|sweep| sweep.bytes_per_sec.is_some())
+    });
+    used.done(&Command::SweepRate { bytes_per_sec: None });
+    let goes_on = used.until("through", |status| status.sweep.is_none());
+    let last = goes_on.last_sweep.expect("the check has ended");
+    assert_eq!((last.number, last.end), (check, Some(SweepOutcome::Through)));
+    assert_eq!(last.done_stripes, last.total_stripes);
+    for words in ["the check waits for a rebuild", "the check goes on"] {
+        assert!(goes_on.events.iter().any(|event| event.text == words), "{words}: {:?}", goes_on.events);
+    }
+    used.stop();
+}
+
+/// A device that was taken out is given up: it may join again, or go to another array.
+#[test]
+fn a_device_that_was_taken_out_may_join_again() {
+    let folder = super::folder();
+    let config = keeping("5", 3, MetadataPolicy::Log);
+    let paths = make(folder.path(), &config, 0);
+    let settings = RunSettings::of(&config);
+    let used = use_array(paths.clone(), settings.clone());
+    used.until("used", |status| status.counters.host_writes > 50 && is_whole(status));
+    for _ in 0..3 {
+        used.done(&fail("1"));
+        let status = used.until("degraded", |status| status.condition == Condition::Degraded);
+        assert_eq!(status.devices[1].path.as_deref(), paths[1].to_str(), "it is still named");
+        let same = Command::Replace {
+            device: "1".to_owned(),
+            with: paths[1].clone(),
+            destroy_data: true,
+            server_restarted: false,
+        };
+        let began = Instant::now();
+        // What was under way on it when it was taken out has to end.
+        while let Ok(Answer::Refused { reason }) = used.operator.ask(same.clone()) {
+            assert!(reason.contains("in use") && began.elapsed() < PATIENCE, "{reason}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        used.until("whole again", is_whole);
+    }
+    let checker = used.stop();
+    check_again(&paths, &settings, &checker);
+}
+
 #[test]
 fn what_can_not_be_done_is_refused_with_a_reason() {
     let folder = super::folder();
@@ -322,17 +394,13 @@ fn what_can_not_be_done_is_refused_with_a_reason() {
         (fail("9"), "no device '9'"),
         (fail("elsewhere"), "no device 'elsewhere'"),
         (replace("1", &folder.path().join("x")), "fail it first"),
-        (Command::StopSweep, ""),
+        (Command::StopSweep, "no check or repair runs"),
         (add_spare(&holds_data), "--destroy-data"),
         (add_spare(&short), "needs"),
         (Command::AddSpare { path: paths[0].clone(), destroy_data: true, server_restarted: false }, "in use"),
         (add_spare(&folder.path().join("no/folder/x")), "can't open"),
     ];
     for (command, word) in rows {
-        if word.is_empty() {
-            used.done(&command);
-            continue;
-        }
         let reason = used.refused(&command);
         assert!(reason.contains(word), "{command:?}: {reason}");
     }

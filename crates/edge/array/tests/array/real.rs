@@ -7,8 +7,8 @@
 use super::common::{self, BLOCK, Random};
 use super::{GO_ON, folder, read_all, serve};
 use raidlab_array::{
-    ArrayError, ArrayWorld, Contents, CreateError, CreateOptions, DeviceError, DeviceVerdict, ExamineReport,
-    RunSettings, ScriptOp, create, examine,
+    ArrayError, ArrayWorld, Contents, CreateError, CreateOptions, DeviceVerdict, ExamineReport, RunSettings,
+    ScriptOp, create, examine,
 };
 use raidlab_controller::{ArrayConfig, CacheMemory, DeviceState, MemberCache, MetadataPolicy, WritePolicy};
 use raidlab_format::{ArrayName, AssembleError, StartOptions};
@@ -265,15 +265,12 @@ fn devices_that_hold_something_are_not_taken_without_being_named() {
     let world = start(&paths, &RunSettings::of(&config)).expect("it starts");
     order.destroy_data = paths.iter().map(|path| path.display().to_string()).collect();
     let error = made(&order).expect_err("they are in use");
-    assert!(matches!(error, CreateError::Device(DeviceError::InUse { .. })), "{error}");
+    assert!(matches!(error, CreateError::Safety(raidlab_load::safety::SafetyError::InUse { .. })), "{error}");
     drop(world);
     let twice = options(vec![paths[0].clone(), paths[1].clone(), paths[0].clone()], vec![]);
     let twice = CreateOptions { destroy_data: order.destroy_data.clone(), ..twice };
     let error = made(&twice).expect_err("one device can't be two");
-    assert!(
-        matches!(error, CreateError::NamedTwice { .. } | CreateError::Device(DeviceError::InUse { .. })),
-        "{error}"
-    );
+    assert!(matches!(error, CreateError::NamedTwice { .. }), "{error}");
 }
 
 #[test]

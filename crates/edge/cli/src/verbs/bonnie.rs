@@ -6,7 +6,7 @@ use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use super::report::{check_writable, write_text};
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, names_here, only_alone};
-use crate::interrupt::cancel_flag;
+use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_hosts::Hosts;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         check_writable(csv)?;
     }
     let mut progress = Progress::start_on(hosts);
-    let cancel = cancel_flag();
+    let cancel = cancel_flag(RUNS_ARE_KEPT);
     let ran = if args.model.is_given() {
         only_alone("bonnie --on", hosts)?;
         modelled(args, &cancel, &mut progress)

@@ -68,7 +68,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let operators = args.operators.start(world.name(), operator)?;
     let announcement = operators.announcement(world.name(), world.volume_bytes(), output);
     announcement.say(&addresses, None)?;
-    world.serve(&mut server, &cancel_flag()).map_err(Failure::run)?;
+    world
+        .serve(&mut server, &cancel_flag("stopping the array (once more to end at once)"))
+        .map_err(Failure::run)?;
     notify_stopping();
     say_lateness(&world.lateness().facts(), output)?;
     Ok(Exit::Done)

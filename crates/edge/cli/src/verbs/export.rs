@@ -1,8 +1,9 @@
 //! `raidlab export`: runs of a results file as tables, in full, and in the forms of other tools; traces as fio's.
 
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use crate::verbs::keep::{DbArgs, not_there};
+use crate::whole_file::write_whole;
 use raidlab_lab::{RunSelector, StoredRun};
 use raidlab_report::export::{fio, iometer};
 use raidlab_report::table::{KeptRun, Table};
@@ -196,7 +197,9 @@ fn iolog(args: &IologArgs, output: &Output) -> Result<Exit, Failure> {
     let trace = TraceFile::open(&args.trace).map_err(Failure::input)?;
     let zeroes = trace.meta().summary.zeroes;
     if zeroes > 0 {
-        eprintln!("warning: {zeroes} writes of zeroes stand as writes in the iolog: fio has nothing else");
+        remark(format_args!(
+            "warning: {zeroes} writes of zeroes stand as writes in the iolog: fio has nothing else"
+        ));
     }
     let Some(path) = &args.output else {
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -229,7 +232,7 @@ fn deliver(text: &str, place: &PlaceArgs) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
-    std::fs::write(path, content)
+    write_whole(path, content)
         .map_err(|error| Failure::run(error).context(format!("{} cannot be written", path.display())))
 }
 

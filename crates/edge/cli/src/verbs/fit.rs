@@ -5,8 +5,9 @@ mod text;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{catalog_change, catalog_with};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
+use crate::whole_file::write_whole;
 use raidlab_hardware::{Catalog, CatalogChange};
 use raidlab_lab::{Fit, FitEffort, FitError, FitProgress, FitTask, Paper, RunOptions, fit, read_text};
 use raidlab_units::NanoSpan;
@@ -87,7 +88,11 @@ fn search(args: &Args, paper: &Paper) -> Result<Option<Fit>, Failure> {
         threads: args.threads.unwrap_or(RunOptions::default().threads),
     };
     let mut progress = Progress::start();
-    let found = fit(&task, &cancel_flag(), &mut |state| show(&mut progress, state));
+    let found = fit(
+        &task,
+        &cancel_flag("stopping; the best values found so far are kept (once more to stop at once)"),
+        &mut |state| show(&mut progress, state),
+    );
     progress.end();
     match found {
         Ok(found) => Ok(Some(found)),
@@ -112,10 +117,14 @@ fn keep(args: &Args, found: &Fit) -> Result<(), Failure> {
     let usual = || PathBuf::from(format!("{}-fitted.toml", args.paper));
     let path = args.out.clone().unwrap_or_else(usual);
     write(&path, &found.as_file())?;
-    eprintln!("stored: {}; 'raidlab reproduce {} --fitted FILE' uses it", path.display(), args.paper);
+    remark(format_args!(
+        "stored: {}; 'raidlab reproduce {} --fitted FILE' uses it",
+        path.display(),
+        args.paper
+    ));
     let Some(folder) = &args.write else { return Ok(()) };
     if !found.is_better() {
-        eprintln!("the catalogue is as it was: these values are no better on the fitted rows");
+        remark(format_args!("the catalogue is as it was: these values are no better on the fitted rows"));
         return Ok(());
     }
     for change in found.changes() {
@@ -123,7 +132,7 @@ fn keep(args: &Args, found: &Fit) -> Result<(), Failure> {
         let text = read_text(&path).map_err(Failure::run)?;
         let changed = change.applied_to(&path.display().to_string(), &text).map_err(Failure::input)?;
         write(&path, &changed)?;
-        eprintln!("written: {} {} = {}", path.display(), change.key, change.value);
+        remark(format_args!("written: {} {} = {}", path.display(), change.key, change.value));
     }
     Ok(())
 }
@@ -145,6 +154,6 @@ fn check_catalog(folder: &Path) -> Result<(), Failure> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text)
+    write_whole(path, text)
         .map_err(|error| Failure::run(error).context(format!("{} cannot be written", path.display())))
 }

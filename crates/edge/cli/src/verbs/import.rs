@@ -5,7 +5,7 @@ mod runs;
 mod trace;
 
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use raidlab_jobs::{Import, ImportError, Step, import_fio, import_icf};
 use raidlab_lab::read_foreign_text;
 use raidlab_report::import::{is_fio, is_iometer};
@@ -81,7 +81,7 @@ fn jobs(args: &JobArgs, reader: Reader, output: &Output) -> Result<Exit, Failure
             print(&steps.iter().map(command).collect::<String>())?;
         }
     }
-    import.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    import.notes.iter().for_each(|note| remark(format_args!("note: {note}")));
     Ok(Exit::Done)
 }
 

@@ -6,7 +6,7 @@
 use super::beside::Beside;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{BlockSizes, Iodepths, PacingArgs, ReadPcts, ReplayArgs, bad_order, workloads};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use crate::verbs::keep::Keeper;
 use crate::verbs::report::write_report;
 use raidlab_advisor::{BesideTable, Verdict, verdicts};
@@ -352,7 +352,7 @@ pub(crate) fn conclude(
     let beside = report.beside()?.map_or_else(Vec::new, |beside| beside.tables(&keeper.results));
     show(&keeper.results, &conclusions, &beside, output)?;
     for warning in keeper.results.iter().flat_map(RunResult::warnings) {
-        eprintln!("warning: {warning}");
+        remark(format_args!("warning: {warning}"));
     }
     if let Some(path) = &report.report {
         // A verdict compares arrays; runs on one target have none to compare.
@@ -361,7 +361,7 @@ pub(crate) fn conclude(
         write_report(path, &StudyReport { beside: &beside, ..compose(&keeper, &conclusions, &verdicts) })?;
     }
     for (result, bound) in judge.missed(&keeper.results) {
-        eprintln!("bound missed: {bound} by {} at iodepth {}", result.workload, result.iodepth);
+        remark(format_args!("bound missed: {bound} by {} at iodepth {}", result.workload, result.iodepth));
     }
     // What was done is shown; that not all was is the last word.
     failure.map_or_else(|| Ok(conclusions.exit(&keeper.results, judge)), Err)

@@ -8,7 +8,7 @@ use super::report::check_writable;
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, names_here, text_here};
 use crate::inputs::{Workers, replay_hint};
-use crate::interrupt::cancel_flag;
+use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_hosts::Hosts;
@@ -71,7 +71,7 @@ pub(crate) struct Args {
 /// How the load is made.
 #[derive(Debug, clap::Args)]
 struct EngineArgs {
-    /// How requests are made: `io_uring`, psync, buffered, mmap, nbd or null; by default what suits the target
+    /// How requests are made: `io_uring`, psync, buffered, mmap, nbd, nfs, xrootd or null; by default what suits the target
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineKind>,
     /// Threads that each have --iodepth requests in flight on each target: a number, a list 1,2,4 or a range 1..8
@@ -164,7 +164,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         check_writable(report)?;
     }
     args.report.beside()?;
-    let cancel = cancel_flag();
+    let cancel = cancel_flag(RUNS_ARE_KEPT);
     let mut progress = Progress::start_on(hosts);
     let ran = measure(args, &plan, hosts, &cancel, &mut progress);
     progress.end();

@@ -5,7 +5,7 @@
 //! or specification there can be two; the one called `NAME_validate` was made for the trace and comes first.
 
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use anyhow::Context;
 use raidlab_disksim::{DriveFiles, Imported, Validation, import, parse_trace, validate};
 use raidlab_lab::read_text;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             (Err(failure), _) | (_, Err(failure)) => return Err(failure),
         };
     for warning in &imported.warnings {
-        eprintln!("warning: {warning}");
+        remark(format_args!("warning: {warning}"));
     }
     let validation = validate(&imported.model, &trace)
         .with_context(|| format!("{name} can't replay {}", trace_path.display()))

@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, only_alone, text_here};
 use crate::inputs::{BlockSizes, Workers};
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print};
+use crate::output::{Output, print, remark};
 use crate::progress::Progress;
 use raidlab_hosts::{Hosts, Refusal, is_launcher_variable};
 use raidlab_lab::Environment;
@@ -19,7 +19,7 @@ use raidlab_load::net::{NetError, NetEvent, NetOrder};
 use raidlab_report::StudyReport;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{NetDirection, RunResult};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -157,7 +157,7 @@ fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
     let cannot = |source| NetError::Listen { address: args.listen.to_string(), source };
     let listener = TcpListener::bind(args.listen).map_err(cannot).map_err(Failure::input)?;
     let address = listener.local_addr().map_err(cannot).map_err(Failure::run)?;
-    let cancel = cancel_flag();
+    let cancel = cancel_flag("stopping (once more to stop at once)");
     print(&format!("{LISTENING}{address}"))?;
     if args.until_stdin_ends {
         let ended = std::sync::Arc::clone(&cancel);
@@ -176,8 +176,7 @@ fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
             NetEvent::Ended { peer, error: None } => format!("{peer} has left"),
             NetEvent::Ended { peer, error: Some(error) } => format!("{peer} was sent away: {error}"),
         };
-        // Nobody is left to tell when standard error is closed.
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
+        remark(text);
     };
     serve_network(&listener, &cancel, &tell).map_err(Failure::run)?;
     Ok(Exit::Done)
@@ -233,7 +232,7 @@ fn test(args: &TestArgs, output: &Output, hosts: &mut Hosts) -> Result<Exit, Fai
     if let Some(report) = args.report.report.as_ref().filter(|_| hosts.leads()) {
         check_writable(report)?;
     }
-    let cancel = cancel_flag();
+    let cancel = cancel_flag("stopping (once more to stop at once)");
     // The serving process ends when this goes.
     let server = if args.loopback { Some(Server::start()?) } else { None };
     let peer = server.as_ref().map_or_else(|| peer_here(args, hosts), |it| it.address.clone());

@@ -6,8 +6,8 @@ mod words;
 
 use crate::failure::{Exit, Failure};
 use crate::hosts::RankArgs;
-use crate::inputs::CatalogArgs;
-use crate::output::{Output, print, print_json};
+use crate::inputs::{CatalogArgs, above_zero, some_bytes, some_time};
+use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use inputs::{AppArgs, Asked};
 use raidlab_advisor::plan::{Needs, Space};
@@ -29,31 +29,31 @@ pub(crate) struct Args {
     #[command(flatten)]
     catalog: CatalogArgs,
     /// Capacity that the host needs
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = some_bytes)]
     usable: ByteCount,
     /// Failed members that the array must survive, whichever they are
     #[arg(long, default_value_t = 1, value_name = "N")]
     survive: u16,
     /// Requests per second that each application needs
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = above_zero)]
     iops: Option<f64>,
     /// MiB per second that each application needs
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = above_zero)]
     mib_per_sec: Option<f64>,
     /// Mean latency at most; fewer requests are put in flight until it is kept
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     mean_response: Option<NanoSpan>,
     /// Cost at most, in the currency of the price file
-    #[arg(long, value_name = "N", requires = "prices")]
+    #[arg(long, value_name = "N", requires = "prices", value_parser = above_zero)]
     budget: Option<f64>,
     /// Prices and powers of parts (TOML)
     #[arg(long, value_name = "FILE.toml")]
     prices: Option<PathBuf>,
     /// Power at most, in watts
-    #[arg(long, value_name = "W")]
+    #[arg(long, value_name = "W", value_parser = above_zero)]
     power: Option<f64>,
     /// Places for drives at most, spares included
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     slots: Option<u16>,
     /// Drives to choose from, by their names in the catalogue [default: all]
     #[arg(long, value_delimiter = ',', value_name = "ID")]
@@ -145,10 +145,10 @@ fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Outp
         print(&raidlab_report::terminal::plan(&to_text(outcome, order), output.terminal()))?;
     }
     if outcome.top.is_empty() && args.study.is_some() {
-        eprintln!("study: there is no array to make one of");
+        remark(format_args!("study: there is no array to make one of"));
     } else if let Some(path) = &args.study {
         super::report::write_text(path, &study::study(&outcome.top, order)?)?;
-        eprintln!("study: raidlab study {}", path.display());
+        remark(format_args!("study: raidlab study {}", path.display()));
     }
     if let Some(path) = &args.report {
         super::report::write_page(path, &raidlab_report::html::plan(&to_text(outcome, order)).html)?;

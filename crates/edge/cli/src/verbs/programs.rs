@@ -7,7 +7,7 @@ use super::report::check_writable;
 use super::simulate::bad_array;
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
-use crate::output::{Output, print};
+use crate::output::{Output, print, remark};
 use raidlab_hardware::Catalog;
 use raidlab_hosts::Hosts;
 use raidlab_lab::worlds::folders::FoldersError;
@@ -231,7 +231,7 @@ pub(crate) fn conclude(
         let mut warnings: Vec<String> = Vec::new();
         for warning in keeper.results.iter().flat_map(RunResult::warnings) {
             if !warnings.contains(&warning) {
-                eprintln!("warning: {warning}");
+                remark(format_args!("warning: {warning}"));
                 warnings.push(warning);
             }
         }

@@ -3,7 +3,8 @@
 use super::beside::Beside;
 use super::keep::{DbArgs, not_there};
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print_json};
+use crate::output::{Output, print_json, remark};
+use crate::whole_file::write_whole;
 use raidlab_advisor::verdicts;
 use raidlab_lab::{RunSelector, StoredRun, StoredStudy, StudyRunId, describe};
 use raidlab_report::html::{Page, Picture};
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         print_json(&json!({ "schema": 1, "written": written }))?;
     } else {
         for path in &written {
-            eprintln!("report: {}", path.display());
+            remark(format_args!("report: {}", path.display()));
         }
     }
     Ok(Exit::Done)
@@ -172,7 +173,7 @@ fn write_pictures(
         if with_png {
             let path = folder.join(format!("{}.png", picture.name));
             let pixels = png::of_svg(&svg, PIXELS).map_err(Failure::run)?;
-            std::fs::write(&path, pixels).map_err(|error| cannot_write(&path, error))?;
+            write_whole(&path, pixels).map_err(|error| cannot_write(&path, error))?;
             written.push(path);
         }
     }
@@ -200,13 +201,13 @@ pub(crate) fn write_report(path: &Path, report: &StudyReport<'_>) -> Result<(), 
 /// Writes a report that is a page already.
 pub(crate) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     write_text(path, page)?;
-    eprintln!("report: {}", path.display());
+    remark(format_args!("report: {}", path.display()));
     Ok(())
 }
 
 /// Writes what is text already.
 pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| cannot_write(path, error))
+    write_whole(path, text).map_err(|error| cannot_write(path, error))
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> Failure {

@@ -8,7 +8,7 @@ use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, only_alone};
 use crate::inputs::CatalogArgs;
 use crate::interrupt::cancel_flag;
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use raidlab_advisor::ComparisonSummary;
 use raidlab_hosts::Hosts;
@@ -194,7 +194,7 @@ fn predict_all(
         let label = format!("{finished} of {planned} configurations simulated");
         progress.show(&label, finished as f64 / planned.max(1) as f64);
     };
-    let cancel = cancel_flag();
+    let cancel = cancel_flag("stopping (once more to stop at once)");
     let rows = (!figures.rows.is_empty()).then(|| predict(task, hosts, &cancel, &mut tell)).transpose();
     let claims = rows.and_then(|rows| {
         let method = figures.method.as_ref().and_then(|method| method.claims.as_ref());
@@ -325,7 +325,9 @@ fn judge(args: &Args, summary: &ComparisonSummary, hosts: &Hosts) -> Exit {
             && found > limit
         {
             if hosts.leads() {
-                eprintln!("bound missed: the {name} of the absolute errors is {found:.1} %, above {limit} %");
+                remark(format_args!(
+                    "bound missed: the {name} of the absolute errors is {found:.1} %, above {limit} %"
+                ));
             }
             exit = Exit::BoundMissed;
         }

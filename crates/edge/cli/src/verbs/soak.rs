@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     }
     let options = options(args);
     let started_at = SystemTime::now();
-    let cancel = cancel_flag();
+    let cancel = cancel_flag("stopping; what was counted is kept (once more to stop at once)");
     let mut progress = Progress::start();
     let ended = soak(&args.targets, &options, &cancel, &mut |seen| show(seen, &mut progress));
     progress.end();

@@ -5,8 +5,8 @@ use super::loads::Stop;
 use super::programs::{Ended, KeepArgs, ModelArgs, conclude};
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, agree, names_here, only_alone};
-use crate::inputs::Iodepths;
-use crate::interrupt::cancel_flag;
+use crate::inputs::Streams;
+use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
 use crate::output::Output;
 use crate::progress::Progress;
 use raidlab_hardware::Catalog;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     folders: Vec<PathBuf>,
     /// Readers at once: a number, a list 1,2,4,100, a range 1..64 that doubles, or 1..64+8 in steps
     #[arg(long, default_value = "1,2,4,8,16", value_name = "N,...")]
-    streams: Iodepths,
+    streams: Streams,
     /// Length of each file
     #[arg(long, default_value = "512MB", value_name = "SIZE")]
     size: ByteCount,
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         seed: args.seed,
     };
     let mut progress = Progress::start_on(hosts);
-    let cancel = cancel_flag();
+    let cancel = cancel_flag(RUNS_ARE_KEPT);
     let ran = if args.model.is_given() {
         only_alone("streams --on", hosts)?;
         modelled(args, &plan, &cancel, &mut progress)

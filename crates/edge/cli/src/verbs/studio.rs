@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let program = std::env::current_exe().map_err(Failure::run)?;
     let options =
         StudioOptions { address: args.listen, folder: args.folder.clone(), db: args.db.clone(), program };
-    let cancel = cancel_flag();
+    let cancel = cancel_flag("stopping");
     let studio = Studio::start(options).map_err(failure)?;
     if output.is_json() {
         let address = studio.address().to_string();

@@ -3,8 +3,8 @@
 use super::beside::Beside;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{CatalogArgs, Iodepths};
-use crate::interrupt::cancel_flag;
-use crate::output::{Output, print};
+use crate::interrupt::{RUNS_ARE_KEPT, cancel_flag};
+use crate::output::{Output, print, remark};
 use crate::progress::Progress;
 use crate::verbs::report::{check_writable, write_report};
 use raidlab_advisor::{BesideTable, Verdict, verdicts};
@@ -66,21 +66,21 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         .map_err(|error| Failure::run(error).with_hint("name another results file with --db"))?;
     let mut options = RunOptions { keep: args.keep, ..RunOptions::default() };
     options.threads = args.threads.unwrap_or(options.threads);
-    let cancel = cancel_flag();
+    let cancel = cancel_flag(RUNS_ARE_KEPT);
     let mut progress = Progress::start();
     let ran = run_study(&study, &catalog, options, &mut store, &mut progress, &cancel);
     let took = progress.end();
     let outcome = ran.map_err(|error| {
         Failure::run(error).with_hint(format!("runs finished before are in {}", args.db.display()))
     })?;
-    eprintln!(
+    remark(format_args!(
         "{} of {} runs finished in {:.0} s; they are study run {} in {}",
         outcome.results.len(),
         outcome.planned,
         took.as_secs_f64(),
         outcome.study_run.0,
         args.db.display()
-    );
+    ));
     let verdicts = verdicts(&outcome.results);
     let beside = study.beside.as_deref().map(Beside::find).transpose()?;
     let tables = beside.map_or_else(Vec::new, |beside| beside.tables(&outcome.results));

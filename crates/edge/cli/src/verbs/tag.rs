@@ -2,7 +2,7 @@
 
 use super::keep::{DbArgs, not_there};
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print_json};
+use crate::output::{Output, print_json, remark};
 use raidlab_lab::RunSelector;
 use serde_json::json;
 
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         print_json(&json!({ "schema": 1, "tag": args.tag, "removed": args.remove, "runs": runs }))?;
     } else {
         let done = if args.remove { "without" } else { "with" };
-        eprintln!("{} runs {done} tag '{}'", runs.len(), args.tag);
+        remark(format_args!("{} runs {done} tag '{}'", runs.len(), args.tag));
     }
     Ok(Exit::Done)
 }

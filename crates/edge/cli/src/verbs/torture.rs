@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     ops: u64,
     /// Seeds to run, counted up from the first
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Go on with further seeds for so long, whatever their number
     #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "faults"])]
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     plan(args, args.seed)?;
     let processors = || std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let jobs = args.jobs.unwrap_or_else(processors).get();
-    let cancelled = cancel_flag();
+    let cancelled = cancel_flag("stopping after the runs that are under way (once more to stop at once)");
     let start = Instant::now();
     let campaign = Campaign {
         args,

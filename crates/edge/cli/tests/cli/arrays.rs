@@ -5,7 +5,7 @@
 
 use crate::support::{Bench, Ended};
 use serde_json::Value;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -88,9 +88,14 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
         targets.as_array().is_some_and(|each| each.iter().all(|it| it["total"]["requests"] != 0)),
         "{targets}"
     );
+    let on_member = ["measure", "m1", "--workload", "restore", "--run", "20ms", "--destroy-data", "m1"];
+    bench.run(&on_member).assert(2, &["m1 is in use: an array that is served"]);
     done(&bench, &["fail", "./c.sock", "1"]);
     await_status(&bench, |array| array["condition"] == "degraded");
     array(&bench, &["fail", "./c.sock", "2"]).assert(1, &["data would be lost"]);
+    let checked = array(&bench, &["check", "./c.sock"]);
+    checked.assert(1, &[]);
+    assert!(checked.stdout.contains("not compared in full"), "{}", checked.stdout);
     assert!(done(&bench, &["rebuild", "./c.sock", "--rate", "0"]).contains("sweeps rest"));
     done(&bench, &["replace", "./c.sock", "1", "new"]);
     let resting = await_status(&bench, |array| array["condition"] == "rebuilding");
@@ -113,6 +118,66 @@ fn an_array_lives_through_a_failure_and_stops_cleanly() {
     assert!(found.contains("stopped cleanly"), "{found}");
     let _served = Served::start(&bench, &["spare", "new", "m2", "m0"]);
     assert_eq!(await_status(&bench, |_| true)["condition"], "optimal");
+}
+
+/// Whoever names a wrong device for one of an array hears of it, although the array starts.
+#[test]
+fn an_array_that_starts_without_a_member_says_so() {
+    let bench = Bench::new();
+    for (name, members) in [("a", ["m0", "m1", "m2"]), ("b", ["n0", "n1", "n2"])] {
+        done(&bench, &[&["create", name], &members[..], &["--level", "5", "--member-size", "1MiB"]].concat());
+    }
+    let serve = ["array", "serve", "m0", "n1", "m2", "--socket", "n.sock", "--control", "./c.sock"];
+    let mut server = bench.command(&serve);
+    let server = server.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+    await_status(&bench, |array| array["condition"] == "degraded");
+    done(&bench, &["stop", "./c.sock"]);
+    let ended = Ended::of(server.wait_with_output().expect("it ends"));
+    ended.assert(
+        0,
+        &["n1 ", "belongs to array", "warning: a is not whole: DEGRADED", "no more members may fail"],
+    );
+    let serve = ["serve", "m0", "m1", "m2", "--socket", "n.sock", "--control", "./c.sock"];
+    let greedy = array(&bench, &[&serve[..], &["--cache-size", "1TiB"]].concat());
+    greedy.assert(1, &["this machine has", "smaller cache"]);
+    array(&bench, &["serve", "m0", "--socket", "n.sock", "--control", "./c.sock"]).assert(1, &["Absent: m2"]);
+}
+
+/// A check or rebuild that did not come to its end is not called done, and one that rests says why.
+#[test]
+fn a_sweep_that_was_ended_or_rests_is_told_as_such() {
+    let bench = Bench::new();
+    done(&bench, &["create", "a", "m0", "m1", "m2", "--level", "5", "--member-size", "8MiB"]);
+    let _served = Served::start(&bench, &["m0", "m1", "m2", "--sweep-rate", "1MiB"]);
+    array(&bench, &["check", "./c.sock", "--stop"]).assert(1, &["no check or repair runs"]);
+    done(&bench, &["rebuild", "./c.sock", "--rate", "0"]);
+    let (resting, said) = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| array(&bench, &["check", "./c.sock"]));
+        await_status(&bench, |array| array["sweep"]["sweep"] == "check");
+        array(&bench, &["check", "./c.sock"]).assert(1, &["under way"]);
+        done(&bench, &["rebuild", "./c.sock", "--rate", "1MiB"]);
+        await_status(&bench, |array| array["sweep"]["done_stripes"].as_u64() > Some(2));
+        let said = done(&bench, &["check", "./c.sock", "--stop"]);
+        (waits.join().expect("it ends"), said)
+    });
+    assert!(said.contains("the check ends"), "{said}");
+    resting.assert(1, &["rests, since the rate of sweeps is 0", "--rate none"]);
+    assert!(resting.stdout.contains("check stopped after"), "{}", resting.stdout);
+
+    done(&bench, &["fail", "./c.sock", "1"]);
+    done(&bench, &["replace", "./c.sock", "1", "new"]);
+    await_status(&bench, |array| array["sweep"]["sweep"] == "rebuild");
+    let mut watching = bench.command(&["array", "rebuild", "./c.sock"]);
+    let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
+    let mut progress = BufReader::new(watching.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    progress.read_line(&mut line).expect("text");
+    assert!(line.contains("% rebuild"), "{line}");
+    done(&bench, &["fail", "./c.sock", "1"]);
+    let broken_off = Ended::of(watching.wait_with_output().expect("it ends"));
+    broken_off.assert(1, &[]);
+    assert!(broken_off.stdout.contains("rebuild broken off after"), "{}", broken_off.stdout);
+    assert!(done(&bench, &["status", "./c.sock"]).contains("latest rebuild of device 1: broken off at"));
 }
 
 /// A modelled array over NBD: measured, with a member lost and another in its place, and the lateness said at the end.

@@ -238,3 +238,62 @@ fn what_is_not_known_is_asked_for() {
     bench.run(&["risk", "--level", "6", "--members", "3", "--drive", "st32000444ss"]).assert(2, &["RAID 6"]);
     bench.run(&[&RISK[..], &["--fleet", "3"]].concat()).assert(2, &["at least one array"]);
 }
+
+/// A need that no array can have, or every one has, is no need: `nan` was compared with what arrays reach, and nothing was found.
+#[test]
+fn needs_and_limits_are_numbers_above_zero() {
+    let bench = Bench::new();
+    let plan = ["plan", "--app", "storagebench-database"];
+    for need in ["--iops=-5", "--iops=nan", "--iops=inf", "--mib-per-sec=0", "--power=-1", "--slots=0"] {
+        bench.run(&[&plan[..], &["--usable", "400GB", need]].concat()).assert(2, &["invalid value"]);
+    }
+    bench.run(&[&plan[..], &["--usable", "400GB", "--mean-response=0s"]].concat()).assert(2, &["no time"]);
+    bench.run(&[&plan[..], &["--usable", "0"]].concat()).assert(2, &["0 bytes"]);
+    bench.run(&["torture", "--seeds", "0"]).assert(2, &["invalid value"]);
+    bench.run(&["streams", ".", "--streams", "0"]).assert(2, &["no number of streams"]);
+    bench.run(&["reproduce", "md1200-2011", "--max-median-error=nan"]).assert(2, &["above zero"]);
+}
+
+/// An option that changes nothing of what is measured is refused: its user would take the figures for what they are not.
+#[test]
+fn options_that_would_change_nothing_are_refused() {
+    let bench = Bench::new();
+    let load = ["measure", "null:1MiB", "--workload", "streaming", "--run", "20ms", "--ramp", "0s"];
+    let of_a_trace: [&[&str]; 4] =
+        [&["--map", "x=0"], &["--whole-blocks"], &["--timing", "none"], &["--fit", "wrap"]];
+    for option in of_a_trace {
+        bench.run(&[&load[..], option].concat()).assert(2, &["--workload", option[0]]);
+    }
+    for option in ["--poll", "--kernel-thread"] {
+        let ended = bench.run(&[&load[..], &[option]].concat());
+        ended.assert(1, &[option, "is loaded by null"]);
+    }
+}
+
+/// A name that is read from a file or a folder is shown to whoever runs the command, and must not steer the terminal.
+#[test]
+fn names_do_not_steer_the_terminal() {
+    let bench = Bench::new();
+    let name = "a\u{1b}[31mb\u{7}";
+    let missing = bench.run(&["measure", name, "--workload", "streaming"]);
+    missing.assert(2, &["a\u{fffd}[31mb"]);
+    let load =
+        ["--size", "4MiB", "--workload", "streaming", "--run", "20ms", "--ramp", "0s", "--report", "r.html"];
+    let measured = bench.run(&[&["measure", name], &load[..]].concat());
+    measured.assert(0, &["laying out a\u{fffd}[31mb"]);
+    let page = std::fs::read_to_string(bench.path().join("r.html")).expect("it was written");
+    let fits = |text: &str| text.chars().all(|c| !c.is_control() || c.is_ascii_whitespace());
+    for text in [missing.stderr, measured.stderr, measured.stdout, page] {
+        assert!(fits(&text), "{text:?}");
+    }
+}
+
+#[test]
+fn what_nobody_can_be_told_is_no_reason_to_panic() {
+    let bench = Bench::new();
+    let load = ["measure", "null:1MiB", "--workload", "streaming", "--run", "20ms", "--ramp", "0s"];
+    let load = [&load[..], &["--bound", "iops>=1000000000"]].concat();
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("it is there on Linux");
+    let ended = bench.command(&load).stderr(full()).output().expect("the binary was built");
+    assert_eq!(ended.status.code(), Some(3), "the bound is missed, told or not");
+}

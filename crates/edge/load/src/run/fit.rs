@@ -39,12 +39,29 @@ pub(super) fn check_engine(target: &Target, options: &LoadOptions) -> Result<(),
     };
     match options.engine.filter(|engine| !suits(*engine)) {
         Some(engine) => Err(LoadError::EngineUnfit { path: target.path().into(), engine: engine.name() }),
-        None if options.fua => check_fua(target, options),
+        None => check_uring(target, options).and_then(|()| check_fua(target, options)),
+    }
+}
+
+/// What is asked of `io_uring` must be asked of a load by it.
+fn check_uring(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
+    let engine = options.engine.unwrap_or_else(|| engine_for(target));
+    let asked = [
+        (options.uring.io_poll, "polling for ends (--poll)"),
+        (options.uring.kernel_thread, "a thread of the kernel (--kernel-thread)"),
+    ];
+    match asked.into_iter().find(|(is_asked, _)| *is_asked && engine != EngineKind::Uring) {
+        Some((_, what)) => {
+            Err(LoadError::NotOfEngine { path: target.path().into(), engine: engine.name(), what })
+        }
         None => Ok(()),
     }
 }
 
 fn check_fua(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
+    if !options.fua {
+        return Ok(());
+    }
     let path = || target.path().into();
     let engine = options.engine.unwrap_or_else(|| engine_for(target));
     if !target.takes_fua() {
@@ -53,6 +70,9 @@ fn check_fua(target: &Target, options: &LoadOptions) -> Result<(), LoadError> {
     match target.file().and_then(dsync_loser) {
         Some(DsyncLoser::Fuse) if engine == EngineKind::Uring && target.is_direct() => {
             Err(LoadError::FuaLostOnFuse { path: path() })
+        }
+        Some(DsyncLoser::Btrfs) if engine == EngineKind::Uring && target.is_direct() => {
+            Err(LoadError::FuaLostOnBtrfs { path: path() })
         }
         // A mapping is made durable by `fsync`.
         Some(DsyncLoser::Netfs) if engine != EngineKind::Mapped => {

@@ -92,6 +92,11 @@ pub enum Use {
         /// The kernel's name of the other device.
         holder: String,
     },
+    /// Another program has it locked (`flock`), as arrays that are served lock their members.
+    Locked {
+        /// The path of the file.
+        name: String,
+    },
 }
 
 impl fmt::Display for Use {
@@ -102,6 +107,9 @@ impl fmt::Display for Use {
             }
             Self::Swap { name } => write!(f, "{name} is in use as swap"),
             Self::Held { name, holder } => write!(f, "{name} is held by {holder}"),
+            Self::Locked { name } => {
+                write!(f, "{name} is in use: an array that is served, or another program, has it locked")
+            }
         }
     }
 }

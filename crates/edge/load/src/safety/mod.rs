@@ -2,7 +2,7 @@
 //!
 //! | what it is | allowed |
 //! |---|---|
-//! | in use: it, a partition of it, the disk it is part of, or what lies below it is mounted or swap; or something (device mapper, md, bcache, a loop device) holds it | never |
+//! | in use: it, a partition of it, the disk it is part of, or what lies below it is mounted or swap; or something (device mapper, md, bcache, a loop device) holds it; or another program has locked the file (`flock`), as a served array does | never |
 //! | an empty file, a test file that raidlab laid out, or a file of zeros from end to end, such as `truncate` makes | always |
 //! | a file with other data | when named: `--destroy-data PATH` |
 //! | a block device | when named |
@@ -27,7 +27,8 @@ pub use tables::{Mount, parse_mountinfo, parse_swaps};
 
 use crate::target::describe;
 use crate::trailer::Trailer;
-use rustix::fs::{Stat, fstat, major, minor};
+use rustix::fs::{FlockOperation, Stat, flock, fstat, major, minor};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -94,6 +95,21 @@ fn given_text(given: Option<&str>) -> String {
 pub fn permit_write(path: &Path, file: &File, destroy_data: Option<&str>) -> Result<(), SafetyError> {
     let check = Check { path, file, destroy_data, system: System::real() };
     check.run()
+}
+
+/// Keeps those away from `file` who want it for themselves, as arrays do, as long as it is open; others may load it, too.
+///
+/// # Errors
+/// [`SafetyError::InUse`] when somebody has it for himself.
+pub fn share_file(path: &Path, file: &File) -> Result<(), SafetyError> {
+    match flock(file, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) => Err(SafetyError::InUse {
+            path: path.into(),
+            used: Use::Locked { name: path.display().to_string() },
+        }),
+        // A file system without locks can't keep anybody away, which is no reason not to work on it.
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// What an NBD export holds where it was looked at.
@@ -181,13 +197,21 @@ impl Check<'_> {
             let name = self.path.display().to_string();
             return Err(self.in_use(Use::Held { name, holder }));
         }
+        share_file(self.path, self.file)?;
+        // Whoever opens it for himself next must not find it locked by this look.
+        let _ = flock(self.file, FlockOperation::Unlock);
         let bytes = stat.st_size as u64;
         let own = Trailer::read(self.file, bytes).map_err(|error| self.unchecked(self.path, error))?;
         if bytes == 0 || own.is_some() {
             return Ok(());
         }
         let blank = is_blank(self.file, bytes).map_err(|error| self.unchecked(self.path, error))?;
-        if blank { Ok(()) } else { self.require_name("", "a file that raidlab did not lay out".into()) }
+        if blank {
+            return Ok(());
+        }
+        let image = DeviceImage::read(self.file).map_err(|error| self.unchecked(self.path, error))?;
+        let found = signature_names(&image).map_or(String::new(), |(_, list)| format!(", with {list}"));
+        self.require_name("", format!("a file that raidlab did not lay out{found}"))
     }
 
     fn check_device(&self, stat: &Stat) -> Result<(), SafetyError> {
@@ -254,7 +278,7 @@ fn is_blank(file: &File, bytes: u64) -> io::Result<bool> {
         let seek = |to| match rustix::fs::seek(file, to) {
             Ok(found) => Ok(found.min(bytes)),
             // No data from here on.
-            Err(rustix::io::Errno::NXIO) => Ok(bytes),
+            Err(Errno::NXIO) => Ok(bytes),
             Err(errno) => Err(io::Error::from(errno)),
         };
         let mut next = seek(rustix::fs::SeekFrom::Data(at))?;

@@ -183,3 +183,39 @@ fn a_file_of_zeros_holds_nothing_and_one_byte_anywhere_is_data() {
         }));
     }
 }
+
+#[test]
+fn a_file_that_another_program_has_locked_is_refused_even_when_named() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("member");
+    write(&path, [1; 4096]).expect("it can be written");
+    let open = || File::open(&path).expect("it is there");
+    let name = path.to_str().expect("a name in UTF-8");
+    let owner = open();
+    flock(&owner, FlockOperation::NonBlockingLockExclusive).expect("nobody else has it");
+    let refused = permit_write(&path, &open(), Some(name)).expect_err("it is in use");
+    assert!(matches!(refused, SafetyError::InUse { used: Use::Locked { .. }, .. }), "{refused}");
+    assert!(share_file(&path, &open()).is_err());
+    drop(owner);
+    let (looked_at, one, other) = (open(), open(), open());
+    permit_write(&path, &looked_at, Some(name)).expect("it was named");
+    share_file(&path, &one).expect("it may be loaded");
+    share_file(&path, &other).expect("by several");
+    assert!(
+        flock(open(), FlockOperation::NonBlockingLockExclusive).is_err(),
+        "no array may take it meanwhile"
+    );
+    drop((one, other));
+    flock(open(), FlockOperation::NonBlockingLockExclusive).expect("a look locks nothing");
+}
+
+#[test]
+fn what_a_file_holds_is_named_where_it_is_known() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("image");
+    write(&path, [&b"XFSB"[..], &[7; 4096]].concat()).expect("it can be written");
+    let file = File::open(&path).expect("it is there");
+    let refused = permit_write(&path, &file, None).expect_err("it holds data").to_string();
+    assert!(refused.contains("did not lay out, with xfs (mark at byte 0)"), "{refused}");
+    permit_write(&path, &file, path.to_str()).expect("a file is named by its path alone");
+}

@@ -337,7 +337,8 @@ fn list(items: &[String]) -> String {
     format!("<ul>{items}</ul>")
 }
 
-/// `text` with the characters replaced that mean something in HTML, in text and in quoted attributes.
+/// `text` with the characters replaced that mean something in HTML, in text and in quoted attributes, and without control
+/// characters, which no XML may have and which would steer a terminal that shows the page's source.
 pub(crate) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for c in text.chars() {
@@ -347,6 +348,7 @@ pub(crate) fn escaped(text: &str) -> String {
             '>' => html.push_str("&gt;"),
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
+            c if c.is_control() && !c.is_ascii_whitespace() => html.push(char::REPLACEMENT_CHARACTER),
             c => html.push(c),
         }
     }

@@ -3,7 +3,7 @@
 use super::grid::{Grid, GridCell};
 use super::{TerminalOptions, heading, printable, wrapped};
 use crate::figures::three_digits;
-use raidlab_array::{ArrayStatus, Condition, DeviceCondition, DeviceStatus, SweepStatus};
+use raidlab_array::{ArrayStatus, Condition, DeviceCondition, DeviceStatus, SweepOutcome, SweepStatus};
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// Events that are shown, the latest.
@@ -11,7 +11,7 @@ const EVENTS_SHOWN: usize = 8;
 
 /// Prints how an array is: a few lines about the whole, a table of its devices, its latest events.
 pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
-    let mut text = heading(&format!("{}: {}", status.name, summary(status)), options) + "\n";
+    let mut text = heading(&format!("{}: {}", status.name, array_summary(status)), options) + "\n";
     text += &wrapped(&settings(status), options.width, 2);
     text += &wrapped(&cache(status), options.width, 2);
     if status.unsynced_stripes > 0 {
@@ -21,7 +21,9 @@ pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
     if let Some(rate) = status.sweep_bytes_per_sec_max {
         text += &wrapped(&sweep_bound(rate), options.width, 2);
     }
-    for (when, sweep) in [("", &status.sweep), ("latest ", &status.last_sweep)] {
+    let rows =
+        [("", &status.sweep), ("waits for it: ", &status.parked_sweep), ("latest ", &status.last_sweep)];
+    for (when, sweep) in rows {
         if let Some(sweep) = sweep {
             text += &wrapped(&format!("{when}{}", sweep_line(sweep)), options.width, 2);
         }
@@ -38,8 +40,8 @@ pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
     text
 }
 
-/// The first line, behind the name.
-fn summary(status: &ArrayStatus) -> String {
+/// How an array is, in a line: its condition, what it is, and how many members may still fail.
+pub fn array_summary(status: &ArrayStatus) -> String {
     let left = match (status.condition, status.failures_left) {
         (Condition::Failed, _) => "data is missing".to_owned(),
         (_, 0) => "no more members may fail".to_owned(),
@@ -100,12 +102,21 @@ fn sweep_bound(bytes_per_sec: u64) -> String {
 fn sweep_line(sweep: &SweepStatus) -> String {
     let target = sweep.target.map_or(String::new(), |device| format!(" of device {device}"));
     let share = 100.0 * sweep.done_stripes as f64 / sweep.total_stripes.max(1) as f64;
-    let mut line = format!("{}{target}: {share:.1} %", sweep.sweep);
+    let how = match sweep.end {
+        None => format!("{share:.1} %"),
+        Some(SweepOutcome::Through) => "through".to_owned(),
+        Some(SweepOutcome::Stopped) => format!("stopped at {share:.1} %"),
+        Some(SweepOutcome::BrokenOff) => format!("broken off at {share:.1} %"),
+    };
+    let mut line = format!("{}{target}: {how}", sweep.sweep);
     if let Some(rate) = sweep.bytes_per_sec {
         line += &format!(", {} MB/s of each member", three_digits(rate / 1e6));
     }
     if let Some(left) = sweep.left_ns {
         line += &format!(", {:.0} s left", NanoSpan(left).as_secs_f64());
+    }
+    if sweep.incomplete_stripes > 0 {
+        line += &format!(", {} stripes not compared in full (a member is missing)", sweep.incomplete_stripes);
     }
     line + &format!(
         ", {} rows disagreed, {} rewritten, {} unreadable",

@@ -76,9 +76,10 @@ fn row(device: &DeviceReport) -> Vec<GridCell> {
         DeviceVerdict::Blank => (None, None, "blank".to_owned()),
         DeviceVerdict::Unusable { reason } => (None, None, format!("can't be used: {reason}")),
         DeviceVerdict::Undecided { array_uuid, device, generation } => {
-            let array = array_uuid.as_deref().unwrap_or("an array that it does not name");
+            let array = array_uuid.as_ref().map(|uuid| format!("of {uuid}"));
+            let array = array.unwrap_or_else(|| "without the label of an array".to_owned());
             let generation = generation.map_or(String::new(), |it| format!(", generation {it}"));
-            (*device, None, format!("of {array}{generation}"))
+            (*device, None, format!("{array}{generation}"))
         }
     };
     if device.mended {

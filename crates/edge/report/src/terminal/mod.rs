@@ -24,7 +24,7 @@ mod soak;
 mod study;
 mod validation;
 
-pub use array::array_status;
+pub use array::{array_status, array_summary};
 pub use beside::beside;
 pub use claims::claims;
 pub use contrast::contrast;
@@ -118,6 +118,11 @@ fn signed_pct(pct: f64) -> String {
 /// `name` without the control characters by which a name could steer the terminal.
 fn printable(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// `text` with its lines, and without other control characters.
+pub fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 /// `text` as a heading.

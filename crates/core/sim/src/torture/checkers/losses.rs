@@ -26,7 +26,9 @@ use crate::torture::stripes::{BadRange, Stripes};
 use crate::torture::violation::{Failure, Violation};
 use crate::torture::volume::Stamp;
 use crate::torture::world::{TortureWorld, is_in_sync};
-use raidlab_controller::{Controller, DeviceState, HostError, HostOp, HostRequest, MemberIo, Notice, Sweep};
+use raidlab_controller::{
+    Controller, DeviceState, HostError, HostOp, HostRequest, MemberIo, Notice, Sweep, SweepProgress,
+};
 use raidlab_format::{RegionIndex, RegionMap};
 use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex, MemberLba, StripeIndex};
@@ -379,10 +381,11 @@ impl TortureWorld {
             Notice::SweepStarted { sweep: Sweep::Rebuild { target } } => self.losses.target = Some(target),
             Notice::Serving => self.last_progress = self.stamp,
             Notice::Stopped => self.is_stopped = true,
-            Notice::SweepEnded { sweep: Sweep::Resync, .. } => self.is_resyncing = false,
-            Notice::SweepEnded { sweep: sweep @ (Sweep::Check | Sweep::Repair), counts } => {
-                self.take_counts(sweep, counts)?;
-            }
+            Notice::SweepEnded { progress: SweepProgress { sweep, counts, .. }, .. } => match sweep {
+                Sweep::Rebuild { .. } => {}
+                Sweep::Resync => self.is_resyncing = false,
+                Sweep::Check | Sweep::Repair => self.take_counts(sweep, counts)?,
+            },
             _ => {}
         }
         Ok(())

@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         destroy_data: args.destroy_data.clone(),
         replace_own: false,
     };
-    let cancelled = cancel_flag();
+    let cancelled = cancel_flag("stopping; what was made is removed again");
     let mut progress = Progress::start();
     let created = create(&config, &options, &cancelled, &mut |done, total| {
         let share = done.get() as f64 / total.get().max(1) as f64;

@@ -4,16 +4,18 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
-use raidlab_array::{Answer, ArrayStatus, Command, Condition, SweepStatus, is_nbd_uri, parse_sweep_rate};
+use raidlab_array::{
+    Answer, ArrayStatus, Command, Condition, SweepOutcome, SweepStatus, is_nbd_uri, parse_sweep_rate,
+};
 use raidlab_nbd::{NbdUri, Transport};
-use raidlab_report::terminal::array_status;
+use raidlab_report::terminal::{array_status, printable_lines};
 use raidlab_serve::{ControlClient, ServeError, control_socket, run_folder, served};
 use raidlab_units::{ByteCount, ParseUnitError};
 use serde_json::json;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often progress is asked for.
@@ -253,7 +255,7 @@ pub(crate) fn rebuild(args: &RebuildArgs, output: &Output) -> Result<Exit, Failu
         Some(sweep) if sweep.sweep == "rebuild" && args.no_wait => {
             tell(&format!("a rebuild of device {} runs", sweep.target.unwrap_or_default()), output)
         }
-        Some(sweep) if sweep.sweep == "rebuild" => follow(&mut line, "rebuild", output),
+        Some(sweep) if sweep.sweep == "rebuild" => follow(&mut line, "rebuild")?.tell(output),
         _ if args.rate.is_some() => tell("the rate is set; no rebuild runs", output),
         _ if status.condition == Condition::Optimal => {
             tell("nothing to rebuild: all members are in sync", output)
@@ -279,7 +281,7 @@ pub(crate) fn check(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> 
     }
     let (asked, sweep) = if args.repair { (Command::Repair, "repair") } else { (Command::Check, "check") };
     let said = line.ask(&asked)?;
-    if args.no_wait { tell(&said, output) } else { follow(&mut line, sweep, output) }
+    if args.no_wait { tell(&said, output) } else { follow(&mut line, sweep)?.tell(output) }
 }
 
 /// Asks one thing and prints what the array says to it.
@@ -292,45 +294,108 @@ fn tell(said: &str, output: &Output) -> Result<Exit, Failure> {
     if output.is_json() {
         print_json(&json!({ "schema": 1, "message": said }))?;
     } else {
-        print(said)?;
+        print(&printable_lines(said))?;
     }
     Ok(Exit::Done)
 }
 
-/// Shows how far a sweep is until it has ended, then what it found. Ctrl-C stops the watching, not the sweep.
-fn follow(line: &mut Line, sweep: &str, output: &Output) -> Result<Exit, Failure> {
-    let cancelled = cancel_flag();
-    let mut progress = Progress::start();
-    let ended = loop {
-        let status = line.status()?;
-        match status.sweep.filter(|running| running.sweep == sweep) {
-            Some(running) => progress.show(sweep, share(&running)),
-            None => break status.last_sweep.filter(|last| last.sweep == sweep),
+/// What came of watching sweeps.
+enum Watched {
+    /// Ctrl-C stopped the watching, not the sweep.
+    Interrupted,
+    /// They have ended, one after the other.
+    Ended(Vec<SweepStatus>),
+}
+
+/// Shows how far the latest sweep of this kind is until it has ended; of rebuilds also those that come straight after it.
+fn follow(line: &mut Line, kind: &str) -> Result<Watched, Failure> {
+    let cancelled = cancel_flag("no more is shown; the array goes on with it");
+    let mut ended = Vec::new();
+    loop {
+        match follow_one(line, kind, &cancelled)? {
+            None => return Ok(Watched::Interrupted),
+            Some(sweep) => ended.push(sweep),
         }
+        let next = line.status()?.sweep;
+        if next.is_none_or(|next| kind != "rebuild" || next.sweep != kind) {
+            return Ok(Watched::Ended(ended));
+        }
+    }
+}
+
+/// Shows how far the latest sweep of this kind is until it has ended; none if Ctrl-C stopped that.
+fn follow_one(line: &mut Line, kind: &str, cancelled: &AtomicBool) -> Result<Option<SweepStatus>, Failure> {
+    let mut progress = Progress::start();
+    let mut status = line.status()?;
+    let number = sweeps(&status).filter(|sweep| sweep.sweep == kind).map(|sweep| sweep.number).max();
+    let mut was_resting = false;
+    let ended = loop {
+        let found = sweeps(&status).find(|sweep| Some(sweep.number) == number);
+        let Some(found) = found.filter(|sweep| sweep.end.is_none()) else { break found.cloned() };
+        let rests = status.sweep_bytes_per_sec_max == Some(0);
+        if rests && !was_resting {
+            let name = &status.name;
+            progress.line(&format!(
+                "the {kind} rests, since the rate of sweeps is 0: 'raidlab array rebuild {name} --rate none' lifts that"
+            ));
+        }
+        was_resting = rests;
+        let is_parked = status.parked_sweep.as_ref().is_some_and(|parked| parked.number == found.number);
+        let label = if is_parked { format!("{kind} (waits for a rebuild)") } else { kind.to_owned() };
+        progress.show(&label, share(found));
         if cancelled.load(Ordering::Relaxed) {
             progress.end();
-            return Ok(Exit::Interrupted);
+            return Ok(None);
         }
         std::thread::sleep(ASK_EVERY);
+        status = line.status()?;
     };
     progress.end();
-    let Some(ended) = ended else {
-        return Err(Failure::run(anyhow::anyhow!("the {sweep} was ended before it was through")));
-    };
-    if output.is_json() {
-        print_json(&json!({ "schema": 1, "sweep": ended }))?;
-    } else {
-        print(&format!(
-            "{} done: {} stripes, {} rows disagreed, {} rewritten, {} unreadable",
-            ended.sweep,
-            ended.done_stripes,
-            ended.mismatched_rows,
-            ended.rewritten_rows,
-            ended.unreadable_rows
-        ))?;
+    ended.map(Some).ok_or_else(|| {
+        let what = anyhow::anyhow!("how the {kind} ended is not known: another sweep has ended since");
+        Failure::run(what).with_hint("'raidlab array status' shows the latest events")
+    })
+}
+
+impl Watched {
+    /// Prints what the sweeps came to; one that was not through, or left something that disagrees or was not compared, is a failure.
+    fn tell(self, output: &Output) -> Result<Exit, Failure> {
+        let Self::Ended(sweeps) = self else { return Ok(Exit::Interrupted) };
+        if output.is_json() {
+            print_json(&json!({ "schema": 1, "sweep": sweeps.last(), "sweeps": sweeps }))?;
+        } else {
+            sweeps.iter().try_for_each(|sweep| print(&said_of(sweep)))?;
+        }
+        let is_well = |sweep: &SweepStatus| {
+            let left = sweep.mismatched_rows.saturating_sub(sweep.rewritten_rows);
+            let open = left + sweep.unreadable_rows + sweep.incomplete_stripes;
+            sweep.end == Some(SweepOutcome::Through) && open == 0
+        };
+        Ok(if sweeps.iter().all(is_well) { Exit::Done } else { Exit::RunFailed })
     }
-    let left = ended.mismatched_rows - ended.rewritten_rows.min(ended.mismatched_rows);
-    Ok(if left + ended.unreadable_rows > 0 { Exit::RunFailed } else { Exit::Done })
+}
+
+/// All sweeps that the array tells of.
+fn sweeps(status: &ArrayStatus) -> impl Iterator<Item = &SweepStatus> {
+    [&status.sweep, &status.parked_sweep, &status.last_sweep].into_iter().flatten()
+}
+
+/// What a sweep that has ended came to.
+fn said_of(ended: &SweepStatus) -> String {
+    let (done, total) = (ended.done_stripes, ended.total_stripes);
+    let how = match ended.end {
+        Some(SweepOutcome::Stopped) => format!("stopped after {done} of {total} stripes"),
+        Some(SweepOutcome::BrokenOff) => format!("broken off after {done} of {total} stripes"),
+        Some(SweepOutcome::Through) | None => format!("done: {done} stripes"),
+    };
+    let lacking = match ended.incomplete_stripes {
+        0 => String::new(),
+        many => format!(", {many} not compared in full because a member is missing"),
+    };
+    format!(
+        "{} {how}{lacking}, {} rows disagreed, {} rewritten, {} unreadable",
+        ended.sweep, ended.mismatched_rows, ended.rewritten_rows, ended.unreadable_rows
+    )
 }
 
 fn share(sweep: &SweepStatus) -> f64 {

@@ -7,12 +7,15 @@ use super::operator::OperatorArgs;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{answer_limit, io_policy, on_or_off, read_policy, write_policy};
 use crate::interrupt::cancel_flag;
-use crate::output::Output;
+use crate::output::{Output, remark, write_beside};
 use crate::verbs::nbd::NbdArgs;
-use raidlab_array::{ArrayError, ArrayWorld, HostPort, RunSettings, operator_line};
+use raidlab_array::{
+    ArrayError, ArrayStatus, ArrayWorld, Condition, DeviceReport, DeviceVerdict, ExamineReport, HostPort,
+    RunSettings, operator_line,
+};
 use raidlab_controller::{CacheConfig, CacheMemory, IoPolicy, MemberCache, ReadPolicy, WritePolicy};
 use raidlab_lab::{SOFTWARE_CACHE, STAGING_SIZE};
-use raidlab_report::terminal::examined;
+use raidlab_report::terminal::{array_summary, examined};
 use raidlab_serve::notify_stopping;
 use raidlab_units::{ByteCount, NanoSpan};
 use std::path::PathBuf;
@@ -107,11 +110,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let mut world = match started.world {
         Ok(world) => world,
         Err(error) => {
-            eprint!("{}", examined(&started.report, output.terminal()));
+            write_beside(&examined(&started.report, output.terminal()));
             return Err(Failure::run(error));
         }
     };
-    let cancel = cancel_flag();
+    let cancel = cancel_flag("stopping the array cleanly (once more to end at once, as a crash would)");
     let (operator, queue) = operator_line().map_err(Failure::run)?;
     world.attach_operator(queue);
     let nbd = if args.exports.ublk {
@@ -130,6 +133,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Err(ArrayError::Cancelled) => return Ok(Exit::Interrupted),
         Err(error) => return Err(Failure::run(error)),
     }
+    tell_what_lacks(&world.status(), &started.report, output);
     let announcement = operators.announcement(world.name(), world.volume_bytes(), output);
     let Some((mut server, addresses)) = nbd else {
         return block_device::serve(&mut world, args.exports.nbd.read_only, announcement, &cancel);
@@ -138,6 +142,18 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     serve_port(&mut world, &mut server, &cancel)?;
     stop(&mut world)?;
     Ok(Exit::Done)
+}
+
+/// Says what is not as it should be with an array that starts all the same.
+fn tell_what_lacks(status: &ArrayStatus, report: &ExamineReport, output: &Output) {
+    let is_present = |device: &DeviceReport| matches!(device.verdict, DeviceVerdict::Present { .. });
+    let is_whole = report.array.as_ref().is_some_and(|array| array.absent.is_empty());
+    if !is_whole || !report.devices.iter().all(is_present) {
+        write_beside(&examined(report, output.terminal()));
+    }
+    if status.condition != Condition::Optimal {
+        remark(format_args!("warning: {} is not whole: {}", status.name, array_summary(status)));
+    }
 }
 
 /// Serves until an operator or a signal ends it. A second signal ends the process at once; the array is then as after a

@@ -1,7 +1,7 @@
 //! `raidlab import runs`: runs that were kept on another machine, in another results file, or measured by another program.
 
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use raidlab_lab::{Archive, ForeignStudy, RunFilter, Store};
 use raidlab_report::import::{ForeignResults, fio, iometer, is_fio, is_iometer};
 use serde_json::json;
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             let (new, known) = (imported.runs.len(), imported.known);
             print(&format!("{}: {new} runs are new, {known} were there already", file.display()))?;
             for note in &notes {
-                eprintln!("note: {note}");
+                remark(format_args!("note: {note}"));
             }
         }
         files.push(json!({ "file": file, "runs": imported.runs, "known": imported.known, "notes": notes }));

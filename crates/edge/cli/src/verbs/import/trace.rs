@@ -1,7 +1,7 @@
 //! `raidlab import trace`: a block trace as a Parquet file, and what it asks.
 
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, print, print_json};
+use crate::output::{Output, print, print_json, remark};
 use raidlab_trace::{BlkAction, ParseOptions, TraceFormat, TraceSummary, WaitMeaning};
 use raidlab_tracefile::{Imported, TraceFileError, TraceMeta, import};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         print(&as_text(&imported))?;
     }
     for warning in warnings(&imported.meta) {
-        eprintln!("warning: {warning}");
+        remark(format_args!("warning: {warning}"));
     }
     Ok(Exit::Done)
 }

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::inputs::{bad_order, workloads};
+use crate::output::remark;
 use raidlab_jobs::{Import, ImportError, import_fio, import_icf};
 use raidlab_lab::planning::Application;
 use raidlab_lab::{ReplayOrder, read_foreign_text};
@@ -72,7 +73,7 @@ impl AppArgs {
         let text = read_foreign_text(path).map_err(Failure::input)?;
         let name = path.file_name().map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
         let import = reader(&name, &text).map_err(Failure::input)?;
-        import.notes.iter().for_each(|note| eprintln!("note: {note}"));
+        import.notes.iter().for_each(|note| remark(format_args!("note: {note}")));
         for step in import.steps {
             let own = step.run.iodepths.iter().copied().max();
             let iodepth = self.iodepth.or(own).unwrap_or(64).clamp(1, 4096);

@@ -6,6 +6,7 @@ import { jobCard } from "../jobs.js";
 
 const CONDITIONS = { optimal: "good", starting: "on", rebuilding: "warn", degraded: "warn", stopping: "on", failed: "bad" };
 const DEVICES = { "in-sync": "good", rebuilding: "warn", spare: "", missing: "bad", lost: "bad" };
+const ENDS = { through: "", stopped: "stopped after ", "broken-off": "broken off after " };
 const EVERY_MS = 500;
 
 export async function show(_, isShown) {
@@ -92,7 +93,7 @@ function arrayCard(name) {
     const { cache, sweep } = array;
     tiles.replaceChildren(tile(array.failures_left, "members may still fail"), tile(bytes(cache.dirty_bytes), `dirty of ${bytes(cache.size_bytes)} cache`), tile(cache.writes_back ? "write-back" : "write-through", "writes now"), tile(number(array.unsynced_stripes), "stripes not known to agree"));
     const done = sweep ? sweep.done_stripes / Math.max(1, sweep.total_stripes) : 0;
-    progress.replaceChildren(...(sweep ? [h("p", {}, h("b", {}, `${sweep.sweep}${sweep.target === null ? "" : ` of device ${sweep.target}`}: ${share(done)}`), sweep.bytes_per_sec ? ` · ${number(sweep.bytes_per_sec / 1e6)} MB/s of each member` : "", sweep.left_ns ? ` · ${span(sweep.left_ns)} left` : ""), h("progress", { max: 1, value: done, "aria-label": sweep.sweep })] : array.last_sweep ? [h("p", { class: "soft small" }, `Last ${array.last_sweep.sweep}: ${number(array.last_sweep.done_stripes)} stripes, ${number(array.last_sweep.mismatched_rows)} rows disagreed, ${number(array.last_sweep.rewritten_rows)} rewritten, ${number(array.last_sweep.unreadable_rows)} unreadable.`)] : []));
+    progress.replaceChildren(...(sweep ? [h("p", {}, h("b", {}, `${sweep.sweep}${sweep.target === null ? "" : ` of device ${sweep.target}`}: ${share(done)}`), sweep.bytes_per_sec ? ` · ${number(sweep.bytes_per_sec / 1e6)} MB/s of each member` : "", sweep.left_ns ? ` · ${span(sweep.left_ns)} left` : "", array.parked_sweep ? ` · the ${array.parked_sweep.sweep} waits for it` : ""), h("progress", { max: 1, value: done, "aria-label": sweep.sweep })] : array.last_sweep ? [h("p", { class: "soft small" }, `Last ${array.last_sweep.sweep}: ${ENDS[array.last_sweep.end]}${number(array.last_sweep.done_stripes)} stripes, ${number(array.last_sweep.mismatched_rows)} rows disagreed, ${number(array.last_sweep.rewritten_rows)} rewritten, ${number(array.last_sweep.unreadable_rows)} unreadable${array.last_sweep.incomplete_stripes ? `, ${number(array.last_sweep.incomplete_stripes)} stripes not compared in full because a member is missing` : ""}.`)] : []));
     // Fields in a device keep what is being typed: devices are drawn anew only when one changes.
     const state = JSON.stringify(array.devices.map((one) => [one.state, one.path, one.errors, one.bad_blocks]));
     if (state !== drawn) disks.replaceChildren(...array.devices.map((one) => device(one, ask, array.devices)));
