@@ -291,7 +291,7 @@ pub enum ConfigError {
     #[error("flush-iodepth is 0: at least one member write must be allowed at a time")]
     FlushDepth,
     /// Write-back or a cached read policy without a cache.
-    #[error("{what} needs a cache of at least {needed}, and the cache is {given}")]
+    #[error("{what} needs a cache of at least {needed}, and the cache is {given}: {instead}")]
     CacheTooSmall {
         /// What needs it.
         what: &'static str,
@@ -299,6 +299,8 @@ pub enum ConfigError {
         needed: ByteCount,
         /// The size asked for.
         given: ByteCount,
+        /// What needs none.
+        instead: &'static str,
     },
     /// The cache has more blocks than are told apart.
     #[error("a cache of {given} has too many blocks: make it {most} at most, or its blocks longer")]
@@ -479,17 +481,17 @@ impl ArrayConfig {
         if self.cache.flush_iodepth == 0 {
             return Err(ConfigError::FlushDepth);
         }
-        let what = if self.cache.write_policy != WritePolicy::WriteThrough {
-            "write-back"
+        let (what, instead) = if self.cache.write_policy != WritePolicy::WriteThrough {
+            ("write-back", "write through, or give it a cache-size")
         } else if self.cache.read_policy != ReadPolicy::NoReadAhead {
-            "read-ahead"
+            ("read-ahead", "take no-read-ahead, or give it a cache-size")
         } else if self.cache.io_policy == IoPolicy::Cached {
-            "cached I/O"
+            ("cached I/O", "take direct I/O, or give it a cache-size")
         } else {
             return Ok(());
         };
         if size < block_size {
-            return Err(ConfigError::CacheTooSmall { what, needed: block_size, given: size });
+            return Err(ConfigError::CacheTooSmall { what, needed: block_size, given: size, instead });
         }
         Ok(())
     }

@@ -273,7 +273,7 @@ fn caches_that_cannot_be_are_refused() {
     assert_eq!(sized(block), Ok(()));
     let said = [block / 2, (block << 28) + block].map(|size| sized(size).unwrap_err());
     let expected = [
-        "write-back needs a cache of at least 16 KiB, and the cache is 8 KiB",
+        "write-back needs a cache of at least 16 KiB, and the cache is 8 KiB: write through, or give it a cache-size",
         "a cache of 4.00 TiB has too many blocks: make it 4 TiB at most, or its blocks longer",
     ];
     assert_eq!(said, expected);

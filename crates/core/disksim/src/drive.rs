@@ -9,7 +9,7 @@
 //!  cached |- hit overhead, prepare -|- bus -|- completion -|- seek -|- latency -|- media -|   the last three unseen
 //! ```
 
-use crate::error::ImportError;
+use crate::error::{ImportError, ImportErrors};
 use crate::fields::{Fields, Unused};
 use crate::layout::{layout_g1, layout_g2, layout_g4};
 use crate::mechanics::seek_table;
@@ -94,27 +94,42 @@ const SCSI_BLOCK: NanoSpan = NanoSpan(102_400);
 /// Puts a drive together; `fetch` gives the text of a file that another one names.
 ///
 /// # Errors
-/// [`ImportError`] names the file, the line and the key.
+/// [`ImportErrors`] has an error for each part of the drive that can't be made: file, line and key.
 pub fn import(
     files: &DriveFiles<'_>,
     fetch: &mut dyn FnMut(&str) -> Option<String>,
-) -> Result<Imported, ImportError> {
+) -> Result<Imported, ImportErrors> {
     let mut warnings = Vec::new();
     let blocks = blocks_of(files.specs_file, files.specs)?;
     let specs_block = find_block(files.specs_file, &blocks, "disksim_disk")?;
     let mut specs = Fields::new(files.specs_file, specs_block);
-    let (model_file, model_blocks) = model_blocks(files, &mut specs, fetch)?;
-    let model_block = find_block(&model_file, &model_blocks, "dm_disk")?;
-    let mut mechanics = mechanics(&model_file, model_block, fetch, &mut warnings)?;
-    mechanics.settle_in_place_write = specs.span("Minimum seek delay")?;
+    let mechanics = model_blocks(files, &mut specs, fetch).and_then(|(file, blocks)| {
+        let block = find_block(&file, &blocks, "dm_disk")?;
+        mechanics(&file, block, fetch, &mut warnings)
+    });
+    let settle = specs.span("Minimum seek delay");
+    let bus = bus(files.system, &mut specs, &mut warnings);
+    let buffer = buffer(&mut specs);
+    let overheads = overheads(&mut specs);
+    let queue_depth = specs.count_or("Max queue length", 1, 0, 256);
+    let (mut mechanics, settle, bus, buffer, overheads, queue_depth) =
+        match (mechanics, settle, bus, buffer, overheads, queue_depth) {
+            (Ok(mechanics), Ok(settle), Ok(bus), Ok(buffer), Ok(overheads), Ok(depth)) => {
+                (mechanics, settle, bus, buffer, overheads, depth)
+            }
+            (mechanics, settle, bus, buffer, overheads, depth) => {
+                let of_specs = [settle.err(), bus.err(), buffer.err(), overheads.err(), depth.err()];
+                let errors = of_specs.into_iter().chain([mechanics.err()]).flatten();
+                return Err(ImportErrors(errors.collect()));
+            }
+        };
+    mechanics.settle_in_place_write = settle;
     mechanics.settle_in_place_read = settle_in_place(&mechanics);
     let capacity = mechanics.tracks.capacity();
-    let bus = bus(files.system, &mut specs, &mut warnings)?;
-    let buffer = buffer(&mut specs)?;
     let firmware = FirmwareModel {
-        overheads: overheads(&mut specs)?,
+        overheads,
         command_work: NanoSpan(0),
-        queue_depth: specs.count_or("Max queue length", 1, 0, 256)?.max(1),
+        queue_depth: queue_depth.max(1),
         age_weight: 0.0,
         positioning_margin: NanoSpan(0),
     };
@@ -210,7 +225,7 @@ fn mechanics(
             format!("the access time type {access} has no mechanics; it must be trackSwitchPlusRotation"),
         ));
     }
-    let settle_ms = mech.number_or("Add. write settling delay", 0.0)?.clamp(-1000.0, 1000.0);
+    let settle_ms = mech.number_in("Add. write settling delay", 0.0, -1000.0..=1000.0)?;
     let measured = MeasuredMechanics {
         rpm: f64::from(mech.count("Rotation speed (in rpms)", 60, 1_000_000)?),
         tracks: Arc::new(tracks),
@@ -257,7 +272,7 @@ fn bus(
             specs.file
         ));
     }
-    let pct = (specs.number_or("High (read) water mark", 0.0)? * 100.0).round().clamp(0.0, 100.0) as u32;
+    let pct = (specs.number_in("High (read) water mark", 0.0, 0.0..=1.0)? * 100.0).round() as u32;
     let by_request = specs.flag("Set watermark by reqsize")?;
     let piece = ByteCount(512);
     // A mark that is a share of the segment is beyond most requests: all of it must be there.
@@ -318,7 +333,7 @@ fn buffer(specs: &mut Fields<'_>) -> Result<BufferModel, ImportError> {
 }
 
 fn overheads(specs: &mut Fields<'_>) -> Result<Overheads, ImportError> {
-    let scale = specs.number_or("Time scale for overheads", 1.0)?.clamp(0.0, 1e6);
+    let scale = specs.number_in("Time scale for overheads", 1.0, 0.0..=1000.0)?;
     let scaled = |span: NanoSpan| NanoSpan((span.0 as f64 * scale).round() as u64);
     let request = scaled(specs.span("Per-request overhead time")?);
     let mut span = |key| specs.span(key).map(scaled);

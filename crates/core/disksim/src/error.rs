@@ -83,3 +83,14 @@ pub enum ImportError {
         error: TrackTableError,
     },
 }
+
+/// Why the files of a drive make no model: at least one reason, the first of each part of it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n    "))]
+pub struct ImportErrors(pub Vec<ImportError>);
+
+impl From<ImportError> for ImportErrors {
+    fn from(error: ImportError) -> Self {
+        Self(vec![error])
+    }
+}

@@ -3,6 +3,7 @@
 use crate::error::ImportError;
 use crate::syntax::{Block, Param, Value};
 use raidlab_units::NanoSpan;
+use std::ops::RangeInclusive;
 
 /// A key that is known and not used, and why.
 pub(crate) type Unused = (&'static str, &'static str);
@@ -62,6 +63,21 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn number_or(&mut self, key: &'static str, or: f64) -> Result<f64, ImportError> {
         self.find(key).map_or(Ok(or), |param| self.number_of(param))
+    }
+
+    /// A number in `range`, or `or` where there is none.
+    pub(crate) fn number_in(
+        &mut self,
+        key: &'static str,
+        or: f64,
+        range: RangeInclusive<f64>,
+    ) -> Result<f64, ImportError> {
+        let Some(param) = self.find(key) else { return Ok(or) };
+        let number = self.number_of(param)?;
+        if range.contains(&number) {
+            return Ok(number);
+        }
+        Err(self.bad(param, &format!("a number from {} to {}", range.start(), range.end())))
     }
 
     /// A whole number from `least` to `most`.

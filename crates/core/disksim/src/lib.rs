@@ -32,7 +32,7 @@ mod syntax;
 mod trace;
 
 pub use drive::{DriveFiles, Imported, import};
-pub use error::ImportError;
+pub use error::{ImportError, ImportErrors};
 pub use replay::{ReplayError, Validation, demerit_pct, replay, validate};
 pub use syntax::{Block, Param, SyntaxError, Value, parse_blocks};
 pub use trace::{TraceError, parse_trace};

@@ -42,8 +42,12 @@ pub(crate) fn seek_table(
         }
         _ => return Err(fields.bad(param, "extracted, hplplus10, hpl, curve, linear or constant")),
     };
-    let span = |d: u32| if d == 0 { 0.0 } else { at(f64::from(d)).clamp(0.0, 10_000.0) };
-    Ok((0..cylinders).map(|d| NanoSpan::from_millis_f64(span(d))).collect())
+    let ms = |d: u32| if d == 0 { 0.0 } else { at(f64::from(d)) };
+    if let Some(odd) = (1..cylinders).find(|d| !(0.0..=10_000.0).contains(&ms(*d))) {
+        let wanted = format!("one that takes 0 to 10000 ms at any distance; at {odd} it is {} ms", ms(odd));
+        return Err(fields.bad(param, &wanted));
+    }
+    Ok((0..cylinders).map(|d| NanoSpan::from_millis_f64(ms(d))).collect())
 }
 
 /// A curve through measured points, straight between them and beyond the last.
@@ -75,7 +79,11 @@ fn curve_points(file: &str, text: &str) -> Result<Vec<(f64, f64)>, ImportError> 
         }
         let mut numbers = line.split([',', ' ', '\t']).filter(|word| !word.is_empty()).map(str::parse::<f64>);
         let point = match (numbers.next(), numbers.next()) {
-            (Some(Ok(distance)), Some(Ok(ms))) if ms.is_finite() && distance.is_finite() => (distance, ms),
+            (Some(Ok(distance)), Some(Ok(ms)))
+                if (0.0..=10_000.0).contains(&ms) && distance >= 0.0 && distance.is_finite() =>
+            {
+                (distance, ms)
+            }
             _ => return Err(ImportError::BadSeekCurve { file: file.into(), line: index as u32 + 1 }),
         };
         points.push(point);
@@ -150,10 +158,18 @@ mod tests {
 
     #[test]
     fn curves_that_are_none_are_refused() {
-        for curve in ["", "1, x\n", "1\n"] {
+        for curve in ["", "1, x\n", "1\n", "1, -0.5\n", "-1, 0.5\n", "1, nan\n"] {
             let got = table("Seek type = extracted, Full seek curve = a.seek", curve);
             assert!(matches!(got, Err(ImportError::BadSeekCurve { .. })), "{curve}");
         }
         assert!(matches!(table("Seek type = odd", ""), Err(ImportError::BadValue { .. })));
+        // What goes down beyond the last point must not come to less than nothing: it was taken as no time at all.
+        let falling = table("Seek type = extracted, Full seek curve = a.seek", "1, 5\n10, 4\n");
+        assert!(
+            falling.is_err_and(|error| error.to_string().contains("at 47 it is -0.1")),
+            "it falls below 0"
+        );
+        let constant = table("Seek type = constant, Constant seek time = -7", "");
+        assert!(matches!(constant, Err(ImportError::BadValue { .. })));
     }
 }

@@ -18,6 +18,9 @@ const SECTOR_BYTES: u64 = 512;
 /// Why a trace can't be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
+    /// Nothing to compare with.
+    #[error("all response times of the trace are 0: it has nothing measured to compare with")]
+    NothingMeasured,
     /// A request goes beyond the drive.
     #[error("request {request} of the trace is for sectors {start}+{sectors}; the drive has {capacity}", start = start.0, sectors = sectors.0, capacity = capacity.0)]
     OutOfRange {
@@ -46,10 +49,14 @@ pub struct Validation {
 /// Replays `trace` on a drive of this model, idle and empty at first.
 ///
 /// # Errors
-/// [`ReplayError::OutOfRange`] names the first request that the drive does not have.
+/// [`ReplayError::OutOfRange`] names the first request that the drive does not have; [`ReplayError::NothingMeasured`] where
+/// no request took any time.
 pub fn validate(model: &DriveModel, trace: &[TraceRecord]) -> Result<Validation, ReplayError> {
-    let predicted = replay(model, trace)?;
     let measured: Vec<NanoSpan> = trace.iter().map(response).collect();
+    if measured.iter().all(|span| span.0 == 0) {
+        return Err(ReplayError::NothingMeasured);
+    }
+    let predicted = replay(model, trace)?;
     let demerit_pct = demerit_pct(&measured, &predicted);
     Ok(Validation { measured, predicted, demerit_pct })
 }

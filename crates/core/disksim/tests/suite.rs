@@ -4,7 +4,7 @@
 //! bounds are a little above the figures in `docs/models.md`. Not verified: drives of other layouts.
 
 use proptest::prelude::*;
-use raidlab_disksim::{DriveFiles, ImportError, Imported, import, parse_trace, validate};
+use raidlab_disksim::{DriveFiles, ImportErrors, Imported, ReplayError, import, parse_trace, validate};
 use raidlab_hardware::{DriveKind, HardDriveModel, MechanicsModel, Sector};
 
 macro_rules! suite_file {
@@ -26,7 +26,7 @@ struct Case {
 }
 
 impl Case {
-    fn import(&self) -> Result<Imported, ImportError> {
+    fn import(&self) -> Result<Imported, ImportErrors> {
         let files = DriveFiles {
             name: self.name,
             specs_file: self.specs.0,
@@ -180,6 +180,35 @@ fn what_is_missing_or_unknown_is_named() {
         odd.iter()
             .any(|warning| warning.contains("'Preseking level'") && warning.contains("'Preseeking level'"))
     );
+}
+
+#[test]
+fn figures_that_can_not_be_are_refused_and_not_bent() {
+    let [mut case, ..] = cases();
+    let specs = [
+        ("Time scale for overheads = 1.0", "Time scale for overheads = -1.0"),
+        ("High (read) water mark = 0.0", "High (read) water mark = 7.0"),
+    ];
+    let specs = specs.iter().fold(case.specs.1.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replacen(from, to, 1)
+    });
+    let model =
+        case.model.1.replacen("Add. write settling delay = -0.", "Add. write settling delay = -5000.", 1);
+    case.specs.1 = specs.leak();
+    case.model.1 = model.leak();
+    // One for each part of the drive, all at once.
+    let said = case.import().expect_err("three odd figures").to_string();
+    for key in ["Time scale for overheads", "High (read) water mark", "Add. write settling delay"] {
+        assert!(said.contains(key), "{key} is not in {said}");
+    }
+}
+
+#[test]
+fn a_trace_that_measured_nothing_is_refused() {
+    let drive = cases()[3].import().expect("sound files");
+    let trace = parse_trace("R Hit 0 8 0 0\nR Hit 8 8 0 0\n").expect("a sound trace");
+    assert_eq!(validate(&drive.model, &trace), Err(ReplayError::NothingMeasured));
 }
 
 proptest! {

@@ -161,6 +161,8 @@ pub struct ControllerModel {
     pub host_driver: Option<DriverCost>,
     /// What can be plugged in, `SAS SATA`, where the entry says so.
     pub buses: Option<String>,
+    /// Drives that it takes, where each has a port or an address of its own; else expanders and enclosures decide.
+    pub ports: Option<u32>,
     /// Whether its members are in enclosures of their own; else they are in the server.
     pub is_external: bool,
     /// Whether it is software on the host, whose bus the members are on.
@@ -359,6 +361,7 @@ impl ControllerModel {
             member_link_out: root.optional_section("member_link_out")?.map(LinkModel::read).transpose()?,
             host_driver: root.optional_section("host_driver")?.map(DriverCost::read).transpose()?,
             buses: root.optional_text("buses")?,
+            ports: root.optional_figure("ports")?,
             is_external: root.optional_flag("external")?,
             is_software: root.optional_flag("software")?,
             host_command: CommandCost::read(root.section("host_command")?)?,

@@ -10,7 +10,7 @@ mod facts;
 mod figures;
 
 pub use facts::{
-    ArrayFacts, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts, FailoverFacts, LoadFacts,
+    ArrayFacts, CacheFill, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts, FailoverFacts, LoadFacts,
     MachineLoad, PhaseResult, TargetResult,
 };
 pub use figures::{
@@ -60,6 +60,9 @@ impl World {
         }
     }
 }
+
+/// Share of the writes of a window that may go into a cache alone before it is said.
+const ABSORBED_SHARE_MAX: f64 = 0.1;
 
 impl Metric {
     /// The unit for tables: `IOPS` or `MB/s`.
@@ -117,6 +120,9 @@ pub struct RunResult {
     /// Whether the figure was steady within the window; none where the window is too short to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<SteadyState>,
+    /// How far a write cache filled in the window; none without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_fill: Option<CacheFill>,
     /// The parts of a run that measures several things one after the other, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseResult>,
@@ -162,6 +168,7 @@ impl RunResult {
             lag: None,
             series: None,
             steady: None,
+            cache_fill: None,
             phases: Vec::new(),
             streams: None,
             cost: CostFacts::default(),
@@ -176,7 +183,8 @@ impl RunResult {
     /// What is to be known of the run before its figures are trusted: sentences.
     pub fn warnings(&self) -> Vec<String> {
         let of_streams = self.streams.iter().flat_map(StreamsFigures::warnings);
-        self.unsteady_text().into_iter().chain(self.late_text()).chain(of_streams).collect()
+        let texts = [self.unsteady_text(), self.filling_text(), self.late_text()];
+        texts.into_iter().flatten().chain(of_streams).collect()
     }
 
     /// Says so if the run was not steady within its window, with the arithmetic.
@@ -187,6 +195,31 @@ impl RunResult {
             let arithmetic = steady.arithmetic(self.metric.unit());
             format!("{workload} at iodepth {depth} was not steady within its window, taken as five rounds: {arithmetic}")
         })
+    }
+
+    /// Says so if a good part of the writes went no further than into a cache that was filling, which makes any array fast
+    /// until it is full.
+    pub fn filling_text(&self) -> Option<String> {
+        let fill = self.cache_fill?;
+        let window_secs = NanoSpan(self.window_ns).as_secs_f64();
+        let (absorbed, written) = (fill.absorbed_bytes(), self.ops.write.bytes_per_sec.0 * window_secs);
+        let mark = fill.cache_bytes as f64 * f64::from(fill.flush_start_pct) / 100.0;
+        if absorbed <= ABSORBED_SHARE_MAX * written {
+            return None;
+        }
+        // Where it got full in the window, the next window is the first without that.
+        let left = (mark - fill.dirty_bytes_end as f64).max(0.0) / absorbed * window_secs;
+        let until_full = NanoSpan::from_secs(if left > 0.0 { left } else { window_secs }.ceil() as u64);
+        let pct = |bytes: u64| 100.0 * bytes as f64 / fill.cache_bytes as f64;
+        Some(format!(
+            "{} at iodepth {}: the write cache was still filling, from {:.0} to {:.0} %, and {:.0} % of what was written went \
+             no further: the array's own rate comes when it is full, after some {until_full} more of --ramp",
+            self.workload,
+            self.iodepth,
+            pct(fill.dirty_bytes_start),
+            pct(fill.dirty_bytes_end),
+            100.0 * absorbed / written,
+        ))
     }
 
     /// Says so if requests waited longer for their start than they took.
@@ -344,6 +377,31 @@ mod tests {
             assert_eq!((run.metric_value(), run.metric_text().as_str()), (value, text));
             assert_eq!((run.window_ns, run.lat_mean()), (500_000_000, NanoSpan(400)));
             assert_eq!(run.configuration_label(), "six drives");
+        }
+    }
+
+    #[test]
+    fn a_write_cache_that_fills_in_the_window_is_told() {
+        // One write of 8192 bytes a second in a window of half a second.
+        let told = |start, end, cache_bytes| {
+            let cache_fill = Some(CacheFill {
+                dirty_bytes_start: start,
+                dirty_bytes_end: end,
+                cache_bytes,
+                flush_start_pct: 80,
+            });
+            RunResult { cache_fill, ..run(Metric::Iops) }.warnings().join("\n")
+        };
+        let said = told(10_000, 12_000, 20_000);
+        assert!(said.contains("from 50 to 60 %") && said.contains("49 % of what was written"), "{said}");
+        assert!(said.contains("some 1.00 s more"), "4000 bytes at 4000 a second: {said}");
+        assert!(told(12_000, 16_000, 20_000).contains("some 1.00 s more"), "it got full in the window");
+        for (start, end, why) in [
+            (10_000, 10_100, "nearly all that came went on to the members"),
+            (12_000, 10_000, "it emptied"),
+            (16_000, 16_000, "it was full all the time"),
+        ] {
+            assert_eq!(told(start, end, 20_000), "", "{why}");
         }
     }
 

@@ -97,6 +97,12 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates.into_iter().rev().max_by(|a, b| likeness(word, a).total_cmp(&likeness(word, b)))
 }
 
+/// Returns what [`nearest`] does if it is like enough to be meant: a letter that is swapped, missing or another one.
+pub fn meant<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const LIKE_ENOUGH: f64 = 0.75;
+    nearest(word, candidates).filter(|name| likeness(word, name) >= LIKE_ENOUGH)
+}
+
 /// How alike two words are spelt, from 0 to 1 (Jaro-Winkler: letters in common, their order, the same beginning).
 pub(crate) fn likeness(word: &str, other: &str) -> f64 {
     strsim::jaro_winkler(word, other)

@@ -45,22 +45,30 @@ pub(crate) struct Failure {
     exit: Exit,
     error: anyhow::Error,
     hint: Option<String>,
+    /// What else was found wrong before it ended.
+    others: Vec<Failure>,
 }
 
 impl Failure {
     /// The input is at fault: arguments, or a file.
     pub(crate) fn input(error: impl Into<anyhow::Error>) -> Self {
-        Self { exit: Exit::BadInput, error: error.into(), hint: None }
+        Self { exit: Exit::BadInput, error: error.into(), hint: None, others: Vec::new() }
     }
 
     /// The run is at fault: the machine, the storage, or the results file.
     pub(crate) fn run(error: impl Into<anyhow::Error>) -> Self {
-        Self { exit: Exit::RunFailed, error: error.into(), hint: None }
+        Self { exit: Exit::RunFailed, error: error.into(), hint: None, others: Vec::new() }
     }
 
     /// Adds what to do.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// Adds another one that was found at the same time, so that both can be mended at once.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.others.push(other);
+        self
     }
 
     /// Puts what was being done in front.
@@ -94,6 +102,7 @@ impl Failure {
             }
         }
         lines.extend(self.hint.iter().map(|hint| ("hint", hint.clone())));
+        lines.extend(self.others.iter().flat_map(Self::lines));
         lines
     }
 }

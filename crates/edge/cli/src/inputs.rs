@@ -170,6 +170,9 @@ fn own_entries(path: &Path, files: &mut Vec<CatalogFile>) -> Result<(), TextFile
         paths = entries.map_err(TextFileError::of(path))?;
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
         paths.sort();
+        if paths.is_empty() {
+            return Err(TextFileError::of(path)(std::io::Error::other("the folder has no .toml files")));
+        }
     }
     for path in paths {
         files.push(CatalogFile { name: path.display().to_string(), text: read_text(&path)? });
@@ -248,7 +251,7 @@ pub(crate) fn workloads(names: &[String]) -> Result<Vec<Workload>, Failure> {
 #[derive(Debug, clap::Args)]
 pub(crate) struct PacingArgs {
     /// Open loop: so many requests arrive per second, whatever the target does; latencies run from the arrival
-    #[arg(long, value_parser = request_rate, value_name = "PER_SECOND")]
+    #[arg(long, value_parser = request_rate, conflicts_with = "iodepth", value_name = "PER_SECOND")]
     rate: Option<RequestRate>,
     /// How arrivals are spread over time: poisson, fixed [default: poisson]
     // What `requires` asks for is waived where it conflicts with what is given, as a rate does with these.
@@ -256,7 +259,7 @@ pub(crate) struct PacingArgs {
         long,
         value_parser = arrival_process,
         requires = "rate",
-        conflicts_with_all = ["rate_limit", "bytes_limit", "think", "trace"],
+        conflicts_with_all = ["rate_limit", "bytes_limit", "think", "trace", "iodepth"],
         value_name = "PROCESS"
     )]
     arrival: Option<ArrivalProcess>,
@@ -264,7 +267,8 @@ pub(crate) struct PacingArgs {
     #[arg(
         long,
         requires = "rate",
-        conflicts_with_all = ["rate_limit", "bytes_limit", "think", "trace"],
+        value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with_all = ["rate_limit", "bytes_limit", "think", "trace", "iodepth"],
         value_name = "N"
     )]
     in_flight: Option<u32>,

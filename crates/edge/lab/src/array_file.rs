@@ -1,11 +1,11 @@
 //! One modelled array, as a TOML file or a command line describes it.
 
-use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge};
+use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge, UnknownParts};
 use crate::cache::CacheSettings;
 use crate::controllers::{ControllerSettings, ControllersError};
 use crate::text_file::{TextFileError, read_text};
 use raidlab_controller::{ConfigError, Resilience, WritePolicy};
-use raidlab_hardware::{Catalog, CatalogError};
+use raidlab_hardware::Catalog;
 use raidlab_raid::LevelVariant;
 use raidlab_units::ByteCount;
 use raidlab_workload::toml_file::{self, TomlFileError};
@@ -58,9 +58,9 @@ pub enum ArrayFileError {
     /// It is no TOML, or has an unknown or missing key.
     #[error(transparent)]
     Toml(#[from] TomlFileError),
-    /// The catalogue lacks a part.
+    /// The catalogue lacks parts.
     #[error(transparent)]
-    UnknownPart(#[from] CatalogError),
+    UnknownParts(#[from] UnknownParts),
     /// The drives do not fit the enclosure.
     #[error("{problem}")]
     Misfit {

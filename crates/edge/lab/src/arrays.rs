@@ -136,21 +136,58 @@ impl Models<'_> {
             _ => Ok(()),
         }
     }
+
+    /// What could not be plugged together of `members` drives and these parts, a sentence each. A model does not need plugs, and
+    /// what drives would do elsewhere is worth asking; it is only to be known.
+    pub fn misfits(&self, members: u16) -> Vec<String> {
+        let Self { controller, enclosure, drive } = self;
+        let mut found = Vec::new();
+        if let (Some(bus), Some(buses)) = (&drive.bus, &controller.buses)
+            && buses.split_whitespace().all(|one| one != bus)
+        {
+            found.push(format!(
+                "drive '{}' is for {bus}, controller '{}' takes {buses}",
+                drive.id, controller.id
+            ));
+        }
+        if let Some(enclosure) = enclosure
+            && let (Some(bus), Some(places)) = (&drive.bus, &enclosure.bus)
+            && !(bus == places || (bus == "SATA" && places == "SAS"))
+        {
+            found.push(format!(
+                "drive '{}' is for {bus}, enclosure '{}' has places for {places}",
+                drive.id, enclosure.id
+            ));
+        }
+        if let Some(ports) = controller.ports.filter(|ports| u32::from(members) > *ports) {
+            found.push(format!("controller '{}' has {ports} ports for {members} drives", controller.id));
+        }
+        found
+    }
 }
 
 impl Parts {
     /// Looks the parts up.
     ///
     /// # Errors
-    /// [`CatalogError::UnknownId`] for the first that `catalog` lacks.
-    pub fn look_up<'a>(&self, catalog: &'a Catalog) -> Result<Models<'a>, CatalogError> {
-        Ok(Models {
-            controller: catalog.controller(&self.controller)?,
-            enclosure: self.enclosure.as_deref().map(|id| catalog.enclosure(id)).transpose()?,
-            drive: catalog.drive(&self.drive)?,
-        })
+    /// [`UnknownParts`] has all that `catalog` lacks.
+    pub fn look_up<'a>(&self, catalog: &'a Catalog) -> Result<Models<'a>, UnknownParts> {
+        let controller = catalog.controller(&self.controller);
+        let enclosure = self.enclosure.as_deref().map(|id| catalog.enclosure(id)).transpose();
+        match (controller, enclosure, catalog.drive(&self.drive)) {
+            (Ok(controller), Ok(enclosure), Ok(drive)) => Ok(Models { controller, enclosure, drive }),
+            (controller, enclosure, drive) => {
+                let errors = [controller.err(), enclosure.err(), drive.err()];
+                Err(UnknownParts(errors.into_iter().flatten().collect()))
+            }
+        }
     }
 }
+
+/// What the catalogue lacks of an array's parts: one [`CatalogError::UnknownId`] or more.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n    "))]
+pub struct UnknownParts(pub Vec<CatalogError>);
 
 /// A modelled array: every setting that decides its timing, and the part of the volume in use. Where an enclosure has
 /// several volumes, each of them is such an array.

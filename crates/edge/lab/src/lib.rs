@@ -42,8 +42,8 @@ pub mod worlds;
 
 pub use array_file::{ArrayFile, ArrayFileError};
 pub use arrays::{
-    ArrayThreads, ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge, SoftwareArray, array_facts,
-    member_cache,
+    ArrayThreads, ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge, SoftwareArray,
+    UnknownParts, array_facts, member_cache,
 };
 pub use bound::{Bound, BoundError};
 pub use cache::{CacheSettings, SOFTWARE_CACHE, STAGING_SIZE, io_policy_name, read_policy_name};

@@ -10,7 +10,7 @@ use crate::predict::PredictOptions;
 use crate::published::{PublishedError, PublishedMetric, PublishedRow, parse_published};
 use raidlab_controller::{ReadPolicy, WritePolicy};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::toml_file::{self, TomlFileError, nearest};
+use raidlab_workload::toml_file::{self, TomlFileError, meant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -155,7 +155,7 @@ pub enum PaperError {
         nearest: Option<&'static str>,
     },
     /// No row stands in the table asked for.
-    #[error("paper '{id}' has no figures of '{table}': it has {}", known.join(", "))]
+    #[error("paper '{id}' has no figures of '{table}': it has {}", if known.is_empty() { "claims alone".to_owned() } else { known.join(", ") })]
     UnknownTable {
         /// The paper.
         id: String,
@@ -214,7 +214,7 @@ impl Paper {
     pub fn builtin(id: &str) -> Result<Self, PaperError> {
         let files = FILES.iter().find(|files| files.id == id);
         let files = files
-            .ok_or_else(|| PaperError::Unknown { id: id.to_owned(), nearest: nearest(id, paper_ids()) })?;
+            .ok_or_else(|| PaperError::Unknown { id: id.to_owned(), nearest: meant(id, paper_ids()) })?;
         let file = |name: &str| format!("papers/{id}/{name}");
         let method: Method = toml_file::parse(&file("study.toml"), files.study, SCHEMA)?;
         let mut rows = match files.published {
@@ -405,11 +405,15 @@ mod tests {
         assert!(
             matches!(paper.keep_table("99"), Err(PaperError::UnknownTable { known, .. }) if known.len() > 1)
         );
+        let claims = Paper::builtin("primergy-2008").unwrap().keep_table("4").unwrap_err();
+        assert!(claims.to_string().ends_with("it has claims alone"), "{claims}");
     }
 
     #[test]
     fn an_unknown_paper_names_the_nearest() {
         let error = Paper::builtin("md1200-2012").unwrap_err();
         assert!(matches!(&error, PaperError::Unknown { nearest: Some("md1200-2011"), .. }), "{error}");
+        let error = Paper::builtin("nothing").unwrap_err();
+        assert!(matches!(&error, PaperError::Unknown { nearest: None, .. }), "{error}");
     }
 }

@@ -12,7 +12,7 @@
 
 mod pace;
 
-use crate::arrays::SoftwareArray;
+use crate::arrays::{SoftwareArray, UnknownParts};
 use crate::describe;
 use crate::environment::Environment;
 use crate::load::{Load, LoadPlan};
@@ -23,7 +23,7 @@ use crate::worlds::array::{ArrayBench, RealArrayError, make_array, remove_array}
 use crate::worlds::file::{FileBench, FileError};
 use crate::worlds::simulated::{SimulatedError, run_simulated};
 use pace::Pace;
-use raidlab_hardware::{Catalog, CatalogError};
+use raidlab_hardware::Catalog;
 use raidlab_hosts::{Hosts, Jobs, Stop, all_processors};
 use raidlab_load::{LayOut, LayOutContent, LoadOptions, LoadProgress, TargetOptions};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -146,7 +146,7 @@ pub enum StudyError {
     },
     /// The study was checked against another catalogue.
     #[error(transparent)]
-    Catalog(#[from] CatalogError),
+    Catalog(#[from] UnknownParts),
 }
 
 /// Runs `study`. Setting `cancel` ends it soon, with what is finished.

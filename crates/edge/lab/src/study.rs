@@ -94,15 +94,12 @@ pub enum StudyFileError {
     #[error(transparent)]
     Toml(#[from] TomlFileError),
     /// The catalogue lacks a drive, controller or enclosure.
-    #[error("{file}:{line}: {part}")]
-    UnknownPart {
+    #[error("{}", parts.iter().map(|(line, part)| format!("{file}:{line}: {part}")).collect::<Vec<_>>().join("\n    "))]
+    UnknownParts {
         /// The file.
         file: String,
-        /// Line, from 1.
-        line: usize,
-        /// The part.
-        #[source]
-        part: Box<CatalogError>,
+        /// Each part with its line, from 1.
+        parts: Vec<(usize, CatalogError)>,
     },
     /// A workload that can't be had.
     #[error("{file}:{line}: {workload}")]

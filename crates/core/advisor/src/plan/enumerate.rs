@@ -142,7 +142,8 @@ impl Walk<'_> {
             return Err(Rejection::Failures);
         }
         let shelves = shelves(parts, geometry);
-        if drives > needs.slots.unwrap_or(u16::MAX) || shelves > space.enclosures_max {
+        let has_ports = controller.ports.is_none_or(|ports| u32::from(drives) <= ports);
+        if !has_ports || drives > needs.slots.unwrap_or(u16::MAX) || shelves > space.enclosures_max {
             return Err(Rejection::Slots);
         }
         let usable = ByteCount((drive.capacity.0 as f64 * facts.usable_members) as u64);

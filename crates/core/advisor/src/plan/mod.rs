@@ -86,6 +86,8 @@ pub struct ControllerPart {
     pub id: String,
     /// What can be plugged in, where that is known.
     pub buses: Vec<String>,
+    /// Drives that can be plugged in, where that is known.
+    pub ports: Option<u32>,
     /// Host commands per second that its processors take at best.
     pub commands_per_sec: f64,
     /// Towards the host.
@@ -176,7 +178,7 @@ pub enum Rejection {
     NoLayout,
     /// It survives too few failures.
     Failures,
-    /// More drives than places.
+    /// More drives than places, or than the controller has ports for.
     Slots,
     /// Too small.
     Capacity,

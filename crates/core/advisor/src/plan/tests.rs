@@ -25,6 +25,7 @@ fn parts() -> PartList {
     let controller = |id: &str, bus: &str| ControllerPart {
         id: id.into(),
         buses: vec![bus.into()],
+        ports: None,
         commands_per_sec: 50_000.0,
         host_rate: BytesPerSec(1e9),
         member_rate: BytesPerSec(1e9),
@@ -98,6 +99,20 @@ fn every_candidate_is_kept_or_out_for_one_reason() {
     for reason in [Rejection::Misfit, Rejection::NoLayout, Rejection::Failures, Rejection::Slots] {
         assert!(found.rejected.contains_key(&reason), "{reason:?} is missing");
     }
+}
+
+#[test]
+fn a_controller_takes_no_more_drives_than_it_has_ports() {
+    let (space, mut parts) = (space(&["0", "5", "10"]), parts());
+    let drives_of = |parts: &PartList| {
+        let request = Request { needs: &needs(), demands: &[database()], space: &space, parts };
+        let kept = enumerate(&request).kept.into_iter().map(|kept| kept.geometry);
+        let plain = kept.filter(|geometry| geometry.controller == 1);
+        plain.map(|geometry| geometry.members + geometry.spares).max()
+    };
+    assert!(drives_of(&parts) > Some(8), "or the test says nothing");
+    parts.controllers[1].ports = Some(8);
+    assert_eq!(drives_of(&parts), Some(8));
 }
 
 #[test]

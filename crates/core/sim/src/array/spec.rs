@@ -143,6 +143,8 @@ pub struct SimulationOutcome {
     pub virtual_time: NanoSpan,
     /// How busy each resource was in the measured window.
     pub utilisation: Utilisation,
+    /// Acknowledged data that only the cache had, at the start and at the end of the measured window.
+    pub dirty: Vec<ByteCount>,
     /// The same of each controller, A first.
     pub controllers: Vec<ControllerUtilisation>,
     /// What the failure of a controller cost, if one failed.

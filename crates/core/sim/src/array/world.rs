@@ -25,6 +25,8 @@ pub(super) struct Noted {
     drives: Vec<NanoSpan>,
     hardware: HardwareTimes,
     pub(super) host_requests: u64,
+    /// Acknowledged data that only the cache has.
+    dirty: ByteCount,
 }
 
 /// Everything that happens in one simulation.
@@ -174,6 +176,7 @@ impl<'a> World<'a> {
                 drives,
                 hardware: self.shared.hardware.times(at),
                 host_requests: self.host_requests(),
+                dirty: self.dirty(),
             };
             self.noted.push(noted);
             self.next_edge = self.window.get(self.noted.len()).copied().unwrap_or(Nanos::FAR_FUTURE);
@@ -183,6 +186,14 @@ impl<'a> World<'a> {
     /// Host requests completed so far.
     pub(super) fn host_requests(&self) -> u64 {
         self.volumes.iter().map(|volume| volume.host_requests).sum()
+    }
+
+    /// Acknowledged data that only the caches of all volumes have.
+    fn dirty(&self) -> ByteCount {
+        let of_volume = |(volume, spec): (&Volume, &SimulatedVolume)| {
+            u64::from(volume.controller.dirty_cache_blocks()) * spec.config.cache.block_size.0
+        };
+        ByteCount(self.volumes.iter().zip(&self.enclosure.volumes).map(of_volume).sum())
     }
 
     pub(super) fn outcome(&self, volume: ByteCount) -> SimulationOutcome {
@@ -203,6 +214,7 @@ impl<'a> World<'a> {
             events: self.shared.queue.scheduled_count(),
             virtual_time: self.shared.queue.now() - Nanos::ZERO,
             utilisation: self.utilisation(&controllers),
+            dirty: self.noted.iter().map(|noted| noted.dirty).collect(),
             controllers,
             failover: self.failover_outcome(),
             rebuild: self.rebuild_progress(),

@@ -192,6 +192,22 @@ fn each_reader_keeps_to_one_of_its_clients_processors() {
 }
 
 #[test]
+fn files_of_any_length_are_read_whole() {
+    for (bytes, block) in [(1, 1 << 20), (1000, 700), (4097, 4096), (333_000, 65_536), (1_000_000, 1 << 20)] {
+        for by_nfs in [false, true] {
+            let (mut spec, _) = server(1, 2);
+            spec.files.iter_mut().for_each(|file| file.bytes = ByteCount(bytes));
+            let files = (0..2).map(|stream| vec![FileId(stream), FileId(stream + 2)]).collect();
+            let mut readers = Readers::new(ReadersConfig { block: ByteCount(block), files }).unwrap();
+            let spec = if by_nfs { with_nfs(spec, Transport::Udp, 1500) } else { spec };
+            simulate_streams(&spec, &mut readers, 7).unwrap();
+            let read: Vec<u64> = readers.figures().map(|figures| figures.unwrap().bytes).collect();
+            assert_eq!(read, [bytes; 2], "{bytes} in reads of {block}, by NFS: {by_nfs}");
+        }
+    }
+}
+
+#[test]
 fn a_file_beyond_its_volume_is_refused() {
     let (mut spec, mut readers) = server(1, 1);
     spec.files[1].start = ByteCount::from_gib(100);

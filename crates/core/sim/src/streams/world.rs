@@ -339,7 +339,9 @@ impl<'a, P: Program> World<'a, P> {
             let bytes = asking.left.min(known).min(in_one).min(self.spec.server.request_max.0);
             let starts_window = core::mem::take(&mut asking.starts_window);
             let piece = self.streams[stream as usize].reader.ask(bytes as u32, starts_window);
-            self.send(now, part, offset, bytes, Event::Arrived { stream, piece });
+            // The last page of a file is read whole.
+            let whole = bytes.next_multiple_of(BLOCK_BYTES);
+            self.send(now, part, offset, whole, Event::Arrived { stream, piece });
             asking.left -= bytes;
         }
         if asking.then_copies {
@@ -449,5 +451,5 @@ fn room_of(volume: &StreamsVolume, ports: &[ArrayPort<'_>]) -> ByteCount {
 fn needed_by(spec: &StreamsSpec, file: &PlacedFile) -> ByteCount {
     let between = spec.map_every.filter(|_| file.map.is_none());
     let maps = between.map_or(0, |every| file.bytes.0 / every.0 + 1);
-    file.bytes + ByteCount(maps * BLOCK_BYTES)
+    ByteCount(file.bytes.0.next_multiple_of(BLOCK_BYTES) + maps * BLOCK_BYTES)
 }

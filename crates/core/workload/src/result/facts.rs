@@ -230,6 +230,26 @@ impl LoadFacts {
     }
 }
 
+/// What a write cache held at the edges of the measured window that the members did not have yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheFill {
+    /// At its start.
+    pub dirty_bytes_start: u64,
+    /// At its end.
+    pub dirty_bytes_end: u64,
+    /// What the cache holds.
+    pub cache_bytes: u64,
+    /// From this share of it on data is written out as fast as it can.
+    pub flush_start_pct: u8,
+}
+
+impl CacheFill {
+    /// What went into it and not out.
+    pub(super) fn absorbed_bytes(self) -> f64 {
+        self.dirty_bytes_end as f64 - self.dirty_bytes_start as f64
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

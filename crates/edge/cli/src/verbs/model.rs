@@ -10,6 +10,7 @@ use anyhow::Context;
 use raidlab_disksim::{DriveFiles, Imported, Validation, import, parse_trace, validate};
 use raidlab_lab::read_text;
 use raidlab_report::terminal::{DriveValidation, drive_validation};
+use raidlab_trace::TraceRecord;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -36,14 +37,17 @@ struct ValidateArgs {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let Command::Validate(args) = &args.command;
-    let (name, imported) = read_drive(&args.drive)?;
+    // Both are looked at before either is complained about, but for a name of which there is nothing at all.
+    let specs = need(&args.drive, "diskspecs")?;
+    let ((name, imported), (trace_path, trace)) =
+        match (read_drive(&args.drive, specs), read_trace(&args.drive)) {
+            (Ok(drive), Ok(trace)) => (drive, trace),
+            (Err(drive), Err(trace)) => return Err(drive.and(trace)),
+            (Err(failure), _) | (_, Err(failure)) => return Err(failure),
+        };
     for warning in &imported.warnings {
         remark(format_args!("warning: {warning}"));
     }
-    let (trace_path, text) = need(&args.drive, "trace")?;
-    let trace = parse_trace(&text)
-        .with_context(|| format!("{} is no trace", trace_path.display()))
-        .map_err(Failure::input)?;
     let validation = validate(&imported.model, &trace)
         .with_context(|| format!("{name} can't replay {}", trace_path.display()))
         .map_err(Failure::input)?;
@@ -70,12 +74,20 @@ fn show(name: &str, validation: &Validation, output: &Output) -> Result<(), Fail
     print(&drive_validation(&page, output.terminal()))
 }
 
-/// The drive of this name, from its files.
-fn read_drive(drive: &Path) -> Result<(String, Imported), Failure> {
+/// The trace of the drive of this name.
+fn read_trace(drive: &Path) -> Result<(PathBuf, Vec<TraceRecord>), Failure> {
+    let (path, text) = need(drive, "trace")?;
+    let trace = parse_trace(&text)
+        .with_context(|| format!("{} is no trace", path.display()))
+        .map_err(Failure::input)?;
+    Ok((path, trace))
+}
+
+/// The drive of this name, from its specification and other files.
+fn read_drive(drive: &Path, (specs_path, specs): (PathBuf, String)) -> Result<(String, Imported), Failure> {
     let name = drive.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = name.ok_or_else(|| Failure::input(anyhow::anyhow!("{} names no drive", drive.display())))?;
     let folder = drive.parent().unwrap_or(Path::new("")).to_owned();
-    let (specs_path, specs) = need(drive, "diskspecs")?;
     let model = find(drive, "model")?.filter(|(path, _)| is_for_validation(path));
     let system = find(drive, "parv")?;
     let file_name =

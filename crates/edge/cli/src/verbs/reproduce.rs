@@ -6,7 +6,7 @@ mod report;
 use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
 use crate::hosts::{RankArgs, only_alone};
-use crate::inputs::{CatalogArgs, above_zero};
+use crate::inputs::CatalogArgs;
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
@@ -61,10 +61,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
     /// End with code 3 if the median absolute error is above this
-    #[arg(long, value_name = "PCT", value_parser = above_zero)]
+    #[arg(long, value_parser = error_bound, value_name = "PCT")]
     max_median_error: Option<f64>,
     /// End with code 3 if the 90th percentile of the absolute errors is above this
-    #[arg(long, value_name = "PCT", value_parser = above_zero)]
+    #[arg(long, value_parser = error_bound, value_name = "PCT")]
     max_p90_error: Option<f64>,
     #[command(flatten)]
     keep: KeepDbArgs,
@@ -306,6 +306,12 @@ fn paper(id: &str, table: Option<&str>) -> Result<Paper, PaperError> {
         paper.keep_table(table)?;
     }
     Ok(paper)
+}
+
+/// Reads a bound on errors, in percent.
+fn error_bound(text: &str) -> Result<f64, String> {
+    let bound = text.parse().ok().filter(|pct: &f64| pct.is_finite() && *pct >= 0.0);
+    bound.ok_or_else(|| format!("'{text}' is no bound on errors: write percent, 0 or more"))
 }
 
 fn judge(args: &Args, summary: &ComparisonSummary, hosts: &Hosts) -> Exit {

@@ -2,9 +2,10 @@
 
 use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
+use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
 use raidlab_advisor::risk::{LATENT_ERRORS_PER_YEAR, Risk, RiskReport, RiskSpec, fleet_risk};
-use raidlab_hardware::{Catalog, DriveModel};
+use raidlab_hardware::DriveModel;
 use raidlab_lab::{Environment, risk_run};
 use raidlab_raid::LevelVariant;
 use raidlab_units::ByteCount;
@@ -22,6 +23,8 @@ pub(crate) struct Args {
     /// Members, by their name in the catalogue, for the figures that are not given
     #[arg(long, value_name = "ID")]
     drive: Option<String>,
+    #[command(flatten)]
+    catalog: CatalogArgs,
     /// Share of drives that fail in a year, in percent
     #[arg(long, value_name = "PERCENT")]
     afr: Option<f64>,
@@ -65,7 +68,11 @@ pub(crate) struct Args {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let started_at = SystemTime::now();
-    let catalog = Catalog::builtin();
+    if args.catalog.is_given() && args.drive.is_none() {
+        let error = anyhow::anyhow!("--catalog, --fitted and --set are for a drive of the catalogue");
+        return Err(Failure::input(error).with_hint("name the drive with --drive"));
+    }
+    let catalog = args.catalog.load()?;
     let drive = args.drive.as_deref().map(|id| catalog.drive(id)).transpose();
     let drive =
         drive.map_err(|error| Failure::input(error).with_hint("'raidlab catalog' lists the hardware"))?;

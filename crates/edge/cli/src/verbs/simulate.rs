@@ -10,7 +10,7 @@ use crate::hosts::{RankArgs, only_alone};
 use crate::inputs::{
     CatalogArgs, io_policy, metadata_policy, on_or_off, owner, read_policy, replay_hint, write_policy,
 };
-use crate::output::Output;
+use crate::output::{Output, remark};
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hosts::Hosts;
@@ -133,6 +133,11 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     }
     let catalog = args.catalog.load()?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
+    if hosts.leads() {
+        for misfit in models.misfits(description.members) {
+            remark(format_args!("warning: {misfit}; it is simulated all the same"));
+        }
+    }
     let frame = Frame {
         ramp: (args.ramp, WINDOW_DEFAULT),
         run: (args.run, WINDOW_DEFAULT),
@@ -213,7 +218,7 @@ fn refused(error: SimulatedError) -> Failure {
 
 /// What is wrong with the description of an array.
 pub(super) fn bad_array(error: ArrayFileError) -> Failure {
-    let is_unknown = matches!(error, ArrayFileError::UnknownPart(_));
+    let is_unknown = matches!(error, ArrayFileError::UnknownParts(_));
     let failure = Failure::input(error);
     if is_unknown { failure.with_hint("'raidlab catalog' lists the hardware") } else { failure }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024), value_name = "N")]
     reads_per_stream: u32,
     /// Files of its own that a stream has for that; with 1 it reads its file again, dropped from the page cache
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), value_name = "N")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), value_name = "N", conflicts_with = "on")]
     files_per_stream: u32,
     /// How often each number of streams is run
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
@@ -208,6 +208,7 @@ fn modelled(
     let catalog = args.model.catalog()?;
     let arrays = args.model.arrays(&catalog)?;
     let host = Host::find(args, &catalog)?;
+    plan.check().map_err(Failure::input)?;
     let names: Vec<String> = arrays.iter().map(|(_, array)| array.label()).collect();
     let method = format!("Modelled, in virtual time, of cold files: {}", plan.method());
     let title = format!("streams on {}", names.join(", "));
@@ -219,7 +220,7 @@ fn modelled(
                 return Err(Stop::Cancelled);
             }
             progress.show(label, done);
-            let ran = host.run(args, (models, array), streams, seed, &catalog);
+            let ran = host.run(args, (models, array), (streams, plan.file_bytes()), seed, &catalog);
             seed += 1;
             ran.map_err(|error| Stop::Failed(Failure::input(error)))
         };
@@ -246,19 +247,25 @@ impl<'a> Host<'a> {
             catalog.filesystem(filesystem).map_err(unknown)?;
             return Ok(Self::Server);
         }
-        HostModels::look_up(catalog, id, filesystem).map(Self::Host).map_err(unknown)
+        let host = HostModels::look_up(catalog, id, filesystem).map_err(unknown)?;
+        if args.controllers > 1 {
+            let error = anyhow::anyhow!("--controllers {}: host '{id}' has one array", args.controllers);
+            return Err(Failure::input(error)
+                .with_hint("name a file server with --host; 'raidlab catalog' lists them"));
+        }
+        Ok(Self::Host(host))
     }
 
     fn run(
         &self,
         args: &Args,
         (models, array): (&Models<'_>, &ModelledArray),
-        streams: u32,
+        (streams, file): (u32, ByteCount),
         seed: u64,
         catalog: &Catalog,
     ) -> Result<RunResult, SimulatedError> {
         let id = args.model.host.clone().unwrap_or_default();
-        let (filesystem, file, block) = (args.model.filesystem.clone(), args.size, args.block);
+        let (filesystem, block) = (args.model.filesystem.clone(), args.block);
         let reads = args.reads_per_stream;
         match self {
             Self::Host(host) => {

@@ -35,5 +35,8 @@ fn what_is_no_drive_is_said() {
     bench.write("odd.diskspecs", "disksim_disk odd { Model = source odd.model }");
     bench.run(&["model", "validate", "odd"]).assert(2, &["odd.model", "odd.diskspecs names"]);
     bench.write("odd.model", "dm_disk odd { Block count = }");
-    bench.run(&["model", "validate", "odd"]).assert(2, &["odd.model: line 1"]);
+    bench.write("odd.trace", "X Hit 1 1 1 1\n");
+    // What is wrong with the specification, the model and the trace, in one round.
+    let wanted = ["odd.model: line 1", "has no 'Segment size (in blks)'", "odd.trace is no trace", "line 1"];
+    bench.run(&["model", "validate", "odd"]).assert(2, &wanted);
 }

@@ -164,6 +164,49 @@ fn streams_run_on_modelled_arrays_of_hosts_and_servers() {
         }
     }
     with(&["--host", "nothing"]).assert(2, &["there is no host 'nothing'"]);
+    with(&["--host", "noral3", "--controllers", "2"]).assert(2, &["--controllers 2", "file server"]);
+}
+
+#[test]
+fn modelled_files_have_the_lengths_that_real_ones_can_have() {
+    let bench = Bench::new();
+    bench.write("a.toml", ARRAY);
+    for host in ["noral3", "rackable"] {
+        let with = |size| {
+            bench.run(&[
+                "streams",
+                "--on",
+                "a.toml",
+                "--host",
+                host,
+                "--streams",
+                "2",
+                "--size",
+                size,
+                "--json",
+            ])
+        };
+        // A whole number of neither sectors nor pages: it ended in a panic.
+        let ended = with("1MB");
+        ended.assert(0, &[]);
+        let rate = ended.json()["streams"][0]["aggregate_mb_per_s"]["mean"].as_f64();
+        assert!(rate.is_some_and(|rate| rate > 1.0), "{host} {rate:?}");
+        with("0").assert(2, &["files of 0 B are shorter than 4096 bytes"]);
+    }
+}
+
+#[test]
+fn what_only_a_model_has_is_refused_for_folders_and_the_other_way_round() {
+    let bench = bench();
+    bench.write("a.toml", ARRAY);
+    for program in ["streams", "bonnie"] {
+        for model in [["--host", "noral3"], ["--filesystem", "jfs"]] {
+            bench.run(&[&[program, "a"], &model[..]].concat()).assert(2, &[model[0], "cannot be used with"]);
+        }
+    }
+    bench.run(&["streams", "a", "--controllers", "2"]).assert(2, &["--controllers", "cannot be used with"]);
+    let modelled = ["streams", "--on", "a.toml", "--host", "asa", "--files-per-stream", "2"];
+    bench.run(&modelled).assert(2, &["--files-per-stream", "cannot be used with"]);
 }
 
 #[test]

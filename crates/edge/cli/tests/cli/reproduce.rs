@@ -43,6 +43,9 @@ fn reproduce_compares_figures_of_a_file() {
     assert_eq!(named.json()["rows"], json["rows"], "the system is of that paper anyway");
     assert_eq!(named.json()["papers"], serde_json::json!(["md1200-2011"]));
     bench.run(&[&["reproduce", "md1200-2012"], &args[1..]].concat()).assert(2, &["'md1200-2011'"]);
+    for odd in ["nan", "inf"] {
+        bench.run(&[&args[..], &["--max-median-error", odd]].concat()).assert(2, &["is no bound on errors"]);
+    }
     let bounded = bench.run(&[&args[..], &["--max-median-error", "0.0001"]].concat());
     bounded.assert(3, &["bound missed", "median"]);
 }

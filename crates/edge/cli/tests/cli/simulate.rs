@@ -66,6 +66,49 @@ fn simulate_gives_the_same_figures_in_the_same_order_on_any_number_of_threads() 
 }
 
 #[test]
+fn simulate_says_when_the_write_cache_is_still_filling() {
+    let bench = Bench::new();
+    let with = |policy: &str, ramp: &str, json: &str| {
+        let array = ["simulate", "--level", "6", "--members", "8", "--drive", "st373455ss"];
+        let more = ["--controller", "lsi-1078-512", "--iodepth", "32", "--run", "20s", "-w", "database"];
+        let ended =
+            bench.run(&[&array[..], &more, &["--write-policy", policy, "--ramp", ramp, json]].concat());
+        ended.assert(0, &[]);
+        ended
+    };
+    let filling = with("write-back", "20s", "--json");
+    assert!(filling.stderr.contains("the write cache was still filling, from"), "{}", filling.stderr);
+    assert!(filling.json()["runs"][0]["cache_fill"]["cache_bytes"].as_u64() == Some(512 << 20));
+    for (policy, ramp) in [("write-back", "400s"), ("write-through", "20s")] {
+        let steady = with(policy, ramp, "--json");
+        assert!(!steady.stderr.contains("still filling"), "{policy} {ramp}: {}", steady.stderr);
+    }
+}
+
+#[test]
+fn simulate_says_what_could_not_be_plugged_together() {
+    let bench = Bench::new();
+    let with = |drive: &str, controller: &str, members: &str, more: &[&str]| {
+        let array = ["simulate", "--level", "5", "--drive", drive, "--controller", controller];
+        let load = ["--members", members, "--ramp", "0s", "--run", "100ms", "-w", "database"];
+        let ended = bench.run(&[&array[..], &load, more].concat());
+        ended.assert(0, &[]);
+        ended.stderr
+    };
+    let far_off = with("wd1000bb", "perc-h800", "5", &["--enclosure", "exp700"]);
+    for part in ["'wd1000bb' is for ATA, controller 'perc-h800' takes SAS", "'exp700' has places for FC"] {
+        assert!(far_off.contains(part), "'{part}' is not in {far_off}");
+    }
+    assert!(with("maxtor-6y160m0", "3ware-8506-4lp", "5", &[]).contains("has 4 ports for 5 drives"));
+    for (drive, controller, enclosure) in
+        [("st3600057ss", "perc-h800", "md1200"), ("fc-15k-18gb", "fastt600", "exp700")]
+    {
+        let sound = with(drive, controller, "5", &["--enclosure", enclosure]);
+        assert!(!sound.contains("simulated all the same"), "{sound}");
+    }
+}
+
+#[test]
 fn simulate_takes_an_array_file() {
     let bench = Bench::new();
     let file = "schema = 1\nlevel = '10'\nmembers = 4\ndrive = 'st3600057ss'\ncontroller = 'perc-h800'\n\
@@ -160,6 +203,11 @@ fn bad_arguments_end_with_2_and_name_what_is_near() {
     };
     bench.run(&replaced("st3600057ss", "st360057ss")).assert(2, &["st360057ss", "'st3600057ss'", "hint:"]);
     bench.run(&replaced("perc-h800", "perc-h700")).assert(2, &["perc-h700", "'perc-h800'"]);
+    let (drive, controller) = (["--drive", "none1"], ["--controller", "none2"]);
+    let none =
+        [&["simulate", "--level", "5", "--members", "6", "-w", "database"], &drive[..], &controller].concat();
+    bench.run(&none).assert(2, &["no drive 'none1'", "no controller 'none2'"]);
+    bench.run(&replaced("perc-h800", "lsi-1068")).assert(2, &["write-back needs a cache", "write through"]);
     bench.run(&replaced("6", "2")).assert(2, &["RAID 5 over 2 members cannot be", "3 or more"]);
     bench.run(&replaced("database", "databse")).assert(2, &["'databse'", "storagebench-database"]);
     bench.run(&["simulate", "--workload", "database"]).assert(2, &["--level"]);
@@ -179,5 +227,10 @@ fn simulate_takes_requests_at_a_rate_and_tells_how_late_they_were() {
     overrun.assert(0, &[]);
     assert!(overrun.stdout.contains("NEVER STARTED"), "{}", overrun.stdout);
     bench.run(&simulate(&["--arrival", "fixed"])).assert(2, &["--rate"]);
+    // It was taken without a word, and 256 requests were in flight.
+    bench
+        .run(&simulate(&["--rate", "100", "--iodepth", "4"]))
+        .assert(2, &["--iodepth", "cannot be used with"]);
+    bench.run(&simulate(&["--rate", "100", "--in-flight", "0"])).assert(2, &["--in-flight", "0"]);
     bench.run(&simulate(&["--rate", "0"])).assert(2, &["'0' is no rate"]);
 }

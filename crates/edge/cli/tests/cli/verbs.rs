@@ -80,6 +80,8 @@ fn a_drive_of_ones_own_stands_in_an_array_file() {
     args.extend(["--catalog", "drive.toml", "--set", "mine:mechanics.rpm=10000"]);
     bench.run(&args).assert(0, &[]);
     bench.run(&["catalog", "--catalog", "none.toml"]).assert(2, &["none.toml cannot be read"]);
+    std::fs::create_dir(bench.path().join("empty")).expect("a folder");
+    bench.run(&["catalog", "--catalog", "empty"]).assert(2, &["empty", "no .toml files"]);
 }
 
 #[test]
@@ -225,6 +227,11 @@ fn the_chances_of_an_array_come_in_words_and_json() {
 fn what_is_not_known_is_asked_for() {
     let bench = Bench::new();
     let bare = ["risk", "--level", "6", "--members", "8"];
+    let other = ["--set", "st32000444ss:annual_failure_pct=2.5"];
+    let worse = bench.run(&[&RISK[..], &other, &["--json"]].concat());
+    worse.assert(0, &[]);
+    assert!(worse.stdout.contains("2.5"), "{}", worse.stdout);
+    bench.run(&[&bare[..], &other].concat()).assert(2, &["--set", "--drive"]);
     bench.run(&bare).assert(2, &["annual failure rate", "--afr"]);
     bench.run(&[&bare[..], &["--drive", "wd1000bb", "--afr", "120"]].concat()).assert(2, &["below 100 %"]);
     bench.run(&[&bare[..], &["--drive", "pliant-lb150"]].concat()).assert(2, &["--afr"]);
@@ -244,7 +251,6 @@ fn needs_and_limits_are_numbers_above_zero() {
     bench.run(&[&plan[..], &["--usable", "0"]].concat()).assert(2, &["0 bytes"]);
     bench.run(&["torture", "--seeds", "0"]).assert(2, &["invalid value"]);
     bench.run(&["streams", ".", "--streams", "0"]).assert(2, &["no number of streams"]);
-    bench.run(&["reproduce", "md1200-2011", "--max-median-error=nan"]).assert(2, &["above zero"]);
 }
 
 /// An option that changes nothing of what is measured is refused: its user would take the figures for what they are not.
@@ -260,6 +266,7 @@ fn options_that_would_change_nothing_are_refused() {
     for option in [["--in-flight", "5"], ["--arrival", "fixed"]] {
         bench.run(&[&load[..], &option, &["--think", "1ms"]].concat()).assert(2, &["--think", option[0]]);
         bench.run(&[&load[..], &option].concat()).assert(2, &["--rate"]);
+        bench.run(&[&load[..], &option, &["--iodepth", "4"]].concat()).assert(2, &["--iodepth", option[0]]);
     }
     for option in [["--filesystem", "xfs"], ["--host", "x"], ["--controllers", "2"]] {
         bench.run(&[&["streams", "."][..], &option].concat()).assert(2, &["DIR", option[0]]);

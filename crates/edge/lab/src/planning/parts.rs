@@ -87,6 +87,7 @@ fn controller(order: &PlanOrder<'_>, model: &ControllerModel) -> ControllerPart 
     ControllerPart {
         id: model.id.clone(),
         buses: model.buses.as_ref().map(words).unwrap_or_default(),
+        ports: model.ports,
         commands_per_sec: if least > 0.0 { f64::from(model.processors) / least } else { f64::INFINITY },
         host_rate: model.host_link.rate,
         member_rate: model.member_link.rate,

@@ -51,6 +51,27 @@ fn run_in(space: &Space, needs: Needs, app: &str, drives: &[&str], controller: &
 }
 
 #[test]
+fn what_the_papers_measured_can_be_plugged_together() {
+    let catalog = Catalog::builtin();
+    let mut looked_at = 0;
+    for row in crate::paper_ids().flat_map(|id| crate::Paper::builtin(id).expect("it is built in").rows) {
+        let mut parts = row.system.split('/').map(|part| part.strip_prefix("dual-").unwrap_or(part));
+        let Some(controller) = parts.find_map(|id| catalog.controller(id).ok()) else { continue };
+        let drive = catalog.drive(&row.drive).expect("rows were looked up");
+        let bus = drive.bus.as_deref().expect("each drive says what it is plugged into");
+        let takes = controller.buses.as_deref().is_none_or(|buses| buses.split(' ').any(|one| one == bus));
+        assert!(takes, "{}: drives for {bus} behind {}", row.id, controller.id);
+        let fits = controller.ports.is_none_or(|ports| u32::from(row.drives) <= ports);
+        assert!(fits, "{}: {} drives at {:?} ports", row.id, row.drives, controller.ports);
+        looked_at += 1;
+    }
+    assert!(looked_at > 250, "{looked_at}");
+    for controller in catalog.controllers().filter(|controller| !controller.is_software) {
+        assert!(controller.buses.is_some(), "{} fits everything", controller.id);
+    }
+}
+
+#[test]
 fn fewer_drives_that_serve_are_found_and_told_with_everything() {
     let wants = Needs { iops: Some(800.0), ..needs(ByteCount(1_000_000_000_000)) };
     let outcome = run(wants, "md1200-web-file-server", &["st3600057ss", "st32000444ss"]);

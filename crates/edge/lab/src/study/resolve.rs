@@ -2,7 +2,9 @@
 
 use super::file::{ArrayFile, LoadFile, MeasureFile, SimulateFile, StudyFile, SweepFile};
 use super::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};
-use crate::arrays::{ArrayThreads, ModelledArray, ModelledSettings, Parts, SoftwareArray, member_cache};
+use crate::arrays::{
+    ArrayThreads, ModelledArray, ModelledSettings, Parts, SoftwareArray, UnknownParts, member_cache,
+};
 use crate::cache::{SOFTWARE_CACHE, STAGING_SIZE};
 use crate::controllers::ControllersError;
 use crate::load::{LoadPlan, find_workload, varied};
@@ -125,7 +127,7 @@ fn simulate(
         enclosure: given.enclosure.as_ref().map(|name| name.get_ref().clone()),
         drive: given.drive.get_ref().clone(),
     };
-    let models = parts.look_up(catalog).map_err(|part| unknown_part(place, given, part))?;
+    let models = parts.look_up(catalog).map_err(|unknown| unknown_parts(place, given, unknown))?;
     models.check_fit().map_err(|problem| place.value(given.drive.span(), "drive", problem))?;
     let mut arrays = Vec::new();
     for (level, write_policy) in variants(&given.levels, &given.write_policies) {
@@ -172,14 +174,17 @@ fn variants<'a>(
     levels.iter().flat_map(move |level| policies.iter().map(move |policy| (level, *policy)))
 }
 
-fn unknown_part(place: Place<'_>, given: &SimulateFile, part: CatalogError) -> StudyFileError {
+fn unknown_parts(place: Place<'_>, given: &SimulateFile, unknown: UnknownParts) -> StudyFileError {
     let enclosure = || given.enclosure.as_ref().map_or(given.controller.span(), Spanned::span);
-    let span = match &part {
-        CatalogError::UnknownId { what: "drive", .. } => given.drive.span(),
-        CatalogError::UnknownId { what: "enclosure", .. } => enclosure(),
-        _ => given.controller.span(),
+    let line_of = |part: &CatalogError| {
+        place.line(match part {
+            CatalogError::UnknownId { what: "drive", .. } => given.drive.span(),
+            CatalogError::UnknownId { what: "enclosure", .. } => enclosure(),
+            _ => given.controller.span(),
+        })
     };
-    StudyFileError::UnknownPart { file: place.file.to_owned(), line: place.line(span), part: Box::new(part) }
+    let parts = unknown.0.into_iter().map(|part| (line_of(&part), part)).collect();
+    StudyFileError::UnknownParts { file: place.file.to_owned(), parts }
 }
 
 /// The load of a section: its own settings, else the common ones.

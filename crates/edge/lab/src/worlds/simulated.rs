@@ -4,7 +4,7 @@ use super::{array_settings, empty_result, load_settings, set_measurement};
 use crate::arrays::{ModelledArray, Models, array_facts};
 use crate::controllers::{ModelledControllers, Owner};
 use crate::load::Load;
-use raidlab_controller::ConfigError;
+use raidlab_controller::{ConfigError, WritePolicy};
 use raidlab_hosts::{Hosts, HostsError, Jobs, Stop, all_processors};
 use raidlab_sim::{
     ControllerName, FailoverOutcome, LoadRegion, RebuildProgress, SimError, SimulatedEnclosure,
@@ -13,7 +13,7 @@ use raidlab_sim::{
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 use raidlab_workload::program::{BonnieError, ReadersError};
 use raidlab_workload::{
-    ArrayFacts, ControllerFacts, EnclosureFacts, FailoverFacts, LoadFacts, RunResult, World,
+    ArrayFacts, CacheFill, ControllerFacts, EnclosureFacts, FailoverFacts, LoadFacts, RunResult, World,
 };
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
@@ -98,6 +98,7 @@ fn run_with(
         result.load = Some(LoadFacts { targets: volumes, workers: 1, iodepth_per_target });
     }
     result.array = Some(of_volumes(facts, array.volume_count()));
+    result.cache_fill = cache_fill(array, &outcome);
     result.enclosure = array.controllers.is_some().then(|| enclosure_facts(&enclosure, &outcome));
     result.cost.member_reads = Some(outcome.counters.member_reads);
     result.cost.member_writes = Some(outcome.counters.member_writes);
@@ -167,6 +168,18 @@ pub fn simulated_enclosure(models: &Models<'_>, array: &ModelledArray) -> Simula
         second: second.map(|second| second.simulated()),
         volumes,
     }
+}
+
+/// How the write caches of all volumes filled, where there are any.
+fn cache_fill(array: &ModelledArray, outcome: &SimulationOutcome) -> Option<CacheFill> {
+    let cache = &array.config.cache;
+    let [start, end] = outcome.dirty[..] else { return None };
+    (cache.write_policy != WritePolicy::WriteThrough).then(|| CacheFill {
+        dirty_bytes_start: start.0,
+        dirty_bytes_end: end.0,
+        cache_bytes: cache.size.0 * u64::from(array.volume_count()),
+        flush_start_pct: cache.flush_start_pct,
+    })
 }
 
 /// The facts of all volumes together, from those of one.

@@ -103,8 +103,20 @@ pub struct StreamsPlan {
 }
 
 impl StreamsPlan {
-    fn file_bytes(&self) -> ByteCount {
+    /// What is used of each file, on real folders and modelled arrays alike.
+    pub fn file_bytes(&self) -> ByteCount {
         ByteCount(self.file.get() / BLOCK_BYTES * BLOCK_BYTES)
+    }
+
+    /// Checks the lengths.
+    ///
+    /// # Errors
+    /// [`FoldersError::Size`] for files or reads of a length that neither folders nor models can have.
+    pub fn check(&self) -> Result<(), FoldersError> {
+        if self.file_bytes().get() == 0 || self.block.get() == 0 || self.block.get() > READ_BYTES_MAX {
+            return Err(FoldersError::Size(self.file));
+        }
+        Ok(())
     }
 
     fn streams_max(&self) -> u32 {
@@ -164,10 +176,8 @@ impl StreamsBench {
         progress: &mut dyn FnMut(ByteCount, ByteCount),
     ) -> Result<Self, FoldersError> {
         check_folders(folders)?;
+        plan.check()?;
         let length = plan.file_bytes();
-        if length.get() == 0 || plan.block.get() == 0 || plan.block.get() > READ_BYTES_MAX {
-            return Err(FoldersError::Size(plan.file));
-        }
         if plan.cold == Cold::Direct && !plan.block.get().is_multiple_of(BLOCK_BYTES) {
             return Err(FoldersError::BlockNotWhole(plan.block));
         }
