@@ -228,7 +228,8 @@ fn latency_is_cut_in_two_where_that_is_asked_for() {
         for latency_split in [true, false] {
             let options = LoadOptions { latency_split, ..with(engine) };
             let config = until(&target, iodepth, 500);
-            let outcome = run_quietly(&target, &spec(4096, 100, 100), &config, &options).unwrap();
+            // Long enough to take some time even from memory.
+            let outcome = run_quietly(&target, &spec(262_144, 100, 100), &config, &options).unwrap();
             let read = &outcome.measurement.ops.read;
             assert_eq!(read.split.is_some(), latency_split);
             let Some(split) = &read.split else { continue };

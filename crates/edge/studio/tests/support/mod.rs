@@ -80,7 +80,9 @@ impl Bench {
         let tools = tempfile::tempdir().expect("a folder");
         let program = tools.path().join("program");
         let keep = format!("printf '%s\\n' \"$@\" > '{}/arguments'", tools.path().display());
-        write_program(&program, &format!("#!/bin/sh\n{keep}\n{script}\n"));
+        // A shell can't trap what was ignored when it began, as SIGINT is where the tests run behind a script.
+        let shell = "#!/usr/bin/env -S --default-signal=INT /bin/sh";
+        write_program(&program, &format!("{shell}\n{keep}\n{script}\n"));
         let address = "127.0.0.1:0".parse().expect("an address");
         let db = PathBuf::from("raidlab.sqlite");
         let options = StudioOptions { address, folder: folder.path().to_owned(), db, program };
