@@ -43,7 +43,7 @@ sed -e "s/Number of I\/O requests to generate *= *[0-9]*/Number of I\/O requests
     -e 's/ Sizes *= *\[[^]]*\]/ Sizes = [ uniform, 15.0, 16.0 ]/' \
     "$tree/valid/synthraid5.parv" >"$work/raid5.parv"
 
-cat >"$work/oltp.toml" <<'EOF2'
+cat >"$work/oltp.toml" <<'EOF'
 schema = 1
 name = "two-reads-to-a-write"
 title = "8 KiB at random, two reads to a write"
@@ -55,7 +55,7 @@ size = "8KiB"
 share_pct = 100
 read_pct = 66
 random_pct = 100
-EOF2
+EOF
 
 for _ in $(seq "$rounds"); do
     (cd "$work" && RUNS=$runs DISKSIM=$binary bash -c 'TIMEFORMAT=%U; time for _ in $(seq "$RUNS"); do
@@ -63,12 +63,12 @@ for _ in $(seq "$rounds"); do
     handled=$(awk '/^Overall I\/O System Total Requests handled/ { print $NF }' "$work/raid5.out")
     ./target/release/raidlab simulate --level 5 --members 9 --drive st3600057ss --controller perc-h800 --strip-size 32KiB \
         --workload "$work/oltp.toml" --iodepth 5 --ramp 1s --run 1500s --json >"$work/ours.json"
-    python3 - "$handled" "$runs" "$work/disksim.seconds" "$work/ours.json" <<'EOF2'
+    python3 - "$handled" "$runs" "$work/disksim.seconds" "$work/ours.json" <<'EOF'
 import json, sys
 theirs = int(sys.argv[1]) * int(sys.argv[2]) / float(open(sys.argv[3]).read())
 run = json.load(open(sys.argv[4]))["runs"][0]
 cost = run["cost"]
 ours = ((cost["host_reads"] or 0) + (cost["host_writes"] or 0)) / (cost["wall_ns"] / 1e9)
 print(f"raidlab {ours:,.0f} host requests/s, DiskSim {theirs:,.0f}: {ours / theirs:.1f} times")
-EOF2
+EOF
 done

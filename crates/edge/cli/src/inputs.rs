@@ -22,22 +22,21 @@ pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
 
 /// Reads a size above zero.
 pub(crate) fn some_bytes(text: &str) -> Result<ByteCount, String> {
-    let bytes: ByteCount = text.parse().map_err(|error: ParseUnitError| error.to_string())?;
-    if bytes > ByteCount::ZERO {
-        Ok(bytes)
-    } else {
-        Err("nothing fits into 0 bytes: write a size such as 20TB".to_owned())
-    }
+    above_zero_of(text, "nothing fits into 0 bytes: write a size such as 20TB")
 }
 
 /// Reads a time above zero.
 pub(crate) fn some_time(text: &str) -> Result<NanoSpan, String> {
-    let span: NanoSpan = text.parse().map_err(|error: ParseUnitError| error.to_string())?;
-    if span > NanoSpan::ZERO {
-        Ok(span)
-    } else {
-        Err("no request takes no time: write a time such as 20ms".to_owned())
-    }
+    above_zero_of(text, "no request takes no time: write a time such as 20ms")
+}
+
+/// Reads what has a unit and is above zero; `refusal` is said of zero.
+fn above_zero_of<T>(text: &str, refusal: &str) -> Result<T, String>
+where
+    T: std::str::FromStr<Err = ParseUnitError> + PartialOrd + Default,
+{
+    let read: T = text.parse().map_err(|error: ParseUnitError| error.to_string())?;
+    if read > T::default() { Ok(read) } else { Err(refusal.to_owned()) }
 }
 
 /// Queue depths to run at, in the order given.

@@ -3,6 +3,7 @@
 //!
 //! Left out: a device, a pipe, and a file in a folder that may not be written are written in place, as there is no other way.
 
+use crate::failure::Failure;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -22,6 +23,12 @@ pub(crate) fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> io::Result<
         }
         ended => ended,
     }
+}
+
+/// The same, for a verb that has nothing to add to what went wrong.
+pub(crate) fn write_whole_or_fail(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
+    write_whole(path, content)
+        .map_err(|error| Failure::run(error).context(format!("{} cannot be written", path.display())))
 }
 
 fn replace(path: &Path, content: &[u8], found: Option<&Metadata>) -> io::Result<()> {

@@ -6,6 +6,7 @@
 
 use crate::cache::{CacheSettings, STAGING_SIZE};
 use crate::controllers::ModelledControllers;
+use raidlab_advisor::plan::shelf_takes;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, MemberCache, ReadPolicy,
     Resilience, WritePolicy,
@@ -152,7 +153,7 @@ impl Models<'_> {
         }
         if let Some(enclosure) = enclosure
             && let (Some(bus), Some(places)) = (&drive.bus, &enclosure.bus)
-            && !(bus == places || (bus == "SATA" && places == "SAS"))
+            && !shelf_takes(places, bus)
         {
             found.push(format!(
                 "drive '{}' is for {bus}, enclosure '{}' has places for {places}",

@@ -191,6 +191,12 @@ impl Walk<'_> {
     }
 }
 
+/// Whether drives for one bus go into an enclosure with places for another: one for SAS takes SATA drives, too, and the
+/// controller then decides.
+pub fn shelf_takes(shelf_bus: &str, drive_bus: &str) -> bool {
+    drive_bus == shelf_bus || (drive_bus == "SATA" && shelf_bus == "SAS")
+}
+
 /// Whether the parts can be plugged together; what is not known is no hindrance.
 fn fits(parts: &PartList, drive: u16, controller: u16, enclosure: Option<u16>) -> bool {
     let drive = &parts.drives[usize::from(drive)];
@@ -203,9 +209,8 @@ fn fits(parts: &PartList, drive: u16, controller: u16, enclosure: Option<u16>) -
     }
     let Some(enclosure) = enclosure else { return takes(&drive.bus) };
     let enclosure = &parts.enclosures[usize::from(enclosure)];
-    // A shelf for SAS takes SATA drives, too; the controller then decides.
     let in_shelf = match (&drive.bus, &enclosure.bus) {
-        (Some(drive), Some(shelf)) => drive == shelf || (drive == "SATA" && shelf == "SAS"),
+        (Some(drive), Some(shelf)) => shelf_takes(shelf, drive),
         _ => true,
     };
     takes(&drive.bus) && takes(&enclosure.bus) && in_shelf && (drive.is_small || !enclosure.is_small)

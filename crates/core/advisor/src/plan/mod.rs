@@ -19,7 +19,7 @@ pub mod estimate;
 mod rank;
 mod relax;
 
-pub use enumerate::{Enumeration, Kept, Space, enumerate};
+pub use enumerate::{Enumeration, Kept, Space, enumerate, shelf_takes};
 pub use rank::{Judged, Margins, ParetoPoint, Performance, pareto, rank};
 pub use relax::{Need, Relaxation, near_misses, relaxations};
 

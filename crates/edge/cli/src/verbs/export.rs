@@ -3,7 +3,7 @@
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
 use crate::verbs::keep::{DbArgs, not_there};
-use crate::whole_file::write_whole;
+use crate::whole_file::write_whole_or_fail;
 use raidlab_lab::{RunSelector, StoredRun};
 use raidlab_report::export::{fio, iometer};
 use raidlab_report::table::{KeptRun, Table};
@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
             if let (true, Some(place)) = (args.logs, &args.place.output) {
                 for (name, text) in fio::logs(&run.result) {
                     let path = place.with_file_name(name);
-                    write(&path, &text)?;
+                    write_whole_or_fail(&path, &text)?;
                     written.push(path);
                 }
             }
@@ -189,7 +189,7 @@ fn parquet(args: &TableArgs, output: &Output) -> Result<Exit, Failure> {
         TableOf::Histograms => "histograms",
     };
     let bytes = args.table(|table| raidlab_report::parquet::table(table, content))?.map_err(Failure::run)?;
-    write(path, &bytes)?;
+    write_whole_or_fail(path, &bytes)?;
     tell(std::slice::from_ref(path), output)
 }
 
@@ -226,14 +226,9 @@ fn timed(run: &StoredRun) -> (String, String) {
 /// Writes `text` to its file, or prints it. Returns the file.
 fn deliver(text: &str, place: &PlaceArgs) -> Result<Vec<PathBuf>, Failure> {
     match &place.output {
-        Some(path) => write(path, text).map(|()| vec![path.clone()]),
+        Some(path) => write_whole_or_fail(path, text).map(|()| vec![path.clone()]),
         None => print(text).map(|()| Vec::new()),
     }
-}
-
-fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
-    write_whole(path, content)
-        .map_err(|error| Failure::run(error).context(format!("{} cannot be written", path.display())))
 }
 
 /// Says what was written; nothing where the result itself went to standard output.

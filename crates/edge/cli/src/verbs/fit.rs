@@ -7,7 +7,7 @@ use crate::inputs::{catalog_change, catalog_with};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
-use crate::whole_file::write_whole;
+use crate::whole_file::write_whole_or_fail;
 use raidlab_hardware::{Catalog, CatalogChange};
 use raidlab_lab::{Fit, FitEffort, FitError, FitProgress, FitTask, Paper, RunOptions, fit, read_text};
 use raidlab_units::NanoSpan;
@@ -116,7 +116,7 @@ fn show(progress: &mut Progress, state: &FitProgress<'_>) {
 fn keep(args: &Args, found: &Fit) -> Result<(), Failure> {
     let usual = || PathBuf::from(format!("{}-fitted.toml", args.paper));
     let path = args.out.clone().unwrap_or_else(usual);
-    write(&path, &found.as_file())?;
+    write_whole_or_fail(&path, found.as_file())?;
     remark(format_args!(
         "stored: {}; 'raidlab reproduce {} --fitted FILE' uses it",
         path.display(),
@@ -131,7 +131,7 @@ fn keep(args: &Args, found: &Fit) -> Result<(), Failure> {
         let path = file_in(folder, &change.entry)?;
         let text = read_text(&path).map_err(Failure::run)?;
         let changed = change.applied_to(&path.display().to_string(), &text).map_err(Failure::input)?;
-        write(&path, &changed)?;
+        write_whole_or_fail(&path, changed)?;
         remark(format_args!("written: {} {} = {}", path.display(), change.key, change.value));
     }
     Ok(())
@@ -151,9 +151,4 @@ fn check_catalog(folder: &Path) -> Result<(), Failure> {
     }
     let problem = anyhow::anyhow!("{} is no catalogue: it has no folder 'controllers'", folder.display());
     Err(Failure::input(problem).with_hint("name the folder 'catalog' of the program's source"))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    write_whole(path, text)
-        .map_err(|error| Failure::run(error).context(format!("{} cannot be written", path.display())))
 }

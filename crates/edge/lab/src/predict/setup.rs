@@ -2,7 +2,7 @@
 
 use super::files::{self, phase_of};
 use super::{PredictOptions, PredictTask, served};
-use crate::arrays::{ModelledArray, ModelledSettings, Models};
+use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts, UnknownParts};
 use crate::cache::CacheSettings;
 use crate::controllers::ControllerSettings;
 use crate::load::Load;
@@ -294,16 +294,18 @@ fn part_of(usable: ByteCount, pct: f64, cache: CacheConfig) -> ByteCount {
 
 fn look_up_hardware<'a>(row: &PublishedRow, catalog: &'a Catalog) -> Result<Models<'a>, Vec<RowProblem>> {
     let SystemName { controller, enclosure, .. } = system_of(row);
-    let controller = catalog.controller(controller).map_err(|error| unknown(row, "system", error));
-    let enclosure = enclosure.map(|id| catalog.enclosure(id)).transpose();
-    let enclosure = enclosure.map_err(|error| unknown(row, "system", error));
-    let drive = catalog.drive(&row.drive).map_err(|error| unknown(row, "drive", error));
-    match (controller, enclosure, drive) {
-        (Ok(controller), Ok(enclosure), Ok(drive)) => Ok(Models { controller, enclosure, drive }),
-        (controller, enclosure, drive) => {
-            Err([controller.err(), enclosure.err(), drive.err()].into_iter().flatten().collect())
-        }
-    }
+    let parts = Parts {
+        controller: controller.to_owned(),
+        enclosure: enclosure.map(str::to_owned),
+        drive: row.drive.clone(),
+    };
+    let column = |part: &CatalogError| match part {
+        CatalogError::UnknownId { what: "drive", .. } => "drive",
+        _ => "system",
+    };
+    let problems =
+        |UnknownParts(parts)| parts.into_iter().map(|part| unknown(row, column(&part), part)).collect();
+    parts.look_up(catalog).map_err(problems)
 }
 
 pub(super) fn unknown(row: &PublishedRow, column: &'static str, error: CatalogError) -> RowProblem {
