@@ -31,6 +31,7 @@ pub use files::{FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_fil
 pub use queue::{Due, EventQueue};
 pub use streams::{NfsSpec, PlacedFile, StreamsOutcome, StreamsSpec, StreamsVolume, simulate_streams};
 pub use torture::{
-    Access, BlockFault, Failure, Fault, FaultEvent, LevelNotTried, Place, Refusal, Shrunk, TortureMode,
-    TorturePlan, TortureReport, TortureWorld, TraceEvent, Use, Violation, Workload, WriteNumber, shrink,
+    Access, BlockFault, Failure, Fault, FaultEvent, FaultTextError, LevelNotTried, Place, PlanError,
+    PlanFileError, Refusal, Shrunk, TortureMode, TorturePlan, TortureReport, TortureWorld, TraceEvent, Use,
+    Violation, Workload, WriteNumber, read_plans, shrink, write_plans,
 };

@@ -1,7 +1,7 @@
 //! The controller's net: plans of many seeds on tiny arrays with real bytes, over levels, policies, sizes, orders of
-//! completion and faults; and the list of seeds that once failed. A failure prints the seed and the way there.
+//! completion and faults; and stored plans. A failure prints the seed and the way there.
 
-use raidlab_sim::{TortureMode, TorturePlan, TortureReport};
+use raidlab_sim::{TortureMode, TorturePlan, TortureReport, read_plans};
 
 /// Runs one plan; panics with the plan and the trace if a rule is broken.
 fn run_plan(plan: &TorturePlan) -> TortureReport {
@@ -33,21 +33,39 @@ fn a_failed_array_refuses_and_never_lies() {
     assert!(sum.array_failed_errors > 0, "{sum:?}");
 }
 
+/// Each file says in its first line what it showed.
 #[test]
-fn seeds_that_once_failed() {
-    for line in include_str!("torture/seeds.txt").lines().filter(|line| !line.starts_with('#')) {
-        let mut words = line.split(' ');
-        let mut number = || words.next().and_then(|word| word.parse().ok()).expect("seed, requests, mode");
-        let (seed, ops) = (number(), number());
-        let (mode, has_tags) = match words.next() {
-            Some("bounded") => (TortureMode::Bounded, false),
-            Some("beyond") => (TortureMode::Beyond, false),
-            Some("bounded+tags") => (TortureMode::Bounded, true),
-            Some("beyond+tags") => (TortureMode::Beyond, true),
-            other => panic!("no mode is {other:?}"),
-        };
-        run_plan(&TorturePlan::draw_with(has_tags, seed, ops, mode, None).expect("any level"));
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a plan that is put into the folder is replayed without being named here"
+)]
+fn plans_that_once_failed() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torture/plans");
+    let entries = std::fs::read_dir(folder).expect("the folder of plans");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    assert!(paths.len() >= 77, "{} plans", paths.len());
+    for path in paths {
+        let text = std::fs::read_to_string(&path).expect("plans are text");
+        assert!(text.starts_with("# "), "{}: a remark says what it showed", path.display());
+        replay(&path.to_string_lossy(), &text);
     }
+}
+
+/// The fewest plans that reach all that a guided campaign reached of the controller.
+#[test]
+fn plans_that_reach_far() {
+    let sum = replay("corpus.toml", include_str!("torture/corpus.toml"));
+    assert!(sum.faults.iter().all(|count| *count > 0), "every kind of fault was met: {sum:?}");
+    assert!(sum.refused > 0 && sum.array_failed_errors > 0 && sum.data_lost_errors > 0, "{sum:?}");
+}
+
+fn replay(file: &str, text: &str) -> TortureReport {
+    let mut sum = TortureReport::default();
+    for (index, plan) in read_plans(file, text).unwrap_or_else(|error| panic!("{error}")).iter().enumerate() {
+        sum.add(&plan.run().unwrap_or_else(|failure| panic!("{file}, plan {}: {failure}", index + 1)));
+    }
+    sum
 }
 
 #[test]

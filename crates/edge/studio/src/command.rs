@@ -48,7 +48,8 @@ impl Display for CommandLine {
     }
 }
 
-fn quoted(argument: &str) -> String {
+/// An argument as a shell reads it.
+pub fn quoted(argument: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "._-+@=/,:%".contains(it);
     if !argument.is_empty() && argument.chars().all(is_plain) {
         return argument.to_owned();

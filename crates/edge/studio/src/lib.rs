@@ -27,6 +27,8 @@ mod job;
 mod place;
 mod token;
 
+pub use command::quoted;
+
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;

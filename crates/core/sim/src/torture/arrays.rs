@@ -48,13 +48,18 @@ fn levels_text() -> String {
     names.join(", ")
 }
 
+/// Whether plans may have an array of `level`.
+pub(super) fn is_tried(level: LevelVariant) -> bool {
+    LEVELS.iter().any(|(name, _)| name.parse() == Ok(level))
+}
+
 /// Picks one of `choices`.
 pub(super) fn pick<T: Copy>(random: &mut Rng, choices: &[T]) -> T {
     choices[random.below(choices.len() as u64) as usize]
 }
 
 /// A log that has room for a few records only, or for many: found by asking what would do.
-fn fit_log(config: &mut ArrayConfig, factor: u64) {
+pub(super) fn fit_log(config: &mut ArrayConfig, factor: u64) {
     config.resilience.log_size = ByteCount(1);
     if let Err(ConfigError::LogTooSmall { needed, .. }) = Controller::new(config) {
         config.resilience.log_size = ByteCount(needed.0.next_multiple_of(4096) * factor);

@@ -30,6 +30,7 @@ use super::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{BatteryState, Sweep};
 use raidlab_units::{MemberIndex, StripeIndex};
 use raidlab_workload::Rng;
+use serde::{Deserialize, Serialize};
 
 /// What goes wrong. See the module's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,8 +132,9 @@ impl Fault {
     }
 }
 
-/// A fault of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A fault of a plan. Written as a line: `120 power-cut 0x5eed`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct FaultEvent {
     /// Host requests made before it.
     pub after_ops: u64,

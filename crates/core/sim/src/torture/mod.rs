@@ -4,7 +4,7 @@
 //! may finish in any order that the seed picks. So thousands of interleavings that a real array meets once a year
 //! are met every second, and any of them can be seen again from its seed.
 //! ```text
-//!  TorturePlan (plan.rs): array, load, faults, all from one seed
+//!  TorturePlan (plan.rs): array, load, faults, drawn from one seed, read from a file (text.rs) or changed (mutate.rs)
 //!      │
 //!      ▼  requests, faults                                 ┌─ memories.rs   cache, staging, host buffers
 //!  driver.rs ──► Controller ──► flights.rs, any order ──► ─┤
@@ -29,6 +29,7 @@ mod host;
 mod lies;
 mod members;
 mod memories;
+mod mutate;
 mod operator;
 mod plan;
 mod power;
@@ -36,6 +37,7 @@ mod report;
 mod shrink;
 mod stripes;
 mod tags;
+mod text;
 mod trace;
 mod violation;
 mod volume;
@@ -49,6 +51,7 @@ pub use plan::{TortureMode, TorturePlan, Workload};
 pub use power::Refusal;
 pub use report::TortureReport;
 pub use shrink::{Shrunk, shrink};
+pub use text::{FaultTextError, PlanError, PlanFileError, read_plans, write_plans};
 pub use trace::TraceEvent;
 pub use violation::{Failure, Violation};
 pub use volume::WriteNumber;

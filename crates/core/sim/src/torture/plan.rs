@@ -1,7 +1,7 @@
 //! A plan: all that a seed decides about a run before it begins. The array, the load, and the faults.
 //!
 //! Each part is drawn from a stream of its own, and a shorter plan is the front of a longer one: so the number of requests
-//! and the faults can be cut down, one by one, while everything else stays as it is.
+//! and the faults can be cut down, one by one, while everything else stays as it is. What was drawn can be kept: `text.rs`.
 //!
 //! Faults come in swarms (A. Groce et al., "Swarm testing", 2012): every plan leaves most kinds out and has some in plenty,
 //! because faults that mask each other are then also met apart.
@@ -12,9 +12,11 @@ use raidlab_controller::ArrayConfig;
 use raidlab_raid::LevelVariant;
 use raidlab_units::BlockCount;
 use raidlab_workload::{Rng, derived_seed};
+use serde::{Deserialize, Serialize};
 
 /// How much goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TortureMode {
     /// No more than the level survives: nothing may fail.
     Bounded,
@@ -33,7 +35,8 @@ impl TortureMode {
 }
 
 /// The load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Workload {
     /// Most requests in flight; the run's own limit goes up and down below it.
     pub iodepth: u32,
@@ -49,8 +52,9 @@ pub struct Workload {
     pub batch_pct: u8,
 }
 
-/// A run, before it begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A run, before it begins. A field that is added later needs `#[serde(default)]`, for plans that were stored before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct TorturePlan {
     /// The seed of everything.
     pub seed: u64,
@@ -58,14 +62,15 @@ pub struct TorturePlan {
     pub ops: u64,
     /// How much goes wrong.
     pub mode: TortureMode,
-    /// The array.
-    pub config: ArrayConfig,
-    /// The load.
-    pub workload: Workload,
     /// What goes wrong, in order.
     pub faults: Vec<FaultEvent>,
+    /// The load.
+    pub workload: Workload,
+    /// The array.
+    pub config: ArrayConfig,
     /// A defect that the controller is given.
     #[cfg(feature = "mutants")]
+    #[serde(skip)]
     pub mutant: Option<raidlab_controller::Mutant>,
 }
 
@@ -111,12 +116,6 @@ impl TorturePlan {
             #[cfg(feature = "mutants")]
             mutant: None,
         })
-    }
-
-    /// Leaves out all faults but those at the given places.
-    pub fn keep_faults(&mut self, places: &[usize]) {
-        let kept = places.iter().filter_map(|&place| self.faults.get(place));
-        self.faults = kept.copied().collect();
     }
 }
 

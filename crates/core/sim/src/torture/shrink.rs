@@ -4,6 +4,7 @@
 //! ones (delta debugging: A. Zeller and R. Hildebrandt, "Simplifying and isolating failure-inducing input", 2002), then
 //! fewer requests are tried again. Every try is a whole run, so their number is bounded.
 
+use super::faults::FaultEvent;
 use super::plan::TorturePlan;
 use super::violation::Failure;
 
@@ -15,47 +16,36 @@ const TRIES: u32 = 400;
 pub struct Shrunk {
     /// The plan.
     pub plan: TorturePlan,
-    /// Places that its faults had in the plan that it was made from.
-    pub faults: Vec<usize>,
     /// How it fails.
     pub failure: Failure,
 }
 
 /// Makes `plan`, which ended in `failure`, small.
 pub fn shrink(plan: &TorturePlan, failure: &Failure) -> Shrunk {
-    let mut search = Search {
-        original: plan,
-        best: Shrunk {
-            plan: plan.clone(),
-            faults: (0..plan.faults.len()).collect(),
-            failure: failure.clone(),
-        },
-        tries: TRIES,
-    };
+    let best = Shrunk { plan: plan.clone(), failure: failure.clone() };
+    let mut search = Search { best, tries: TRIES };
     search.cut_ops();
     search.leave_out_faults();
     search.cut_ops();
     search.best
 }
 
-struct Search<'a> {
-    original: &'a TorturePlan,
+struct Search {
     best: Shrunk,
     tries: u32,
 }
 
-impl Search<'_> {
+impl Search {
     /// Tries a smaller plan; keeps it if the same checker fails.
-    fn attempt(&mut self, ops: u64, faults: Vec<usize>) -> bool {
+    fn attempt(&mut self, ops: u64, faults: Vec<FaultEvent>) -> bool {
         if self.tries == 0 {
             return false;
         }
         self.tries -= 1;
-        let mut plan = TorturePlan { ops, ..self.original.clone() };
-        plan.keep_faults(&faults);
+        let plan = TorturePlan { ops, faults, ..self.best.plan.clone() };
         match plan.run() {
             Err(failure) if failure.violation.checker() == self.best.failure.violation.checker() => {
-                self.best = Shrunk { plan, faults, failure };
+                self.best = Shrunk { plan, failure };
                 true
             }
             _ => false,
@@ -70,27 +60,25 @@ impl Search<'_> {
         }
         while step > 0 && self.tries > 0 {
             let ops = self.best.plan.ops.saturating_sub(step).max(1);
-            if ops == self.best.plan.ops || !self.attempt(ops, self.best.faults.clone()) {
+            if ops == self.best.plan.ops || !self.attempt(ops, self.best.plan.faults.clone()) {
                 step /= 2;
             }
         }
         // Faults that the shorter run never came to.
-        let plan = &self.best.plan;
-        let is_met = |place: &usize| self.original.faults[*place].after_ops < plan.ops;
-        let met: Vec<usize> = self.best.faults.iter().copied().filter(is_met).collect();
-        if met.len() < self.best.faults.len() {
-            let ops = plan.ops;
+        let TorturePlan { ops, ref faults, .. } = self.best.plan;
+        let met: Vec<FaultEvent> = faults.iter().filter(|event| event.after_ops < ops).copied().collect();
+        if met.len() < faults.len() {
             self.attempt(ops, met);
         }
     }
 
     fn leave_out_faults(&mut self) {
-        let mut chunk = self.best.faults.len().div_ceil(2);
+        let mut chunk = self.best.plan.faults.len().div_ceil(2);
         while chunk > 0 && self.tries > 0 {
             let mut from = 0;
-            while from < self.best.faults.len() && self.tries > 0 {
-                let to = (from + chunk).min(self.best.faults.len());
-                let mut fewer = self.best.faults.clone();
+            while from < self.best.plan.faults.len() && self.tries > 0 {
+                let to = (from + chunk).min(self.best.plan.faults.len());
+                let mut fewer = self.best.plan.faults.clone();
                 fewer.drain(from..to);
                 if !self.attempt(self.best.plan.ops, fewer) {
                     from = to;
@@ -98,5 +86,25 @@ impl Search<'_> {
             }
             chunk /= 2;
         }
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::super::plan::TortureMode;
+    use super::*;
+
+    /// A load that the world does not bear fails without any fault.
+    #[test]
+    fn of_a_long_plan_what_it_takes_is_left() {
+        let drawn = |seed| TorturePlan::draw(seed, 2_000, TortureMode::Bounded, None).expect("any level");
+        let mut plan = (0..).map(drawn).find(|plan| plan.faults.len() > 10).expect("one of all seeds");
+        plan.workload.iodepth = 0;
+        let failure = plan.run().expect_err("no depth is below zero");
+        let shrunk = shrink(&plan, &failure);
+        assert_eq!(shrunk.plan.faults, []);
+        assert!(shrunk.plan.ops < 500, "{}", shrunk.plan.ops);
+        let again = shrunk.plan.run().expect_err("the same");
+        assert_eq!(again.to_string(), shrunk.failure.to_string());
     }
 }

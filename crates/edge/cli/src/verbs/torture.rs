@@ -1,18 +1,23 @@
 //! `raidlab torture`: the controller under load and faults, with every byte checked, one seed after another.
 //!
-//! Each seed is a run of its own, so threads share nothing but the next seed and the sums; the digest of a campaign does
-//! not depend on their number. The first failure ends the campaign: it is shrunk and shown with the way to see it again.
+//! Each plan is a run of its own, so threads share nothing but the next one and the sums; the digest of a campaign does not
+//! depend on their number. The first failure ends the campaign: its plan is shrunk, shown, and kept in a file to run again,
+//! as a seed would mean another plan as soon as plans are drawn in another way.
 
 use crate::failure::{Exit, Failure};
 use crate::interrupt::cancel_flag;
 use crate::output::{Output, print, print_json};
 use crate::progress::Progress;
+use crate::whole_file::write_whole_or_fail;
 use clap::ValueEnum;
+use raidlab_lab::read_text;
 use raidlab_raid::LevelVariant;
-use raidlab_sim::{Fault, Shrunk, TortureMode, TorturePlan, TortureReport, shrink};
+use raidlab_sim::{Fault, Shrunk, TortureMode, TorturePlan, TortureReport, read_plans, shrink, write_plans};
+use raidlab_studio::quoted;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Go on with further seeds for so long, whatever their number
-    #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "faults"])]
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
     minutes: Option<u64>,
     /// Faults no worse than what the level survives, or worse
     #[arg(long, value_enum, default_value_t = Mode::Bounded)]
@@ -48,9 +53,13 @@ pub(crate) struct Args {
     /// Only arrays of this level
     #[arg(long)]
     level: Option<LevelVariant>,
-    /// Leave out all faults of the seed's plan but those at these places, counted from 0; `none` leaves out all
-    #[arg(long, value_name = "N,...", conflicts_with = "seeds")]
-    faults: Option<Places>,
+    /// Run the plans of this file, which a failure left behind, instead of seeds
+    #[arg(long, value_name = "FILE.toml",
+        conflicts_with_all = ["seed", "ops", "seeds", "minutes", "mode", "tags", "level"])]
+    plan: Option<PathBuf>,
+    /// Folder for the plan of a failure, cut down to what is needed to see it again
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    save_plans: PathBuf,
 }
 
 /// Faults, and what must hold.
@@ -71,21 +80,6 @@ enum Tags {
     None,
 }
 
-/// Places in a plan's list of faults.
-#[derive(Clone, Debug)]
-struct Places(Vec<usize>);
-
-impl std::str::FromStr for Places {
-    type Err = std::num::ParseIntError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "none" {
-            return Ok(Self(Vec::new()));
-        }
-        text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self)
-    }
-}
-
 impl From<Mode> for TortureMode {
     fn from(mode: Mode) -> Self {
         match mode {
@@ -98,24 +92,38 @@ impl From<Mode> for TortureMode {
 /// What the threads of a campaign share.
 struct Campaign<'a> {
     args: &'a Args,
+    /// Plans to run in place of seeds.
+    plans: Option<Vec<TorturePlan>>,
     until: Option<Instant>,
     next: AtomicU64,
     stop: &'a AtomicBool,
     done: AtomicBool,
     sum: Mutex<TortureReport>,
-    /// The failing seed with the lowest number.
-    failed: Mutex<Option<(TorturePlan, raidlab_sim::Failure)>>,
+    /// The first plan that failed: its number, itself, and how.
+    failed: Mutex<Option<(u64, TorturePlan, raidlab_sim::Failure)>>,
+}
+
+/// A failure made small, and the file that its plan was written to.
+struct Found {
+    shrunk: Shrunk,
+    saved: Result<PathBuf, Failure>,
 }
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    plan(args, args.seed)?;
+    let plans = args.plan.as_deref().map(read).transpose()?;
+    drawn(args, args.seed)?;
+    if !args.save_plans.is_dir() {
+        let error = anyhow::anyhow!("{} is no folder", args.save_plans.display());
+        return Err(Failure::input(error).with_hint("--save-plans takes a folder that is there"));
+    }
     let processors = || std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let jobs = args.jobs.unwrap_or_else(processors).get();
     let cancelled = cancel_flag("stopping after the runs that are under way (once more to stop at once)");
     let start = Instant::now();
     let campaign = Campaign {
         args,
+        plans,
         until: args.minutes.map(|minutes| start + Duration::from_secs(60 * minutes)),
         next: AtomicU64::new(0),
         stop: &cancelled,
@@ -123,7 +131,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         sum: Mutex::default(),
         failed: Mutex::default(),
     };
-    // A panic of the controller is caught, counted as a failure and shown with its seed.
+    // A panic of the controller is caught, counted as a failure and shown with its plan.
     std::panic::set_hook(Box::new(|_| {}));
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(|| campaign.work())).collect();
@@ -131,30 +139,29 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     });
     let seconds = start.elapsed().as_secs_f64();
     let failed = campaign.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let shrunk = failed.map(|(plan, failure)| {
-        let mut shrunk = shrink(&plan, &failure);
-        if let Some(Places(kept)) = &args.faults {
-            let whole = drawn(args, plan.seed)?;
-            shrunk.faults = places_in_whole(&shrunk.faults, kept, whole.faults.len());
-        }
-        Ok::<_, Failure>(shrunk)
-    });
+    let shrunk = failed.map(|(_, plan, failure)| shrink(&plan, &failure));
     let _ = std::panic::take_hook();
-    let shrunk = shrunk.transpose()?;
+    let found = shrunk.map(|shrunk| Found { saved: save(&args.save_plans, &shrunk), shrunk });
     let sum = campaign.sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     if output.is_json() {
-        print_json(&as_json(args, &sum, seconds, shrunk.as_ref()))?;
+        print_json(&as_json(&sum, seconds, found.as_ref()))?;
     } else {
-        print(&as_text(args, &sum, seconds, shrunk.as_ref()))?;
+        print(&as_text(&sum, seconds, found.as_ref()))?;
     }
-    Ok(match (shrunk, cancelled.load(Ordering::Relaxed)) {
-        (Some(_), _) => Exit::RunFailed,
-        (None, true) => Exit::Interrupted,
-        (None, false) => Exit::Done,
-    })
+    match (found, cancelled.load(Ordering::Relaxed)) {
+        (Some(found), _) => found.saved.map(|_| Exit::RunFailed),
+        (None, true) => Ok(Exit::Interrupted),
+        (None, false) => Ok(Exit::Done),
+    }
 }
 
-/// The plan of a seed, with all its faults.
+/// The plans of a file.
+fn read(path: &Path) -> Result<Vec<TorturePlan>, Failure> {
+    let text = read_text(path).map_err(Failure::input)?;
+    read_plans(&path.to_string_lossy(), &text).map_err(Failure::input)
+}
+
+/// The plan of a seed.
 fn drawn(args: &Args, seed: u64) -> Result<TorturePlan, Failure> {
     let Args { ops, mode, level, tags, .. } = *args;
     let drawn = match tags {
@@ -164,18 +171,21 @@ fn drawn(args: &Args, seed: u64) -> Result<TorturePlan, Failure> {
     drawn.map_err(Failure::input)
 }
 
-/// Places in a whole plan, which has so many faults, of those at `places` when only the faults at `kept` were left.
-fn places_in_whole(places: &[usize], kept: &[usize], faults: usize) -> Vec<usize> {
-    let left: Vec<usize> = kept.iter().copied().filter(|place| *place < faults).collect();
-    places.iter().map(|place| left[*place]).collect()
+/// Writes a failing plan into `folder`, to a file that is not there yet.
+fn save(folder: &Path, shrunk: &Shrunk) -> Result<PathBuf, Failure> {
+    let Shrunk { plan, failure } = shrunk;
+    let text =
+        format!("# {}: {}\n{}", failure.violation.checker(), one_line(failure), write_plans(&[plan.clone()]));
+    let stem = format!("{}-{}", plan.seed, plan.mode.name());
+    let names = (1..).map(|nth: u32| if nth == 1 { stem.clone() } else { format!("{stem}-{nth}") });
+    let mut paths = names.map(|name| folder.join(name + ".toml"));
+    let path = paths.find(|path| !path.exists()).expect("one of all numbers is free");
+    write_whole_or_fail(&path, text)?;
+    Ok(path)
 }
 
-fn plan(args: &Args, seed: u64) -> Result<TorturePlan, Failure> {
-    let mut plan = drawn(args, seed)?;
-    if let Some(places) = &args.faults {
-        plan.keep_faults(&places.0);
-    }
-    Ok(plan)
+fn one_line(failure: &raidlab_sim::Failure) -> String {
+    failure.violation.to_string().replace(char::is_control, " ")
 }
 
 impl Campaign<'_> {
@@ -185,23 +195,35 @@ impl Campaign<'_> {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             let is_over = match self.until {
                 Some(until) => Instant::now() >= until,
-                None => index >= self.args.seeds,
+                None => index >= self.count(),
             };
             if is_over {
                 return;
             }
             // The level was tried before the campaign began.
-            let Ok(plan) = plan(self.args, self.args.seed.wrapping_add(index)) else { return };
+            let Some(plan) = self.plan(index) else { return };
             match plan.run() {
                 Ok(report) => self.sum.lock().unwrap_or_else(PoisonError::into_inner).add(&report),
                 Err(failure) => {
                     self.done.store(true, Ordering::Relaxed);
                     let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-                    if failed.as_ref().is_none_or(|(first, _)| plan.seed < first.seed) {
-                        *failed = Some((plan, failure));
+                    if failed.as_ref().is_none_or(|(first, ..)| index < *first) {
+                        *failed = Some((index, plan, failure));
                     }
                 }
             }
+        }
+    }
+
+    /// Plans to run; with a time instead, there is always one more.
+    fn count(&self) -> u64 {
+        self.plans.as_ref().map_or(self.args.seeds, |plans| plans.len() as u64)
+    }
+
+    fn plan(&self, index: u64) -> Option<TorturePlan> {
+        match &self.plans {
+            Some(plans) => plans.get(index as usize).cloned(),
+            None => drawn(self.args, self.args.seed.wrapping_add(index)).ok(),
         }
     }
 
@@ -218,7 +240,7 @@ impl Campaign<'_> {
             let sum = *self.sum.lock().unwrap_or_else(PoisonError::into_inner);
             let share = match self.until {
                 Some(until) => start.elapsed().as_secs_f64() / (until - start).as_secs_f64().max(1.0),
-                None => sum.seeds as f64 / self.args.seeds as f64,
+                None => sum.seeds as f64 / self.count() as f64,
             };
             let rate = sum.host_ops as f64 / start.elapsed().as_secs_f64();
             let text = format!("{} seeds, {} host requests, {rate:.0} a second", sum.seeds, sum.host_ops);
@@ -229,23 +251,11 @@ impl Campaign<'_> {
 }
 
 /// The command that shows a failure again.
-fn replay_command(args: &Args, shrunk: &Shrunk) -> String {
-    let Shrunk { plan, faults, .. } = shrunk;
-    let mut command =
-        format!("raidlab torture --seed {} --ops {} --mode {}", plan.seed, plan.ops, plan.mode.name());
-    if let Some(tags) = args.tags {
-        command.push_str(if tags == Tags::All { " --tags all" } else { " --tags none" });
-    }
-    if let Some(level) = args.level {
-        let _ = write!(command, " --level {level}");
-    }
-    let places: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    let places = if places.is_empty() { "none".to_owned() } else { places.join(",") };
-    let _ = write!(command, " --faults {places}");
-    command
+fn replay_command(saved: &Path) -> String {
+    format!("raidlab torture --plan={}", quoted(&saved.to_string_lossy()))
 }
 
-fn as_text(args: &Args, sum: &TortureReport, seconds: f64, shrunk: Option<&Shrunk>) -> String {
+fn as_text(sum: &TortureReport, seconds: f64, found: Option<&Found>) -> String {
     let rate = sum.host_ops as f64 / seconds.max(1e-9);
     let rows = [
         ("seeds", sum.seeds.to_string()),
@@ -256,7 +266,7 @@ fn as_text(args: &Args, sum: &TortureReport, seconds: f64, shrunk: Option<&Shrun
         ("refused starts", sum.refused.to_string()),
         ("data-lost errors", sum.data_lost_errors.to_string()),
         ("array-failed errors", sum.array_failed_errors.to_string()),
-        ("violations", u32::from(shrunk.is_some()).to_string()),
+        ("violations", u32::from(found.is_some()).to_string()),
         ("digest", format!("{:016x}", sum.digest)),
     ];
     let mut text =
@@ -265,14 +275,21 @@ fn as_text(args: &Args, sum: &TortureReport, seconds: f64, shrunk: Option<&Shrun
     for (fault, count) in Fault::ALL.iter().zip(sum.faults) {
         let _ = writeln!(text, "  {:18}{count}", fault.name());
     }
-    if let Some(shrunk) = shrunk {
-        let Shrunk { plan, failure, .. } = shrunk;
-        let _ = write!(text, "\n{failure}\n{:#?}\n\nSee it again: {}\n", plan, replay_command(args, shrunk));
+    if let Some(Found { shrunk: Shrunk { plan, failure }, saved }) = found {
+        let _ = write!(text, "\n{failure}\n{}", write_plans(std::slice::from_ref(plan)));
+        if let Ok(path) = saved {
+            let _ = write!(
+                text,
+                "\nThe plan is kept in {}\nSee it again: {}\n",
+                path.display(),
+                replay_command(path)
+            );
+        }
     }
     text
 }
 
-fn as_json(args: &Args, sum: &TortureReport, seconds: f64, shrunk: Option<&Shrunk>) -> Value {
+fn as_json(sum: &TortureReport, seconds: f64, found: Option<&Found>) -> Value {
     let faults: serde_json::Map<String, Value> = Fault::ALL
         .iter()
         .zip(sum.faults)
@@ -291,14 +308,15 @@ fn as_json(args: &Args, sum: &TortureReport, seconds: f64, shrunk: Option<&Shrun
         "stripes_unchecked": sum.stripes_unchecked,
         "faults": faults,
         "digest": format!("{:016x}", sum.digest),
-        "violations": u32::from(shrunk.is_some()),
-        "violation": shrunk.map(|shrunk| json!({
-            "seed": shrunk.plan.seed,
-            "ops": shrunk.plan.ops,
-            "checker": shrunk.failure.violation.checker(),
-            "text": shrunk.failure.violation.to_string(),
-            "faults": shrunk.faults,
-            "command": replay_command(args, shrunk),
+        "violations": u32::from(found.is_some()),
+        "violation": found.map(|Found { shrunk: Shrunk { plan, failure }, saved }| json!({
+            "seed": plan.seed,
+            "ops": plan.ops,
+            "checker": failure.violation.checker(),
+            "text": failure.violation.to_string(),
+            "plan": write_plans(std::slice::from_ref(plan)),
+            "plan_file": saved.as_ref().ok().map(|path| path.display().to_string()),
+            "command": saved.as_ref().ok().map(|path| replay_command(path)),
         })),
     })
 }
@@ -306,22 +324,45 @@ fn as_json(args: &Args, sum: &TortureReport, seconds: f64, shrunk: Option<&Shrun
 #[cfg(test)]
 mod tests {
     use super::*;
+    use raidlab_sim::Violation;
 
-    /// Regression: the command named places among the faults that were kept, and showed another run.
+    fn found(folder: &Path) -> Found {
+        let plan = TorturePlan::draw(33, 300, TortureMode::Bounded, None).expect("any level");
+        let violation = Box::new(Violation::Panicked { message: "two\nlines".into() });
+        let failure = raidlab_sim::Failure { seed: 33, ops: 7, step: 9, violation, trace: Vec::new() };
+        let shrunk = Shrunk { plan, failure };
+        Found { saved: save(folder, &shrunk), shrunk }
+    }
+
     #[test]
-    fn places_after_faults_were_kept_name_the_same_faults_in_the_whole_plan() {
-        let whole = || TorturePlan::draw(33, 3_000, TortureMode::Bounded, None).expect("any level");
-        let faults = whole().faults.len();
-        assert!(faults > 8, "{faults}");
-        for kept in [vec![1, 2, 5, 6, 7, 8], vec![faults, 7, 3, 1], (0..faults).collect()] {
-            let mut shrunk = whole();
-            shrunk.keep_faults(&kept);
-            let places = [2, 0];
-            shrunk.keep_faults(&places);
-            let mut again = whole();
-            again.keep_faults(&places_in_whole(&places, &kept, faults));
-            assert_eq!(shrunk.faults, again.faults);
-            assert_eq!(again.faults.len(), 2);
+    fn a_failure_leaves_its_plan_and_the_command_that_runs_it() {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let in_folder = folder.path().join("it's here");
+        std::fs::create_dir(&in_folder).expect("a folder can be made");
+        for name in ["33-bounded.toml", "33-bounded-2.toml"] {
+            let found = found(&in_folder);
+            let path = in_folder.join(name);
+            assert_eq!(found.saved.as_ref().expect("it can be written"), &path, "none is written over");
+            assert_eq!(read(&path).expect("it can be read"), [found.shrunk.plan.clone()]);
+            let text = as_text(&TortureReport::default(), 1.0, Some(&found));
+            let command =
+                format!("raidlab torture --plan='{}'", path.display().to_string().replace('\'', r"'\''"));
+            assert!(
+                text.contains(&format!("kept in {}\nSee it again: {command}\n", path.display())),
+                "{text}"
+            );
+            let json = as_json(&TortureReport::default(), 1.0, Some(&found));
+            assert_eq!(json["violation"]["command"], command);
+            assert_eq!(json["violation"]["plan_file"], path.display().to_string());
         }
+    }
+
+    #[test]
+    fn a_plan_that_can_not_be_written_is_shown_all_the_same() {
+        let found = found(Path::new("/dev/null"));
+        assert!(found.saved.is_err());
+        let text = as_text(&TortureReport::default(), 1.0, Some(&found));
+        assert!(text.contains("\n[[plan]]\nseed = 33\n"), "{text}");
+        assert!(!text.contains("See it again"), "{text}");
     }
 }

@@ -304,3 +304,34 @@ fn what_nobody_can_be_told_is_no_reason_to_panic() {
     let ended = bench.command(&load).stderr(full()).output().expect("the binary was built");
     assert_eq!(ended.status.code(), Some(3), "the bound is missed, told or not");
 }
+
+/// A stored plan is run as it is; one that can't be is refused with its place.
+#[test]
+fn torture_runs_stored_plans() {
+    let bench = Bench::new();
+    let stored = concat!(env!("CARGO_MANIFEST_DIR"), "/../../core/sim/tests/torture/plans/54-bounded.toml");
+    let plan = std::fs::read_to_string(stored).expect("a stored plan");
+    let write = |name: &str, text: &str| {
+        std::fs::write(bench.path().join(name), text).expect("it can be written");
+    };
+    write("one.toml", &plan);
+    let again = plan.split_once("[[plan]]").expect("a plan").1;
+    write("two.toml", &format!("{plan}\n[[plan]]{again}"));
+    let of_the_seed = ["--json", "torture", "--seed", "54", "--ops", "400", "--tags", "none"];
+    let digest = |args: &[&str]| {
+        let ended = bench.run(args);
+        ended.assert(0, &["\"violations\": 0"]);
+        let found = ended.stdout.lines().find(|line| line.contains("\"digest\""));
+        found.expect("a digest").to_owned()
+    };
+    let of_the_plan = digest(&["--json", "torture", "--plan", "one.toml"]);
+    assert_eq!(of_the_plan, digest(&of_the_seed));
+    assert_ne!(of_the_plan, digest(&["--json", "torture", "--plan", "two.toml"]));
+    bench.run(&["torture", "--plan", "two.toml"]).assert(0, &["seeds               2\n"]);
+
+    bench.run(&["torture", "--plan", "none.toml"]).assert(2, &["none.toml"]);
+    write("bad.toml", &plan.replace("pulled", "puled"));
+    bench.run(&["torture", "--plan", "bad.toml"]).assert(2, &["bad.toml:8", "nearest known is 'pulled'"]);
+    bench.run(&["torture", "--plan", "one.toml", "--ops", "9"]).assert(2, &["--ops"]);
+    bench.run(&["torture", "--save-plans", "one.toml"]).assert(2, &["one.toml is no folder"]);
+}
