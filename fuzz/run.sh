@@ -4,7 +4,7 @@
 #   fuzz/run.sh format -max_total_time=1800     fuzzes the on-disk format for half an hour
 #   fuzz/run.sh nbd -max_total_time=1800        fuzzes the NBD protocol
 #   fuzz/run.sh torture -max_total_time=1800    tortures the controller (docs/torture.md), from the stored plans on
-#   fuzz/run.sh torture -merge                  stores the fewest plans that reach what was reached
+#   fuzz/run.sh torture store                   stores the fewest plans that reach what was reached so far
 #   fuzz/run.sh nbd fuzz/crash-...              repeats one input
 #
 # What is learnt stays in fuzz/target/corpus-*. Needs a C++ compiler for libFuzzer. The coverage flags are those of
@@ -43,3 +43,18 @@ if [[ " $* " == *" crash-"* || " $* " == *"/crash-"* ]]; then
     exec "$fuzzer" "$@"
 fi
 [[ "$what" == torture ]] || exec "$fuzzer" "${lengths[@]}" "$@" "$corpus"
+
+# A campaign begins with the stored plans, each in a file of its own.
+stored=../crates/core/sim/tests/torture/corpus.toml
+awk -v to="$corpus/stored-" '/^\[\[plan\]\]/ { close(file); file = to (++n); print "schema = 1\n" > file }
+    file { print > file }' "$stored"
+[[ "${1:-}" == store ]] || exec "$fuzzer" "${lengths[@]}" "$@" "$corpus"
+fewest=target/fewest-torture
+rm -rf "$fewest"
+mkdir "$fewest"
+"$fuzzer" "${lengths[@]}" -use_counters=0 -merge=1 "$fewest" "$corpus"
+{
+    echo "# The fewest plans that reach what a guided campaign reached, replayed by tests. Renewed by: fuzz/run.sh torture store"
+    echo "schema = 1"
+    for plan in "$fewest"/*; do tail -n +2 "$plan"; done
+} >"$stored"

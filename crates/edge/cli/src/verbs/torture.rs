@@ -174,8 +174,12 @@ fn drawn(args: &Args, seed: u64) -> Result<TorturePlan, Failure> {
 /// Writes a failing plan into `folder`, to a file that is not there yet.
 fn save(folder: &Path, shrunk: &Shrunk) -> Result<PathBuf, Failure> {
     let Shrunk { plan, failure } = shrunk;
-    let text =
-        format!("# {}: {}\n{}", failure.violation.checker(), one_line(failure), write_plans(&[plan.clone()]));
+    let text = format!(
+        "# {}: {}\n{}",
+        failure.violation.checker(),
+        one_line(failure),
+        write_plans(std::slice::from_ref(plan))
+    );
     let stem = format!("{}-{}", plan.seed, plan.mode.name());
     let names = (1..).map(|nth: u32| if nth == 1 { stem.clone() } else { format!("{stem}-{nth}") });
     let mut paths = names.map(|name| folder.join(name + ".toml"));
@@ -343,7 +347,7 @@ mod tests {
             let found = found(&in_folder);
             let path = in_folder.join(name);
             assert_eq!(found.saved.as_ref().expect("it can be written"), &path, "none is written over");
-            assert_eq!(read(&path).expect("it can be read"), [found.shrunk.plan.clone()]);
+            assert_eq!(read(&path).expect("it can be read").first(), Some(&found.shrunk.plan));
             let text = as_text(&TortureReport::default(), 1.0, Some(&found));
             let command =
                 format!("raidlab torture --plan='{}'", path.display().to_string().replace('\'', r"'\''"));

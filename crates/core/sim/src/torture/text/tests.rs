@@ -53,7 +53,7 @@ fn what_can_not_be_carried_out_is_refused() {
         good.replacen(line, to, 1)
     };
     let cases = [
-        ("".to_owned(), "f.toml:1: the key 'schema' is missing here"),
+        (String::new(), "f.toml:1: the key 'schema' is missing here"),
         ("schema = 1\nplan = []\n".into(), "there is no plan in it"),
         (with("schema", "schema = 2"), "schema = 2 is not known"),
         (with("iodepth", "iodpeth = 4"), "unknown key 'iodpeth': the nearest known is 'iodepth'"),
