@@ -30,7 +30,7 @@ fn a_plan_is_written_with_a_line_for_each_fault() {
     assert!(text.contains("\n[plan.config.cache]\n"), "{text}");
 }
 
-/// A plan that was stored before `batch-pct` and others came lacks nothing that has a default.
+/// A plan that was stored before `mirror` came gets its default.
 #[test]
 fn settings_with_a_default_may_be_left_out() {
     let text = write_plans(&[drawn(4)]);
