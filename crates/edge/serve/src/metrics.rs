@@ -15,20 +15,23 @@ use std::fmt::Error;
 /// What the text is, for HTTP.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-const CONDITIONS: [(Condition, &str); 6] = [
+const CONDITIONS: [(Condition, &str); 8] = [
     (Condition::Starting, "starting"),
     (Condition::Optimal, "optimal"),
+    (Condition::Resyncing, "resyncing"),
     (Condition::Degraded, "degraded"),
     (Condition::Rebuilding, "rebuilding"),
+    (Condition::DataLost, "data-lost"),
     (Condition::Failed, "failed"),
     (Condition::Stopping, "stopping"),
 ];
 
-const DEVICE_CONDITIONS: [(DeviceCondition, &str); 5] = [
+const DEVICE_CONDITIONS: [(DeviceCondition, &str); 6] = [
     (DeviceCondition::InSync, "in-sync"),
     (DeviceCondition::Rebuilding, "rebuilding"),
     (DeviceCondition::Spare, "spare"),
     (DeviceCondition::Missing, "missing"),
+    (DeviceCondition::Empty, "empty"),
     (DeviceCondition::Lost, "lost"),
 ];
 
@@ -61,8 +64,11 @@ const fn bytes(metric: ArrayMetric) -> ArrayMetric {
 /// All metrics of the whole array.
 static ARRAY_METRICS: &[ArrayMetric] = &[
     bytes(gauge("raidlab_volume", "Size of the volume", |a| a.volume_bytes as f64)),
-    gauge("raidlab_failures_left", "Members that may still fail before data is lost", |a| {
+    gauge("raidlab_failures_left", "Members that may still fail before data is lost, or more of it", |a| {
         f64::from(a.failures_left)
+    }),
+    gauge("raidlab_lost_blocks", "Blocks of the volume that are errors until they are written again", |a| {
+        a.lost_blocks as f64
     }),
     gauge("raidlab_unsynced_stripes", "Stripes whose redundancy is not known to agree", |a| {
         a.unsynced_stripes as f64
@@ -233,6 +239,7 @@ mod tests {
             generation: 3,
             members: 2,
             failures_left: 0,
+            lost_blocks: 32,
             devices: vec![DeviceStatus {
                 device: 1,
                 path: Some("/dev/sdb".into()),
