@@ -67,7 +67,7 @@ impl Controller {
             self.add_up(all.take(looks as usize).filter(|key| !keys.contains(key)), 1, &mut open);
             let scaled =
                 u128::from(open.lost_blocks.0) * u128::from(self.unsynced_granules()) / u128::from(looks);
-            health.lost_blocks = health.lost_blocks + BlockCount(scaled as u64);
+            health.lost_blocks += BlockCount(scaled as u64);
         }
         health
     }
@@ -80,7 +80,7 @@ impl Controller {
     fn add_up(&self, keys: impl Iterator<Item = u64>, stride: u64, health: &mut Health) {
         for key in keys {
             let GranuleHealth { lost_rows, spare_units } = self.granule_health(key);
-            health.lost_blocks = health.lost_blocks + BlockCount(lost_rows * stride);
+            health.lost_blocks += BlockCount(lost_rows * stride);
             health.failures_left = health.failures_left.min(spare_units.unwrap_or(u16::MAX));
         }
     }

@@ -144,13 +144,12 @@ impl Writer {
             self.file = None;
             std::fs::rename(&self.path, before(&self.path))?;
         }
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => {
-                let (file, bytes) = open(&self.path)?;
-                self.bytes = bytes;
-                self.file.insert(file)
-            }
+        let file = if let Some(file) = &mut self.file {
+            file
+        } else {
+            let (file, bytes) = open(&self.path)?;
+            self.bytes = bytes;
+            self.file.insert(file)
         };
         file.write_all(line)?;
         self.bytes += line.len() as u64;

@@ -225,6 +225,19 @@ mod tests {
     use raidlab_array::{CacheStatus, CounterStatus, OPERATOR_SCHEMA};
 
     fn status() -> ArrayStatus {
+        let sdb = DeviceStatus {
+            device: 1,
+            path: Some("/dev/sdb".into()),
+            device_uuid: None,
+            state: DeviceCondition::InSync,
+            role: Some(1),
+            rebuilt_bytes: None,
+            data_bytes: 1 << 20,
+            errors: 7,
+            bad_blocks: 2,
+        };
+        let free =
+            DeviceStatus { device: 2, path: None, state: DeviceCondition::Empty, role: None, ..sdb.clone() };
         ArrayStatus {
             schema: OPERATOR_SCHEMA,
             name: "a\"0".into(),
@@ -240,17 +253,7 @@ mod tests {
             members: 2,
             failures_left: 0,
             lost_blocks: 32,
-            devices: vec![DeviceStatus {
-                device: 1,
-                path: Some("/dev/sdb".into()),
-                device_uuid: None,
-                state: DeviceCondition::InSync,
-                role: Some(1),
-                rebuilt_bytes: None,
-                data_bytes: 1 << 20,
-                errors: 7,
-                bad_blocks: 2,
-            }],
+            devices: vec![sdb, free],
             sweep: None,
             parked_sweep: None,
             last_sweep: None,
@@ -265,6 +268,7 @@ mod tests {
             },
             counters: CounterStatus { host_reads: 11, host_read_bytes: 45056, ..CounterStatus::default() },
             events: Vec::new(),
+            history: None,
             uptime_ns: 1,
         }
     }
@@ -279,6 +283,11 @@ mod tests {
             r#"raidlab_condition{array="a\"0",condition="degraded"} 1"#,
             r#"raidlab_condition{array="a\"0",condition="optimal"} 0"#,
             r#"raidlab_device_state{array="a\"0",device="1",path="/dev/sdb",state="in-sync"} 1"#,
+            // Defect: a free slot for a spare was a missing device.
+            r#"raidlab_device_state{array="a\"0",device="2",path="",state="empty"} 1"#,
+            r#"raidlab_device_state{array="a\"0",device="2",path="",state="missing"} 0"#,
+            r#"raidlab_lost_blocks{array="a\"0"} 32"#,
+            r#"raidlab_condition{array="a\"0",condition="data-lost"} 0"#,
             r#"raidlab_device_errors_total{array="a\"0",device="1"} 7"#,
             r#"raidlab_device_bad_blocks{array="a\"0",device="1"} 2"#,
         ] {

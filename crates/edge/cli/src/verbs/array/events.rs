@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Where the history of an array is kept.
 #[derive(Debug, clap::Args)]
 pub(super) struct HistoryArgs {
-    /// Keep the history of events in this file; `none` keeps none [default: NAME.events in $STATE_DIRECTORY, /var/lib/raidlab or, of
+    /// Keep the history of events in this file; `none` keeps none [default: NAME.events in `$STATE_DIRECTORY`, /var/lib/raidlab or, of
     /// a user, ~/.local/state/raidlab]
     #[arg(long, value_name = "FILE|none")]
     history: Option<PathBuf>,
