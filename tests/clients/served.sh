@@ -5,6 +5,8 @@
 client=$(basename "$0" .sh)
 RAIDLAB=$(realpath "${1:-${RAIDLAB:-$(dirname "$0")/../../target/release/raidlab}}")
 work=$(mktemp -d "${TMPDIR:-/tmp}/raidlab-$client.XXXXXX")
+# The histories of its arrays go away with it.
+export STATE_DIRECTORY=$work/state
 cd "$work"
 
 fail() {
