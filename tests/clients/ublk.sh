@@ -11,6 +11,8 @@ binary=$(realpath "${1:-${RAIDLAB:-$here/../../target/debug/raidlab}}")
 # shellcheck source=bench/guest/lib.sh
 source "$here/../../bench/guest/lib.sh"
 work=$(mktemp -d "${TMPDIR:-/tmp}/raidlab-ublk.XXXXXX")
+# The histories of its arrays go away with it.
+export STATE_DIRECTORY=$work/state
 trap 'rm -rf "$work"' EXIT
 fail() {
     echo "ublk: FAILED: $*" >&2

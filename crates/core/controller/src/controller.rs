@@ -413,14 +413,17 @@ impl Controller {
         self.state.record.as_deref()
     }
 
+    /// The role that a device which is missing played last, until another plays it.
+    pub fn former_role(&self, device: MemberIndex) -> Option<MemberIndex> {
+        let line = self.array_state()?.devices.get(device.index())?;
+        let is_gone = self.members.state(device) == DeviceState::Missing;
+        let role = line.role.filter(|_| is_gone).map(MemberIndex)?;
+        self.members.player(role).is_none().then_some(role)
+    }
+
     /// Which physical device a device is.
     pub fn device_uuid(&self, device: MemberIndex) -> DeviceUuid {
         self.members.uuid(device)
-    }
-
-    /// How many more members may fail, whichever they are, before data is lost.
-    pub fn failures_left(&self) -> u16 {
-        self.members.failures_left(&*self.layout)
     }
 
     /// True if some stripe could not be read any more without this device.

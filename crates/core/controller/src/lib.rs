@@ -26,6 +26,7 @@ mod destage;
 mod fill;
 mod gather;
 mod granule;
+mod health;
 mod host;
 mod integrity;
 mod intent;
@@ -60,6 +61,7 @@ pub use config::{
     ReadPolicy, Resilience, WritePolicy,
 };
 pub use controller::{Controller, Counters};
+pub use health::Health;
 pub use kept::RestoreError;
 pub use members::DeviceState;
 pub use mutant::Mutant;

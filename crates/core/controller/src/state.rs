@@ -24,7 +24,7 @@ use crate::members::{DeviceState, Members};
 use crate::own;
 use crate::visit::VisitEnd;
 use raidlab_format::{ArrayState, BadRange, DeviceRecord, STATE_BYTES};
-use raidlab_units::{BlockCount, MemberIndex, MemberLba};
+use raidlab_units::{BlockCount, MemberIndex, MemberLba, Nanos};
 use std::collections::VecDeque;
 
 /// Who waits for a generation.
@@ -153,6 +153,15 @@ impl Controller {
         self.state.wanted += 1;
     }
 
+    /// Has the devices keep the state once more, in the slot of the generation before the last: that slot is written anew on all of them.
+    pub fn handle_state_renewal(&mut self, now: Nanos) {
+        self.advance(now);
+        if self.state.record.is_some() && !self.state_is_frozen() {
+            self.change_state();
+        }
+        self.pump();
+    }
+
     /// Lets `waiter` go on when all changes up to now are kept.
     pub(crate) fn wait_for_state(&mut self, waiter: StateWaiter) {
         self.state.waiting.push_back((self.state.wanted, waiter));
@@ -217,7 +226,9 @@ impl Controller {
         let record = self.state.record.as_ref().expect("asked only where there is one");
         let mut now = (0..).map(MemberIndex).zip(record.devices.iter().zip(self.members.states()));
         now.any(|(device, (line, state))| {
-            (line.state, line.role) != described(state) || line.device_uuid != self.members.uuid(device)
+            let (kept, role) = described(state);
+            let is_same = line.state == kept && (line.role == role || state == DeviceState::Missing);
+            !is_same || line.device_uuid != self.members.uuid(device)
         })
     }
 
@@ -233,6 +244,12 @@ impl Controller {
         for ((device, line), state) in devices.zip(self.members.kept_states()) {
             describe(line, state);
             line.device_uuid = self.members.uuid(device);
+            // A device that is missing keeps its role until another plays it.
+            if line.role.is_some_and(|role| {
+                state == DeviceState::Missing && self.members.player(MemberIndex(role)).is_some()
+            }) {
+                line.role = None;
+            }
         }
         record.bad_ranges.clear();
         record.bad_ranges.extend(self.bad.iter().map(|(device, first, blocks)| BadRange {
@@ -366,7 +383,11 @@ fn described(state: DeviceState) -> (raidlab_format::DeviceState, Option<u16>) {
 }
 
 fn describe(line: &mut DeviceRecord, state: DeviceState) {
-    (line.state, line.role) = described(state);
+    let role;
+    (line.state, role) = described(state);
+    if state != DeviceState::Missing {
+        line.role = role;
+    }
     line.boundary = match state {
         DeviceState::Rebuilding { boundary, .. } => boundary,
         _ => MemberLba::ZERO,

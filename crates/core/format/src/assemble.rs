@@ -34,7 +34,7 @@ pub(crate) use candidate::newer_version;
 pub use error::AssembleError;
 pub use intent::{Doubt, KeptVerdict};
 pub use replay::{LogSource, LogTrouble, PayloadPlace, Replay};
-pub use roster::{Foreign, Stale, StaleReason, Unusable, UnusableReason};
+pub use roster::{Foreign, LackReason, Lacking, Stale, StaleReason, Unusable, UnusableReason};
 
 use crate::bitmap::RegionMap;
 use crate::identity::ArrayUuid;
@@ -152,13 +152,13 @@ pub fn assemble(
 /// Checks that no parity in doubt is needed to know what a missing member held; returns whether it is and
 /// that is accepted.
 fn check_hole(found: &Found<'_, '_>, intent: &Intent, accept: bool) -> Result<bool, AssembleError> {
-    let open_roles = found.roster.open_roles(found.state);
     let Some(doubt) = intent.doubt.clone() else { return Ok(false) };
-    if found.layout.shape().parities == 0 || open_roles.is_empty() {
+    let lacking = found.roster.lacking(found.state);
+    if found.layout.shape().parities == 0 || lacking.is_empty() {
         return Ok(false);
     }
     if accept {
         return Ok(true);
     }
-    Err(AssembleError::DirtyDegraded { doubt, open_roles, absent: found.roster.absent(found.state) })
+    Err(AssembleError::DirtyDegraded { doubt, lacking })
 }

@@ -9,6 +9,8 @@ use raidlab_raid::{LayoutError, ParseLevelError};
 pub enum Part {
     /// [`crate::Label`].
     Label,
+    /// [`crate::Unfinished`].
+    Unfinished,
     /// [`crate::ArrayState`].
     State,
     /// A sector of a [`crate::RegionMap`].
@@ -26,6 +28,7 @@ impl Part {
     pub const fn magic(self) -> &'static [u8; 8] {
         match self {
             Self::Label => b"RAIDLBL\n",
+            Self::Unfinished => b"RAIDNEW\n",
             Self::State => b"RAIDSTA\n",
             Self::BitmapSector => b"RAIDMAP\n",
             Self::LogHeader => b"RAIDLOG\n",
@@ -39,6 +42,7 @@ impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Label => "the label",
+            Self::Unfinished => "the mark of an unfinished array",
             Self::State => "the array state",
             Self::BitmapSector => "the bitmap sector",
             Self::LogHeader => "the log header",

@@ -31,12 +31,13 @@ mod log;
 mod placement;
 mod seal;
 mod state;
+mod unfinished;
 mod zeros;
 
 pub use area::{AREA_UNIT_BYTES, AreaLayout, BITMAP_BYTES, Extent, LABEL_BYTES, LOG_BYTES_MAX, STATE_BYTES};
 pub use assemble::{
-    AssembleError, Assembly, Doubt, Foreign, KeptVerdict, LogSource, LogTrouble, PayloadPlace, Replay, Stale,
-    StaleReason, StartOptions, Unusable, UnusableReason, assemble,
+    AssembleError, Assembly, Doubt, Foreign, KeptVerdict, LackReason, Lacking, LogSource, LogTrouble,
+    PayloadPlace, Replay, Stale, StaleReason, StartOptions, Unusable, UnusableReason, assemble,
 };
 pub use bitmap::{FoundMap, REGIONS_MAX, RegionIndex, RegionMap, SECTOR_BYTES, SECTORS, check_sector};
 pub use error::{DecodeError, Part, Problem};
@@ -50,6 +51,7 @@ pub use kept_file::{
 };
 pub use label::{ArrayName, BadName, Label};
 pub use log::{FoundRecord, LogHeader, LogRecord, LogRun, header_len, scan_log};
-pub use placement::{DeviceTooShort, Mended, Placement, mend_front};
+pub use placement::{CopyFault, CopyPlace, DeviceTooShort, Placement, mend_front};
 pub use seal::COUNTERS_END;
 pub use state::{ArrayState, BAD_RANGES_MAX, BadRange, DEVICES_MAX, DeviceRecord, DeviceState, LogPlace};
+pub use unfinished::Unfinished;

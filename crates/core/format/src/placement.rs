@@ -10,7 +10,8 @@
 //! front, and are on other devices, too.
 //!
 //! Part by part, [`mend_front`] takes the copy at the end where it is better: valid where the other is not, or a later
-//! state. A crash between the two writes leaves two generations, of which the later counts.
+//! state. A crash between the two writes leaves two generations, of which the later counts. Whoever starts an array writes
+//! the better copy over the other, so that both are there when the next is lost.
 //!
 //! Left out: a device that has grown or shrunk has its second copy no longer at its end.
 
@@ -89,20 +90,24 @@ fn data_at(area: &AreaLayout) -> u64 {
     area.total_bytes.next_multiple_of(DATA_UNIT_BYTES)
 }
 
-/// Which parts of a front were taken from the copy at the device's end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mended {
-    /// The label.
-    pub label: bool,
-    /// The state slots.
-    pub state: [bool; 2],
+/// Where a copy of label and states stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CopyPlace {
+    /// At the device's front.
+    Head,
+    /// At its end.
+    Tail,
 }
 
-impl Mended {
-    /// True if any part was.
-    pub fn any(self) -> bool {
-        self.label || self.state[0] || self.state[1]
-    }
+/// A copy of a part that is worse than the other copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyFault {
+    /// The label, or a slot of the state.
+    pub part: Extent,
+    /// Which of its copies.
+    pub place: CopyPlace,
+    /// It is not what was written, or can't be read; else it is only older, because a crash came between the two writes.
+    pub is_damaged: bool,
 }
 
 /// How good a copy of a part is; the better of two counts.
@@ -119,8 +124,8 @@ enum Worth {
 }
 
 /// Puts into `front`, which a device begins with, those parts of `tail`, the copy at its end, that are better. Either may
-/// be short or empty, where it can't be read.
-pub fn mend_front(front: &mut [u8], tail: &[u8]) -> Mended {
+/// be short or empty, where it can't be read. Returns the copies that the part in `front` is to be written over.
+pub fn mend_front(front: &mut [u8], tail: &[u8]) -> Vec<CopyFault> {
     let area = AreaLayout::new(ByteCount(0));
     let label =
         take_better(front, tail, area.label, |part| worth(Label::decode(part).map(|_| Worth::Valid(0))));
@@ -132,7 +137,7 @@ pub fn mend_front(front: &mut [u8], tail: &[u8]) -> Mended {
             }))
         })
     });
-    Mended { label, state }
+    label.into_iter().chain(state.into_iter().flatten()).collect()
 }
 
 fn worth(decoded: Result<Worth, DecodeError>) -> Worth {
@@ -151,12 +156,28 @@ fn of_array(state: &ArrayState, own: Option<ArrayUuid>) -> Worth {
     }
 }
 
-fn take_better(front: &mut [u8], tail: &[u8], part: Extent, worth: impl Fn(&[u8]) -> Worth) -> bool {
+fn take_better(
+    front: &mut [u8],
+    tail: &[u8],
+    part: Extent,
+    worth: impl Fn(&[u8]) -> Worth,
+) -> Option<CopyFault> {
     let range = part.offset_bytes as usize..part.end_bytes() as usize;
-    let (Some(own), Some(other)) = (front.get_mut(range), part.of(tail)) else { return false };
-    let is_better = worth(other) > worth(own);
-    if is_better {
-        own.copy_from_slice(other);
+    let own = front.get_mut(range)?;
+    let other = part.of(tail).unwrap_or_default();
+    let (own_worth, other_worth) = (worth(own), worth(other));
+    if own_worth.max(other_worth) < Worth::Valid(0) {
+        // There is nothing to mend it from; a foreign state that is all there is must be seen.
+        if other_worth > own_worth {
+            own.copy_from_slice(other);
+        }
+        return None;
     }
-    is_better
+    let worse = own_worth.min(other_worth);
+    let is_damaged = !matches!(worse, Worth::Valid(_));
+    if other_worth > own_worth {
+        own.copy_from_slice(other);
+        return Some(CopyFault { part, place: CopyPlace::Head, is_damaged });
+    }
+    (own[..] != *other).then_some(CopyFault { part, place: CopyPlace::Tail, is_damaged })
 }

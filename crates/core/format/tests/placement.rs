@@ -85,11 +85,28 @@ fn the_better_copy_of_each_part_counts() {
         let whole = &array.areas[2];
         let (mut front, mut tail) = (whole.clone(), whole[..TAIL].to_vec());
         damage(&mut front, &mut tail);
-        assert_eq!(mend_front(&mut front, &tail), Mended { label, state }, "{what}");
+        let faults = mend_front(&mut front, &tail);
+        assert_eq!(faulty(&faults, CopyPlace::Head), (label, state), "{what}");
+        let is_damaged = faults.iter().any(|fault| fault.is_damaged);
+        assert_eq!(is_damaged, !faults.is_empty() && !what.ends_with("behind"), "{what}: {faults:?}");
+        // Defect: damage at the end was told by nobody, and whoever lost the front then had nothing.
+        let of_end = if what == "the end wiped" {
+            (true, [true, true])
+        } else {
+            (false, [what == "the end behind", false])
+        };
+        assert_eq!(faulty(&faults, CopyPlace::Tail), of_end, "{what}");
         if what != "both lost" {
             assert_eq!(front[..TAIL], whole[..TAIL], "{what}");
         }
     }
+}
+
+/// Which parts are bad at a place: the label, the slots of the state.
+fn faulty(faults: &[CopyFault], place: CopyPlace) -> Copies {
+    let area = AreaLayout::new(ByteCount(0));
+    let is_in = |part| faults.iter().any(|fault| fault.place == place && fault.part == part);
+    (is_in(area.label), area.state.map(is_in))
 }
 
 /// The state in the even slot, two generations older.
@@ -110,12 +127,13 @@ fn copies_of_another_array_do_not_replace_this_one_s() {
     newer.generation += 20;
     let other = TestArray::new(newer);
     let mut front = array.areas[0].clone();
-    assert!(!mend_front(&mut front, &other.areas[0][..TAIL]).any());
+    let faults = mend_front(&mut front, &other.areas[0][..TAIL]);
+    assert_eq!(faulty(&faults, CopyPlace::Head), (false, [false, false]));
     assert_eq!(front, array.areas[0]);
     // Neither is of use without a label, and no valid state makes way for a foreign one.
     front[..LABEL_BYTES].fill(0);
-    let mended = mend_front(&mut front, &other.areas[0][..TAIL]);
-    assert_eq!(mended, Mended { label: true, state: [true, true] });
+    let faults = mend_front(&mut front, &other.areas[0][..TAIL]);
+    assert_eq!(faulty(&faults, CopyPlace::Head), (true, [true, true]));
 }
 
 #[test]

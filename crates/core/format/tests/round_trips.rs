@@ -206,6 +206,20 @@ proptest! {
 }
 
 #[test]
+fn a_mark_of_an_unfinished_array_returns_and_is_no_label() {
+    let mark = Unfinished { array_uuid: ArrayUuid([7; 16]) };
+    let mut bytes = vec![0xff; LABEL_BYTES];
+    mark.encode(&mut bytes);
+    assert_eq!(Unfinished::decode(&bytes), Ok(mark));
+    assert!(Label::decode(&bytes).is_err());
+    for bit in 0..8 * LABEL_BYTES {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(Unfinished::decode(&flipped).is_err(), "bit {bit}");
+    }
+}
+
+#[test]
 fn every_flipped_bit_of_a_label_is_found() {
     let mut bytes = vec![0; LABEL_BYTES];
     let (array_uuid, device_uuid) = (support::array_uuid(1), support::device_uuid(2));

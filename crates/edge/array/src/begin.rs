@@ -9,18 +9,21 @@
 use crate::command::Desk;
 use crate::device::{Purpose, with_patience};
 use crate::error::{ArrayError, DeviceError, KeptMemoryError, RingError};
+use crate::events::{Chronicle, Event, EventLevel, Kind};
 use crate::examine::{Candidate, Examination, ExamineReport};
+use crate::history::{History, HistoryPlace};
 use crate::kept_memory::{self, KeptMemory};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
 use crate::ring::Ring;
+use crate::status::Tally;
 use crate::workers::Workers;
 use crate::world::ArrayWorld;
 use raidlab_controller::{
     ArrayConfig, CacheConfig, CacheMemory, Controller, MemberCache, MetadataPolicy, Resilience,
 };
 use raidlab_format::{ArrayName, Assembly, Geometry, KeptVerdict, Placement, StartOptions};
-use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
+use raidlab_units::{ByteCount, MemberIndex, NanoSpan, Nanos};
 use std::path::PathBuf;
 
 /// How an array is run, beside what its devices say.
@@ -51,6 +54,8 @@ pub struct RunSettings {
     pub io_threads: usize,
     /// A member that is an NBD export and leaves a request unanswered for so long is gone.
     pub answer_limit: NanoSpan,
+    /// Where the history of events is kept, if it is.
+    pub history: Option<HistoryPlace>,
 }
 
 impl RunSettings {
@@ -73,6 +78,7 @@ impl RunSettings {
             parity_threads: 0,
             io_threads: 0,
             answer_limit: Self::ANSWER_LIMIT,
+            history: None,
         }
     }
 
@@ -108,6 +114,7 @@ pub(crate) struct Parts {
     pub(crate) controller: Controller,
     pub(crate) name: ArrayName,
     pub(crate) desk: Desk,
+    pub(crate) tally: Tally,
 }
 
 /// An array that was started, or the reason why not, beside what was found on its devices.
@@ -172,8 +179,10 @@ fn begin(
         ring.hand_over((settings.io_threads + present.len()) as u32)?;
     }
     let mut members = MemberPort::new(present.len() as u16, config.block_size, settings.answer_limit);
+    let mut tally = Tally::new(chronicle(settings, name.as_str(), &geometry));
     for (device, candidate) in (0..).map(MemberIndex).zip(&present) {
         if let Some(candidate) = candidate {
+            tell_copies(&mut tally, device, &candidates[*candidate]);
             attach(&mut members, device, &mut candidates[*candidate], &geometry, &mut ring)?;
         }
     }
@@ -181,7 +190,33 @@ fn begin(
     let workers = Workers::new(settings.parity_threads)
         .map_err(|source| RingError { doing: "start threads for parity", source })?;
     let desk = Desk::new(geometry)?;
-    Ok(ArrayWorld::of_parts(Parts { ring, members, workers, memory, controller, name, desk }))
+    Ok(ArrayWorld::of_parts(Parts { ring, members, workers, memory, controller, name, desk, tally }))
+}
+
+/// Who tells what happens to the array.
+fn chronicle(settings: &RunSettings, name: &str, geometry: &Geometry) -> Chronicle {
+    let array_uuid = geometry.array_uuid.to_string();
+    let path = settings.history.as_ref().map(|place| place.file(name, &array_uuid));
+    let history = path.and_then(|path| match History::start(path) {
+        Ok(history) => Some(history),
+        Err(error) => {
+            tracing::warn!(%error, "the history of the array can't be written; the array goes on");
+            None
+        }
+    });
+    Chronicle::new(name.to_owned(), array_uuid, history)
+}
+
+/// Mends copies of label and states that are damaged, and tells of them.
+fn tell_copies(tally: &mut Tally, device: MemberIndex, candidate: &Candidate) {
+    let Some((damage, mended)) = candidate.mend_copies() else { return };
+    let how = match mended {
+        Ok(()) => "written anew from the other copy".to_owned(),
+        Err(error) => format!("can't be written: {error}"),
+    };
+    let text = format!("metadata of device {} was damaged at its {damage}; {how}", device.0);
+    let event = Event::new(Kind::MetadataDamaged, EventLevel::Warn, text);
+    tally.chronicle.tell(Nanos::ZERO, event.of_device(device, Some(candidate.path_text())));
 }
 
 fn check_settings(config: &ArrayConfig, settings: &RunSettings) -> Result<(), ArrayError> {

@@ -7,17 +7,21 @@
 //!                                                                       │ eventfd
 //!              answered ◄── controller ◄── in its place, when nothing is in flight there ◄───┘
 //! ```
+//! The same thread-and-line serves the look at label and states of all devices that a check begins with.
+//!
 //! A device that joins is labelled before the array hears of it, and counts once the state names it: see "A device that
 //! joins" in `docs/on-disk-format.md`. The thread keeps slow devices out of the event loop.
 
+use crate::copies::{Findings, Looked, Suspect};
 use crate::create::{Newcomer, Vacancy, make_newcomer};
 use crate::error::{ArrayError, CreateError, RingError};
+use crate::events::{Event, EventLevel, Kind, sweep_name};
 use crate::operator::{Answer, Asked, Command, CommandQueue, nothing_to_reload};
 use crate::ring::{BELL_LINE, Ring};
-use crate::status::{Tally, sweep_name};
+use crate::status::Tally;
 use crate::world::ArrayWorld;
 use raidlab_controller::{Controller, DeviceState, MetadataPolicy, Sweep};
-use raidlab_format::{Geometry, Placement};
+use raidlab_format::{Geometry, LABEL_BYTES, Label, Placement};
 use raidlab_units::{ByteCount, MemberIndex, Nanos};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -29,6 +33,8 @@ use std::sync::{Arc, mpsc};
 const LINE: u32 = 0;
 /// Number of the line of threads that make devices ready.
 const JOINS: u32 = 1;
+/// Slots of the state, each of which a generation writes.
+const STATE_SLOTS: u32 = 2;
 /// The lines of the desk.
 const LINES: usize = BELL_LINE as usize;
 
@@ -43,13 +49,25 @@ pub(crate) struct Desk {
     pub(crate) is_stopping: bool,
     /// Those who wait for the stop.
     stop_asked: Vec<Asked>,
-    ready_sender: mpsc::Sender<Ready>,
-    ready: mpsc::Receiver<Ready>,
+    reports_sender: mpsc::Sender<Report>,
+    reports: mpsc::Receiver<Report>,
     wake: Arc<OwnedFd>,
     /// Places that a thread makes a device ready for.
     expected: Vec<MemberIndex>,
+    /// A thread looks at the devices' copies of label and state.
+    is_looking: bool,
+    /// Generations that are to be written only so that both slots are written anew.
+    renewals: u32,
     /// Devices that are ready and whose place still has I/O of the one before.
     waiting: Vec<(MemberIndex, Newcomer, Asked)>,
+}
+
+/// What a thread has done.
+#[derive(Debug)]
+enum Report {
+    Joins(Ready),
+    /// It has looked at these devices' copies of label and state.
+    Looked(Vec<Looked>),
 }
 
 /// A device that a thread has made ready, or the reason why not.
@@ -69,7 +87,7 @@ impl Desk {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake =
             wake.map_err(|errno| RingError { doing: "make an event descriptor", source: errno.into() })?;
-        let (ready_sender, ready) = mpsc::channel();
+        let (reports_sender, reports) = mpsc::channel();
         Ok(Self {
             geometry,
             queue: None,
@@ -77,10 +95,12 @@ impl Desk {
             news: [false; LINES],
             is_stopping: false,
             stop_asked: Vec::new(),
-            ready_sender,
-            ready,
+            reports_sender,
+            reports,
             wake: Arc::new(wake),
             expected: Vec::new(),
+            is_looking: false,
+            renewals: 0,
             waiting: Vec::new(),
         })
     }
@@ -100,12 +120,38 @@ impl Desk {
         (self.waits[line as usize], self.news[line as usize]) = (false, true);
     }
 
+    /// Takes in a device that is ready, or not.
+    fn take_ready(&mut self, Ready { member, asked, made }: Ready) {
+        self.expected.retain(|expected| *expected != member);
+        match made {
+            Ok(newcomer) => self.waiting.push((member, newcomer, asked)),
+            Err(error) => asked.answer(Answer::Refused { reason: error.to_string() }),
+        }
+    }
+
+    /// Has a thread do `work`, whose report wakes the array.
+    fn start_thread(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> Report + Send + 'static,
+    ) -> Result<(), RingError> {
+        let (sender, wake) = (self.reports_sender.clone(), Arc::clone(&self.wake));
+        let report = move || {
+            // An array that has ended meanwhile wants none.
+            if sender.send(work()).is_ok() {
+                let _ = rustix::io::write(&*wake, &1_u64.to_ne_bytes());
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(report);
+        thread.map(drop).map_err(|source: io::Error| RingError { doing: "start a thread", source })
+    }
+
     /// Waits for news on the lines that there are.
     fn listen(&mut self, ring: &mut Ring) -> Result<(), RingError> {
         let lines = [self.queue.as_ref().map(CommandQueue::wake_descriptor), Some(self.wake.as_fd())];
         for (number, line) in lines.into_iter().enumerate() {
             // Nothing comes from threads that there are none of.
-            let is_needed = number as u32 == LINE || !self.expected.is_empty();
+            let is_needed = number as u32 == LINE || !self.expected.is_empty() || self.is_looking;
             if let Some(line) = line.filter(|_| is_needed && !self.waits[number]) {
                 ring.push_line(number as u32, line.as_raw_fd())?;
                 self.waits[number] = true;
@@ -255,11 +301,10 @@ impl ArrayWorld {
         }
         if std::mem::take(&mut self.desk.news[JOINS as usize]) {
             clear(self.desk.wake.as_fd());
-            while let Ok(Ready { member, asked, made }) = self.desk.ready.try_recv() {
-                self.desk.expected.retain(|expected| *expected != member);
-                match made {
-                    Ok(newcomer) => self.desk.waiting.push((member, newcomer, asked)),
-                    Err(error) => asked.answer(Answer::Refused { reason: error.to_string() }),
+            while let Ok(report) = self.desk.reports.try_recv() {
+                match report {
+                    Report::Joins(ready) => self.desk.take_ready(ready),
+                    Report::Looked(looked) => self.take_looks(looked)?,
                 }
             }
         }
@@ -378,17 +423,77 @@ impl ArrayWorld {
             number: member,
             taken: taken.map(|member| self.controller.device_uuid(member)).collect(),
         };
-        let (sender, wake) = (self.desk.ready_sender.clone(), Arc::clone(&self.desk.wake));
         self.desk.expected.push(member);
-        let work = move || {
+        self.desk.start_thread("raidlab-join", move || {
             let made = make_newcomer(&path, &vacancy, destroy_data);
-            // An array that has ended meanwhile wants no device.
-            if sender.send(Ready { member, asked, made }).is_ok() {
-                let _ = rustix::io::write(&*wake, &1_u64.to_ne_bytes());
+            Report::Joins(Ready { member, asked, made })
+        })
+    }
+
+    /// Has a thread look whether both copies of label and state are whole on all devices.
+    pub(crate) fn look_at_copies(&mut self) -> Result<(), RingError> {
+        if self.desk.is_looking || self.desk.geometry.metadata == MetadataPolicy::None {
+            return Ok(());
+        }
+        let mut suspects = Vec::new();
+        for member in self.members.members() {
+            let held = self.members.hold(member);
+            let held = held.map_err(|source| RingError { doing: "open a member once more", source })?;
+            suspects.extend(held.map(|reach| Suspect { member, reach, label: self.label_of(member) }));
+        }
+        self.desk.is_looking = true;
+        self.desk.start_thread("raidlab-copies", move || {
+            Report::Looked(suspects.into_iter().map(Suspect::look).collect())
+        })?;
+        self.desk.listen(&mut self.ring)
+    }
+
+    /// The label that a device has.
+    fn label_of(&self, device: MemberIndex) -> Vec<u8> {
+        let mut label = vec![0; LABEL_BYTES];
+        let (array_uuid, device_uuid) = (self.desk.geometry.array_uuid, self.controller.device_uuid(device));
+        Label { array_uuid, device_uuid, device, name: self.name }.encode(&mut label);
+        label
+    }
+
+    /// Tells what was found wrong with copies of label and state, and has states written anew.
+    fn take_looks(&mut self, looks: Vec<Looked>) -> Result<(), RingError> {
+        self.desk.is_looking = false;
+        let now = self.now();
+        for Looked { member, found } in looks {
+            let path = self.members.path(member).map(|path| path.display().to_string());
+            self.members.release(member, &mut self.ring)?;
+            let Findings { damage, renews_state, refused } = match found {
+                Ok(findings) => findings,
+                Err(error) => {
+                    tracing::info!(%member, %error, "its copies of label and state are not looked at");
+                    continue;
+                }
+            };
+            if renews_state {
+                self.desk.renewals = STATE_SLOTS;
             }
-        };
-        let thread = std::thread::Builder::new().name("raidlab-join".to_owned()).spawn(work);
-        thread.map(drop).map_err(|source: io::Error| RingError { doing: "start a thread", source })
+            if !damage.is_empty() {
+                let how = refused.map_or_else(
+                    || "is written anew".to_owned(),
+                    |error| format!("can't be written anew: {error}"),
+                );
+                let text = format!("metadata of device {} was damaged at its {damage}; {how}", member.0);
+                let event = Event::new(Kind::MetadataDamaged, EventLevel::Warn, text);
+                self.tally.chronicle.tell(now, event.of_device(member, path));
+            }
+        }
+        self.renew_states(now)
+    }
+
+    /// Has the controller write the next of the generations that make both slots new.
+    pub(crate) fn renew_states(&mut self, now: Nanos) -> Result<(), RingError> {
+        if self.desk.renewals == 0 || !self.controller.is_state_kept() || self.desk.is_stopping {
+            return Ok(());
+        }
+        self.desk.renewals -= 1;
+        self.controller.handle_state_renewal(now);
+        self.run_actions(now)
     }
 
     /// Puts devices that are ready in their places, where nothing of the ones before is in flight.

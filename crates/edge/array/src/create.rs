@@ -5,7 +5,8 @@
 //!                           sync                               sync              sync         sync
 //! ```
 //! The labels come last, so a creation that is broken off leaves devices that are blank, or, among the labels, an array
-//! that is whole on those that have theirs.
+//! that is whole on those that have theirs. Files that it has made carry a mark where the label will be (`unfinished`): the next
+//! creation makes them again.
 //!
 //! Files that do not exist are made, allocated and zeros, on which any redundancy agrees. What existing devices hold in
 //! their data areas is not known: either they are made zeros, or the array is resynced when it starts.
@@ -13,6 +14,7 @@
 //! What may be overwritten is judged in `overwrite`.
 
 mod overwrite;
+mod unfinished;
 
 use crate::device::{Device, LocalDevice, Purpose, failed, folder_of, is_there, space_of};
 use crate::error::{CreateError, DeviceError};
@@ -107,7 +109,7 @@ pub fn create(
     if devices > DEVICES_MAX {
         return Err(CreateError::TooManyDevices { devices });
     }
-    let mut site = Site::default();
+    let mut site = Site { array_uuid: ArrayUuid(random_uuid()?), devices: Vec::new(), made: Vec::new() };
     let made =
         site.prepare(&mut config, options).and_then(|()| site.build(&config, options, cancel, progress));
     if made.is_err() {
@@ -117,8 +119,9 @@ pub fn create(
 }
 
 /// The devices of an array that is being made.
-#[derive(Default)]
 struct Site {
+    /// The array's identity.
+    array_uuid: ArrayUuid,
     devices: Vec<Device>,
     /// Those that were made.
     made: Vec<PathBuf>,
@@ -134,6 +137,7 @@ impl Site {
         } else {
             options.file_bytes
         };
+        unfinished::clear_left_over(&paths)?;
         check_space(&paths, file_bytes)?;
         for path in paths {
             // It is locked by now, so to open it once more would only say that it is in use.
@@ -178,12 +182,17 @@ impl Site {
             std::fs::remove_file(path).map_err(|source| failed("remove", path, source))?;
         }
         if is_there(path) {
-            return open_to_destroy(path, &options.destroy_data);
+            let device = open_to_destroy(path, &options.destroy_data)?;
+            if !unfinished::is_cut_short(&device, file_bytes) {
+                return Ok(device);
+            }
+            std::fs::remove_file(path).map_err(|source| failed("remove", path, source))?;
         }
         let bytes = file_bytes.ok_or_else(|| CreateError::NoSize { path: path.to_owned() })?;
-        let device = LocalDevice::make(path, bytes)?;
+        let device = Device::Local(LocalDevice::make(path, bytes)?);
         self.made.push(path.to_owned());
-        Ok(Device::Local(device))
+        unfinished::mark(&device, self.array_uuid)?;
+        Ok(device)
     }
 
     fn build(
@@ -193,7 +202,7 @@ impl Site {
         cancel: &AtomicBool,
         progress: &mut dyn FnMut(ByteCount, ByteCount),
     ) -> Result<Created, CreateError> {
-        let array_uuid = ArrayUuid(random_uuid()?);
+        let array_uuid = self.array_uuid;
         let all_made = self.made.len() == self.devices.len();
         let needs_resync = !all_made && options.contents == Contents::AsFound;
         let empty = usize::from(config.members + config.resilience.spares) - self.devices.len();
@@ -206,7 +215,8 @@ impl Site {
         let fronts = create_metadata(config, &new)?;
         let geometry = config.geometry(array_uuid);
         for device in &self.devices {
-            wipe(device, &geometry)?;
+            let is_made = self.made.iter().any(|path| path == device.path());
+            wipe(device, &geometry, if is_made { LABEL_BYTES as u64 } else { 0 })?;
         }
         self.clear_data(&geometry, options.contents, cancel, progress)?;
         for (device, front) in self.devices.iter().zip(&fronts) {
@@ -333,7 +343,7 @@ pub(crate) fn make_newcomer(
     if needed_unit > block {
         return Err(CreateError::BlockTooSmall { path: path.to_owned(), block, needed: needed_unit });
     }
-    wipe(&device, geometry)?;
+    wipe(&device, geometry, 0)?;
     let device_uuid = DeviceUuid(random_uuid()?);
     let mut label = vec![0; LABEL_BYTES];
     Label { array_uuid: geometry.array_uuid, device_uuid, device: *number, name: *name }.encode(&mut label);
@@ -393,10 +403,10 @@ fn place(device: &Device, geometry: &Geometry) -> Result<Placement, CreateError>
     })
 }
 
-/// Makes all before the data area, and the place of the second copy, zeros.
-fn wipe(device: &Device, geometry: &Geometry) -> Result<(), CreateError> {
+/// Makes all from `first_byte` to the data area, and the place of the second copy, zeros.
+fn wipe(device: &Device, geometry: &Geometry, first_byte: u64) -> Result<(), CreateError> {
     let Placement { data_at, tail_at, .. } = place(device, geometry)?;
-    device.zero(0, data_at)?;
+    device.zero(first_byte, data_at - first_byte)?;
     device.zero(tail_at, AreaLayout::TAIL_BYTES)?;
     Ok(device.sync()?)
 }

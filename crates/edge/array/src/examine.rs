@@ -9,12 +9,13 @@
 //!
 //! Left out: opening them for use and starting, which [`crate::ArrayWorld::start`] does with the same reading.
 
+use crate::copies::{MetadataCopies, damage_words, is_damaged, mend};
 use crate::device::{Device, Purpose, with_patience};
 use crate::error::DeviceError;
 use crate::kept_memory::KeptMemory;
 use raidlab_format::{
-    AreaLayout, ArrayState, AssembleError, Assembly, DeviceState, Label, Mended, Placement, StartOptions,
-    assemble, mend_front,
+    AreaLayout, ArrayState, AssembleError, Assembly, CopyFault, CopyPlace, DeviceState, Label, Placement,
+    StartOptions, assemble,
 };
 use raidlab_units::ByteCount;
 use serde::Serialize;
@@ -27,7 +28,8 @@ pub(crate) struct Candidate {
     /// None when it can't be opened.
     pub(crate) device: Option<Device>,
     area: Option<Vec<u8>>,
-    mended: Mended,
+    /// Copies of label and states that are worse than what is in `area`.
+    faults: Vec<CopyFault>,
     trouble: Option<String>,
     /// Someone else has it.
     is_in_use: bool,
@@ -42,7 +44,7 @@ impl Candidate {
             path,
             device: None,
             area: None,
-            mended: Mended::default(),
+            faults: Vec::new(),
             trouble: None,
             is_in_use: false,
             truncated: None,
@@ -51,7 +53,7 @@ impl Candidate {
         let is_worth_waiting = |error: &DeviceError| is_patient && in_use(error);
         match with_patience(|| Device::open(&candidate.path, purpose), is_worth_waiting) {
             Ok(device) => {
-                if let Err(error) = candidate.read_area(&device) {
+                if let Err(error) = candidate.read_area(&device, purpose) {
                     candidate.trouble = Some(error.to_string());
                 }
                 candidate.device = Some(device);
@@ -64,18 +66,13 @@ impl Candidate {
         candidate
     }
 
-    fn read_area(&mut self, device: &Device) -> Result<(), DeviceError> {
-        let mut area = match device.read(0, AreaLayout::FRONT_BYTES) {
-            Ok(front) => front,
-            // A front that can't be read may still have its copy.
-            Err(error) => {
-                self.trouble = Some(error.to_string());
-                vec![0; AreaLayout::FRONT_BYTES as usize]
-            }
+    fn read_area(&mut self, device: &Device, purpose: Purpose) -> Result<(), DeviceError> {
+        let copies = match purpose {
+            Purpose::Look => MetadataCopies::read_in_use(device),
+            Purpose::Use => MetadataCopies::read(device),
         };
-        let tail_at = Placement::tail_at(device.bytes());
-        let tail = tail_at.map_or(Ok(Vec::new()), |at| device.read(at, AreaLayout::TAIL_BYTES));
-        self.mended = mend_front(&mut area, &tail.unwrap_or_default());
+        let MetadataCopies { front: mut area, faults, trouble } = copies;
+        (self.faults, self.trouble) = (faults, trouble);
         if let Some(state) = newest_state(&area) {
             match Placement::new(&state.geometry, device.bytes()) {
                 Ok(placement) => {
@@ -91,6 +88,29 @@ impl Candidate {
         }
         self.area = Some(area);
         Ok(())
+    }
+}
+
+impl Candidate {
+    /// Where it is.
+    pub(crate) fn path_text(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Writes the better copy of label and states over a worse one, on a device that the array is about to use. Returns what was
+    /// damaged, in words, and whether it could be mended; nothing if none was.
+    ///
+    /// # Errors
+    /// In it: [`DeviceError::Io`], what the device says to it.
+    pub(crate) fn mend_copies(&self) -> Option<(String, Result<(), DeviceError>)> {
+        let (device, area) = (self.device.as_ref()?, self.area.as_deref()?);
+        if self.faults.is_empty() {
+            return None;
+        }
+        let mended = mend(device, area, &self.faults);
+        // One that is only older is what a crash leaves, and no news.
+        let damage = damage_words(&self.faults);
+        (!damage.is_empty() || mended.is_err()).then_some((damage, mended))
     }
 }
 
@@ -153,8 +173,10 @@ pub struct DeviceReport {
     pub path: PathBuf,
     /// What it is to the array.
     pub verdict: DeviceVerdict,
-    /// Label or states were taken from the copy at its end.
+    /// Its head is damaged: label or states were taken from the copy at its end.
     pub mended: bool,
+    /// The second copy of label or states, at its end, is damaged.
+    pub copy_damaged: bool,
     /// Name on its label.
     pub name: Option<String>,
 }
@@ -265,7 +287,8 @@ impl Examination {
         let devices = devices.map(|(index, candidate)| DeviceReport {
             path: candidate.path.clone(),
             verdict: self.verdict(index, candidate),
-            mended: candidate.mended.any(),
+            mended: is_damaged(&candidate.faults, CopyPlace::Head),
+            copy_damaged: is_damaged(&candidate.faults, CopyPlace::Tail),
             name: label_of(candidate).map(|label| label.name.to_string()),
         });
         ExamineReport {

@@ -22,11 +22,14 @@ mod arena;
 mod begin;
 mod busy_poll;
 mod command;
+mod copies;
 mod create;
 mod device;
 mod emulated;
 mod error;
+mod events;
 mod examine;
+mod history;
 mod host;
 mod kept_memory;
 mod link;
@@ -48,13 +51,15 @@ pub use create::{Contents, CreateOptions, Created, create};
 pub use device::is_nbd_uri;
 pub use emulated::{Backing, BackingError, EmulatedWorld, Lateness, LatenessFacts};
 pub use error::{ArrayError, CreateError, DeviceError, KeptMemoryError, RingError};
+pub use events::{EVENT_TARGET, EventLevel, EventStatus};
 pub use examine::{AbsentDevice, ArrayFound, DeviceReport, DeviceVerdict, ExamineReport, examine};
+pub use history::{HistoryLine, HistoryPlace, HistoryRead, read_history};
 pub use host::{DriverHost, HostPort, HostPortNeeds, HostStep, ScriptHost, ScriptOp, ScriptResult, StopWish};
 pub use memory::HostBuffers;
 pub use operator::{
     Answer, ArrayStatus, ArrayStopped, Asked, CacheStatus, Command, CommandQueue, Condition, CounterStatus,
-    DeviceCondition, DeviceStatus, EventStatus, OPERATOR_SCHEMA, Operator, SweepOutcome, SweepStatus,
-    operator_line, parse_sweep_rate,
+    DeviceCondition, DeviceStatus, OPERATOR_SCHEMA, Operator, SweepOutcome, SweepStatus, operator_line,
+    parse_sweep_rate,
 };
 pub use pieces::{IoVec, MessageHeader};
 pub use port_ring::{EntryEnd, EntryId, PortRing};

@@ -18,6 +18,7 @@ mod links;
 mod owing;
 mod slot;
 
+use crate::copies::Reach;
 use crate::device::{Device, Flushing, LocalDevice};
 use crate::error::RingError;
 use crate::link::Link;
@@ -29,6 +30,7 @@ use raidlab_format::{AreaLayout, Placement};
 use raidlab_units::{BlockSize, MemberIndex, NanoSpan, Nanos};
 use rustix::io::Errno;
 use slot::{IoSlot, Transfer, gather};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The devices as the controller sees them: I/Os in, completions out.
@@ -63,6 +65,8 @@ struct Place {
     /// The array uses what is there no more.
     is_left: bool,
     errors: u64,
+    /// Those of them that were told as an event.
+    errors_told: u64,
     timeouts: u32,
     /// The worst error that was told of.
     told: Option<MemberError>,
@@ -175,6 +179,32 @@ impl MemberPort {
         self.places.iter().any(|place| place.in_flight > 0)
     }
 
+    /// Holds a device for work beside the ring, as an I/O does; none where the array has none there. What was held is given back by
+    /// [`Self::release`].
+    ///
+    /// # Errors
+    /// The system gives no descriptor.
+    pub(crate) fn hold(&mut self, member: MemberIndex) -> io::Result<Option<Reach>> {
+        let place = &mut self.places[member.index()];
+        let Some(attached) = place.attached.as_ref().filter(|_| !place.is_left) else { return Ok(None) };
+        let reach = match &attached.carrier {
+            Carrier::File(device) => Reach::File(device.share()?),
+            Carrier::Link(_) => Reach::Export(attached.path.clone()),
+            Carrier::Lost => return Ok(None),
+        };
+        place.in_flight += 1;
+        Ok(Some(reach))
+    }
+
+    /// Gives a device back that was held.
+    ///
+    /// # Errors
+    /// [`RingError`] if the array has left it meanwhile and the kernel refuses to let it go.
+    pub(crate) fn release(&mut self, member: MemberIndex, ring: &mut Ring) -> Result<(), RingError> {
+        self.places[member.index()].in_flight -= 1;
+        self.leave(member, ring)
+    }
+
     /// Where a device is, if there is or was one.
     pub(crate) fn path(&self, member: MemberIndex) -> Option<&Path> {
         self.places[member.index()].attached.as_ref().map(|attached| attached.path.as_path())
@@ -183,6 +213,12 @@ impl MemberPort {
     /// I/Os that failed on a device since it came.
     pub(crate) fn errors(&self, member: MemberIndex) -> u64 {
         self.places[member.index()].errors
+    }
+
+    /// I/Os that failed on a device since this was asked last.
+    pub(crate) fn take_new_errors(&mut self, member: MemberIndex) -> u64 {
+        let place = &mut self.places[member.index()];
+        place.errors - std::mem::replace(&mut place.errors_told, place.errors)
     }
 
     /// Places of devices.

@@ -11,6 +11,7 @@
 //!
 //! Left out: who may ask, which the socket decides.
 
+use crate::events::EventStatus;
 use raidlab_units::{ByteCount, ParseUnitError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -120,8 +121,12 @@ pub struct ArrayStatus {
     pub generation: u64,
     /// Roles of the layout; devices from this number on are spares' slots.
     pub members: u16,
-    /// Members that may still fail before data is lost, whichever they are.
+    /// Members that may still fail before data is lost, or more of it, whichever they are. Stripes whose parity is not known to
+    /// agree, and bad blocks, are counted as what they are.
     pub failures_left: u16,
+    /// Blocks of the volume that are errors until they are written again, because nothing is left to make them up from.
+    #[serde(default)]
+    pub lost_blocks: u64,
     /// Devices, members first.
     pub devices: Vec<DeviceStatus>,
     /// The sweep that runs or rests.
@@ -140,6 +145,9 @@ pub struct ArrayStatus {
     pub counters: CounterStatus,
     /// What happened since the start, oldest first; only the latest are kept.
     pub events: Vec<EventStatus>,
+    /// The file that keeps the history of events, if one does.
+    #[serde(default)]
+    pub history: Option<String>,
     /// Time since the start in nanoseconds.
     pub uptime_ns: u64,
 }
@@ -152,18 +160,22 @@ pub fn parse_sweep_rate(text: &str) -> Result<Option<ByteCount>, ParseUnitError>
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
-/// Condition of an array.
+/// Condition of an array: the worst that is so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
     /// Reading what a crash left; the host is not served yet.
     Starting,
-    /// All members are in sync.
+    /// All members are in sync, and all redundancy agrees.
     Optimal,
+    /// All members are in sync, and the redundancy of some stripes is not known to agree yet.
+    Resyncing,
     /// Members are missing, all data is there.
     Degraded,
     /// Members are missing, and one is being rebuilt.
     Rebuilding,
+    /// Some blocks are lost until they are written again; the rest is served.
+    DataLost,
     /// More members are missing than the level survives.
     Failed,
     /// Being stopped.
@@ -181,7 +193,7 @@ pub struct DeviceStatus {
     pub device_uuid: Option<String>,
     /// What it is to the array.
     pub state: DeviceCondition,
-    /// The member of the layout that it plays.
+    /// The member of the layout that it plays; of one that is missing, played until another does.
     pub role: Option<u16>,
     /// While it is rebuilt: bytes of its strips that it holds, and what it is to hold.
     pub rebuilt_bytes: Option<u64>,
@@ -203,8 +215,10 @@ pub enum DeviceCondition {
     Rebuilding,
     /// Waits to take the place of a missing member.
     Spare,
-    /// Gone or failed, or a slot that nothing is in.
+    /// Gone or failed.
     Missing,
+    /// A slot for a spare that nothing was ever put in.
+    Empty,
     /// Gone, and data with it, unless it comes back.
     Lost,
 }
@@ -294,15 +308,6 @@ pub struct CounterStatus {
     pub metadata_writes: u64,
     /// Blocks that did not agree with their tags.
     pub mismatched_blocks: u64,
-}
-
-/// Something that happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EventStatus {
-    /// Time since the start in nanoseconds.
-    pub at_ns: u64,
-    /// In words.
-    pub text: String,
 }
 
 /// The array is not there any more.

@@ -1,24 +1,21 @@
 //! How an array is, and what has happened to it: the snapshot that status, metrics and JSON are made from.
 
+use crate::events::{Chronicle, event_of, sweep_name};
 use crate::operator::{
-    ArrayStatus, CacheStatus, Condition, CounterStatus, DeviceCondition, DeviceStatus, EventStatus,
-    OPERATOR_SCHEMA, SweepOutcome, SweepStatus,
+    ArrayStatus, CacheStatus, Condition, CounterStatus, DeviceCondition, DeviceStatus, OPERATOR_SCHEMA,
+    SweepOutcome, SweepStatus,
 };
 use crate::world::ArrayWorld;
 use raidlab_controller::{
-    Controller, DeviceState, HostOp, HostRequest, Notice, Sweep, SweepEnd, SweepProgress,
+    Controller, DeviceState, Health, HostOp, HostRequest, Notice, Sweep, SweepEnd, SweepProgress,
 };
-use raidlab_units::{BlockSize, ByteCount, MemberIndex, Nanos};
-use std::collections::VecDeque;
-
-/// Events that are kept.
-const EVENTS_MAX: usize = 64;
+use raidlab_units::{BlockCount, BlockSize, ByteCount, MemberIndex, Nanos};
 
 /// What was counted since the start, beside what the controller counts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tally {
     host: CounterStatus,
-    events: VecDeque<EventStatus>,
+    pub(crate) chronicle: Chronicle,
     /// Since when the rate of the sweep that runs is counted (it began or went on, or its bound was set), and how far it was then.
     rate_from: Option<(Nanos, SweepProgress)>,
     /// The latest sweep that has ended.
@@ -26,6 +23,11 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Nothing was counted yet; events are told by `chronicle`.
+    pub(crate) fn new(chronicle: Chronicle) -> Self {
+        Self { host: CounterStatus::default(), chronicle, rate_from: None, last_sweep: None }
+    }
+
     /// Counts a request that has ended.
     #[inline]
     pub(crate) fn count(&mut self, request: &HostRequest, is_ok: bool, block_size: BlockSize) {
@@ -44,95 +46,28 @@ impl Tally {
         self.host.host_errors += u64::from(!is_ok);
     }
 
-    /// Takes in a notice, with the progress of the sweep that runs.
-    pub(crate) fn note(&mut self, now: Nanos, notice: &Notice, progress: Option<SweepProgress>) {
+    /// Takes in a notice, with the progress of the sweep that runs and where devices are.
+    pub(crate) fn note(
+        &mut self,
+        now: Nanos,
+        notice: &Notice,
+        progress: Option<SweepProgress>,
+        path: impl Fn(MemberIndex) -> Option<String>,
+    ) {
         match notice {
             Notice::SweepStarted { .. } | Notice::SweepResumed { .. } => self.begin_rate(now, progress),
             Notice::SweepEnded { progress, end } => {
                 self.last_sweep = Some(SweepStatus { end: Some(outcome(*end)), ..sweep_status(*progress) });
             }
+            Notice::Stopped => self.chronicle.end_floods(now),
             _ => {}
         }
-        let text = words(notice);
-        tracing::info!("{text}");
-        self.tell(now, text);
+        self.chronicle.tell(now, event_of(notice, path));
     }
 
     /// Counts the rate of the sweep that runs from here on.
     pub(crate) fn begin_rate(&mut self, now: Nanos, progress: Option<SweepProgress>) {
         self.rate_from = progress.map(|progress| (now, progress));
-    }
-
-    /// Adds an event.
-    pub(crate) fn tell(&mut self, now: Nanos, text: String) {
-        if self.events.len() == EVENTS_MAX {
-            self.events.pop_front();
-        }
-        self.events.push_back(EventStatus { at_ns: now.0, text });
-    }
-}
-
-/// A notice in words.
-fn words(notice: &Notice) -> String {
-    match *notice {
-        Notice::MemberFailed { member: MemberIndex(member) } => format!("device {member} has left the array"),
-        Notice::MemberAdded { member: MemberIndex(member) } => format!("device {member} has joined the array"),
-        Notice::SweepStarted { sweep } => format!("{} has begun", sweep_words(sweep)),
-        Notice::SweepParked { sweep } => format!("{} waits for a rebuild", sweep_words(sweep)),
-        Notice::SweepResumed { sweep } => format!("{} goes on", sweep_words(sweep)),
-        Notice::SweepEnded { progress: SweepProgress { sweep, done, total, counts, .. }, end } => {
-            let how = match end {
-                SweepEnd::Through => "has ended".to_owned(),
-                SweepEnd::Stopped => format!("was stopped after {done} of {total} stripes"),
-                SweepEnd::BrokenOff => format!("was broken off after {done} of {total} stripes"),
-            };
-            let lacking = match counts.incomplete_granules {
-                0 => String::new(),
-                many => format!(", {many} stripes were not compared in full because a member is missing"),
-            };
-            format!(
-                "{} {how}: {} rows disagreed, {} were rewritten, {} could not be read{lacking}",
-                sweep_words(sweep),
-                counts.mismatched_rows,
-                counts.rewritten_rows,
-                counts.unreadable_rows
-            )
-        }
-        Notice::Restored { member: MemberIndex(member), lba, blocks } => {
-            format!("{blocks} blocks from {lba} on device {member} were restored")
-        }
-        Notice::Mismatch { member: MemberIndex(member), lba, blocks } => {
-            format!("{blocks} blocks from {lba} on device {member} did not agree with their tags")
-        }
-        Notice::BlocksLost { member: MemberIndex(member), lba, blocks } => {
-            format!("{blocks} blocks from {lba} on device {member} are lost until they are written again")
-        }
-        Notice::Serving => "the array is served".to_owned(),
-        Notice::KeptMemoryLost => {
-            "the array was not stopped cleanly and its kept memory is not there: what was acknowledged from the cache \
-             and not yet on the members is lost"
-                .to_owned()
-        }
-        Notice::Stopped => "the array is stopped".to_owned(),
-        Notice::WriteLost { lba, blocks } => {
-            format!("{blocks} acknowledged blocks from {lba} of the volume could not be stored")
-        }
-    }
-}
-
-fn sweep_words(sweep: Sweep) -> String {
-    match sweep {
-        Sweep::Rebuild { target: MemberIndex(target) } => format!("the rebuild of device {target}"),
-        other => format!("the {}", sweep_name(other)),
-    }
-}
-
-pub(crate) const fn sweep_name(sweep: Sweep) -> &'static str {
-    match sweep {
-        Sweep::Rebuild { .. } => "rebuild",
-        Sweep::Resync => "resync",
-        Sweep::Check => "check",
-        Sweep::Repair => "repair",
     }
 }
 
@@ -199,12 +134,13 @@ impl Tally {
         let config = controller.config();
         let state = controller.array_state();
         let dirty = u64::from(controller.dirty_cache_blocks());
+        let health = controller.health();
         ArrayStatus {
             schema: OPERATOR_SCHEMA,
             name: facts.name.to_owned(),
             array_uuid: facts.array_uuid.clone(),
             level: config.level.to_string(),
-            condition: condition(controller, facts.is_stopping),
+            condition: condition(controller, health, facts.is_stopping),
             volume_bytes: config.block_size.bytes_of(controller.volume_blocks()).get(),
             strip_bytes: config.strip_size.get(),
             block_bytes: config.block_size.bytes(),
@@ -212,7 +148,8 @@ impl Tally {
             integrity: config.resilience.integrity,
             generation: state.map_or(0, |state| state.generation),
             members: config.members,
-            failures_left: controller.failures_left(),
+            failures_left: health.failures_left,
+            lost_blocks: health.lost_blocks.0,
             devices: device_statuses(controller, facts.device),
             sweep: self.sweep_status(controller, facts.now),
             parked_sweep: controller.parked_sweep_progress().map(sweep_status),
@@ -227,7 +164,8 @@ impl Tally {
                 kept_memory: facts.kept_memory.clone(),
             },
             counters: self.counter_status(controller),
-            events: self.events.iter().cloned().collect(),
+            events: self.chronicle.latest(),
+            history: self.chronicle.history_path(),
             uptime_ns: facts.now.0,
         }
     }
@@ -268,7 +206,7 @@ impl Tally {
     }
 }
 
-fn condition(controller: &Controller, is_stopping: bool) -> Condition {
+fn condition(controller: &Controller, health: Health, is_stopping: bool) -> Condition {
     let states = || controller.device_states();
     let played = |role| states().any(|state| state == DeviceState::InSync { role: MemberIndex(role) });
     if is_stopping {
@@ -277,12 +215,16 @@ fn condition(controller: &Controller, is_stopping: bool) -> Condition {
         Condition::Failed
     } else if !controller.is_serving() {
         Condition::Starting
+    } else if health.lost_blocks > BlockCount(0) {
+        Condition::DataLost
     } else if states().any(|state| matches!(state, DeviceState::Rebuilding { .. })) {
         Condition::Rebuilding
-    } else if (0..controller.config().members).all(played) {
-        Condition::Optimal
-    } else {
+    } else if !(0..controller.config().members).all(played) {
         Condition::Degraded
+    } else if controller.unsynced_granules() > 0 {
+        Condition::Resyncing
+    } else {
+        Condition::Optimal
     }
 }
 
@@ -301,12 +243,18 @@ fn device_statuses(
             let uuid = controller.device_uuid(device);
             let (state, role, boundary) = described(state);
             let (path, errors) = facts(device);
+            let device_uuid = (uuid.0 != [0; 16]).then(|| uuid.to_string());
+            let is_empty = device.0 >= config.members && device_uuid.is_none() && path.is_none();
             DeviceStatus {
                 device: device.0,
                 path,
-                device_uuid: (uuid.0 != [0; 16]).then(|| uuid.to_string()),
-                state,
-                role: role.map(|role| role.0),
+                device_uuid,
+                state: if state == DeviceCondition::Missing && is_empty {
+                    DeviceCondition::Empty
+                } else {
+                    state
+                },
+                role: role.or_else(|| controller.former_role(device)).map(|role| role.0),
                 rebuilt_bytes: boundary.map(|blocks| blocks * config.block_size.bytes()),
                 data_bytes: config.member_size.get(),
                 errors,

@@ -16,6 +16,7 @@
 use crate::begin::Parts;
 use crate::command::Desk;
 use crate::error::{ArrayError, RingError};
+use crate::events::{Event, EventLevel, Kind};
 use crate::host::{HostPort, HostStep, ScriptHost, ScriptOp, StopWish};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
@@ -25,7 +26,7 @@ use crate::status::Tally;
 use crate::workers::{Finished, Workers};
 use raidlab_controller::{
     Action, Controller, Counters, DeviceState, HostCompletion, HostRequest, IoClass, MemberCache, MemberIo,
-    MemberOp, MemoryKind, MemorySteps, MemoryTask, Notice, Segment, TimerId,
+    MemberOp, MemoryKind, MemorySteps, MemoryTask, Notice, Segment, Sweep, TimerId,
 };
 use raidlab_format::ArrayName;
 use raidlab_raid::FailuresSurvived;
@@ -37,6 +38,8 @@ use std::time::Instant;
 
 /// Longest wait before the request to stop is looked at.
 const PATIENCE: NanoSpan = NanoSpan::from_millis(50);
+/// How often it is looked whether something that was counted is to be told.
+const EVENTS_EVERY: NanoSpan = NanoSpan::from_millis(100);
 /// Notices that are kept.
 const NOTICES_MAX: usize = 1024;
 /// Entries that are submitted at once at most, so that members start while parity is still being computed.
@@ -77,6 +80,8 @@ pub struct ArrayWorld {
     pub(crate) notices: VecDeque<Notice>,
     is_stopped: bool,
     pub(crate) desk: Desk,
+    /// When it is looked at events again.
+    events_at: Nanos,
     /// The last wait was left out.
     left_out: bool,
     // Tables that serve every turn, so that none allocates.
@@ -103,7 +108,7 @@ enum HostWish {
 impl ArrayWorld {
     /// Puts a world around a controller and its devices.
     pub(crate) fn of_parts(parts: Parts) -> Self {
-        let Parts { ring, members, workers, memory, controller, name, desk } = parts;
+        let Parts { ring, members, workers, memory, controller, name, desk, tally } = parts;
         Self {
             ring,
             members,
@@ -120,11 +125,12 @@ impl ArrayWorld {
             completions: Vec::new(),
             host_in_flight: 0,
             host_bytes: 0,
-            tally: Tally::default(),
+            tally,
             notices: VecDeque::new(),
             is_stopped: false,
             desk,
             done: Vec::new(),
+            events_at: Nanos::ZERO,
             left_out: false,
             segments: Vec::new(),
             steps: MemorySteps::default(),
@@ -346,7 +352,25 @@ impl ArrayWorld {
                 self.controller.handle_timer(now, TimerId(index as u32));
             }
         }
-        self.run_actions(now)
+        self.run_actions(now)?;
+        if now >= self.events_at { self.look_after_events(now) } else { Ok(()) }
+    }
+
+    /// Tells what was counted, and does what waits for the devices' state to be kept.
+    #[inline(never)]
+    fn look_after_events(&mut self, now: Nanos) -> Result<(), RingError> {
+        self.events_at = now + EVENTS_EVERY;
+        for member in self.members.members() {
+            let errors = self.members.take_new_errors(member);
+            if errors > 0 {
+                let text = format!("{errors} I/Os of device {} failed", member.0);
+                let path = self.members.path(member).map(|path| path.display().to_string());
+                let event = Event::new(Kind::DeviceErrors, EventLevel::Warn, text);
+                self.tally.chronicle.tell(now, event.of_device(member, path).with_count(errors));
+            }
+        }
+        self.tally.chronicle.poll(now);
+        self.renew_states(now)
     }
 
     fn tell_host<P: HostPort + ?Sized>(&mut self, port: &mut P, now: Nanos) {
@@ -416,7 +440,13 @@ impl ArrayWorld {
         }
         self.notices.push_back(notice);
         let progress = self.controller.sweep_progress();
-        self.tally.note(now, &notice, progress);
+        let members = &self.members;
+        self.tally.note(now, &notice, progress, |member| {
+            members.path(member).map(|path| path.display().to_string())
+        });
+        if let Notice::SweepStarted { sweep: Sweep::Check | Sweep::Repair } = notice {
+            self.look_at_copies()?;
+        }
         Ok(())
     }
 

@@ -30,6 +30,8 @@ Exit codes:
   1    a run failed
   2    bad usage, or an input file that cannot be used
   3    done, but a bound was missed
+  4    array status: not optimal, and all data is there
+  5    array status: data is lost, or too many members are
   130  interrupted; finished runs are kept
 
 Results go to standard output, progress and errors to standard error. NO_COLOR is honoured.
@@ -96,6 +98,15 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether it serves until it is told to stop, and must not depend on who reads what it says.
+    pub(crate) const fn serves(&self) -> bool {
+        match self {
+            Self::Array(args) => args.serves(),
+            Self::Emulate(_) | Self::Studio(_) => true,
+            _ => false,
+        }
+    }
+
     /// What its arguments say of the processes that mpirun starts; none for a verb that is for one process.
     pub(crate) fn ranks(&self) -> Option<&RankArgs> {
         match self {

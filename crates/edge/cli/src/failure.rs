@@ -15,6 +15,10 @@ pub(crate) enum Exit {
     BadInput,
     /// Done, but a bound was missed.
     BoundMissed,
+    /// An array is not optimal, and all its data is there.
+    ArrayAtRisk,
+    /// An array has lost data, or more members than it survives.
+    ArrayDamaged,
     /// Interrupted; what was finished is kept.
     Interrupted,
 }
@@ -27,6 +31,8 @@ impl Exit {
             Self::RunFailed => 1,
             Self::BadInput => 2,
             Self::BoundMissed => 3,
+            Self::ArrayAtRisk => 4,
+            Self::ArrayDamaged => 5,
             // As shells report a process that SIGINT ended.
             Self::Interrupted => 130,
         }

@@ -15,20 +15,23 @@ use std::fmt::Error;
 /// What the text is, for HTTP.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-const CONDITIONS: [(Condition, &str); 6] = [
+const CONDITIONS: [(Condition, &str); 8] = [
     (Condition::Starting, "starting"),
     (Condition::Optimal, "optimal"),
+    (Condition::Resyncing, "resyncing"),
     (Condition::Degraded, "degraded"),
     (Condition::Rebuilding, "rebuilding"),
+    (Condition::DataLost, "data-lost"),
     (Condition::Failed, "failed"),
     (Condition::Stopping, "stopping"),
 ];
 
-const DEVICE_CONDITIONS: [(DeviceCondition, &str); 5] = [
+const DEVICE_CONDITIONS: [(DeviceCondition, &str); 6] = [
     (DeviceCondition::InSync, "in-sync"),
     (DeviceCondition::Rebuilding, "rebuilding"),
     (DeviceCondition::Spare, "spare"),
     (DeviceCondition::Missing, "missing"),
+    (DeviceCondition::Empty, "empty"),
     (DeviceCondition::Lost, "lost"),
 ];
 
@@ -61,8 +64,11 @@ const fn bytes(metric: ArrayMetric) -> ArrayMetric {
 /// All metrics of the whole array.
 static ARRAY_METRICS: &[ArrayMetric] = &[
     bytes(gauge("raidlab_volume", "Size of the volume", |a| a.volume_bytes as f64)),
-    gauge("raidlab_failures_left", "Members that may still fail before data is lost", |a| {
+    gauge("raidlab_failures_left", "Members that may still fail before data is lost, or more of it", |a| {
         f64::from(a.failures_left)
+    }),
+    gauge("raidlab_lost_blocks", "Blocks of the volume that are errors until they are written again", |a| {
+        a.lost_blocks as f64
     }),
     gauge("raidlab_unsynced_stripes", "Stripes whose redundancy is not known to agree", |a| {
         a.unsynced_stripes as f64
@@ -219,6 +225,19 @@ mod tests {
     use raidlab_array::{CacheStatus, CounterStatus, OPERATOR_SCHEMA};
 
     fn status() -> ArrayStatus {
+        let sdb = DeviceStatus {
+            device: 1,
+            path: Some("/dev/sdb".into()),
+            device_uuid: None,
+            state: DeviceCondition::InSync,
+            role: Some(1),
+            rebuilt_bytes: None,
+            data_bytes: 1 << 20,
+            errors: 7,
+            bad_blocks: 2,
+        };
+        let free =
+            DeviceStatus { device: 2, path: None, state: DeviceCondition::Empty, role: None, ..sdb.clone() };
         ArrayStatus {
             schema: OPERATOR_SCHEMA,
             name: "a\"0".into(),
@@ -233,17 +252,8 @@ mod tests {
             generation: 3,
             members: 2,
             failures_left: 0,
-            devices: vec![DeviceStatus {
-                device: 1,
-                path: Some("/dev/sdb".into()),
-                device_uuid: None,
-                state: DeviceCondition::InSync,
-                role: Some(1),
-                rebuilt_bytes: None,
-                data_bytes: 1 << 20,
-                errors: 7,
-                bad_blocks: 2,
-            }],
+            lost_blocks: 32,
+            devices: vec![sdb, free],
             sweep: None,
             parked_sweep: None,
             last_sweep: None,
@@ -258,6 +268,7 @@ mod tests {
             },
             counters: CounterStatus { host_reads: 11, host_read_bytes: 45056, ..CounterStatus::default() },
             events: Vec::new(),
+            history: None,
             uptime_ns: 1,
         }
     }
@@ -272,6 +283,11 @@ mod tests {
             r#"raidlab_condition{array="a\"0",condition="degraded"} 1"#,
             r#"raidlab_condition{array="a\"0",condition="optimal"} 0"#,
             r#"raidlab_device_state{array="a\"0",device="1",path="/dev/sdb",state="in-sync"} 1"#,
+            // Defect: a free slot for a spare was a missing device.
+            r#"raidlab_device_state{array="a\"0",device="2",path="",state="empty"} 1"#,
+            r#"raidlab_device_state{array="a\"0",device="2",path="",state="missing"} 0"#,
+            r#"raidlab_lost_blocks{array="a\"0"} 32"#,
+            r#"raidlab_condition{array="a\"0",condition="data-lost"} 0"#,
             r#"raidlab_device_errors_total{array="a\"0",device="1"} 7"#,
             r#"raidlab_device_bad_blocks{array="a\"0",device="1"} 2"#,
         ] {

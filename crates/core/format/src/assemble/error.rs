@@ -2,6 +2,7 @@
 
 use super::intent::Doubt;
 use super::replay::LogTrouble;
+use super::roster::{LackReason, Lacking};
 use crate::identity::ArrayUuid;
 use crate::seal::VERSION;
 use core::fmt::Display;
@@ -102,20 +103,16 @@ pub enum AssembleError {
     },
     /// Members are missing, and parity may not agree with data.
     #[error(
-        "the array can't tell what its missing members held: {doubt}; roles without a device in sync: {}; \
-         absent devices: {}. Bring the absent devices back{}; or accept the write hole: what was being \
-         written when the array stopped, and data beside it, may then be wrong",
-        list(.open_roles, "none"),
-        list(.absent, "none"),
-        if matches!(.doubt, Doubt::KeptLog(_)) { ", or the battery-kept memory" } else { "" }
+        "the array can't tell what its missing members held: {doubt}. Missing: {}. {} the write hole: what \
+         was being written when the array stopped, and data beside it, may then be wrong",
+        list(.lacking, "none"),
+        way_back(.doubt, .lacking)
     )]
     DirtyDegraded {
         /// Why parity may not agree.
         doubt: Doubt,
-        /// Roles that no device in sync plays, of those present.
-        open_roles: Vec<u16>,
-        /// Devices called in sync that are not present.
-        absent: Vec<MemberIndex>,
+        /// Roles that no device in sync plays, of those present, with who would play them.
+        lacking: Vec<Lacking>,
     },
     /// The log is not the array's.
     #[error(
@@ -135,6 +132,21 @@ impl AssembleError {
 
     pub(super) fn newer_kept_version(found: u16) -> Self {
         Self::NewerVersion { candidate: None, found, known: VERSION }
+    }
+}
+
+/// What would help, up to "the write hole".
+fn way_back(doubt: &Doubt, lacking: &[Lacking]) -> String {
+    let mut ways = Vec::new();
+    if lacking.iter().any(|it| it.reason == LackReason::Absent) {
+        ways.push("the absent devices");
+    }
+    if matches!(doubt, Doubt::KeptLog(_)) {
+        ways.push("the battery-kept memory");
+    }
+    match ways[..] {
+        [] => "Accept".to_owned(),
+        _ => format!("Bring back {}; or accept", ways.join(", or ")),
     }
 }
 

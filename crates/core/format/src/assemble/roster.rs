@@ -91,6 +91,43 @@ pub enum UnusableReason {
     },
 }
 
+/// A role that no device in sync plays, of those present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lacking {
+    /// Which role.
+    pub role: u16,
+    /// The device that the newest state gives it to, or gave it to last; it may not be known.
+    pub device: Option<MemberIndex>,
+    /// Why that device does not play it.
+    pub reason: LackReason,
+}
+
+/// Why a device does not play its role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LackReason {
+    /// The state calls it in sync, and it is not there or can't be used.
+    Absent,
+    /// The array went on without it: what it holds is stale.
+    CalledMissing,
+    /// It has been given only a part yet.
+    Rebuilding,
+}
+
+impl core::fmt::Display for Lacking {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { role, device, reason } = self;
+        match device {
+            Some(MemberIndex(device)) => write!(f, "device {device} (role {role}), which ")?,
+            None => write!(f, "a device for role {role}, which ")?,
+        }
+        f.write_str(match reason {
+            LackReason::Absent => "is absent",
+            LackReason::CalledMissing => "failed before, so that what it holds is stale",
+            LackReason::Rebuilding => "is not rebuilt yet",
+        })
+    }
+}
+
 /// The candidates, sorted.
 #[derive(Default)]
 pub(super) struct Roster<'a> {
@@ -180,6 +217,32 @@ impl<'a> Roster<'a> {
         let played =
             |role| self.in_sync(state).any(|(device, _)| state.devices[device.index()].role == Some(role));
         (0..state.geometry.members).filter(|role| !played(*role)).collect()
+    }
+
+    /// Who would play the open roles.
+    pub(super) fn lacking(&self, state: &ArrayState) -> Vec<Lacking> {
+        let lines = || (0..).map(MemberIndex).zip(&state.devices);
+        // A missing device had no role in the states of earlier writers; its number was its role unless a spare came.
+        let of_role = |role: u16, wanted: DeviceState| {
+            lines().find(|(device, line)| {
+                let is_known = line.role == Some(role);
+                let is_likely = line.role.is_none() && wanted == DeviceState::Missing && device.0 == role;
+                line.state == wanted && (is_known || is_likely)
+            })
+        };
+        let lack = |role| {
+            let reasons = [
+                (DeviceState::InSync, LackReason::Absent),
+                (DeviceState::Rebuilding, LackReason::Rebuilding),
+                (DeviceState::Missing, LackReason::CalledMissing),
+            ];
+            let found =
+                reasons.into_iter().find_map(|(wanted, reason)| Some((of_role(role, wanted)?.0, reason)));
+            let (device, reason) =
+                found.map_or((None, LackReason::CalledMissing), |(it, why)| (Some(it), why));
+            Lacking { role, device, reason }
+        };
+        self.open_roles(state).into_iter().map(lack).collect()
     }
 
     /// Checks that more than half of the devices that the state calls in sync are present; returns whether

@@ -93,9 +93,9 @@ fn messages_say_what_is_wrong_and_what_would_help() {
     assert_eq!(
         error.to_string(),
         "the array can't tell what its missing members held: it was not stopped cleanly and its log is in \
-         battery-kept memory, but there is no kept memory; roles without a device in sync: 2; absent \
-         devices: m2. Bring the absent devices back, or the battery-kept memory; or accept the write hole: \
-         what was being written when the array stopped, and data beside it, may then be wrong"
+         battery-kept memory, but there is no kept memory. Missing: device 2 (role 2), which is absent. Bring \
+         back the absent devices, or the battery-kept memory; or accept the write hole: what was being written \
+         when the array stopped, and data beside it, may then be wrong"
     );
     let error = start(&without(&array, &[1, 3])).expect_err("no quorum");
     assert_eq!(

@@ -85,11 +85,10 @@ fn dirty_and_degraded_is_refused_where_nothing_says_what_was_written() {
         let result = start(&candidates);
         assert_eq!(result.is_err(), refused, "{case}: {:?}", result.err());
         if let Err(error) = result {
-            let AssembleError::DirtyDegraded { doubt, open_roles, absent } = error else {
-                panic!("{case}: {error}")
-            };
+            let AssembleError::DirtyDegraded { doubt, lacking } = error else { panic!("{case}: {error}") };
             assert_eq!(Some(doubt), whole.doubt, "{case}");
-            assert_eq!((open_roles, absent), (vec![0], vec![MemberIndex(0)]), "{case}");
+            let absent = Lacking { role: 0, device: Some(MemberIndex(0)), reason: LackReason::Absent };
+            assert_eq!(lacking, [absent], "{case}");
         }
         let accept = StartOptions { accept_write_hole: true, ..StartOptions::default() };
         let accepted = assemble(&candidates, Option::None, accept).expect(&case);
@@ -106,9 +105,25 @@ fn a_rebuilding_role_is_a_missing_one() {
         state.devices[1].state = DeviceState::Rebuilding;
     });
     let error = start_all(&array).expect_err("dirty and degraded");
-    let expected =
-        AssembleError::DirtyDegraded { doubt: Doubt::NoIntent, open_roles: vec![1], absent: vec![] };
-    assert_eq!(error, expected);
+    let rebuilding = Lacking { role: 1, device: Some(MemberIndex(1)), reason: LackReason::Rebuilding };
+    assert_eq!(error, AssembleError::DirtyDegraded { doubt: Doubt::NoIntent, lacking: vec![rebuilding] });
+}
+
+/// Defect: the start of an array that had lost a member before said "absent devices: none".
+#[test]
+fn a_refusal_names_the_member_that_failed_before() {
+    // Earlier writers did not keep the role of a missing device.
+    for role in [Some(2), None] {
+        let mut array = raid("5", 4, 1, MetadataPolicy::Resync);
+        array.change_state(|state| {
+            state.dirty = true;
+            (state.devices[2].state, state.devices[2].role) = (DeviceState::Missing, role);
+        });
+        let error = start(&without(&array, &[2])).expect_err("dirty and degraded");
+        let said = error.to_string();
+        assert!(said.contains("Missing: device 2 (role 2), which failed before"), "{said}");
+        assert!(said.contains(". Accept the write hole"), "a stale device is of no help: {said}");
+    }
 }
 
 #[test]

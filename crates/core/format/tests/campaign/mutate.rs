@@ -113,6 +113,7 @@ fn field_end(rng: &mut Rng<'_>, kind: Part, length: usize) -> usize {
         Part::LogHeader => rng.pick(&[64, 72 + 3 * 12]),
         Part::KeptLabel => 40,
         Part::KeptFile => 56,
+        Part::Unfinished => 32,
     };
     end.min(length)
 }

@@ -31,10 +31,15 @@ pub(crate) struct LocalDevice {
     bytes: ByteCount,
     is_block: bool,
     flushing: Flushing,
+    /// The lock is another's, with whom the file is shared.
+    is_shared: bool,
 }
 
 impl Drop for LocalDevice {
     fn drop(&mut self) {
+        if self.is_shared {
+            return;
+        }
         // A ring that was just closed may hold its files a little longer, and their locks with them.
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
@@ -86,7 +91,17 @@ impl LocalDevice {
         let end = rustix::fs::seek(&file, SeekFrom::End(0));
         let bytes = ByteCount(end.map_err(|errno| failed("find the length of", path, errno.into()))?);
         let flushing = if raidlab_load::keeps_dsync(&file) { Flushing::Whole } else { Flushing::WithoutFua };
-        Ok(Self { path: path.to_owned(), file, bytes, is_block, flushing })
+        Ok(Self { path: path.to_owned(), file, bytes, is_block, flushing, is_shared: false })
+    }
+
+    /// The same open file once more; the lock stays with `self`.
+    ///
+    /// # Errors
+    /// The system gives no descriptor.
+    pub(crate) fn share(&self) -> io::Result<Self> {
+        let Self { bytes, is_block, flushing, .. } = *self;
+        let (path, file) = (self.path.clone(), self.file.try_clone()?);
+        Ok(Self { path, file, bytes, is_block, flushing, is_shared: true })
     }
 
     /// The path as it was given.

@@ -22,6 +22,7 @@ pub use lateness::{Lateness, LatenessFacts};
 
 use crate::command::{clear, free_slot, may_be_filled, may_join, may_leave, order_sweeps};
 use crate::error::{ArrayError, RingError};
+use crate::events::Chronicle;
 use crate::host::{HostPort, HostStep, StopWish};
 use crate::memory::HostBuffers;
 use crate::operator::{Answer, ArrayStatus, Asked, Command, CommandQueue, nothing_to_reload};
@@ -107,7 +108,7 @@ impl<'a> EmulatedWorld<'a> {
             running: Vec::new(),
             in_flight: 0,
             completions: Vec::new(),
-            tally: Tally::default(),
+            tally: Tally::new(Chronicle::new(name.to_string(), "emulated".to_owned(), None)),
             lateness: Lateness::default(),
             queue: None,
             line_waits: false,
@@ -251,8 +252,11 @@ impl<'a> EmulatedWorld<'a> {
             running.modelled = Some((answer.at, answer.succeeded));
             self.end_if_done(answer.tag.0, now);
         }
+        if self.tally.chronicle.due() <= now {
+            self.tally.chronicle.poll(now);
+        }
         while let Some(notice) = self.model.poll_notice() {
-            self.tally.note(now, &notice, self.model.controller().sweep_progress());
+            self.tally.note(now, &notice, self.model.controller().sweep_progress(), |_| None);
         }
     }
 

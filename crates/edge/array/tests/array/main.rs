@@ -10,6 +10,7 @@ mod peer;
 mod port;
 mod real;
 mod threads;
+mod truth;
 mod worlds;
 
 use common::{BLOCK, PlainWorld, Random};

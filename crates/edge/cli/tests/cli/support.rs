@@ -36,6 +36,7 @@ impl Bench {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_raidlab"));
         command.args(args).current_dir(self.path()).env_remove("NO_COLOR").env_remove("RAIDLAB_LOG");
+        command.env("STATE_DIRECTORY", self.path().join("state")).env_remove("JOURNAL_STREAM");
         command
     }
 

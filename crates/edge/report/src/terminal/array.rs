@@ -3,7 +3,10 @@
 use super::grid::{Grid, GridCell};
 use super::{TerminalOptions, heading, printable, wrapped};
 use crate::figures::three_digits;
-use raidlab_array::{ArrayStatus, Condition, DeviceCondition, DeviceStatus, SweepOutcome, SweepStatus};
+use raidlab_array::{
+    ArrayStatus, Condition, DeviceCondition, DeviceStatus, EventLevel, EventStatus, HistoryLine,
+    SweepOutcome, SweepStatus,
+};
 use raidlab_units::{ByteCount, NanoSpan};
 
 /// Events that are shown, the latest.
@@ -14,8 +17,13 @@ pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
     let mut text = heading(&format!("{}: {}", status.name, array_summary(status)), options) + "\n";
     text += &wrapped(&settings(status), options.width, 2);
     text += &wrapped(&cache(status), options.width, 2);
+    if status.lost_blocks > 0 {
+        let line =
+            format!("{} blocks are lost: they are errors until they are written again", status.lost_blocks);
+        text += &wrapped(&line, options.width, 2);
+    }
     if status.unsynced_stripes > 0 {
-        let line = format!("{} stripes are not known to agree yet", status.unsynced_stripes);
+        let line = format!("the redundancy of {} stripes is not known to agree yet", status.unsynced_stripes);
         text += &wrapped(&line, options.width, 2);
     }
     if let Some(rate) = status.sweep_bytes_per_sec_max {
@@ -34,10 +42,31 @@ pub fn array_status(status: &ArrayStatus, options: TerminalOptions) -> String {
         text += "\n";
     }
     for event in &status.events[status.events.len().saturating_sub(EVENTS_SHOWN)..] {
-        let at = NanoSpan(event.at_ns).as_secs_f64();
-        text += &wrapped(&format!("at {at:.1} s: {}", event.text), options.width, 0);
+        text += &event_line(event, options);
     }
     text
+}
+
+/// Prints the history of an array, and how many of its lines could not be read.
+pub fn event_lines(lines: &[HistoryLine], damaged: u64, options: TerminalOptions) -> String {
+    let mut text: String = lines.iter().map(|line| event_line(&line.event, options)).collect();
+    if lines.is_empty() {
+        text += "nothing happened\n";
+    }
+    if damaged > 0 {
+        text += &wrapped(&format!("{damaged} lines of the history are damaged"), options.width, 0);
+    }
+    text
+}
+
+/// When it was, how bad, and what.
+fn event_line(event: &EventStatus, options: TerminalOptions) -> String {
+    let level = match event.level {
+        EventLevel::Info => String::new(),
+        level => format!("{}: ", level.name()),
+    };
+    let path = event.path.as_ref().map_or(String::new(), |path| format!(" ({path})"));
+    wrapped(&printable(&format!("{} {level}{}{path}", event.time, event.text)), options.width, 0)
 }
 
 /// How an array is, in a line: its condition, what it is, and how many members may still fail.
@@ -49,7 +78,10 @@ pub fn array_summary(status: &ArrayStatus) -> String {
         (_, many) => format!("{many} members may fail"),
     };
     let size = ByteCount(status.volume_bytes);
-    let condition = condition(status.condition);
+    let condition = match (status.condition, status.lost_blocks) {
+        (Condition::DataLost, blocks) => format!("DATA LOST ({blocks} blocks)"),
+        (other, _) => condition(other).to_owned(),
+    };
     format!("{condition}, RAID {} of {} members, {size}, {left}", status.level, status.members)
 }
 
@@ -57,6 +89,8 @@ const fn condition(condition: Condition) -> &'static str {
     match condition {
         Condition::Starting => "starting",
         Condition::Optimal => "optimal",
+        Condition::Resyncing => "resyncing",
+        Condition::DataLost => "DATA LOST",
         Condition::Degraded => "DEGRADED",
         Condition::Rebuilding => "rebuilding",
         Condition::Failed => "FAILED",
@@ -140,7 +174,7 @@ fn device_row(device: &DeviceStatus) -> Vec<GridCell> {
         DeviceCondition::InSync => "in sync",
         DeviceCondition::Rebuilding => "rebuilding",
         DeviceCondition::Spare => "spare",
-        DeviceCondition::Missing if device.path.is_none() && device.role.is_none() => "empty",
+        DeviceCondition::Empty => "empty",
         DeviceCondition::Missing => "MISSING",
         DeviceCondition::Lost => "LOST",
     };

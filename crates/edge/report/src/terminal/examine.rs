@@ -85,6 +85,9 @@ fn row(device: &DeviceReport) -> Vec<GridCell> {
     if device.mended {
         what += " (its head is damaged; read from the copy at its end)";
     }
+    if device.copy_damaged {
+        what += " (its second copy of label and state, at its end, is damaged; a start repairs it)";
+    }
     vec![
         GridCell::plain(printable(&device.path.display().to_string())),
         GridCell::plain(device.name.as_deref().map_or("-".to_owned(), printable)),

@@ -24,7 +24,7 @@ mod soak;
 mod study;
 mod validation;
 
-pub use array::{array_status, array_summary};
+pub use array::{array_status, array_summary, event_lines};
 pub use beside::beside;
 pub use claims::claims;
 pub use contrast::contrast;

@@ -4,6 +4,7 @@
 mod assemble;
 mod block_device;
 mod create;
+mod events;
 mod operate;
 mod operator;
 mod serve;
@@ -30,6 +31,8 @@ enum Verb {
     Serve(serve::Args),
     /// Say how arrays are that are being served
     Status(operate::StatusArgs),
+    /// Say what happened to an array, and when, also to one that is not served
+    Events(events::Args),
     /// Take a device out of an array, as if it had been pulled
     Fail(operate::FailArgs),
     /// Put a new device in the place of one that is missing; it is rebuilt at once
@@ -46,6 +49,13 @@ enum Verb {
     Stop(operate::NameArgs),
 }
 
+impl Args {
+    /// Whether an array is served.
+    pub(crate) const fn serves(&self) -> bool {
+        matches!(self.verb, Verb::Serve(_))
+    }
+}
+
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     match &args.verb {
@@ -53,6 +63,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
         Verb::Assemble(args) => assemble::run(args, output),
         Verb::Serve(args) => serve::run(args, output),
         Verb::Status(args) => operate::status(args, output),
+        Verb::Events(args) => events::run(args, output),
         Verb::Fail(args) => operate::fail(args, output),
         Verb::Replace(args) => operate::replace(args, output),
         Verb::AddSpare(args) => operate::add_spare(args, output),

@@ -196,7 +196,21 @@ pub(crate) fn status(args: &StatusArgs, output: &Output) -> Result<Exit, Failure
             states.iter().map(|status| array_status(status, output.terminal())).collect();
         print(&pages.join("\n"))?;
     }
-    Ok(Exit::Done)
+    let worst = states.iter().map(|status| exit_of(status.condition)).max_by_key(|exit| exit.code());
+    Ok(worst.unwrap_or(Exit::Done))
+}
+
+/// What the exit code of `status` says of an array.
+const fn exit_of(condition: Condition) -> Exit {
+    match condition {
+        Condition::Optimal => Exit::Done,
+        Condition::Starting
+        | Condition::Stopping
+        | Condition::Resyncing
+        | Condition::Degraded
+        | Condition::Rebuilding => Exit::ArrayAtRisk,
+        Condition::DataLost | Condition::Failed => Exit::ArrayDamaged,
+    }
 }
 
 /// Runs `fail`.
@@ -257,7 +271,7 @@ pub(crate) fn rebuild(args: &RebuildArgs, output: &Output) -> Result<Exit, Failu
         }
         Some(sweep) if sweep.sweep == "rebuild" => follow(&mut line, "rebuild")?.tell(output),
         _ if args.rate.is_some() => tell("the rate is set; no rebuild runs", output),
-        _ if status.condition == Condition::Optimal => {
+        _ if matches!(status.condition, Condition::Optimal | Condition::Resyncing) => {
             tell("nothing to rebuild: all members are in sync", output)
         }
         _ => {

@@ -3,6 +3,7 @@
 
 use super::assemble::Risks;
 use super::block_device;
+use super::events::HistoryArgs;
 use super::operator::OperatorArgs;
 use crate::failure::{Exit, Failure};
 use crate::inputs::{answer_limit, io_policy, on_or_off, read_policy, write_policy};
@@ -35,6 +36,8 @@ pub(crate) struct Args {
     risks: Risks,
     #[command(flatten)]
     operators: OperatorArgs,
+    #[command(flatten)]
+    history: HistoryArgs,
     /// Most bytes of each member per second that rebuilds, resyncs, checks and repairs walk over, 0 to let them rest
     /// [default: no bound]
     #[arg(long, value_name = "SIZE")]
@@ -152,7 +155,7 @@ fn tell_what_lacks(status: &ArrayStatus, report: &ExamineReport, output: &Output
         write_beside(&examined(report, output.terminal()));
     }
     if status.condition != Condition::Optimal {
-        remark(format_args!("warning: {} is not whole: {}", status.name, array_summary(status)));
+        remark(format_args!("warning: {} is not optimal: {}", status.name, array_summary(status)));
     }
 }
 
@@ -200,6 +203,7 @@ impl Args {
             parity_threads: self.parity_threads.into(),
             io_threads: self.io_threads.into(),
             answer_limit: self.answer_limit,
+            history: self.history.place(),
         }
     }
 }

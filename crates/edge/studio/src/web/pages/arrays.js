@@ -4,8 +4,8 @@ import { lines } from "../chart.js";
 import { bytes, card, complain, dataLinks, fileList, h, head, names, number, order, pill, say, share, span, tile, tools } from "../ui.js";
 import { jobCard } from "../jobs.js";
 
-const CONDITIONS = { optimal: "good", starting: "on", rebuilding: "warn", degraded: "warn", stopping: "on", failed: "bad" };
-const DEVICES = { "in-sync": "good", rebuilding: "warn", spare: "", missing: "bad", lost: "bad" };
+const CONDITIONS = { optimal: "good", starting: "on", resyncing: "warn", rebuilding: "warn", degraded: "warn", stopping: "on", "data-lost": "bad", failed: "bad" };
+const DEVICES = { "in-sync": "good", rebuilding: "warn", spare: "", missing: "bad", empty: "", lost: "bad" };
 const ENDS = { through: "", stopped: "stopped after ", "broken-off": "broken off after " };
 const EVERY_MS = 500;
 
@@ -91,7 +91,7 @@ function arrayCard(name) {
     element.dataset.sweep = array.sweep?.sweep ?? "none";
     title.replaceChildren(h("h2", {}, array.name), pill(array.condition, CONDITIONS[array.condition]), ...(array.sweep_bytes_per_sec_max === 0 ? [pill("rebuilds rest", "warn")] : []), h("span", { class: "soft" }, `RAID ${array.level}, ${bytes(array.volume_bytes)}`), h("code", { class: "small soft" }, `raidlab array status ${array.name}`));
     const { cache, sweep } = array;
-    tiles.replaceChildren(tile(array.failures_left, "members may still fail"), tile(bytes(cache.dirty_bytes), `dirty of ${bytes(cache.size_bytes)} cache`), tile(cache.writes_back ? "write-back" : "write-through", "writes now"), tile(number(array.unsynced_stripes), "stripes not known to agree"));
+    tiles.replaceChildren(tile(array.failures_left, "members may still fail"), tile(bytes(cache.dirty_bytes), `dirty of ${bytes(cache.size_bytes)} cache`), tile(cache.writes_back ? "write-back" : "write-through", "writes now"), tile(number(array.unsynced_stripes), "stripes not known to agree"), ...(array.lost_blocks ? [tile(number(array.lost_blocks), "blocks lost until written again")] : []));
     const done = sweep ? sweep.done_stripes / Math.max(1, sweep.total_stripes) : 0;
     progress.replaceChildren(...(sweep ? [h("p", {}, h("b", {}, `${sweep.sweep}${sweep.target === null ? "" : ` of device ${sweep.target}`}: ${share(done)}`), sweep.bytes_per_sec ? ` · ${number(sweep.bytes_per_sec / 1e6)} MB/s of each member` : "", sweep.left_ns ? ` · ${span(sweep.left_ns)} left` : "", array.parked_sweep ? ` · the ${array.parked_sweep.sweep} waits for it` : ""), h("progress", { max: 1, value: done, "aria-label": sweep.sweep })] : array.last_sweep ? [h("p", { class: "soft small" }, `Last ${array.last_sweep.sweep}: ${ENDS[array.last_sweep.end]}${number(array.last_sweep.done_stripes)} stripes, ${number(array.last_sweep.mismatched_rows)} rows disagreed, ${number(array.last_sweep.rewritten_rows)} rewritten, ${number(array.last_sweep.unreadable_rows)} unreadable${array.last_sweep.incomplete_stripes ? `, ${number(array.last_sweep.incomplete_stripes)} stripes not compared in full because a member is missing` : ""}.`)] : []));
     // Fields in a device keep what is being typed: devices are drawn anew only when one changes.
@@ -104,7 +104,7 @@ function arrayCard(name) {
     const rate = (index) => history.slice(1).map((now, at) => [now[0], (now[index] - history[at][index]) / Math.max(0.001, now[0] - history[at][0])]);
     const isBusy = history.at(-1)[1] + history.at(-1)[2] > 0;
     chart.replaceChildren(...(isBusy && history.length > 2 ? [lines({ title: "Host requests per second", series: [{ name: "reads", points: rate(1) }, { name: "writes", points: rate(2) }], x: { name: "seconds since it is served" }, y: { name: "requests/s" }, height: 200 })] : []));
-    events.replaceChildren(...[...array.events].reverse().map((event) => h("li", {}, h("span", { class: "soft" }, `${span(event.at_ns)}  `), event.text)));
+    events.replaceChildren(...[...array.events].reverse().map((event) => h("li", {}, h("span", { class: "soft" }, `${event.time}  `), event.level === "info" ? "" : pill(event.level, event.level === "error" ? "bad" : "warn"), event.text)));
   };
   return { element, update };
 }
@@ -113,7 +113,7 @@ const short = (path) => (path ?? "").split("/").pop();
 
 function device(one, ask, all) {
   const can = { class: "tiny", type: "button", disabled: !hasToken() };
-  const isSlot = one.path === null && one.role === null && one.state === "missing";
+  const isSlot = one.state === "empty";
   const kind = isSlot ? "" : (DEVICES[one.state] ?? "");
   const parts = [h("div", { class: "row between" }, h("b", {}, `${one.device}`), pill(isSlot ? "free slot" : one.state, kind)), h("div", { title: one.path ?? "" }, short(one.path) || h("span", { class: "soft" }, isSlot ? "nothing" : "modelled"))];
   if (one.errors || one.bad_blocks) parts.push(h("div", { class: "small soft" }, `${number(one.errors)} errors, ${number(one.bad_blocks)} bad blocks`));

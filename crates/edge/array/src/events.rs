@@ -1,0 +1,470 @@
+//! What happens to an array, told once and to three listeners: the log, the status, and a history that outlives the process.
+//!
+//! ```text
+//! notices, devices ─► Event ─► of a kind that comes in floods? ─ no ─► told
+//!                                   └ yes ─► the first of 10 s is told, the others are counted and told as one
+//! told ─► log, target `raidlab::event`, with fields
+//!      ├► the latest, for status
+//!      └► history (`history`)
+//! ```
+//! Whatever a device or a client can cause again and again is of such a kind.
+
+use crate::history::{History, HistoryLine};
+use raidlab_controller::{Notice, Sweep, SweepEnd, SweepProgress};
+use raidlab_units::{MemberIndex, NanoSpan, Nanos};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Events that status has.
+const LATEST_MAX: usize = 64;
+/// Floods are told once in this time.
+const FLOOD_SPAN: NanoSpan = NanoSpan::from_millis(10_000);
+
+/// How much an operator has to do with an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventLevel {
+    /// A milestone.
+    #[default]
+    Info,
+    /// Something is not as it should be.
+    Warn,
+    /// Redundancy or data is lost.
+    Error,
+}
+
+impl EventLevel {
+    /// The level as it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventStatus {
+    /// When, in UTC, as RFC 3339 has it.
+    pub time: String,
+    /// Time since the start in nanoseconds.
+    pub at_ns: u64,
+    /// How much an operator has to do with it.
+    pub level: EventLevel,
+    /// What it is, in a word for programs.
+    pub kind: String,
+    /// The device that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<u16>,
+    /// Where that device is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Blocks that it is about, or I/Os of a device that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// In words.
+    pub text: String,
+}
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) kind: Kind,
+    pub(crate) level: EventLevel,
+    pub(crate) device: Option<MemberIndex>,
+    pub(crate) path: Option<String>,
+    pub(crate) count: Option<u64>,
+    pub(crate) text: String,
+}
+
+impl Event {
+    /// An event that is about the whole array.
+    pub(crate) const fn new(kind: Kind, level: EventLevel, text: String) -> Self {
+        Self { kind, level, device: None, path: None, count: None, text }
+    }
+
+    /// The same about a device.
+    pub(crate) fn of_device(self, device: MemberIndex, path: Option<String>) -> Self {
+        Self { device: Some(device), path, ..self }
+    }
+
+    /// The same about so many blocks or I/Os.
+    pub(crate) fn with_count(self, count: u64) -> Self {
+        Self { count: Some(count), ..self }
+    }
+}
+
+/// What an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    MemberFailed,
+    MemberAdded,
+    SweepBegun,
+    SweepParked,
+    SweepResumed,
+    SweepEnded,
+    BlocksHealed,
+    BlocksCorrupt,
+    BlocksLost,
+    WritesLost,
+    DeviceErrors,
+    MetadataDamaged,
+    Serving,
+    Stopped,
+    KeptMemoryLost,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::MemberFailed => "member-failed",
+            Self::MemberAdded => "member-added",
+            Self::SweepBegun => "sweep-begun",
+            Self::SweepParked => "sweep-parked",
+            Self::SweepResumed => "sweep-resumed",
+            Self::SweepEnded => "sweep-ended",
+            Self::BlocksHealed => "blocks-healed",
+            Self::BlocksCorrupt => "blocks-corrupt",
+            Self::BlocksLost => "blocks-lost",
+            Self::WritesLost => "writes-lost",
+            Self::DeviceErrors => "device-errors",
+            Self::MetadataDamaged => "metadata-damaged",
+            Self::Serving => "serving",
+            Self::Stopped => "stopped",
+            Self::KeptMemoryLost => "kept-memory-lost",
+        }
+    }
+
+    /// What many events of a kind that comes in floods are counted as.
+    const fn flood(self) -> Option<&'static str> {
+        match self {
+            Self::BlocksHealed => Some("corrupt or unreadable blocks healed"),
+            Self::BlocksCorrupt => Some("blocks that did not agree with their tags"),
+            Self::BlocksLost => Some("blocks lost until they are written again"),
+            Self::WritesLost => Some("acknowledged blocks that could not be stored"),
+            Self::DeviceErrors => Some("failed I/Os"),
+            _ => None,
+        }
+    }
+}
+
+/// Events of a kind about a device that were not told yet.
+#[derive(Debug)]
+struct Flood {
+    kind: Kind,
+    level: EventLevel,
+    device: Option<MemberIndex>,
+    path: Option<String>,
+    count: u64,
+    /// When they are told, or, where there are none, the flood is over.
+    until: Nanos,
+}
+
+/// Tells events.
+#[derive(Debug)]
+pub(crate) struct Chronicle {
+    array: String,
+    array_uuid: String,
+    latest: VecDeque<EventStatus>,
+    floods: Vec<Flood>,
+    history: Option<History>,
+}
+
+impl Chronicle {
+    /// Tells the events of an array, to a history if there is one.
+    pub(crate) const fn new(array: String, array_uuid: String, history: Option<History>) -> Self {
+        Self { array, array_uuid, latest: VecDeque::new(), floods: Vec::new(), history }
+    }
+
+    /// The latest events, oldest first.
+    pub(crate) fn latest(&self) -> Vec<EventStatus> {
+        self.latest.iter().cloned().collect()
+    }
+
+    /// The file of the history.
+    pub(crate) fn history_path(&self) -> Option<String> {
+        self.history.as_ref().map(|history| history.path().display().to_string())
+    }
+
+    /// Tells an event, or counts it where others of its kind were told a moment ago.
+    pub(crate) fn tell(&mut self, now: Nanos, event: Event) {
+        if event.kind.flood().is_none() {
+            return self.tell_now(now, event);
+        }
+        let count = event.count.unwrap_or(1);
+        let is_same = |flood: &&mut Flood| (flood.kind, flood.device) == (event.kind, event.device);
+        if let Some(flood) = self.floods.iter_mut().find(is_same) {
+            flood.count += count;
+            return;
+        }
+        let Event { kind, level, device, ref path, .. } = event;
+        let path = path.clone();
+        self.floods.push(Flood { kind, level, device, path, count: 0, until: now + FLOOD_SPAN });
+        self.tell_now(now, event);
+    }
+
+    /// When [`Self::poll`] has something to do.
+    pub(crate) fn due(&self) -> Nanos {
+        self.floods.iter().map(|flood| flood.until).min().unwrap_or(Nanos::FAR_FUTURE)
+    }
+
+    /// Tells the floods that are due.
+    pub(crate) fn poll(&mut self, now: Nanos) {
+        let floods = std::mem::take(&mut self.floods);
+        for mut flood in floods {
+            if flood.until > now {
+                self.floods.push(flood);
+            } else if flood.count > 0 {
+                self.tell_flood(now, &flood);
+                (flood.count, flood.until) = (0, now + FLOOD_SPAN);
+                self.floods.push(flood);
+            }
+        }
+    }
+
+    /// Tells all that was counted.
+    pub(crate) fn end_floods(&mut self, now: Nanos) {
+        for flood in std::mem::take(&mut self.floods) {
+            if flood.count > 0 {
+                self.tell_flood(now, &flood);
+            }
+        }
+    }
+
+    fn tell_flood(&mut self, now: Nanos, flood: &Flood) {
+        let Flood { kind, level, device, path, count, until } = flood;
+        let what = kind.flood().expect("floods are of kinds that come in floods");
+        let place = device.map_or(String::new(), |device| format!(" on device {}", device.0));
+        let began = Nanos(until.0.saturating_sub(FLOOD_SPAN.get()));
+        let seconds = now.saturating_since(began).as_secs_f64().ceil();
+        let text = format!("{what}{place}: {count} more in {seconds} s");
+        let (kind, level, device, path) = (*kind, *level, *device, path.clone());
+        self.tell_now(now, Event { kind, level, device, path, count: Some(*count), text });
+    }
+
+    fn tell_now(&mut self, now: Nanos, event: Event) {
+        let Event { kind, level, device, path, count, text } = event;
+        let (kind, device) = (kind.name(), device.map(|device| device.0));
+        let (array, array_uuid) = (self.array.as_str(), self.array_uuid.as_str());
+        macro_rules! log {
+            ($level:ident) => {
+                tracing::event!(
+                    target: EVENT_TARGET, tracing::Level::$level, array, array_uuid, kind, device, path, count, "{text}"
+                )
+            };
+        }
+        match level {
+            EventLevel::Info => log!(INFO),
+            EventLevel::Warn => log!(WARN),
+            EventLevel::Error => log!(ERROR),
+        }
+        let told = EventStatus {
+            time: utc_text(SystemTime::now()),
+            at_ns: now.0,
+            level,
+            kind: kind.to_owned(),
+            device,
+            path,
+            count,
+            text,
+        };
+        if let Some(history) = &self.history {
+            history.append(&HistoryLine {
+                array: self.array.clone(),
+                array_uuid: self.array_uuid.clone(),
+                event: told.clone(),
+            });
+        }
+        if self.latest.len() == LATEST_MAX {
+            self.latest.pop_front();
+        }
+        self.latest.push_back(told);
+    }
+}
+
+/// The target of events in the log, for filters.
+pub const EVENT_TARGET: &str = "raidlab::event";
+
+/// A time in UTC, to the millisecond, as RFC 3339 has it.
+///
+/// Source: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+pub(crate) fn utc_text(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    let from_march = days + 719_468;
+    let (era, day_of_era) = (from_march / 146_097, from_march % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
+}
+
+/// What a notice of the controller is to an operator.
+pub(crate) fn event_of(notice: &Notice, path: impl Fn(MemberIndex) -> Option<String>) -> Event {
+    let (kind, level) = kind_of(notice);
+    let event = Event::new(kind, level, words(notice));
+    match *notice {
+        Notice::MemberFailed { member } | Notice::MemberAdded { member } => {
+            event.of_device(member, path(member))
+        }
+        Notice::Restored { member, blocks, .. }
+        | Notice::Mismatch { member, blocks, .. }
+        | Notice::BlocksLost { member, blocks, .. } => {
+            event.of_device(member, path(member)).with_count(blocks.0)
+        }
+        Notice::WriteLost { blocks, .. } => event.with_count(blocks.0),
+        Notice::SweepStarted { sweep: Sweep::Rebuild { target } }
+        | Notice::SweepEnded { progress: SweepProgress { sweep: Sweep::Rebuild { target }, .. }, .. } => {
+            event.of_device(target, path(target))
+        }
+        _ => event,
+    }
+}
+
+const fn kind_of(notice: &Notice) -> (Kind, EventLevel) {
+    match notice {
+        Notice::MemberFailed { .. } => (Kind::MemberFailed, EventLevel::Error),
+        Notice::MemberAdded { .. } => (Kind::MemberAdded, EventLevel::Info),
+        Notice::SweepStarted { .. } => (Kind::SweepBegun, EventLevel::Info),
+        Notice::SweepParked { .. } => (Kind::SweepParked, EventLevel::Info),
+        Notice::SweepResumed { .. } => (Kind::SweepResumed, EventLevel::Info),
+        Notice::SweepEnded { progress, end } => {
+            let counts = &progress.counts;
+            let is_well = counts.mismatched_rows + counts.unreadable_rows + counts.incomplete_granules == 0;
+            let is_through = matches!(end, SweepEnd::Through | SweepEnd::Stopped);
+            (Kind::SweepEnded, if is_well && is_through { EventLevel::Info } else { EventLevel::Warn })
+        }
+        Notice::Restored { .. } => (Kind::BlocksHealed, EventLevel::Warn),
+        Notice::Mismatch { .. } => (Kind::BlocksCorrupt, EventLevel::Warn),
+        Notice::BlocksLost { .. } => (Kind::BlocksLost, EventLevel::Error),
+        Notice::Serving => (Kind::Serving, EventLevel::Info),
+        Notice::KeptMemoryLost => (Kind::KeptMemoryLost, EventLevel::Error),
+        Notice::Stopped => (Kind::Stopped, EventLevel::Info),
+        Notice::WriteLost { .. } => (Kind::WritesLost, EventLevel::Error),
+    }
+}
+
+/// A notice in words.
+fn words(notice: &Notice) -> String {
+    match *notice {
+        Notice::MemberFailed { member: MemberIndex(member) } => format!("device {member} has left the array"),
+        Notice::MemberAdded { member: MemberIndex(member) } => format!("device {member} has joined the array"),
+        Notice::SweepStarted { sweep } => format!("{} has begun", sweep_words(sweep)),
+        Notice::SweepParked { sweep } => format!("{} waits for a rebuild", sweep_words(sweep)),
+        Notice::SweepResumed { sweep } => format!("{} goes on", sweep_words(sweep)),
+        Notice::SweepEnded { progress: SweepProgress { sweep, done, total, counts, .. }, end } => {
+            let how = match end {
+                SweepEnd::Through => "has ended".to_owned(),
+                SweepEnd::Stopped => format!("was stopped after {done} of {total} stripes"),
+                SweepEnd::BrokenOff => format!("was broken off after {done} of {total} stripes"),
+            };
+            let lacking = match counts.incomplete_granules {
+                0 => String::new(),
+                many => format!(", {many} stripes were not compared in full because a member is missing"),
+            };
+            format!(
+                "{} {how}: {} rows disagreed, {} were rewritten, {} could not be read{lacking}",
+                sweep_words(sweep),
+                counts.mismatched_rows,
+                counts.rewritten_rows,
+                counts.unreadable_rows
+            )
+        }
+        Notice::Restored { member: MemberIndex(member), lba, blocks } => {
+            format!("{blocks} blocks from {lba} on device {member} were restored")
+        }
+        Notice::Mismatch { member: MemberIndex(member), lba, blocks } => {
+            format!("{blocks} blocks from {lba} on device {member} did not agree with their tags")
+        }
+        Notice::BlocksLost { member: MemberIndex(member), lba, blocks } => {
+            format!("{blocks} blocks from {lba} on device {member} are lost until they are written again")
+        }
+        Notice::Serving => "the array is served".to_owned(),
+        Notice::KeptMemoryLost => {
+            "the array was not stopped cleanly and its kept memory is not there: what was acknowledged from the cache \
+             and not yet on the members is lost"
+                .to_owned()
+        }
+        Notice::Stopped => "the array is stopped".to_owned(),
+        Notice::WriteLost { lba, blocks } => {
+            format!("{blocks} acknowledged blocks from {lba} of the volume could not be stored")
+        }
+    }
+}
+
+fn sweep_words(sweep: Sweep) -> String {
+    match sweep {
+        Sweep::Rebuild { target: MemberIndex(target) } => format!("the rebuild of device {target}"),
+        other => format!("the {}", sweep_name(other)),
+    }
+}
+
+/// The name of a sweep.
+pub(crate) const fn sweep_name(sweep: Sweep) -> &'static str {
+    match sweep {
+        Sweep::Rebuild { .. } => "rebuild",
+        Sweep::Resync => "resync",
+        Sweep::Check => "check",
+        Sweep::Repair => "repair",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_units::{BlockCount, MemberLba};
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        let rows = [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+            (951_868_799_000, "2000-02-29T23:59:59.000Z"),
+            (1_709_251_200_007, "2024-03-01T00:00:00.007Z"),
+            (4_107_542_399_000, "2100-02-28T23:59:59.000Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ];
+        for (millis, text) in rows {
+            assert_eq!(utc_text(UNIX_EPOCH + Duration::from_millis(millis)), text);
+        }
+    }
+
+    /// A device that is rotten all over is told of at once, and then in one line per 10 s.
+    #[test]
+    fn floods_are_told_as_one() {
+        let mut chronicle = Chronicle::new("a".into(), "u".into(), None);
+        let healed = |member: u16| {
+            let (member, lba) = (MemberIndex(member), MemberLba(7));
+            event_of(&Notice::Restored { member, lba, blocks: BlockCount(2) }, |_| Some("/dev/x".into()))
+        };
+        for step in 0..1000 {
+            chronicle.tell(Nanos(step * 1_000_000), healed(1));
+        }
+        chronicle.tell(Nanos(1_000_000_000), healed(3));
+        assert_eq!(chronicle.latest().len(), 2, "{:?}", chronicle.latest());
+        assert_eq!(chronicle.due(), Nanos(10_000_000_000));
+        chronicle.poll(Nanos(9_999_999_999));
+        assert_eq!(chronicle.latest().len(), 2);
+        chronicle.poll(Nanos(10_000_000_000));
+        let told = chronicle.latest();
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert_eq!(told[2].text, "corrupt or unreadable blocks healed on device 1: 1998 more in 10 s");
+        assert_eq!((told[2].count, told[2].device, told[2].level), (Some(1998), Some(1), EventLevel::Warn));
+        // Nothing more comes: the next is told at once again.
+        chronicle.poll(Nanos(30_000_000_000));
+        assert_eq!((chronicle.latest().len(), chronicle.due()), (3, Nanos::FAR_FUTURE));
+        chronicle.tell(Nanos(31_000_000_000), healed(1));
+        chronicle.tell(Nanos(31_000_000_001), healed(1));
+        assert_eq!(chronicle.latest().len(), 4);
+        chronicle.end_floods(Nanos(32_000_000_000));
+        assert!(chronicle.latest()[4].text.ends_with("2 more in 1 s"), "{:?}", chronicle.latest());
+    }
+}

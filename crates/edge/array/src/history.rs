@@ -1,0 +1,294 @@
+//! The history of an array: its events in a file of JSON lines that outlives the process.
+//!
+//! ```text
+//! array's thread ─ line, if there is room ─► 1,024 lines ─► thread ─► FILE, 1 MiB, then FILE.1
+//! ```
+//! Nothing waits for the file: where it is slow lines are left out and counted, where it can't be written the log says so
+//! once, and each later line tries again. A line that a crash has torn is skipped when it is read.
+
+use crate::events::EventStatus;
+use serde::{Deserialize, Serialize};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+/// Lines on their way to the file.
+const LINES_MAX: usize = 1024;
+/// A file that would be longer becomes the one before, in place of that.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Longest wait at the end for lines to be written.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// Where the history of an array is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HistoryPlace {
+    /// In this file.
+    File(PathBuf),
+    /// In this folder, in a file that is named after the array.
+    Folder(PathBuf),
+}
+
+impl HistoryPlace {
+    /// The file for the array called `name`. A name that names no file is replaced by `array_uuid`.
+    pub fn file(&self, name: &str, array_uuid: &str) -> PathBuf {
+        match self {
+            Self::File(path) => path.clone(),
+            Self::Folder(folder) => {
+                let is_plain = !name.is_empty() && !name.starts_with('.') && !name.contains('/');
+                folder.join(format!("{}.events", if is_plain { name } else { array_uuid }))
+            }
+        }
+    }
+}
+
+/// A line of a history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryLine {
+    /// Name of the array.
+    pub array: String,
+    /// Identity of the array.
+    pub array_uuid: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: EventStatus,
+}
+
+/// A history that is written.
+#[derive(Debug)]
+pub(crate) struct History {
+    path: PathBuf,
+    lines: Option<SyncSender<Vec<u8>>>,
+    left_out: Arc<AtomicU64>,
+    ended: Receiver<()>,
+}
+
+impl History {
+    /// A history in the file at `path`, which is made with its folder where they are not there.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn start(path: PathBuf) -> io::Result<Self> {
+        let (lines, to_write) = sync_channel(LINES_MAX);
+        let (end, ended) = sync_channel(1);
+        let left_out = Arc::new(AtomicU64::new(0));
+        let mut writer = Writer { path: path.clone(), file: None, bytes: 0, is_broken: false };
+        let lacking = Arc::clone(&left_out);
+        let work = move || {
+            writer.write_all(&to_write, &lacking);
+            let _ = end.send(());
+        };
+        std::thread::Builder::new().name("raidlab-history".to_owned()).spawn(work)?;
+        Ok(Self { path, lines: Some(lines), left_out, ended })
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds a line, unless too many are waiting already.
+    pub(crate) fn append(&self, line: &HistoryLine) {
+        let mut bytes = serde_json::to_vec(line).expect("a line can be written down");
+        bytes.push(b'\n');
+        let is_taken = self.lines.as_ref().is_some_and(|lines| lines.try_send(bytes).is_ok());
+        if !is_taken {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for History {
+    fn drop(&mut self) {
+        self.lines = None;
+        // A disk that hangs does not keep the process from its end.
+        let _ = self.ended.recv_timeout(END_LIMIT);
+    }
+}
+
+/// The thread's end of a history.
+struct Writer {
+    path: PathBuf,
+    file: Option<File>,
+    bytes: u64,
+    /// That it can't be written was said.
+    is_broken: bool,
+}
+
+impl Writer {
+    fn write_all(&mut self, lines: &Receiver<Vec<u8>>, left_out: &AtomicU64) {
+        while let Ok(line) = lines.recv() {
+            let written = self.write(&line);
+            if let Err(error) = &written {
+                self.file = None;
+                left_out.fetch_add(1, Ordering::Relaxed);
+                if !self.is_broken {
+                    let path = self.path.display();
+                    tracing::warn!(%path, %error, "the history of the array can't be written; the array goes on");
+                }
+            }
+            self.is_broken = written.is_err();
+            let lacking = if self.is_broken { 0 } else { left_out.swap(0, Ordering::Relaxed) };
+            if lacking > 0 {
+                tracing::warn!(path = %self.path.display(), lacking, "events are not in the history");
+            }
+        }
+    }
+
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.file.is_some() && self.bytes + line.len() as u64 > FILE_BYTES_MAX {
+            self.file = None;
+            std::fs::rename(&self.path, before(&self.path))?;
+        }
+        let file = if let Some(file) = &mut self.file {
+            file
+        } else {
+            let (file, bytes) = open(&self.path)?;
+            self.bytes = bytes;
+            self.file.insert(file)
+        };
+        file.write_all(line)?;
+        self.bytes += line.len() as u64;
+        file.sync_data()
+    }
+}
+
+/// Opens a history to go on with it, and says how long it is. What a crash has torn off becomes a line of its own.
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
+        DirBuilder::new().mode(0o700).recursive(true).create(folder)?;
+    }
+    let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+    let mut bytes = file.seek(SeekFrom::End(0))?;
+    if bytes > 0 {
+        let mut last = [0];
+        file.seek(SeekFrom::Start(bytes - 1))?;
+        file.read_exact(&mut last)?;
+        if last != *b"\n" {
+            file.write_all(b"\n")?;
+            bytes += 1;
+        }
+    }
+    Ok((file, bytes))
+}
+
+/// The file before this one.
+fn before(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".1");
+    name.into()
+}
+
+/// What is in a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistoryRead {
+    /// Its lines, oldest first.
+    pub lines: Vec<HistoryLine>,
+    /// Lines that are damaged.
+    pub damaged: u64,
+}
+
+/// Reads the history in the file at `path`, and what was there before it.
+///
+/// # Errors
+/// What the system said; there is no such file.
+pub fn read_history(path: &Path) -> io::Result<HistoryRead> {
+    let mut read = HistoryRead::default();
+    let old = match read_file(&before(path)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        read => read?,
+    };
+    let new = match read_file(path) {
+        // Between one file and the next.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !old.is_empty() => Vec::new(),
+        read => read?,
+    };
+    for line in old.split(|byte| *byte == b'\n').chain(new.split(|byte| *byte == b'\n')) {
+        match serde_json::from_slice(line) {
+            Ok(line) => read.lines.push(line),
+            Err(_) => read.damaged += u64::from(!line.is_empty()),
+        }
+    }
+    Ok(read)
+}
+
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // A line may make it a little longer than it is to be.
+    File::open(path)?.take(2 * FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(number: u64) -> HistoryLine {
+        let event = EventStatus { at_ns: number, text: "x".repeat(200), ..EventStatus::default() };
+        HistoryLine { array: "a".into(), array_uuid: "u".into(), event }
+    }
+
+    fn numbers(read: &HistoryRead) -> Vec<u64> {
+        read.lines.iter().map(|line| line.event.at_ns).collect()
+    }
+
+    #[test]
+    fn a_history_goes_on_after_a_torn_line_and_is_bounded() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("new").join("a.events");
+        let history = History::start(path.clone()).expect("a thread");
+        history.append(&line(1));
+        drop(history);
+        let mut file = OpenOptions::new().append(true).open(&path).expect("it was made");
+        file.write_all(b"{\"array\":\"a").expect("it can be written");
+        drop(file);
+        let history = History::start(path.clone()).expect("a thread");
+        history.append(&line(2));
+        drop(history);
+        let read = read_history(&path).expect("it is there");
+        assert_eq!((numbers(&read), read.damaged), (vec![1, 2], 1));
+
+        for round in 0..30 {
+            let history = History::start(path.clone()).expect("a thread");
+            (0..500).for_each(|number| history.append(&line(10 + 500 * round + number)));
+            drop(history);
+        }
+        let read = read_history(&path).expect("it is there");
+        let found = numbers(&read);
+        assert_eq!(found.last(), Some(&(10 + 500 * 30 - 1)), "the latest are kept");
+        assert!(found.windows(2).all(|pair| pair[0] + 1 == pair[1]), "none is lacking among them");
+        for file in [path.clone(), before(&path)] {
+            assert!(
+                std::fs::metadata(&file).expect("it is there").len() <= FILE_BYTES_MAX,
+                "{}",
+                file.display()
+            );
+        }
+    }
+
+    /// Losing the history never stops the array.
+    #[test]
+    fn a_history_that_can_not_be_written_is_gone_on_without() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "x").expect("a file can be written");
+        let history = History::start(file.join("a.events")).expect("a thread");
+        (0..10).for_each(|number| history.append(&line(number)));
+        drop(history);
+        let full = History::start(PathBuf::from("/dev/full")).expect("a thread");
+        (0..10).for_each(|number| full.append(&line(number)));
+    }
+
+    #[test]
+    fn a_history_is_named_after_its_array() {
+        let folder = HistoryPlace::Folder("/s".into());
+        assert_eq!(folder.file("a", "u"), Path::new("/s/a.events"));
+        for odd in ["", ".a", "../a"] {
+            assert_eq!(folder.file(odd, "u"), Path::new("/s/u.events"));
+        }
+    }
+}
