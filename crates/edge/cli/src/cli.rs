@@ -96,6 +96,15 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether it serves until it is told to stop, and must not depend on who reads what it says.
+    pub(crate) const fn serves(&self) -> bool {
+        match self {
+            Self::Array(args) => args.serves(),
+            Self::Emulate(_) | Self::Studio(_) => true,
+            _ => false,
+        }
+    }
+
     /// What its arguments say of the processes that mpirun starts; none for a verb that is for one process.
     pub(crate) fn ranks(&self) -> Option<&RankArgs> {
         match self {

@@ -11,6 +11,7 @@ mod failure;
 mod hosts;
 mod inputs;
 mod interrupt;
+mod log;
 mod output;
 mod progress;
 mod verbs;
@@ -26,12 +27,13 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // Clap's own code for bad usage is 2, as documented; help and version end with 0.
     let cli = Cli::parse();
-    start_log(cli.verbose);
+    log::start(cli.verbose, cli.command.serves());
     let output = Output::of_process(cli.json);
     let mut hosts = match hosts::join(&cli.command) {
         Ok(hosts) => hosts,
         Err(failure) => {
             output.error(&failure);
+            log::end();
             return failure.exit().into();
         }
     };
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
     };
     hosts::tell_shares(&hosts);
     hosts.part();
+    log::end();
     exit.into()
 }
 
@@ -78,21 +81,4 @@ fn dispatch(cli: &Cli, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failu
         Command::Reference(args) => verbs::reference::run(args),
         Command::Studio(args) => verbs::studio::run(args, output),
     }
-}
-
-/// Logs to standard error: warnings, or more when asked for by option or by `RAIDLAB_LOG`.
-fn start_log(verbose: u8) {
-    let level = match verbose {
-        0 => "warn",
-        1 => "info",
-        _ => "debug",
-    };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("RAIDLAB_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(output::wants_colour(&std::io::stderr()))
-        .without_time()
-        .init();
 }

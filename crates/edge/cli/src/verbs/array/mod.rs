@@ -46,6 +46,13 @@ enum Verb {
     Stop(operate::NameArgs),
 }
 
+impl Args {
+    /// Whether an array is served.
+    pub(crate) const fn serves(&self) -> bool {
+        matches!(self.verb, Verb::Serve(_))
+    }
+}
+
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     match &args.verb {
