@@ -10,7 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// Connections that may wait to be accepted.
-const BACKLOG: i32 = 4096;
+const BACKLOG: i32 = 1024;
 
 /// Why a socket can't be listened on.
 #[derive(Debug, thiserror::Error)]

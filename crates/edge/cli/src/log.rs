@@ -297,7 +297,7 @@ mod tests {
     fn a_queue_that_nobody_empties_loses_lines_and_counts_them() {
         let queue = Queue::default();
         for _ in 0..5 {
-            queue.push(&[b'x'; QUEUE_BYTES_MAX / 3]);
+            queue.push(&vec![b'x'; QUEUE_BYTES_MAX / 3]);
         }
         assert_eq!((queue.waiting().lines.len(), queue.waiting().lost), (3, 2));
         let begin = Instant::now();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Connections that may wait to be accepted.
-const BACKLOG: i32 = 4096;
+const BACKLOG: i32 = 1024;
 
 /// Whether clients of a socket are served in the clear, under TLS, or both.
 #[derive(Clone, Debug)]

@@ -25,6 +25,10 @@ impl Seats {
         self.taken < if is_known { self.all } else { self.all - self.kept }
     }
 
+    pub(crate) const fn taken(&self) -> u32 {
+        self.taken
+    }
+
     pub(crate) const fn take(&mut self) {
         self.taken += 1;
     }

@@ -43,6 +43,8 @@ const STOP_LIMIT: NanoSpan = NanoSpan::from_millis(10_000);
 const LOOK_EVERY: NanoSpan = NanoSpan::from_millis(1000);
 /// Handshakes at once.
 const HANDSHAKES_MAX: u32 = 64;
+/// Time for a handshake, even if others wait.
+const GRACE: NanoSpan = NanoSpan::from_millis(100);
 /// Room for those that are closed and not over yet.
 const CLOSING_ROOM: u32 = 8;
 /// Requests may begin and end anywhere, see `edges.rs`.
@@ -243,7 +245,10 @@ impl NbdServer {
 
     /// Waits for a client at each door while there is room for one.
     fn accept(&mut self, now: Nanos, ring: &mut PortRing<'_>) -> Result<(), RingError> {
-        let mut room = self.connections.len() - self.open as usize;
+        if self.handshakes() > HANDSHAKES_MAX {
+            self.make_room(now);
+        }
+        let mut room = (HANDSHAKES_MAX + CLOSING_ROOM).saturating_sub(self.handshakes());
         for (place, door) in (0..).zip(&mut self.doors) {
             let has_room = room > 0;
             room = room.saturating_sub(1);
@@ -280,21 +285,28 @@ impl NbdServer {
         self.connections[place] = Some(Box::new(Connection::new(number, caller, security, now)));
         self.open += 1;
         self.mark(number);
-        self.make_room();
     }
 
-    /// Closes a handshake if there are too many: one of the peer that has most, its oldest; those who proved who they are
-    /// last.
-    fn make_room(&mut self) {
+    /// Connections in their handshake, those among them that are closed and not over.
+    const fn handshakes(&self) -> u32 {
+        self.open - self.common.seats.taken()
+    }
+
+    /// Closes a handshake if too many are open: one of the peer that has most, its oldest, once it has had a moment; those
+    /// who proved who they are last.
+    fn make_room(&mut self, now: Nanos) {
         let all = self.connections.iter().flatten().map(Box::as_ref);
         let haggling = all.filter(|found| found.is_in_handshake() && !found.is_closing());
         let peers: Vec<Peer> = haggling.clone().map(|found| found.peer).collect();
-        if peers.len() < HANDSHAKES_MAX as usize {
+        if peers.len() <= HANDSHAKES_MAX as usize {
             return;
         }
         let others = |peer: Peer| peers.iter().filter(|other| **other == peer).count();
         let key = |found: &&Connection| (found.is_known(), Reverse(others(found.peer)), found.since);
-        let Some(number) = haggling.min_by_key(key).map(|found| found.number) else { return };
+        let had_time = |found: &&Connection| now.saturating_since(found.since) >= GRACE;
+        let Some(number) = haggling.filter(had_time).min_by_key(key).map(|found| found.number) else {
+            return;
+        };
         let Some(victim) = &mut self.connections[number as usize] else { return };
         let peer = victim.peer;
         victim.close(&"another client needs its place");

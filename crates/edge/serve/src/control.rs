@@ -27,6 +27,8 @@ const CONNECTIONS_MAX: usize = 64;
 const CONNECTIONS_PER_PROCESS: usize = 32;
 /// Time for a command, from its first byte on, or from when the client came.
 const COMMAND_LIMIT: Duration = Duration::from_secs(5);
+/// Time for an operator to ask before the connection may have to make room.
+const GRACE: Duration = Duration::from_millis(250);
 /// Time between two commands.
 const IDLE_LIMIT: Duration = Duration::from_mins(5);
 /// Time for the client to take an answer.
@@ -78,7 +80,7 @@ impl Drop for ControlServer {
 }
 
 fn accept(listener: &UnixListener, operator: &Operator, pending: &Arc<AtomicUsize>) {
-    let places = Places::new(CONNECTIONS_MAX, CONNECTIONS_PER_PROCESS);
+    let places = Places::new(CONNECTIONS_MAX, CONNECTIONS_PER_PROCESS, GRACE);
     for stream in listener.incoming() {
         match stream {
             Ok(stream) => let_in(stream, &places, operator, pending),

@@ -5,8 +5,8 @@
 //! LoopbackListener::bind ──► address ──► router made for it ──► serve: a thread with a runtime
 //! ```
 //! Every peer has the same address here, so a connection that only waits makes room for the next one when all places are
-//! taken (`places.rs`). The whole head of a request has [`HEAD_LIMIT`], and so has the time between two requests: hyper's
-//! `header_read_timeout`, as `client_header_timeout` of nginx and `timeout http-request` of haproxy. `axum::serve` has no such
+//! taken and it has had time to ask (`places.rs`); until then the next one waits to be taken. The whole head of a request
+//! has [`HEAD_LIMIT`], and so has the time between two requests: hyper's `header_read_timeout`, as `client_header_timeout` of nginx and `timeout http-request` of haproxy. `axum::serve` has no such
 //! limit.
 //!
 //! Invariant: nothing is served on an address that others can reach.
@@ -44,6 +44,10 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// Requests for metrics at once.
 const SCRAPES_MAX: usize = 16;
+/// Time for a client to ask before its connection may have to make room.
+const GRACE: Duration = Duration::from_millis(250);
+/// How soon a place is looked for again.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How soon accepting is tried again that the system refused.
 const RETRY_EVERY: Duration = Duration::from_millis(100);
 
@@ -99,7 +103,7 @@ impl LoopbackListener {
 
 /// Lets connections in for ever.
 async fn accept(listener: &tokio::net::TcpListener, router: &Router) -> io::Result<()> {
-    let places = Places::new(CONNECTIONS_MAX, usize::MAX);
+    let places = Places::new(CONNECTIONS_MAX, usize::MAX, GRACE);
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -110,15 +114,16 @@ async fn accept(listener: &tokio::net::TcpListener, router: &Router) -> io::Resu
             }
         };
         let task = Arc::new(OnceLock::<AbortHandle>::new());
-        let ends = Arc::clone(&task);
-        match places.enter(0, move || ends.get().map_or((), AbortHandle::abort)) {
-            Ok(seat) => {
-                let connection = tokio::spawn(serve_connection(stream, router.clone(), seat));
-                // Nobody else enters, and ends this one, before the next turn.
-                task.get_or_init(|| connection.abort_handle());
+        let seat = loop {
+            let ends = Arc::clone(&task);
+            match places.enter(0, move || ends.get().map_or((), AbortHandle::abort)) {
+                Ok(seat) => break seat,
+                Err(_) => tokio::time::sleep(LOOK_EVERY).await,
             }
-            Err(error) => tracing::warn!(target: CLIENT_CAUSED, %error, "an HTTP client was turned away"),
-        }
+        };
+        let connection = tokio::spawn(serve_connection(stream, router.clone(), seat));
+        // Nobody else enters, and ends this one, before the next turn.
+        task.get_or_init(|| connection.abort_handle());
     }
 }
 

@@ -2,14 +2,13 @@
 //!
 //! ```text
 //! a connection comes ─► its peer has too many ─► refused
-//!                    └► all places taken ─► who has waited for its client longest loses its place; all work ─► refused
+//!                    └► all places taken ─► who has waited for its client longest, and for a moment at least, loses its place
 //! ```
-//! A connection *waits* while its client owes the next request, and *works* from then until the answer is there. Who asks at
-//! once is answered before its turn to make room comes, however many others only hold connections (the oldest entry goes
-//! first, as in the "random early drop" of half-open TCP connections: D. J. Bernstein, E. Schenk, 1996).
+//! A connection *waits* while its client owes the next request, and *works* from then until the answer is there. Who asks
+//! within the moment of grace is never sent away, however many others only hold connections, or come at once to ask.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Who connects; each has its share of the places.
 pub(crate) type Peer = u32;
@@ -20,15 +19,16 @@ pub(crate) enum NoPlace {
     /// One peer has its share.
     #[error("this process has {0} connections already")]
     ShareTaken(usize),
-    /// All places are taken by connections that work.
+    /// All places are taken by connections that work, or have just come.
     #[error("{0} others are being answered: ask again in a moment")]
-    AllWork(usize),
+    AllTaken(usize),
 }
 
 /// The places and who has them.
 pub(crate) struct Places {
     all: usize,
     per_peer: usize,
+    grace: Duration,
     taken: Mutex<Taken>,
 }
 
@@ -52,8 +52,9 @@ pub(crate) struct Seat {
 }
 
 impl Places {
-    pub(crate) fn new(all: usize, per_peer: usize) -> Arc<Self> {
-        Arc::new(Self { all, per_peer, taken: Mutex::default() })
+    /// So many places in all and for each peer; nobody makes room before the end of `grace`.
+    pub(crate) fn new(all: usize, per_peer: usize, grace: Duration) -> Arc<Self> {
+        Arc::new(Self { all, per_peer, grace, taken: Mutex::default() })
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -73,7 +74,8 @@ impl Places {
         let mut ends = None;
         if taken.seats.len() >= self.all {
             let waiting = (0..).zip(&taken.seats).filter_map(|(at, seat)| Some((seat.waits_since?, at)));
-            let (_, at) = waiting.min().ok_or(NoPlace::AllWork(self.all))?;
+            let oldest = waiting.min().filter(|(since, _)| since.elapsed() >= self.grace);
+            let (_, at) = oldest.ok_or(NoPlace::AllTaken(self.all))?;
             ends = Some(taken.seats.swap_remove(at).end);
         }
         let number = taken.next;
@@ -119,7 +121,7 @@ mod tests {
 
     #[test]
     fn who_waits_longest_makes_room_and_who_works_stays() {
-        let places = Places::new(3, 2);
+        let places = Places::new(3, 2, Duration::ZERO);
         let ended = Arc::new(AtomicU32::new(0));
         let enter = |peer: Peer| {
             let ended = Arc::clone(&ended);
@@ -137,11 +139,18 @@ mod tests {
         for seat in [&third, &fourth] {
             seat.works();
         }
-        assert_eq!(enter(4).err(), Some(NoPlace::AllWork(3)));
+        assert_eq!(enter(4).err(), Some(NoPlace::AllTaken(3)));
         first.waits();
         let fifth = enter(5).expect("the first makes room");
         assert_eq!(ended.load(Ordering::Relaxed), 1);
         drop((third, fourth, fifth));
         assert!(places.taken().seats.is_empty(), "places of those who have gone are free");
+    }
+
+    #[test]
+    fn who_has_just_come_is_given_time_to_ask() {
+        let places = Places::new(1, 1, Duration::from_mins(1));
+        let _first = places.enter(1, || panic!("it had no time")).expect("it is free");
+        assert_eq!(places.enter(2, || ()).err(), Some(NoPlace::AllTaken(1)));
     }
 }
