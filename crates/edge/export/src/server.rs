@@ -248,11 +248,12 @@ impl NbdServer {
         if self.handshakes() > HANDSHAKES_MAX {
             self.make_room(now);
         }
-        let mut room = (HANDSHAKES_MAX + CLOSING_ROOM).saturating_sub(self.handshakes());
+        // Each door that waits for a client has room for it already.
+        let waiting = self.doors.iter().filter(|door| door.accepting).count() as u32;
+        let mut room = (HANDSHAKES_MAX + CLOSING_ROOM).saturating_sub(self.handshakes() + waiting);
         for (place, door) in (0..).zip(&mut self.doors) {
-            let has_room = room > 0;
-            room = room.saturating_sub(1);
-            if !door.accepting && now >= door.again_at && has_room {
+            if !door.accepting && now >= door.again_at && room > 0 {
+                room -= 1;
                 door.accepting = true;
                 entries::accept(ring, name(place, ACCEPT), door.listener.socket())?;
             }
