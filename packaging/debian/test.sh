@@ -55,7 +55,8 @@ timeout 120 systemd-nspawn --directory "$root" --boot --quiet --register=no --ke
 [[ $(cat "$root/result" 2>/dev/null) == ok ]] || fail "the unit: $(cat "$root/result" 2>/dev/null || tail -n 30 "$root.log")"
 # Once killed, once told to, once with the machine.
 (($(grep -c 'Stopped.*raidlab array vault' "$root.log") == 3)) || fail "the unit did not stop with the machine"
-rm -rf "$root.log" "$root/etc/systemd/system/unit-test.service" "$root/srv/vault" "$root/etc/raidlab" "$root/root/unit.sh"
+rm -rf "$root.log" "$root/etc/systemd/system/unit-test.service" "$root/srv/vault" "$root/etc/raidlab" "$root/root/unit.sh" \
+    "$root"/etc/systemd/system/raidlab-array@vault.service.d
 rm -f "$root"/etc/systemd/system/multi-user.target.wants/*
 mount -t proc proc "$root/proc"
 

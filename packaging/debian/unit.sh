@@ -17,6 +17,9 @@ mkdir -p /etc/raidlab /srv/vault
 cd /srv/vault
 raidlab array create vault m0 m1 m2 --level 5 --member-size 64MiB || fail create
 echo /srv/vault/m0 /srv/vault/m1 /srv/vault/m2 --socket /run/raidlab/vault.nbd >/etc/raidlab/vault.args
+# Files elsewhere than in /var/lib/raidlab are read-only to the unit unless it is told of them.
+mkdir -p "/etc/systemd/system/$unit.d"
+printf '[Service]\nReadWritePaths=/srv/vault\n' >"/etc/systemd/system/$unit.d/files.conf"
 # Type=notify: start returns once the array says that it serves.
 systemctl enable --now "$unit" || fail start
 is_served || fail "not served after the start"

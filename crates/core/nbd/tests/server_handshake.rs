@@ -269,7 +269,7 @@ fn unknown_flags_end_it() {
 #[test]
 fn a_client_without_a_place_is_told_so() {
     let mut talk = Talk::new(ServerTls::NotAvailable, 3);
-    talk.server.refuse("full");
+    talk.server.set_refused(Some("full"));
     for option in [LIST, INFO, GO, STRUCTURED_REPLY, 99] {
         assert_eq!(talk.ask(option, &[]), vec![(ERR_POLICY, b"full".to_vec())]);
     }

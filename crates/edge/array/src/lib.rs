@@ -36,6 +36,7 @@ mod link;
 mod member_io;
 mod memory;
 mod operator;
+mod panic;
 mod pieces;
 mod port_ring;
 mod ring;
@@ -67,3 +68,6 @@ pub use raidlab_format::StartOptions;
 pub use run::ArrayOutcome;
 pub use unix_socket::{UnixSocketError, listen_unix};
 pub use world::ArrayWorld;
+
+/// Target of log events that clients can cause as often as they like. Who shows the log bounds them.
+pub const CLIENT_CAUSED: &str = "raidlab::client";

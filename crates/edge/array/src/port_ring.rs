@@ -13,6 +13,7 @@ use crate::ring::{Done, Owner, Ring};
 use io_uring::squeue::Entry;
 use raidlab_units::NanoSpan;
 use rustix::io::Errno;
+use std::time::{Duration, Instant};
 
 /// A completion of an entry of the port.
 #[derive(Clone, Copy, Debug)]
@@ -116,9 +117,16 @@ impl PortEntries {
     pub(crate) fn end_all(&mut self, ring: &mut Ring, others: &mut Vec<Done>) {
         const PATIENCE: NanoSpan = NanoSpan::from_millis(100);
         let mut done = Vec::new();
+        // An entry that can't be cancelled yet is cancelled again later: the end of a cancel ends a wait, so that to ask in
+        // every turn would never sleep.
+        let mut cancel_at = Instant::now();
         while self.in_flight() > 0 {
-            let mut live = self.names.iter().enumerate().filter(|(_, name)| name.is_some());
-            let cancelled = live.try_for_each(|(number, _)| ring.cancel(Owner::Port, number as u32));
+            let mut cancelled = Ok(());
+            if Instant::now() >= cancel_at {
+                cancel_at += Duration::from_nanos(PATIENCE.get());
+                let mut live = self.names.iter().enumerate().filter(|(_, name)| name.is_some());
+                cancelled = live.try_for_each(|(number, _)| ring.cancel(Owner::Port, number as u32));
+            }
             if let Err(error) = cancelled.and_then(|()| ring.enter(Some(PATIENCE))) {
                 // The kernel would write to memory that nobody keeps any more.
                 tracing::error!(%error, "entries of a port can't be ended");

@@ -1,9 +1,16 @@
 //! A Unix socket to listen on: what a server that is gone left at its path is replaced, anything else is left alone.
+//!
+//! Only its owner may connect, whatever the umask: a socket's mode becomes that of its file when it is bound (unix(7), Linux).
 
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
 
 /// Why a socket can't be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -30,13 +37,13 @@ pub enum UnixSocketError {
     },
 }
 
-/// Listens on `path`. A socket that nobody listens on any more is replaced.
+/// Listens on `path`, for its owner only. A socket that nobody listens on any more is replaced.
 ///
 /// # Errors
 /// [`UnixSocketError`]: a server that is there, something else in the way, or the system's refusal.
 pub fn listen_unix(path: &Path) -> Result<UnixListener, UnixSocketError> {
     let path = path.to_owned();
-    match UnixListener::bind(&path) {
+    match listen_for_owner(&path) {
         Ok(listener) => return Ok(listener),
         Err(error) if error.kind() == ErrorKind::AddrInUse => {}
         Err(source) => return Err(UnixSocketError::Io { path, source }),
@@ -52,6 +59,14 @@ pub fn listen_unix(path: &Path) -> Result<UnixListener, UnixSocketError> {
         Err(source) => return Err(UnixSocketError::Io { path, source }),
     }
     std::fs::remove_file(&path)
-        .and_then(|()| UnixListener::bind(&path))
+        .and_then(|()| listen_for_owner(&path))
         .map_err(|source| UnixSocketError::Io { path, source })
+}
+
+fn listen_for_owner(path: &Path) -> io::Result<UnixListener> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
 }

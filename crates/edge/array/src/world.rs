@@ -20,6 +20,7 @@ use crate::events::{Event, EventLevel, Kind};
 use crate::host::{HostPort, HostStep, ScriptHost, ScriptOp, StopWish};
 use crate::member_io::MemberPort;
 use crate::memory::Memory;
+use crate::panic::AbortOnPanic;
 use crate::port_ring::{PortEntries, PortRing};
 use crate::ring::{BELL_LINE, Done, Owner, Ring};
 use crate::status::Tally;
@@ -32,7 +33,6 @@ use raidlab_format::ArrayName;
 use raidlab_raid::FailuresSurvived;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, Nanos};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -166,6 +166,7 @@ impl ArrayWorld {
 
     /// Turns the loop without a host until `is_there`.
     fn run_until(&mut self, cancel: &AtomicBool, is_there: impl Fn(&Self) -> bool) -> Result<(), ArrayError> {
+        let _guard = AbortOnPanic;
         loop {
             self.take_in_members()?;
             self.hear_operator()?;
@@ -200,10 +201,10 @@ impl ArrayWorld {
     ) -> Result<(), ArrayError> {
         let needs = port.needs();
         self.memory.provide_host(needs.slots, needs.slot_bytes.get(), &mut self.ring)?;
-        // Whatever happens, the port's memory is its own again when this returns.
-        let served = catch_unwind(AssertUnwindSafe(|| self.serve_until_finished(port, cancel)));
+        let _guard = AbortOnPanic;
+        let served = self.serve_until_finished(port, cancel);
         self.port_entries.end_all(&mut self.ring, &mut self.done);
-        served.unwrap_or_else(|panic| resume_unwind(panic))
+        served
     }
 
     fn serve_until_finished<P: HostPort + ?Sized>(
@@ -238,6 +239,7 @@ impl ArrayWorld {
     /// [`ArrayError::DrainFailed`] if too few members are left to hold the data, [`ArrayError::Cancelled`], or a
     /// failing ring.
     pub fn drain(&mut self, cancel: &AtomicBool) -> Result<NanoSpan, ArrayError> {
+        let _guard = AbortOnPanic;
         let start = self.now();
         self.controller.handle_destage_all(start);
         self.run_actions(start)?;

@@ -12,6 +12,7 @@ mod hosts;
 mod inputs;
 mod interrupt;
 mod journal;
+mod log;
 mod output;
 mod progress;
 mod verbs;
@@ -20,23 +21,20 @@ mod whole_file;
 use clap::Parser;
 use cli::{Cli, Command};
 use failure::{Exit, Failure};
-use journal::Journal;
 use output::Output;
-use raidlab_array::EVENT_TARGET;
 use raidlab_hosts::Hosts;
 use std::process::ExitCode;
-use tracing_subscriber::layer::{Layer, SubscriberExt};
-use tracing_subscriber::util::SubscriberInitExt;
 
 fn main() -> ExitCode {
     // Clap's own code for bad usage is 2, as documented; help and version end with 0.
     let cli = Cli::parse();
-    start_log(cli.verbose, cli.command.serves());
+    log::start(cli.verbose, cli.command.serves());
     let output = Output::of_process(cli.json);
     let mut hosts = match hosts::join(&cli.command) {
         Ok(hosts) => hosts,
         Err(failure) => {
             output.error(&failure);
+            log::end();
             return failure.exit().into();
         }
     };
@@ -48,6 +46,7 @@ fn main() -> ExitCode {
     };
     hosts::tell_shares(&hosts);
     hosts.part();
+    log::end();
     exit.into()
 }
 
@@ -83,25 +82,4 @@ fn dispatch(cli: &Cli, output: &Output, hosts: &mut Hosts) -> Result<Exit, Failu
         Command::Reference(args) => verbs::reference::run(args),
         Command::Studio(args) => verbs::studio::run(args, output),
     }
-}
-
-/// Logs to standard error, or to the journal where that leads there: warnings, of an array that is served its events, too, or more when
-/// asked for by option or by `RAIDLAB_LOG`. Lines of a process that `serves` say when it was.
-fn start_log(verbose: u8, serves: bool) {
-    let level = match verbose {
-        0 if serves => format!("warn,{EVENT_TARGET}=info"),
-        0 => "warn".to_owned(),
-        1 => "info".to_owned(),
-        _ => "debug".to_owned(),
-    };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("RAIDLAB_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
-    let is_coloured = output::wants_colour(&std::io::stderr());
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(is_coloured);
-    let shown = match serves.then(Journal::of_process).flatten() {
-        Some(journal) => journal.boxed(),
-        None if serves => lines.boxed(),
-        None => lines.without_time().boxed(),
-    };
-    tracing_subscriber::registry().with(filter).with(shown).init();
 }

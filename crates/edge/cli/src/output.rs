@@ -55,8 +55,7 @@ pub(crate) fn remark(text: impl Display) {
 
 /// Writes text that is laid out for the terminal on standard error.
 pub(crate) fn write_beside(text: &str) {
-    // Nobody is left to tell when standard error is closed, or full.
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    crate::log::say(text);
 }
 
 /// Prints a result, ending in a line feed.

@@ -3,6 +3,7 @@
 //! Invariant: a buffer is free, held by one connection, or its piece is worked on; it is given back once.
 
 use crate::edges::Edges;
+use crate::seats::Seats;
 use crate::share::Share;
 use raidlab_array::HostBuffers;
 use raidlab_controller::{HostRequest, HostTag};
@@ -27,6 +28,7 @@ pub(crate) enum Work {
 pub(crate) struct Common {
     pub(crate) exports: Exports,
     pub(crate) limits: ServerLimits,
+    pub(crate) seats: Seats,
     pub(crate) share: Share,
     /// What each host buffer is used for.
     pub(crate) work: Vec<Work>,

@@ -20,8 +20,9 @@ use crate::entries;
 use crate::inbox::Inbox;
 use crate::listener::Security;
 use crate::outbox::Outbox;
+use crate::peer::{Caller, Peer};
 use crate::secure::SecureStream;
-use raidlab_array::{HostBuffers, PortRing, RingError};
+use raidlab_array::{CLIENT_CAUSED, HostBuffers, PortRing, RingError};
 use raidlab_controller::HostTag;
 use raidlab_nbd::{
     BufferId, ClientFault, Fate, Intake, Op, Output, Payload, Piece, PieceEnd, ServerHandshake, ServerStep,
@@ -34,6 +35,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// A payload of which so much is missing is received into its buffer, not into the inbox, in bytes.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
+/// An option without data, in bytes.
+const OPTION_BYTES_MIN: usize = 16;
 /// While so many sealed bytes wait, no more are sealed.
 const SEALED_BYTES: usize = 64 << 10;
 
@@ -74,8 +77,12 @@ enum Ending {
 /// One client.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    number: u32,
+    pub(crate) number: u32,
     socket: OwnedFd,
+    pub(crate) peer: Peer,
+    is_operator: bool,
+    /// It was said that there is no seat for it.
+    is_refused: bool,
     stage: Stage,
     security: Security,
     secure: Option<Box<SecureStream>>,
@@ -103,12 +110,16 @@ pub(crate) struct EntryNames {
 
 impl Connection {
     /// A client that has just come.
-    pub(crate) fn new(number: u32, socket: OwnedFd, security: Security, now: Nanos) -> Self {
+    pub(crate) fn new(number: u32, caller: Caller, security: Security, now: Nanos) -> Self {
+        let Caller { socket, peer, is_operator } = caller;
         let mut outbox = Outbox::new();
         let handshake = ServerHandshake::new(security.tls(), outbox.words());
         Self {
             number,
             socket,
+            peer,
+            is_operator,
+            is_refused: false,
             stage: Stage::Handshake(handshake),
             security,
             secure: None,
@@ -123,11 +134,9 @@ impl Connection {
         }
     }
 
-    /// Has every option refused with this text.
-    pub(crate) fn refuse(&mut self, why: &'static str) {
-        if let Stage::Handshake(handshake) = &mut self.stage {
-            handshake.refuse(why);
-        }
+    /// Whether who it is was proved: by a certificate, or by the system.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_operator || self.secure.as_ref().is_some_and(|secure| secure.is_certified())
     }
 
     /// Whether it still haggles.
@@ -297,8 +306,11 @@ impl Connection {
     }
 
     /// Takes in one message of the handshake. Returns whether another may follow.
-    fn haggle(&mut self, common: &Common) -> bool {
+    fn haggle(&mut self, common: &mut Common) -> bool {
+        let refused =
+            (!common.seats.is_free_for(self.is_known())).then_some("too many clients are connected");
         let Stage::Handshake(handshake) = &mut self.stage else { return false };
+        handshake.set_refused(refused);
         let (exports, input) = (&common.exports, self.inbox.filled());
         let (used, step) = match &mut self.secure {
             None => handshake.handle_bytes(exports, input, self.outbox.words()),
@@ -311,6 +323,10 @@ impl Connection {
             Some(_) => return false,
         };
         self.inbox.take(used);
+        if refused.is_some() && used >= OPTION_BYTES_MIN && step != ServerStep::StartTls && !self.is_refused {
+            self.is_refused = true;
+            tracing::warn!(target: CLIENT_CAUSED, peer = ?self.peer, "too many clients: one was refused");
+        }
         match step {
             ServerStep::Continue => true,
             ServerStep::More => false,
@@ -319,6 +335,8 @@ impl Connection {
                 false
             }
             ServerStep::Transmit(agreement) => {
+                common.seats.take();
+                common.share.open(self.number);
                 let export = common.exports.get(agreement.export);
                 self.stage = Stage::Transmission(ServerTransmission::new(export, agreement, common.limits));
                 false

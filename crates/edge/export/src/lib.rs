@@ -25,6 +25,8 @@ mod error;
 mod inbox;
 mod listener;
 mod outbox;
+mod peer;
+mod seats;
 mod secure;
 mod server;
 mod share;

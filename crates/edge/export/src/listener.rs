@@ -1,7 +1,7 @@
 //! Where clients come in.
 
 use crate::error::ExportError;
-use crate::tls::TlsServer;
+use crate::tls::{ClientCertificates, TlsServer};
 use raidlab_array::listen_unix;
 use raidlab_nbd::ServerTls;
 use rustls::ServerConfig;
@@ -9,6 +9,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
 
 /// Whether clients of a socket are served in the clear, under TLS, or both.
 #[derive(Clone, Debug)]
@@ -28,6 +31,13 @@ impl Security {
             Self::Clear => ServerTls::NotAvailable,
             Self::Offered(_) => ServerTls::Offered,
             Self::Required(_) => ServerTls::Required,
+        }
+    }
+
+    const fn asks_for_certificates(&self) -> bool {
+        match self {
+            Self::Clear => false,
+            Self::Offered(tls) | Self::Required(tls) => matches!(tls.clients(), ClientCertificates::Required),
         }
     }
 
@@ -51,8 +61,8 @@ pub struct NbdListener {
 }
 
 impl NbdListener {
-    /// Listens on a Unix socket. One that a server left behind that is gone is replaced. Who may connect is the
-    /// folder's permissions' to say.
+    /// Listens on a Unix socket. One that a server left behind that is gone is replaced. Only its owner and
+    /// root may connect: its mode is 0600.
     ///
     /// # Errors
     /// [`ExportError::Socket`].
@@ -92,6 +102,8 @@ impl NbdListener {
     pub fn tcp_insecure(address: SocketAddr) -> Result<Self, ExportError> {
         let listen = |source| ExportError::Listen { address: address.to_string(), source };
         let socket = TcpListener::bind(address).map_err(listen)?;
+        // More may wait than the standard library asks for, so that a flood leaves room for others.
+        rustix::net::listen(&socket, BACKLOG).map_err(|errno| listen(errno.into()))?;
         let address = socket.local_addr().map_err(listen)?.to_string();
         Ok(Self { socket: socket.into(), address, file: None, is_tcp: true, security: Security::Clear })
     }
@@ -99,6 +111,11 @@ impl NbdListener {
     /// Returns the path, or the address with its port.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Whether clients can prove who they are: to the system on a Unix socket, by a certificate under TLS.
+    pub(crate) fn knows_clients(&self) -> bool {
+        !self.is_tcp || self.security.asks_for_certificates()
     }
 
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {

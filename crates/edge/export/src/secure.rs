@@ -57,6 +57,11 @@ impl SecureStream {
         self.is_up
     }
 
+    /// Whether the client has shown a certificate that was verified.
+    pub(crate) fn is_certified(&self) -> bool {
+        self.is_up && self.session.peer_certificates().is_some()
+    }
+
     /// Opens records until there is something to tell.
     ///
     /// # Errors

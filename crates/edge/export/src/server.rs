@@ -4,8 +4,11 @@
 //! handle_entry, handle_completion ─► mark the connection ─► poll_step: pump the marked ones, hand requests out
 //! ```
 //! A connection that waits for a buffer is marked again when one is given back. Limits of time are looked at once a
-//! second: a handshake that takes too long, and a client that has taken no byte for too long while some are on their way
-//! to it.
+//! second: a handshake that takes too long as a whole, and a client that has taken no byte for too long while some are on
+//! their way to it.
+//!
+//! Clients in their handshake have room of their own, so that who only comes and waits takes no seat of those who work
+//! (`seats.rs`). When that room is full, the peer that has most of it loses its oldest.
 //!
 //! Invariant: a connection's number, and with it its entries' names, is used again only after all of them have ended.
 
@@ -15,9 +18,11 @@ use crate::edges::{Edges, SCRATCH_BUFFERS};
 use crate::entries;
 use crate::error::ExportError;
 use crate::listener::NbdListener;
+use crate::peer::{Caller, Peer};
+use crate::seats::Seats;
 use crate::share::Share;
 use raidlab_array::{
-    EntryEnd, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing, RingError, StopWish,
+    CLIENT_CAUSED, EntryEnd, HostBuffers, HostPort, HostPortNeeds, HostStep, PortRing, RingError, StopWish,
 };
 use raidlab_controller::{HostCompletion, HostTag};
 use raidlab_nbd::{
@@ -25,21 +30,23 @@ use raidlab_nbd::{
     ServerLimits, TransmissionFlags,
 };
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
-use rustix::net::sockopt::set_tcp_nodelay;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 /// Time for a handshake.
 const HANDSHAKE_LIMIT: NanoSpan = NanoSpan::from_millis(10_000);
-/// Time for a handshake while others wait for a place.
-const CROWDED_LIMIT: NanoSpan = NanoSpan::from_millis(1000);
 /// Time for a client to take a byte.
 const SEND_LIMIT: NanoSpan = NanoSpan::from_millis(30_000);
 /// Time for what is in flight when the server stops.
 const STOP_LIMIT: NanoSpan = NanoSpan::from_millis(10_000);
 /// How often limits of time are looked at, and a failed accept is tried again.
 const LOOK_EVERY: NanoSpan = NanoSpan::from_millis(1000);
-/// Clients beyond the limit that are told so; more are not answered.
-const REFUSED_MAX: u32 = 4;
+/// Handshakes at once.
+const HANDSHAKES_MAX: u32 = 64;
+/// Time for a handshake, even if others wait.
+const GRACE: NanoSpan = NanoSpan::from_millis(100);
+/// Room for those that are closed and not over yet.
+const CLOSING_ROOM: u32 = 8;
 /// Requests may begin and end anywhere, see `edges.rs`.
 const MINIMUM_BYTES: u32 = 1;
 /// The smallest block that is fast, in bytes, whatever the array's block.
@@ -105,7 +112,7 @@ pub struct NbdServer {
     doors: Vec<Door>,
     common: Common,
     connections: Vec<Option<Box<Connection>>>,
-    connections_max: u32,
+    /// Connections that are not over.
     open: u32,
     /// Connections with news, each once.
     marked: VecDeque<u32>,
@@ -127,10 +134,11 @@ impl NbdServer {
         volume: ByteCount,
         listeners: Vec<NbdListener>,
     ) -> Result<Self, ExportError> {
-        let places = options.connections_max + REFUSED_MAX;
-        let needed = 2 * places;
+        let connections = options.connections_max;
+        let places = connections + HANDSHAKES_MAX + CLOSING_ROOM;
+        let needed = 2 * connections;
         if options.buffers < needed {
-            let (connections, buffers) = (options.connections_max, options.buffers);
+            let buffers = options.buffers;
             return Err(ExportError::TooFewBuffers { connections, needed, buffers });
         }
         let found = options.buffer_bytes.get();
@@ -145,6 +153,7 @@ impl NbdServer {
             piece_bytes,
         };
         let buffers = options.buffers;
+        let seats = Seats::new(connections, listeners.iter().any(NbdListener::knows_clients));
         let exports = Exports::new(vec![export(options, block_size, volume)?])?;
         let doors = listeners
             .into_iter()
@@ -155,7 +164,8 @@ impl NbdServer {
             common: Common {
                 exports,
                 limits,
-                share: Share::new(buffers, places),
+                seats,
+                share: Share::new(buffers, connections, places),
                 work: vec![Work::Free; buffers as usize],
                 skips: vec![0; buffers as usize],
                 zeroed: vec![0; buffers as usize],
@@ -164,7 +174,6 @@ impl NbdServer {
                 freed: false,
             },
             connections: (0..places).map(|_| None).collect(),
-            connections_max: places - REFUSED_MAX,
             open: 0,
             marked: VecDeque::with_capacity(places as usize),
             is_marked: vec![false; places as usize],
@@ -218,7 +227,11 @@ impl NbdServer {
 
     /// Lets go of a connection of which nothing is in flight.
     fn forget(&mut self, number: u32) {
-        self.connections[number as usize] = None;
+        self.open -= 1;
+        let over = self.connections[number as usize].take();
+        if over.is_none_or(|found| found.is_in_handshake()) {
+            return;
+        }
         for tag in 0..self.common.work.len() {
             if self.common.work[tag] == Work::Held(number) {
                 self.common.work[tag] = Work::Free;
@@ -227,12 +240,20 @@ impl NbdServer {
             }
         }
         self.common.share.close(number);
-        self.open -= 1;
+        self.common.seats.give_back();
     }
 
+    /// Waits for a client at each door while there is room for one.
     fn accept(&mut self, now: Nanos, ring: &mut PortRing<'_>) -> Result<(), RingError> {
+        if self.handshakes() > HANDSHAKES_MAX {
+            self.make_room(now);
+        }
+        // Each door that waits for a client has room for it already.
+        let waiting = self.doors.iter().filter(|door| door.accepting).count() as u32;
+        let mut room = (HANDSHAKES_MAX + CLOSING_ROOM).saturating_sub(self.handshakes() + waiting);
         for (place, door) in (0..).zip(&mut self.doors) {
-            if !door.accepting && now >= door.again_at {
+            if !door.accepting && now >= door.again_at && room > 0 {
+                room -= 1;
                 door.accepting = true;
                 entries::accept(ring, name(place, ACCEPT), door.listener.socket())?;
             }
@@ -246,44 +267,52 @@ impl NbdServer {
         let socket = match result {
             Ok(descriptor) => entries::accepted(descriptor),
             Err(errno) => {
-                tracing::warn!(%errno, address = door.listener.address(), "a client can't be accepted");
+                let address = door.listener.address();
+                tracing::warn!(target: CLIENT_CAUSED, %errno, address, "a client can't be accepted");
                 door.again_at = now + LOOK_EVERY;
                 return;
             }
         };
-        if door.listener.is_tcp
-            && let Err(errno) = set_tcp_nodelay(&socket, true)
-        {
-            tracing::debug!(%errno, "small packets will be held back");
-        }
-        let Some(place) = self.connections.iter().position(Option::is_none) else {
-            tracing::warn!(limit = self.connections_max, "far too many clients: one was not answered");
-            return;
+        let caller = match Caller::of(socket, door.listener.is_tcp) {
+            Ok(caller) => caller,
+            Err(error) => {
+                tracing::debug!(%error, "a client has gone already");
+                return;
+            }
         };
+        let place = self.connections.iter().position(Option::is_none).expect("there was room for one");
         let number = place as u32;
         let security = door.listener.security.clone();
-        let mut connection = Box::new(Connection::new(number, socket, security, now));
-        if self.open >= self.connections_max && !self.make_place(now) {
-            tracing::warn!(limit = self.connections_max, "too many clients: one was refused");
-            connection.refuse("too many clients are connected");
-        }
-        self.common.share.open(number);
-        self.connections[place] = Some(connection);
+        self.connections[place] = Some(Box::new(Connection::new(number, caller, security, now)));
         self.open += 1;
         self.mark(number);
     }
 
-    /// Closes the connection that has been in its handshake for longest, if it has had time for it, so that those who only
-    /// come and wait keep nobody out. Returns whether there was one.
-    fn make_place(&mut self, now: Nanos) -> bool {
-        let dawdles = |found: &&mut Box<Connection>| {
-            let slow = now.saturating_since(found.since) >= CROWDED_LIMIT;
-            found.is_in_handshake() && !found.is_closing() && slow
+    /// Connections in their handshake, those among them that are closed and not over.
+    const fn handshakes(&self) -> u32 {
+        self.open - self.common.seats.taken()
+    }
+
+    /// Closes a handshake if too many are open: one of the peer that has most, its oldest, once it has had a moment; those
+    /// who proved who they are last.
+    fn make_room(&mut self, now: Nanos) {
+        let all = self.connections.iter().flatten().map(Box::as_ref);
+        let haggling = all.filter(|found| found.is_in_handshake() && !found.is_closing());
+        let peers: Vec<Peer> = haggling.clone().map(|found| found.peer).collect();
+        if peers.len() <= HANDSHAKES_MAX as usize {
+            return;
+        }
+        let others = |peer: Peer| peers.iter().filter(|other| **other == peer).count();
+        let key = |found: &&Connection| (found.is_known(), Reverse(others(found.peer)), found.since);
+        let had_time = |found: &&Connection| now.saturating_since(found.since) >= GRACE;
+        let Some(number) = haggling.filter(had_time).min_by_key(key).map(|found| found.number) else {
+            return;
         };
-        let oldest = self.connections.iter_mut().flatten().filter(dawdles).min_by_key(|found| found.since);
-        let Some(oldest) = oldest else { return false };
-        oldest.close(&"another client needs its place");
-        true
+        let Some(victim) = &mut self.connections[number as usize] else { return };
+        let peer = victim.peer;
+        victim.close(&"another client needs its place");
+        tracing::warn!(target: CLIENT_CAUSED, ?peer, "too many handshakes at once: the oldest was ended");
+        self.mark(number);
     }
 
     /// Closes the connections that are out of time.
@@ -326,10 +355,10 @@ impl NbdServer {
                 self.end_piece(tag, number, piece, PieceEnd::Failed(Errno::Io));
             }
         }
+        self.pump(now, buffers, ring)?;
         if self.stopping_since.is_none() {
             self.accept(now, ring)?;
         }
-        self.pump(now, buffers, ring)?;
         if let Some(request) = self.common.ready.pop_front() {
             return Ok(HostStep::Submit(request));
         }
@@ -375,7 +404,7 @@ impl HostPort for NbdServer {
     fn handle_completion(&mut self, _now: Nanos, completion: HostCompletion, _buffers: &HostBuffers) {
         let tag = completion.tag;
         if let Err(error) = completion.result {
-            tracing::warn!(%error, "a client's request failed");
+            tracing::warn!(target: CLIENT_CAUSED, %error, "a client's request failed");
         }
         if self.common.handle_scratch_end(tag, completion.result.is_ok()) {
             return;

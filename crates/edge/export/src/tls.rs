@@ -19,7 +19,8 @@ use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{CertificateError, InconsistentKeys, RootCertStore, ServerConfig};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -68,6 +69,14 @@ pub enum TlsError {
         /// The file.
         file: PathBuf,
     },
+    /// Everybody on this machine can read the key, or change it.
+    #[error("the key in {} is open to everybody on this machine (mode {mode:04o}); close it with: chmod o= {0}", file.display())]
+    OpenKey {
+        /// The file.
+        file: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
     /// Certificate and key are not a pair.
     #[error("{} is not the key of {}", key.display(), certificate.display())]
     OtherKey {
@@ -114,8 +123,7 @@ pub struct TlsServer {
 impl TlsServer {
     /// Reads the certificates and the key in `folder`; see the module's head for their names.
     ///
-    /// A key that others can read, and a certificate that clients will not believe who trust only `ca-cert.pem`, are
-    /// warned of.
+    /// A certificate that clients will not believe who trust only `ca-cert.pem` is warned of.
     ///
     /// # Errors
     /// [`TlsError`].
@@ -137,6 +145,11 @@ impl TlsServer {
     /// Where the files are.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Whether clients have to show who they are.
+    pub(crate) const fn clients(&self) -> ClientCertificates {
+        self.clients
     }
 
     /// The settings of a handshake that begins now.
@@ -215,11 +228,14 @@ fn revoked(file: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, Tl
 }
 
 fn key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let bytes = read(file)?;
-    let mode = std::fs::metadata(file).map_or(0, |found| found.permissions().mode());
+    let unread = |source| TlsError::Read { file: file.to_owned(), source };
+    let mut opened = File::open(file).map_err(unread)?;
+    let mode = opened.metadata().map_err(unread)?.permissions().mode() & 0o7777;
     if mode & OTHERS != 0 {
-        tracing::warn!("everybody on this machine can read {}: chmod o= {0}", file.display());
+        return Err(TlsError::OpenKey { file: file.to_owned(), mode });
     }
+    let mut bytes = Vec::new();
+    opened.read_to_end(&mut bytes).map_err(unread)?;
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|source| {
         let marker = b"ENCRYPTED";
         if bytes.windows(marker.len()).any(|words| words == marker) {

@@ -4,6 +4,9 @@
 //! told twice in two ways. Charts become references to their files. Only what the pages of this crate contain is understood;
 //! it is well formed by construction. Cells that span columns stand above the first of them, joined with the names below.
 //!
+//! Markdown lets HTML through and makes links of brackets, and names in results are anybody's. So what is text on the page is
+//! text here: characters that mean something are escaped.
+//!
 //! Left out: colours, switches, and hidden text for screen readers.
 
 use crate::html::Page;
@@ -79,8 +82,7 @@ struct Table {
 impl<'a> Writer<'a> {
     fn words(&mut self, text: &str) {
         if self.skipped.is_none() {
-            let words = unescaped(&text.replace('\n', " "));
-            self.line += &words;
+            self.line += &escaped(&unescaped(&text.replace('\n', " ")));
         }
     }
 
@@ -235,6 +237,21 @@ fn unescaped(text: &str) -> String {
         .fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
 }
 
+/// Text that Markdown shows as it is.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '&' => safe += "&amp;",
+            '\\' | '`' | '*' | '[' | ']' => safe.extend(['\\', character]),
+            _ => safe.push(character),
+        }
+    }
+    safe
+}
+
 #[cfg(test)]
 mod tests {
     use super::of_page;
@@ -251,7 +268,19 @@ mod tests {
             "<h1>A &lt;b&gt;</h1><p class=\"lead\">One\n two</p><ul><li>x</li><li><b>y</b> z</li></ul>\
              <dl><div><dt>Runs</dt><dd>3</dd></div></dl><ul class=\"legend\"><li>no</li><ul></ul></ul>",
         );
-        assert_eq!(text, "# A <b>\n\nOne two\n\n- x\n- **y** z\n\n- Runs: 3\n\n");
+        assert_eq!(text, "# A &lt;b&gt;\n\nOne two\n\n- x\n- **y** z\n\n- Runs: 3\n\n");
+    }
+
+    /// Issue 23, defect 6: a workload's name could bring a script, or a picture from elsewhere, into the report.
+    #[test]
+    fn what_is_text_on_the_page_is_text_here() {
+        let text = markdown(
+            "<p>&lt;script&gt;alert(1)&lt;/script&gt; &amp;lt; ![x](http://evil.example/p) `*a*` b\\c 3 &gt; 2</p>\
+             <table><tbody><tr><td>&lt;img src=x&gt;|\\|</td></tr></tbody></table>",
+        );
+        let expected = "&lt;script&gt;alert(1)&lt;/script&gt; &amp;lt; !\\[x\\](http://evil.example/p) \\`\\*a\\*\\` b\\\\c 3 &gt; 2\n\n\
+             |  |\n| --- |\n| &lt;img src=x&gt;\\|\\\\\\| |\n\n";
+        assert_eq!(text, expected);
     }
 
     #[test]

@@ -240,7 +240,7 @@ fn what_moves_no_bytes_has_a_table_and_is_in_the_markdown() {
     let text = raidlab_report::markdown::of_page(&page, "charts");
     let rows = [
         "all | flush | 40 | 0 | 8.00 | – | 2.00 | 1.50 | 9.00 | 12.0 |",
-        "<log> | write-zeroes | 0 | 3 | 0 | 100 | – | – | – | – |",
+        "&lt;log&gt; | write-zeroes | 0 | 3 | 0 | 100 | – | – | – | – |",
     ];
     for row in rows {
         assert!(text.contains(row), "{row} in {text}");

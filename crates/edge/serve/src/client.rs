@@ -38,8 +38,13 @@ impl ControlClient {
     pub fn ask(&mut self, command: &Command) -> Result<Answer, ServeError> {
         let mut line = serde_json::to_vec(command).expect("a command can be written down");
         line.push(b'\n');
+        // Who was turned away is told why before anything is asked; the end of the connection may be noticed first.
         let sent = self.stream.get_mut().write_all(&line);
-        sent.map_err(ServeError::io("send to", &self.path))?;
+        if let Err(error) = sent
+            && error.kind() != ErrorKind::BrokenPipe
+        {
+            return Err(ServeError::io("send to", &self.path)(error));
+        }
         let mut answer = String::new();
         let read = self.stream.by_ref().take(ANSWER_BYTES_MAX).read_line(&mut answer);
         if read.map_err(ServeError::io("hear from", &self.path))? == 0 {

@@ -1,17 +1,20 @@
 //! The control socket: operators' commands in, answers out, a line of JSON each.
 //!
 //! Only the user who serves the array, and root, may talk to it: the socket's mode says so, and so does what the kernel
-//! tells of whoever connects. A connection is a thread; more than [`CONNECTIONS_MAX`] wait. A line that is too long, or is
-//! no command, is answered with the reason.
+//! tells of whoever connects; who is neither takes no place. A connection is a thread. No process can have more than
+//! [`CONNECTIONS_PER_PROCESS`]; when all places are taken, the connection that has been idle longest is ended
+//! (`places.rs`), so that an operator who asks is heard. The first command, and any that has begun to come, has
+//! [`COMMAND_LIMIT`] in all, a connection between two commands [`IDLE_LIMIT`], and who asked [`ANSWER_LIMIT`] to take the
+//! answer. A line that is too long, or is no command, is answered with the reason.
 //!
 //! Left out: more than one command under way on a connection.
 
 use crate::error::ServeError;
 use crate::place::prepare_folder;
-use raidlab_array::{Answer, ArrayStopped, Command, Operator, listen_unix};
-use std::fs::Permissions;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use crate::places::{Places, Seat};
+use raidlab_array::{Answer, ArrayStopped, CLIENT_CAUSED, Command, Operator, listen_unix};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,11 +22,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Connections served at once.
-const CONNECTIONS_MAX: usize = 32;
+const CONNECTIONS_MAX: usize = 64;
+/// Those of one process.
+const CONNECTIONS_PER_PROCESS: usize = 32;
+/// Time for a command, from its first byte on, or from when the client came.
+const COMMAND_LIMIT: Duration = Duration::from_secs(5);
+/// Time for an operator to ask before the connection may have to make room.
+const GRACE: Duration = Duration::from_millis(250);
+/// Time between two commands.
+const IDLE_LIMIT: Duration = Duration::from_mins(5);
+/// Time for the client to take an answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Longest wait at the end for answers to be sent.
-const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+const END_LIMIT: Duration = Duration::from_secs(2);
 /// Longest command in bytes.
-const COMMAND_BYTES_MAX: u64 = 64 << 10;
+const COMMAND_BYTES_MAX: usize = 64 << 10;
 
 /// The socket that operators talk to. Its file goes away with it.
 #[derive(Debug)]
@@ -42,8 +55,6 @@ impl ControlServer {
         prepare_folder(path)?;
         let listener = listen_unix(path)?;
         let server = Self { path: path.to_owned(), pending: Arc::default() };
-        let closed = std::fs::set_permissions(path, Permissions::from_mode(0o600));
-        closed.map_err(ServeError::io("close to others", path))?;
         let spawned = std::thread::Builder::new().name("control".into());
         let pending = Arc::clone(&server.pending);
         let thread = spawned.spawn(move || accept(&listener, &operator, &pending));
@@ -61,7 +72,7 @@ impl Drop for ControlServer {
     fn drop(&mut self) {
         // The threads end with the process; nobody finds the socket any more, and who has asked is answered.
         let _ = std::fs::remove_file(&self.path);
-        let end = Instant::now() + ANSWER_LIMIT;
+        let end = Instant::now() + END_LIMIT;
         while self.pending.load(Ordering::Acquire) > 0 && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -69,50 +80,61 @@ impl Drop for ControlServer {
 }
 
 fn accept(listener: &UnixListener, operator: &Operator, pending: &Arc<AtomicUsize>) {
-    let open = Arc::new(AtomicUsize::new(0));
+    let places = Places::new(CONNECTIONS_MAX, CONNECTIONS_PER_PROCESS, GRACE);
     for stream in listener.incoming() {
-        let stream = match stream {
-            Ok(stream) => stream,
+        match stream {
+            Ok(stream) => let_in(stream, &places, operator, pending),
             Err(error) => {
-                tracing::warn!(%error, "an operator could not be let in");
+                tracing::warn!(target: CLIENT_CAUSED, %error, "an operator could not be let in");
                 std::thread::sleep(Duration::from_millis(100));
-                continue;
             }
-        };
-        if !may_ask(&stream) || open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-            tracing::warn!("an operator was turned away");
-            continue;
-        }
-        let (operator, count, pending) = (operator.clone(), Arc::clone(&open), Arc::clone(pending));
-        let serve = move || {
-            if let Err(error) = serve(&stream, &operator, &pending) {
-                tracing::debug!(%error, "a control connection ended");
-            }
-            count.fetch_sub(1, Ordering::Relaxed);
-        };
-        if let Err(error) = std::thread::Builder::new().name("operator".into()).spawn(serve) {
-            tracing::warn!(%error, "no thread for an operator");
-            open.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Whether whoever connected is this user, or root.
-fn may_ask(stream: &UnixStream) -> bool {
-    let own = rustix::process::geteuid();
-    rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
+/// Serves a connection on a thread of its own, if its process may ask and there is a place for it.
+fn let_in(stream: UnixStream, places: &Arc<Places>, operator: &Operator, pending: &Arc<AtomicUsize>) {
+    let Some(process) = process_of(&stream) else {
+        tracing::warn!(target: CLIENT_CAUSED, "somebody who may not ask was turned away");
+        return;
+    };
+    let stream = Arc::new(stream);
+    let ends = Arc::clone(&stream);
+    // Its thread is woken, and finds the end of the stream.
+    let end = move || ends.shutdown(Shutdown::Both).unwrap_or_default();
+    let seat = match places.enter(process, end) {
+        Ok(seat) => seat,
+        Err(error) => {
+            tracing::warn!(target: CLIENT_CAUSED, %error, "an operator was turned away");
+            // The socket is new and has room for it.
+            let _ = send(&stream, &refusal(error.to_string()));
+            return;
+        }
+    };
+    let (operator, pending) = (operator.clone(), Arc::clone(pending));
+    let serve = move || {
+        if let Err(error) = serve(&stream, &seat, &operator, &pending) {
+            tracing::debug!(%error, "a control connection ended");
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("operator".into()).spawn(serve) {
+        tracing::warn!(target: CLIENT_CAUSED, %error, "no thread for an operator");
+    }
 }
 
-fn serve(stream: &UnixStream, operator: &Operator, pending: &AtomicUsize) -> io::Result<()> {
-    let mut reader = BufReader::new(stream);
-    loop {
-        let mut line = Vec::new();
-        reader.by_ref().take(COMMAND_BYTES_MAX).read_until(b'\n', &mut line)?;
-        let is_whole = line.last() == Some(&b'\n');
-        if line.is_empty() {
-            return Ok(());
-        }
+/// The process that connected, if it belongs to this user or to root.
+fn process_of(stream: &UnixStream) -> Option<u32> {
+    let own = rustix::process::geteuid();
+    let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    (peer.uid.is_root() || peer.uid == own).then(|| peer.pid.as_raw_nonzero().get().cast_unsigned())
+}
+
+fn serve(stream: &UnixStream, seat: &Seat, operator: &Operator, pending: &AtomicUsize) -> io::Result<()> {
+    let mut reader = LineReader { stream, came: Vec::new(), limit: COMMAND_LIMIT };
+    while let Some(line) = reader.next()? {
+        seat.works();
         pending.fetch_add(1, Ordering::AcqRel);
+        let is_whole = line.last() == Some(&b'\n');
         let answer = match serde_json::from_slice::<Command>(&line) {
             _ if !is_whole => refusal(format!("a command is a line of at most {COMMAND_BYTES_MAX} bytes")),
             Ok(command) => {
@@ -124,7 +146,49 @@ fn serve(stream: &UnixStream, operator: &Operator, pending: &AtomicUsize) -> io:
         pending.fetch_sub(1, Ordering::AcqRel);
         sent?;
         if !is_whole {
-            return Ok(());
+            break;
+        }
+        seat.waits();
+    }
+    Ok(())
+}
+
+/// Takes lines off a stream, each within a limit of time for the whole of it.
+struct LineReader<'a> {
+    stream: &'a UnixStream,
+    /// What came and is not taken.
+    came: Vec<u8>,
+    /// Time for the first byte of the next line.
+    limit: Duration,
+}
+
+impl LineReader<'_> {
+    /// The next line with its end; without it where the stream ended before, or the line is too long. None at the end.
+    fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let limit = if self.came.is_empty() { self.limit } else { COMMAND_LIMIT };
+        let mut deadline = Instant::now() + limit;
+        self.limit = IDLE_LIMIT;
+        let mut searched = 0;
+        let mut part = [0; 4096];
+        loop {
+            if let Some(place) = self.came[searched..].iter().position(|byte| *byte == b'\n') {
+                let rest = self.came.split_off(searched + place + 1);
+                return Ok(Some(std::mem::replace(&mut self.came, rest)));
+            }
+            searched = self.came.len();
+            if searched >= COMMAND_BYTES_MAX {
+                return Ok(Some(std::mem::take(&mut self.came)));
+            }
+            self.stream.set_read_timeout(Some(left_until(deadline)?))?;
+            let length = self.stream.read(&mut part)?;
+            if length == 0 {
+                let rest = std::mem::take(&mut self.came);
+                return Ok((!rest.is_empty()).then_some(rest));
+            }
+            if searched == 0 {
+                deadline = deadline.min(Instant::now() + COMMAND_LIMIT);
+            }
+            self.came.extend_from_slice(&part[..length]);
         }
     }
 }
@@ -132,7 +196,18 @@ fn serve(stream: &UnixStream, operator: &Operator, pending: &AtomicUsize) -> io:
 fn send(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
     let mut text = serde_json::to_vec(answer).map_err(io::Error::from)?;
     text.push(b'\n');
-    stream.write_all(&text)
+    let deadline = Instant::now() + ANSWER_LIMIT;
+    let mut rest = &text[..];
+    while !rest.is_empty() {
+        stream.set_write_timeout(Some(left_until(deadline)?))?;
+        rest = &rest[stream.write(rest)?..];
+    }
+    Ok(())
+}
+
+fn left_until(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 fn refusal(reason: String) -> Answer {
@@ -144,6 +219,7 @@ mod tests {
     use super::*;
     use crate::client::ControlClient;
     use raidlab_array::{UnixSocketError, operator_line};
+    use std::io::{BufRead, BufReader};
     use std::os::unix::fs::MetadataExt;
 
     /// An array that says yes to `Check` and ends at `Stop`.
@@ -201,7 +277,7 @@ mod tests {
             let mut stream = UnixStream::connect(&path).expect("it listens");
             // It may have had enough before all is sent.
             let _ = stream.write_all(&garbage);
-            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let _ = stream.shutdown(Shutdown::Write);
             let mut answer = String::new();
             if BufReader::new(stream).read_line(&mut answer).is_ok() && !answer.is_empty() {
                 assert!(answer.contains("refused"), "{answer}");
@@ -209,6 +285,57 @@ mod tests {
         }
         let mut client = ControlClient::connect(&path).expect("it listens");
         assert!(matches!(client.ask(&Command::Check), Ok(Answer::Done { .. })));
+        operator.ask(Command::Stop).expect("it answers");
+        array.join().expect("the array ends");
+    }
+
+    /// Issue 23, defect 2: who was turned away was counted for ever, and the operator found no place any more.
+    #[test]
+    fn idle_connections_never_lock_the_operator_out() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("a.sock");
+        let (operator, array) = array();
+        let _server = ControlServer::start(&path, operator.clone()).expect("the socket is free");
+        let connect = || UnixStream::connect(&path).expect("it listens");
+        for _ in 0..3 {
+            drop((0..70).map(|_| connect()).collect::<Vec<_>>());
+        }
+        // Some are not let in while the server has not noticed that others have gone.
+        let mut client = (0..200).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            let mut client = ControlClient::connect(&path).ok()?;
+            matches!(client.ask(&Command::Check), Ok(Answer::Done { .. })).then_some(client)
+        });
+        let client = client.as_mut().expect("there is a place again");
+        // One process has its share and is told so; those that have places keep them.
+        let _idle: Vec<_> = (0..CONNECTIONS_PER_PROCESS - 1).map(|_| connect()).collect();
+        let mut refused = ControlClient::connect(&path).expect("it listens");
+        let answer = refused.ask(&Command::Check).expect("it says why");
+        assert_eq!(answer, refusal("this process has 32 connections already".into()));
+        assert!(matches!(client.ask(&Command::Check), Ok(Answer::Done { .. })));
+        operator.ask(Command::Stop).expect("it answers");
+        array.join().expect("the array ends");
+    }
+
+    #[test]
+    fn who_does_not_end_a_command_in_time_is_let_go() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("a.sock");
+        let (operator, array) = array();
+        let _server = ControlServer::start(&path, operator.clone()).expect("the socket is free");
+        let silent = UnixStream::connect(&path).expect("it listens");
+        let slow = UnixStream::connect(&path).expect("it listens");
+        let begin = Instant::now();
+        let dripping = std::thread::spawn(move || {
+            // A byte each 100 ms, for ever.
+            while (&slow).write_all(b" ").is_ok() {
+                assert!(begin.elapsed() < 10 * COMMAND_LIMIT, "a command may come for ever");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        assert_eq!((&silent).read(&mut [0; 1]).expect("the server ends it"), 0);
+        dripping.join().expect("the server ends it");
+        assert!(begin.elapsed() >= COMMAND_LIMIT);
         operator.ask(Command::Stop).expect("it answers");
         array.join().expect("the array ends");
     }

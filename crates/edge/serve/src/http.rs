@@ -1,32 +1,55 @@
-//! HTTP for this machine alone: a loopback address, a thread of its own, and a bound on connections. Metrics and the
+//! HTTP for this machine alone: a loopback address, a thread of its own, and bounds on connections. Metrics and the
 //! studio's pages are served by it.
 //!
 //! ```text
 //! LoopbackListener::bind ──► address ──► router made for it ──► serve: a thread with a runtime
 //! ```
-//! Invariant: nothing is served on an address that others can reach. A connection beyond [`CONNECTIONS_MAX`] waits to be
-//! taken until another ends.
+//! Every peer has the same address here, so a connection that only waits makes room for the next one when all places are
+//! taken and it has had time to ask (`places.rs`); until then the next one waits to be taken. The whole head of a request
+//! has [`HEAD_LIMIT`], and so has the time between two requests: hyper's `header_read_timeout`, as `client_header_timeout` of nginx and `timeout http-request` of haproxy. `axum::serve` has no such
+//! limit.
+//!
+//! Invariant: nothing is served on an address that others can reach.
 
 use crate::error::ServeError;
+use crate::host::HostNames;
 use crate::metrics::{CONTENT_TYPE, render};
+use crate::places::{Places, Seat};
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::serve::Listener;
-use raidlab_array::{Answer, Command, Operator};
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use raidlab_array::{Answer, CLIENT_CAUSED, Command, Operator};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 64;
+/// Time for the head of a request, from the end of the one before.
+const HEAD_LIMIT: Duration = Duration::from_secs(10);
+/// Longest head of a request, in bytes.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Time for the array's answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// Requests for metrics at once.
+const SCRAPES_MAX: usize = 16;
+/// Time for a client to ask before its connection may have to make room.
+const GRACE: Duration = Duration::from_millis(250);
+/// How soon a place is looked for again.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How soon accepting is tried again that the system refused.
+const RETRY_EVERY: Duration = Duration::from_millis(100);
 
 /// A loopback address that is taken, and not served yet.
 #[derive(Debug)]
@@ -66,8 +89,7 @@ impl LoopbackListener {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let serve = async move {
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
-            let open = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-            axum::serve(BoundedListener { listener, open }, router).await
+            accept(&listener, &router).await
         };
         let run = move || {
             if let Err(error) = runtime.block_on(serve) {
@@ -79,54 +101,50 @@ impl LoopbackListener {
     }
 }
 
-/// Takes connections while there are few enough.
-struct BoundedListener {
-    listener: tokio::net::TcpListener,
-    open: Arc<Semaphore>,
-}
-
-impl Listener for BoundedListener {
-    type Io = BoundedStream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let permit = Arc::clone(&self.open).acquire_owned().await.expect("the semaphore is never closed");
-        let (stream, address) = Listener::accept(&mut self.listener).await;
-        (BoundedStream { stream, _permit: permit }, address)
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.listener.local_addr()
-    }
-}
-
-/// A connection, which makes room for another when it ends.
-struct BoundedStream {
-    stream: TcpStream,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl AsyncRead for BoundedStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+/// Lets connections in for ever.
+async fn accept(listener: &tokio::net::TcpListener, router: &Router) -> io::Result<()> {
+    let places = Places::new(CONNECTIONS_MAX, usize::MAX, GRACE);
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(target: CLIENT_CAUSED, %error, "an HTTP client can't be accepted");
+                tokio::time::sleep(RETRY_EVERY).await;
+                continue;
+            }
+        };
+        let task = Arc::new(OnceLock::<AbortHandle>::new());
+        let seat = loop {
+            let ends = Arc::clone(&task);
+            match places.enter(0, move || ends.get().map_or((), AbortHandle::abort)) {
+                Ok(seat) => break seat,
+                Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        };
+        let connection = tokio::spawn(serve_connection(stream, router.clone(), seat));
+        // Nobody else enters, and ends this one, before the next turn.
+        task.get_or_init(|| connection.abort_handle());
     }
 }
 
-impl AsyncWrite for BoundedStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+async fn serve_connection(stream: TcpStream, router: Router, seat: Seat) {
+    let (router, seat) = (TowerToHyperService::new(router), Arc::new(seat));
+    let service = service_fn(move |request| {
+        let (answer, seat) = (router.call(request), Arc::clone(&seat));
+        async move {
+            seat.works();
+            let answer = answer.await;
+            seat.waits();
+            answer
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "an HTTP connection ended");
     }
 }
 
@@ -145,7 +163,12 @@ impl MetricsServer {
     pub fn start(address: SocketAddr, operator: Operator) -> Result<Self, ServeError> {
         let listener = LoopbackListener::bind(address)?;
         let address = listener.address();
-        listener.serve("metrics", Router::new().route("/metrics", get(metrics)).with_state(operator))?;
+        let scrapes = Scrapes { operator, under_way: Arc::new(Semaphore::new(SCRAPES_MAX)) };
+        let router = Router::new()
+            .route("/metrics", get(metrics))
+            .with_state(scrapes)
+            .layer(from_fn_with_state(HostNames::of_loopback(address), check_host));
+        listener.serve("metrics", router)?;
         Ok(Self { address })
     }
 
@@ -155,12 +178,104 @@ impl MetricsServer {
     }
 }
 
-async fn metrics(State(operator): State<Operator>) -> Response {
-    let asked = tokio::task::spawn_blocking(move || operator.ask(Command::Status)).await;
-    match asked {
-        Ok(Ok(Answer::Status(status))) => {
+/// What metrics are made from.
+#[derive(Clone, Debug)]
+struct Scrapes {
+    operator: Operator,
+    /// Bounds the threads that wait for the array, should it not answer.
+    under_way: Arc<Semaphore>,
+}
+
+async fn check_host(State(names): State<HostNames>, request: Request, next: Next) -> Response {
+    if names.are_named_by(&request) {
+        return next.run(request).await;
+    }
+    let text = format!("the request is for another host: ask http://{}/metrics\n", names.first());
+    (StatusCode::FORBIDDEN, text).into_response()
+}
+
+async fn metrics(State(scrapes): State<Scrapes>) -> Response {
+    let Ok(permit) = scrapes.under_way.try_acquire_owned() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many ask at once\n").into_response();
+    };
+    let asked = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        scrapes.operator.ask(Command::Status)
+    });
+    match tokio::time::timeout(ANSWER_LIMIT, asked).await {
+        Ok(Ok(Ok(Answer::Status(status)))) => {
             ([(header::CONTENT_TYPE, CONTENT_TYPE)], render(&status)).into_response()
         }
-        _ => (StatusCode::SERVICE_UNAVAILABLE, "the array has stopped\n").into_response(),
+        Ok(_) => (StatusCode::SERVICE_UNAVAILABLE, "the array has stopped\n").into_response(),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the array does not answer\n").into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raidlab_array::operator_line;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::time::Instant;
+
+    /// A server of metrics whose array has stopped, which answers just as well.
+    fn metrics() -> SocketAddr {
+        let (operator, queue) = operator_line().expect("descriptors can be had");
+        drop(queue);
+        let any = "127.0.0.1:0".parse().expect("an address");
+        MetricsServer::start(any, operator).expect("an address is free").address()
+    }
+
+    fn connect(address: SocketAddr) -> TcpStream {
+        TcpStream::connect(address).expect("it listens")
+    }
+
+    fn ask(address: SocketAddr, host: &str) -> String {
+        let mut stream = connect(address);
+        let request = format!("GET /metrics HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        let mut answer = String::new();
+        // Who was turned away has no answer.
+        let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+        answer
+    }
+
+    /// Issue 23, defect 3: 64 connections that never ended their request kept everybody else out.
+    #[test]
+    fn half_open_connections_keep_nobody_out_and_are_ended() {
+        let address = metrics();
+        let begin = Instant::now();
+        let half_open: Vec<_> = (0..3 * CONNECTIONS_MAX)
+            .map(|_| {
+                let mut stream = connect(address);
+                let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nX: ");
+                stream
+            })
+            .collect();
+        let answer = ask(address, &address.to_string());
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("the array has stopped"), "{answer}");
+        for mut stream in half_open {
+            // A reset is an end, too.
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+        assert!(begin.elapsed() >= HEAD_LIMIT, "the last ones had their time");
+    }
+
+    /// Issue 23, defect 6: a page of any site could read them through a name of its own for this address.
+    #[test]
+    fn metrics_are_for_requests_to_this_host_only() {
+        let address = metrics();
+        let port = address.port();
+        for (host, expected) in [
+            (address.to_string(), "503"),
+            (format!("LocalHost:{port}"), "503"),
+            ("evil.example".to_owned(), "403"),
+            (format!("evil.example:{port}"), "403"),
+            ("127.0.0.1".to_owned(), "403"),
+            (format!("127.0.0.1:{port}\r\nhost: 127.0.0.1:{port}"), "403"),
+        ] {
+            let answer = ask(address, &host);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {expected} ")), "{host}: {answer}");
+        }
     }
 }

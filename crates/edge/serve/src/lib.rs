@@ -14,14 +14,17 @@
 mod client;
 mod control;
 mod error;
+mod host;
 mod http;
 mod metrics;
 mod notify;
 mod place;
+mod places;
 
 pub use client::ControlClient;
 pub use control::ControlServer;
 pub use error::ServeError;
+pub use host::HostNames;
 pub use http::{LoopbackListener, MetricsServer};
 pub use metrics::render;
 pub use notify::{notify_ready, notify_stopping};

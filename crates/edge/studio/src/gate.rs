@@ -19,6 +19,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use raidlab_serve::HostNames;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,19 +36,14 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// What is compared with what requests say.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// This server in a `Host` header.
-    hosts: Vec<String>,
+    hosts: HostNames,
     token: Token,
     requests: Semaphore,
 }
 
 impl Gate {
     pub(crate) fn new(address: SocketAddr, token: Token) -> Self {
-        let port = address.port();
-        let mut hosts = vec![address.to_string(), format!("localhost:{port}")];
-        if port == 80 {
-            hosts.extend([address.ip().to_string(), "localhost".to_owned()]);
-        }
+        let hosts = HostNames::of_loopback(address);
         Self { hosts, token, requests: Semaphore::new(REQUESTS_MAX) }
     }
 
@@ -65,20 +61,16 @@ impl Gate {
     }
 
     fn check_host(&self, request: &Request) -> Result<(), Fault> {
-        let mut named = request.headers().get_all(header::HOST).iter().map(HeaderValue::as_bytes);
-        let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
-        let is_ours = |name: &[u8]| self.hosts.iter().any(|host| host.as_bytes().eq_ignore_ascii_case(name));
-        let is_named_once = named.next().is_some_and(is_ours) && named.next().is_none();
-        if is_named_once && authority.is_none_or(is_ours) {
+        if self.hosts.are_named_by(request) {
             return Ok(());
         }
-        let remedy = format!("open http://{}/", self.hosts[0]);
+        let remedy = format!("open http://{}/", self.hosts.first());
         Err(Fault::new(StatusCode::FORBIDDEN, "the request is for another host", "header Host", remedy))
     }
 
     fn check_origin(&self, origin: &HeaderValue) -> Result<(), Fault> {
         let host = origin.as_bytes().strip_prefix(b"http://").unwrap_or_default();
-        if self.hosts.iter().any(|ours| ours.as_bytes().eq_ignore_ascii_case(host)) {
+        if self.hosts.holds(host) {
             return Ok(());
         }
         Err(other_site("header Origin"))

@@ -353,6 +353,20 @@ fn many_at_once_are_answered_or_told_to_come_back() {
     assert_eq!(bench.get("/api/catalogue").status, 200);
 }
 
+/// Issue 23, defect 3: connections that never end their request kept everybody else out.
+#[test]
+fn half_open_connections_keep_nobody_out() {
+    let bench = Bench::new();
+    let _half_open: Vec<_> = (0..200)
+        .map(|_| {
+            let mut stream = std::net::TcpStream::connect(bench.address).expect("the studio listens");
+            let _ = std::io::Write::write_all(&mut stream, b"GET / HTTP/1.1\r\nx: ");
+            stream
+        })
+        .collect();
+    assert_eq!(bench.get("/api/jobs").status, 200);
+}
+
 #[test]
 fn a_description_of_an_array_is_checked_and_never_written_over_a_file() {
     let bench = Bench::with_program("exit 0");

@@ -332,7 +332,7 @@ impl UblkServer {
                         self.ready.push_back(request);
                     }
                     Err(errno) => {
-                        tracing::warn!(?description, %errno, "a request of the block layer is refused");
+                        tracing::warn!(target: raidlab_array::CLIENT_CAUSED, ?description, %errno, "a request of the block layer is refused");
                         self.ends.push((tag, -errno.raw_os_error()));
                     }
                 }
@@ -388,7 +388,7 @@ impl HostPort for UblkServer {
         let result = match completion.result {
             Ok(()) => bytes,
             Err(error) => {
-                tracing::warn!(%error, "a request of the block device failed");
+                tracing::warn!(target: raidlab_array::CLIENT_CAUSED, %error, "a request of the block device failed");
                 -Errno::IO.raw_os_error()
             }
         };

@@ -167,9 +167,10 @@ impl ServerHandshake {
         }
     }
 
-    /// From here on refuses every option with this text, because there is no place for the client.
-    pub const fn refuse(&mut self, why: &'static str) {
-        self.refused = Some(why);
+    /// From here on refuses every option with this text, if there is one, because there is no place for the client. TLS can
+    /// still be started: who the client is may make a difference.
+    pub const fn set_refused(&mut self, why: Option<&'static str>) {
+        self.refused = why;
     }
 
     /// Takes in bytes from the client, one message at most, and appends replies. Returns how many bytes it used

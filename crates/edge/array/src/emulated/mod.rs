@@ -26,6 +26,7 @@ use crate::events::Chronicle;
 use crate::host::{HostPort, HostStep, StopWish};
 use crate::memory::HostBuffers;
 use crate::operator::{Answer, ArrayStatus, Asked, Command, CommandQueue, nothing_to_reload};
+use crate::panic::AbortOnPanic;
 use crate::port_ring::{PortEntries, PortRing};
 use crate::ring::{Direction, Done, Owner, Ring, Target};
 use crate::status::{StatusFacts, Tally};
@@ -34,7 +35,6 @@ use raidlab_format::{ArrayName, DeviceUuid};
 use raidlab_sim::LiveArray;
 use raidlab_units::{BlockSize, ByteCount, MemberIndex, NanoSpan, Nanos};
 use std::os::fd::AsRawFd;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -169,10 +169,9 @@ impl<'a> EmulatedWorld<'a> {
         let needs = port.needs();
         self.host = HostBuffers::new(needs.slots, needs.slot_bytes.get())?;
         self.running = vec![None; needs.slots as usize];
-        // Whatever happens, the port's memory is its own again when this returns.
-        let served = catch_unwind(AssertUnwindSafe(|| self.serve_until_finished(port, cancel)));
+        let _guard = AbortOnPanic;
+        let served = self.serve_until_finished(port, cancel);
         self.port_entries.end_all(&mut self.ring, &mut self.done);
-        let served = served.unwrap_or_else(|panic| resume_unwind(panic));
         for asked in self.stop_asked.drain(..) {
             asked.answer(Answer::Done { message: "the array is stopped".to_owned() });
         }

@@ -15,6 +15,7 @@ use raidlab_units::{BlockCount, ByteCount, Lba, Nanos};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const TAG: HostTag = HostTag(0);
@@ -134,4 +135,50 @@ fn what_a_port_waits_for_is_ended_with_it() {
     assert!(matches!(world.serve(&mut port, &STOP), Err(ArrayError::Cancelled)));
     stopping.join().expect("the thread ends");
     drop(client);
+}
+
+/// A server whose loop panics while the kernel waits for a client that says nothing.
+struct Panicking(OneByteServer);
+
+impl HostPort for Panicking {
+    fn needs(&self) -> HostPortNeeds {
+        self.0.needs()
+    }
+
+    fn poll_step(&mut self, now: Nanos, buffers: &mut HostBuffers, ring: &mut PortRing<'_>) -> HostStep {
+        assert!(ring.in_flight() == 0, "on purpose");
+        self.0.poll_step(now, buffers, ring)
+    }
+
+    fn handle_completion(&mut self, now: Nanos, completion: HostCompletion, buffers: &HostBuffers) {
+        self.0.handle_completion(now, completion, buffers);
+    }
+
+    fn handle_entry(&mut self, now: Nanos, end: EntryEnd) {
+        self.0.handle_entry(now, end);
+    }
+}
+
+/// Issue 23, defect 1: a panic went on into the shutdown of the ring, which could wait for ever, at full speed.
+#[test]
+fn a_panic_in_the_loop_ends_the_process_at_once() {
+    // The child's folder is the parent's to remove.
+    const CHILDS_FOLDER: &str = "RAIDLAB_TEST_PANICS_IN";
+    if let Some(folder) = std::env::var_os(CHILDS_FOLDER) {
+        let config = common::config("0", 2, WritePolicy::WriteThrough);
+        let mut world = super::world(folder.as_ref(), &config);
+        let (port, _client) = server(false);
+        let _ = world.serve(&mut Panicking(port), &super::GO_ON);
+        return;
+    }
+    let itself = std::env::current_exe().expect("tests know their program");
+    let name = "port::a_panic_in_the_loop_ends_the_process_at_once";
+    let mut child = std::process::Command::new(itself);
+    let folder = super::folder();
+    let ended = child
+        .args(["--exact", name])
+        .env(CHILDS_FOLDER, folder.path())
+        .output()
+        .expect("it can be run again");
+    assert_eq!(ended.status.signal(), Some(rustix::process::Signal::ABORT.as_raw()), "{ended:?}");
 }

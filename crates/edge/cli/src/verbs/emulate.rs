@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let operator = NbdArgs::with_reload(operator, tls.as_ref());
     let operators = args.operators.start(world.name(), operator)?;
     let announcement = operators.announcement(world.name(), world.volume_bytes(), output);
-    announcement.say(&addresses, None)?;
+    announcement.say(&addresses, None);
     world
         .serve(&mut server, &cancel_flag("stopping the array (once more to end at once)"))
         .map_err(Failure::run)?;

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod fits;
+mod hostile;
 mod loads;
 mod model;
 mod net;

@@ -6,7 +6,7 @@ use super::{Connection, Ending, Stage};
 use crate::common::Common;
 use crate::inbox::Inbox;
 use crate::secure::{Opened, SecureStream};
-use raidlab_array::{HostBuffers, PortRing, RingError};
+use raidlab_array::{CLIENT_CAUSED, HostBuffers, PortRing, RingError};
 use raidlab_units::Nanos;
 use std::os::fd::AsFd;
 
@@ -40,7 +40,7 @@ impl Connection {
                 return false;
             }
             Err(error) => {
-                tracing::info!(connection = self.number, %error, "TLS with a client failed");
+                tracing::info!(target: CLIENT_CAUSED, connection = self.number, %error, "TLS with a client failed");
                 self.ending = Ending::AfterAlert;
                 return false;
             }

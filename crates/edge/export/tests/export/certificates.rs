@@ -4,6 +4,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType, IsCa,
     KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
 };
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Signs certificates.
@@ -69,7 +71,14 @@ impl Authority {
             ("server-cert.pem", &server.certificate),
             ("server-key.pem", &server.key),
         ] {
-            std::fs::write(folder.join(name), text).expect("a file");
+            write_private(&folder.join(name), text);
         }
     }
+}
+
+/// Writes a file that only its owner can read.
+pub(crate) fn write_private(file: &Path, text: &str) {
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(file);
+    opened.and_then(|mut opened| opened.write_all(text.as_bytes())).expect("a file");
 }

@@ -11,8 +11,10 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion, version};
+use std::fs::Permissions;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -198,6 +200,29 @@ fn only_certificates_of_the_authority_let_in_where_they_are_required() {
     });
 }
 
+/// Issue 23, defect 3: whoever reached a port in the clear could keep those out who have a certificate.
+#[test]
+fn some_places_are_kept_for_those_who_prove_who_they_are() {
+    let authority = Authority::new("raidlab test");
+    let config = any_version(&authority, Some(&authority.sign(2, LONG)));
+    with_tls(few_buffers(8), &authority, ClientCertificates::Required, None, |place| {
+        let in_the_clear =
+            || Client::new(TcpStream::connect(place.tcp).expect("the server listens"), true).ok();
+        let unknown: Vec<_> = std::iter::from_fn(in_the_clear).take(9).collect();
+        assert_eq!(unknown.len(), 7, "one of 8 places is kept");
+        let _half_open: Vec<_> = (0..200).map(|_| connect(place)).collect();
+        let mut known = enter(place, &config, true).expect("a place is kept");
+        exercise(&mut known, 3, 0, MIB, 3);
+        let full = Client::new(place.unix(), true);
+        assert!(
+            matches!(full, Err(Trouble::Fault(ServerFault::Refused { .. }))),
+            "there are 8 places in all"
+        );
+        drop(unknown);
+        exercise(&mut known, 4, 0, MIB, 3);
+    });
+}
+
 #[test]
 fn certificates_are_read_anew_for_those_who_come_from_then_on() {
     let (before, after) = (Authority::new("before"), Authority::new("after"));
@@ -377,6 +402,18 @@ fn what_is_wrong_with_a_folder_is_named() {
     let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
     let found = fault(&authority, write("server-key.pem", encrypted.to_owned())).expect("an error");
     assert!(found.starts_with("the key in DIR/server-key.pem has a password"), "{found}");
+    // Issue 23, defect 6: it was only warned of.
+    for (mode, is_open) in [(0o644, true), (0o602, true), (0o640, false), (0o400, false)] {
+        let found = fault(&authority, |folder: &Path| {
+            let key = folder.join("server-key.pem");
+            std::fs::set_permissions(key, Permissions::from_mode(mode)).expect("it is ours");
+        });
+        let expected = format!(
+            "the key in DIR/server-key.pem is open to everybody on this machine (mode {mode:04o}); close it with: \
+             chmod o= DIR/server-key.pem"
+        );
+        assert_eq!(found, is_open.then_some(expected));
+    }
     let found = fault(&authority, write("ca-crl.pem", authority.pem())).expect("an error");
     assert!(found.starts_with("DIR/ca-crl.pem holds no list of revoked certificates"), "{found}");
     // A chain of another authority may be what clients trust: it is warned of and used.

@@ -18,11 +18,7 @@ pub(super) fn serve(
 
     let optimal = ByteCount(world.status().strip_bytes);
     let options = UblkOptions { read_only, optimal, ..UblkOptions::default() };
-    let announce = Box::new(move |device: &std::path::Path| {
-        if let Err(failure) = announcement.say(&[], Some(device)) {
-            tracing::warn!(?failure, "nobody reads that the array is served");
-        }
-    });
+    let announce = Box::new(move |device: &std::path::Path| announcement.say(&[], Some(device)));
     let server = UblkServer::new(options, world.block_size(), world.volume_bytes(), announce);
     let mut server = match server {
         Ok(server) => server,

@@ -59,12 +59,12 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    /// Says where it is served, to whoever reads it and to the service manager.
-    pub(crate) fn say(&self, nbd: &[String], block_device: Option<&Path>) -> Result<(), Failure> {
+    /// Says where it is served, to whoever reads it and to the service manager. It is served though nobody reads that.
+    pub(crate) fn say(&self, nbd: &[String], block_device: Option<&Path>) {
         let Self { name, volume, control, metrics, json } = self;
         let device = block_device.map(|path| path.display().to_string());
         let served = nbd.iter().chain(&device).cloned().collect::<Vec<_>>().join(" and ");
-        if *json {
+        let told = if *json {
             print_json(&json!({
                 "schema": 1,
                 "name": name,
@@ -73,15 +73,18 @@ impl Announcement {
                 "block_device": device,
                 "control": control,
                 "metrics": metrics,
-            }))?;
+            }))
         } else {
             let metrics = metrics
                 .as_ref()
                 .map_or(String::new(), |address| format!(", metrics at http://{address}/metrics"));
             let control = control.display();
-            print(&format!("array {name}: {volume} served on {served}, control socket {control}{metrics}"))?;
+            print(&format!("array {name}: {volume} served on {served}, control socket {control}{metrics}"))
+        };
+        if let Err(failure) = told {
+            let why: Vec<_> = failure.lines().into_iter().map(|(_, text)| text).collect();
+            tracing::warn!("nobody is told that the array is served: {}", why.join(": "));
         }
         notify_ready(&format!("{name}: {volume} served on {served}"));
-        Ok(())
     }
 }

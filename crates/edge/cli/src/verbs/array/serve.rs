@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let Some((mut server, addresses)) = nbd else {
         return block_device::serve(&mut world, args.exports.nbd.read_only, announcement, &cancel);
     };
-    announcement.say(&addresses, None)?;
+    announcement.say(&addresses, None);
     serve_port(&mut world, &mut server, &cancel)?;
     stop(&mut world)?;
     Ok(Exit::Done)

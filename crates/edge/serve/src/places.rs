@@ -1,0 +1,156 @@
+//! Places for connections: so many at once, and none of them is lost to who comes and says nothing.
+//!
+//! ```text
+//! a connection comes ─► its peer has too many ─► refused
+//!                    └► all places taken ─► who has waited for its client longest, and for a moment at least, loses its place
+//! ```
+//! A connection *waits* while its client owes the next request, and *works* from then until the answer is there. Who asks
+//! within the moment of grace is never sent away, however many others only hold connections, or come at once to ask.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Who connects; each has its share of the places.
+pub(crate) type Peer = u32;
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoPlace {
+    /// One peer has its share.
+    #[error("this process has {0} connections already")]
+    ShareTaken(usize),
+    /// All places are taken by connections that work, or have just come.
+    #[error("{0} others are being answered: ask again in a moment")]
+    AllTaken(usize),
+}
+
+/// The places and who has them.
+pub(crate) struct Places {
+    all: usize,
+    per_peer: usize,
+    grace: Duration,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    next: u64,
+    seats: Vec<Entry>,
+}
+
+struct Entry {
+    number: u64,
+    peer: Peer,
+    waits_since: Option<Instant>,
+    end: Box<dyn FnOnce() + Send>,
+}
+
+/// A place, free again when this is dropped.
+pub(crate) struct Seat {
+    places: Arc<Places>,
+    number: u64,
+}
+
+impl Places {
+    /// So many places in all and for each peer; nobody makes room before the end of `grace`.
+    pub(crate) fn new(all: usize, per_peer: usize, grace: Duration) -> Arc<Self> {
+        Arc::new(Self { all, per_peer, grace, taken: Mutex::default() })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place for a connection of `peer`; `end` ends the connection, should it have to make room.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        peer: Peer,
+        end: impl FnOnce() + Send + 'static,
+    ) -> Result<Seat, NoPlace> {
+        let mut taken = self.taken();
+        if taken.seats.iter().filter(|seat| seat.peer == peer).count() >= self.per_peer {
+            return Err(NoPlace::ShareTaken(self.per_peer));
+        }
+        let mut ends = None;
+        if taken.seats.len() >= self.all {
+            let waiting = (0..).zip(&taken.seats).filter_map(|(at, seat)| Some((seat.waits_since?, at)));
+            let oldest = waiting.min().filter(|(since, _)| since.elapsed() >= self.grace);
+            let (_, at) = oldest.ok_or(NoPlace::AllTaken(self.all))?;
+            ends = Some(taken.seats.swap_remove(at).end);
+        }
+        let number = taken.next;
+        taken.next += 1;
+        taken.seats.push(Entry { number, peer, waits_since: Some(Instant::now()), end: Box::new(end) });
+        drop(taken);
+        if let Some(end) = ends {
+            end();
+        }
+        Ok(Seat { places: Arc::clone(self), number })
+    }
+
+    fn set(&self, number: u64, waits_since: Option<Instant>) {
+        // Who had to make room is not there any more.
+        if let Some(seat) = self.taken().seats.iter_mut().find(|seat| seat.number == number) {
+            seat.waits_since = waits_since;
+        }
+    }
+}
+
+impl Seat {
+    /// A request is there.
+    pub(crate) fn works(&self) {
+        self.places.set(self.number, None);
+    }
+
+    /// The answer is there; the client owes the next request.
+    pub(crate) fn waits(&self) {
+        self.places.set(self.number, Some(Instant::now()));
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.places.taken().seats.retain(|seat| seat.number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn who_waits_longest_makes_room_and_who_works_stays() {
+        let places = Places::new(3, 2, Duration::ZERO);
+        let ended = Arc::new(AtomicU32::new(0));
+        let enter = |peer: Peer| {
+            let ended = Arc::clone(&ended);
+            places.enter(peer, move || ended.store(peer, Ordering::Relaxed))
+        };
+        let first = enter(1).expect("all are free");
+        let second = enter(2).expect("two are free");
+        let third = enter(1).expect("one is free");
+        assert_eq!(enter(1).err(), Some(NoPlace::ShareTaken(2)), "one peer can't have all");
+        assert_eq!(ended.load(Ordering::Relaxed), 0);
+        first.works();
+        let fourth = enter(3).expect("the second makes room");
+        assert_eq!(ended.load(Ordering::Relaxed), 2);
+        drop(second);
+        for seat in [&third, &fourth] {
+            seat.works();
+        }
+        assert_eq!(enter(4).err(), Some(NoPlace::AllTaken(3)));
+        first.waits();
+        let fifth = enter(5).expect("the first makes room");
+        assert_eq!(ended.load(Ordering::Relaxed), 1);
+        drop((third, fourth, fifth));
+        assert!(places.taken().seats.is_empty(), "places of those who have gone are free");
+    }
+
+    #[test]
+    fn who_has_just_come_is_given_time_to_ask() {
+        let places = Places::new(1, 1, Duration::from_mins(1));
+        let _first = places.enter(1, || panic!("it had no time")).expect("it is free");
+        assert_eq!(places.enter(2, || ()).err(), Some(NoPlace::AllTaken(1)));
+    }
+}
