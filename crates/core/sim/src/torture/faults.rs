@@ -10,7 +10,7 @@
 //! | pulled | a member is gone and the controller is told | the same |
 //! | died | a member is gone and the next I/O to it says so | the same |
 //! | battery | the battery fails, or is good again | |
-//! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices, or a block that can't be read meets a write hole |
+//! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices, or a block that can't be read, or is called bad, meets a write hole |
 //! | stop | the array is stopped cleanly and started again | the array keeps nothing on its devices |
 //! | returned | a device that is gone or missing is there again, as it was or blank, and the controller is told | |
 //! | failed by hand | the operator fails a healthy device | as for pulled |

@@ -90,6 +90,10 @@ impl TortureWorld {
             for _ in 0..pick.below(60) {
                 self.step()?;
             }
+            self.look_at_states();
+            if !self.may_crash() {
+                return Ok(());
+            }
         }
     }
 
@@ -332,8 +336,9 @@ impl TortureWorld {
             self.devices[device].presence == Presence::Gone && is_missing
         };
         let is_spoiled = |device: usize| !stays_away(device) && self.devices[device].data.is_any_spoiled();
-        let is_any_spoiled = (0..self.devices.len()).any(is_spoiled);
-        self.can_restart() && (self.mode == TortureMode::Beyond || !self.has_write_hole() || !is_any_spoiled)
+        // What the devices call bad is not believed then, though a write that they have not heard of may have mended it.
+        let is_any_lost = !self.bad.is_empty() || (0..self.devices.len()).any(is_spoiled);
+        self.can_restart() && (self.mode == TortureMode::Beyond || !self.has_write_hole() || !is_any_lost)
     }
 
     /// Whether an end without a clean stop may leave parity in doubt.
