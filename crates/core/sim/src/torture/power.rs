@@ -240,10 +240,13 @@ impl TortureWorld {
                     }
                 }
                 self.is_resyncing = known.0.is_some();
-                self.note_doubts(&unsynced, &records, &controller);
+                self.controller = controller;
+                self.trust_suspects();
+                self.note_doubts(&unsynced, &records);
+                (self.start_errors, self.has_dropped) = (0, false);
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));
-                self.take_controller(controller)?;
+                self.take_controller()?;
                 Ok(Some(known))
             }
             Err(refusal) => {
@@ -277,8 +280,7 @@ impl TortureWorld {
     }
 
     /// Puts a controller that has just been started to work.
-    pub(super) fn take_controller(&mut self, controller: Controller) -> Result<(), Failure> {
-        self.controller = controller;
+    fn take_controller(&mut self) -> Result<(), Failure> {
         #[cfg(feature = "mutants")]
         self.controller.set_mutant(self.mutant);
         if self.config.cache.mirror {
