@@ -29,12 +29,21 @@ pub(super) struct OldMemory {
     lives: u64,
 }
 
+/// Images of an older life.
+#[derive(Debug, Default)]
+pub(super) struct Relics {
+    pub(super) device: Option<OldDevice>,
+    pub(super) memory: Option<OldMemory>,
+    /// Starts that have come to serve.
+    pub(super) lives: u64,
+}
+
 impl TortureWorld {
     /// Takes an image of a device, mostly of one that is there no more, or of kept memory.
     pub(super) fn take_image(&mut self, pick: &mut Rng) -> Option<u64> {
         if pick.below(2) == 0 {
             let image = self.memories.kept_copy().filter(|_| self.can_restart())?;
-            self.old_memory = Some(OldMemory { image, lives: self.lives });
+            self.relics.memory = Some(OldMemory { image, lives: self.relics.lives });
             return Some(0);
         }
         if !self.can_restart() {
@@ -44,15 +53,15 @@ impl TortureWorld {
         let member = MemberIndex(self.pick_absent(pick).unwrap_or(any) as u16);
         let device = &self.devices[member.index()];
         let (data, metadata) = (device.data.bytes().to_vec(), device.metadata.bytes().to_vec());
-        self.old_device = Some(OldDevice { member, data, metadata });
+        self.relics.device = Some(OldDevice { member, data, metadata });
         Some(u64::from(member.0))
     }
 
     /// Puts an older image where kept memory was lost, now and then.
     pub(super) fn find_old_memory(&mut self, pick: &mut Rng) {
-        let lives = self.lives;
+        let lives = self.relics.lives;
         let is_older = |old: &&OldMemory| old.lives < lives;
-        let Some(old) = self.old_memory.as_ref().filter(is_older).filter(|_| pick.chance_pct(50)) else {
+        let Some(old) = self.relics.memory.as_ref().filter(is_older).filter(|_| pick.chance_pct(50)) else {
             return;
         };
         self.memories.put_kept(&old.image);
@@ -61,9 +70,9 @@ impl TortureWorld {
 
     /// Puts a device that was replaced back in its place, now and then.
     pub(super) fn find_old_device(&mut self, pick: &mut Rng) {
-        let Some(old) = self.old_device.take_if(|_| pick.chance_pct(50)) else { return };
+        let Some(old) = self.relics.device.take_if(|_| pick.chance_pct(50)) else { return };
         if !self.may_find(&old) {
-            self.old_device = Some(old);
+            self.relics.device = Some(old);
             return;
         }
         let OldDevice { member, data, metadata } = old;
