@@ -1,12 +1,13 @@
 //! What comes back from an older life: the image of a device that was replaced, or of kept memory before it was lost.
 //!
 //! An image is taken when the fault comes, and put in place when power is cut later: that of a device in the place of the one that
-//! has its number now, if that may be lost, or is none of the array's any more, and has become another since; that of kept memory
+//! has its number now, if that may be lost, or is none of the array's any more, and has become another since, while a device is
+//! there that knows so; that of kept memory
 //! only where nothing promises what is found there, and not before the array was started again and has served. The array must tell
 //! both from what it has now.
 
 use super::faults::Fault;
-use super::members::Presence;
+use super::members::{Device, Presence};
 use super::world::TortureWorld;
 use raidlab_controller::DeviceState;
 use raidlab_format::LABEL_BYTES;
@@ -91,6 +92,11 @@ impl TortureWorld {
         let index = old.member.index();
         let is_nobodys = self.states[index] == DeviceState::Missing && self.controller.is_state_kept();
         let is_another = self.devices[index].metadata.bytes()[..LABEL_BYTES] != old.metadata[..LABEL_BYTES];
-        is_another && (is_nobodys || self.may_lose(old.member))
+        // Somebody must be there who knows better: old devices alone are an array as it was.
+        let knows = |(other, device): (usize, &Device)| {
+            other != index && self.proven[other] && device.presence == Presence::Here
+        };
+        let is_known = !self.has_lost() && self.devices.iter().enumerate().any(knows);
+        is_another && is_known && (is_nobodys || self.may_lose(old.member))
     }
 }
