@@ -1,7 +1,7 @@
 //! The members' side of the world: takes the controller's actions, and carries them out in the order of the seed.
 
 use super::checkers::protocol::{Access, Use, task_accesses};
-use super::flights::{Flight, Work};
+use super::flights::{FinishOrder, Flight, Work};
 use super::members::Presence;
 use super::trace::TraceEvent;
 use super::violation::Failure;
@@ -12,7 +12,9 @@ use raidlab_units::Nanos;
 impl TortureWorld {
     /// Takes all actions that the controller has to hand out.
     pub(super) fn pump(&mut self) -> Result<(), Failure> {
-        while let Some(action) = self.controller.poll_action() {
+        while !self.moments.is_sprung
+            && let Some(action) = self.controller.poll_action()
+        {
             self.note(TraceEvent::Action(action));
             match action {
                 Action::Member(io) => self.issue_member(io)?,
@@ -22,12 +24,18 @@ impl TortureWorld {
                 Action::Keep(keep) => self.memories.keep(&keep),
                 Action::Notice(notice) => self.take_notice(notice)?,
             }
+            if self.moments.may_spring {
+                self.look_at_action(&action);
+            }
         }
         Ok(())
     }
 
     fn issue_member(&mut self, io: MemberIo) -> Result<(), Failure> {
         self.report.member_ios += 1;
+        if !self.absence.late.is_empty() {
+            self.drop_late(&io);
+        }
         let (entry, mut flight) = self.flights.blank();
         flight.work = Work::Member(io);
         if io.op == MemberOp::Flush {
@@ -74,7 +82,8 @@ impl TortureWorld {
     }
 
     pub(super) fn finish_one(&mut self) -> Result<(), Failure> {
-        let index = self.flights.pick(self.order, &mut self.random);
+        let order = self.absence.hung.map_or(self.order, |hung| FinishOrder::Silent(hung.member));
+        let index = self.flights.pick(order, &mut self.random);
         let (entry, flight) = self.flights.take(index);
         self.claims.release(&flight.accesses);
         match flight.work {
@@ -112,6 +121,9 @@ impl TortureWorld {
 
     fn carry_out(&mut self, io: &MemberIo, flight: &Flight) -> Result<(), MemberError> {
         if self.devices[usize::from(io.member.0)].presence == Presence::Gone || flight.is_cut_off {
+            if flight.is_done_all_the_same {
+                self.write_all_the_same(io, &flight.segments);
+            }
             return Err(MemberError::Gone);
         }
         if matches!(io.op, MemberOp::Write { .. }) && io.area == Area::Data {
@@ -120,38 +132,29 @@ impl TortureWorld {
                 return Ok(());
             }
         }
+        if let Presence::Doomed(doom) = self.devices[usize::from(io.member.0)].presence
+            && doom.meets(io.op)
+        {
+            self.fail_as_doomed(doom, io, flight);
+            return Err(MemberError::Medium);
+        }
+        if !self.media.failing_reads.is_empty() && self.fails_once(io) {
+            return Err(MemberError::Medium);
+        }
         let device = &mut self.devices[usize::from(io.member.0)];
-        let is_doomed = device.presence == Presence::Doomed;
         match io.op {
             MemberOp::Read => {
                 let area = device.area_mut(io.area);
                 let bytes = area.read(io.lba.0, io.blocks.0).ok_or(MemberError::Medium)?;
                 self.memories.scatter(self.controller.own_memory_mut(), bytes, &flight.segments);
             }
-            MemberOp::Write { .. } if is_doomed => {
-                // It stops somewhere on the way. What it was to write can't be read, however far it came.
-                let is_data = io.area == Area::Data;
-                device.presence = if is_data { Presence::Here } else { Presence::Unfit };
-                let area = device.area_mut(io.area);
-                let done = self.random.below(io.blocks.0);
-                if done > 0 {
-                    let bytes = area.write(io.lba.0, done, false);
-                    let front = cut(&flight.segments, bytes.len() as u64);
-                    self.memories.gather(self.controller.own_memory(), bytes, &front);
-                }
-                if is_data {
-                    (0..io.blocks.0).for_each(|block| area.spoil(io.lba.0 + block));
-                    self.look_at_states();
-                    self.note_unreadable(io.member, io.lba.0, io.blocks.0);
-                }
-                return Err(MemberError::Medium);
-            }
             MemberOp::Write { fua } => {
                 let area = device.area_mut(io.area);
                 let bytes = area.write(io.lba.0, io.blocks.0, fua);
                 self.memories.gather(self.controller.own_memory(), bytes, &flight.segments);
-                if io.area == Area::Data {
-                    self.note_written(io);
+                match io.area {
+                    Area::Data => self.note_written(io),
+                    Area::Metadata => self.write_tail(io),
                 }
             }
             MemberOp::Flush => {
@@ -165,7 +168,10 @@ impl TortureWorld {
 }
 
 /// The first `bytes` of the segments.
-fn cut(segments: &[raidlab_controller::Segment], mut bytes: u64) -> Vec<raidlab_controller::Segment> {
+pub(super) fn cut(
+    segments: &[raidlab_controller::Segment],
+    mut bytes: u64,
+) -> Vec<raidlab_controller::Segment> {
     let mut front = Vec::new();
     for segment in segments {
         let len = segment.bytes.min(bytes);

@@ -5,12 +5,25 @@
 //!
 //! | fault | what happens | not injected, in a bounded plan, if |
 //! |---|---|---|
+//! | metadata rot | a block of a member's metadata, in either copy, changes, now or while power is off: see `rot.rs` | another has rotted since the latest start, or some device is not as it should be |
+//! | late write | a member goes and comes back, and what was being written to it lands after that: see `absence.rs` | as for pulled |
+//! | hang | I/O of a member does not end until the loss of the member is told: see `absence.rs` | as for pulled |
+//! | clock jump | the clock jumps: timers are late, and many are due at once | |
+//! | cut at a moment | power fails between two actions at a chosen moment: see `moments.rs` | as for a power cut |
+//! | peer failover | the second controller goes, comes back with blank memory and takes over as soon as it may | as for a controller failover |
+//! | host retry | from now on, or no longer, the host repeats writes that failed or that a cut left without an answer | |
+//! | old image | a device that was replaced, or kept memory that was lost, comes back as it was in an older life: see `relics.rs` | the device that is there now may not be lost; kept memory is promised |
+//! | sector tear | from now on, or no longer, power cuts tear blocks that are longer than a sector: see `sectors.rs` | blocks are no longer |
 //! | latent error | a block can't be read until it is written | a stripe would miss more than the level survives |
 //! | write error | the next write to a member fails, and what it was to write can't be read | the level would not survive the member's loss |
+//! | stale write | the next write to a member fails, and what was there can be read: see `media.rs` | the same |
+//! | flush error | the next flush of a member fails, and what was in its cache may be lost | the same; members have no cache |
+//! | transient read error | one read of a member's data, or of the log at a start, fails | a stripe would miss more than the level survives; for the log, some device is not as it should be |
+//! | error region | a run of neighbouring blocks can't be read, of one member or of several | as for a latent error, block by block |
 //! | pulled | a member is gone and the controller is told | the same |
 //! | died | a member is gone and the next I/O to it says so | the same |
 //! | battery | the battery fails, or is good again | |
-//! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices, or a block that can't be read meets a write hole |
+//! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices, or a block that can't be read, or is called bad, meets a write hole |
 //! | stop | the array is stopped cleanly and started again | the array keeps nothing on its devices |
 //! | returned | a device that is gone or missing is there again, as it was or blank, and the controller is told | |
 //! | failed by hand | the operator fails a healthy device | as for pulled |
@@ -28,7 +41,7 @@ use super::trace::TraceEvent;
 use super::violation::Failure;
 use super::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{BatteryState, Sweep};
-use raidlab_units::{MemberIndex, StripeIndex};
+use raidlab_units::{BlockSize, MemberIndex, StripeIndex};
 use raidlab_workload::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +86,32 @@ pub enum Fault {
     LostWrite,
     /// A write goes to another place.
     WrongPlaceWrite,
+    /// The next flush of a member fails.
+    FlushError,
+    /// The next write to a member fails, and what was there can be read.
+    StaleWrite,
+    /// A read fails once.
+    TransientRead,
+    /// Neighbouring blocks can't be read, of one member or several.
+    ErrorRegion,
+    /// Metadata of a member changes.
+    MetadataRot,
+    /// A member goes and comes back, and writes land after that.
+    LateWrite,
+    /// I/O of a member does not end.
+    Hang,
+    /// The clock jumps.
+    ClockJump,
+    /// Power fails at a chosen moment.
+    CutAtMoment,
+    /// The second controller goes, comes, and takes over as soon as it may.
+    PeerFailover,
+    /// The host begins or ceases to repeat writes.
+    HostRetry,
+    /// An image of an older life comes back.
+    OldImage,
+    /// From now on, or no longer, power cuts tear blocks at sectors.
+    SectorTear,
 }
 
 impl Fault {
@@ -81,8 +120,21 @@ impl Fault {
         matches!(self, Self::SilentCorruption | Self::LostWrite | Self::WrongPlaceWrite)
     }
 
+    /// True if it waits for its moment, and is counted when that comes.
+    const fn waits(self) -> bool {
+        matches!(
+            self,
+            Self::LostWrite
+                | Self::WrongPlaceWrite
+                | Self::TransientRead
+                | Self::CutAtMoment
+                | Self::PeerFailover
+                | Self::OldImage
+        )
+    }
+
     /// How many kinds there are.
-    pub const COUNT: usize = 19;
+    pub const COUNT: usize = 32;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -104,6 +156,19 @@ impl Fault {
         Self::SilentCorruption,
         Self::LostWrite,
         Self::WrongPlaceWrite,
+        Self::FlushError,
+        Self::StaleWrite,
+        Self::TransientRead,
+        Self::ErrorRegion,
+        Self::MetadataRot,
+        Self::LateWrite,
+        Self::Hang,
+        Self::ClockJump,
+        Self::CutAtMoment,
+        Self::PeerFailover,
+        Self::HostRetry,
+        Self::OldImage,
+        Self::SectorTear,
     ];
 
     /// Its name in output.
@@ -128,6 +193,19 @@ impl Fault {
             Self::SilentCorruption => "silent-corruption",
             Self::LostWrite => "lost-write",
             Self::WrongPlaceWrite => "wrong-place-write",
+            Self::FlushError => "flush-error",
+            Self::StaleWrite => "stale-write",
+            Self::TransientRead => "transient-read-error",
+            Self::ErrorRegion => "error-region",
+            Self::MetadataRot => "metadata-rot",
+            Self::LateWrite => "late-write",
+            Self::Hang => "hang",
+            Self::ClockJump => "clock-jump",
+            Self::CutAtMoment => "cut-at-moment",
+            Self::PeerFailover => "peer-failover",
+            Self::HostRetry => "host-retry",
+            Self::OldImage => "old-image",
+            Self::SectorTear => "sector-tear",
         }
     }
 }
@@ -148,65 +226,99 @@ impl TortureWorld {
     /// Injects a fault, the `index`-th of its plan, where the mode allows it.
     pub(super) fn inject(&mut self, index: usize, event: &FaultEvent) -> Result<(), Failure> {
         self.look_at_states();
+        if self.controller.is_idle() {
+            self.trust_suspects();
+        }
         let mut pick = Rng::new(event.pick);
-        let fault = event.fault;
-        let hit = match fault {
-            Fault::LatentError => self.spoil_block(&mut pick),
-            Fault::WriteError | Fault::Pulled | Fault::Died | Fault::FailedByHand => {
-                self.pick_victim(&mut pick)
-            }
-            Fault::Battery | Fault::Order | Fault::Check | Fault::Repair | Fault::SweepStop => Some(0),
+        let Some(hit) = self.aim(event.fault, &mut pick) else { return Ok(()) };
+        self.report.faults[event.fault as usize] += u64::from(!event.fault.waits());
+        self.tick(TraceEvent::Fault(index, event.fault, hit));
+        self.strike(event.fault, MemberIndex(hit as u16), &mut pick)
+    }
+
+    /// What a fault hits; nothing where the mode does not allow it. What changes without a word is changed here.
+    fn aim(&mut self, fault: Fault, pick: &mut Rng) -> Option<u64> {
+        match fault {
+            Fault::LatentError => self.spoil_block(pick),
+            Fault::WriteError
+            | Fault::StaleWrite
+            | Fault::Pulled
+            | Fault::Died
+            | Fault::LateWrite
+            | Fault::FailedByHand => self.pick_victim(pick),
+            Fault::FlushError => self.pick_flush_victim(pick),
+            Fault::Hang => self.pick_hang_victim(pick),
+            Fault::TransientRead => Some(self.arm_read(pick)),
+            Fault::ErrorRegion => self.spoil_region(pick),
+            Fault::MetadataRot => self.rot(pick),
+            Fault::OldImage => self.take_image(pick),
+            Fault::Battery
+            | Fault::Order
+            | Fault::Check
+            | Fault::Repair
+            | Fault::SweepStop
+            | Fault::ClockJump
+            | Fault::HostRetry => Some(0),
             Fault::Corruption => self.has_redundancy_to_corrupt().then_some(0),
             Fault::Peer => self.may_change_peer().then_some(0),
+            Fault::PeerFailover => self.config.cache.mirror.then_some(0),
             Fault::Failover => self.may_fail_over().then_some(0),
-            Fault::PowerCut => self.may_crash().then_some(0),
+            Fault::PowerCut | Fault::CutAtMoment => self.may_crash().then_some(0),
+            Fault::SectorTear => (self.config.block_size != BlockSize::B512).then_some(0),
             Fault::Stop => self.can_restart().then_some(0),
-            Fault::Returned => self.pick_absent(&mut pick),
-            Fault::SilentCorruption => self.corrupt_block(&mut pick),
-            Fault::LostWrite | Fault::WrongPlaceWrite => self.arm(fault, &mut pick),
-        };
-        let Some(hit) = hit else { return Ok(()) };
-        // What a device will do about a write is counted when it does it.
-        let is_armed = matches!(fault, Fault::LostWrite | Fault::WrongPlaceWrite);
-        self.report.faults[fault as usize] += u64::from(!is_armed);
-        self.tick(TraceEvent::Fault(index, fault, hit));
-        let member = MemberIndex(hit as u16);
-        match fault {
-            Fault::LatentError | Fault::SilentCorruption | Fault::LostWrite | Fault::WrongPlaceWrite => {
-                Ok(())
-            }
-            Fault::WriteError => {
-                self.devices[member.index()].presence = Presence::Doomed;
-                Ok(())
-            }
-            Fault::Pulled | Fault::Died => {
-                self.devices[member.index()].presence = Presence::Gone;
-                if fault == Fault::Died {
-                    return Ok(());
-                }
-                self.controller.handle_member_loss(self.now, member);
-                self.pump()
-            }
-            Fault::Battery => self.change_battery(&mut pick),
-            Fault::Order => {
-                self.order = FinishOrder::draw(&mut pick, self.config.members);
-                Ok(())
-            }
-            Fault::PowerCut => self.power_cut(&mut pick),
-            Fault::Stop => self.stop_and_start(&mut pick),
-            Fault::Returned => self.bring_back(member, &mut pick),
-            Fault::FailedByHand => self.fail_by_hand(member),
-            Fault::Check => self.ask_for_sweep(Sweep::Check),
-            Fault::Repair => self.ask_for_sweep(Sweep::Repair),
-            Fault::SweepStop => self.stop_sweep(),
-            Fault::Corruption => self.corrupt_and_mend(&mut pick),
-            Fault::Peer => self.change_peer(&mut pick),
-            Fault::Failover => self.fail_over(&mut pick),
+            Fault::Returned => self.pick_absent(pick),
+            Fault::SilentCorruption => self.corrupt_block(pick),
+            Fault::LostWrite | Fault::WrongPlaceWrite => self.arm(fault, pick),
         }
     }
 
+    /// Does what a fault does to the controller or the world.
+    fn strike(&mut self, fault: Fault, member: MemberIndex, pick: &mut Rng) -> Result<(), Failure> {
+        match fault {
+            Fault::LatentError
+            | Fault::SilentCorruption
+            | Fault::LostWrite
+            | Fault::WrongPlaceWrite
+            | Fault::TransientRead
+            | Fault::ErrorRegion
+            | Fault::MetadataRot
+            | Fault::OldImage => {}
+            Fault::WriteError | Fault::StaleWrite | Fault::FlushError => {
+                self.devices[member.index()].presence = Presence::Doomed(Self::doom_of(fault));
+            }
+            Fault::Hang => self.hang(member, pick),
+            Fault::ClockJump => self.jump(pick),
+            Fault::SectorTear => self.torn.is_on = !self.torn.is_on,
+            Fault::HostRetry => {
+                self.hosts.again = if self.hosts.again.is_none() { Some(Vec::new()) } else { None }
+            }
+            Fault::Order => self.order = FinishOrder::draw(pick, self.config.members),
+            Fault::Died => self.devices[member.index()].presence = Presence::Gone,
+            Fault::Pulled => {
+                self.devices[member.index()].presence = Presence::Gone;
+                self.controller.handle_member_loss(self.now, member);
+                return self.pump();
+            }
+            Fault::LateWrite => return self.return_with_writes(member, pick),
+            Fault::Battery => return self.change_battery(pick),
+            Fault::PowerCut => return self.power_cut(pick),
+            Fault::CutAtMoment => return self.set_trap(pick),
+            Fault::Stop => return self.stop_and_start(pick),
+            Fault::Returned => return self.bring_back(member, pick),
+            Fault::FailedByHand => return self.fail_by_hand(member),
+            Fault::Check => return self.ask_for_sweep(Sweep::Check),
+            Fault::Repair => return self.ask_for_sweep(Sweep::Repair),
+            Fault::SweepStop => return self.stop_sweep(),
+            Fault::Corruption => return self.corrupt_and_mend(pick),
+            Fault::Peer => return self.change_peer(pick),
+            Fault::PeerFailover => return self.renew_peer(pick),
+            Fault::Failover => return self.fail_over(pick),
+        }
+        Ok(())
+    }
+
     /// A device that may be lost.
-    fn pick_victim(&self, pick: &mut Rng) -> Option<u64> {
+    pub(super) fn pick_victim(&self, pick: &mut Rng) -> Option<u64> {
         let victim = MemberIndex(pick.below(self.devices.len() as u64) as u16);
         self.may_lose(victim).then_some(u64::from(victim.0))
     }
@@ -219,7 +331,9 @@ impl TortureWorld {
                 // A record may be on the victim only until the start has written it in place.
                 let is_replaying = !self.controller.is_serving();
                 let is_survived = self.stripes().survives_loss_of(victim) && self.keeps_half_without(victim);
-                !is_replaying && !self.is_resyncing && is_survived
+                let is_settled = self.media.start_errors == 0 || !self.is_in_doubt();
+                let is_known = is_settled && self.is_rot_survived_without(victim);
+                !is_replaying && !self.is_resyncing && is_survived && is_known
             }
             TortureMode::Beyond => {
                 self.devices.iter().filter(|device| device.presence == Presence::Here).count() > 1
@@ -256,7 +370,7 @@ impl TortureWorld {
         let allowed = self.mode == TortureMode::Beyond || survives();
         allowed.then(|| {
             self.devices[victim.index()].data.spoil(block);
-            self.note_unreadable(victim, block, 1);
+            self.note_unreadable(victim, block, 1, false);
             u64::from(victim.0)
         })
     }

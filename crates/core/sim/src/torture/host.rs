@@ -8,6 +8,9 @@ use super::world::TortureWorld;
 use raidlab_controller::{HostCompletion, HostError, HostOp, HostRequest, HostTag};
 use raidlab_units::{BlockCount, Lba};
 
+/// Writes that wait to be repeated, at most.
+const AGAIN_MAX: usize = 64;
+
 /// A host request in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostInFlight {
@@ -25,6 +28,8 @@ pub(super) struct HostInFlight {
 pub(super) struct Hosts {
     slots: Vec<Option<HostInFlight>>,
     free: Vec<u32>,
+    /// Writes that failed or were not answered and are to be repeated, where the host does that.
+    pub(super) again: Option<Vec<HostRequest>>,
 }
 
 impl Hosts {
@@ -39,6 +44,12 @@ impl Hosts {
         let taken = self.slots.get_mut(tag.0 as usize)?.take()?;
         self.free.push(tag.0);
         Some(taken)
+    }
+
+    /// All writes that have no answer.
+    fn writes(&self) -> impl Iterator<Item = HostRequest> {
+        let requests = self.slots.iter().flatten().map(|host| host.request);
+        requests.filter(|request| matches!(request.op, HostOp::Write { .. }))
     }
 
     /// Forgets all of them.
@@ -89,6 +100,21 @@ impl TortureWorld {
         tag
     }
 
+    /// Notes the writes that will never be answered.
+    pub(super) fn note_unanswered(&mut self) {
+        let unanswered: Vec<_> = self.hosts.writes().collect();
+        for request in unanswered {
+            self.do_again(request);
+        }
+    }
+
+    /// Has a write repeated, if the host does that.
+    fn do_again(&mut self, request: HostRequest) {
+        if let Some(again) = self.hosts.again.as_mut().filter(|again| again.len() < AGAIN_MAX) {
+            again.push(request);
+        }
+    }
+
     /// Prepares the request's buffer and the reference.
     fn begin_host(&mut self, request: &HostRequest) -> WriteNumber {
         let HostRequest { tag, op, lba, blocks } = *request;
@@ -120,6 +146,10 @@ impl TortureWorld {
             return Err(self.failure(Violation::UntimelyCompletion { completion }));
         };
         self.last_progress = self.stamp;
+        self.moments.answered = Some(host.request.op);
+        if result.is_err() && matches!(host.request.op, HostOp::Write { .. }) {
+            self.do_again(host.request);
+        }
         self.end_write(&host, result.is_ok());
         let checked = match result {
             Ok(()) => self.check_succeeded(&host),

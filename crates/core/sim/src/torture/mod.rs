@@ -18,6 +18,7 @@
 //! After `TigerBeetle`'s simulator (`src/vopr.zig`, `src/testing`): one seed for everything, faults no worse than what must
 //! be survived, checkers apart from the system, and a digest that shows that a run is the same run.
 
+mod absence;
 mod actions;
 mod arrays;
 mod checkers;
@@ -27,13 +28,18 @@ mod faults;
 mod flights;
 mod host;
 mod lies;
+mod media;
 mod members;
 mod memories;
+mod moments;
 mod mutate;
 mod operator;
 mod plan;
 mod power;
+mod relics;
 mod report;
+mod rot;
+mod sectors;
 mod shrink;
 mod stripes;
 mod tags;

@@ -23,7 +23,7 @@ pub(super) struct Audit {
     /// Rows that disagree, as far as the world knows.
     corrupted: u64,
     /// It was to be stopped, or began while something else could disagree.
-    is_vague: bool,
+    pub(super) is_vague: bool,
     /// It has ended.
     has_ended: bool,
 }
@@ -45,8 +45,7 @@ impl TortureWorld {
         (!absent.is_empty()).then(|| absent[pick.below(absent.len() as u64) as usize] as u64)
     }
 
-    /// Brings a device back: with what it held when power was taken from it, or another at its place, with garbage. Either
-    /// is labelled again over a metadata area of zeros, unless its loss is one that the array waits to see undone.
+    /// Brings a device back, or another at its place, with garbage.
     pub(super) fn bring_back(&mut self, member: MemberIndex, pick: &mut Rng) -> Result<(), Failure> {
         let device = &mut self.devices[member.index()];
         device.data.lose_power(pick);
@@ -56,15 +55,32 @@ impl TortureWorld {
             let label_bytes = LABEL_BYTES.min(device.metadata.bytes().len());
             device.metadata.replace(|bytes| bytes[label_bytes..].fill(0));
         }
+        self.add_device(member, pick)
+    }
+
+    /// Tells of a device that is there again. It is labelled anew over a metadata area of zeros, unless its loss is one that the
+    /// array waits to see undone.
+    pub(super) fn add_device(&mut self, member: MemberIndex, pick: &mut Rng) -> Result<(), Failure> {
+        let device = &mut self.devices[member.index()];
         device.presence = Presence::Here;
         let device_uuid = self.label_again(member, pick);
+        let device = &mut self.devices[member.index()];
+        device.copy_to_tail();
+        device.is_rotten = false;
         // What was on its way to it when it went never arrives.
-        for flight in self.flights.iter_mut() {
-            flight.is_cut_off |= matches!(flight.work, Work::Member(io) if io.member == member);
-        }
+        self.cut_off(member);
         (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);
         self.controller.handle_device_added(self.now, member, device_uuid);
         self.pump()
+    }
+
+    /// Lets all that is in flight to a device end in an error.
+    pub(super) fn cut_off(&mut self, member: MemberIndex) {
+        for flight in self.flights.iter_mut() {
+            if matches!(flight.work, Work::Member(io) if io.member == member) {
+                (flight.is_cut_off, flight.is_done_all_the_same) = (true, false);
+            }
+        }
     }
 
     /// Gives a device a new label and zeros behind it, as a world does with one that joins. Returns who it is.
@@ -164,6 +180,8 @@ impl TortureWorld {
         if self.is_resyncing || !self.devices.iter().zip(&self.states).all(is_sound) {
             return Ok(());
         }
+        // Made up from what is wrong, a row would be wrong.
+        self.media.failing_reads.clear();
         let corrupted = self.corrupt(1 + pick.below(4), pick);
         for sweep in [Sweep::Check, Sweep::Repair] {
             self.audit.corrupted = corrupted.len() as u64;

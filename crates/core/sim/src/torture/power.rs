@@ -90,6 +90,10 @@ impl TortureWorld {
             for _ in 0..pick.below(60) {
                 self.step()?;
             }
+            self.look_at_states();
+            if !self.may_crash() {
+                return Ok(());
+            }
         }
     }
 
@@ -132,9 +136,14 @@ impl TortureWorld {
             device.metadata.lose_power(pick);
         }
         self.end_flights(pick, true);
+        self.rot_at_cut();
         let is_kept =
             self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
-        self.memories.lose_power(is_kept || pick.below(4) == 0, pick);
+        let is_found = is_kept || pick.below(4) == 0;
+        self.memories.lose_power(is_found, pick);
+        if !is_found && self.relics.memory.is_some() {
+            self.find_old_memory(pick);
+        }
         self.volume.cut(WriteNumber(self.writes), self.stamp, is_found_again);
         self.last_progress = self.stamp;
     }
@@ -142,6 +151,9 @@ impl TortureWorld {
     /// Ends all that is in flight as it was when the controller was gone: done, not done, or torn.
     pub(super) fn end_flights(&mut self, pick: &mut Rng, is_durable: bool) {
         self.note_end_of_controller();
+        self.absence.hung = None;
+        self.absence.late.clear();
+        self.note_unanswered();
         // Claims keep what is in flight apart, so the order does not matter but among writes to one place.
         while !self.flights.is_empty() {
             let (entry, flight) = self.flights.take(pick.below(self.flights.len() as u64) as usize);
@@ -183,11 +195,18 @@ impl TortureWorld {
         let mut bytes = vec![0; (io.blocks.0 * block_bytes) as usize];
         self.memories.gather(self.controller.own_memory(), &mut bytes, segments);
         let torn = Torn::draw(io.blocks.0, pick);
+        let arrived: Vec<bool> = (0..io.blocks.0).map(|block| torn.holds(block, pick)).collect();
         for (block, bytes) in bytes.chunks_exact(block_bytes as usize).enumerate() {
-            if torn.holds(block as u64, pick) {
+            if arrived[block] {
                 let area = device.area_mut(io.area);
                 area.write(io.lba.0 + block as u64, 1, fua || is_durable).copy_from_slice(bytes);
             }
+        }
+        if self.torn.is_on && is_durable {
+            self.tear_sectors(io, &bytes, &arrived);
+        }
+        if io.area == Area::Metadata {
+            self.tear_copy(io, &bytes);
         }
     }
 
@@ -196,11 +215,18 @@ impl TortureWorld {
         for device in self.devices.iter_mut().filter(|device| device.presence != Presence::Gone) {
             device.presence = Presence::Here;
         }
+        if core::mem::take(&mut self.moments.all_come_back) {
+            self.devices.iter_mut().for_each(|device| device.presence = Presence::Here);
+            return;
+        }
         let victim = MemberIndex(pick.below(self.devices.len() as u64) as u16);
         match pick.below(8) {
             0 if self.may_lose(victim) => self.devices[victim.index()].presence = Presence::Gone,
             1 | 2 => self.devices.iter_mut().for_each(|device| device.presence = Presence::Here),
             _ => {}
+        }
+        if self.relics.device.is_some() {
+            self.find_old_device(pick);
         }
     }
 
@@ -236,10 +262,14 @@ impl TortureWorld {
                     }
                 }
                 self.is_resyncing = known.0.is_some();
-                self.note_doubts(&unsynced, &records, &controller);
+                self.controller = controller;
+                self.mend_labels();
+                self.trust_suspects();
+                self.note_doubts(&unsynced, &records);
+                (self.media.start_errors, self.media.has_dropped) = (0, false);
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));
-                self.take_controller(controller)?;
+                self.take_controller()?;
                 Ok(Some(known))
             }
             Err(refusal) => {
@@ -255,11 +285,8 @@ impl TortureWorld {
     }
 
     fn assemble(&self, order: &[usize]) -> Result<Assembly, Refusal> {
-        let area = |device: &usize| {
-            let device = &self.devices[*device];
-            (device.presence != Presence::Gone).then(|| device.metadata.bytes())
-        };
-        let candidates: Vec<Option<&[u8]>> = order.iter().map(area).collect();
+        let found = self.found_metadata(order);
+        let candidates: Vec<Option<&[u8]>> = found.iter().map(Option::as_deref).collect();
         let kept = self.memories.kept_image();
         let mut options = StartOptions::default();
         match assemble(&candidates, kept, options) {
@@ -273,8 +300,7 @@ impl TortureWorld {
     }
 
     /// Puts a controller that has just been started to work.
-    pub(super) fn take_controller(&mut self, controller: Controller) -> Result<(), Failure> {
-        self.controller = controller;
+    fn take_controller(&mut self) -> Result<(), Failure> {
         #[cfg(feature = "mutants")]
         self.controller.set_mutant(self.mutant);
         if self.config.cache.mirror {
@@ -332,8 +358,9 @@ impl TortureWorld {
             self.devices[device].presence == Presence::Gone && is_missing
         };
         let is_spoiled = |device: usize| !stays_away(device) && self.devices[device].data.is_any_spoiled();
-        let is_any_spoiled = (0..self.devices.len()).any(is_spoiled);
-        self.can_restart() && (self.mode == TortureMode::Beyond || !self.has_write_hole() || !is_any_spoiled)
+        // What the devices call bad is not believed then, though a write that they have not heard of may have mended it.
+        let is_any_lost = !self.bad.is_empty() || (0..self.devices.len()).any(is_spoiled);
+        self.can_restart() && (self.mode == TortureMode::Beyond || !self.has_write_hole() || !is_any_lost)
     }
 
     /// Whether an end without a clean stop may leave parity in doubt.

@@ -140,7 +140,7 @@ impl Lies {
     }
 
     pub(super) fn add(&mut self, strip: u64, role: MemberIndex, is_in_tags: bool) {
-        self.strips.entry(strip).or_insert(Lie { role, is_in_tags });
+        self.strips.entry(strip).or_insert(Lie { role, is_in_tags }).is_in_tags |= is_in_tags;
     }
 
     pub(super) fn add_truth(&mut self, place: u64, truth: Vec<u8>) {
@@ -177,12 +177,11 @@ impl AreaBytes {
         lie.is_some_and(|lie| !self.agrees(lie.role, block))
     }
 
-    /// True if all blocks of a strip can be read and agree with their tags.
+    /// True if all blocks of a strip can be read, none is suspect, and they agree with their tags.
     pub(super) fn is_sound(&self, strip: u64, role: MemberIndex) -> bool {
         let places = strip * self.tags.pitch()..(strip + 1) * self.tags.pitch();
         let mut blocks = strip * self.tags.strip_blocks..(strip + 1) * self.tags.strip_blocks;
-        self.read(places.start, places.end - places.start).is_some()
-            && blocks.all(|block| self.agrees(role, block))
+        !self.is_any_unreadable(places) && blocks.all(|block| self.agrees(role, block))
     }
 
     /// Forgets that a strip lies.
@@ -216,7 +215,7 @@ impl AreaBytes {
     fn is_any_tag_unreadable(&self, strip: u64) -> bool {
         let end = (strip + 1) * self.tags.pitch();
         let tag_places = end - (self.tags.pitch() - self.tags.strip_blocks());
-        self.read(tag_places, end - tag_places).is_none()
+        self.is_any_unreadable(tag_places..end)
     }
 }
 
@@ -237,6 +236,22 @@ mod tests {
             assert_eq!((MAP.block(tag_place), MAP.strip(tag_place)), (None, block / 100));
             assert_eq!(tag_place * 512 + byte as u64, (block / 100 * 102 + 100) * 512 + block % 100 * 8);
         }
+    }
+
+    /// Data lied first, then tags could not be read: what was written of them since is put right with the rest.
+    #[test]
+    fn lies_in_data_and_in_tags_are_both_undone() {
+        let (role, block) = (MemberIndex(3), 70);
+        let mut bytes = vec![0; 102 * 512];
+        (0..100).for_each(|block| MAP.put(&mut bytes, role, block, &[block as u8 + 1; 512]));
+        let mut area = AreaBytes::new(bytes, BlockSize::B512, MemberCache::On).with_tags(MAP);
+        area.lies.add(0, role, false);
+        area.lies.add_truth(MAP.place(block), vec![block as u8 + 1; 512]);
+        area.put(MAP.place(block), &[9; 512]);
+        area.lies.add(0, role, true);
+        area.put(MAP.tag_place(0).0, &[9; 512]);
+        area.undo_lies();
+        assert!(area.is_sound(0, role));
     }
 
     #[test]

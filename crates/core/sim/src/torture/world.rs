@@ -1,16 +1,21 @@
 //! The world itself: the controller, its memories and devices, the clock that is made up, and the steps of a run.
 
+use super::absence::Absence;
 use super::checkers::losses::Losses;
 use super::checkers::protocol::Claims;
 use super::checkers::redundancy::fill;
 use super::flights::{FinishOrder, Flights};
 use super::host::Hosts;
 use super::lies::Armed;
+use super::media::Media;
 use super::members::{AreaBytes, Device, Presence};
 use super::memories::{Memories, Peer, garbage};
+use super::moments::Moments;
 use super::operator::Audit;
 use super::plan::TortureMode;
+use super::relics::Relics;
 use super::report::TortureReport;
+use super::sectors::TornBlocks;
 use super::stripes::{BadRange, Stripes};
 use super::tags::TagMap;
 use super::trace::{Trace, TraceEvent};
@@ -20,7 +25,7 @@ use raidlab_controller::{
     ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, MetadataPolicy,
     NewArray, StartError, create_metadata,
 };
-use raidlab_format::{ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
+use raidlab_format::{AreaLayout, ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
 use raidlab_raid::Layout;
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
 use raidlab_workload::{Rng, derived_seed};
@@ -58,6 +63,16 @@ pub struct TortureWorld {
     pub(super) losses: Losses,
     /// Devices that will lie about a write.
     pub(super) armed: Vec<Armed>,
+    /// Accesses that will fail, and have failed.
+    pub(super) media: Media,
+    /// Decides what of the second copies arrives, apart from all else.
+    pub(super) tails: Rng,
+    /// A power cut that waits for its moment.
+    pub(super) moments: Moments,
+    pub(super) relics: Relics,
+    pub(super) absence: Absence,
+    /// Blocks that power cuts have torn within.
+    pub(super) torn: TornBlocks,
     pub(super) writes: u64,
     pub(super) mode: TortureMode,
     /// The array was stopped cleanly.
@@ -136,6 +151,12 @@ impl TortureWorld {
             last_progress: Stamp(1),
             losses: Losses::default(),
             armed: Vec::new(),
+            media: Media::default(),
+            torn: TornBlocks::default(),
+            moments: Moments::default(),
+            relics: Relics::default(),
+            absence: Absence::default(),
+            tails: Rng::new(derived_seed(seed, 7)),
             writes: 0,
             mode: TortureMode::Bounded,
             is_stopped: false,
@@ -179,10 +200,20 @@ impl TortureWorld {
     /// [`Failure`] if the controller breaks a rule.
     pub fn step(&mut self) -> Result<bool, Failure> {
         self.pump()?;
+        if self.moments.is_sprung {
+            return Ok(true);
+        }
         self.now = Nanos(self.now.0 + self.random.below(50_000));
         self.check_progress()?;
+        if self.absence.hung.is_some() {
+            self.end_hang()?;
+        }
+        self.land_late();
         if self.memories.peer_place() == Peer::Due && self.may_peer_come() {
             self.bring_peer()?;
+        }
+        if self.moments.is_sprung {
+            return Ok(true);
         }
         let due = self.next_timer().filter(|(_, at)| *at <= self.now);
         if let Some((timer, at)) = due.filter(|_| self.flights.is_empty() || self.random.chance_pct(50)) {
@@ -227,6 +258,7 @@ impl TortureWorld {
         self.await_idle()?;
         self.find_lies()?;
         self.look_at_states();
+        self.trust_suspects();
         self.forget_healed(None);
         self.check_membership()?;
         self.check_tags().map_err(|violation| self.failure(violation))?;
@@ -330,10 +362,12 @@ fn new_devices(
     let tags = TagMap::new(config);
     fill(layout, config.block_size.bytes() as usize, tags, &mut areas);
     let area = |bytes| AreaBytes::new(bytes, config.block_size, config.member_cache);
-    let device = |(data, metadata)| Device {
+    let device = |(data, metadata): (Vec<u8>, Vec<u8>)| Device {
         data: area(data).with_tags(tags),
+        tail: metadata[..metadata.len().min(AreaLayout::TAIL_BYTES as usize)].to_vec(),
         metadata: area(metadata),
         presence: Presence::Here,
+        is_rotten: false,
     };
     areas.into_iter().zip(metadata).map(device).collect()
 }

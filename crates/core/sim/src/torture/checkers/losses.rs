@@ -137,13 +137,8 @@ impl TortureWorld {
 
     /// Notes in which stripes redundancy is in doubt after a start: those that it finds unsynced, and, beyond the bounds, those
     /// with `records` that may go with their device before they are written again.
-    pub(in crate::torture) fn note_doubts(
-        &mut self,
-        unsynced: &RegionMap,
-        records: &[StripeIndex],
-        controller: &Controller,
-    ) {
-        let found_bad = bad_blocks_of(controller);
+    pub(in crate::torture) fn note_doubts(&mut self, unsynced: &RegionMap, records: &[StripeIndex]) {
+        let found_bad = bad_blocks_of(&self.controller);
         let is_reached =
             |it: &&(MemberIndex, u64)| !self.is_spoiled(**it) && !self.losses.needless.contains(it);
         let reached = found_bad.iter().filter(is_reached).copied().collect();
@@ -289,7 +284,11 @@ impl TortureWorld {
                 // A torn write may have made readable what the devices call bad.
                 || (self.mode == TortureMode::Beyond && stripes.is_row_given_up(stripe, row, unit, is_target))
                 || (is_target && stripes.shape().parities > 0 && self.was_in_doubt(stripe, self.stamp))
-                || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond);
+                || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond)
+                // A start could not read a record from any device.
+                || (self.media.start_errors > 0
+                    && self.mode == TortureMode::Beyond
+                    && self.was_in_doubt(stripe, self.stamp));
             let is_in_doubt =
                 self.is_doubtful(stripe, self.stamp) || self.is_bad_and_doubtful(member, block, stripe);
             if !is_failed && !is_in_doubt && !is_gone {
@@ -379,7 +378,10 @@ impl TortureWorld {
             Notice::MemberAdded { member } => self.excluded[member.index()] = false,
             Notice::Mismatch { member, lba, .. } => self.check_mismatch(member, lba)?,
             Notice::SweepStarted { sweep: Sweep::Rebuild { target } } => self.losses.target = Some(target),
-            Notice::Serving => self.last_progress = self.stamp,
+            Notice::Serving => {
+                self.last_progress = self.stamp;
+                self.relics.lives += 1;
+            }
             Notice::Stopped => self.is_stopped = true,
             Notice::SweepEnded { progress: SweepProgress { sweep, counts, .. }, .. } => match sweep {
                 Sweep::Rebuild { .. } => {}

@@ -1,0 +1,102 @@
+//! What comes back from an older life: the image of a device that was replaced, or of kept memory before it was lost.
+//!
+//! An image is taken when the fault comes, and put in place when power is cut later: that of a device in the place of the one that
+//! has its number now, if that may be lost, or is none of the array's any more, and has become another since, while a device is
+//! there that knows so; that of kept memory
+//! only where nothing promises what is found there, and not before the array was started again and has served. The array must tell
+//! both from what it has now.
+
+use super::faults::Fault;
+use super::members::{Device, Presence};
+use super::world::TortureWorld;
+use raidlab_controller::DeviceState;
+use raidlab_format::LABEL_BYTES;
+use raidlab_units::MemberIndex;
+use raidlab_workload::Rng;
+
+/// A device as it was.
+#[derive(Clone, Debug)]
+pub(super) struct OldDevice {
+    member: MemberIndex,
+    data: Vec<u8>,
+    metadata: Vec<u8>,
+}
+
+/// Kept memory as it was.
+#[derive(Clone, Debug)]
+pub(super) struct OldMemory {
+    image: [Vec<u8>; 3],
+    /// Starts that had come to serve.
+    lives: u64,
+}
+
+/// Images of an older life.
+#[derive(Debug, Default)]
+pub(super) struct Relics {
+    pub(super) device: Option<OldDevice>,
+    pub(super) memory: Option<OldMemory>,
+    /// Starts that have come to serve.
+    pub(super) lives: u64,
+}
+
+impl TortureWorld {
+    /// Takes an image of a device, mostly of one that is there no more, or of kept memory.
+    pub(super) fn take_image(&mut self, pick: &mut Rng) -> Option<u64> {
+        if pick.below(2) == 0 {
+            let image = self.memories.kept_copy().filter(|_| self.can_restart())?;
+            self.relics.memory = Some(OldMemory { image, lives: self.relics.lives });
+            return Some(0);
+        }
+        if !self.can_restart() {
+            return None;
+        }
+        let any = pick.below(self.devices.len() as u64);
+        let member = MemberIndex(self.pick_absent(pick).unwrap_or(any) as u16);
+        let device = &self.devices[member.index()];
+        let (data, metadata) = (device.data.bytes().to_vec(), device.metadata.bytes().to_vec());
+        self.relics.device = Some(OldDevice { member, data, metadata });
+        Some(u64::from(member.0))
+    }
+
+    /// Puts an older image where kept memory was lost, now and then.
+    pub(super) fn find_old_memory(&mut self, pick: &mut Rng) {
+        let lives = self.relics.lives;
+        let is_older = |old: &&OldMemory| old.lives < lives;
+        let Some(old) = self.relics.memory.as_ref().filter(is_older).filter(|_| pick.chance_pct(50)) else {
+            return;
+        };
+        self.memories.put_kept(&old.image);
+        self.report.faults[Fault::OldImage as usize] += 1;
+    }
+
+    /// Puts a device that was replaced back in its place, now and then.
+    pub(super) fn find_old_device(&mut self, pick: &mut Rng) {
+        let Some(old) = self.relics.device.take_if(|_| pick.chance_pct(50)) else { return };
+        if !self.may_find(&old) {
+            self.relics.device = Some(old);
+            return;
+        }
+        let OldDevice { member, data, metadata } = old;
+        let device = &mut self.devices[member.index()];
+        device.data.replace(|bytes| bytes.copy_from_slice(&data));
+        device.metadata.replace(|bytes| bytes.copy_from_slice(&metadata));
+        device.copy_to_tail();
+        device.is_rotten = false;
+        device.presence = Presence::Here;
+        (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);
+        self.report.faults[Fault::OldImage as usize] += 1;
+    }
+
+    /// Whether what has the number of an old device now is another, and may be gone.
+    fn may_find(&self, old: &OldDevice) -> bool {
+        let index = old.member.index();
+        let is_nobodys = self.states[index] == DeviceState::Missing && self.controller.is_state_kept();
+        let is_another = self.devices[index].metadata.bytes()[..LABEL_BYTES] != old.metadata[..LABEL_BYTES];
+        // Somebody must be there who knows better: old devices alone are an array as it was.
+        let knows = |(other, device): (usize, &Device)| {
+            other != index && self.proven[other] && device.presence == Presence::Here
+        };
+        let is_known = !self.has_lost() && self.devices.iter().enumerate().any(knows);
+        is_another && is_known && (is_nobodys || self.may_lose(old.member))
+    }
+}
