@@ -121,7 +121,7 @@ fn rates(model: &DriveModel) -> DriveRates {
     };
     let media = match &model.kind {
         DriveKind::HardDrive(hard) => hard.mechanics.data_sheet().map(|sheet| sheet.outer_rate.0),
-        DriveKind::SolidState(_) => None,
+        DriveKind::SolidState(_) | DriveKind::Flash(_) => None,
     };
     DriveRates {
         random: SHARES.map(rate).to_vec(),
