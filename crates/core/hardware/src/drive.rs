@@ -240,6 +240,14 @@ impl DriveModel {
         Ok(self)
     }
 
+    /// What was done to it before; none for a drive whose speed does not depend on it.
+    pub fn condition(&self) -> Option<DriveCondition> {
+        match &self.kind {
+            DriveKind::Flash(flash) => Some(flash.condition),
+            DriveKind::HardDrive(_) | DriveKind::SolidState(_) => None,
+        }
+    }
+
     /// Reads the rest of a drive's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str, kind: &str) -> Result<Self, CatalogError> {
         let name = root.text("name")?;

@@ -42,6 +42,7 @@ files!(
     "controllers/chaparral-k7413.toml",
     "controllers/fastt200.toml",
     "controllers/fastt600.toml",
+    "controllers/linux-md-nvme.toml",
     "controllers/linux-md.toml",
     "controllers/lsi-1064.toml",
     "controllers/lsi-1068.toml",

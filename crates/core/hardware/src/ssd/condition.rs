@@ -61,12 +61,37 @@ impl FromStr for DriveHistory {
     }
 }
 
+impl fmt::Display for DriveCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.history {
+            DriveHistory::Fresh => f.pad("fresh"),
+            history => write!(f, "{history}, {} % full", self.fill_pct),
+        }
+    }
+}
+
 impl fmt::Display for DriveHistory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fresh => f.pad("fresh"),
             Self::Sequential => f.pad("sequential"),
             Self::Random(times) => write!(f, "random:{times}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_is_read_as_it_is_written() {
+        for text in ["fresh", "sequential", "random:1", "random:20"] {
+            assert_eq!(text.parse::<DriveHistory>().unwrap().to_string(), text);
+        }
+        assert_eq!("random".parse(), Ok(DriveHistory::Random(STEADY_TIMES)));
+        for text in ["", "random:", "random:0", "random:21", "random:-1", "steady"] {
+            assert!(text.parse::<DriveHistory>().is_err(), "{text}");
         }
     }
 }
