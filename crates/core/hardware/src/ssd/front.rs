@@ -3,7 +3,7 @@
 //! ```text
 //!  command --> cap (reads, writes) --> firmware core that is free first --> ... --> link (in, out; one for both on SATA)
 //! ```
-//! Each is first come, first served. A link carries one transfer at a time, over all of its lanes.
+//! Each is first come, first served. A port carries one transfer at a time, over all of its lanes.
 //!
 //! Left out: arbitration between queue pairs, which share one line here; doorbells and interrupts, which are in the link's
 //! time per transfer and in the latencies.
@@ -26,8 +26,8 @@ pub(super) enum Way {
 pub(super) struct Front {
     model: FrontModel,
     link: LinkModel,
-    /// To the host, from the host.
-    wires: [Server; 2],
+    /// The ports to the host, and those from the host.
+    wires: [Vec<Server>; 2],
     caps: [Cap; 2],
     /// When each core is free.
     cores: Vec<Nanos>,
@@ -58,7 +58,7 @@ impl Front {
         Self {
             model: *model,
             link,
-            wires: [Server::default(); 2],
+            wires: [0, 1].map(|_| vec![Server::default(); model.ports as usize]),
             caps: [Cap::new(caps.read_iops, caps.read_rate), Cap::new(caps.write_iops, caps.write_rate)],
             cores: vec![Nanos::ZERO; model.cores as usize],
         }
@@ -83,7 +83,10 @@ impl Front {
     #[inline]
     pub(super) fn transfer(&mut self, now: Nanos, ready: Nanos, way: Way, bytes: ByteCount) -> Nanos {
         let wire = if self.model.duplex { way as usize } else { 0 };
-        self.wires[wire].serve_when_ready(now, ready, self.link.transfer_time(bytes))
+        let on_one_port = ByteCount(bytes.0 * u64::from(self.model.ports));
+        let span = self.link.transfer_time(on_one_port);
+        let port = self.wires[wire].iter_mut().min_by_key(|port| port.busy_until());
+        port.expect("there is one at least").serve_when_ready(now, ready, span)
     }
 
     /// Time that a command spends beside all this.

@@ -41,6 +41,8 @@ pub struct FlashModel {
 pub struct FrontModel {
     /// Commands the drive accepts at once, over all its queues; the rest wait at the sender.
     pub queue_depth: u32,
+    /// Transfers at once in one direction, each at its part of the interface's rate.
+    pub ports: u32,
     /// Processors that work on commands.
     pub cores: u32,
     /// Time of one of them per read.
@@ -282,6 +284,7 @@ impl FrontModel {
     fn read(mut host: Section<'_>) -> Result<Self, CatalogError> {
         let front = Self {
             queue_depth: host.figure("queue_depth")?,
+            ports: host.figure("ports")?,
             cores: host.figure("cores")?,
             read_command: host.figure("read_command")?,
             write_command: host.figure("write_command")?,
@@ -290,7 +293,8 @@ impl FrontModel {
             write_latency: host.figure("write_latency")?,
             duplex: host.flag("duplex")?,
         };
-        for (key, count) in [("queue_depth", front.queue_depth), ("cores", front.cores)] {
+        let counts = [("queue_depth", front.queue_depth), ("ports", front.ports), ("cores", front.cores)];
+        for (key, count) in counts {
             if !(1..=1 << 20).contains(&count) {
                 return Err(host.bad_value(key, "from 1 to 1048576"));
             }
