@@ -7,6 +7,8 @@
 //!            └─ no  (`flash`):   channels and dies by conflicts, page read, transfer, overhead, programs where writes are allowed
 //!                  └─ `entry`: a drive of the catalogue, each figure with how it was found and its interval
 //! ```
+//! Where there is no drive but its data sheet, `sheet` solves for the inside of a model that does what the sheet says.
+//!
 //! The same code runs on real targets and on models: only what is behind [`TimedTarget`] differs. Everything is read only unless
 //! [`Effort::may_write`] says otherwise.
 //!
@@ -25,12 +27,16 @@ mod estimate;
 mod flash;
 mod modelled;
 mod queueing;
+mod sheet;
 mod turning;
 
 pub use entry::EntryNames;
 pub use estimate::Estimate;
 pub use flash::FlashFound;
 pub use modelled::ModelledTarget;
+pub use sheet::{
+    Sheet, SheetError, SheetInterface, SheetKind, SheetModel, SheetRow, compare_with_sheet, model_from_sheet,
+};
 pub use turning::{TurningFound, Zone};
 
 use raidlab_units::{ByteCount, NanoSpan, Nanos};

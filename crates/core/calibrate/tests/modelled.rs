@@ -93,7 +93,7 @@ fn the_entry_makes_a_drive_that_does_the_same() {
         }
         let weight = |catalog: &Catalog, id: &str| match &catalog.drive(id).expect("known").kind {
             DriveKind::HardDrive(model) => model.firmware.age_weight,
-            DriveKind::SolidState(_) => panic!("{id} turns"),
+            DriveKind::SolidState(_) | DriveKind::Flash(_) => panic!("{id} turns"),
         };
         let (was, is) = (weight(&catalog, id), weight(&own, "mine"));
         // A drive that takes one command at a time weighs nothing.

@@ -157,6 +157,8 @@ pub struct ControllerModel {
     pub member_link: LinkModel,
     /// Towards the members, where writing is another matter than reading.
     pub member_link_out: Option<LinkModel>,
+    /// Transfers to members that run at once, each on its part of the member link: 1 where all lanes are one path.
+    pub member_lanes: u32,
     /// What its driver takes of the host's processor for each page, where that is known.
     pub host_driver: Option<DriverCost>,
     /// What can be plugged in, `SAS SATA`, where the entry says so.
@@ -236,6 +238,22 @@ impl ControllerModel {
     #[inline]
     pub fn member_link_for_writes(&self) -> LinkModel {
         self.member_link_out.unwrap_or(self.member_link)
+    }
+
+    /// Time that one of the member link's lanes takes for a read of `bytes`.
+    #[inline]
+    pub fn member_read_time(&self, bytes: ByteCount) -> NanoSpan {
+        self.on_one_lane(self.member_link, bytes)
+    }
+
+    /// The same for a write.
+    #[inline]
+    pub fn member_write_time(&self, bytes: ByteCount) -> NanoSpan {
+        self.on_one_lane(self.member_link_for_writes(), bytes)
+    }
+
+    fn on_one_lane(&self, link: LinkModel, bytes: ByteCount) -> NanoSpan {
+        link.transfer_time(ByteCount(bytes.0 * u64::from(self.member_lanes)))
     }
 
     /// Time for a memory task that reads `bytes_in` and writes `bytes_out`.
@@ -352,6 +370,10 @@ impl ControllerModel {
         let parity_by =
             if section.optional_flag("beside")? { ParityWorker::Engine } else { ParityWorker::Processors };
         let parity = MemoryCost::read(section)?;
+        let member_lanes = root.optional_figure("member_lanes")?.unwrap_or(1);
+        if !(1..=1024).contains(&member_lanes) {
+            return Err(root.bad_value("member_lanes", "from 1 to 1024"));
+        }
         let model = Self {
             id: id.into(),
             name: root.text("name")?,
@@ -359,6 +381,7 @@ impl ControllerModel {
             host_link: LinkModel::read(root.section("host_link")?)?,
             member_link: LinkModel::read(root.section("member_link")?)?,
             member_link_out: root.optional_section("member_link_out")?.map(LinkModel::read).transpose()?,
+            member_lanes,
             host_driver: root.optional_section("host_driver")?.map(DriverCost::read).transpose()?,
             buses: root.optional_text("buses")?,
             ports: root.optional_figure("ports")?,

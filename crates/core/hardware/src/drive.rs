@@ -8,7 +8,7 @@
 use crate::catalog::{CatalogError, FigureSource, Section};
 use crate::hdd::{HardDrive, HardDriveModel};
 use crate::link::LinkModel;
-use crate::ssd::{SolidState, SolidStateModel};
+use crate::ssd::{DriveCondition, FlashCounters, FlashDrive, FlashModel, SolidState, SolidStateModel};
 use raidlab_units::{ByteCount, Nanos};
 
 /// Address of a 512-byte sector on a drive.
@@ -78,8 +78,10 @@ pub enum FormFactor {
 pub enum DriveKind {
     /// Rotating platters.
     HardDrive(Box<HardDriveModel>),
-    /// Flash.
+    /// Flash without a write buffer, its write amplification given.
     SolidState(SolidStateModel),
+    /// Flash behind a write buffer and a translation layer.
+    Flash(Box<FlashModel>),
 }
 
 /// A type of drive, as the catalogue describes it.
@@ -135,6 +137,7 @@ pub struct Drive {
 enum Machine {
     HardDrive(Box<HardDrive>),
     SolidState(Box<SolidState>),
+    Flash(Box<FlashDrive>),
 }
 
 impl Drive {
@@ -146,6 +149,9 @@ impl Drive {
             }
             DriveKind::SolidState(solid) => {
                 Machine::SolidState(Box::new(SolidState::new(solid, model.interface, options)))
+            }
+            DriveKind::Flash(flash) => {
+                Machine::Flash(Box::new(FlashDrive::new(flash, model.capacity, model.interface, options)))
             }
         };
         Self { capacity: model.capacity, machine }
@@ -170,6 +176,7 @@ impl Drive {
         match &mut self.machine {
             Machine::HardDrive(drive) => drive.handle_request(now, request),
             Machine::SolidState(drive) => drive.handle_request(now, request),
+            Machine::Flash(drive) => drive.handle_request(now, request),
         }
     }
 
@@ -179,6 +186,7 @@ impl Drive {
         match &self.machine {
             Machine::HardDrive(drive) => drive.poll_deadline(),
             Machine::SolidState(drive) => drive.poll_deadline(),
+            Machine::Flash(drive) => drive.poll_deadline(),
         }
     }
 
@@ -188,6 +196,15 @@ impl Drive {
         match &mut self.machine {
             Machine::HardDrive(drive) => drive.handle_deadline(now),
             Machine::SolidState(drive) => drive.handle_deadline(now),
+            Machine::Flash(drive) => drive.handle_deadline(now),
+        }
+    }
+
+    /// What it has done to its flash; none for drives that do not follow it.
+    pub fn flash_counters(&self) -> Option<FlashCounters> {
+        match &self.machine {
+            Machine::Flash(drive) => Some(drive.counters()),
+            Machine::HardDrive(_) | Machine::SolidState(_) => None,
         }
     }
 
@@ -197,11 +214,40 @@ impl Drive {
         match &mut self.machine {
             Machine::HardDrive(drive) => drive.poll_completion(),
             Machine::SolidState(drive) => drive.poll_completion(),
+            Machine::Flash(drive) => drive.poll_completion(),
         }
     }
 }
 
+/// A drive has no translation layer, and therefore no condition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("drive '{drive}' is as fast in every condition: only drives with a translation layer have one")]
+pub struct NoCondition {
+    /// Name in the catalogue.
+    pub drive: String,
+}
+
 impl DriveModel {
+    /// The same after what `condition` says was done to it.
+    ///
+    /// # Errors
+    /// [`NoCondition`] for a drive that has none.
+    pub fn in_condition(mut self, condition: DriveCondition) -> Result<Self, NoCondition> {
+        match &mut self.kind {
+            DriveKind::Flash(flash) => flash.condition = condition,
+            DriveKind::HardDrive(_) | DriveKind::SolidState(_) => return Err(NoCondition { drive: self.id }),
+        }
+        Ok(self)
+    }
+
+    /// What was done to it before; none for a drive whose speed does not depend on it.
+    pub fn condition(&self) -> Option<DriveCondition> {
+        match &self.kind {
+            DriveKind::Flash(flash) => Some(flash.condition),
+            DriveKind::HardDrive(_) | DriveKind::SolidState(_) => None,
+        }
+    }
+
     /// Reads the rest of a drive's file.
     pub(crate) fn read(mut root: Section<'_>, id: &str, kind: &str) -> Result<Self, CatalogError> {
         let name = root.text("name")?;
@@ -214,6 +260,8 @@ impl DriveModel {
         let interface = LinkModel::read(root.section("interface")?)?;
         let inside = if kind == "hard-drive" {
             DriveKind::HardDrive(Box::new(HardDriveModel::read(&mut root, capacity)?))
+        } else if root.has("translation") {
+            DriveKind::Flash(Box::new(FlashModel::read(&mut root, capacity)?))
         } else {
             DriveKind::SolidState(SolidStateModel::read(&mut root)?)
         };

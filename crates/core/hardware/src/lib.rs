@@ -34,8 +34,8 @@ pub use controller::{
     MemoryCost, MemoryWork, ParityWorker,
 };
 pub use drive::{
-    Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, FormFactor, Sector,
-    SectorCount,
+    Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, FormFactor,
+    NoCondition, Sector, SectorCount,
 };
 pub use enclosure::EnclosureModel;
 pub use filesystem::{FilesystemModel, JournalMode};
@@ -48,4 +48,7 @@ pub use host::{HostModel, KernelModel, PAGE_BYTES};
 pub use link::{LinkModel, LinkStandard, Server};
 pub use network::{NetworkFlow, NetworkLoad, NetworkModel, Transport};
 pub use server::{FileServerModel, NfsServerModel, ServedDefaults};
-pub use ssd::SolidStateModel;
+pub use ssd::{
+    CapModel, CellModel, Collection, DriveCondition, DriveHistory, FlashBufferModel, FlashCounters,
+    FlashModel, FrontModel, SolidStateModel, TranslationModel,
+};

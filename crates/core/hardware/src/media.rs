@@ -2,7 +2,7 @@
 //!
 //! A hard drive spends one turn on each of its tracks, and what a track holds falls evenly enough from the outermost to the
 //! innermost, so that the whole takes its capacity over the mean of both zones' rates. Flash programs as many pages at once
-//! as it has dies, and what it writes besides takes the amplification.
+//! as it has dies, or may by its power; where the amplification is given, it takes its part.
 
 use crate::drive::{DriveKind, DriveModel};
 use crate::hdd::MechanicsModel;
@@ -22,6 +22,8 @@ impl DriveModel {
                 let page_secs = flash.page_program.as_secs_f64() * flash.write_amplification;
                 dies * flash.page_size.0 as f64 / page_secs
             }
+            // Written from end to end, superblocks die as a whole, and nothing is moved.
+            DriveKind::Flash(flash) => flash.cells.program_rate().0,
         };
         Some(BytesPerSec(media.min(self.interface.rate.0)))
     }

@@ -1,9 +1,12 @@
 //! What whole drives do, against their data sheets and against what no drive can do.
 
+mod loops;
+
+use loops::{Random, Seen, drive_closed_loop};
 use proptest::prelude::*;
 use raidlab_hardware::{
-    Catalog, DataSheet, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, HardDriveModel,
-    Sector, SectorCount,
+    Catalog, DataSheet, Drive, DriveHistory, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest,
+    HardDriveModel, Sector, SectorCount,
 };
 use raidlab_units::{NanoSpan, Nanos};
 
@@ -17,70 +20,13 @@ fn hard_drives() -> Vec<(DriveModel, HardDriveModel)> {
     let catalog = Catalog::builtin();
     let inside = |model: &DriveModel| match &model.kind {
         DriveKind::HardDrive(inside) => Some((model.clone(), HardDriveModel::clone(inside))),
-        DriveKind::SolidState(_) => None,
+        DriveKind::SolidState(_) | DriveKind::Flash(_) => None,
     };
     catalog.drives().filter_map(inside).collect()
 }
 
 fn sheet(inside: &HardDriveModel) -> &DataSheet {
     inside.mechanics.data_sheet().expect("the catalogue's drives are known from data sheets")
-}
-
-/// xorshift64*: plain, seeded, good enough to spread requests.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let drawn = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d);
-        ((u128::from(drawn) * u128::from(bound)) >> 64) as u64
-    }
-}
-
-/// What a closed loop saw.
-struct Seen {
-    commands_per_sec: f64,
-    response_ms_mean: f64,
-}
-
-/// Keeps `iodepth` commands outstanding until `commands` are done; `next` makes the i-th.
-fn drive_closed_loop(
-    drive: &mut Drive,
-    iodepth: u32,
-    commands: u64,
-    mut next: impl FnMut(u64) -> (DriveOp, u64, u64),
-) -> Seen {
-    let (mut now, mut issued, mut done, mut sum_ns) = (Nanos::ZERO, 0, 0, 0);
-    let mut started = vec![Nanos::ZERO; iodepth as usize];
-    let mut issue = |drive: &mut Drive, now, id: u32, started: &mut [Nanos]| {
-        let (op, start, sectors) = next(issued);
-        issued += 1;
-        started[id as usize] = now;
-        drive.handle_request(
-            now,
-            DriveRequest { id, op, start: Sector(start), sectors: SectorCount(sectors) },
-        );
-    };
-    for id in 0..iodepth {
-        issue(drive, now, id, &mut started);
-    }
-    while done < commands {
-        let deadline = drive.poll_deadline().expect("commands are outstanding");
-        assert!(deadline >= now, "the deadline went back");
-        now = deadline;
-        drive.handle_deadline(now);
-        while let Some(completion) = drive.poll_completion() {
-            done += 1;
-            sum_ns += now.saturating_since(started[completion.id as usize]).0;
-            issue(drive, now, completion.id, &mut started);
-        }
-    }
-    Seen {
-        commands_per_sec: done as f64 / NanoSpan(now.0).as_secs_f64(),
-        response_ms_mean: NanoSpan(sum_ns).as_millis_f64() / done as f64,
-    }
 }
 
 fn random_reads(
@@ -444,9 +390,14 @@ proptest! {
         steps in steps(),
         queue_depth in prop_oneof![Just(None), (1u32..5).prop_map(Some)],
         write_cache in any::<bool>(),
-        id in prop_oneof![Just("st3600057ss"), Just("st373455ss"), Just("wd1600aajs"), Just("pliant-lb150")],
+        id in prop_oneof![Just("st3600057ss"), Just("st373455ss"), Just("wd1600aajs"), Just("pliant-lb150"), Just("generic-sata-ssd")],
+        protected in any::<bool>(),
     ) {
-        let model = model(id);
+        let mut model = model(id);
+        if let DriveKind::Flash(flash) = &mut model.kind {
+            flash.buffer.protected = protected;
+            flash.condition.history = DriveHistory::Sequential;
+        }
         let mut drive = Drive::new(&model, DriveOptions { queue_depth, write_cache: Some(write_cache) });
         let mut now = Nanos::ZERO;
         let mut arrived = Vec::new();

@@ -90,6 +90,14 @@ fn speed(model: &DriveModel) -> Option<DriveSpeed> {
             overhead_ns: solid.read_overhead.0 as f64,
             bytes_per_sec: (f64::from(solid.channels) * solid.channel.rate.0).min(model.interface.rate.0),
         }),
+        DriveKind::Flash(flash) => Some(DriveSpeed {
+            id,
+            seek_ns: flash.cells.read_fast.0.midpoint(flash.cells.read_slow.0) as f64,
+            half_turn_ns: 0.0,
+            overhead_ns: flash.front.read_command.0 as f64,
+            bytes_per_sec: (f64::from(flash.cells.channels) * flash.cells.channel.rate.0)
+                .min(model.interface.rate.0),
+        }),
     }
 }
 

@@ -74,11 +74,22 @@ impl Catalog {
     /// # Errors
     /// [`CatalogError::UnknownId`] if it is in none.
     pub fn file_of(entry: &str) -> Result<&'static str, CatalogError> {
-        let ids: Vec<String> =
-            builtin::FILES.iter().map(|(_, text)| id_of(text).unwrap_or_default()).collect();
-        let place = ids.iter().position(|id| id == entry);
-        place.map(|place| builtin::FILES[place].0).ok_or_else(|| unknown_entry(entry, &ids))
+        builtin_file(entry).map(|(name, _)| name)
     }
+
+    /// The text of that file.
+    ///
+    /// # Errors
+    /// As [`Catalog::file_of`].
+    pub fn text_of(entry: &str) -> Result<&'static str, CatalogError> {
+        builtin_file(entry).map(|(_, text)| text)
+    }
+}
+
+fn builtin_file(entry: &str) -> Result<(&'static str, &'static str), CatalogError> {
+    let ids: Vec<String> = builtin::FILES.iter().map(|(_, text)| id_of(text).unwrap_or_default()).collect();
+    let place = ids.iter().position(|id| id == entry);
+    place.map(|place| builtin::FILES[place]).ok_or_else(|| unknown_entry(entry, &ids))
 }
 
 fn unknown_entry(entry: &str, known: &[String]) -> CatalogError {

@@ -1,5 +1,7 @@
 //! What can be wrong with a catalogue, or with a name looked up in it.
 
+use crate::drive::NoCondition;
+
 /// Why a catalogue can't be read, or does not hold a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
@@ -13,6 +15,9 @@ pub enum CatalogError {
         /// What the TOML parser says.
         message: String,
     },
+    /// A condition for a drive that has none.
+    #[error(transparent)]
+    NoCondition(#[from] NoCondition),
     /// A key that nothing asks for.
     #[error("{file}:{line}: unknown key '{key}'{}", did_you_mean(nearest.as_ref()))]
     UnknownKey {

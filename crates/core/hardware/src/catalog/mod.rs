@@ -33,6 +33,7 @@ use crate::host::HostModel;
 use crate::link::LinkStandard;
 use crate::network::NetworkModel;
 use crate::server::FileServerModel;
+use crate::ssd::DriveCondition;
 use nearest::nearest;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -163,6 +164,16 @@ impl Catalog {
     /// [`CatalogError::UnknownId`] with the nearest name.
     pub fn drive(&self, id: &str) -> Result<&DriveModel, CatalogError> {
         find(&self.drives, "drive", id)
+    }
+
+    /// Puts the drive called `id` in `condition`.
+    ///
+    /// # Errors
+    /// [`CatalogError::UnknownId`] with the nearest name, [`CatalogError::NoCondition`] for a drive that has none.
+    pub fn condition_drive(&mut self, id: &str, condition: DriveCondition) -> Result<(), CatalogError> {
+        let drive = self.drive(id)?.clone().in_condition(condition)?;
+        self.drives.insert(id.to_owned(), drive);
+        Ok(())
     }
 
     /// The controller called `id`.

@@ -121,6 +121,11 @@ impl<'a> Section<'a> {
         value.ok_or_else(|| self.bad_value(key, "true or false"))
     }
 
+    /// Whether a key is there, asked for or not.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
     /// A setting that is off where it is not there.
     pub(crate) fn optional_flag(&mut self, key: &'static str) -> Result<bool, CatalogError> {
         if self.table.contains_key(key) {

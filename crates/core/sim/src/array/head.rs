@@ -7,7 +7,7 @@
 //!     ║ member link  ║                one member link each, or one for both (shared loops)
 //!     members
 //! ```
-//! Each resource is first come, first served. A copy for the other controller passes the owner's processor, the mirror
+//! Each resource is first come, first served; a member link with lanes serves one transfer on each. A copy for the other controller passes the owner's processor, the mirror
 //! link, which carries one message at a time in either direction, and the other's processor, one after the other; the
 //! last two take it in line at once, and it ends no sooner than each of them has had its time after the one before.
 //!
@@ -37,7 +37,7 @@ pub(super) struct Hardware<'a> {
     heads: [Head; 2],
     pub(super) head_count: usize,
     /// The first one serves both controllers where `member_link_shared`.
-    member_links: [BusyServer; 2],
+    member_links: [ServerPool; 2],
     member_link_shared: bool,
     mirror_model: Option<LinkModel>,
     mirror_link: BusyServer,
@@ -75,7 +75,7 @@ impl<'a> Hardware<'a> {
             model,
             heads: [head(), head()],
             head_count: if second.is_some() { 2 } else { 1 },
-            member_links: [BusyServer::default(); 2],
+            member_links: [0, 1].map(|_| ServerPool::new(model.member_lanes)),
             member_link_shared: second.is_some_and(|second| second.dual.member_link_shared),
             mirror_model: second.map(|second| second.dual.mirror_link),
             mirror_link: BusyServer::default(),
@@ -89,7 +89,7 @@ impl<'a> Hardware<'a> {
     }
 
     #[inline]
-    pub(super) fn member_link(&mut self, owner: ControllerName) -> &mut BusyServer {
+    pub(super) fn member_link(&mut self, owner: ControllerName) -> &mut ServerPool {
         let index = if self.member_link_shared { 0 } else { owner as usize };
         &mut self.member_links[index]
     }

@@ -316,7 +316,7 @@ impl Volume {
                 continue;
             }
             let bytes = self.block_size.bytes_of(io.blocks);
-            let span = shared.hardware.model.member_link_for_writes().transfer_time(bytes);
+            let span = shared.hardware.model.member_write_time(bytes);
             let end = shared.hardware.member_link(self.owner).serve(now, span);
             if end == now {
                 self.start_drive(shared, now, id);
@@ -363,7 +363,7 @@ impl Volume {
             return self.end_member_io(now, id);
         }
         let bytes = self.block_size.bytes_of(io.blocks);
-        let span = shared.hardware.model.member_link.transfer_time(bytes);
+        let span = shared.hardware.model.member_read_time(bytes);
         let end = shared.hardware.member_link(self.owner).serve(now, span);
         if end == now {
             self.end_member_io(now, id);

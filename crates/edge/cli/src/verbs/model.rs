@@ -1,8 +1,10 @@
-//! `raidlab model`: how far a drive model can be trusted, checked against a real drive.
+//! `raidlab model`: a drive model made from a data sheet, and how far one can be trusted, checked against a real drive.
 //!
 //! A drive is named by folder and name, and is made of the files of `DiskSim` 4.0's validation suite: `NAME.diskspecs`,
 //! `NAME.model`, the seek curve that this one names, `NAME.trace`, and `NAME.parv` for the bus if it is there. Of a model
 //! or specification there can be two; the one called `NAME_validate` was made for the trace and comes first.
+
+mod from_sheet;
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
@@ -25,6 +27,8 @@ pub(crate) struct Args {
 enum Command {
     /// Replay the trace of a real drive on its model, and say how far apart the response times are
     Validate(ValidateArgs),
+    /// Make a model that does what a drive's data sheet says, as an entry of the catalogue
+    FromSheet(from_sheet::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -36,7 +40,13 @@ struct ValidateArgs {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    let Command::Validate(args) = &args.command;
+    match &args.command {
+        Command::Validate(args) => run_validate(args, output),
+        Command::FromSheet(args) => from_sheet::run(args, output),
+    }
+}
+
+fn run_validate(args: &ValidateArgs, output: &Output) -> Result<Exit, Failure> {
     // Both are looked at before either is complained about, but for a name of which there is nothing at all.
     let specs = need(&args.drive, "diskspecs")?;
     let ((name, imported), (trace_path, trace)) =

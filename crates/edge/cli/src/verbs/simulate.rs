@@ -13,6 +13,7 @@ use crate::inputs::{
 use crate::output::{Output, remark};
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
+use raidlab_hardware::{DriveCondition, DriveHistory};
 use raidlab_hosts::Hosts;
 use raidlab_lab::worlds::simulated::{LoadsError, SimulatedError, run_simulated, run_simulated_loads};
 use raidlab_lab::{
@@ -38,6 +39,12 @@ pub(crate) struct Args {
     array: Option<PathBuf>,
     #[command(flatten)]
     hardware: HardwareArgs,
+    /// What was done to the solid-state drives before: fresh, sequential, random, or random:N for N times overwritten [default: random:3]
+    #[arg(long, value_name = "CONDITION")]
+    condition: Option<DriveHistory>,
+    /// Percent of the solid-state drives' capacity that holds data [default: 100]
+    #[arg(long, value_name = "PCT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    fill: Option<u8>,
     /// The controller that fails: A or B [default: A, with --fail-after]
     #[arg(long, value_parser = owner, value_name = "A|B", requires = "fail_after", conflicts_with = "until")]
     fail: Option<Owner>,
@@ -131,7 +138,13 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         let controllers = description.controllers.get_or_insert_with(|| ControllerSettings::of_count(1));
         (controllers.fail, controllers.fail_after) = (args.fail, args.fail_after);
     }
-    let catalog = args.catalog.load()?;
+    let mut catalog = args.catalog.load()?;
+    // A drive that is not there is told of with all other parts that are not.
+    if let Some(condition) = args.drive_condition()?
+        && catalog.drive(&description.drive).is_ok()
+    {
+        catalog.condition_drive(&description.drive, condition).map_err(Failure::input)?;
+    }
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
     if hosts.leads() {
         for misfit in models.misfits(description.members) {
@@ -175,6 +188,21 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         return conclusions.exit_unshown(&keeper, &args.judge);
     }
     conclude(keeper, conclusions, &args.judge, &args.report, output)
+}
+
+impl Args {
+    /// The condition of the drives, if anything is said of it.
+    fn drive_condition(&self) -> Result<Option<DriveCondition>, Failure> {
+        if self.condition.is_none() && self.fill.is_none() {
+            return Ok(None);
+        }
+        let history = self.condition.unwrap_or_default();
+        if history == DriveHistory::Fresh && self.fill.is_some() {
+            return Err(Failure::input(anyhow::anyhow!("a fresh drive holds nothing: leave out --fill")));
+        }
+        let whole = DriveCondition::default().fill_pct;
+        Ok(Some(DriveCondition { history, fill_pct: self.fill.unwrap_or(whole) }))
+    }
 }
 
 /// Runs all loads of `plan` on several processors, of several hosts where there are.

@@ -40,3 +40,56 @@ fn what_is_no_drive_is_said() {
     let wanted = ["odd.model: line 1", "has no 'Segment size (in blks)'", "odd.trace is no trace", "line 1"];
     bench.run(&["model", "validate", "odd"]).assert(2, &wanted);
 }
+
+/// A figure that was asked for is met within 3 %, and the entry is one of the catalogue that can be simulated.
+#[test]
+fn a_sheet_becomes_an_entry_that_does_what_it_says() {
+    let bench = Bench::new();
+    let sheet = [
+        "model",
+        "from-sheet",
+        "--kind",
+        "nvme",
+        "--capacity",
+        "3.84TB",
+        "--interface",
+        "pcie3x4",
+        "--seq-write",
+        "1800MB/s",
+        "--read-iops",
+        "500k",
+        "--read-latency",
+        "90us",
+        "-o",
+        "mine.toml",
+    ];
+    let ended = bench.run(&[&sheet[..], &["--id", "mine", "--json"]].concat());
+    ended.assert(0, &[]);
+    let json = ended.json();
+    let rows = json["rows"].as_array().expect("there are rows");
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        assert!(row["error_pct"].as_f64().expect("a number").abs() <= 3.0, "{row}");
+    }
+    let origins = |wanted: &str| {
+        let figures = json["figures"].as_array().expect("there are figures");
+        figures.iter().filter(|figure| figure["origin"] == wanted).count()
+    };
+    assert!(origins("given") >= 2 && origins("derived") >= 5 && origins("assumed") >= 10, "{json}");
+    bench.run(&sheet).assert(2, &["mine.toml is there already"]);
+}
+
+#[test]
+fn a_sheet_that_no_drive_meets_is_refused() {
+    let bench = Bench::new();
+    let refused = |more: &[&str], what: &str| {
+        bench
+            .run(&[&["model", "from-sheet", "--kind", "nvme", "--capacity", "1TB"], more].concat())
+            .assert(2, &[what]);
+    };
+    refused(&[], "give at least one rate");
+    refused(&["--seq-read", "14000MB/s"], "no drive of its class does this");
+    refused(&["--seq-read", "fast"], "a rate is a size a second");
+    refused(&["--read-iops", "0"], "a number above zero");
+    refused(&["--interface", "pcie9x4", "--seq-read", "3GB/s"], "pcie-9");
+}

@@ -234,3 +234,56 @@ fn simulate_takes_requests_at_a_rate_and_tells_how_late_they_were() {
     bench.run(&simulate(&["--rate", "100", "--in-flight", "0"])).assert(2, &["--in-flight", "0"]);
     bench.run(&simulate(&["--rate", "0"])).assert(2, &["'0' is no rate"]);
 }
+
+const FLASH: [&str; 19] = [
+    "simulate",
+    "--level",
+    "0",
+    "--members",
+    "1",
+    "--drive",
+    "generic-nvme",
+    "--controller",
+    "linux-md-nvme",
+    "--ramp",
+    "10ms",
+    "--run",
+    "40ms",
+    "--write-policy",
+    "write-through",
+    "--iodepth",
+    "64",
+    "--json",
+    "--workload",
+];
+
+#[test]
+fn the_condition_of_a_drive_decides_how_fast_it_writes() {
+    let bench = Bench::new();
+    let run = |more: &[&str]| {
+        let ended = bench.run(&[&FLASH[..], &["fastt600-random-write"], more].concat());
+        ended.assert(0, &[]);
+        let run = ended.json()["runs"][0].clone();
+        let iops = run["total"]["iops"].as_f64().expect("a rate");
+        (iops, run["settings"]["drive condition"].as_str().expect("it is told").to_owned())
+    };
+    let (steady, told) = run(&[]);
+    assert_eq!(told, "random:3, 100 % full");
+    let (fresh, told) = run(&["--condition", "fresh"]);
+    assert_eq!(told, "fresh");
+    let (half, told) = run(&["--condition", "random:2", "--fill", "50"]);
+    assert_eq!(told, "random:2, 50 % full");
+    assert!(fresh > 2.0 * steady && half > 1.5 * steady, "fresh {fresh}, half full {half}, steady {steady}");
+}
+
+#[test]
+fn only_drives_with_a_translation_layer_have_a_condition() {
+    let bench = Bench::new();
+    let ended = bench.run(&simulate(&["--condition", "fresh"]));
+    ended.assert(2, &["st3600057ss", "as fast in every condition"]);
+    bench.run(&simulate(&["--condition", "old"])).assert(2, &["random:N"]);
+    bench.run(&simulate(&["--fill", "0"])).assert(2, &["--fill"]);
+    bench
+        .run(&simulate(&["--condition", "fresh", "--fill", "5"]))
+        .assert(2, &["a fresh drive holds nothing"]);
+}

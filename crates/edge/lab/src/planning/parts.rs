@@ -18,6 +18,9 @@ use raidlab_workload::Rng;
 const DEPTH: u32 = 64;
 /// Accesses that a rate is counted over.
 const ACCESSES: u64 = 1_500;
+
+/// The same of drives with a write buffer.
+const ACCESSES_BUFFERED: u64 = 60_000;
 /// Shares of the capacity.
 const SHARES: [f64; 9] = [0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0];
 
@@ -121,12 +124,16 @@ fn rates(model: &DriveModel) -> DriveRates {
     };
     let media = match &model.kind {
         DriveKind::HardDrive(hard) => hard.mechanics.data_sheet().map(|sheet| sheet.outer_rate.0),
-        DriveKind::SolidState(_) => None,
+        DriveKind::SolidState(_) | DriveKind::Flash(_) => None,
     };
-    DriveRates {
-        random: SHARES.map(rate).to_vec(),
-        media: media.unwrap_or(f64::INFINITY).min(model.interface.rate.0),
-    }
+    // A translation layer puts data anywhere: what part of the drive is in use is no matter, or one of less collecting.
+    let random = if model.condition().is_some() {
+        let whole = rate(1.0);
+        SHARES.map(|share| RandomRate { share, ..whole }).to_vec()
+    } else {
+        SHARES.map(rate).to_vec()
+    };
+    DriveRates { random, media: media.unwrap_or(f64::INFINITY).min(model.interface.rate.0) }
 }
 
 /// Accesses per second on the first `share` of a drive.
@@ -142,11 +149,13 @@ fn accesses_per_sec(model: &DriveModel, share: f64, op: DriveOp) -> f64 {
         start: Sector(random.below(places) * SECTORS),
         sectors: SectorCount(SECTORS),
     };
+    // A write buffer takes the first ones in without a wait.
+    let accesses = if model.condition().is_some() { ACCESSES_BUFFERED } else { ACCESSES };
     let (mut now, mut done) = (Nanos::ZERO, 0);
     for id in 0..DEPTH {
         drive.handle_request(now, request(id));
     }
-    while done < ACCESSES {
+    while done < accesses {
         while let Some(completion) = drive.poll_completion() {
             done += 1;
             drive.handle_request(now, request(completion.id));

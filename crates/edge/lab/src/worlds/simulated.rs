@@ -107,6 +107,9 @@ fn run_with(
     result.cost.wall_ns = started.elapsed().as_nanos() as u64;
     result.settings = load_settings(load, array.region);
     result.settings.extend(array_settings(&array.config));
+    if let Some(condition) = models.drive.condition() {
+        result.settings.insert("drive condition".to_owned(), condition.to_string());
+    }
     result.settings.extend(hardware_settings(array, &outcome));
     Ok((result, outcome))
 }

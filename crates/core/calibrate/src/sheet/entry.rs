@@ -1,0 +1,87 @@
+//! The entry of the catalogue that a sheet makes: the text of its class with what was given and what was solved for.
+
+use super::solve::{Solved, hides_programs};
+use super::{Sheet, SheetError};
+use raidlab_hardware::{Catalog, CatalogChange};
+use raidlab_units::NanoSpan;
+use std::fmt::Write;
+
+/// Source of what the sheet says itself.
+const GIVEN: &str = "data sheet: as given";
+
+/// Writes the entry.
+///
+/// # Errors
+/// [`SheetError::Catalog`] where the class's text lacks what is changed in it.
+pub(super) fn write(sheet: &Sheet, solved: &Solved) -> Result<String, SheetError> {
+    let class = sheet.kind.class();
+    let mut text = with_interface(Catalog::text_of(class)?, sheet, solved);
+    for (key, value, source) in changes(sheet, solved) {
+        let change = CatalogChange { entry: class.to_owned(), key: key.to_owned(), value, source };
+        text = change.applied_to("the entry", &text)?;
+    }
+    Ok(text)
+}
+
+/// What is different from the class: key, value, source.
+fn changes(sheet: &Sheet, solved: &Solved) -> Vec<(&'static str, String, Option<String>)> {
+    let flash = solved.flash();
+    let (front, cells) = (&flash.front, &flash.cells);
+    let span = |span: NanoSpan| format!("{} ns", span.0);
+    let reads = sheet.read_iops.map(|iops| format!("fitted: to {iops} random reads a second"));
+    let writes = sheet.write_iops.map(|iops| format!("fitted: to {iops} random writes a second"));
+    let in_sequence = sheet.seq_write.map(|rate| format!("fitted: to {rate} written in sequence"));
+    let alone = sheet.read_latency.map(|span| format!("fitted: to {span} for a read"));
+    let write_alone = sheet.write_latency.map(|span| format!("fitted: to {span} for a write"));
+    let is_hidden = hides_programs(sheet, solved.model.interface.rate) && !solved.spare_is_fitted;
+    let programs = if is_hidden { writes.clone().or(in_sequence) } else { in_sequence };
+    let pages = alone.clone().filter(|_| front.read_latency == NanoSpan::ZERO);
+    let spare = writes.clone().filter(|_| solved.spare_is_fitted);
+    let dies = Some(
+        "fitted: to the capacity, in dies of 64 GB, and to what random reads and programs keep busy"
+            .to_owned(),
+    );
+    let fitted = [
+        ("host.read_command", span(front.read_command), reads),
+        ("host.write_command", span(front.write_command), writes),
+        ("host.read_latency", span(front.read_latency), alone),
+        ("host.write_latency", span(front.write_latency), write_alone),
+        ("translation.spare_pct", flash.translation.spare_pct.to_string(), spare),
+        ("flash.channels", cells.channels.to_string(), dies.clone()),
+        ("flash.dies_per_channel", cells.dies_per_channel.to_string(), dies.clone()),
+        ("flash.parity_every", cells.parity_every.to_string(), dies.clone()),
+        ("flash.read_fast", span(cells.read_fast), pages.clone()),
+        ("flash.read_slow", span(cells.read_slow), pages),
+        ("flash.program", span(cells.program), programs.clone()),
+        ("flash.programs_at_once", cells.programs_at_once.to_string(), programs.or(dies)),
+    ];
+    let mut changes = vec![
+        ("id", sheet.id.clone(), None),
+        ("name", sheet.name.clone(), None),
+        ("capacity_sectors", solved.model.capacity.0.to_string(), Some(GIVEN.to_owned())),
+    ];
+    // Without a source nothing of the sheet decided it, and it stands as the class has it.
+    changes.extend(fitted.into_iter().filter(|(.., source)| source.is_some()));
+    changes
+}
+
+/// The class's text with the sheet's interface in place of its own.
+fn with_interface(class: &str, sheet: &Sheet, solved: &Solved) -> String {
+    let interface = &solved.interface;
+    let mut table = format!("[interface]\nlink = \"{}\"\n", interface.link);
+    let lanes = if sheet.interface.is_some() { GIVEN } else { "estimated: usual in its class" };
+    // Writing to text can't fail.
+    let _ = writeln!(table, "lanes = {{ value = {}, source = \"{lanes}\" }}", interface.lanes);
+    if let Some(rate) = sheet.seq_read {
+        let own = solved.model.interface.rate.0 as u64;
+        let source = format!("fitted: to {rate} read in sequence");
+        let _ = writeln!(table, "rate = {{ value = \"{own} B/s\", source = \"{source}\" }}");
+    }
+    if let Some(rate) = solved.flash().caps.write_rate {
+        let own = rate.0 as u64;
+        let _ = writeln!(table, "\n[caps]\nwrite_rate = {{ value = \"{own} B/s\", source = \"{GIVEN}\" }}");
+    }
+    let (before, rest) = class.split_once("[interface]").unwrap_or((class, ""));
+    let after = rest.find("\n[").map_or("", |end| &rest[end..]);
+    format!("{before}{table}{after}")
+}

@@ -1,0 +1,231 @@
+//! A drive's model from its data sheet: what is given is met, what follows is solved for, the rest is what is usual in its class.
+//!
+//! ```text
+//!  generic-nvme (the class, in the catalogue) --+
+//!  capacity, rates, IOPS, latencies ------------+--> solve --> measured from outside: within 3 % of the sheet, or refused
+//!                                                       \--> entry: the class's text with what was given and solved
+//! ```
+//! | figure of the sheet | what it decides |
+//! |---|---|
+//! | capacity | dies |
+//! | sequential read | rate of the interface, as far as its lanes carry it |
+//! | sequential write | dies that program at once, and the time of a program |
+//! | random read | firmware time per read; more dies where the class's are too few |
+//! | random write, steady | spare room: write amplification is what is left between the two rates of writing |
+//! | latency of a read, a write | time beside the firmware; times of pages where that is not enough |
+//!
+//! Where the interface hides what the flash could write in sequence, sequential writes are capped, the class's spare room
+//! stands, and random writes decide the time of a program.
+//!
+//! Left out: hard drives, and figures of mixed loads.
+
+mod bench;
+mod entry;
+mod solve;
+
+use raidlab_hardware::{Catalog, CatalogError, DriveCondition, DriveModel};
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+
+/// Errors above this refuse a model.
+const TOLERANCE: f64 = 0.03;
+
+/// What kind of drive a sheet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SheetKind {
+    /// `NVMe` over `PCIe`.
+    Nvme,
+    /// Flash behind SATA.
+    SataSsd,
+    /// Flash behind SAS.
+    SasSsd,
+}
+
+impl SheetKind {
+    /// The entry of the catalogue that holds what is usual in the class.
+    pub const fn class(self) -> &'static str {
+        match self {
+            Self::Nvme => "generic-nvme",
+            Self::SataSsd => "generic-sata-ssd",
+            Self::SasSsd => "generic-sas-ssd",
+        }
+    }
+}
+
+/// A link of the catalogue and how many lanes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SheetInterface {
+    /// Name of the link, `pcie-4`.
+    pub link: String,
+    /// Lanes or ports.
+    pub lanes: u8,
+}
+
+/// A data sheet; what it does not say is none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sheet {
+    /// Name of the entry.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// What kind of drive.
+    pub kind: SheetKind,
+    /// What the host sees.
+    pub capacity: ByteCount,
+    /// Interface, if not that of the class.
+    pub interface: Option<SheetInterface>,
+    /// Reading in sequence.
+    pub seq_read: Option<BytesPerSec>,
+    /// Writing in sequence.
+    pub seq_write: Option<BytesPerSec>,
+    /// Reads at random a second.
+    pub read_iops: Option<f64>,
+    /// Writes of 4 KiB at random a second, in the steady state.
+    pub write_iops: Option<f64>,
+    /// Typical time of a read at random, alone.
+    pub read_latency: Option<NanoSpan>,
+    /// Typical time of a write of 4 KiB, alone.
+    pub write_latency: Option<NanoSpan>,
+    /// Length of the reads at random.
+    pub read_block: ByteCount,
+    /// The figures are limits measured on a drive that was written once in sequence.
+    pub is_measured: bool,
+}
+
+/// A figure of the sheet beside what the model does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SheetRow {
+    /// Which, with its unit: `seq_read_mb_per_s`.
+    pub figure: &'static str,
+    /// What the sheet says.
+    pub given: f64,
+    /// What the model does.
+    pub predicted: f64,
+}
+
+impl SheetRow {
+    /// How far the model is off, in percent.
+    pub fn error_pct(&self) -> f64 {
+        (self.predicted / self.given - 1.0) * 100.0
+    }
+}
+
+/// A model that does what the sheet says.
+#[derive(Clone, Debug)]
+pub struct SheetModel {
+    /// The model; its sources say of each figure whether it is given, fitted or estimated.
+    pub model: DriveModel,
+    /// The entry of the catalogue.
+    pub entry: String,
+    /// The sheet's figures beside the model's.
+    pub rows: Vec<SheetRow>,
+}
+
+/// Why there is no model.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SheetError {
+    /// The catalogue has no such link, or the entry contradicts itself.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// A figure is nothing a drive can have.
+    #[error("{figure} of {value} can't be: {reason}")]
+    Figure {
+        /// Which.
+        figure: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Nothing was given to solve for.
+    #[error("a capacity alone makes no model: give at least one rate, number of requests or latency")]
+    Nothing,
+    /// No drive of the class does what the sheet says.
+    #[error(
+        "no drive of its class does this: {figure} is {given:.4} in the sheet and {predicted:.4} in the nearest model"
+    )]
+    OutOfReach {
+        /// Which.
+        figure: &'static str,
+        /// What the sheet says.
+        given: f64,
+        /// What the nearest model does.
+        predicted: f64,
+    },
+}
+
+/// Solves for the inside of the drive that `sheet` tells of.
+///
+/// # Errors
+/// [`SheetError`] for a sheet that no drive of its class can meet within 3 %.
+pub fn model_from_sheet(catalog: &Catalog, sheet: &Sheet) -> Result<SheetModel, SheetError> {
+    check(sheet)?;
+    let class = catalog.drive(sheet.kind.class())?;
+    let solved = solve::solve(catalog, class, sheet)?;
+    let entry = entry::write(sheet, &solved)?;
+    let mut with_entry = catalog.clone();
+    with_entry.add("the entry", &entry)?;
+    let model = with_entry.drive(&sheet.id)?.clone();
+    let rows = solve::rows(&model, sheet);
+    match rows.iter().find(|row| row.error_pct().abs() > TOLERANCE * 100.0) {
+        None => Ok(SheetModel { model, entry, rows }),
+        Some(SheetRow { figure, given, predicted }) => {
+            Err(SheetError::OutOfReach { figure, given: *given, predicted: *predicted })
+        }
+    }
+}
+
+/// The figures of `sheet` beside what `model` does, for a model that is there already.
+///
+/// # Errors
+/// [`SheetError`] for a sheet that can't be, and for a model without a translation layer.
+pub fn compare_with_sheet(model: &DriveModel, sheet: &Sheet) -> Result<Vec<SheetRow>, SheetError> {
+    check(sheet)?;
+    model.clone().in_condition(DriveCondition::default()).map_err(CatalogError::from)?;
+    Ok(solve::rows(model, sheet))
+}
+
+fn check(sheet: &Sheet) -> Result<(), SheetError> {
+    let wrong = |figure, value: String, reason| Err(SheetError::Figure { figure, value, reason });
+    let is_plain =
+        |text: &str| !text.is_empty() && !text.contains(['"', '\\']) && !text.contains(char::is_control);
+    for (figure, text) in [("an id", &sheet.id), ("a name", &sheet.name)] {
+        if !is_plain(text) {
+            return wrong(
+                figure,
+                format!("'{text}'"),
+                "it is text without quotes, backslashes and control characters",
+            );
+        }
+    }
+    if !(10_000_000_000..=1_000_000_000_000_000).contains(&sheet.capacity.0) {
+        return wrong("a capacity", sheet.capacity.to_string(), "it is from 10 GB to 1 PB");
+    }
+    for (figure, rate) in [("a rate of reading", sheet.seq_read), ("a rate of writing", sheet.seq_write)] {
+        if let Some(rate) = rate.filter(|rate| rate.0 < 1e6) {
+            return wrong(figure, rate.to_string(), "it is 1 MB/s at least");
+        }
+    }
+    for (figure, iops) in [("reads a second", sheet.read_iops), ("writes a second", sheet.write_iops)] {
+        if let Some(iops) = iops.filter(|iops| !(100.0..=1e8).contains(iops)) {
+            return wrong(figure, iops.to_string(), "they are from 100 to 100 million");
+        }
+    }
+    let latencies =
+        [("a latency of reads", sheet.read_latency), ("a latency of writes", sheet.write_latency)];
+    for (figure, latency) in latencies {
+        if let Some(latency) = latency.filter(|latency| !(1_000..=100_000_000).contains(&latency.0)) {
+            return wrong(figure, latency.to_string(), "it is from 1 us to 100 ms");
+        }
+    }
+    if !(512..=1 << 20).contains(&sheet.read_block.0) || !sheet.read_block.0.is_multiple_of(512) {
+        let reason = "it is a multiple of 512 B, up to 1 MiB";
+        return wrong("a length of reads", sheet.read_block.to_string(), reason);
+    }
+    let says_nothing = sheet.seq_read.is_none()
+        && sheet.seq_write.is_none()
+        && sheet.read_iops.is_none()
+        && sheet.write_iops.is_none()
+        && sheet.read_latency.is_none()
+        && sheet.write_latency.is_none();
+    if says_nothing { Err(SheetError::Nothing) } else { Ok(()) }
+}

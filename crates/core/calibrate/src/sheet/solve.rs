@@ -1,0 +1,314 @@
+//! Solves for a drive's inside, one figure of the sheet after the other, by measuring the model.
+//!
+//! The order matters: what a later figure decides does not move an earlier one by much, and all are measured at the end.
+
+use super::bench::{Load, run};
+use super::{Sheet, SheetError, SheetInterface, SheetKind, SheetRow};
+use raidlab_hardware::{
+    Catalog, CellModel, DriveHistory, DriveKind, DriveModel, DriveOp, FlashModel, SectorCount,
+};
+use raidlab_units::{BytesPerSec, NanoSpan};
+
+const WRITE: DriveOp = DriveOp::Write { fua: false };
+
+/// Bytes of a request of the sheet's sequential figures.
+const SEQUENTIAL_BYTES: u64 = 131_072;
+
+/// Data that a die of the class holds: 512 Gbit.
+const DIE_BYTES: f64 = 64e9;
+
+/// Dies for each one that random reads keep busy, since chance does not keep all busy at once.
+const DIES_PER_BUSY: f64 = 1.7;
+
+/// The spare room that is looked for, in percent.
+const SPARE_PCT: (f64, f64) = (2.0, 200.0);
+
+/// How much faster programs are than an interface that hides their rate.
+const HIDDEN_ROOM: f64 = 1.1;
+
+/// Steps of fixed-point iterations.
+const REFINEMENTS: usize = 4;
+
+/// Steps in looking for the spare room, and how near to the rate is near enough, as a share of it.
+const SEARCHES: usize = 12;
+const CLOSE: f64 = 0.005;
+
+/// The class with what was solved for, before it is written down.
+#[derive(Clone, Debug)]
+pub(super) struct Solved {
+    pub(super) model: DriveModel,
+    pub(super) interface: SheetInterface,
+    /// Random writes decided the spare room, and not the time of a program.
+    pub(super) spare_is_fitted: bool,
+}
+
+impl Solved {
+    pub(super) fn flash(&self) -> &FlashModel {
+        of_flash(&self.model)
+    }
+
+    fn flash_mut(&mut self) -> &mut FlashModel {
+        let DriveKind::Flash(flash) = &mut self.model.kind else {
+            unreachable!("classes have a translation layer")
+        };
+        flash
+    }
+
+    fn measure(&self, load: &Load) -> f64 {
+        run(&self.model, load).commands_per_sec
+    }
+}
+
+fn of_flash(model: &DriveModel) -> &FlashModel {
+    let DriveKind::Flash(flash) = &model.kind else { unreachable!("classes have a translation layer") };
+    flash
+}
+
+/// The figures that a sheet can have, and what each is measured with.
+struct Loads {
+    seq_read: Load,
+    seq_write: Load,
+    read: Load,
+    write: Load,
+    read_alone: Load,
+    write_alone: Load,
+}
+
+impl Loads {
+    fn of(sheet: &Sheet) -> Self {
+        // Sheets name depths of 64 to 512 where they name any.
+        let deep = if sheet.kind == SheetKind::SataSsd { 32 } else { 512 };
+        let steady = if sheet.is_measured { DriveHistory::Sequential } else { DriveHistory::default() };
+        let in_order = DriveHistory::Sequential;
+        let load = |op, bytes, iodepth, is_random, history, commands| Load {
+            op,
+            bytes,
+            iodepth,
+            is_random,
+            history,
+            commands,
+        };
+        let block = sheet.read_block.0;
+        Self {
+            seq_read: load(DriveOp::Read, SEQUENTIAL_BYTES, 32, false, in_order, 6_000),
+            seq_write: load(WRITE, SEQUENTIAL_BYTES, 32, false, in_order, 9_000),
+            read: load(DriveOp::Read, block, deep, true, steady, 60_000),
+            write: load(WRITE, 4096, deep.min(128), true, DriveHistory::default(), 120_000),
+            read_alone: load(DriveOp::Read, block, 1, true, steady, 1_500),
+            write_alone: load(WRITE, 4096, 1, true, steady, 300),
+        }
+    }
+}
+
+/// The sheet's figures beside what `model` does.
+pub(super) fn rows(model: &DriveModel, sheet: &Sheet) -> Vec<SheetRow> {
+    let loads = Loads::of(sheet);
+    let rate = |load: &Load| run(model, load).commands_per_sec;
+    let mb_per_s = |load: &Load| rate(load) * SEQUENTIAL_BYTES as f64 / 1e6;
+    let alone_us = |load: &Load| run(model, load).response_ns_median / 1e3;
+    let mut rows = Vec::new();
+    let mut row = |figure, given: Option<f64>, predicted: &dyn Fn() -> f64| {
+        if let Some(given) = given {
+            rows.push(SheetRow { figure, given, predicted: predicted() });
+        }
+    };
+    let us = |span: NanoSpan| span.0 as f64 / 1e3;
+    row("seq_read_mb_per_s", sheet.seq_read.map(|rate| rate.0 / 1e6), &|| mb_per_s(&loads.seq_read));
+    row("seq_write_mb_per_s", sheet.seq_write.map(|rate| rate.0 / 1e6), &|| mb_per_s(&loads.seq_write));
+    row("read_iops", sheet.read_iops, &|| rate(&loads.read));
+    row("write_iops", sheet.write_iops, &|| rate(&loads.write));
+    row("read_latency_us", sheet.read_latency.map(us), &|| alone_us(&loads.read_alone));
+    row("write_latency_us", sheet.write_latency.map(us), &|| alone_us(&loads.write_alone));
+    rows
+}
+
+/// Solves for what `sheet` gives.
+pub(super) fn solve(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Result<Solved, SheetError> {
+    let loads = Loads::of(sheet);
+    let mut model = class.clone();
+    model.capacity = SectorCount(sheet.capacity.0 / 512);
+    let interface = interface(catalog, &mut model, sheet)?;
+    let mut solved = Solved { model, interface, spare_is_fitted: false };
+    let link = solved.model.interface.rate;
+    place_dies(solved.flash_mut(), sheet);
+    let is_hidden = hides_programs(sheet, link);
+    match sheet.seq_write {
+        Some(rate) if is_hidden => solved.flash_mut().caps.write_rate = Some(rate),
+        Some(rate) => solve_programs(&mut solved, rate, &loads.seq_write),
+        None => {}
+    }
+    if let Some(latency) = sheet.read_latency {
+        solve_read_latency(&mut solved, latency, &loads.read_alone);
+    }
+    if let Some(iops) = sheet.read_iops {
+        solve_reads(&mut solved, iops, &loads.read);
+    }
+    if is_hidden {
+        solve_hidden_programs(&mut solved, sheet, &loads);
+    } else if let Some(iops) = sheet.write_iops {
+        solve_spare(&mut solved, iops, &loads.write);
+    }
+    if let Some(latency) = sheet.write_latency {
+        solve_write_latency(&mut solved, latency, &loads.write_alone);
+    }
+    // The firmware's time per read is a part of its latency.
+    if let Some(latency) = sheet.read_latency.filter(|_| sheet.read_iops.is_some()) {
+        solve_read_latency(&mut solved, latency, &loads.read_alone);
+    }
+    Ok(solved)
+}
+
+/// Whether an interface of this rate hides what the flash could write in sequence.
+pub(super) fn hides_programs(sheet: &Sheet, interface: BytesPerSec) -> bool {
+    sheet.seq_write.is_some_and(|rate| rate.0 > 0.9 * interface.0)
+}
+
+/// The link with its lanes, at the rate that makes the sheet's sequential reads.
+fn interface(catalog: &Catalog, model: &mut DriveModel, sheet: &Sheet) -> Result<SheetInterface, SheetError> {
+    let usual = match sheet.kind {
+        SheetKind::Nvme => ("pcie-4", 4),
+        SheetKind::SataSsd => ("sata-6g", 1),
+        SheetKind::SasSsd => ("sas-12g", 2),
+    };
+    let usual = SheetInterface { link: usual.0.to_owned(), lanes: usual.1 };
+    let interface = sheet.interface.clone().unwrap_or(usual);
+    let standard = catalog.link(&interface.link)?;
+    let lanes = f64::from(interface.lanes);
+    let ports = of_flash(model).front.ports;
+    model.interface.per_transfer = standard.usual.per_transfer;
+    model.interface.rate = BytesPerSec(standard.usual.rate.0 * lanes);
+    if let Some(given) = sheet.seq_read {
+        let on_one_port = SEQUENTIAL_BYTES as f64 * f64::from(ports);
+        let each = on_one_port / given.0 - standard.usual.per_transfer.as_secs_f64();
+        let most = standard.wire.0 * lanes;
+        let rate = on_one_port / each;
+        if each <= 0.0 || rate > most {
+            let (given, predicted) = (given.0 / 1e6, most / 1e6);
+            return Err(SheetError::OutOfReach { figure: "seq_read_mb_per_s", given, predicted });
+        }
+        model.interface.rate = BytesPerSec(rate.round());
+    }
+    Ok(interface)
+}
+
+/// As many dies as the capacity takes, or as random reads and programs keep busy.
+fn place_dies(flash: &mut FlashModel, sheet: &Sheet) {
+    let of_capacity = sheet.capacity.0 as f64 * (1.0 + flash.translation.spare_pct / 100.0) / DIE_BYTES;
+    let cells = &mut flash.cells;
+    let read_secs = cells.read_fast.as_secs_f64().midpoint(cells.read_slow.as_secs_f64());
+    let reading = sheet.read_iops.map_or(0.0, |iops| iops * read_secs * DIES_PER_BUSY);
+    let programming = sheet.seq_write.map_or(1.0, |rate| rate.0 / rate_of_one(cells));
+    let dies = of_capacity.max(reading).max(programming * 1.2).ceil().clamp(4.0, 4096.0) as u32;
+    cells.channels = cells.channels.min(dies);
+    cells.dies_per_channel = dies.div_ceil(cells.channels);
+    let dies = cells.dies();
+    cells.programs_at_once = cells.programs_at_once.min(dies);
+    cells.parity_every = (dies - 1).min(cells.parity_every);
+}
+
+/// Rate at which one die programs.
+fn rate_of_one(cells: &CellModel) -> f64 {
+    CellModel { programs_at_once: 1, ..*cells }.program_rate().0
+}
+
+fn solve_programs(solved: &mut Solved, rate: BytesPerSec, load: &Load) {
+    provide_programs(solved, rate);
+    for _ in 0..REFINEMENTS - 1 {
+        let ratio = solved.measure(load) * load.bytes as f64 / rate.0;
+        let cells = &mut solved.flash_mut().cells;
+        cells.program = scaled(cells.program, ratio);
+    }
+}
+
+fn solve_read_latency(solved: &mut Solved, latency: NanoSpan, load: &Load) {
+    for _ in 0..REFINEMENTS {
+        let seen = run(&solved.model, load).response_ns_median;
+        let flash = solved.flash_mut();
+        let wanted = flash.front.read_latency.0 as f64 + latency.0 as f64 - seen;
+        flash.front.read_latency = NanoSpan(wanted.max(0.0) as u64);
+        if wanted < 0.0 {
+            // Less than the class's pages take: they are faster.
+            let pages = f64::midpoint(flash.cells.read_fast.0 as f64, flash.cells.read_slow.0 as f64);
+            let ratio = ((pages + wanted) / pages).clamp(0.1, 1.0);
+            flash.cells.read_fast = scaled(flash.cells.read_fast, ratio);
+            flash.cells.read_slow = scaled(flash.cells.read_slow, ratio);
+        }
+    }
+}
+
+fn solve_reads(solved: &mut Solved, iops: f64, load: &Load) {
+    let cores = f64::from(solved.flash().front.cores);
+    solved.flash_mut().front.read_command = NanoSpan((cores / iops * 1e9) as u64);
+    for _ in 0..REFINEMENTS {
+        let ratio = solved.measure(load) / iops;
+        let front = &mut solved.flash_mut().front;
+        front.read_command = scaled(front.read_command, ratio);
+    }
+}
+
+/// Programs behind an interface that hides their rate: with the class's spare room they decide random writes, unless they were
+/// too slow for sequential ones then.
+fn solve_hidden_programs(solved: &mut Solved, sheet: &Sheet, loads: &Loads) {
+    let Some(rate) = sheet.seq_write else { return };
+    let enough = BytesPerSec(rate.0 * HIDDEN_ROOM);
+    let Some(iops) = sheet.write_iops else { return provide_programs(solved, enough) };
+    for _ in 0..REFINEMENTS {
+        let ratio = solved.measure(&loads.write) / iops;
+        let cells = &mut solved.flash_mut().cells;
+        cells.program = scaled(cells.program, ratio);
+    }
+    if solved.measure(&loads.seq_write) * (SEQUENTIAL_BYTES as f64) < 0.985 * rate.0 {
+        provide_programs(solved, enough);
+        solve_spare(solved, iops, &loads.write);
+    }
+}
+
+/// Makes programs take `rate`, by the arithmetic of the model.
+fn provide_programs(solved: &mut Solved, rate: BytesPerSec) {
+    let cells = &mut solved.flash_mut().cells;
+    let wanted = (rate.0 / rate_of_one(cells)).ceil();
+    cells.programs_at_once = wanted.clamp(1.0, f64::from(cells.dies())) as u32;
+    cells.program = scaled(cells.program, cells.program_rate().0 / rate.0);
+}
+
+/// Looks for the spare room with which random writes are as fast as the sheet's.
+fn solve_spare(solved: &mut Solved, iops: f64, load: &Load) {
+    solved.spare_is_fitted = true;
+    // The firmware must not be in the way.
+    let front = &mut solved.flash_mut().front;
+    let most = NanoSpan((f64::from(front.cores) / iops * 0.5e9) as u64);
+    front.write_command = front.write_command.min(most);
+    // Spare room and rate as logarithms, in which they are nearly in proportion.
+    let mut ends = [(SPARE_PCT.0.ln(), f64::NEG_INFINITY), (SPARE_PCT.1.ln(), f64::INFINITY)];
+    let mut seen = 0.0;
+    for _ in 0..SEARCHES {
+        let [(low, below), (high, above)] = ends;
+        let part = if (above - below).is_finite() { -below / (above - below) } else { 0.5 };
+        let middle = low + (high - low) * part.clamp(0.05, 0.95);
+        solved.flash_mut().translation.spare_pct = (middle.exp() * 100.0).round() / 100.0;
+        seen = (solved.measure(load) / iops).ln();
+        if seen.abs() < CLOSE {
+            return;
+        }
+        ends[usize::from(seen > 0.0)] = (middle, seen);
+    }
+    let too_fast = seen.exp();
+    if too_fast > 1.02 {
+        // With hardly any spare room it is still faster than the sheet: its firmware is what limits it.
+        let front = &mut solved.flash_mut().front;
+        front.write_command = NanoSpan((f64::from(front.cores) / iops * 1e9) as u64);
+    }
+}
+
+fn solve_write_latency(solved: &mut Solved, latency: NanoSpan, load: &Load) {
+    for _ in 0..2 {
+        let seen = run(&solved.model, load).response_ns_median;
+        let front = &mut solved.flash_mut().front;
+        let wanted = front.write_latency.0 as f64 + latency.0 as f64 - seen;
+        front.write_latency = NanoSpan(wanted.max(0.0) as u64);
+    }
+}
+
+fn scaled(span: NanoSpan, ratio: f64) -> NanoSpan {
+    NanoSpan(((span.0 as f64 * ratio) as u64).max(1))
+}

@@ -1,0 +1,221 @@
+//! Dies behind channels: sensing, programming, erasing.
+//!
+//! ```text
+//!  die   |== program ====|-suspend-|= sense =|-resume-|==== program |= sense =|
+//!  channel                                   [data]                           [data]
+//! ```
+//! A die does one thing at a time, but a program or an erase is suspended for reads, a few at most; what it lost is
+//! added to its end. A block is erased once it has been filled, with the program that opens it again. Senses of one die wait
+//! for each other in the order in which they come.
+//!
+//! Left out: reads of cached registers, reads on independent planes.
+
+use super::model::CellModel;
+use super::random::{scaled, spread};
+use crate::link::Server;
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Die {
+    /// When the senses taken on so far end.
+    sensed_at: Nanos,
+    program_start: Nanos,
+    program_end: Nanos,
+    suspensions: u32,
+    programs: u32,
+}
+
+/// All of a drive's flash.
+#[derive(Clone, Debug)]
+pub(super) struct Flash {
+    cells: CellModel,
+    programs_per_block: u32,
+    dies: Vec<Die>,
+    channels: Vec<Server>,
+    /// Where the search for a die that does not program begins.
+    next_die: u32,
+    erases: u64,
+}
+
+impl Flash {
+    pub(super) fn new(cells: &CellModel) -> Self {
+        let programs_per_block = cells.programs_per_block();
+        // Dies come to the end of their blocks at different times, as on a drive that has been in use.
+        let die = |number| Die {
+            programs: (scaled(spread(u64::from(number)), u64::from(programs_per_block))) as u32,
+            ..Die::default()
+        };
+        Self {
+            cells: *cells,
+            programs_per_block,
+            dies: (0..cells.dies()).map(die).collect(),
+            channels: vec![Server::default(); cells.channels as usize],
+            next_die: 0,
+            erases: 0,
+        }
+    }
+
+    /// Reads `bytes` of one page, or of one on each plane; returns when they are in the controller and corrected. What kind of
+    /// page it is follows from `hash`, whether it has to be read again from `chance`.
+    #[inline]
+    pub(super) fn read(&mut self, now: Nanos, die: u32, bytes: ByteCount, hash: u64, chance: u64) -> Nanos {
+        let mut span = self.sense_time(hash);
+        // Chances and kinds come from different bits.
+        if self.cells.retry_pct > 0.0 && (scaled(chance, 1_000_000) as f64) < self.cells.retry_pct * 1e4 {
+            span += self.cells.read_slow;
+        }
+        let sensed = self.sense(now, die, span);
+        let channel = die as usize % self.channels.len();
+        let transfer = self.cells.channel.transfer_time(bytes);
+        self.channels[channel].serve_when_ready(now, sensed, transfer) + self.cells.decode
+    }
+
+    /// Time to sense a page of the kind that `hash` says.
+    fn sense_time(&self, hash: u64) -> NanoSpan {
+        let kinds = u64::from(self.cells.bits_per_cell);
+        let Some(steps) = kinds.checked_sub(1).filter(|steps| *steps > 0) else {
+            return self.cells.read_fast;
+        };
+        let kind = scaled(hash.rotate_left(23), kinds);
+        self.cells.read_fast + (self.cells.read_slow - self.cells.read_fast) * kind / steps
+    }
+
+    fn sense(&mut self, now: Nanos, die: u32, span: NanoSpan) -> Nanos {
+        let suspend = self.cells.suspend;
+        let most = self.cells.suspensions_max;
+        let die = &mut self.dies[die as usize];
+        let start = now.max(die.sensed_at);
+        if start >= die.program_end || start + span <= die.program_start {
+            die.sensed_at = start + span;
+            return die.sensed_at;
+        }
+        if start < die.program_start {
+            // It has not begun: it begins later.
+            die.sensed_at = start + span;
+            die.program_end += die.sensed_at - die.program_start;
+            die.program_start = die.sensed_at;
+            return die.sensed_at;
+        }
+        if die.suspensions >= most {
+            die.sensed_at = die.program_end + span;
+            return die.sensed_at;
+        }
+        die.suspensions += 1;
+        // A sense right after another finds the program suspended.
+        if die.sensed_at > now {
+            die.sensed_at = start + span;
+            die.program_end += span;
+        } else {
+            die.sensed_at = start + suspend + span;
+            die.program_end += suspend * 2 + span;
+        }
+        die.sensed_at
+    }
+
+    /// The next die, in turn, that does not program.
+    pub(super) fn next_idle_die(&mut self, now: Nanos) -> u32 {
+        let die = self.idle_die_from(now, self.next_die);
+        self.next_die = (die + 1) % self.dies.len() as u32;
+        die
+    }
+
+    /// The first die from `first` on that does not program; `first` if all do.
+    pub(super) fn idle_die_from(&self, now: Nanos, first: u32) -> u32 {
+        let count = self.dies.len() as u32;
+        let mut turn = (first..count).chain(0..first);
+        turn.find(|die| self.dies[*die as usize].program_end <= now).unwrap_or(first)
+    }
+
+    /// Programs a row of `die`, which does not program, with data that are there at `ready`; returns when it ends unless it is
+    /// suspended.
+    pub(super) fn program(&mut self, now: Nanos, ready: Nanos, die: u32) -> Nanos {
+        let channel = die as usize % self.channels.len();
+        let transfer = self.cells.channel.transfer_time(self.cells.program_bytes());
+        let loaded = self.channels[channel].serve_when_ready(now, ready, transfer);
+        let die = &mut self.dies[die as usize];
+        let mut span = self.cells.program;
+        die.programs += 1;
+        if die.programs >= self.programs_per_block {
+            die.programs = 0;
+            self.erases += 1;
+            span += self.cells.erase;
+        }
+        die.program_start = loaded.max(die.sensed_at);
+        die.program_end = die.program_start + span;
+        die.suspensions = 0;
+        die.program_end
+    }
+
+    /// When the program of `die` ends, as far as is known.
+    pub(super) fn program_end(&self, die: u32) -> Nanos {
+        self.dies[die as usize].program_end
+    }
+
+    /// Blocks erased so far, those of all planes counted as one.
+    pub(super) fn erases(&self) -> u64 {
+        self.erases
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::LinkModel;
+    use raidlab_units::BytesPerSec;
+
+    const US: fn(u64) -> NanoSpan = NanoSpan::from_micros;
+
+    fn cells() -> CellModel {
+        CellModel {
+            channels: 2,
+            dies_per_channel: 2,
+            planes: 2,
+            page: ByteCount::from_kib(16),
+            bits_per_cell: 3,
+            block: ByteCount::from_kib(144),
+            read_fast: US(40),
+            read_slow: US(40),
+            retry_pct: 0.0,
+            program: US(1000),
+            erase: US(5000),
+            suspend: US(20),
+            suspensions_max: 2,
+            decode: US(2),
+            programs_at_once: 4,
+            parity_every: 0,
+            channel: LinkModel { rate: BytesPerSec(1e9), per_transfer: NanoSpan::ZERO },
+        }
+    }
+
+    fn read_ends(flash: &mut Flash, at: u64) -> f64 {
+        flash.read(Nanos(at * 1000), 0, ByteCount(1000), 0, u64::MAX).0 as f64 / 1e3
+    }
+
+    /// A read takes 40 us of sensing, 1 us of transfer and 2 us of correction.
+    #[test]
+    fn reads_suspend_a_program_twice_and_then_wait() {
+        let mut flash = Flash::new(&cells());
+        flash.dies[0].programs = 0;
+        assert_eq!(read_ends(&mut flash, 0), 43.0);
+        let end = flash.program(Nanos(0), Nanos(0), 0);
+        // 96 KiB over the channel at 1 GB/s, then the program; the channel still has the data of the read before it.
+        assert_eq!(end, Nanos(1_000 + 98_304 + 1_000_000));
+        assert_eq!(read_ends(&mut flash, 200), 263.0, "suspends");
+        assert_eq!(read_ends(&mut flash, 210), 303.0, "is suspended");
+        let end = flash.program_end(0).0 as f64 / 1e3;
+        assert_eq!(end, 1099.304 + 20.0 + 40.0 + 20.0 + 40.0);
+        assert_eq!(read_ends(&mut flash, 400), end + 43.0, "no third one");
+    }
+
+    #[test]
+    fn a_block_is_erased_once_for_all_its_programs() {
+        let mut flash = Flash::new(&cells());
+        let mut now = Nanos::ZERO;
+        // Nine pages a plane: 3 rows.
+        for _ in 0..4 * 3 * 5 {
+            let die = flash.next_idle_die(now);
+            now = flash.program(now, now, die);
+        }
+        assert_eq!(flash.erases(), 4 * 5);
+    }
+}

@@ -1,0 +1,339 @@
+//! The state machine of a drive with a write buffer and a translation layer.
+//!
+//! ```text
+//!  request -> [queue] -> Decoded -> read:  buffer, or die and channel -> link -> Finished
+//!                                -> write: room in the buffer -> link -> Finished (protected, or not to be durable)
+//!                                                            \-> drained ... -> flushed -> Finished (else)
+//! ```
+//! Every step that takes time is an event in a queue of its own; equal times leave it first in, first out.
+
+use super::buffer::{SectorMask, WriteBuffer};
+use super::condition::{DriveCondition, DriveHistory};
+use super::drain::{Begun, Drain, Parts};
+use super::flash::Flash;
+use super::front::{Front, Way};
+use super::model::FlashModel;
+use super::placement::Placement;
+use super::random::Draw;
+use super::translation::{Shape, Translation};
+use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, SectorCount};
+use crate::link::LinkModel;
+use raidlab_units::{ByteCount, Nanos};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Least that is moved over a channel for a read: what one code word protects.
+const CODE_WORD: u64 = 4096;
+
+/// Seed of all that is drawn; drives of one model differ by what they are asked.
+const SEED: u64 = 24;
+
+/// What a drive has done to its flash since it was made, its condition not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlashCounters {
+    /// Mapping units written for the host, and to fill up programs.
+    pub host_units: u64,
+    /// Mapping units moved by garbage collection.
+    pub moved_units: u64,
+    /// Programs begun, those of parity included.
+    pub programs: u64,
+    /// Blocks erased, those of all planes of a die counted as one.
+    pub erases: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Decoded(u32),
+    Finished(u32),
+    Drain(Begun),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Command {
+    request: DriveRequest,
+    /// Next unit of a write that has no place in the buffer yet.
+    next_unit: u64,
+    /// When its data have crossed the link.
+    arrived: Nanos,
+}
+
+/// A solid-state drive at work.
+#[derive(Clone, Debug)]
+pub(crate) struct FlashDrive {
+    front: Front,
+    buffer: WriteBuffer,
+    translation: Translation,
+    placement: Placement,
+    flash: Flash,
+    drain: Drain,
+    unit_sectors: u64,
+    queue_depth: usize,
+    /// Whether a write is answered when it is in the buffer, and whether a flush has nothing to do.
+    caches: bool,
+    protected: bool,
+    commands: Vec<Command>,
+    free_commands: Vec<u32>,
+    /// Writes that wait for room in the buffer.
+    blocked: VecDeque<u32>,
+    waiting: VecDeque<DriveRequest>,
+    events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
+    sequence: u64,
+    draw: Draw,
+    done: VecDeque<DriveCompletion>,
+}
+
+impl FlashDrive {
+    pub(crate) fn new(
+        model: &FlashModel,
+        capacity: SectorCount,
+        link: LinkModel,
+        options: DriveOptions,
+    ) -> Self {
+        let unit = model.translation.unit;
+        let shape = model.shape(capacity);
+        let unit_sectors = unit.0 / SECTOR_BYTES;
+        let cells = &model.cells;
+        let run_units = u64::from(cells.planes) * cells.page.0 / unit.0;
+        let is_scattered = matches!(model.condition.history, DriveHistory::Random(_));
+        let queue_depth = options.queue_depth.unwrap_or(model.front.queue_depth).max(1);
+        Self {
+            front: Front::new(&model.front, &model.caps, link),
+            buffer: WriteBuffer::new((model.buffer.size.0 / unit.0) as u32),
+            translation: conditioned(shape, model.condition),
+            placement: Placement::new(shape.units, run_units, cells.dies(), is_scattered),
+            flash: Flash::new(cells),
+            drain: Drain::new(cells, unit, mask_of(0, unit_sectors)),
+            unit_sectors,
+            queue_depth: queue_depth as usize,
+            caches: model.buffer.protected || options.write_cache.unwrap_or(true),
+            protected: model.buffer.protected,
+            commands: vec![],
+            free_commands: vec![],
+            blocked: VecDeque::new(),
+            waiting: VecDeque::new(),
+            events: BinaryHeap::new(),
+            sequence: 0,
+            draw: Draw::new(SEED),
+            done: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> FlashCounters {
+        let written = self.translation.written();
+        FlashCounters {
+            host_units: written.host,
+            moved_units: written.moved,
+            programs: self.drain.rows(),
+            erases: self.flash.erases(),
+        }
+    }
+
+    pub(crate) fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
+        if self.commands.len() - self.free_commands.len() < self.queue_depth {
+            self.start(now, request);
+        } else {
+            self.waiting.push_back(request);
+        }
+    }
+
+    pub(crate) fn poll_deadline(&self) -> Option<Nanos> {
+        self.events.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    pub(crate) fn handle_deadline(&mut self, now: Nanos) {
+        while let Some(Reverse((at, _, event))) = self.events.peek().copied().filter(|first| first.0.0 <= now)
+        {
+            self.events.pop();
+            match event {
+                Event::Decoded(command) => self.decoded(at, command),
+                Event::Finished(command) => self.finish(at, command),
+                Event::Drain(Begun::Load) => {
+                    self.drain.handle_loaded();
+                    self.drain(at);
+                }
+                Event::Drain(Begun::Program(flight)) => self.programmed(at, flight),
+            }
+        }
+    }
+
+    pub(crate) fn poll_completion(&mut self) -> Option<DriveCompletion> {
+        self.done.pop_front()
+    }
+
+    fn push(&mut self, at: Nanos, event: Event) {
+        self.events.push(Reverse((at, self.sequence, event)));
+        self.sequence += 1;
+    }
+
+    fn start(&mut self, now: Nanos, request: DriveRequest) {
+        let first = request.start.0 / self.unit_sectors;
+        let command = Command { request, next_unit: first, arrived: now };
+        let index = self.free_commands.pop().unwrap_or(self.commands.len() as u32);
+        match self.commands.get_mut(index as usize) {
+            Some(free) => *free = command,
+            None => self.commands.push(command),
+        }
+        let way = if request.op == DriveOp::Read { Way::Read } else { Way::Write };
+        let units = self.end_unit(&request) - first;
+        let at = self.front.decode(now, way, request.sectors.bytes(), units);
+        self.push(at, Event::Decoded(index));
+    }
+
+    /// The unit after the last that `request` touches.
+    fn end_unit(&self, request: &DriveRequest) -> u64 {
+        (request.start.0 + request.sectors.0).div_ceil(self.unit_sectors)
+    }
+
+    /// The sectors of `unit` that `request` touches.
+    #[inline]
+    fn sectors_in(&self, request: &DriveRequest, unit: u64) -> (u64, u64) {
+        let base = unit * self.unit_sectors;
+        let end = (request.start.0 + request.sectors.0).min(base + self.unit_sectors);
+        (request.start.0.max(base) - base, end - base)
+    }
+
+    fn decoded(&mut self, now: Nanos, command: u32) {
+        let request = self.commands[command as usize].request;
+        match request.op {
+            DriveOp::Read => self.read(now, command, request),
+            DriveOp::Write { .. } => {
+                let first = request.start.0 / self.unit_sectors;
+                self.placement.write(first, self.end_unit(&request) - first);
+                self.blocked.push_back(command);
+                self.admit(now);
+            }
+            DriveOp::Flush => {
+                let is_waiting = !self.protected && self.buffer.flush(command);
+                if is_waiting {
+                    self.drain(now);
+                } else {
+                    self.push(now + self.front.latency(Way::Write), Event::Finished(command));
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, now: Nanos, command: u32, request: DriveRequest) {
+        let mut ready = now;
+        let mut page = None;
+        let mut page_bytes = 0;
+        for unit in request.start.0 / self.unit_sectors..self.end_unit(&request) {
+            let (from, to) = self.sectors_in(&request, unit);
+            if self.buffer.has(unit, mask_of(from, to)) || !self.translation.is_written(unit) {
+                continue;
+            }
+            let of_unit = self.placement.page(unit);
+            let bytes = ((to - from) * SECTOR_BYTES)
+                .next_multiple_of(CODE_WORD.min(self.unit_sectors * SECTOR_BYTES));
+            match page {
+                Some(before) if before == of_unit => page_bytes += bytes,
+                _ => {
+                    if let Some(before) = page.replace(of_unit) {
+                        ready = ready.max(self.read_page(now, before, page_bytes));
+                    }
+                    page_bytes = bytes;
+                }
+            }
+        }
+        if let Some(last) = page {
+            ready = ready.max(self.read_page(now, last, page_bytes));
+        }
+        let out = self.front.transfer(now, ready, Way::Read, request.sectors.bytes());
+        self.push(out + self.front.latency(Way::Read), Event::Finished(command));
+    }
+
+    fn read_page(&mut self, now: Nanos, page: super::placement::Page, bytes: u64) -> Nanos {
+        let chance = self.draw.next();
+        self.flash.read(now, page.die, ByteCount(bytes), page.hash, chance)
+    }
+
+    /// Takes what there is room for into the buffer, in the order in which it came.
+    fn admit(&mut self, now: Nanos) {
+        while let Some(command) = self.blocked.front().copied() {
+            let Command { request, next_unit, .. } = self.commands[command as usize];
+            let end = self.end_unit(&request);
+            let mut unit = next_unit;
+            while unit < end {
+                let (from, to) = self.sectors_in(&request, unit);
+                if !self.buffer.put(unit, mask_of(from, to)) {
+                    break;
+                }
+                unit += 1;
+            }
+            self.commands[command as usize].next_unit = unit;
+            if unit < end {
+                break;
+            }
+            self.blocked.pop_front();
+            self.taken_in(now, command, request);
+        }
+        self.drain(now);
+    }
+
+    /// All of a write has its place in the buffer.
+    fn taken_in(&mut self, now: Nanos, command: u32, request: DriveRequest) {
+        let arrived = self.front.transfer(now, now, Way::Write, request.sectors.bytes());
+        let answered = arrived + self.front.latency(Way::Write);
+        self.commands[command as usize].arrived = answered;
+        let is_durable = self.protected || (self.caches && request.op == DriveOp::Write { fua: false });
+        if is_durable || !self.buffer.flush(command) {
+            self.push(answered, Event::Finished(command));
+        }
+    }
+
+    fn drain(&mut self, now: Nanos) {
+        let Self { buffer, translation, placement, flash, drain, events, sequence, .. } = self;
+        let mut parts = Parts { buffer, translation, placement, flash };
+        while let Some((at, begun)) = drain.poll(now, &mut parts) {
+            events.push(Reverse((at, *sequence, Event::Drain(begun))));
+            *sequence += 1;
+        }
+    }
+
+    fn programmed(&mut self, now: Nanos, flight: u32) {
+        let Self { buffer, translation, placement, flash, drain, .. } = self;
+        let mut parts = Parts { buffer, translation, placement, flash };
+        if let Some(later) = drain.handle_programmed(now, flight, &mut parts) {
+            return self.push(later, Event::Drain(Begun::Program(flight)));
+        }
+        while let Some(command) = self.buffer.poll_flushed() {
+            let at = now.max(self.commands[command as usize].arrived);
+            self.push(at, Event::Finished(command));
+        }
+        self.admit(now);
+    }
+
+    fn finish(&mut self, now: Nanos, command: u32) {
+        self.done.push_back(DriveCompletion { id: self.commands[command as usize].request.id });
+        self.free_commands.push(command);
+        if let Some(request) = self.waiting.pop_front() {
+            self.start(now, request);
+        }
+    }
+}
+
+/// Sectors `from..to` of a unit.
+#[inline]
+fn mask_of(from: u64, to: u64) -> SectorMask {
+    (SectorMask::MAX >> (128 - (to - from))) << from
+}
+
+/// A translation layer in `condition`.
+fn conditioned(shape: Shape, condition: DriveCondition) -> Translation {
+    let mut translation = Translation::new(shape, SEED);
+    let filled = (u64::from(translation.groups()) * u64::from(condition.fill_pct)).div_ceil(100);
+    let mut draw = Draw::new(SEED);
+    let times = match condition.history {
+        DriveHistory::Fresh => return translation,
+        DriveHistory::Sequential => 0,
+        DriveHistory::Random(times) => u64::from(times),
+    };
+    for group in 0..filled {
+        translation.write_group(group as u32);
+    }
+    for _ in 0..times * filled {
+        translation.write_group(draw.below(filled) as u32);
+    }
+    translation.start_counting();
+    translation
+}

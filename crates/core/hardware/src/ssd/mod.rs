@@ -1,0 +1,49 @@
+//! Solid-state drives.
+//!
+//! An entry of the catalogue without a table `translation` is a drive of the kind of 2009: no write buffer, and a write
+//! amplification that is given (`direct`). All others are made of parts, each of which owns its state:
+//!
+//! ```text
+//!  host -> queue -> firmware cores -> write buffer -> translation layer -> dies behind channels
+//!                        |  link, caps      ^ hits            |  garbage collection      ^
+//!                        +--- reads --------+-----------------+--------------------------+
+//! ```
+//! | file | idea |
+//! |---|---|
+//! | `model` | what the catalogue says of such a drive |
+//! | `condition` | what was done to it before: fresh, filled in sequence, overwritten at random |
+//! | `front` | firmware cores, link and caps |
+//! | `buffer` | data that are acknowledged and not yet on flash |
+//! | `translation`, `victim` | which superblock holds what, and what garbage collection moves |
+//! | `drain` | what is programmed next: the host's data, what garbage collection moves, parity |
+//! | `placement` | on which die data are, and whether neighbours lie together |
+//! | `flash` | dies and channels: reading, programming, suspending, erasing |
+//! | `machine` | the state machine that puts these together |
+//! | `random` | hashes |
+//! | `direct` | drives without a write buffer, their write amplification given |
+
+mod buffer;
+mod condition;
+mod direct;
+mod drain;
+mod flash;
+mod front;
+mod machine;
+mod model;
+mod placement;
+mod random;
+mod translation;
+mod victim;
+
+pub use condition::{DriveCondition, DriveHistory};
+pub(crate) use direct::SolidState;
+pub use direct::SolidStateModel;
+pub use machine::FlashCounters;
+pub(crate) use machine::FlashDrive;
+pub use model::{
+    BufferModel as FlashBufferModel, CapModel, CellModel, FlashModel, FrontModel, TranslationModel,
+};
+pub use victim::Collection;
+
+#[cfg(test)]
+mod tests;

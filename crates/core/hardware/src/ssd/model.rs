@@ -1,0 +1,368 @@
+//! What the catalogue says of a solid-state drive with a write buffer and a translation layer.
+//!
+//! ```text
+//! [host]         queue, firmware cores and their time per command, what passes beside them
+//! [caps]         limits on rates that are no part of the hardware: a cloud's hypervisor, a power mode
+//! [buffer]       size, and whether it survives a loss of power
+//! [translation]  mapping unit, spare room, choice of victims
+//! [flash]        channels, dies, planes, pages, blocks and their times; how many dies may program at once
+//! ```
+
+use super::condition::DriveCondition;
+use super::translation::{Geometry, Shape};
+use super::victim::Collection;
+use crate::catalog::{CatalogError, Section};
+use crate::drive::{SECTOR_BYTES, SectorCount};
+use crate::link::LinkModel;
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+
+/// Superblocks that the spare room has to be worth, for collecting to get anywhere.
+const SPARE_SUPERBLOCKS: f64 = 1.5;
+
+/// What is inside a drive with a translation layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlashModel {
+    /// Between the host and the buffer.
+    pub front: FrontModel,
+    /// Limits that the hardware does not set.
+    pub caps: CapModel,
+    /// The write buffer.
+    pub buffer: BufferModel,
+    /// The translation layer.
+    pub translation: TranslationModel,
+    /// The flash.
+    pub cells: CellModel,
+    /// What was done to it before.
+    pub condition: DriveCondition,
+}
+
+/// Queue, firmware, and the way to the host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FrontModel {
+    /// Commands the drive accepts at once, over all its queues; the rest wait at the sender.
+    pub queue_depth: u32,
+    /// Transfers at once in one direction, each at its part of the interface's rate.
+    pub ports: u32,
+    /// Processors that work on commands.
+    pub cores: u32,
+    /// Time of one of them per read.
+    pub read_command: NanoSpan,
+    /// The same per write or flush.
+    pub write_command: NanoSpan,
+    /// The same per further mapping unit of a command.
+    pub per_unit: NanoSpan,
+    /// Time that a read spends in hardware that many can be in at once.
+    pub read_latency: NanoSpan,
+    /// The same of a write.
+    pub write_latency: NanoSpan,
+    /// Whether the link carries both directions at once, as `PCIe` and SAS do and SATA does not.
+    pub duplex: bool,
+}
+
+/// Limits on rates; none where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CapModel {
+    /// Reads per second.
+    pub read_iops: Option<f64>,
+    /// Writes per second.
+    pub write_iops: Option<f64>,
+    /// Bytes read per second.
+    pub read_rate: Option<BytesPerSec>,
+    /// Bytes written per second.
+    pub write_rate: Option<BytesPerSec>,
+}
+
+/// The write buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferModel {
+    /// What of it can be filled before the host waits.
+    pub size: ByteCount,
+    /// Whether its contents survive a loss of power.
+    pub protected: bool,
+}
+
+/// The translation layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TranslationModel {
+    /// What one entry of the map is for; smaller writes read the rest of it.
+    pub unit: ByteCount,
+    /// Room for data beyond the capacity, in percent of the capacity.
+    pub spare_pct: f64,
+    /// How victims are chosen.
+    pub collection: Collection,
+    /// Whether what is collected is kept apart from what the host writes.
+    pub separates_moved: bool,
+}
+
+/// The flash.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CellModel {
+    /// Buses between controller and flash.
+    pub channels: u32,
+    /// Dies on each of them.
+    pub dies_per_channel: u32,
+    /// Planes of a die, which work together.
+    pub planes: u32,
+    /// Unit of reading.
+    pub page: ByteCount,
+    /// Bits in a cell: so many pages are programmed at once.
+    pub bits_per_cell: u32,
+    /// Unit of erasing, on one plane.
+    pub block: ByteCount,
+    /// Time to sense the fastest kind of page.
+    pub read_fast: NanoSpan,
+    /// Time to sense the slowest; what is between is spread evenly.
+    pub read_slow: NanoSpan,
+    /// Share of page reads in percent that have to be tried again.
+    pub retry_pct: f64,
+    /// Time to program all pages of a row of cells, on all planes.
+    pub program: NanoSpan,
+    /// Time to erase a block on all planes.
+    pub erase: NanoSpan,
+    /// Time to suspend a program or an erase for a read; the same again to go on.
+    pub suspend: NanoSpan,
+    /// Reads that one program or erase lets pass; the next ones wait for it.
+    pub suspensions_max: u32,
+    /// Time to correct what was read.
+    pub decode: NanoSpan,
+    /// Dies that may program or erase at once, as far as power goes.
+    pub programs_at_once: u32,
+    /// Programs for each one that holds parity only; 0 for none.
+    pub parity_every: u32,
+    /// Between one channel's dies and the controller.
+    pub channel: LinkModel,
+}
+
+impl FlashModel {
+    /// Reads the tables of a drive of `capacity`.
+    pub(crate) fn read(root: &mut Section<'_>, capacity: SectorCount) -> Result<Self, CatalogError> {
+        let model = Self {
+            front: FrontModel::read(root.section("host")?)?,
+            caps: root.optional_section("caps")?.map(CapModel::read).transpose()?.unwrap_or_default(),
+            buffer: BufferModel::read(root.section("buffer")?)?,
+            translation: TranslationModel::read(root.section("translation")?)?,
+            cells: CellModel::read(root.section("flash")?)?,
+            condition: DriveCondition::default(),
+        };
+        match model.problem(capacity) {
+            Some(problem) => Err(root.unsound(problem)),
+            None => Ok(model),
+        }
+    }
+
+    /// What figures contradict each other.
+    fn problem(&self, capacity: SectorCount) -> Option<String> {
+        let unit = self.translation.unit;
+        if unit > self.cells.program_bytes() {
+            return Some(format!(
+                "a unit of {unit} is more than one program of {}",
+                self.cells.program_bytes()
+            ));
+        }
+        if self.buffer.size < self.cells.program_bytes() {
+            return Some(format!(
+                "a buffer of {} does not hold one program of {}",
+                self.buffer.size,
+                self.cells.program_bytes()
+            ));
+        }
+        if self.cells.programs_at_once > self.cells.dies() {
+            let (programs, dies) = (self.cells.programs_at_once, self.cells.dies());
+            return Some(format!("{programs} dies can't program at once where there are {dies}"));
+        }
+        let superblocks = self.shape(capacity).superblocks;
+        let spare =
+            f64::from(superblocks) * self.translation.spare_pct / (100.0 + self.translation.spare_pct);
+        if spare < SPARE_SUPERBLOCKS {
+            return Some(format!(
+                "the spare room of {} % is less than {SPARE_SUPERBLOCKS} of {superblocks} superblocks",
+                self.translation.spare_pct
+            ));
+        }
+        None
+    }
+
+    /// Geometry of the translation layer over `capacity`.
+    pub(crate) fn shape(&self, capacity: SectorCount) -> Shape {
+        let unit = self.translation.unit.0;
+        let superblock = u64::from(self.cells.dies()) * u64::from(self.cells.planes) * self.cells.block.0;
+        let geometry = Geometry {
+            units: capacity.bytes().0.div_ceil(unit),
+            spare: self.translation.spare_pct / 100.0,
+            superblock_units: (superblock / unit).max(1),
+            collection: self.translation.collection,
+            separates_moved: self.translation.separates_moved,
+        };
+        geometry.shape()
+    }
+}
+
+impl CellModel {
+    /// All dies.
+    pub fn dies(&self) -> u32 {
+        self.channels * self.dies_per_channel
+    }
+
+    /// What one program writes: a row of cells on all planes.
+    pub fn program_bytes(&self) -> ByteCount {
+        ByteCount(u64::from(self.planes) * self.page.0 * u64::from(self.bits_per_cell))
+    }
+
+    /// Programs that fill the blocks of one die's planes.
+    pub fn programs_per_block(&self) -> u32 {
+        let programs = self.block.0 / (self.page.0 * u64::from(self.bits_per_cell));
+        u32::try_from(programs.max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// Rate at which data go to flash when as many dies program as may, parity taken off.
+    pub fn program_rate(&self) -> BytesPerSec {
+        let bytes = self.program_bytes();
+        let erase = self.erase.as_secs_f64() / f64::from(self.programs_per_block());
+        let each = self.channel.transfer_time(bytes).as_secs_f64() + self.program.as_secs_f64() + erase;
+        let of_data = match self.parity_every {
+            0 => 1.0,
+            every => f64::from(every) / f64::from(every + 1),
+        };
+        BytesPerSec(f64::from(self.programs_at_once) * bytes.0 as f64 * of_data / each)
+    }
+
+    fn read(mut flash: Section<'_>) -> Result<Self, CatalogError> {
+        let cells = Self {
+            channels: flash.figure("channels")?,
+            dies_per_channel: flash.figure("dies_per_channel")?,
+            planes: flash.figure("planes")?,
+            page: flash.figure("page")?,
+            bits_per_cell: flash.figure("bits_per_cell")?,
+            block: flash.figure("block")?,
+            read_fast: flash.figure("read_fast")?,
+            read_slow: flash.figure("read_slow")?,
+            retry_pct: flash.figure("retry_pct")?,
+            program: flash.figure("program")?,
+            erase: flash.figure("erase")?,
+            suspend: flash.figure("suspend")?,
+            suspensions_max: flash.figure("suspensions_max")?,
+            decode: flash.figure("decode")?,
+            programs_at_once: flash.figure("programs_at_once")?,
+            parity_every: flash.figure("parity_every")?,
+            channel: LinkModel::read(flash.section("channel")?)?,
+        };
+        let counts = [
+            ("channels", cells.channels),
+            ("dies_per_channel", cells.dies_per_channel),
+            ("planes", cells.planes),
+            ("programs_at_once", cells.programs_at_once),
+        ];
+        for (key, count) in counts {
+            if !(1..=1024).contains(&count) {
+                return Err(flash.bad_value(key, "from 1 to 1024"));
+            }
+        }
+        if !(1..=5).contains(&cells.bits_per_cell) {
+            return Err(flash.bad_value("bits_per_cell", "from 1 to 5"));
+        }
+        if !is_power_in(cells.page, SECTOR_BYTES, 1 << 20) {
+            return Err(flash.bad_value("page", "a power of two from 512 B to 1 MiB"));
+        }
+        if !(cells.page.0 * u64::from(cells.bits_per_cell)..=1 << 32).contains(&cells.block.0) {
+            return Err(flash.bad_value("block", "a page for each bit at least, and no more than 4 GiB"));
+        }
+        if cells.read_slow < cells.read_fast {
+            return Err(flash.bad_value("read_slow", "at least read_fast"));
+        }
+        if cells.retry_pct > 100.0 {
+            return Err(flash.bad_value("retry_pct", "from 0 to 100"));
+        }
+        if cells.program == NanoSpan::ZERO {
+            return Err(flash.bad_value("program", "above zero"));
+        }
+        flash.finish()?;
+        Ok(cells)
+    }
+}
+
+impl FrontModel {
+    fn read(mut host: Section<'_>) -> Result<Self, CatalogError> {
+        let front = Self {
+            queue_depth: host.figure("queue_depth")?,
+            ports: host.figure("ports")?,
+            cores: host.figure("cores")?,
+            read_command: host.figure("read_command")?,
+            write_command: host.figure("write_command")?,
+            per_unit: host.figure("per_unit")?,
+            read_latency: host.figure("read_latency")?,
+            write_latency: host.figure("write_latency")?,
+            duplex: host.flag("duplex")?,
+        };
+        let counts = [("queue_depth", front.queue_depth), ("ports", front.ports), ("cores", front.cores)];
+        for (key, count) in counts {
+            if !(1..=1 << 20).contains(&count) {
+                return Err(host.bad_value(key, "from 1 to 1048576"));
+            }
+        }
+        host.finish()?;
+        Ok(front)
+    }
+}
+
+impl CapModel {
+    fn read(mut caps: Section<'_>) -> Result<Self, CatalogError> {
+        let model = Self {
+            read_iops: caps.optional_figure("read_iops")?,
+            write_iops: caps.optional_figure("write_iops")?,
+            read_rate: caps.optional_figure("read_rate")?,
+            write_rate: caps.optional_figure("write_rate")?,
+        };
+        for (key, cap) in [("read_iops", model.read_iops), ("write_iops", model.write_iops)] {
+            if cap.is_some_and(|cap| cap < 1.0) {
+                return Err(caps.bad_value(key, "at least 1"));
+            }
+        }
+        caps.finish()?;
+        Ok(model)
+    }
+}
+
+impl BufferModel {
+    fn read(mut buffer: Section<'_>) -> Result<Self, CatalogError> {
+        let model = Self { size: buffer.figure("size")?, protected: buffer.flag("protected")? };
+        if !(1..=1 << 34).contains(&model.size.0) {
+            return Err(buffer.bad_value("size", "above zero, and no more than 16 GiB"));
+        }
+        buffer.finish()?;
+        Ok(model)
+    }
+}
+
+impl TranslationModel {
+    fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
+        let policy = section.text("collection")?;
+        let collection = match (policy.as_str(), policy.strip_prefix("choices:").map(str::parse)) {
+            ("greedy", _) => Collection::Greedy,
+            ("cost-benefit", _) => Collection::CostBenefit,
+            (_, Some(Ok(count @ 1..=1000))) => Collection::Choices(count),
+            _ => {
+                let expected = "greedy, cost-benefit or choices:N with N from 1 to 1000";
+                return Err(section.bad_value("collection", expected));
+            }
+        };
+        let model = Self {
+            unit: section.figure("unit")?,
+            spare_pct: section.figure("spare_pct")?,
+            collection,
+            separates_moved: section.flag("separates_moved")?,
+        };
+        // A unit's sectors are the bits of a mask of 128.
+        if !is_power_in(model.unit, SECTOR_BYTES, 128 * SECTOR_BYTES) {
+            return Err(section.bad_value("unit", "a power of two from 512 B to 64 KiB"));
+        }
+        if model.spare_pct > 1000.0 {
+            return Err(section.bad_value("spare_pct", "from 0 to 1000"));
+        }
+        section.finish()?;
+        Ok(model)
+    }
+}
+
+fn is_power_in(size: ByteCount, least: u64, most: u64) -> bool {
+    size.0.is_power_of_two() && (least..=most).contains(&size.0)
+}
