@@ -143,7 +143,11 @@ impl Arena {
         // SAFETY: both ranges lie within their mappings, as `address` asserts, and the new one overlaps nothing. What the kernel
         // writes meanwhile is memory as that of another process: any bytes are valid ones.
         unsafe {
-            std::ptr::copy_nonoverlapping(self.address(offset, bytes), copy.address(0, bytes), bytes as usize)
+            std::ptr::copy_nonoverlapping(
+                self.address(offset, bytes),
+                copy.address(0, bytes),
+                bytes as usize,
+            );
         };
         Ok(copy)
     }

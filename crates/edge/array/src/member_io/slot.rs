@@ -26,6 +26,7 @@ pub(super) const NUMBER_BITS: u32 = 24;
 
 /// One member I/O in flight.
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own about what is in flight")]
 pub(super) struct IoSlot {
     pub(super) transfer: Option<Transfer>,
     pub(super) member: MemberIndex,
