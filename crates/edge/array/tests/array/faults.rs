@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Much longer than anything here takes on a busy machine, much shorter than for ever.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_mins(1);
 const LIMIT: NanoSpan = NanoSpan::from_millis(1500);
 
 /// An array of files whose member 1 has faults.

@@ -134,7 +134,9 @@ impl Faulty {
             below: Arc::clone(&self.below),
             state: Arc::clone(&self.state),
         };
-        late.iter().for_each(|request| server.answer(request));
+        for request in &late {
+            server.answer(request);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -212,7 +214,7 @@ impl Server {
     fn answer(&self, request: &[u8]) {
         let (opcode, node, body) = (word(request, 4), long(request, 16), &request[IN_HEAD_BYTES..]);
         let result = match opcode {
-            INIT => Ok(self.init()),
+            INIT => Ok(init()),
             LOOKUP if body == b"m\0" => {
                 let mut entry = numbers(&[FILE_NODE, 0, 3600, 3600, 0]);
                 entry.extend(self.attributes(FILE_NODE));
@@ -235,15 +237,6 @@ impl Server {
             _ => Err(libc::ENOSYS),
         };
         self.reply(request, result);
-    }
-
-    fn init(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        for number in [7, 31, 0, FLAGS, 0, LONGEST, 1, 256] {
-            out.extend(u32::to_ne_bytes(number));
-        }
-        out.resize(64, 0);
-        out
     }
 
     fn attributes(&self, node: u64) -> Vec<u8> {
@@ -298,6 +291,16 @@ impl Server {
         // Who asked may be gone.
         let _ = (&*self.connection).write(&out);
     }
+}
+
+/// The answer to the kernel's first request.
+fn init() -> Vec<u8> {
+    let mut out = Vec::new();
+    for number in [7, 31, 0, FLAGS, 0, LONGEST, 1, 256] {
+        out.extend(u32::to_ne_bytes(number));
+    }
+    out.resize(64, 0);
+    out
 }
 
 fn numbers(values: &[u64]) -> Vec<u8> {
