@@ -6,7 +6,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 
 .PHONY: demo test tools build binary format lint unit documented reference accuracy book deb deb-test explore torture mutants \
-	store clients clients-self-test ublk doc smoke bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
+	store clients attack attack-short clients-self-test ublk doc smoke bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
 
 ## Builds the release binary and runs the first-look study on this machine's own disk and files.
 demo: build
@@ -14,7 +14,7 @@ demo: build
 	@echo "Open first-look.html in a browser; it needs no network." >&2
 
 ## Everything that must hold: format, lints, tests, documentation, and a short run of the real binary.
-test: tools format lint unit doc smoke documented store clients ublk studio
+test: tools format lint unit doc smoke documented store clients attack-short ublk studio
 
 tools:
 	@command -v cc >/dev/null || { echo "error: no C compiler: SQLite is built from source; install gcc" >&2; exit 1; }
@@ -65,6 +65,17 @@ clients: binary
 	bash tests/clients/nfs.sh target/debug/raidlab
 	bash tests/clients/xrootd.sh target/debug/raidlab
 	bash tests/clients/hosts.sh target/debug/raidlab
+
+## Attacks served arrays: CRASHES of them, and much more, from SEED on (docs/torture.md); installs nbdkit, needs root.
+CRASHES ?= 1000
+SEED ?= 1
+attack: binary
+	bash tests/attack/setup.sh target/attack
+	/usr/bin/python3 tests/attack/attack.py target/debug/raidlab target/attack/volatile.so --crashes $(CRASHES) --seed $(SEED)
+
+attack-short: binary
+	bash tests/attack/setup.sh target/attack
+	/usr/bin/python3 tests/attack/attack.py target/debug/raidlab target/attack/volatile.so --short --seed $(SEED)
 
 ## An array as a block device of Debian's kernel in a guest (docs/clients.md); downloads it once, takes less than a minute.
 ublk: binary

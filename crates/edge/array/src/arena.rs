@@ -9,6 +9,7 @@
 //! other (asserted, as safe Rust demands it of slices).
 #![allow(unsafe_code)]
 
+use crate::pieces::IoVec;
 use raidlab_controller::Controller;
 use raidlab_raid::kernel;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -125,6 +126,35 @@ impl Arena {
         );
         // SAFETY: `offset` is at most the length of the mapping, as just asserted.
         unsafe { self.base.as_ptr().add(offset as usize) }
+    }
+
+    /// Whether a piece lies within.
+    pub(crate) fn contains(&self, piece: IoVec) -> bool {
+        let start = self.base.as_ptr().addr();
+        piece.base.addr() >= start && piece.base.addr() + piece.bytes <= start + self.bytes
+    }
+
+    /// A new mapping with the bytes of a range, which the kernel may be writing to: those may be old or new.
+    ///
+    /// # Errors
+    /// What the system said, usually that there is too little memory.
+    pub(crate) fn copy_of(&self, offset: u64, bytes: u64) -> io::Result<Self> {
+        let copy = Self::new(bytes)?;
+        // SAFETY: both ranges lie within their mappings, as `address` asserts, and the new one overlaps nothing. What the kernel
+        // writes meanwhile is memory as that of another process: any bytes are valid ones.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                self.address(offset, bytes),
+                copy.address(0, bytes),
+                bytes as usize,
+            );
+        };
+        Ok(copy)
+    }
+
+    /// Keeps the mapping for the rest of the process.
+    pub(crate) fn leak(&mut self) {
+        self.is_own = false;
     }
 
     /// Returns the bytes of `range`. Nothing else may write them meanwhile, which the callers see to: they know

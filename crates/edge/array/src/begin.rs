@@ -52,14 +52,14 @@ pub struct RunSettings {
     /// Threads of the kernel that do long I/O of members, beside one for each device, which flushes may take. None leaves long
     /// I/O to the array's thread.
     pub io_threads: usize,
-    /// A member that is an NBD export and leaves a request unanswered for so long is gone.
+    /// A member that leaves a request unanswered for so long is gone: an NBD export, a file or a block device.
     pub answer_limit: NanoSpan,
     /// Where the history of events is kept, if it is.
     pub history: Option<HistoryPlace>,
 }
 
 impl RunSettings {
-    /// How long a member that is an NBD export may leave a request unanswered, unless someone says otherwise: what Linux gives
+    /// How long a member may leave a request unanswered, unless someone says otherwise: what Linux gives
     /// a disk (`drivers/scsi/sd.h`, `SD_TIMEOUT`).
     pub const ANSWER_LIMIT: NanoSpan = NanoSpan::from_millis(30_000);
 

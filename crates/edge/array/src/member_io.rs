@@ -9,11 +9,12 @@
 //! whose server has none, and a file whose file system is not known to keep it ([`Flushing`]).
 //!
 //! On a member that is an NBD export the entries are parts, which its link sends as requests. An export whose server is silent for too long, or gone, is
-//! a device that has vanished.
+//! a device that has vanished. So is a file or block device whose I/O does not end in time (`hung`).
 //!
 //! Invariant: a slot of `slots` is in use from [`MemberPort::issue`] until its I/O is handed out by
 //! [`MemberPort::take`], and its list of pieces stays where it is for that time.
 
+mod hung;
 mod links;
 mod owing;
 mod slot;
@@ -24,12 +25,13 @@ use crate::error::RingError;
 use crate::link::Link;
 use crate::memory::Memory;
 use crate::ring::{Direction, Done, Ring};
+use hung::Hung;
 use owing::Owing;
 use raidlab_controller::{Area, MemberError, MemberIo, MemberIoId, MemberOp, Segment};
 use raidlab_format::{AreaLayout, Placement};
 use raidlab_units::{BlockSize, MemberIndex, NanoSpan, Nanos};
 use rustix::io::Errno;
-use slot::{IoSlot, Transfer, gather};
+use slot::{IoSlot, NUMBER_BITS, Transfer, gather};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -43,7 +45,7 @@ pub(crate) struct MemberPort {
     links: Vec<Option<Box<Link>>>,
     /// Links have something to send.
     is_queued: bool,
-    /// How long a request may be unanswered.
+    /// How long a request may be unanswered, or an I/O of a file under way.
     answer_limit: NanoSpan,
     look_at: Nanos,
     /// Ends that no completion of an entry of their own tells of.
@@ -52,10 +54,15 @@ pub(crate) struct MemberPort {
     losses: Vec<MemberIndex>,
     /// Connections whose servers may still do what they were sent.
     owing: Owing,
+    /// Entries of files that were given up while the kernel had them.
+    hung: Hung,
 }
 
 /// A device that lets so many I/Os time out, one after the other, is gone.
 const TIMEOUTS_MAX: u32 = 3;
+/// How often devices are looked at whether they answer, at least and at most.
+const LOOK_EVERY_MIN: NanoSpan = NanoSpan::from_millis(10);
+const LOOK_EVERY_MAX: NanoSpan = NanoSpan::from_millis(1000);
 
 /// A device of the array, or the place of one.
 #[derive(Debug, Default)]
@@ -68,6 +75,10 @@ struct Place {
     /// Those of them that were told as an event.
     errors_told: u64,
     timeouts: u32,
+    /// An I/O was found overdue; found so again it counts.
+    is_suspect: bool,
+    /// When it was given up because an I/O did not end.
+    hung_since: Option<Nanos>,
     /// The worst error that was told of.
     told: Option<MemberError>,
 }
@@ -101,7 +112,7 @@ pub(crate) struct IoEnd {
 }
 
 impl MemberPort {
-    /// Makes places for `count` devices. An export that leaves a request unanswered for `answer_limit` is gone.
+    /// Makes places for `count` devices. One that leaves a request unanswered for `answer_limit` is gone.
     pub(crate) fn new(count: u16, block_size: BlockSize, answer_limit: NanoSpan) -> Self {
         Self {
             slots: Vec::new(),
@@ -114,6 +125,7 @@ impl MemberPort {
             ends: Vec::new(),
             losses: Vec::new(),
             owing: Owing::default(),
+            hung: Hung::default(),
         }
     }
 
@@ -139,6 +151,9 @@ impl MemberPort {
         let carrier = match device {
             Device::Local(device) => {
                 ring.set_file(member.0, device.descriptor())?;
+                if device.waits_in_submission() {
+                    ring.hand_over_file(member.0);
+                }
                 Carrier::File(device)
             }
             Device::Remote(device) => {
@@ -232,6 +247,7 @@ impl MemberPort {
     /// [`RingError`] if a full queue can't be submitted.
     pub(crate) fn issue(
         &mut self,
+        now: Nanos,
         io: &MemberIo,
         segments: &[Segment],
         memory: &Memory,
@@ -246,8 +262,9 @@ impl MemberPort {
         let place = &mut self.places[io.member.index()];
         let placement = place.attached.as_ref().expect("a device that is missing gets no I/O").placement;
         place.in_flight += 1;
+        assert!(index < 1 << NUMBER_BITS, "member I/O {index} has no name");
         slot.member = io.member;
-        slot.attempts = 0;
+        (slot.attempts, slot.at, slot.since, slot.stays) = (0, None, now, false);
         gather(segments, memory, &mut slot.pieces);
         let bytes = self.block_size.bytes_of(io.blocks).get();
         let gathered: u64 = slot.pieces.iter().map(|piece| piece.bytes as u64).sum();
@@ -270,7 +287,9 @@ impl MemberPort {
             [_] => memory.registered_buffer(segments[0].buffer, bytes),
             _ => None,
         };
-        slot.transfer = direction.map(|direction| Transfer { direction, offset, copy_offset, bytes, buffer });
+        let block_bytes = self.block_size.bytes();
+        let transfer = |direction| Transfer { direction, offset, copy_offset, bytes, block_bytes, buffer };
+        slot.transfer = direction.map(transfer);
         self.start(io.id.0, ring)
     }
 
@@ -280,6 +299,7 @@ impl MemberPort {
         let place = &mut self.places[slot.member.index()];
         let attached = place.attached.as_ref().expect("a device that is missing gets no I/O");
         let ended = match attached.carrier {
+            Carrier::File(_) if place.hung_since.is_some() => Err(MemberError::Gone),
             Carrier::File(ref device) => return slot.push(number, device.flushing(), ring),
             Carrier::Lost => Err(MemberError::Gone),
             Carrier::Link(link) => {
@@ -319,7 +339,12 @@ impl MemberPort {
     /// # Errors
     /// [`RingError`] if an interrupted I/O can't be queued again.
     pub(crate) fn take(&mut self, done: Done, ring: &mut Ring) -> Result<Option<IoEnd>, RingError> {
-        self.take_entry(done.number, done.result, ring)
+        let number = done.number & ((1 << NUMBER_BITS) - 1);
+        if self.slots[number as usize].name(number) != done.number {
+            self.hung.end(done.number);
+            return Ok(None);
+        }
+        self.take_entry(number, done.result, ring)
     }
 
     #[inline]
@@ -334,9 +359,11 @@ impl MemberPort {
         slot.entries -= 1;
         match ended {
             Ok(bytes) => {
-                slot.bytes_left -= u64::from(bytes);
+                slot.move_on(bytes.into());
                 place.timeouts = 0;
             }
+            // Neither is tried again: what the one did not keep is lost, the other was taken back.
+            Err(_) if slot.is_flushing || place.hung_since.is_some() => slot.error = Some(MemberError::Gone),
             Err(Errno::INTR | Errno::AGAIN | Errno::NOMEM) => slot.interrupted = true,
             Err(errno) => slot.error = Some(worse(slot.error, place.judge(errno))),
         }
@@ -357,6 +384,22 @@ impl MemberPort {
             self.leave(member, ring)?;
         }
         Ok(Some(IoEnd { id: MemberIoId(number), result }))
+    }
+}
+
+impl MemberPort {
+    /// Gives up devices that do not answer.
+    ///
+    /// # Errors
+    /// [`RingError`] if what follows can't be queued.
+    #[inline]
+    pub(crate) fn look(&mut self, now: Nanos, ring: &mut Ring) -> Result<(), RingError> {
+        if now < self.look_at {
+            return Ok(());
+        }
+        self.look_at = now + (self.answer_limit / 8).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX);
+        self.look_at_links(now, ring)?;
+        self.look_at_files(now, ring)
     }
 }
 

@@ -21,6 +21,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct HostBuffers {
     arena: Arena,
+    /// Buffers that have left the arena, by their tags; none as a rule.
+    moved: Vec<Option<Arena>>,
     slot_bytes: u64,
     /// Bytes of the request in flight in each slot, or `None` where the slot is free.
     in_flight: Vec<Option<u64>>,
@@ -35,7 +37,7 @@ impl HostBuffers {
         let slot_bytes = slot_bytes.next_multiple_of(ALIGNMENT_BYTES as u64);
         let bytes = slot_bytes.saturating_mul(u64::from(slots));
         let arena = map("host buffers", bytes)?;
-        Ok(Self { arena, slot_bytes, in_flight: vec![None; slots as usize] })
+        Ok(Self { arena, moved: Vec::new(), slot_bytes, in_flight: vec![None; slots as usize] })
     }
 
     /// Number of slots; tags are below it.
@@ -50,19 +52,54 @@ impl HostBuffers {
 
     /// Returns the buffer of `tag`, whose request must not be in flight (asserted).
     pub fn slot(&self, tag: HostTag) -> &[u8] {
-        self.arena.slice(self.free_range(tag))
+        let (arena, range) = self.free_range(tag);
+        arena.slice(range)
     }
 
     /// Returns the buffer of `tag` for writing; its request must not be in flight (asserted).
     pub fn slot_mut(&mut self, tag: HostTag) -> &mut [u8] {
-        let range = self.free_range(tag);
-        self.arena.slice_mut(range)
+        let (_, range) = self.free_range(tag);
+        match self.moved.get_mut(tag.0 as usize) {
+            Some(Some(arena)) => arena.slice_mut(range),
+            _ => self.arena.slice_mut(range),
+        }
     }
 
-    fn free_range(&self, tag: HostTag) -> std::ops::Range<u64> {
+    fn free_range(&self, tag: HostTag) -> (&Arena, std::ops::Range<u64>) {
         assert!(self.in_flight[tag.0 as usize].is_none(), "the buffer of request {} is in use", tag.0);
-        let start = u64::from(tag.0) * self.slot_bytes;
-        start..start + self.slot_bytes
+        let (arena, start) = self.place(tag);
+        (arena, start..start + self.slot_bytes)
+    }
+
+    /// The arena of a buffer, and where it begins there.
+    #[inline]
+    fn place(&self, tag: HostTag) -> (&Arena, u64) {
+        match self.moved.get(tag.0 as usize) {
+            Some(Some(arena)) => (arena, 0),
+            _ => (&self.arena, u64::from(tag.0) * self.slot_bytes),
+        }
+    }
+
+    /// Moves the buffers that `piece` touches to mappings of their own. Returns those that they leave, or nothing if it
+    /// touches none.
+    fn part_from(&mut self, piece: IoVec) -> std::io::Result<Option<Vec<Arena>>> {
+        if let Some(moved) = self.moved.iter_mut().flatten().find(|arena| arena.contains(piece)) {
+            let copy = moved.copy_of(0, self.slot_bytes)?;
+            return Ok(Some(vec![std::mem::replace(moved, copy)]));
+        }
+        if !self.arena.contains(piece) {
+            return Ok(None);
+        }
+        let start = (piece.base.addr() - self.arena.address(0, 0).addr()) as u64;
+        let tags = start / self.slot_bytes..=(start + piece.bytes as u64 - 1) / self.slot_bytes;
+        self.moved.resize_with(self.in_flight.len(), || None);
+        for tag in tags {
+            if self.moved[tag as usize].is_none() {
+                self.moved[tag as usize] = Some(self.arena.copy_of(tag * self.slot_bytes, self.slot_bytes)?);
+            }
+        }
+        // The arena stays, for the others.
+        Ok(Some(Vec::new()))
     }
 
     /// Takes in that the request `tag` of `bytes` goes to the controller.
@@ -86,13 +123,15 @@ impl HostBuffers {
     /// Where the bytes of the request in flight `tag` are, for the kernel.
     pub(crate) fn io_vec(&self, tag: HostTag) -> IoVec {
         let bytes = self.in_flight[tag.0 as usize].expect("only buffers of requests in flight are named");
-        IoVec { base: self.arena.address(u64::from(tag.0) * self.slot_bytes, bytes), bytes: bytes as usize }
+        let (arena, start) = self.place(tag);
+        IoVec { base: arena.address(start, bytes), bytes: bytes as usize }
     }
 
-    fn offset_of(&self, tag: HostTag, offset: u64, bytes: u64) -> u64 {
+    fn locate(&self, tag: HostTag, offset: u64, bytes: u64) -> (&Arena, u64) {
         let length = self.in_flight[tag.0 as usize].expect("only buffers of requests in flight are named");
         assert!(offset + bytes <= length, "bytes {offset}+{bytes} are outside a request of {length}");
-        u64::from(tag.0) * self.slot_bytes + offset
+        let (arena, start) = self.place(tag);
+        (arena, start + offset)
     }
 }
 
@@ -105,6 +144,8 @@ pub(crate) struct Memory {
     kept: Option<KeptMemory>,
     pub(crate) host: HostBuffers,
     buffers: Registered,
+    /// Left to the kernel, which may touch it until I/O ends that does not.
+    parted: Vec<Arena>,
     /// Destinations, then sources, of the step at hand.
     pieces: Vec<Piece>,
 }
@@ -153,7 +194,7 @@ impl Memory {
             buffers.kept_log = log.and_then(|log| register("the kept log", log, ring, numbers(3)));
             // The host's buffers get their place now and are registered when their size is known.
         }
-        Ok(Self { cache, staging, own, kept, host, buffers, pieces: Vec::new() })
+        Ok(Self { cache, staging, own, kept, host, buffers, parted: Vec::new(), pieces: Vec::new() })
     }
 
     /// Stores an entry of the cache's directory, if it is kept.
@@ -189,8 +230,55 @@ impl Memory {
         // No request is in flight, so the kernel does no I/O on the old arena; it lets go of its pages when their
         // numbers go to the new one, or with the ring.
         self.buffers.host = register("host buffers", &host.arena, ring, 4 * BUFFERS_PER_ARENA);
-        self.host = host;
+        let mut before = std::mem::replace(&mut self.host, host);
+        if !before.moved.is_empty() {
+            // What was moved had left its place there to I/O that may not have ended.
+            before.arena.leak();
+            before.moved.iter_mut().flatten().for_each(Arena::leak);
+        }
         Ok(())
+    }
+
+    /// Moves away from `pieces`, which the kernel may touch at any time. No other I/O of members may be in flight. They stay
+    /// mapped until [`Memory::release_parted`].
+    ///
+    /// # Errors
+    /// Why they can't be left.
+    pub(crate) fn part_from(&mut self, pieces: &[IoVec], ring: &mut Ring) -> Result<(), String> {
+        let no_room = |error| format!("there is no memory to move to: {error}");
+        for piece in pieces {
+            if self.parted.iter().any(|arena| arena.contains(*piece)) {
+                continue;
+            }
+            if let Some(mut arenas) = self.host.part_from(*piece).map_err(no_room)? {
+                // Pieces that touch were joined over buffers that stand side by side, which they may do no more.
+                self.buffers.host = None;
+                self.parted.append(&mut arenas);
+            } else if self.staging.contains(*piece) {
+                let copy = self.staging.copy_of(0, self.staging.bytes()).map_err(no_room)?;
+                self.buffers.staging = register("staging memory", &copy, ring, BUFFERS_PER_ARENA);
+                self.parted.push(std::mem::replace(&mut self.staging, copy));
+            } else if self.cache.contains(*piece) && self.kept.is_none() {
+                let copy = self.cache.copy_of(0, self.cache.bytes()).map_err(no_room)?;
+                self.buffers.cache = register("the cache", &copy, ring, 0);
+                self.parted.push(std::mem::replace(&mut self.cache, copy));
+            } else {
+                return Err("it lies in memory that can't be moved".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in that the kernel has given back all that was left to it.
+    pub(crate) fn release_parted(&mut self) {
+        self.parted.clear();
+    }
+
+    /// Leaves everything mapped for the rest of the process.
+    pub(crate) fn leak(&mut self) {
+        let arenas = [&mut self.cache, &mut self.staging, &mut self.host.arena];
+        let moved = self.host.moved.iter_mut().flatten().chain(&mut self.parted);
+        arenas.into_iter().chain(moved).for_each(Arena::leak);
     }
 
     /// Returns the address of a place, for the kernel. Its range must lie within its memory (asserted).
@@ -209,7 +297,7 @@ impl Memory {
             BufferSpace::KeptLog => {
                 (self.kept.as_ref().expect("a kept log lies in kept memory").log(), place.offset)
             }
-            BufferSpace::Host(tag) => (&self.host.arena, self.host.offset_of(tag, place.offset, bytes)),
+            BufferSpace::Host(tag) => self.host.locate(tag, place.offset, bytes),
             BufferSpace::PeerCache | BufferSpace::PeerKeptLog => {
                 unreachable!("an array with a second controller is refused")
             }

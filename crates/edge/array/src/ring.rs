@@ -24,7 +24,7 @@ use crate::busy_poll::BusyPoll;
 use crate::error::RingError;
 use crate::pieces::{IoVec, MessageHeader};
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use raidlab_units::NanoSpan;
 use rustix::io::Errno;
@@ -70,6 +70,8 @@ const TICK: NanoSpan = NanoSpan::from_millis(50);
 static TICK_SPAN: Timespec = Timespec::new().nsec(TICK.get() as u32);
 /// The name of the tick's entry.
 const TICK_USER: u64 = (OWNERS.len() as u64) << NUMBER_BITS;
+/// What ends when it is cancelled does so within this.
+const CANCELLED_WITHIN: Duration = Duration::from_secs(1);
 /// `IORING_ENTER_GETEVENTS`: completions that the kernel holds back are made to appear.
 const ENTER_GETEVENTS: u32 = 1;
 
@@ -135,6 +137,12 @@ pub(crate) struct Ring {
     /// There is so much to do that they are worth the way to another thread.
     is_crowded: bool,
     handed_over: u64,
+    /// Files, by their places, whose every transfer is done by threads of the kernel.
+    waiting_files: Vec<bool>,
+    /// Threads of the kernel that are allowed beyond the usual, for I/O that does not end.
+    made_way: u32,
+    /// What is in flight is waited for no more.
+    is_abandoned: bool,
 }
 
 impl std::fmt::Debug for Ring {
@@ -162,6 +170,9 @@ impl Ring {
             hands_over: false,
             is_crowded: true,
             handed_over: 0,
+            waiting_files: vec![false; usize::from(files)],
+            made_way: 0,
+            is_abandoned: false,
         })
     }
 
@@ -174,6 +185,26 @@ impl Ring {
         let limited = self.inner.submitter().register_iowq_max_workers(&mut [threads, 0]);
         limited.map_err(|source| RingError { doing: "bound the kernel's threads for I/O", source })?;
         self.hands_over = true;
+        Ok(())
+    }
+
+    /// Allows the kernel so many threads more than usual in all, at least: each I/O that does not end may hold one, and flushes of
+    /// other members need theirs.
+    ///
+    /// # Errors
+    /// [`RingError`] if the kernel refuses what it has taken before.
+    pub(crate) fn make_way(&mut self, threads: u32) -> Result<(), RingError> {
+        if threads <= self.made_way {
+            return Ok(());
+        }
+        // Zeros ask. Before Linux 5.15 there is nothing to ask.
+        let mut limits = [0, 0];
+        if self.inner.submitter().register_iowq_max_workers(&mut limits).is_ok() {
+            let mut more = [limits[0].saturating_add(threads - self.made_way), 0];
+            let set = self.inner.submitter().register_iowq_max_workers(&mut more);
+            set.map_err(|source| RingError { doing: "allow the kernel more threads for I/O", source })?;
+        }
+        self.made_way = threads;
         Ok(())
     }
 
@@ -194,8 +225,14 @@ impl Ring {
     pub(crate) fn set_file(&mut self, place: u16, file: RawFd) -> Result<(), RingError> {
         // Entries that were not submitted yet name their file by its place.
         self.enter(None)?;
+        self.waiting_files[usize::from(place)] = false;
         let set = self.inner.submitter().register_files_update(u32::from(place), &[file]);
         set.map(drop).map_err(files_refused)
+    }
+
+    /// Has threads of the kernel do every transfer of the file at `place`, because the thread that submits would wait for it.
+    pub(crate) fn hand_over_file(&mut self, place: u16) {
+        self.waiting_files[usize::from(place)] = true;
     }
 
     /// Takes the file at `place` out of the table: the kernel keeps it open no more when nothing is in flight on it.
@@ -255,7 +292,9 @@ impl Ring {
         target: Target<'_>,
     ) -> Result<(), RingError> {
         let mut entry = transfer_entry(file, direction, offset, target);
-        if self.hands_over && self.is_crowded && target.bytes() >= WORTH_THE_WAY_BYTES {
+        if self.waiting_files[usize::from(file)] {
+            entry = entry.flags(Flags::ASYNC);
+        } else if self.hands_over && self.is_crowded && target.bytes() >= WORTH_THE_WAY_BYTES {
             entry = entry.flags(Flags::ASYNC);
             self.handed_over += 1;
         }
@@ -332,6 +371,15 @@ impl Ring {
     /// [`RingError`] if a full queue can't be submitted.
     pub(crate) fn cancel(&mut self, owner: Owner, number: u32) -> Result<(), RingError> {
         self.push(Owner::Cancel, 0, opcode::AsyncCancel::new(user_data(owner, number)).build())
+    }
+
+    /// Ends everything in flight on the file at `place` early, as far as that is possible (Linux 6.0). Completions come all the same.
+    ///
+    /// # Errors
+    /// [`RingError`] if a full queue can't be submitted.
+    pub(crate) fn cancel_file(&mut self, place: u16) -> Result<(), RingError> {
+        let all = CancelBuilder::fd(Fixed(place.into())).all();
+        self.push(Owner::Cancel, 0, opcode::AsyncCancel2::new(all).build())
     }
 
     fn push(&mut self, owner: Owner, number: u32, entry: Entry) -> Result<(), RingError> {
@@ -453,28 +501,48 @@ impl Ring {
 
     /// Waits until nothing is in flight and forgets the completions.
     pub(crate) fn quiesce(&mut self) {
+        self.quiesce_within(None);
+    }
+
+    /// The same, but what has not ended within `limit` is cancelled, and what has not ended then is abandoned: the ring
+    /// waits for nothing any more. Returns whether nothing is in flight; if not, the kernel may touch its memory at any time.
+    pub(crate) fn quiesce_within(&mut self, limit: Option<NanoSpan>) -> bool {
         const PATIENCE: NanoSpan = NanoSpan::from_millis(100);
-        let mut done = Vec::new();
+        let began = Instant::now();
+        let (mut done, mut is_cancelled) = (Vec::new(), false);
         // A line may stay silent for ever.
         let cancelled = (0..LINES).try_for_each(|line| self.cancel(Owner::Line, line));
         if let Err(error) = cancelled {
             tracing::debug!(%error, "lines are not cancelled");
         }
-        while self.in_flight > 0 {
+        while self.in_flight > 0 && !self.is_abandoned {
+            let over = limit.map(|limit| began.elapsed().saturating_sub(Duration::from_nanos(limit.get())));
+            if over.is_some_and(|over| over > Duration::ZERO) && !is_cancelled {
+                is_cancelled = true;
+                let all = opcode::AsyncCancel2::new(CancelBuilder::any()).build();
+                self.is_abandoned |= self.push(Owner::Cancel, 0, all).is_err();
+            }
             if let Err(error) = self.enter(Some(PATIENCE)) {
                 // Without a working ring the kernel holds no more of our memory than what it pinned itself.
                 tracing::error!(%error, "{} I/Os were left in flight", self.in_flight);
-                return;
+                return false;
             }
             self.reap(&mut done);
             done.clear();
+            self.is_abandoned |= over.is_some_and(|over| over > CANCELLED_WITHIN) && self.in_flight > 0;
         }
+        if self.is_abandoned {
+            tracing::warn!("{} I/Os do not end and are left to the kernel", self.in_flight);
+        }
+        self.in_flight == 0
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        self.quiesce();
+        if !self.is_abandoned {
+            self.quiesce();
+        }
         // The kernel takes a ring down some time after it was closed, and a file that is registered until then keeps a device
         // claimed: the next to open it would be refused.
         if self.in_flight == 0

@@ -33,6 +33,7 @@ use raidlab_format::ArrayName;
 use raidlab_raid::FailuresSurvived;
 use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, Nanos};
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -61,8 +62,8 @@ pub struct ArrayWorld {
     // Dropped before the memory that its jobs are on.
     workers: Workers,
     pub(crate) memory: Memory,
-    // Dropped after the memory, of which its own is a part.
-    pub(crate) controller: Controller,
+    // Its own memory is a part of that above, and stays where I/O is left to the kernel.
+    pub(crate) controller: ManuallyDrop<Controller>,
     pub(crate) name: ArrayName,
     block_size: BlockSize,
     member_cache: MemberCache,
@@ -71,6 +72,8 @@ pub struct ArrayWorld {
     timers: Vec<Nanos>,
     /// Requests by their tags, while they are in flight.
     requests: Vec<Option<HostRequest>>,
+    /// I/Os that wait until memory has been moved.
+    held: VecDeque<MemberIo>,
     /// Completions that the host was not told yet.
     completions: Vec<HostCompletion>,
     host_in_flight: u32,
@@ -92,9 +95,17 @@ pub struct ArrayWorld {
 }
 
 impl Drop for ArrayWorld {
+    #[allow(unsafe_code)]
     fn drop(&mut self) {
         // The ring waits for all entries, and servers may be silent for ever.
         self.members.hang_up();
+        if self.ring.quiesce_within(Some(self.members.patience_at_end())) {
+            // SAFETY: it is used no more: what is dropped after this is memory that only names addresses in it.
+            unsafe { ManuallyDrop::drop(&mut self.controller) };
+        } else {
+            self.members.leak();
+            self.memory.leak();
+        }
     }
 }
 
@@ -118,10 +129,11 @@ impl ArrayWorld {
             name,
             block_size: controller.config().block_size,
             member_cache: controller.config().member_cache,
-            controller,
+            controller: ManuallyDrop::new(controller),
             started: Instant::now(),
             timers: Vec::new(),
             requests: Vec::new(),
+            held: VecDeque::new(),
             completions: Vec::new(),
             host_in_flight: 0,
             host_bytes: 0,
@@ -342,6 +354,7 @@ impl ArrayWorld {
         }
         self.take_in_workers(now);
         self.members.look(now, &mut self.ring)?;
+        self.part_from_hung(now)?;
         while let Some(end) = self.members.poll_end() {
             self.controller.handle_member_completion(now, end.id, end.result);
         }
@@ -414,7 +427,7 @@ impl ArrayWorld {
     pub(crate) fn run_actions(&mut self, now: Nanos) -> Result<(), RingError> {
         while let Some(action) = self.controller.poll_action() {
             match action {
-                Action::Member(io) => self.issue(io)?,
+                Action::Member(io) => self.issue(now, io)?,
                 Action::Memory(task) => self.run_task(now, task),
                 Action::Complete(completion) => {
                     self.memory.host.end(completion.tag);
@@ -452,13 +465,32 @@ impl ArrayWorld {
         Ok(())
     }
 
-    fn issue(&mut self, mut io: MemberIo) -> Result<(), RingError> {
+    /// Moves memory away from I/O that does not end, as soon as there is no other; new I/O is held meanwhile.
+    fn part_from_hung(&mut self, now: Nanos) -> Result<(), RingError> {
+        if !self.members.has_strays() {
+            self.memory.release_parted();
+        }
+        if !self.members.is_parting() || self.members.has_others_in_flight() || self.workers.out() > 0 {
+            return Ok(());
+        }
+        self.members.part(&mut self.memory, &mut self.ring)?;
+        while let Some(io) = self.held.pop_front() {
+            self.issue(now, io)?;
+        }
+        Ok(())
+    }
+
+    fn issue(&mut self, now: Nanos, mut io: MemberIo) -> Result<(), RingError> {
+        if self.members.is_parting() {
+            self.held.push_back(io);
+            return Ok(());
+        }
         if let (MemberOp::Write { .. }, MemberCache::Off) = (io.op, self.member_cache) {
             io.op = MemberOp::Write { fua: true };
         }
         self.controller.member_io_segments(io.id, &mut self.segments);
         self.ring.set_crowded(io.class != IoClass::Host || self.host_bytes >= CROWD_BYTES);
-        self.members.issue(&io, &self.segments, &self.memory, &mut self.ring)?;
+        self.members.issue(now, &io, &self.segments, &self.memory, &mut self.ring)?;
         if self.ring.unsubmitted() >= ENTRIES_PER_BATCH {
             self.ring.enter(None)?;
         }
@@ -467,7 +499,8 @@ impl ArrayWorld {
 
     /// Does a task, or has a worker do it while there is more to do here.
     fn run_task(&mut self, now: Nanos, task: MemoryTask) {
-        let may_wait = task.kind != MemoryKind::Copy && self.workers.has_room(task.bytes_in);
+        let is_free = !self.members.is_parting() && self.workers.has_room(task.bytes_in);
+        let may_wait = task.kind != MemoryKind::Copy && is_free;
         if may_wait && (self.workers.out() > 0 || self.members.is_busy()) {
             return self.hand_out(task);
         }

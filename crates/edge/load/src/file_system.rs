@@ -5,7 +5,7 @@
 //! | none: a block device | | durable when it ends (`block/fops.c` makes it a write with `REQ_FUA`) |
 //! | ext4, XFS | | the same (`fs/iomap/direct-io.c` syncs before it ends) |
 //! | tmpfs | never waits | the same, as far as memory goes |
-//! | FUSE | | ends first: `fs/fuse/file.c` syncs only where the caller waits |
+//! | FUSE | waits in the call that submits it | ends first: `fs/fuse/file.c` syncs only where the caller waits |
 //! | 9p, SMB, AFS | | ends first: `fs/netfs/direct_write.c` does not sync, whoever waits; some mounts have no other writes |
 //! | Btrfs | | from Linux 6.1 on the same as ext4's; ends first before (from commit 51bd9563b678, in 5.16, to 8184620ae212; fstests has generic/703 for it). Stable kernels took either at a release of their own, so none before 6.1 is trusted |
 //! | any other | | not known; overlayfs does what the one below it does |
@@ -80,6 +80,12 @@ fn dsync_loser_of(magic: u32, kernel: Option<Kernel>) -> Option<DsyncLoser> {
         P9 | AFS => Some(DsyncLoser::Netfs),
         _ => SMB.contains(&magic).then_some(DsyncLoser::Netfs),
     }
+}
+
+/// Whether I/O waits for an answer in the call that submits it, unless it is handed to a worker thread: FUSE ignores that it must not
+/// wait. What does not say what it is might be one.
+pub fn waits_in_submission(file: &File) -> bool {
+    magic(file).is_none_or(|magic| magic == FUSE)
 }
 
 /// Has `io_uring` do the I/O of a file in memory at once. It can't know that such I/O never waits, so it hands each to

@@ -51,7 +51,7 @@ pub use engine::{
     SlotTable, SyncEngine, UnknownEngine, UringEngine, UringOptions, XrootdEngine,
 };
 pub use error::LoadError;
-pub use file_system::{keeps_dsync, with_inline_io};
+pub use file_system::{keeps_dsync, waits_in_submission, with_inline_io};
 pub use lay_out::{LaidOut, LayOut, LayOutContent, LayOutProgress, lay_out_file};
 pub use memory::IoMemory;
 pub use nbd_client::{NbdClient, NbdError, NbdPayload, is_nbd_uri};

@@ -119,6 +119,11 @@ impl LocalDevice {
         self.flushing
     }
 
+    /// Whether its I/O would hold up the thread that submits it.
+    pub(crate) fn waits_in_submission(&self) -> bool {
+        raidlab_load::waits_in_submission(&self.file)
+    }
+
     /// Its descriptor, open as long as `self`.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.file.as_raw_fd()

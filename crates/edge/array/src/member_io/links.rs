@@ -15,7 +15,7 @@ use crate::error::RingError;
 use crate::link::{Link, Part, PartEnd};
 use crate::ring::{Direction, Done, LinkEntry, Owner, Ring};
 use raidlab_nbd::Op;
-use raidlab_units::{MemberIndex, NanoSpan, Nanos};
+use raidlab_units::{MemberIndex, Nanos};
 use rustix::io::Errno;
 use std::fmt::Display;
 use std::path::Path;
@@ -38,16 +38,12 @@ impl EndedBy {
     }
 }
 
-/// How often links are looked at, at least and at most.
-const LOOK_EVERY_MIN: NanoSpan = NanoSpan::from_millis(10);
-const LOOK_EVERY_MAX: NanoSpan = NanoSpan::from_millis(1000);
-
 impl IoSlot {
     /// Queues the I/O's parts. There may be none.
     pub(super) fn queue(&mut self, io: u32, link: &mut Link) {
         self.attempts += 1;
         (self.interrupted, self.flush_after, self.error) = (false, false, None);
-        (self.entries, self.bytes_left) = (0, 0);
+        (self.entries, self.bytes_left, self.at, self.is_flushing) = (0, 0, None, false);
         let flushing = link.flushing();
         let Some(Transfer { direction, offset, copy_offset, bytes, .. }) = self.transfer else {
             if flushing.has_flush() {
@@ -78,6 +74,7 @@ impl IoSlot {
     pub(super) fn queue_flush(&mut self, io: u32, link: &mut Link) {
         link.queue(Part { io, op: Op::Flush, offset: 0, at: 0, bytes: 0 });
         self.entries = 1;
+        self.is_flushing = true;
     }
 }
 
@@ -178,15 +175,7 @@ impl MemberPort {
     }
 
     /// Breaks off links whose server has been silent for too long.
-    ///
-    /// # Errors
-    /// [`RingError`] if what follows can't be queued.
-    #[inline]
-    pub(crate) fn look(&mut self, now: Nanos, ring: &mut Ring) -> Result<(), RingError> {
-        if self.links.is_empty() || now < self.look_at {
-            return Ok(());
-        }
-        self.look_at = now + (self.answer_limit / 8).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX);
+    pub(super) fn look_at_links(&mut self, now: Nanos, ring: &mut Ring) -> Result<(), RingError> {
         self.owing.look();
         for number in 0..self.links.len() as u32 {
             let Some(link) = &self.links[number as usize] else { continue };
@@ -211,11 +200,14 @@ impl MemberPort {
         self.leave(member, ring)
     }
 
-    /// Whether the export at `path` may be used, if it is one, and why not: a server may still do what it was sent over a
+    /// Whether the device at `path` may be used, and why not: the kernel may still have I/O of it, and a server may still do what it was sent over a
     /// connection that was given up. One that `was_restarted` does not.
     pub(crate) fn check_settled(&mut self, path: &Path, was_restarted: bool) -> Result<(), String> {
         if was_restarted {
             self.owing.forgive(path);
+        }
+        if self.hung.has(path) {
+            return Err(format!("{} is in use: I/O that was given up there has not ended", path.display()));
         }
         self.owing.check(path)
     }
@@ -230,7 +222,10 @@ impl MemberPort {
         match attached.carrier {
             Carrier::File(_) => {
                 ring.clear_file(member.0)?;
-                attached.carrier = Carrier::Lost;
+                let file = std::mem::replace(&mut attached.carrier, Carrier::Lost);
+                if place.hung_since.is_some() {
+                    self.hung.close_later(member, file);
+                }
             }
             Carrier::Link(link) => {
                 if let Some(link) = &mut self.links[link as usize] {
@@ -249,7 +244,8 @@ impl MemberPort {
 
     /// Entries in flight that wait for what may never come.
     pub(crate) fn idle_entries(&self) -> u32 {
-        self.links.iter().flatten().map(|link| u32::from(link.is_waiting())).sum()
+        let waiting: u32 = self.links.iter().flatten().map(|link| u32::from(link.is_waiting())).sum();
+        waiting + self.hung.entries()
     }
 
     /// Whether there are ends or losses that the controller was not told of.

@@ -3,6 +3,8 @@
 mod common;
 mod emulated;
 mod exports;
+mod faults;
+mod faulty;
 mod kill;
 mod loops;
 mod operator;

@@ -14,7 +14,7 @@ use raidlab_controller::{ArrayConfig, MetadataPolicy};
 use raidlab_format::{AREA_UNIT_BYTES, AreaLayout, LABEL_BYTES, Label, StartOptions, Unfinished};
 use raidlab_units::ByteCount;
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where the second copy of label and state begins.
@@ -27,18 +27,35 @@ fn file(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).open(path).expect("the file can be opened")
 }
 
+/// Past the page cache, as the array does it: where both meet, Linux has the next flush of the array fail.
+fn file_in_use(path: &Path) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(libc::O_DIRECT);
+    options.open(path).expect("the file can be opened")
+}
+
+/// The label, or a block as long, at `offset`.
+#[repr(align(4096))]
+struct Block([u8; LABEL_BYTES]);
+
+impl Block {
+    fn read(path: &Path, offset: u64) -> Self {
+        let mut block = Self([0; LABEL_BYTES]);
+        file_in_use(path).read_exact_at(&mut block.0, offset).expect("it can be read");
+        block
+    }
+}
+
 /// Changes a byte.
 fn flip(path: &Path, offset: u64) {
-    let mut byte = [0];
-    let file = file(path);
-    file.read_exact_at(&mut byte, offset).expect("it can be read");
-    file.write_all_at(&[byte[0] ^ 1], offset).expect("it can be written");
+    let begin = offset / LABEL_BYTES as u64 * LABEL_BYTES as u64;
+    let mut block = Block::read(path, begin);
+    block.0[(offset - begin) as usize] ^= 1;
+    file_in_use(path).write_all_at(&block.0, begin).expect("it can be written");
 }
 
 fn has_label(path: &Path, offset: u64) -> bool {
-    let mut bytes = vec![0; LABEL_BYTES];
-    file(path).read_exact_at(&mut bytes, offset).expect("it can be read");
-    Label::decode(&bytes).is_ok()
+    Label::decode(&Block::read(path, offset).0).is_ok()
 }
 
 /// An array of five members, and its settings.

@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// thread
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=64))]
     io_threads: u8,
-    /// A member that is an NBD URI and leaves a request unanswered for so long is taken for gone
+    /// A member that leaves a request unanswered for so long is taken for gone: an NBD URI, a file or a block device
     #[arg(long, default_value_t = RunSettings::ANSWER_LIMIT, value_name = "TIME", value_parser = answer_limit)]
     answer_limit: NanoSpan,
 }

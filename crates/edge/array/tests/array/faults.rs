@@ -1,0 +1,185 @@
+//! Local members with faults, through the kernel ([`Faulty`]): errors of reads and flushes, I/O that does not end.
+//!
+//! Verified: every byte read, then and after a start; which members are lost; that requests, commands, a stop and the end
+//! of an array come in bounded time. Not verified: block devices, whose driver may hold I/O that no signal reaches.
+
+use super::common;
+use super::faulty::{Faults, Faulty};
+use super::operator::{Used, check_again, is_whole, replace, use_array};
+use super::real::{keeping, options};
+use super::{GO_ON, folder, serve};
+use raidlab_array::{ArrayWorld, Condition, DeviceCondition, RunSettings, ScriptOp, create};
+use raidlab_controller::{ArrayConfig, MemberCache, MetadataPolicy, WritePolicy};
+use raidlab_format::{ArrayUuid, Placement, StartOptions};
+use raidlab_units::{BlockCount, ByteCount, Lba, NanoSpan};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Much longer than anything here takes on a busy machine, much shorter than for ever.
+const BOUND: Duration = Duration::from_mins(1);
+const LIMIT: NanoSpan = NanoSpan::from_millis(1500);
+
+/// An array of files whose member 1 has faults.
+struct Bench {
+    faulty: Faulty,
+    members: Vec<PathBuf>,
+    config: ArrayConfig,
+    settings: RunSettings,
+    folder: tempfile::TempDir,
+}
+
+fn bench(level: &str, members: u16, policy: WritePolicy) -> Option<Bench> {
+    let mut config = keeping(level, members, MetadataPolicy::Log);
+    config.cache.write_policy = policy;
+    let folder = folder();
+    let mut members = common::paths(folder.path(), members);
+    create(&config, &options(members.clone(), vec![]), &GO_ON, &mut |_, _| {}).expect("an array is made");
+    let faulty = Faulty::mount(&folder.path().join("fuse"), &members[1])?;
+    members[1] = faulty.path();
+    let settings = RunSettings { answer_limit: LIMIT, ..RunSettings::of(&config) };
+    Some(Bench { faulty, members, config, settings, folder })
+}
+
+impl Bench {
+    /// The array under load, whole.
+    fn used(&self) -> Used {
+        let used = use_array(self.members.clone(), self.settings.clone());
+        used.until("used", |status| is_whole(status) && status.counters.host_writes > 100);
+        used
+    }
+
+    /// The members that have no faults.
+    fn others(&self) -> Vec<PathBuf> {
+        self.members.iter().filter(|path| **path != self.faulty.path()).cloned().collect()
+    }
+
+    fn below(&self) -> PathBuf {
+        common::paths(self.folder.path(), 2).remove(1)
+    }
+}
+
+fn goes_on(used: &Used) {
+    let so_far = used.status().counters.host_writes;
+    used.until("used on", |status| status.counters.host_writes > so_far + 100);
+}
+
+/// The kernel gives I/O back that heeds interrupts; the other kind keeps its memory, and ends late, in the midst of a load.
+#[test]
+fn a_file_whose_io_does_not_end_is_a_member_lost_and_the_memory_is_nobodys() {
+    for (level, members, policy, heeds_interrupts) in [
+        ("5", 4, WritePolicy::WriteThrough, true),
+        ("5", 4, WritePolicy::WriteThrough, false),
+        ("6", 5, WritePolicy::WriteBack, false),
+        ("10", 4, WritePolicy::WriteBack, false),
+    ] {
+        let Some(bench) = bench(level, members, policy) else { return };
+        let used = bench.used();
+        bench.faulty.set(Faults { is_silent: true, heeds_interrupts, ..Faults::default() });
+        let status = used.until("degraded", |status| status.condition == Condition::Degraded);
+        assert_eq!(status.devices[1].state, DeviceCondition::Missing, "{status:?}");
+        goes_on(&used);
+        let begin = Instant::now();
+        while heeds_interrupts && bench.faulty.put_off() > 0 {
+            assert!(begin.elapsed() < BOUND, "{} requests were not taken back", bench.faulty.put_off());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if !heeds_interrupts {
+            assert!(bench.faulty.put_off() > 0, "nothing was in flight");
+            let reason = used.refused(&replace("1", &bench.faulty.path()));
+            assert!(reason.contains("in use"), "{reason}");
+        }
+        // Late reads and writes end now, where they were to, in memory that nobody uses.
+        bench.faulty.wake();
+        goes_on(&used);
+        let begin = Instant::now();
+        let new = bench.folder.path().join("new");
+        used.done(&replace("1", &new));
+        used.until("whole again", is_whole);
+        assert!(begin.elapsed() < BOUND, "the rebuild took {:?}", begin.elapsed());
+        let checker = used.stop();
+        let mut members = bench.others();
+        members.push(new);
+        check_again(&members, &bench.settings, &checker);
+    }
+}
+
+#[test]
+fn an_array_ends_while_io_of_a_member_does_not() {
+    for stops in [true, false] {
+        let Some(bench) = bench("5", 4, WritePolicy::WriteThrough) else { return };
+        let start = ArrayWorld::start(&bench.members, &bench.settings, StartOptions::default());
+        let mut world = start.world.expect("it starts");
+        world.await_serving(&GO_ON).expect("it is served");
+        bench.faulty.set(Faults { is_silent: true, ..Faults::default() });
+        let write = |lba| ScriptOp::Write { lba: Lba(lba), bytes: vec![7; 65_536], fua: false };
+        let begin = Instant::now();
+        let script: Vec<ScriptOp> = (0..8).map(|number| write(number * 16)).collect();
+        assert!(serve(&mut world, &script, 4).iter().all(Result::is_ok), "a write failed");
+        if stops {
+            world.stop(&GO_ON).expect("it stops");
+        }
+        drop(world);
+        assert!(begin.elapsed() < BOUND, "it took {:?}", begin.elapsed());
+        assert!(bench.faulty.put_off() > 0, "nothing was in flight");
+        // Whoever starts the array without the member has it, and all that was written.
+        let start = ArrayWorld::start(&bench.others(), &bench.settings, StartOptions::default());
+        let mut world = start.world.expect("it starts");
+        let read = ScriptOp::Read { lba: Lba(0), blocks: BlockCount(8 * 16) };
+        assert!(serve(&mut world, &[read], 1) == [Ok(vec![7; 8 * 65_536])]);
+        world.stop(&GO_ON).expect("it stops");
+    }
+}
+
+#[test]
+fn requests_that_need_a_silent_member_end_in_an_error() {
+    let Some(bench) = bench("0", 3, WritePolicy::WriteThrough) else { return };
+    let start = ArrayWorld::start(&bench.members, &bench.settings, StartOptions::default());
+    let mut world = start.world.expect("it starts");
+    world.await_serving(&GO_ON).expect("it is served");
+    bench.faulty.set(Faults { is_silent: true, ..Faults::default() });
+    let begin = Instant::now();
+    let read = ScriptOp::Read { lba: Lba(0), blocks: world.volume_blocks() };
+    let write = ScriptOp::Write { lba: Lba(0), bytes: vec![1; 1 << 20], fua: true };
+    assert!(serve(&mut world, &[read, write], 1).iter().all(Result::is_err));
+    drop(world);
+    assert!(begin.elapsed() < BOUND, "it took {:?}", begin.elapsed());
+}
+
+/// The kernel tells of a failed flush once; the next one is a success that covers nothing of before.
+#[test]
+fn a_flush_that_fails_is_a_member_lost() {
+    for (errno, member_cache) in [
+        (libc::EIO, MemberCache::On),
+        (libc::EIO, MemberCache::Off),
+        (libc::ENOSPC, MemberCache::On),
+        (libc::EINTR, MemberCache::On),
+    ] {
+        let Some(mut bench) = bench("5", 4, WritePolicy::WriteThrough) else { return };
+        bench.settings.member_cache = member_cache;
+        let used = bench.used();
+        assert!(bench.faulty.syncs() > 0, "nothing is flushed");
+        bench.faulty.set(Faults { sync_error: Some(errno), ..Faults::default() });
+        let status = used.until("degraded", |status| status.condition == Condition::Degraded);
+        assert_eq!(status.devices[1].state, DeviceCondition::Missing, "{errno}: {status:?}");
+        bench.faulty.set(Faults::default());
+        goes_on(&used);
+        let checker = used.stop();
+        check_again(&bench.others(), &bench.settings, &checker);
+    }
+}
+
+#[test]
+fn blocks_that_a_file_can_not_read_are_repaired_and_the_member_stays() {
+    let Some(bench) = bench("5", 3, WritePolicy::WriteThrough) else { return };
+    let used = bench.used();
+    let geometry = bench.config.geometry(ArrayUuid::default());
+    let bytes = std::fs::metadata(bench.below()).expect("it is there").len();
+    let place = Placement::new(&geometry, ByteCount(bytes)).expect("there is room");
+    let unreadable = place.data_at + (32 << 10)..place.data_at + (100 << 10);
+    bench.faulty.set(Faults { unreadable, ..Faults::default() });
+    let status = used.until("read", |status| status.devices[1].errors > 3);
+    assert_eq!(status.devices[1].state, DeviceCondition::InSync, "{status:?}");
+    bench.faulty.set(Faults::default());
+    let checker = used.stop();
+    check_again(&bench.members, &bench.settings, &checker);
+}
