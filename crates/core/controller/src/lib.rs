@@ -34,7 +34,6 @@ mod kept;
 mod log;
 mod lost_rows;
 mod members;
-mod mutant;
 mod own;
 mod plan;
 mod protection;
@@ -62,7 +61,6 @@ pub use config::{
 pub use controller::{Controller, Counters};
 pub use kept::RestoreError;
 pub use members::DeviceState;
-pub use mutant::Mutant;
 pub use protection::{BatteryState, PeerState};
 pub use raidlab_format::MetadataPolicy;
 pub use start::{NewArray, StartError, create_metadata};

@@ -64,9 +64,6 @@ pub struct TorturePlan {
     pub workload: Workload,
     /// What goes wrong, in order.
     pub faults: Vec<FaultEvent>,
-    /// A defect that the controller is given.
-    #[cfg(feature = "mutants")]
-    pub mutant: Option<raidlab_controller::Mutant>,
 }
 
 impl TorturePlan {
@@ -108,8 +105,6 @@ impl TorturePlan {
             config,
             workload: draw_workload(&mut stream(2)),
             faults: draw_faults(ops, |fault| has_tags || !fault.is_lie(), &mut stream(3)),
-            #[cfg(feature = "mutants")]
-            mutant: None,
         })
     }
 

@@ -275,8 +275,6 @@ impl TortureWorld {
     /// Puts a controller that has just been started to work.
     pub(super) fn take_controller(&mut self, controller: Controller) -> Result<(), Failure> {
         self.controller = controller;
-        #[cfg(feature = "mutants")]
-        self.controller.set_mutant(self.mutant);
         if self.config.cache.mirror {
             // It comes when what was restored is on the members.
             self.memories.set_peer(Peer::Due, &mut self.random);
