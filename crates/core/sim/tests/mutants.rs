@@ -17,7 +17,9 @@ fn every_defect_fits() {
     let mut by_file: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for Mutant { name, what, hunks, .. } in &mutants {
         assert!(what.ends_with('.') && !hunks.is_empty(), "{name} says what it is, and changes something");
-        hunks.iter().for_each(|hunk| by_file.entry(hunk.file).or_default().push((*name, hunk)));
+        for hunk in hunks {
+            by_file.entry(hunk.file).or_default().push((*name, hunk));
+        }
     }
     let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut complaints = Vec::new();

@@ -16,7 +16,7 @@ use crate::table::Mutant;
 use core::fmt;
 use raidlab_controller::MemberCache;
 use raidlab_sim::{Fault, FaultEvent, TortureMode, TorturePlan, Violation};
-use raidlab_workload::Rng;
+use raidlab_workload::{Rng, derived_seed};
 
 /// How much a hunt may cost, and where it begins.
 pub(crate) struct Budget {
@@ -46,7 +46,7 @@ const MIXED_OPS: u64 = 250;
 
 /// The plan of a seed, and its kind.
 fn plan_of(seed: u64) -> (TorturePlan, String) {
-    let mode = if seed / 4 % 2 == 0 { TortureMode::Bounded } else { TortureMode::Beyond };
+    let mode = if (seed / 4).is_multiple_of(2) { TortureMode::Bounded } else { TortureMode::Beyond };
     let has_tags = seed / 8 % 3 == 2;
     let (kind, ops) = match seed % 4 {
         0 => ("drawn", DRAWN_OPS),
@@ -80,7 +80,7 @@ fn storm(plan: &mut TorturePlan) {
 }
 
 fn mix(plan: &mut TorturePlan, has_tags: bool) {
-    let mut random = Rng::new(plan.seed ^ 77);
+    let mut random = Rng::new(derived_seed(plan.seed, 77));
     let in_use = random.next_u64();
     let gap_max = [4, 16, 48][random.below(3) as usize];
     let is_tried = |fault: &Fault| in_use >> (*fault as u32) & 1 == 1 && (has_tags || !fault.is_lie());

@@ -81,7 +81,9 @@ fn run() -> Result<ExitCode, String> {
         return Err("no defect has such a name: --list tells them".to_owned());
     }
     if asked.list {
-        wanted.iter().for_each(|(_, mutant)| println!("{:26} {}", mutant.name, mutant.what));
+        for (_, mutant) in wanted {
+            println!("{:26} {}", mutant.name, mutant.what);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     if !switch::IS_PLANTED {
@@ -133,7 +135,9 @@ fn tell(wanted: &[(u32, &Mutant)], hunted: &[Hunted]) -> bool {
         survivors.len()
     );
     println!("slowest:");
-    found.iter().take(10).for_each(|(seconds, name)| println!("  {seconds:7.1} {name}"));
+    for (seconds, name) in found.iter().take(10) {
+        println!("  {seconds:7.1} {name}");
+    }
     if !survivors.is_empty() {
         println!("survivors: {}", survivors.join(" "));
     }

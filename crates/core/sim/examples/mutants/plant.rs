@@ -31,7 +31,9 @@ pub(crate) fn plant_and_run(
     let copy = workspace.join("target/mutants");
     let mut hunks: BTreeMap<&str, Vec<(&str, &Hunk)>> = BTreeMap::new();
     for mutant in mutants {
-        mutant.hunks.iter().for_each(|hunk| hunks.entry(hunk.file).or_default().push((mutant.name, hunk)));
+        for hunk in &mutant.hunks {
+            hunks.entry(hunk.file).or_default().push((mutant.name, hunk));
+        }
     }
     let number = |name: &str| 1 + mutants.iter().position(|mutant| mutant.name == name).expect("one of them");
     let condition = |name: &str| format!("raidlab_units::mutant::is_at_work({})", number(name));

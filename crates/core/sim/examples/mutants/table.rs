@@ -101,7 +101,7 @@ pub(crate) fn apply(
                     goes[at] = true;
                     at += 1;
                 }
-                Kind::Comes => comes[at] += &format!("{}\n", line.replace("MUTANT", &condition(name))),
+                Kind::Comes => comes[at].extend([&line.replace("MUTANT", &condition(name)), "\n"]),
             }
         }
     }
