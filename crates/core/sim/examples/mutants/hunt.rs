@@ -1,5 +1,9 @@
 //! Hunting a defect: plans of one seed after the other, until one fails with it and not without it.
 //!
+//! Each plan is run once without a defect, for all hunts together. That tells which defects it asks for at all
+//! (`switch.rs`), so that only those need be tried with it; a plan that fails without a defect proves nothing, is told, and
+//! passed over. How many plans asked for a survivor tells whether the net never comes by, or sees nothing there.
+//!
 //! Seeds take turns in what plan they draw, so that no kind of plan has to wait for the budget of another:
 //!
 //! | seed modulo 4 | plan |
@@ -11,23 +15,21 @@
 //!
 //! Both modes take turns below that, and every third round has tags.
 
-use crate::switch;
+use crate::switch::{self, Asked};
 use crate::table::Mutant;
 use core::fmt;
 use raidlab_controller::MemberCache;
 use raidlab_sim::{Fault, FaultEvent, TortureMode, TorturePlan, Violation};
 use raidlab_workload::{Rng, derived_seed};
-
-/// How much a hunt may cost, and where it begins.
-pub(crate) struct Budget {
-    pub(crate) seconds: u64,
-    pub(crate) first_seed: u64,
-}
+use std::sync::Mutex;
 
 /// What a hunt came to.
 pub(crate) struct Hunted {
-    pub(crate) cpu_seconds: f64,
+    /// What it would have cost alone: the runs without the defect, and with it.
+    pub(crate) cpu_ns: u64,
     seeds: u64,
+    /// Seeds of these that ask for the defect, and were run with it.
+    asked: u64,
     pub(crate) find: Option<Find>,
     /// Stopped the array, or a request; not counted.
     stopped: Option<Find>,
@@ -100,45 +102,91 @@ fn is_stop(violation: &Violation) -> bool {
     matches!(violation, Violation::Refused { .. }) || ["liveness", "panic"].contains(&violation.checker())
 }
 
-/// Hunts defect `number`. A seed that fails without it proves nothing: it is told, and passed over.
-pub(crate) fn hunt(number: u32, mutant: &Mutant, budget: &Budget) -> Hunted {
-    let began = cpu_ns();
-    let spent = || (cpu_ns() - began) as f64 / 1e9;
-    let mut stopped = None;
-    let mut seed = budget.first_seed;
-    let mut find = None;
-    while find.is_none() && spent() < budget.seconds as f64 {
+/// What runs without a defect have told of each seed; shared by all hunts.
+pub(crate) struct Scan {
+    first_seed: u64,
+    seen: Mutex<Vec<Seen>>,
+}
+
+/// A run without a defect.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// It has failed: with a defect it would prove nothing.
+    fails: bool,
+    asked: Asked,
+    cpu_ns: u64,
+}
+
+impl Scan {
+    pub(crate) const fn new(first_seed: u64) -> Self {
+        Self { first_seed, seen: Mutex::new(Vec::new()) }
+    }
+
+    /// The run of the `index`-th seed, made if it has not been.
+    fn seen(&self, index: usize) -> Seen {
+        let known = |seen: &[Seen]| seen.get(index).copied();
+        if let Some(seen) = known(&self.seen.lock().expect("a run does not panic")) {
+            return seen;
+        }
+        let seed = self.first_seed + index as u64;
         let (plan, kind) = plan_of(seed);
+        let began = cpu_ns();
+        switch::take_asked();
+        let result = plan.run();
+        let seen = Seen { fails: result.is_err(), asked: switch::take_asked(), cpu_ns: cpu_ns() - began };
+        let mut all = self.seen.lock().expect("a run does not panic");
+        // Another hunt may have made it meanwhile.
+        if all.len() == index {
+            all.push(seen);
+            if let Err(failure) = result {
+                eprintln!("seed {seed} ({kind}) fails without a defect: {}", failure.violation);
+            }
+        }
+        seen
+    }
+}
+
+/// Hunts defect `number`, in those seeds that ask for it.
+pub(crate) fn hunt(number: u32, mutant: &Mutant, seconds: u64, scan: &Scan) -> Hunted {
+    let mut hunted = Hunted { cpu_ns: 0, seeds: 0, asked: 0, find: None, stopped: None };
+    while hunted.find.is_none() && hunted.cpu_ns < seconds * 1_000_000_000 {
+        let seed = scan.first_seed + hunted.seeds;
+        let seen = scan.seen(hunted.seeds as usize);
+        hunted.seeds += 1;
+        hunted.cpu_ns += seen.cpu_ns;
+        if seen.fails || seen.asked[number as usize / 64] >> (number % 64) & 1 == 0 {
+            continue;
+        }
+        hunted.asked += 1;
+        let (plan, kind) = plan_of(seed);
+        let began = cpu_ns();
         switch::set(number);
         let result = plan.run();
         switch::set(0);
-        if let Err(failure) = result {
-            let violation = &failure.violation;
-            let counts = mutant.stops || !is_stop(violation);
-            if counts || stopped.is_none() {
-                if let Err(failure) = plan.run() {
-                    eprintln!("seed {seed} ({kind}) fails without a defect: {}", failure.violation);
-                } else {
-                    let told = format!("{}: {violation}", violation.checker()).replace('\n', " ");
-                    let find_now = Some(Find { seed, plan: kind, told });
-                    if counts { find = find_now } else { stopped = find_now }
-                }
-            }
+        hunted.cpu_ns += cpu_ns() - began;
+        let Err(failure) = result else { continue };
+        let violation = &failure.violation;
+        let told = format!("{}: {violation}", violation.checker()).replace('\n', " ");
+        let find = Find { seed, plan: kind, told };
+        if mutant.stops || !is_stop(violation) {
+            hunted.find = Some(find);
+        } else {
+            hunted.stopped.get_or_insert(find);
         }
-        seed += 1;
     }
-    Hunted { cpu_seconds: spent(), seeds: seed - budget.first_seed, find, stopped }
+    hunted
 }
 
 impl fmt::Display for Hunted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cpu_seconds = self.cpu_seconds;
-        if let Some(Find { seed, plan, told }) = &self.find {
-            return write!(f, "{cpu_seconds:7.1} {seed:>8}  {plan:22} {told:.100}");
+        let Self { cpu_ns, seeds, asked, find, stopped } = self;
+        write!(f, "{:7.1} {seeds:>7} {asked:>7}  ", *cpu_ns as f64 / 1e9)?;
+        if let Some(Find { seed, plan, told }) = find {
+            return write!(f, "seed {seed}, {plan}: {told:.100}");
         }
-        write!(f, "{cpu_seconds:7.1} {:>8}  {:22} NOT FOUND", self.seeds, "-")?;
-        if let Some(Find { seed, plan, told }) = &self.stopped {
-            write!(f, ", but stopped: seed {seed}, {plan}, {told:.100}")?;
+        write!(f, "NOT FOUND")?;
+        if let Some(Find { seed, plan, told }) = stopped {
+            write!(f, ", but stops: seed {seed}, {plan}: {told:.100}")?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ mod plant;
 mod switch;
 mod table;
 
-use hunt::{Budget, Hunted};
+use hunt::{Hunted, Scan};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,8 @@ Usage: mutants [--seconds N] [--seed N] [--jobs N] [--list] [WORD]...
 
 /// What was asked for.
 struct Asked {
-    budget: Budget,
+    seconds: u64,
+    first_seed: u64,
     jobs: usize,
     list: bool,
     words: Vec<String>,
@@ -39,16 +40,15 @@ struct Asked {
 
 impl Asked {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let budget = Budget { seconds: 600, first_seed: 1 };
-        let mut asked = Self { budget, jobs: 1, list: false, words: Vec::new() };
+        let mut asked = Self { seconds: 600, first_seed: 1, jobs: 1, list: false, words: Vec::new() };
         while let Some(arg) = args.next() {
             let mut number = || {
                 let text = args.next().unwrap_or_default();
                 text.parse::<u64>().map_err(|_| format!("{arg} needs a number, not '{text}'\n{USAGE}"))
             };
             match arg.as_str() {
-                "--seconds" => asked.budget.seconds = number()?,
-                "--seed" => asked.budget.first_seed = number()?,
+                "--seconds" => asked.seconds = number()?,
+                "--seed" => asked.first_seed = number()?,
                 "--jobs" => asked.jobs = number()?.max(1) as usize,
                 "--list" => asked.list = true,
                 word if word.starts_with('-') => return Err(USAGE.to_owned()),
@@ -97,13 +97,14 @@ fn run() -> Result<ExitCode, String> {
 
 /// Hunts so many at once as was asked for; tells each when it is done with, and returns all in their order.
 fn hunt_all(wanted: &[(u32, &Mutant)], asked: &Asked) -> Vec<Hunted> {
-    println!("{:26} {:>7} {:>8}  {:22} found", "defect", "CPU s", "seed", "plan");
+    println!("{:26} {:>7} {:>7} {:>7}  found", "defect", "CPU s", "seeds", "tried");
+    let scan = Scan::new(asked.first_seed);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..asked.jobs {
             scope.spawn(|| {
                 while let Some(&(number, mutant)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let hunted = hunt::hunt(number, mutant, &asked.budget);
+                    let hunted = hunt::hunt(number, mutant, asked.seconds, &scan);
                     println!("{:26} {hunted}", mutant.name);
                     done.lock().expect("a hunt does not panic").push((number, hunted));
                 }
@@ -117,26 +118,20 @@ fn hunt_all(wanted: &[(u32, &Mutant)], asked: &Asked) -> Vec<Hunted> {
 
 /// Tells what it came to; false if some survived.
 fn tell(wanted: &[(u32, &Mutant)], hunted: &[Hunted]) -> bool {
-    let mut found: Vec<(f64, &str)> = Vec::new();
+    let mut found: Vec<(u64, &str)> = Vec::new();
     let mut survivors = Vec::new();
     for ((_, mutant), hunted) in wanted.iter().zip(hunted) {
         if hunted.find.is_some() {
-            found.push((hunted.cpu_seconds, mutant.name));
+            found.push((hunted.cpu_ns, mutant.name));
         } else {
             survivors.push(mutant.name);
         }
     }
-    found.sort_by(|one, other| other.0.total_cmp(&one.0));
-    let all: f64 = hunted.iter().map(|hunted| hunted.cpu_seconds).sum();
-    println!(
-        "\n{} defects, {} found, {} survived, {all:.0} s of CPU",
-        wanted.len(),
-        found.len(),
-        survivors.len()
-    );
+    found.sort_unstable_by(|one, other| other.cmp(one));
+    println!("\n{} defects, {} found, {} survived", wanted.len(), found.len(), survivors.len());
     println!("slowest:");
-    for (seconds, name) in found.iter().take(10) {
-        println!("  {seconds:7.1} {name}");
+    for (cpu_ns, name) in found.iter().take(10) {
+        println!("  {:7.1} {name}", *cpu_ns as f64 / 1e9);
     }
     if !survivors.is_empty() {
         println!("survivors: {}", survivors.join(" "));

@@ -14,13 +14,17 @@ const QUESTION: &str = "
 /// True if defect `number` is at work on this thread.
 #[inline]
 pub fn is_at_work(number: u32) -> bool {
+    ASKED.with(|asked| {
+        let mut bits = asked.get();
+        bits[number as usize / 64] |= 1 << (number % 64);
+        asked.set(bits);
+    });
     AT_WORK.with(Cell::get) == number
 }
 ";
 
 /// What the hunting program has in place of the switch there.
-const REFERENCE: &str =
-    "//! The switch of the planted crates.\npub(crate) use raidlab_units::mutant::{IS_PLANTED, set};\n";
+const REFERENCE: &str = "//! The switch of the planted crates.\npub(crate) use raidlab_units::mutant::{Asked, IS_PLANTED, set, take_asked};\n";
 
 /// Plants the defects and hunts them in the copy.
 pub(crate) fn plant_and_run(
