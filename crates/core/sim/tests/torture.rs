@@ -1,7 +1,7 @@
 //! The controller's net: plans of many seeds on tiny arrays with real bytes, over levels, policies, sizes, orders of
 //! completion and faults; and the list of seeds that once failed. A failure prints the seed and the way there.
 
-use raidlab_sim::{TortureMode, TorturePlan, TortureReport};
+use raidlab_sim::{Fault, FaultEvent, TortureMode, TorturePlan, TortureReport};
 
 /// Runs one plan; panics with the plan and the trace if a rule is broken.
 fn run_plan(plan: &TorturePlan) -> TortureReport {
@@ -48,6 +48,28 @@ fn seeds_that_once_failed() {
         };
         run_plan(&TorturePlan::draw_with(has_tags, seed, ops, mode, None).expect("any level"));
     }
+}
+
+/// The plan of a seed with other faults.
+fn with_faults(mut plan: TorturePlan, faults: &[(u64, Fault, u64)]) -> TorturePlan {
+    let event = |&(after_ops, fault, pick)| FaultEvent { after_ops, fault, pick };
+    plan.faults = faults.iter().map(event).collect();
+    plan
+}
+
+/// A write of tags failed, their rows became bad blocks, and power failed when tags and data agreed again, but no device knew.
+/// The array rightly gave the rows up; the net took them for readable because it asked the devices only.
+#[test]
+fn power_fails_before_the_devices_know_that_a_bad_block_was_mended() {
+    let draw = |seed, ops| TorturePlan::draw(seed, ops, TortureMode::Bounded, None).expect("any level");
+    let faults = [
+        (10, Fault::WriteError, 18_328_122_910_761_395_350),
+        (34, Fault::Order, 3_737_549_409_706_786_997),
+        (85, Fault::LatentError, 962_598_702_322_767_109),
+        (128, Fault::WriteError, 8_608_471_545_892_599_611),
+        (142, Fault::PowerCut, 2_165_300_550_196_980_011),
+    ];
+    run_plan(&with_faults(draw(8_800_752, 143), &faults));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::last_counts;
 use super::memories::BLOCK;
 use super::world::{Counted, STRIP, World, config};
 use raidlab_controller::{DeviceState, HostError, HostOp, Notice, Sweep, WritePolicy};
-use raidlab_units::{ByteCount, Lba, MemberIndex};
+use raidlab_units::{BlockCount, ByteCount, Lba, MemberIndex, MemberLba};
 
 /// Spoils what redundancy of the first stripe holds: P of RAID 5, the second copy of RAID 1.
 fn spoil(world: &mut World, device: usize) {
@@ -156,4 +156,25 @@ fn a_mirror_with_one_copy_has_nothing_to_disagree_with() {
     world.controller.mark_unsynced(0..4);
     assert_eq!(world.read(0, 4 * STRIP), Ok(()));
     assert_eq!(world.controller.unsynced_granules(), 0);
+}
+
+/// What stands in a block on the list may be older than what was acknowledged, though it can be read: a write to it failed.
+/// So only redundancy counts there, and a crash that has put that in doubt takes the block, with a tag that agrees, too.
+#[test]
+fn a_bad_block_that_can_be_read_is_not_believed_where_parity_is_in_doubt() {
+    for integrity in [false, true] {
+        let mut config = config("5", 4, 6);
+        config.resilience.integrity = integrity;
+        let mut world = World::new(&config, 31);
+        let (device, at) = (MemberIndex(1), MemberLba(2));
+        world.controller.mark_bad_blocks(device, at, BlockCount(1));
+        world.controller.mark_unsynced(0..1);
+        let lost = Err(HostError::DataLost { lba: Lba(STRIP + 2) });
+        assert_eq!(world.read(STRIP + 2, 1), lost, "integrity: {integrity}");
+        let told = Notice::BlocksLost { member: device, lba: at, blocks: BlockCount(1) };
+        assert!(world.notices.contains(&told), "integrity: {integrity}");
+        assert_eq!(world.read(STRIP, 2), Ok(()));
+        assert_eq!(world.write(STRIP + 2, 1), Ok(()));
+        assert_eq!(world.read(STRIP + 2, 1), Ok(()));
+    }
 }

@@ -120,31 +120,21 @@ impl TortureWorld {
                 return Ok(());
             }
         }
+        if let Presence::Doomed(doom) = self.devices[usize::from(io.member.0)].presence
+            && doom.meets(io.op)
+        {
+            self.fail_as_doomed(doom, io, flight);
+            return Err(MemberError::Medium);
+        }
+        if !self.failing_reads.is_empty() && self.fails_once(io) {
+            return Err(MemberError::Medium);
+        }
         let device = &mut self.devices[usize::from(io.member.0)];
-        let is_doomed = device.presence == Presence::Doomed;
         match io.op {
             MemberOp::Read => {
                 let area = device.area_mut(io.area);
                 let bytes = area.read(io.lba.0, io.blocks.0).ok_or(MemberError::Medium)?;
                 self.memories.scatter(self.controller.own_memory_mut(), bytes, &flight.segments);
-            }
-            MemberOp::Write { .. } if is_doomed => {
-                // It stops somewhere on the way. What it was to write can't be read, however far it came.
-                let is_data = io.area == Area::Data;
-                device.presence = if is_data { Presence::Here } else { Presence::Unfit };
-                let area = device.area_mut(io.area);
-                let done = self.random.below(io.blocks.0);
-                if done > 0 {
-                    let bytes = area.write(io.lba.0, done, false);
-                    let front = cut(&flight.segments, bytes.len() as u64);
-                    self.memories.gather(self.controller.own_memory(), bytes, &front);
-                }
-                if is_data {
-                    (0..io.blocks.0).for_each(|block| area.spoil(io.lba.0 + block));
-                    self.look_at_states();
-                    self.note_unreadable(io.member, io.lba.0, io.blocks.0);
-                }
-                return Err(MemberError::Medium);
             }
             MemberOp::Write { fua } => {
                 let area = device.area_mut(io.area);
@@ -165,7 +155,10 @@ impl TortureWorld {
 }
 
 /// The first `bytes` of the segments.
-fn cut(segments: &[raidlab_controller::Segment], mut bytes: u64) -> Vec<raidlab_controller::Segment> {
+pub(super) fn cut(
+    segments: &[raidlab_controller::Segment],
+    mut bytes: u64,
+) -> Vec<raidlab_controller::Segment> {
     let mut front = Vec::new();
     for segment in segments {
         let len = segment.bytes.min(bytes);

@@ -10,7 +10,7 @@
 //! All that was acknowledged must be there afterwards, whether or not it would have survived a power cut (`volume.rs`). The
 //! first controller comes back later, with blank memory, as the second one.
 
-use super::members::Presence;
+use super::members::{Device, Presence};
 use super::memories::Peer;
 use super::plan::TortureMode;
 use super::trace::TraceEvent;
@@ -64,14 +64,15 @@ impl TortureWorld {
         self.look_at_states();
         if self.mode == TortureMode::Bounded && self.has_write_hole() {
             // A write that fails now would lose a member while parity is in doubt. A power cut ends this, too.
-            let doomed = self.devices.iter_mut().filter(|device| device.presence == Presence::Doomed);
+            let is_doomed = |device: &&mut Device| matches!(device.presence, Presence::Doomed(_));
+            let doomed = self.devices.iter_mut().filter(is_doomed);
             doomed.for_each(|device| device.presence = Presence::Here);
         }
         self.end_flights(pick, false);
         self.undo_lies();
         self.memories.fail_over(pick);
-        if self.config.member_cache == MemberCache::On && self.has_lost() {
-            // What a lost device had in its cache may be gone, as after a power cut.
+        if self.config.member_cache == MemberCache::On && (self.has_lost() || self.has_dropped) {
+            // What a lost device had in its cache, or one that failed a flush, may be gone, as after a power cut.
             self.volume.cut(WriteNumber(self.writes), self.stamp, true);
         } else {
             self.volume.fail_over(WriteNumber(self.writes), self.stamp);

@@ -7,10 +7,14 @@
 //! |---|---|---|
 //! | latent error | a block can't be read until it is written | a stripe would miss more than the level survives |
 //! | write error | the next write to a member fails, and what it was to write can't be read | the level would not survive the member's loss |
+//! | stale write | the next write to a member fails, and what was there can be read: see `media.rs` | the same |
+//! | flush error | the next flush of a member fails, and what was in its cache may be lost | the same; members have no cache |
+//! | transient read error | one read of a member's data, or of the log at a start, fails | a stripe would miss more than the level survives; for the log, some device is not as it should be |
+//! | error region | a run of neighbouring blocks can't be read, of one member or of several | as for a latent error, block by block |
 //! | pulled | a member is gone and the controller is told | the same |
 //! | died | a member is gone and the next I/O to it says so | the same |
 //! | battery | the battery fails, or is good again | |
-//! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices, or a block that can't be read meets a write hole |
+//! | power cut | power fails and comes back: see `power.rs` | the array keeps nothing on its devices, or a block that can't be read, or is called bad, meets a write hole |
 //! | stop | the array is stopped cleanly and started again | the array keeps nothing on its devices |
 //! | returned | a device that is gone or missing is there again, as it was or blank, and the controller is told | |
 //! | failed by hand | the operator fails a healthy device | as for pulled |
@@ -72,6 +76,14 @@ pub enum Fault {
     LostWrite,
     /// A write goes to another place.
     WrongPlaceWrite,
+    /// The next flush of a member fails.
+    FlushError,
+    /// The next write to a member fails, and what was there can be read.
+    StaleWrite,
+    /// A read fails once.
+    TransientRead,
+    /// Neighbouring blocks can't be read, of one member or several.
+    ErrorRegion,
 }
 
 impl Fault {
@@ -81,7 +93,7 @@ impl Fault {
     }
 
     /// How many kinds there are.
-    pub const COUNT: usize = 19;
+    pub const COUNT: usize = 23;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -103,6 +115,10 @@ impl Fault {
         Self::SilentCorruption,
         Self::LostWrite,
         Self::WrongPlaceWrite,
+        Self::FlushError,
+        Self::StaleWrite,
+        Self::TransientRead,
+        Self::ErrorRegion,
     ];
 
     /// Its name in output.
@@ -127,6 +143,10 @@ impl Fault {
             Self::SilentCorruption => "silent-corruption",
             Self::LostWrite => "lost-write",
             Self::WrongPlaceWrite => "wrong-place-write",
+            Self::FlushError => "flush-error",
+            Self::StaleWrite => "stale-write",
+            Self::TransientRead => "transient-read-error",
+            Self::ErrorRegion => "error-region",
         }
     }
 }
@@ -146,13 +166,19 @@ impl TortureWorld {
     /// Injects a fault, the `index`-th of its plan, where the mode allows it.
     pub(super) fn inject(&mut self, index: usize, event: &FaultEvent) -> Result<(), Failure> {
         self.look_at_states();
+        if self.controller.is_idle() {
+            self.trust_suspects();
+        }
         let mut pick = Rng::new(event.pick);
         let fault = event.fault;
         let hit = match fault {
             Fault::LatentError => self.spoil_block(&mut pick),
-            Fault::WriteError | Fault::Pulled | Fault::Died | Fault::FailedByHand => {
+            Fault::WriteError | Fault::StaleWrite | Fault::Pulled | Fault::Died | Fault::FailedByHand => {
                 self.pick_victim(&mut pick)
             }
+            Fault::FlushError => self.pick_flush_victim(&mut pick),
+            Fault::TransientRead => Some(self.arm_read(&mut pick)),
+            Fault::ErrorRegion => self.spoil_region(&mut pick),
             Fault::Battery | Fault::Order | Fault::Check | Fault::Repair | Fault::SweepStop => Some(0),
             Fault::Corruption => self.has_redundancy_to_corrupt().then_some(0),
             Fault::Peer => self.may_change_peer().then_some(0),
@@ -165,16 +191,19 @@ impl TortureWorld {
         };
         let Some(hit) = hit else { return Ok(()) };
         // What a device will do about a write is counted when it does it.
-        let is_armed = matches!(fault, Fault::LostWrite | Fault::WrongPlaceWrite);
+        let is_armed = matches!(fault, Fault::LostWrite | Fault::WrongPlaceWrite | Fault::TransientRead);
         self.report.faults[fault as usize] += u64::from(!is_armed);
         self.tick(TraceEvent::Fault(index, fault, hit));
         let member = MemberIndex(hit as u16);
         match fault {
-            Fault::LatentError | Fault::SilentCorruption | Fault::LostWrite | Fault::WrongPlaceWrite => {
-                Ok(())
-            }
-            Fault::WriteError => {
-                self.devices[member.index()].presence = Presence::Doomed;
+            Fault::LatentError
+            | Fault::SilentCorruption
+            | Fault::LostWrite
+            | Fault::WrongPlaceWrite
+            | Fault::TransientRead
+            | Fault::ErrorRegion => Ok(()),
+            Fault::WriteError | Fault::StaleWrite | Fault::FlushError => {
+                self.devices[member.index()].presence = Presence::Doomed(Self::doom_of(fault));
                 Ok(())
             }
             Fault::Pulled | Fault::Died => {
@@ -204,7 +233,7 @@ impl TortureWorld {
     }
 
     /// A device that may be lost.
-    fn pick_victim(&self, pick: &mut Rng) -> Option<u64> {
+    pub(super) fn pick_victim(&self, pick: &mut Rng) -> Option<u64> {
         let victim = MemberIndex(pick.below(self.devices.len() as u64) as u16);
         self.may_lose(victim).then_some(u64::from(victim.0))
     }
@@ -254,7 +283,7 @@ impl TortureWorld {
         let allowed = self.mode == TortureMode::Beyond || survives();
         allowed.then(|| {
             self.devices[victim.index()].data.spoil(block);
-            self.note_unreadable(victim, block, 1);
+            self.note_unreadable(victim, block, 1, false);
             u64::from(victim.0)
         })
     }

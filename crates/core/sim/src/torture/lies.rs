@@ -159,7 +159,7 @@ impl TortureWorld {
     }
 
     /// The unit to which a place of a data area belongs, or to whose tags.
-    fn unit_of(&self, member: MemberIndex, place: u64) -> Option<(StripeIndex, StripUnit)> {
+    pub(super) fn unit_of(&self, member: MemberIndex, place: u64) -> Option<(StripeIndex, StripUnit)> {
         let tags = self.devices[member.index()].data.tags;
         let block = MemberLba(tags.strip(place) * tags.strip_blocks());
         let (stripe, unit, _) = self.layout.identify(self.role_of(member)?, block)?;
@@ -180,11 +180,13 @@ impl TortureWorld {
         data.put(place, content);
     }
 
-    /// Notes that places can't be read: where tags are among them, those that are not known after that agree with nothing.
-    pub(super) fn note_unreadable(&mut self, member: MemberIndex, first: u64, places: u64) {
+    /// Notes that places can't be read: where tags are among them, those that are not known after that agree with nothing. Where
+    /// what was there is `old`, neither do the others.
+    pub(super) fn note_unreadable(&mut self, member: MemberIndex, first: u64, places: u64, old: bool) {
         let Some(role) = self.role_of(member) else { return };
         let data = &mut self.devices[member.index()].data;
-        for place in (first..first + places).filter(|place| data.tags.is_tag(*place)) {
+        let is_other = |place: &u64| data.tags.is_tag(*place) || (old && data.tags.is_on());
+        for place in (first..first + places).filter(is_other).collect::<Vec<_>>() {
             data.lies.add(data.tags.strip(place), role, true);
         }
     }
@@ -241,6 +243,7 @@ impl TortureWorld {
     /// Has everything compared that no read has come across.
     pub(super) fn find_lies(&mut self) -> Result<(), Failure> {
         self.armed.clear();
+        self.failing_reads.clear();
         let is_possible = self.is_redundant() && !self.has_lost();
         if self.config.resilience.integrity && is_possible {
             self.ask_for_sweep(Sweep::Check)?;

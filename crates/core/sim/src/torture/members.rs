@@ -12,7 +12,7 @@
 
 use super::power::Torn;
 use super::tags::{Lies, TagMap};
-use raidlab_controller::{Area, MemberCache};
+use raidlab_controller::{Area, MemberCache, MemberOp};
 use raidlab_units::BlockSize;
 use raidlab_workload::Rng;
 use std::collections::BTreeSet;
@@ -25,12 +25,33 @@ const CACHE_BLOCKS: usize = 256;
 pub(super) enum Presence {
     /// It does.
     Here,
-    /// Its next write will fail.
-    Doomed,
-    /// It has failed a write of metadata, so it must leave the array, though it answers.
+    /// Its next write or flush will fail.
+    Doomed(Doom),
+    /// It has failed a write of metadata or a flush, so it must leave the array, though it answers.
     Unfit,
     /// It is gone.
     Gone,
+}
+
+/// What will fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doom {
+    /// A write, after which what it was to write can't be read.
+    Write,
+    /// A write, after which its front may be new and the rest is as before, and all can be read.
+    WriteKeepingOld,
+    /// A flush, with which volatile writes are dropped.
+    Flush,
+}
+
+impl Doom {
+    /// Whether it is such an access that fails.
+    pub(super) const fn meets(self, op: MemberOp) -> bool {
+        match self {
+            Self::Write | Self::WriteKeepingOld => matches!(op, MemberOp::Write { .. }),
+            Self::Flush => matches!(op, MemberOp::Flush),
+        }
+    }
 }
 
 /// One member or spare.
@@ -38,6 +59,8 @@ pub(super) enum Presence {
 pub(super) struct Device {
     pub(super) data: AreaBytes,
     pub(super) metadata: AreaBytes,
+    /// Its metadata has rotted since it was last read.
+    pub(super) is_rotten: bool,
     pub(super) presence: Presence,
 }
 
@@ -62,6 +85,9 @@ pub(super) struct AreaBytes {
     block_bytes: usize,
     /// Blocks that can't be read until they are written.
     unreadable: BTreeSet<u64>,
+    /// Those of them that can be read all the same, though what is there may be old, or an access to them has failed: the
+    /// array has reason not to use them until they are written.
+    suspect: BTreeSet<u64>,
     /// Volatile writes, where the device's cache is on.
     cache: Option<VolatileWrites>,
     /// Where tags stand among the blocks.
@@ -75,7 +101,7 @@ impl AreaBytes {
         let blocks = bytes.len() / block_bytes;
         let cache = (cache == MemberCache::On).then(|| VolatileWrites::new(blocks, block_bytes));
         let (tags, lies) = (TagMap::none(block_bytes), Lies::default());
-        Self { bytes, block_bytes, unreadable: BTreeSet::new(), cache, tags, lies }
+        Self { bytes, block_bytes, unreadable: BTreeSet::new(), suspect: BTreeSet::new(), cache, tags, lies }
     }
 
     /// The same area with tags among its blocks.
@@ -95,8 +121,8 @@ impl AreaBytes {
 
     /// What a read of the blocks finds; nothing if one of them can't be read.
     pub(super) fn read(&self, first: u64, blocks: u64) -> Option<&[u8]> {
-        let is_unreadable =
-            !self.unreadable.is_empty() && self.unreadable.range(first..first + blocks).next().is_some();
+        let is_unreadable = !self.unreadable.is_empty()
+            && self.unreadable.range(first..first + blocks).any(|block| !self.suspect.contains(block));
         (!is_unreadable).then(|| &self.bytes[self.range(first, blocks)])
     }
 
@@ -126,7 +152,7 @@ impl AreaBytes {
             for block in first..first + blocks {
                 let start = block as usize * self.block_bytes;
                 let old = &self.bytes[start..start + self.block_bytes];
-                let was_unreadable = self.unreadable.contains(&block);
+                let was_unreadable = self.unreadable.contains(&block) && !self.suspect.contains(&block);
                 // What lied never comes back.
                 let is_settled = fua || self.lies.names(self.tags.strip(block));
                 if is_settled { cache.settle(block) } else { cache.push(block, old, was_unreadable) }
@@ -137,6 +163,7 @@ impl AreaBytes {
         }
         if !self.unreadable.is_empty() {
             self.unreadable.retain(|block| !(first..first + blocks).contains(block));
+            self.suspect.retain(|block| !(first..first + blocks).contains(block));
         }
         &mut self.bytes[range]
     }
@@ -144,6 +171,7 @@ impl AreaBytes {
     /// Puts another device's bytes in place of all that is here. Every block can be read.
     pub(super) fn replace(&mut self, fill: impl FnOnce(&mut [u8])) {
         self.unreadable.clear();
+        self.suspect.clear();
         self.lies.clear();
         fill(&mut self.bytes);
     }
@@ -167,8 +195,29 @@ impl AreaBytes {
     /// Makes a block unreadable.
     pub(super) fn spoil(&mut self, block: u64) {
         self.unreadable.insert(block);
+        self.suspect.remove(&block);
         if let Some(cache) = &mut self.cache {
             cache.settle(block);
+        }
+    }
+
+    /// Gives the array reason not to use a block, which can be read.
+    pub(super) fn suspect(&mut self, block: u64) {
+        if self.unreadable.insert(block) {
+            self.suspect.insert(block);
+        }
+    }
+
+    pub(super) fn has_suspects(&self) -> bool {
+        !self.suspect.is_empty()
+    }
+
+    /// Takes what can be read for what should be there, but for places that the array has reason not to use.
+    pub(super) fn trust(&mut self, is_bad: impl Fn(u64) -> bool) {
+        let trusted: Vec<u64> = self.suspect.iter().copied().filter(|place| !is_bad(*place)).collect();
+        for place in trusted {
+            self.suspect.remove(&place);
+            self.unreadable.remove(&place);
         }
     }
 
@@ -206,7 +255,10 @@ impl AreaBytes {
 
     /// True if any block can't be read, or a power cut could make it so.
     pub(super) fn is_any_spoiled(&self) -> bool {
-        self.may_be_spoiled(0, (self.bytes.len() / self.block_bytes) as u64)
+        let blocks = (self.bytes.len() / self.block_bytes) as u64;
+        self.suspect.len() < self.unreadable.len()
+            || (0..blocks).any(|block| self.lies(block))
+            || self.cache.iter().any(|cache| cache.unreadable_before().next().is_some())
     }
 
     /// How far the writes have come; a flush asked for now makes all of them durable when it completes.
@@ -232,6 +284,7 @@ impl AreaBytes {
             if is_live && !torn.holds(entry - first, random) {
                 let start = block as usize * self.block_bytes;
                 self.bytes[start..start + self.block_bytes].copy_from_slice(cache.old_of(entry));
+                self.suspect.remove(&block);
                 if cache.was_unreadable(entry) {
                     self.unreadable.insert(block);
                 } else {

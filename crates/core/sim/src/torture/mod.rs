@@ -27,6 +27,7 @@ mod faults;
 mod flights;
 mod host;
 mod lies;
+mod media;
 mod members;
 mod memories;
 mod operator;

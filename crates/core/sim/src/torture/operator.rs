@@ -23,7 +23,7 @@ pub(super) struct Audit {
     /// Rows that disagree, as far as the world knows.
     corrupted: u64,
     /// It was to be stopped, or began while something else could disagree.
-    is_vague: bool,
+    pub(super) is_vague: bool,
     /// It has ended.
     has_ended: bool,
 }
@@ -59,12 +59,17 @@ impl TortureWorld {
         device.presence = Presence::Here;
         let device_uuid = self.label_again(member, pick);
         // What was on its way to it when it went never arrives.
-        for flight in self.flights.iter_mut() {
-            flight.is_cut_off |= matches!(flight.work, Work::Member(io) if io.member == member);
-        }
+        self.cut_off(member);
         (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);
         self.controller.handle_device_added(self.now, member, device_uuid);
         self.pump()
+    }
+
+    /// Lets all that is in flight to a device end in an error.
+    pub(super) fn cut_off(&mut self, member: MemberIndex) {
+        for flight in self.flights.iter_mut() {
+            flight.is_cut_off |= matches!(flight.work, Work::Member(io) if io.member == member);
+        }
     }
 
     /// Gives a device a new label and zeros behind it, as a world does with one that joins. Returns who it is.
@@ -164,6 +169,8 @@ impl TortureWorld {
         if self.is_resyncing || !self.devices.iter().zip(&self.states).all(is_sound) {
             return Ok(());
         }
+        // Made up from what is wrong, a row would be wrong.
+        self.failing_reads.clear();
         let corrupted = self.corrupt(1 + pick.below(4), pick);
         for sweep in [Sweep::Check, Sweep::Repair] {
             self.audit.corrupted = corrupted.len() as u64;

@@ -127,7 +127,9 @@ fn draw_workload(random: &mut Rng) -> Workload {
 }
 
 fn draw_faults(ops: u64, fits: impl Fn(Fault) -> bool, random: &mut Rng) -> Vec<FaultEvent> {
-    let in_use = random.next_u64();
+    // Most kinds, or few.
+    let in_use = random.next_u64()
+        & if random.below(2) == 0 { u64::MAX } else { random.next_u64() & 0x5555_5555_5555_5555 };
     let is_tried = |fault: &Fault| in_use >> (2 * *fault as u32) & 3 != 0 && fits(*fault);
     let kinds: Vec<Fault> = Fault::ALL.into_iter().filter(is_tried).collect();
     let mut faults = Vec::new();

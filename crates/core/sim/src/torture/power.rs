@@ -90,6 +90,10 @@ impl TortureWorld {
             for _ in 0..pick.below(60) {
                 self.step()?;
             }
+            self.look_at_states();
+            if !self.may_crash() {
+                return Ok(());
+            }
         }
     }
 
@@ -236,10 +240,13 @@ impl TortureWorld {
                     }
                 }
                 self.is_resyncing = known.0.is_some();
-                self.note_doubts(&unsynced, &records, &controller);
+                self.controller = controller;
+                self.trust_suspects();
+                self.note_doubts(&unsynced, &records);
+                (self.start_errors, self.has_dropped) = (0, false);
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));
-                self.take_controller(controller)?;
+                self.take_controller()?;
                 Ok(Some(known))
             }
             Err(refusal) => {
@@ -273,8 +280,7 @@ impl TortureWorld {
     }
 
     /// Puts a controller that has just been started to work.
-    pub(super) fn take_controller(&mut self, controller: Controller) -> Result<(), Failure> {
-        self.controller = controller;
+    fn take_controller(&mut self) -> Result<(), Failure> {
         if self.config.cache.mirror {
             // It comes when what was restored is on the members.
             self.memories.set_peer(Peer::Due, &mut self.random);
@@ -330,8 +336,9 @@ impl TortureWorld {
             self.devices[device].presence == Presence::Gone && is_missing
         };
         let is_spoiled = |device: usize| !stays_away(device) && self.devices[device].data.is_any_spoiled();
-        let is_any_spoiled = (0..self.devices.len()).any(is_spoiled);
-        self.can_restart() && (self.mode == TortureMode::Beyond || !self.has_write_hole() || !is_any_spoiled)
+        // What the devices call bad is not believed then, though a write that they have not heard of may have mended it.
+        let is_any_lost = !self.bad.is_empty() || (0..self.devices.len()).any(is_spoiled);
+        self.can_restart() && (self.mode == TortureMode::Beyond || !self.has_write_hole() || !is_any_lost)
     }
 
     /// Whether an end without a clean stop may leave parity in doubt.

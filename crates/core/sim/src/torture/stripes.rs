@@ -189,7 +189,7 @@ impl Stripes<'_> {
             let is_doubtful = |it: MemberIndex| {
                 let device = &self.devices[it.index()];
                 !self.proven[it.index()]
-                    || device.presence == Presence::Doomed
+                    || matches!(device.presence, Presence::Doomed(_))
                     || device.data.may_be_spoiled(place.start.0, shape.strip_blocks.0)
                     || device.data.may_lie(place.start.0, shape.strip_blocks.0)
                     || self.is_called_bad(it, place.start, shape.strip_blocks)

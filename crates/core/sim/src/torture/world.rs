@@ -6,6 +6,7 @@ use super::checkers::redundancy::fill;
 use super::flights::{FinishOrder, Flights};
 use super::host::Hosts;
 use super::lies::Armed;
+use super::media::FailingRead;
 use super::members::{AreaBytes, Device, Presence};
 use super::memories::{Memories, Peer, garbage};
 use super::operator::Audit;
@@ -58,6 +59,12 @@ pub struct TortureWorld {
     pub(super) losses: Losses,
     /// Devices that will lie about a write.
     pub(super) armed: Vec<Armed>,
+    /// Devices of which a read will fail.
+    pub(super) failing_reads: Vec<FailingRead>,
+    /// Reads of metadata that have failed since the latest start.
+    pub(super) start_errors: u32,
+    /// A device has dropped volatile writes with a flush that failed, since the latest start.
+    pub(super) has_dropped: bool,
     pub(super) writes: u64,
     pub(super) mode: TortureMode,
     /// The array was stopped cleanly.
@@ -133,6 +140,9 @@ impl TortureWorld {
             last_progress: Stamp(1),
             losses: Losses::default(),
             armed: Vec::new(),
+            failing_reads: Vec::new(),
+            start_errors: 0,
+            has_dropped: false,
             writes: 0,
             mode: TortureMode::Bounded,
             is_stopped: false,
@@ -216,6 +226,7 @@ impl TortureWorld {
         self.await_idle()?;
         self.find_lies()?;
         self.look_at_states();
+        self.trust_suspects();
         self.forget_healed(None);
         self.check_membership()?;
         self.check_tags().map_err(|violation| self.failure(violation))?;
@@ -323,6 +334,7 @@ fn new_devices(
         data: area(data).with_tags(tags),
         metadata: area(metadata),
         presence: Presence::Here,
+        is_rotten: false,
     };
     areas.into_iter().zip(metadata).map(device).collect()
 }

@@ -137,13 +137,8 @@ impl TortureWorld {
 
     /// Notes in which stripes redundancy is in doubt after a start: those that it finds unsynced, and, beyond the bounds, those
     /// with `records` that may go with their device before they are written again.
-    pub(in crate::torture) fn note_doubts(
-        &mut self,
-        unsynced: &RegionMap,
-        records: &[StripeIndex],
-        controller: &Controller,
-    ) {
-        let found_bad = bad_blocks_of(controller);
+    pub(in crate::torture) fn note_doubts(&mut self, unsynced: &RegionMap, records: &[StripeIndex]) {
+        let found_bad = bad_blocks_of(&self.controller);
         let is_reached =
             |it: &&(MemberIndex, u64)| !self.is_spoiled(**it) && !self.losses.needless.contains(it);
         let reached = found_bad.iter().filter(is_reached).copied().collect();
