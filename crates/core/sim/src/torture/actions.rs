@@ -1,7 +1,7 @@
 //! The members' side of the world: takes the controller's actions, and carries them out in the order of the seed.
 
 use super::checkers::protocol::{Access, Use, task_accesses};
-use super::flights::{Flight, Work};
+use super::flights::{FinishOrder, Flight, Work};
 use super::members::Presence;
 use super::trace::TraceEvent;
 use super::violation::Failure;
@@ -28,6 +28,9 @@ impl TortureWorld {
 
     fn issue_member(&mut self, io: MemberIo) -> Result<(), Failure> {
         self.report.member_ios += 1;
+        if !self.late.is_empty() {
+            self.drop_late(&io);
+        }
         let (entry, mut flight) = self.flights.blank();
         flight.work = Work::Member(io);
         if io.op == MemberOp::Flush {
@@ -74,7 +77,8 @@ impl TortureWorld {
     }
 
     pub(super) fn finish_one(&mut self) -> Result<(), Failure> {
-        let index = self.flights.pick(self.order, &mut self.random);
+        let order = self.hung.map_or(self.order, |hung| FinishOrder::Silent(hung.member));
+        let index = self.flights.pick(order, &mut self.random);
         let (entry, flight) = self.flights.take(index);
         self.claims.release(&flight.accesses);
         match flight.work {
@@ -112,6 +116,9 @@ impl TortureWorld {
 
     fn carry_out(&mut self, io: &MemberIo, flight: &Flight) -> Result<(), MemberError> {
         if self.devices[usize::from(io.member.0)].presence == Presence::Gone || flight.is_cut_off {
+            if flight.is_done_all_the_same {
+                self.write_all_the_same(io, &flight.segments);
+            }
             return Err(MemberError::Gone);
         }
         if matches!(io.op, MemberOp::Write { .. }) && io.area == Area::Data {
@@ -140,8 +147,9 @@ impl TortureWorld {
                 let area = device.area_mut(io.area);
                 let bytes = area.write(io.lba.0, io.blocks.0, fua);
                 self.memories.gather(self.controller.own_memory(), bytes, &flight.segments);
-                if io.area == Area::Data {
-                    self.note_written(io);
+                match io.area {
+                    Area::Data => self.note_written(io),
+                    Area::Metadata => self.write_tail(io),
                 }
             }
             MemberOp::Flush => {

@@ -5,6 +5,10 @@
 //!
 //! | fault | what happens | not injected, in a bounded plan, if |
 //! |---|---|---|
+//! | metadata rot | a block of a member's metadata, in either copy, changes, now or while power is off: see `rot.rs` | another has rotted since the latest start, or some device is not as it should be |
+//! | late write | a member goes and comes back, and what was being written to it lands after that: see `absence.rs` | as for pulled |
+//! | hang | I/O of a member does not end until the loss of the member is told: see `absence.rs` | as for pulled |
+//! | clock jump | the clock jumps: timers are late, and many are due at once | |
 //! | latent error | a block can't be read until it is written | a stripe would miss more than the level survives |
 //! | write error | the next write to a member fails, and what it was to write can't be read | the level would not survive the member's loss |
 //! | stale write | the next write to a member fails, and what was there can be read: see `media.rs` | the same |
@@ -84,6 +88,14 @@ pub enum Fault {
     TransientRead,
     /// Neighbouring blocks can't be read, of one member or several.
     ErrorRegion,
+    /// Metadata of a member changes.
+    MetadataRot,
+    /// A member goes and comes back, and writes land after that.
+    LateWrite,
+    /// I/O of a member does not end.
+    Hang,
+    /// The clock jumps.
+    ClockJump,
 }
 
 impl Fault {
@@ -93,7 +105,7 @@ impl Fault {
     }
 
     /// How many kinds there are.
-    pub const COUNT: usize = 23;
+    pub const COUNT: usize = 27;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -119,6 +131,10 @@ impl Fault {
         Self::StaleWrite,
         Self::TransientRead,
         Self::ErrorRegion,
+        Self::MetadataRot,
+        Self::LateWrite,
+        Self::Hang,
+        Self::ClockJump,
     ];
 
     /// Its name in output.
@@ -147,6 +163,10 @@ impl Fault {
             Self::StaleWrite => "stale-write",
             Self::TransientRead => "transient-read-error",
             Self::ErrorRegion => "error-region",
+            Self::MetadataRot => "metadata-rot",
+            Self::LateWrite => "late-write",
+            Self::Hang => "hang",
+            Self::ClockJump => "clock-jump",
         }
     }
 }
@@ -179,6 +199,10 @@ impl TortureWorld {
             Fault::FlushError => self.pick_flush_victim(&mut pick),
             Fault::TransientRead => Some(self.arm_read(&mut pick)),
             Fault::ErrorRegion => self.spoil_region(&mut pick),
+            Fault::MetadataRot => self.rot(&mut pick),
+            Fault::LateWrite => self.pick_victim(&mut pick),
+            Fault::Hang => self.pick_hang_victim(&mut pick),
+            Fault::ClockJump => Some(0),
             Fault::Battery | Fault::Order | Fault::Check | Fault::Repair | Fault::SweepStop => Some(0),
             Fault::Corruption => self.has_redundancy_to_corrupt().then_some(0),
             Fault::Peer => self.may_change_peer().then_some(0),
@@ -201,7 +225,17 @@ impl TortureWorld {
             | Fault::LostWrite
             | Fault::WrongPlaceWrite
             | Fault::TransientRead
-            | Fault::ErrorRegion => Ok(()),
+            | Fault::ErrorRegion
+            | Fault::MetadataRot => Ok(()),
+            Fault::LateWrite => self.return_with_writes(member, &mut pick),
+            Fault::Hang => {
+                self.hang(member, &mut pick);
+                Ok(())
+            }
+            Fault::ClockJump => {
+                self.jump(&mut pick);
+                Ok(())
+            }
             Fault::WriteError | Fault::StaleWrite | Fault::FlushError => {
                 self.devices[member.index()].presence = Presence::Doomed(Self::doom_of(fault));
                 Ok(())
@@ -246,7 +280,9 @@ impl TortureWorld {
                 // A record may be on the victim only until the start has written it in place.
                 let is_replaying = !self.controller.is_serving();
                 let is_survived = self.stripes().survives_loss_of(victim) && self.keeps_half_without(victim);
-                !is_replaying && !self.is_resyncing && is_survived
+                let is_settled = self.start_errors == 0 || !self.is_in_doubt();
+                let is_known = is_settled && self.is_rot_survived_without(victim);
+                !is_replaying && !self.is_resyncing && is_survived && is_known
             }
             TortureMode::Beyond => {
                 self.devices.iter().filter(|device| device.presence == Presence::Here).count() > 1

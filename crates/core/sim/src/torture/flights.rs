@@ -28,6 +28,8 @@ pub(super) struct Flight {
     pub(super) mark: [u64; 2],
     /// The device went and came back meanwhile: this ends in an error.
     pub(super) is_cut_off: bool,
+    /// The device does it, though it is told to be gone.
+    pub(super) is_done_all_the_same: bool,
 }
 
 /// In which order actions in flight finish.
@@ -40,6 +42,8 @@ pub(super) enum FinishOrder {
     SlowMember(MemberIndex),
     /// Memory work is done last.
     SlowMemory,
+    /// One member does not answer.
+    Silent(MemberIndex),
 }
 
 impl FinishOrder {
@@ -55,7 +59,7 @@ impl FinishOrder {
 
     fn is_slow(self, work: &Work) -> bool {
         match (self, work) {
-            (Self::SlowMember(slow), Work::Member(io)) => io.member == slow,
+            (Self::SlowMember(slow) | Self::Silent(slow), Work::Member(io)) => io.member == slow,
             (Self::SlowMemory, Work::Memory(_)) => true,
             _ => false,
         }
@@ -119,7 +123,7 @@ impl Flights {
         flight.segments.clear();
         flight.accesses.clear();
         flight.steps.steps.clear();
-        flight.is_cut_off = false;
+        (flight.is_cut_off, flight.is_done_all_the_same) = (false, false);
         (entry, flight)
     }
 
@@ -145,16 +149,28 @@ impl Flights {
         self.free.push(entry);
     }
 
+    /// True if something else than I/O of a member is in flight.
+    pub(super) fn any_but(&self, silent: MemberIndex) -> bool {
+        self.iter().any(|flight| !FinishOrder::SlowMember(silent).is_slow(&flight.work))
+    }
+
     /// Picks the next to finish, as the run's order has it; now and then any.
     pub(super) fn pick(&self, order: FinishOrder, random: &mut Rng) -> usize {
         let count = self.order.len();
         let any = random.below(count as u64) as usize;
         match order {
             FinishOrder::Any => any,
-            _ if random.chance_pct(3) => any,
+            FinishOrder::OldestFirst
+            | FinishOrder::NewestFirst
+            | FinishOrder::SlowMember(_)
+            | FinishOrder::SlowMemory
+                if random.chance_pct(3) =>
+            {
+                any
+            }
             FinishOrder::OldestFirst => 0,
             FinishOrder::NewestFirst => count - 1,
-            FinishOrder::SlowMember(_) | FinishOrder::SlowMemory => {
+            FinishOrder::SlowMember(_) | FinishOrder::SlowMemory | FinishOrder::Silent(_) => {
                 let mut round = (any..count).chain(0..any);
                 let is_quick = |index: &usize| {
                     let entry = self.order[*index] as usize;

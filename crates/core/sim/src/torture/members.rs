@@ -25,7 +25,7 @@ const CACHE_BLOCKS: usize = 256;
 pub(super) enum Presence {
     /// It does.
     Here,
-    /// Its next write or flush will fail.
+    /// Its next write or flush will fail, or nothing ends there.
     Doomed(Doom),
     /// It has failed a write of metadata or a flush, so it must leave the array, though it answers.
     Unfit,
@@ -42,6 +42,8 @@ pub(super) enum Doom {
     WriteKeepingOld,
     /// A flush, with which volatile writes are dropped.
     Flush,
+    /// None: nothing ends any more, and the device is bound to be lost.
+    Silence,
 }
 
 impl Doom {
@@ -50,6 +52,7 @@ impl Doom {
         match self {
             Self::Write | Self::WriteKeepingOld => matches!(op, MemberOp::Write { .. }),
             Self::Flush => matches!(op, MemberOp::Flush),
+            Self::Silence => false,
         }
     }
 }
@@ -59,6 +62,8 @@ impl Doom {
 pub(super) struct Device {
     pub(super) data: AreaBytes,
     pub(super) metadata: AreaBytes,
+    /// The second copy of label and states; empty where the array keeps none.
+    pub(super) tail: Vec<u8>,
     /// Its metadata has rotted since it was last read.
     pub(super) is_rotten: bool,
     pub(super) presence: Presence,
@@ -109,6 +114,10 @@ impl AreaBytes {
         Self { tags, ..self }
     }
 
+    pub(super) const fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
     /// All its bytes, as a read would find them now.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -124,6 +133,11 @@ impl AreaBytes {
         let is_unreadable = !self.unreadable.is_empty()
             && self.unreadable.range(first..first + blocks).any(|block| !self.suspect.contains(block));
         (!is_unreadable).then(|| &self.bytes[self.range(first, blocks)])
+    }
+
+    /// True if one of the places can't be read, or is suspect.
+    pub(super) fn is_any_unreadable(&self, places: core::ops::Range<u64>) -> bool {
+        !self.unreadable.is_empty() && self.unreadable.range(places).next().is_some()
     }
 
     /// What stands at a place, readable or not.

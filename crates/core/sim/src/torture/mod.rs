@@ -18,6 +18,7 @@
 //! After `TigerBeetle`'s simulator (`src/vopr.zig`, `src/testing`): one seed for everything, faults no worse than what must
 //! be survived, checkers apart from the system, and a digest that shows that a run is the same run.
 
+mod absence;
 mod actions;
 mod arrays;
 mod checkers;
@@ -34,6 +35,7 @@ mod operator;
 mod plan;
 mod power;
 mod report;
+mod rot;
 mod shrink;
 mod stripes;
 mod tags;

@@ -45,8 +45,7 @@ impl TortureWorld {
         (!absent.is_empty()).then(|| absent[pick.below(absent.len() as u64) as usize] as u64)
     }
 
-    /// Brings a device back: with what it held when power was taken from it, or another at its place, with garbage. Either
-    /// is labelled again over a metadata area of zeros, unless its loss is one that the array waits to see undone.
+    /// Brings a device back, or another at its place, with garbage.
     pub(super) fn bring_back(&mut self, member: MemberIndex, pick: &mut Rng) -> Result<(), Failure> {
         let device = &mut self.devices[member.index()];
         device.data.lose_power(pick);
@@ -56,8 +55,18 @@ impl TortureWorld {
             let label_bytes = LABEL_BYTES.min(device.metadata.bytes().len());
             device.metadata.replace(|bytes| bytes[label_bytes..].fill(0));
         }
+        self.add_device(member, pick)
+    }
+
+    /// Tells of a device that is there again. It is labelled anew over a metadata area of zeros, unless its loss is one that the
+    /// array waits to see undone.
+    pub(super) fn add_device(&mut self, member: MemberIndex, pick: &mut Rng) -> Result<(), Failure> {
+        let device = &mut self.devices[member.index()];
         device.presence = Presence::Here;
         let device_uuid = self.label_again(member, pick);
+        let device = &mut self.devices[member.index()];
+        device.copy_to_tail();
+        device.is_rotten = false;
         // What was on its way to it when it went never arrives.
         self.cut_off(member);
         (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);

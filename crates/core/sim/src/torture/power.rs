@@ -136,6 +136,7 @@ impl TortureWorld {
             device.metadata.lose_power(pick);
         }
         self.end_flights(pick, true);
+        self.rot_at_cut();
         let is_kept =
             self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
         self.memories.lose_power(is_kept || pick.below(4) == 0, pick);
@@ -146,6 +147,8 @@ impl TortureWorld {
     /// Ends all that is in flight as it was when the controller was gone: done, not done, or torn.
     pub(super) fn end_flights(&mut self, pick: &mut Rng, is_durable: bool) {
         self.note_end_of_controller();
+        self.hung = None;
+        self.late.clear();
         // Claims keep what is in flight apart, so the order does not matter but among writes to one place.
         while !self.flights.is_empty() {
             let (entry, flight) = self.flights.take(pick.below(self.flights.len() as u64) as usize);
@@ -192,6 +195,9 @@ impl TortureWorld {
                 let area = device.area_mut(io.area);
                 area.write(io.lba.0 + block as u64, 1, fua || is_durable).copy_from_slice(bytes);
             }
+        }
+        if io.area == Area::Metadata {
+            self.tear_copy(io, &bytes);
         }
     }
 
@@ -241,6 +247,7 @@ impl TortureWorld {
                 }
                 self.is_resyncing = known.0.is_some();
                 self.controller = controller;
+                self.mend_labels();
                 self.trust_suspects();
                 self.note_doubts(&unsynced, &records);
                 (self.start_errors, self.has_dropped) = (0, false);
@@ -262,11 +269,8 @@ impl TortureWorld {
     }
 
     fn assemble(&self, order: &[usize]) -> Result<Assembly, Refusal> {
-        let area = |device: &usize| {
-            let device = &self.devices[*device];
-            (device.presence != Presence::Gone).then(|| device.metadata.bytes())
-        };
-        let candidates: Vec<Option<&[u8]>> = order.iter().map(area).collect();
+        let found = self.found_metadata(order);
+        let candidates: Vec<Option<&[u8]>> = found.iter().map(Option::as_deref).collect();
         let kept = self.memories.kept_image();
         let mut options = StartOptions::default();
         match assemble(&candidates, kept, options) {

@@ -177,12 +177,11 @@ impl AreaBytes {
         lie.is_some_and(|lie| !self.agrees(lie.role, block))
     }
 
-    /// True if all blocks of a strip can be read and agree with their tags.
+    /// True if all blocks of a strip can be read, none is suspect, and they agree with their tags.
     pub(super) fn is_sound(&self, strip: u64, role: MemberIndex) -> bool {
         let places = strip * self.tags.pitch()..(strip + 1) * self.tags.pitch();
         let mut blocks = strip * self.tags.strip_blocks..(strip + 1) * self.tags.strip_blocks;
-        self.read(places.start, places.end - places.start).is_some()
-            && blocks.all(|block| self.agrees(role, block))
+        !self.is_any_unreadable(places) && blocks.all(|block| self.agrees(role, block))
     }
 
     /// Forgets that a strip lies.
@@ -216,7 +215,7 @@ impl AreaBytes {
     fn is_any_tag_unreadable(&self, strip: u64) -> bool {
         let end = (strip + 1) * self.tags.pitch();
         let tag_places = end - (self.tags.pitch() - self.tags.strip_blocks());
-        self.read(tag_places, end - tag_places).is_none()
+        self.is_any_unreadable(tag_places..end)
     }
 }
 

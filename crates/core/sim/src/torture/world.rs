@@ -1,5 +1,6 @@
 //! The world itself: the controller, its memories and devices, the clock that is made up, and the steps of a run.
 
+use super::absence::{Hung, LateWrite};
 use super::checkers::losses::Losses;
 use super::checkers::protocol::Claims;
 use super::checkers::redundancy::fill;
@@ -21,7 +22,7 @@ use raidlab_controller::{
     ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, MetadataPolicy,
     NewArray, StartError, create_metadata,
 };
-use raidlab_format::{ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
+use raidlab_format::{AreaLayout, ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
 use raidlab_raid::Layout;
 use raidlab_units::{BlockCount, Lba, MemberIndex, Nanos};
 use raidlab_workload::{Rng, derived_seed};
@@ -61,6 +62,14 @@ pub struct TortureWorld {
     pub(super) armed: Vec<Armed>,
     /// Devices of which a read will fail.
     pub(super) failing_reads: Vec<FailingRead>,
+    /// A device whose I/O does not end.
+    pub(super) hung: Option<Hung>,
+    /// Writes that land later.
+    pub(super) late: Vec<LateWrite>,
+    /// Metadata rots with the next power cut.
+    pub(super) rots_at_cut: Option<Rng>,
+    /// Decides what of the second copies arrives, apart from all else.
+    pub(super) tails: Rng,
     /// Reads of metadata that have failed since the latest start.
     pub(super) start_errors: u32,
     /// A device has dropped volatile writes with a flush that failed, since the latest start.
@@ -141,6 +150,10 @@ impl TortureWorld {
             losses: Losses::default(),
             armed: Vec::new(),
             failing_reads: Vec::new(),
+            hung: None,
+            late: Vec::new(),
+            rots_at_cut: None,
+            tails: Rng::new(derived_seed(seed, 7)),
             start_errors: 0,
             has_dropped: false,
             writes: 0,
@@ -180,6 +193,10 @@ impl TortureWorld {
         self.pump()?;
         self.now = Nanos(self.now.0 + self.random.below(50_000));
         self.check_progress()?;
+        if self.hung.is_some() {
+            self.end_hang()?;
+        }
+        self.land_late();
         if self.memories.peer_place() == Peer::Due && self.may_peer_come() {
             self.bring_peer()?;
         }
@@ -330,8 +347,9 @@ fn new_devices(
     let tags = TagMap::new(config);
     fill(layout, config.block_size.bytes() as usize, tags, &mut areas);
     let area = |bytes| AreaBytes::new(bytes, config.block_size, config.member_cache);
-    let device = |(data, metadata)| Device {
+    let device = |(data, metadata): (Vec<u8>, Vec<u8>)| Device {
         data: area(data).with_tags(tags),
+        tail: metadata[..metadata.len().min(AreaLayout::TAIL_BYTES as usize)].to_vec(),
         metadata: area(metadata),
         presence: Presence::Here,
         is_rotten: false,

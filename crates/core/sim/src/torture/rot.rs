@@ -1,0 +1,157 @@
+//! The second copy of label and states at the end of each device, and metadata that rots.
+//!
+//! ```text
+//! metadata area   | label | states | maps | log |        a write of the first two goes to the tail, too, and has ended
+//! tail            | label | states |                     when both are written; a power cut may tear each by itself
+//! ```
+//! *Rot*: a block of either copy changes, while the array runs or while power is off. Nothing reads metadata before the next
+//! start, so that is when it is met. That start finds what is missing in the other copy or on other devices, and puts a good
+//! label in the place of a bad one; all else is written anew, or no longer needed, when it serves.
+//!
+//! Within the bounds only one device rots between two starts, all devices are as they should be when it does, and no other is
+//! lost until then: what is on the fewest, records of the log, is on one more than that.
+
+use super::members::{Device, Presence};
+use super::plan::TortureMode;
+use super::power::Torn;
+use super::world::TortureWorld;
+use raidlab_controller::{Area, MemberIo, MetadataPolicy};
+use raidlab_format::{AreaLayout, LABEL_BYTES, mend_front};
+use raidlab_units::MemberIndex;
+use raidlab_workload::Rng;
+use std::borrow::Cow;
+
+impl Device {
+    /// Makes the second copy what the first is.
+    pub(super) fn copy_to_tail(&mut self) {
+        let bytes = self.metadata.bytes();
+        self.tail.clear();
+        self.tail.extend_from_slice(&bytes[..bytes.len().min(AreaLayout::TAIL_BYTES as usize)]);
+    }
+
+    /// The metadata area as a start finds it, with what the second copy has better.
+    fn found_metadata(&self) -> Cow<'_, [u8]> {
+        let bytes = self.metadata.bytes();
+        if bytes.starts_with(&self.tail) {
+            return Cow::Borrowed(bytes);
+        }
+        let mut mended = bytes.to_vec();
+        mend_front(&mut mended, &self.tail);
+        Cow::Owned(mended)
+    }
+
+    /// Puts what a start has found of the label in both places.
+    fn mend_label(&mut self) {
+        let found = self.found_metadata()[..LABEL_BYTES].to_vec();
+        let block_bytes = self.metadata.block_bytes();
+        for (block, content) in (0..).zip(found.chunks_exact(block_bytes)) {
+            self.metadata.put(block, content);
+        }
+        self.tail[..LABEL_BYTES].copy_from_slice(&found);
+        self.is_rotten = false;
+    }
+}
+
+impl TortureWorld {
+    /// Writes to the second copy what a write of metadata that has ended wrote.
+    pub(super) fn write_tail(&mut self, io: &MemberIo) {
+        if io.area == Area::Metadata {
+            let Device { metadata, tail, .. } = &mut self.devices[io.member.index()];
+            let block_bytes = metadata.block_bytes();
+            let at = |block: u64| (block as usize * block_bytes).min(tail.len());
+            let range = at(io.lba.0)..at(io.lba.0 + io.blocks.0);
+            tail[range.clone()].copy_from_slice(&metadata.bytes()[range]);
+        }
+    }
+
+    /// Writes as much of a write of metadata as arrives at the second copy.
+    pub(super) fn tear_copy(&mut self, io: &MemberIo, bytes: &[u8]) {
+        let block_bytes = self.config.block_size.bytes() as usize;
+        let torn = Torn::draw(io.blocks.0, &mut self.tails);
+        let tail = &mut self.devices[io.member.index()].tail;
+        for (block, content) in (0..).zip(bytes.chunks_exact(block_bytes)) {
+            let at = (io.lba.0 + block) as usize * block_bytes;
+            if at < tail.len() && torn.holds(block, &mut self.tails) {
+                tail[at..at + block_bytes].copy_from_slice(content);
+            }
+        }
+    }
+
+    /// What the start finds of each device's metadata, in this order.
+    pub(super) fn found_metadata(&self, order: &[usize]) -> Vec<Option<Cow<'_, [u8]>>> {
+        let found = |device: &usize| {
+            let device = &self.devices[*device];
+            (device.presence != Presence::Gone).then(|| device.found_metadata())
+        };
+        order.iter().map(found).collect()
+    }
+
+    /// Takes in that a start has found its devices.
+    pub(super) fn mend_labels(&mut self) {
+        let is_here = |device: &&mut Device| device.is_rotten && device.presence != Presence::Gone;
+        self.devices.iter_mut().filter(is_here).for_each(Device::mend_label);
+    }
+
+    /// Whether the mode allows the loss of a device beside rot.
+    pub(super) fn is_rot_survived_without(&self, victim: MemberIndex) -> bool {
+        let mut devices = self.devices.iter().enumerate();
+        !devices.any(|(index, device)| device.is_rotten && index != victim.index())
+    }
+
+    /// Lets metadata of a device rot, now or with the next power cut, where that may be.
+    pub(super) fn rot(&mut self, pick: &mut Rng) -> Option<u64> {
+        if self.config.resilience.metadata == MetadataPolicy::None {
+            return None;
+        }
+        if pick.below(2) == 0 {
+            self.rots_at_cut = Some(Rng::new(pick.next_u64()));
+            return Some(0);
+        }
+        self.rot_now(pick)
+    }
+
+    /// Lets metadata rot that was to when power is cut.
+    pub(super) fn rot_at_cut(&mut self) {
+        if let Some(mut pick) = self.rots_at_cut.take() {
+            self.look_at_states();
+            self.rot_now(&mut pick);
+        }
+    }
+
+    fn rot_now(&mut self, pick: &mut Rng) -> Option<u64> {
+        let victim = pick.below(self.devices.len() as u64) as usize;
+        let is_fit = |(index, device): (usize, &Device)| {
+            device.presence == Presence::Here
+                && (self.proven[index] || index >= usize::from(self.config.members))
+                && (!device.is_rotten || index == victim)
+        };
+        let is_allowed = self.devices.iter().enumerate().all(is_fit) && self.controller.is_serving();
+        if self.mode == TortureMode::Bounded && (!is_allowed || self.devices[victim].is_rotten) {
+            return None;
+        }
+        let Device { metadata, tail, is_rotten, .. } = &mut self.devices[victim];
+        *is_rotten = true;
+        let block_bytes = metadata.block_bytes();
+        let blocks = (metadata.bytes().len() / block_bytes) as u64;
+        if pick.below(3) > 0 {
+            // Where there is something, mostly: the log is long.
+            let block = if pick.below(2) == 0 { pick.below(blocks) } else { pick.below(blocks.min(128)) };
+            let mut content = metadata.at(block).to_vec();
+            decay(&mut content, pick);
+            metadata.put(block, &content);
+        } else {
+            let block = pick.below((tail.len() / block_bytes) as u64) as usize;
+            decay(&mut tail[block * block_bytes..][..block_bytes], pick);
+        }
+        Some(victim as u64)
+    }
+}
+
+/// Changes a byte of a block, or all of it.
+fn decay(block: &mut [u8], pick: &mut Rng) {
+    match pick.below(3) {
+        0 => block.fill(0),
+        1 => super::memories::make_garbage(block, pick),
+        _ => block[pick.below(block.len() as u64) as usize] ^= 1 + pick.below(255) as u8,
+    }
+}
