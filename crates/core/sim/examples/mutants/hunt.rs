@@ -3,24 +3,12 @@
 //! Each plan is run once without a defect, for all hunts together. That tells which defects it asks for at all
 //! (`switch.rs`), so that only those need be tried with it; a plan that fails without a defect proves nothing, is told, and
 //! passed over. How many plans asked for a survivor tells whether the net never comes by, or sees nothing there.
-//!
-//! Seeds take turns in what plan they draw, so that no kind of plan has to wait for the budget of another:
-//!
-//! | seed modulo 4 | plan |
-//! |---|---|
-//! | 0 | as drawn |
-//! | 1 | a storm: power cuts in place of its faults, one after a few requests |
-//! | 2 | mixed: some kinds of fault in plenty, a third of them power cuts, many on the heels of others |
-//! | 3 | mixed, over devices with caches, with many flushes and few reads |
-//!
-//! Both modes take turns below that, and every third round has tags.
 
+use crate::plans::{plan_of, with_more_cuts};
 use crate::switch::{self, Asked};
 use crate::table::Mutant;
 use core::fmt;
-use raidlab_controller::MemberCache;
-use raidlab_sim::{Fault, FaultEvent, TortureMode, TorturePlan, Violation};
-use raidlab_workload::{Rng, derived_seed};
+use raidlab_sim::{Failure, TorturePlan, Violation};
 use std::sync::Mutex;
 
 /// What a hunt came to.
@@ -41,61 +29,10 @@ pub(crate) struct Find {
     told: String,
 }
 
-/// Host requests of a run.
-const DRAWN_OPS: u64 = 600;
-const STORM_OPS: u64 = 400;
-const MIXED_OPS: u64 = 250;
-
-/// The plan of a seed, and its kind.
-fn plan_of(seed: u64) -> (TorturePlan, String) {
-    let mode = if (seed / 4).is_multiple_of(2) { TortureMode::Bounded } else { TortureMode::Beyond };
-    let has_tags = seed / 8 % 3 == 2;
-    let (kind, ops) = match seed % 4 {
-        0 => ("drawn", DRAWN_OPS),
-        1 => ("storm", STORM_OPS),
-        2 => ("mixed", MIXED_OPS),
-        _ => ("flushes", MIXED_OPS),
-    };
-    let mut plan = TorturePlan::draw_with(has_tags, seed, ops, mode, None).expect("no level is asked for");
-    match seed % 4 {
-        0 => {}
-        1 => storm(&mut plan),
-        2 => mix(&mut plan, has_tags),
-        _ => {
-            mix(&mut plan, has_tags);
-            plan.workload.flush_permille = 250;
-            plan.workload.read_pct = 30;
-            plan.config.member_cache = MemberCache::On;
-        }
-    }
-    (plan, format!("{kind} {}{}", mode.name(), if has_tags { " tags" } else { "" }))
-}
-
-fn storm(plan: &mut TorturePlan) {
-    let mut random = Rng::new(plan.seed);
-    let mut after_ops = 0;
-    plan.faults.clear();
-    while after_ops < plan.ops {
-        after_ops += 1 + random.below(16);
-        plan.faults.push(FaultEvent { after_ops, fault: Fault::PowerCut, pick: random.next_u64() });
-    }
-}
-
-fn mix(plan: &mut TorturePlan, has_tags: bool) {
-    let mut random = Rng::new(derived_seed(plan.seed, 77));
-    let in_use = random.next_u64();
-    let gap_max = [4, 16, 48][random.below(3) as usize];
-    let is_tried = |fault: &Fault| in_use >> (*fault as u32) & 1 == 1 && (has_tags || !fault.is_lie());
-    let kinds: Vec<Fault> = Fault::ALL.into_iter().filter(is_tried).collect();
-    let mut after_ops = 0;
-    plan.faults.clear();
-    while after_ops < plan.ops {
-        after_ops += if random.below(3) == 0 { 0 } else { 1 + random.below(gap_max) };
-        let is_cut = random.below(3) == 0 || kinds.is_empty();
-        let fault = if is_cut { Fault::PowerCut } else { kinds[random.below(kinds.len() as u64) as usize] };
-        plan.faults.push(FaultEvent { after_ops, fault, pick: random.next_u64() });
-    }
-}
+/// Tries of each seed with more power cuts, where few seeds meet the defect.
+const VARIANTS: u64 = 3;
+/// Few: one in so many.
+const RARE: u64 = 8;
 
 /// True if a violation says that something stopped, and not that data went wrong.
 fn is_stop(violation: &Violation) -> bool {
@@ -146,6 +83,13 @@ impl Scan {
     }
 }
 
+fn run_with(number: u32, plan: &TorturePlan) -> Result<(), Failure> {
+    switch::set(number);
+    let result = plan.run();
+    switch::set(0);
+    result.map(drop)
+}
+
 /// Hunts defect `number`, in those seeds that ask for it.
 pub(crate) fn hunt(number: u32, mutant: &Mutant, seconds: u64, scan: &Scan) -> Hunted {
     let mut hunted = Hunted { cpu_ns: 0, seeds: 0, asked: 0, find: None, stopped: None };
@@ -159,18 +103,25 @@ pub(crate) fn hunt(number: u32, mutant: &Mutant, seconds: u64, scan: &Scan) -> H
         }
         hunted.asked += 1;
         let (plan, kind) = plan_of(seed);
-        let began = cpu_ns();
-        switch::set(number);
-        let result = plan.run();
-        switch::set(0);
-        hunted.cpu_ns += cpu_ns() - began;
-        let Err(failure) = result else { continue };
-        let violation = &failure.violation;
-        let told = format!("{}: {violation}", violation.checker()).replace('\n', " ");
-        let find = Find { seed, plan: kind, told };
-        if mutant.stops || !is_stop(violation) {
-            hunted.find = Some(find);
-        } else {
+        let variants = if hunted.asked * RARE < hunted.seeds { VARIANTS } else { 0 };
+        for variant in 0..=variants {
+            let tried = if variant == 0 { plan.clone() } else { with_more_cuts(&plan, variant) };
+            let began = cpu_ns();
+            let result = run_with(number, &tried);
+            // The plan without more cuts does not fail without the defect.
+            let proves = result.is_err() && (variant == 0 || tried.run().is_ok());
+            hunted.cpu_ns += cpu_ns() - began;
+            let Err(failure) = result else { continue };
+            if !proves {
+                continue;
+            }
+            let violation = &failure.violation;
+            let told = format!("{}: {violation}", violation.checker()).replace('\n', " ");
+            let find = Find { seed, plan: format!("{kind}{}", "+".repeat(variant as usize)), told };
+            if mutant.stops || !is_stop(violation) {
+                hunted.find = Some(find);
+                break;
+            }
             hunted.stopped.get_or_insert(find);
         }
     }

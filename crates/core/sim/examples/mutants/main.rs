@@ -11,6 +11,7 @@
 #![expect(clippy::disallowed_methods, reason = "an example may read arguments and files")]
 
 mod hunt;
+mod plans;
 mod plant;
 mod switch;
 mod table;
