@@ -12,7 +12,9 @@ use raidlab_units::Nanos;
 impl TortureWorld {
     /// Takes all actions that the controller has to hand out.
     pub(super) fn pump(&mut self) -> Result<(), Failure> {
-        while let Some(action) = self.controller.poll_action() {
+        while !self.is_sprung
+            && let Some(action) = self.controller.poll_action()
+        {
             self.note(TraceEvent::Action(action));
             match action {
                 Action::Member(io) => self.issue_member(io)?,
@@ -21,6 +23,9 @@ impl TortureWorld {
                 Action::Timer { id, at } => self.timers[id.0 as usize] = Some(at),
                 Action::Keep(keep) => self.memories.keep(&keep),
                 Action::Notice(notice) => self.take_notice(notice)?,
+            }
+            if self.may_spring {
+                self.look_at_action(&action);
             }
         }
         Ok(())

@@ -43,20 +43,22 @@ impl TortureWorld {
         let mut faults = plan.faults.iter().enumerate().peekable();
         let mut pattern = Pattern::Anywhere;
         let mut depth = 1;
-        while self.report.host_ops < plan.ops {
+        while self.report.host_ops < plan.ops && !self.is_refused {
             let is_due = |fault: &(usize, &FaultEvent)| fault.1.after_ops <= self.report.host_ops;
             if let Some((index, event)) = faults.next_if(is_due) {
                 // What was asked of a device is asked before that is replaced.
                 self.pump()?;
                 self.inject(index, event)?;
-                if self.is_refused {
-                    return Ok(());
-                }
+            }
+            self.fail_over_if_due()?;
+            if self.is_refused {
+                break;
             }
             if self.random.below(64) == 0 {
                 pattern = self.pick_pattern();
                 depth = 1 + self.random.below(u64::from(plan.workload.iodepth)) as usize;
             }
+            self.may_spring = self.trap.is_some();
             if self.waiting_count() < depth && self.random.chance_pct(60) {
                 self.hand_in_random(&plan.workload, &mut pattern);
                 if !self.batches.chance_pct(plan.workload.batch_pct) {
@@ -65,8 +67,12 @@ impl TortureWorld {
             } else {
                 self.step()?;
             }
+            if core::mem::take(&mut self.may_spring) && self.is_sprung {
+                self.cut_at_moment()?;
+            }
         }
-        self.verify()
+        self.trap = None;
+        if self.is_refused { Ok(()) } else { self.verify() }
     }
 
     fn pick_pattern(&mut self) -> Pattern {
@@ -82,6 +88,13 @@ impl TortureWorld {
     }
 
     fn hand_in_random(&mut self, load: &Workload, pattern: &mut Pattern) {
+        // Those that have to be repeated take turns with others.
+        if self.report.host_ops.is_multiple_of(2)
+            && let Some(request) = self.again.pop()
+        {
+            self.hand_in(request.op, request.lba, request.blocks);
+            return;
+        }
         if self.random.below(1_000) < u64::from(load.flush_permille) {
             self.hand_in(HostOp::Flush, Lba(0), BlockCount(0));
             return;

@@ -9,6 +9,10 @@
 //! | late write | a member goes and comes back, and what was being written to it lands after that: see `absence.rs` | as for pulled |
 //! | hang | I/O of a member does not end until the loss of the member is told: see `absence.rs` | as for pulled |
 //! | clock jump | the clock jumps: timers are late, and many are due at once | |
+//! | cut at a moment | power fails between two actions at a chosen moment: see `moments.rs` | as for a power cut |
+//! | peer failover | the second controller goes, comes back with blank memory and takes over as soon as it may | as for a controller failover |
+//! | host retry | from now on, or no longer, the host repeats writes that failed or that a cut left without an answer | |
+//! | old image | a device that was replaced, or kept memory that was lost, comes back as it was in an older life: see `relics.rs` | the device that is there now may not be lost; kept memory is promised |
 //! | latent error | a block can't be read until it is written | a stripe would miss more than the level survives |
 //! | write error | the next write to a member fails, and what it was to write can't be read | the level would not survive the member's loss |
 //! | stale write | the next write to a member fails, and what was there can be read: see `media.rs` | the same |
@@ -96,6 +100,14 @@ pub enum Fault {
     Hang,
     /// The clock jumps.
     ClockJump,
+    /// Power fails at a chosen moment.
+    CutAtMoment,
+    /// The second controller goes, comes, and takes over as soon as it may.
+    PeerFailover,
+    /// The host begins or ceases to repeat writes.
+    HostRetry,
+    /// An image of an older life comes back.
+    OldImage,
 }
 
 impl Fault {
@@ -105,7 +117,7 @@ impl Fault {
     }
 
     /// How many kinds there are.
-    pub const COUNT: usize = 27;
+    pub const COUNT: usize = 31;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -135,6 +147,10 @@ impl Fault {
         Self::LateWrite,
         Self::Hang,
         Self::ClockJump,
+        Self::CutAtMoment,
+        Self::PeerFailover,
+        Self::HostRetry,
+        Self::OldImage,
     ];
 
     /// Its name in output.
@@ -167,6 +183,10 @@ impl Fault {
             Self::LateWrite => "late-write",
             Self::Hang => "hang",
             Self::ClockJump => "clock-jump",
+            Self::CutAtMoment => "cut-at-moment",
+            Self::PeerFailover => "peer-failover",
+            Self::HostRetry => "host-retry",
+            Self::OldImage => "old-image",
         }
     }
 }
@@ -202,7 +222,10 @@ impl TortureWorld {
             Fault::MetadataRot => self.rot(&mut pick),
             Fault::LateWrite => self.pick_victim(&mut pick),
             Fault::Hang => self.pick_hang_victim(&mut pick),
-            Fault::ClockJump => Some(0),
+            Fault::ClockJump | Fault::HostRetry => Some(0),
+            Fault::CutAtMoment => self.may_crash().then_some(0),
+            Fault::PeerFailover => self.config.cache.mirror.then_some(0),
+            Fault::OldImage => self.take_image(&mut pick),
             Fault::Battery | Fault::Order | Fault::Check | Fault::Repair | Fault::SweepStop => Some(0),
             Fault::Corruption => self.has_redundancy_to_corrupt().then_some(0),
             Fault::Peer => self.may_change_peer().then_some(0),
@@ -214,8 +237,16 @@ impl TortureWorld {
             Fault::LostWrite | Fault::WrongPlaceWrite => self.arm(fault, &mut pick),
         };
         let Some(hit) = hit else { return Ok(()) };
-        // What a device will do about a write is counted when it does it.
-        let is_armed = matches!(fault, Fault::LostWrite | Fault::WrongPlaceWrite | Fault::TransientRead);
+        // What waits for its moment is counted when that comes.
+        let is_armed = matches!(
+            fault,
+            Fault::LostWrite
+                | Fault::WrongPlaceWrite
+                | Fault::TransientRead
+                | Fault::CutAtMoment
+                | Fault::PeerFailover
+                | Fault::OldImage
+        );
         self.report.faults[fault as usize] += u64::from(!is_armed);
         self.tick(TraceEvent::Fault(index, fault, hit));
         let member = MemberIndex(hit as u16);
@@ -226,7 +257,14 @@ impl TortureWorld {
             | Fault::WrongPlaceWrite
             | Fault::TransientRead
             | Fault::ErrorRegion
-            | Fault::MetadataRot => Ok(()),
+            | Fault::MetadataRot
+            | Fault::OldImage => Ok(()),
+            Fault::CutAtMoment => self.set_trap(&mut pick),
+            Fault::PeerFailover => self.renew_peer(&mut pick),
+            Fault::HostRetry => {
+                self.repeats = !self.repeats;
+                Ok(())
+            }
             Fault::LateWrite => self.return_with_writes(member, &mut pick),
             Fault::Hang => {
                 self.hang(member, &mut pick);

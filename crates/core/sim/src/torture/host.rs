@@ -8,6 +8,9 @@ use super::world::TortureWorld;
 use raidlab_controller::{HostCompletion, HostError, HostOp, HostRequest, HostTag};
 use raidlab_units::{BlockCount, Lba};
 
+/// Writes that wait to be repeated, at most.
+const AGAIN_MAX: usize = 64;
+
 /// A host request in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostInFlight {
@@ -39,6 +42,12 @@ impl Hosts {
         let taken = self.slots.get_mut(tag.0 as usize)?.take()?;
         self.free.push(tag.0);
         Some(taken)
+    }
+
+    /// All writes that have no answer.
+    fn writes(&self) -> impl Iterator<Item = HostRequest> {
+        let requests = self.slots.iter().flatten().map(|host| host.request);
+        requests.filter(|request| matches!(request.op, HostOp::Write { .. }))
     }
 
     /// Forgets all of them.
@@ -89,6 +98,19 @@ impl TortureWorld {
         tag
     }
 
+    /// Notes the writes that will never be answered.
+    pub(super) fn note_unanswered(&mut self) {
+        let unanswered: Vec<_> = self.hosts.writes().collect();
+        unanswered.into_iter().for_each(|request| self.do_again(request));
+    }
+
+    /// Has a write repeated, if the host does that.
+    fn do_again(&mut self, request: HostRequest) {
+        if self.repeats && self.again.len() < AGAIN_MAX {
+            self.again.push(request);
+        }
+    }
+
     /// Prepares the request's buffer and the reference.
     fn begin_host(&mut self, request: &HostRequest) -> WriteNumber {
         let HostRequest { tag, op, lba, blocks } = *request;
@@ -120,6 +142,10 @@ impl TortureWorld {
             return Err(self.failure(Violation::UntimelyCompletion { completion }));
         };
         self.last_progress = self.stamp;
+        self.answered_flush = host.request.op == HostOp::Flush;
+        if result.is_err() && matches!(host.request.op, HostOp::Write { .. }) {
+            self.do_again(host.request);
+        }
         self.end_write(&host, result.is_ok());
         let checked = match result {
             Ok(()) => self.check_succeeded(&host),

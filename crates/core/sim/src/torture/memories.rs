@@ -103,6 +103,19 @@ impl Memories {
         (!self.kept_log.is_empty()).then_some(image)
     }
 
+    /// A copy of kept memory; nothing where there is none.
+    pub(super) fn kept_copy(&self) -> Option<[Vec<u8>; 3]> {
+        let is_any = !self.kept_log.is_empty() || !self.directory.is_empty();
+        is_any.then(|| [self.cache.clone(), self.kept_log.clone(), self.directory.clone()])
+    }
+
+    /// Puts a copy of kept memory in its place.
+    pub(super) fn put_kept(&mut self, [cache, kept_log, directory]: &[Vec<u8>; 3]) {
+        self.cache.copy_from_slice(cache);
+        self.kept_log.copy_from_slice(kept_log);
+        self.directory.copy_from_slice(directory);
+    }
+
     /// Turns what does not survive a power cut into garbage.
     pub(super) fn lose_power(&mut self, is_kept: bool, random: &mut Rng) {
         make_garbage(&mut self.staging, random);

@@ -139,7 +139,11 @@ impl TortureWorld {
         self.rot_at_cut();
         let is_kept =
             self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
-        self.memories.lose_power(is_kept || pick.below(4) == 0, pick);
+        let is_found = is_kept || pick.below(4) == 0;
+        self.memories.lose_power(is_found, pick);
+        if !is_found && self.old_memory.is_some() {
+            self.find_old_memory(pick);
+        }
         self.volume.cut(WriteNumber(self.writes), self.stamp, is_found_again);
         self.last_progress = self.stamp;
     }
@@ -149,6 +153,7 @@ impl TortureWorld {
         self.note_end_of_controller();
         self.hung = None;
         self.late.clear();
+        self.note_unanswered();
         // Claims keep what is in flight apart, so the order does not matter but among writes to one place.
         while !self.flights.is_empty() {
             let (entry, flight) = self.flights.take(pick.below(self.flights.len() as u64) as usize);
@@ -206,11 +211,18 @@ impl TortureWorld {
         for device in self.devices.iter_mut().filter(|device| device.presence != Presence::Gone) {
             device.presence = Presence::Here;
         }
+        if core::mem::take(&mut self.all_come_back) {
+            self.devices.iter_mut().for_each(|device| device.presence = Presence::Here);
+            return;
+        }
         let victim = MemberIndex(pick.below(self.devices.len() as u64) as u16);
         match pick.below(8) {
             0 if self.may_lose(victim) => self.devices[victim.index()].presence = Presence::Gone,
             1 | 2 => self.devices.iter_mut().for_each(|device| device.presence = Presence::Here),
             _ => {}
+        }
+        if self.old_device.is_some() {
+            self.find_old_device(pick);
         }
     }
 

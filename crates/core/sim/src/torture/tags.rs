@@ -140,7 +140,7 @@ impl Lies {
     }
 
     pub(super) fn add(&mut self, strip: u64, role: MemberIndex, is_in_tags: bool) {
-        self.strips.entry(strip).or_insert(Lie { role, is_in_tags });
+        self.strips.entry(strip).or_insert(Lie { role, is_in_tags }).is_in_tags |= is_in_tags;
     }
 
     pub(super) fn add_truth(&mut self, place: u64, truth: Vec<u8>) {
@@ -236,6 +236,22 @@ mod tests {
             assert_eq!((MAP.block(tag_place), MAP.strip(tag_place)), (None, block / 100));
             assert_eq!(tag_place * 512 + byte as u64, (block / 100 * 102 + 100) * 512 + block % 100 * 8);
         }
+    }
+
+    /// Data lied first, then tags could not be read: what was written of them since is put right with the rest.
+    #[test]
+    fn lies_in_data_and_in_tags_are_both_undone() {
+        let (role, block) = (MemberIndex(3), 70);
+        let mut bytes = vec![0; 102 * 512];
+        (0..100).for_each(|block| MAP.put(&mut bytes, role, block, &[block as u8 + 1; 512]));
+        let mut area = AreaBytes::new(bytes, BlockSize::B512, MemberCache::On).with_tags(MAP);
+        area.lies.add(0, role, false);
+        area.lies.add_truth(MAP.place(block), vec![block as u8 + 1; 512]);
+        area.put(MAP.place(block), &[9; 512]);
+        area.lies.add(0, role, true);
+        area.put(MAP.tag_place(0).0, &[9; 512]);
+        area.undo_lies();
+        assert!(area.is_sound(0, role));
     }
 
     #[test]

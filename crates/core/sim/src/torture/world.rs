@@ -10,8 +10,10 @@ use super::lies::Armed;
 use super::media::FailingRead;
 use super::members::{AreaBytes, Device, Presence};
 use super::memories::{Memories, Peer, garbage};
+use super::moments::Trap;
 use super::operator::Audit;
 use super::plan::TortureMode;
+use super::relics::{OldDevice, OldMemory};
 use super::report::TortureReport;
 use super::stripes::{BadRange, Stripes};
 use super::tags::TagMap;
@@ -19,8 +21,8 @@ use super::trace::{Trace, TraceEvent};
 use super::violation::{Failure, Violation};
 use super::volume::{Stamp, VolumeHistory};
 use raidlab_controller::{
-    ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, MetadataPolicy,
-    NewArray, StartError, create_metadata,
+    ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, HostRequest,
+    MetadataPolicy, NewArray, StartError, create_metadata,
 };
 use raidlab_format::{AreaLayout, ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
 use raidlab_raid::Layout;
@@ -70,6 +72,24 @@ pub struct TortureWorld {
     pub(super) rots_at_cut: Option<Rng>,
     /// Decides what of the second copies arrives, apart from all else.
     pub(super) tails: Rng,
+    /// A power cut that waits for its moment.
+    pub(super) trap: Option<Trap>,
+    /// The load goes on, so that power may be cut when its moment comes.
+    pub(super) may_spring: bool,
+    /// Its moment has come: nothing more is handed out.
+    pub(super) is_sprung: bool,
+    /// All devices are there after the next power cut.
+    pub(super) all_come_back: bool,
+    /// The latest answer was to a flush.
+    pub(super) answered_flush: bool,
+    /// The second controller takes over as soon as it may.
+    pub(super) fails_over: Option<Rng>,
+    /// The host repeats writes that failed or were not answered, and these are to be.
+    pub(super) repeats: bool,
+    pub(super) again: Vec<HostRequest>,
+    /// Images of an older life.
+    pub(super) old_device: Option<OldDevice>,
+    pub(super) old_memory: Option<OldMemory>,
     /// Reads of metadata that have failed since the latest start.
     pub(super) start_errors: u32,
     /// A device has dropped volatile writes with a flush that failed, since the latest start.
@@ -150,6 +170,16 @@ impl TortureWorld {
             losses: Losses::default(),
             armed: Vec::new(),
             failing_reads: Vec::new(),
+            trap: None,
+            may_spring: false,
+            is_sprung: false,
+            all_come_back: false,
+            answered_flush: false,
+            fails_over: None,
+            repeats: false,
+            again: Vec::new(),
+            old_device: None,
+            old_memory: None,
             hung: None,
             late: Vec::new(),
             rots_at_cut: None,
@@ -191,6 +221,9 @@ impl TortureWorld {
     /// [`Failure`] if the controller breaks a rule.
     pub fn step(&mut self) -> Result<bool, Failure> {
         self.pump()?;
+        if self.is_sprung {
+            return Ok(true);
+        }
         self.now = Nanos(self.now.0 + self.random.below(50_000));
         self.check_progress()?;
         if self.hung.is_some() {
@@ -199,6 +232,9 @@ impl TortureWorld {
         self.land_late();
         if self.memories.peer_place() == Peer::Due && self.may_peer_come() {
             self.bring_peer()?;
+        }
+        if self.is_sprung {
+            return Ok(true);
         }
         let due = self.next_timer().filter(|(_, at)| *at <= self.now);
         if let Some((timer, at)) = due.filter(|_| self.flights.is_empty() || self.random.chance_pct(50)) {

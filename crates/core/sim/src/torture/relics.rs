@@ -1,0 +1,81 @@
+//! What comes back from an older life: the image of a device that was replaced, or of kept memory before it was lost.
+//!
+//! An image is taken when the fault comes, and put in place when power is cut later: that of a device in the place of the one that
+//! has its number now, if that may be lost, or is none of the array's any more, and has become another since; that of kept memory
+//! only where nothing promises what is found there, and not before the array was started again. The array must tell both from what
+//! it has now.
+
+use super::faults::Fault;
+use super::members::Presence;
+use super::world::TortureWorld;
+use raidlab_controller::DeviceState;
+use raidlab_format::LABEL_BYTES;
+use raidlab_units::MemberIndex;
+use raidlab_workload::Rng;
+
+/// A device as it was.
+#[derive(Clone, Debug)]
+pub(super) struct OldDevice {
+    member: MemberIndex,
+    data: Vec<u8>,
+    metadata: Vec<u8>,
+}
+
+/// Kept memory as it was.
+#[derive(Clone, Debug)]
+pub(super) struct OldMemory {
+    image: [Vec<u8>; 3],
+    /// Starts that there had been.
+    restarts: u64,
+}
+
+impl TortureWorld {
+    /// Takes an image of a device that is there no more, or of kept memory.
+    pub(super) fn take_image(&mut self, pick: &mut Rng) -> Option<u64> {
+        if pick.below(2) == 0 {
+            let image = self.memories.kept_copy().filter(|_| self.can_restart())?;
+            self.old_memory = Some(OldMemory { image, restarts: self.report.restarts });
+            return Some(0);
+        }
+        let member = MemberIndex(self.pick_absent(pick).filter(|_| self.can_restart())? as u16);
+        let device = &self.devices[member.index()];
+        let (data, metadata) = (device.data.bytes().to_vec(), device.metadata.bytes().to_vec());
+        self.old_device = Some(OldDevice { member, data, metadata });
+        Some(u64::from(member.0))
+    }
+
+    /// Puts an older image where kept memory was lost, now and then. True if there is one.
+    pub(super) fn find_old_memory(&mut self, pick: &mut Rng) -> bool {
+        let restarts = self.report.restarts;
+        let is_older = |old: &&OldMemory| old.restarts + 1 < restarts;
+        let Some(old) = self.old_memory.as_ref().filter(is_older).filter(|_| pick.chance_pct(50)) else {
+            return false;
+        };
+        self.memories.put_kept(&old.image);
+        self.report.faults[Fault::OldImage as usize] += 1;
+        true
+    }
+
+    /// Puts a device that was replaced back in its place, now and then.
+    pub(super) fn find_old_device(&mut self, pick: &mut Rng) {
+        let Some(OldDevice { member, data, metadata }) = self.old_device.take_if(|_| pick.chance_pct(50))
+        else {
+            return;
+        };
+        let is_nobodys =
+            self.states[member.index()] == DeviceState::Missing && self.controller.is_state_kept();
+        let is_another =
+            self.devices[member.index()].metadata.bytes()[..LABEL_BYTES] != metadata[..LABEL_BYTES];
+        if !is_another || !(is_nobodys || self.may_lose(member)) {
+            return;
+        }
+        let device = &mut self.devices[member.index()];
+        device.data.replace(|bytes| bytes.copy_from_slice(&data));
+        device.metadata.replace(|bytes| bytes.copy_from_slice(&metadata));
+        device.copy_to_tail();
+        device.is_rotten = false;
+        device.presence = Presence::Here;
+        (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);
+        self.report.faults[Fault::OldImage as usize] += 1;
+    }
+}
