@@ -25,8 +25,10 @@ const STORM_OPS: u64 = 400;
 const MIXED_OPS: u64 = 250;
 
 /// What a cache is hit by.
-const OF_CACHES: [Fault; 7] = [
-    Fault::PowerCut,
+const OF_CACHES: [Fault; 9] = [
+    Fault::OldImage,
+    Fault::PeerFailover,
+    Fault::Stop,
     Fault::Battery,
     Fault::Peer,
     Fault::Failover,
@@ -36,8 +38,9 @@ const OF_CACHES: [Fault; 7] = [
 ];
 
 /// What makes members come and go.
-const OF_MEMBERS: [Fault; 10] = [
-    Fault::PowerCut,
+const OF_MEMBERS: [Fault; 11] = [
+    Fault::FlushError,
+    Fault::StaleWrite,
     Fault::Died,
     Fault::Pulled,
     Fault::Returned,
@@ -114,8 +117,14 @@ fn storm(plan: &mut TorturePlan) {
     plan.faults.clear();
     while after_ops < plan.ops {
         after_ops += 1 + random.below(16);
-        plan.faults.push(FaultEvent { after_ops, fault: Fault::PowerCut, pick: random.next_u64() });
+        let fault = cut(&mut random);
+        plan.faults.push(FaultEvent { after_ops, fault, pick: random.next_u64() });
     }
+}
+
+/// A power cut, now or at a chosen moment.
+fn cut(random: &mut Rng) -> Fault {
+    if random.below(2) == 0 { Fault::PowerCut } else { Fault::CutAtMoment }
 }
 
 fn mix(plan: &mut TorturePlan, faults: &[Fault], has_tags: bool) {
@@ -129,7 +138,7 @@ fn mix(plan: &mut TorturePlan, faults: &[Fault], has_tags: bool) {
     while after_ops < plan.ops {
         after_ops += if random.below(3) == 0 { 0 } else { 1 + random.below(gap_max) };
         let is_cut = random.below(3) == 0 || kinds.is_empty();
-        let fault = if is_cut { Fault::PowerCut } else { kinds[random.below(kinds.len() as u64) as usize] };
+        let fault = if is_cut { cut(&mut random) } else { kinds[random.below(kinds.len() as u64) as usize] };
         plan.faults.push(FaultEvent { after_ops, fault, pick: random.next_u64() });
     }
 }
@@ -144,7 +153,8 @@ pub(crate) fn with_more_cuts(plan: &TorturePlan, variant: u64) -> TorturePlan {
         let after = plan.faults.get(near).map_or_else(|| random.below(plan.ops), |event| event.after_ops);
         let after_ops = after + random.below(6);
         let at = plan.faults.partition_point(|event| event.after_ops <= after_ops);
-        plan.faults.insert(at, FaultEvent { after_ops, fault: Fault::PowerCut, pick: random.next_u64() });
+        let fault = cut(&mut random);
+        plan.faults.insert(at, FaultEvent { after_ops, fault, pick: random.next_u64() });
     }
     plan
 }
