@@ -7,8 +7,8 @@
 //! | 0 | as drawn | as drawn |
 //! | 1 | as drawn | a storm: power cuts, one after a few requests |
 //! | 2 | as drawn | mixed: some kinds in plenty, a third of them power cuts, many on the heels of others |
-//! | 3 | members with caches, many flushes, few reads | mixed |
-//! | 4 | a safe cache that writes back | mixed, of what concerns it |
+//! | 3 | members with caches, many flushes, few reads | mixed, of what a flush may not outrun |
+//! | 4 | a safe cache that writes back, many flushes, few reads | mixed, of what concerns it |
 //! | 5 | parity and a log | mixed |
 //! | 6 | redundancy and spares | mixed, of what makes members come and go |
 //! | 7 | redundancy and a bitmap | mixed |
@@ -35,6 +35,17 @@ const OF_CACHES: [Fault; 9] = [
     Fault::Order,
     Fault::Died,
     Fault::Returned,
+];
+
+/// What a flush may not outrun.
+const OF_FLUSHES: [Fault; 7] = [
+    Fault::FlushError,
+    Fault::StaleWrite,
+    Fault::Died,
+    Fault::Pulled,
+    Fault::Returned,
+    Fault::Order,
+    Fault::Battery,
 ];
 
 /// What makes members come and go.
@@ -74,13 +85,16 @@ pub(crate) fn plan_of(seed: u64) -> (TorturePlan, String) {
     match kind {
         "drawn" => {}
         "storm" => storm(&mut plan),
+        "flushes" => mix(&mut plan, &OF_FLUSHES, has_tags),
         "cache" => mix(&mut plan, &OF_CACHES, has_tags),
         "members" => mix(&mut plan, &OF_MEMBERS, has_tags),
         _ => mix(&mut plan, &Fault::ALL, has_tags),
     }
-    if kind == "flushes" {
-        plan.workload.flush_permille = 250;
+    if ["flushes", "cache"].contains(&kind) {
+        plan.workload.flush_permille = 200;
         plan.workload.read_pct = 30;
+    }
+    if kind == "flushes" {
         plan.config.member_cache = MemberCache::On;
     }
     (plan, format!("{kind} {}{}", mode.name(), if has_tags { " tags" } else { "" }))
