@@ -50,6 +50,31 @@ fn seeds_that_once_failed() {
     }
 }
 
+/// Each kind in plenty, with nothing else but power cuts, which show what it has left.
+#[test]
+fn each_kind_of_fault_is_met_and_survived_beside_power_cuts() {
+    for fault in Fault::ALL {
+        let mut met = 0;
+        for seed in 0..12 {
+            for mode in [TortureMode::Bounded, TortureMode::Beyond] {
+                let has_tags = fault.is_lie() || seed % 4 == 0;
+                let mut plan = TorturePlan::draw_with(has_tags, seed, 400, mode, None).expect("any level");
+                let needs_peer = matches!(fault, Fault::Peer | Fault::Failover | Fault::PeerFailover);
+                plan.config.cache.mirror |= needs_peer;
+                let event = |nth: u64| {
+                    let fault = if nth % 5 == 4 { Fault::PowerCut } else { fault };
+                    FaultEvent { after_ops: 20 + 13 * nth, fault, pick: (seed << 32) | (nth * 0x9e37_79b9) }
+                };
+                plan.faults = (0..28).map(event).collect();
+                met += run_plan(&plan).faults[fault as usize];
+            }
+        }
+        // What is gone is seldom there to come back; few arrays have long blocks.
+        let is_rare = matches!(fault, Fault::OldImage | Fault::SectorTear | Fault::Returned);
+        assert!(met > 0 || is_rare, "{} was never met", fault.name());
+    }
+}
+
 /// The plan of a seed with other faults.
 fn with_faults(mut plan: TorturePlan, faults: &[(u64, Fault, u64)]) -> TorturePlan {
     let event = |&(after_ops, fault, pick)| FaultEvent { after_ops, fault, pick };

@@ -12,7 +12,7 @@ use raidlab_units::Nanos;
 impl TortureWorld {
     /// Takes all actions that the controller has to hand out.
     pub(super) fn pump(&mut self) -> Result<(), Failure> {
-        while !self.is_sprung
+        while !self.moments.is_sprung
             && let Some(action) = self.controller.poll_action()
         {
             self.note(TraceEvent::Action(action));
@@ -24,7 +24,7 @@ impl TortureWorld {
                 Action::Keep(keep) => self.memories.keep(&keep),
                 Action::Notice(notice) => self.take_notice(notice)?,
             }
-            if self.may_spring {
+            if self.moments.may_spring {
                 self.look_at_action(&action);
             }
         }
@@ -138,7 +138,7 @@ impl TortureWorld {
             self.fail_as_doomed(doom, io, flight);
             return Err(MemberError::Medium);
         }
-        if !self.failing_reads.is_empty() && self.fails_once(io) {
+        if !self.media.failing_reads.is_empty() && self.fails_once(io) {
             return Err(MemberError::Medium);
         }
         let device = &mut self.devices[usize::from(io.member.0)];

@@ -93,7 +93,7 @@ fn draw_resilience(array: &mut ArrayConfig, random: &mut Rng) {
     array.resilience.sweep_iodepth = pick(random, &[1, 2, 4, 16]);
     let rate = pick(random, &[None, None, Some(1_000_000), Some(20_000_000)]);
     array.resilience.sweep_bytes_per_sec = rate.map(ByteCount);
-    if random.below(64) == 0 {
+    if random.below(24) == 0 {
         array.member_size = ByteCount(array.strip_size.0 * (70 + random.below(80)));
     }
     array.cache.stream_lead = pick(random, &[0, 8, 8]);

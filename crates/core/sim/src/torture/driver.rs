@@ -58,7 +58,7 @@ impl TortureWorld {
                 pattern = self.pick_pattern();
                 depth = 1 + self.random.below(u64::from(plan.workload.iodepth)) as usize;
             }
-            self.may_spring = self.trap.is_some();
+            self.moments.may_spring = self.moments.trap.is_some();
             if self.waiting_count() < depth && self.random.chance_pct(60) {
                 self.hand_in_random(&plan.workload, &mut pattern);
                 if !self.batches.chance_pct(plan.workload.batch_pct) {
@@ -67,11 +67,11 @@ impl TortureWorld {
             } else {
                 self.step()?;
             }
-            if core::mem::take(&mut self.may_spring) && self.is_sprung {
+            if core::mem::take(&mut self.moments.may_spring) && self.moments.is_sprung {
                 self.cut_at_moment()?;
             }
         }
-        self.trap = None;
+        self.moments.trap = None;
         if self.is_refused { Ok(()) } else { self.verify() }
     }
 
@@ -90,7 +90,7 @@ impl TortureWorld {
     fn hand_in_random(&mut self, load: &Workload, pattern: &mut Pattern) {
         // Those that have to be repeated take turns with others.
         if self.report.host_ops.is_multiple_of(2)
-            && let Some(request) = self.again.pop()
+            && let Some(request) = self.again.as_mut().and_then(Vec::pop)
         {
             self.hand_in(request.op, request.lba, request.blocks);
             return;

@@ -71,7 +71,7 @@ impl TortureWorld {
         self.end_flights(pick, false);
         self.undo_lies();
         self.memories.fail_over(pick);
-        if self.config.member_cache == MemberCache::On && (self.has_lost() || self.has_dropped) {
+        if self.config.member_cache == MemberCache::On && (self.has_lost() || self.media.has_dropped) {
             // What a lost device had in its cache, or one that failed a flush, may be gone, as after a power cut.
             self.volume.cut(WriteNumber(self.writes), self.stamp, true);
         } else {

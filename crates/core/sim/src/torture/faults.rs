@@ -13,6 +13,7 @@
 //! | peer failover | the second controller goes, comes back with blank memory and takes over as soon as it may | as for a controller failover |
 //! | host retry | from now on, or no longer, the host repeats writes that failed or that a cut left without an answer | |
 //! | old image | a device that was replaced, or kept memory that was lost, comes back as it was in an older life: see `relics.rs` | the device that is there now may not be lost; kept memory is promised |
+//! | sector tear | from now on, or no longer, power cuts tear blocks that are longer than a sector: see `sectors.rs` | blocks are no longer |
 //! | latent error | a block can't be read until it is written | a stripe would miss more than the level survives |
 //! | write error | the next write to a member fails, and what it was to write can't be read | the level would not survive the member's loss |
 //! | stale write | the next write to a member fails, and what was there can be read: see `media.rs` | the same |
@@ -40,7 +41,7 @@ use super::trace::TraceEvent;
 use super::violation::Failure;
 use super::world::{TortureWorld, is_in_sync};
 use raidlab_controller::{BatteryState, Sweep};
-use raidlab_units::{MemberIndex, StripeIndex};
+use raidlab_units::{BlockSize, MemberIndex, StripeIndex};
 use raidlab_workload::Rng;
 
 /// What goes wrong. See the module's head.
@@ -108,6 +109,8 @@ pub enum Fault {
     HostRetry,
     /// An image of an older life comes back.
     OldImage,
+    /// From now on, or no longer, power cuts tear blocks at sectors.
+    SectorTear,
 }
 
 impl Fault {
@@ -116,8 +119,21 @@ impl Fault {
         matches!(self, Self::SilentCorruption | Self::LostWrite | Self::WrongPlaceWrite)
     }
 
+    /// True if it waits for its moment, and is counted when that comes.
+    const fn waits(self) -> bool {
+        matches!(
+            self,
+            Self::LostWrite
+                | Self::WrongPlaceWrite
+                | Self::TransientRead
+                | Self::CutAtMoment
+                | Self::PeerFailover
+                | Self::OldImage
+        )
+    }
+
     /// How many kinds there are.
-    pub const COUNT: usize = 31;
+    pub const COUNT: usize = 32;
     /// Every kind, in the order of [`super::TortureReport::faults`].
     pub const ALL: [Self; Self::COUNT] = [
         Self::LatentError,
@@ -151,6 +167,7 @@ impl Fault {
         Self::PeerFailover,
         Self::HostRetry,
         Self::OldImage,
+        Self::SectorTear,
     ];
 
     /// Its name in output.
@@ -187,6 +204,7 @@ impl Fault {
             Self::PeerFailover => "peer-failover",
             Self::HostRetry => "host-retry",
             Self::OldImage => "old-image",
+            Self::SectorTear => "sector-tear",
         }
     }
 }
@@ -210,46 +228,50 @@ impl TortureWorld {
             self.trust_suspects();
         }
         let mut pick = Rng::new(event.pick);
-        let fault = event.fault;
-        let hit = match fault {
-            Fault::LatentError => self.spoil_block(&mut pick),
-            Fault::WriteError | Fault::StaleWrite | Fault::Pulled | Fault::Died | Fault::FailedByHand => {
-                self.pick_victim(&mut pick)
-            }
-            Fault::FlushError => self.pick_flush_victim(&mut pick),
-            Fault::TransientRead => Some(self.arm_read(&mut pick)),
-            Fault::ErrorRegion => self.spoil_region(&mut pick),
-            Fault::MetadataRot => self.rot(&mut pick),
-            Fault::LateWrite => self.pick_victim(&mut pick),
-            Fault::Hang => self.pick_hang_victim(&mut pick),
-            Fault::ClockJump | Fault::HostRetry => Some(0),
-            Fault::CutAtMoment => self.may_crash().then_some(0),
-            Fault::PeerFailover => self.config.cache.mirror.then_some(0),
-            Fault::OldImage => self.take_image(&mut pick),
-            Fault::Battery | Fault::Order | Fault::Check | Fault::Repair | Fault::SweepStop => Some(0),
+        let Some(hit) = self.aim(event.fault, &mut pick) else { return Ok(()) };
+        self.report.faults[event.fault as usize] += u64::from(!event.fault.waits());
+        self.tick(TraceEvent::Fault(index, event.fault, hit));
+        self.strike(event.fault, MemberIndex(hit as u16), &mut pick)
+    }
+
+    /// What a fault hits; nothing where the mode does not allow it. What changes without a word is changed here.
+    fn aim(&mut self, fault: Fault, pick: &mut Rng) -> Option<u64> {
+        match fault {
+            Fault::LatentError => self.spoil_block(pick),
+            Fault::WriteError
+            | Fault::StaleWrite
+            | Fault::Pulled
+            | Fault::Died
+            | Fault::LateWrite
+            | Fault::FailedByHand => self.pick_victim(pick),
+            Fault::FlushError => self.pick_flush_victim(pick),
+            Fault::Hang => self.pick_hang_victim(pick),
+            Fault::TransientRead => Some(self.arm_read(pick)),
+            Fault::ErrorRegion => self.spoil_region(pick),
+            Fault::MetadataRot => self.rot(pick),
+            Fault::OldImage => self.take_image(pick),
+            Fault::Battery
+            | Fault::Order
+            | Fault::Check
+            | Fault::Repair
+            | Fault::SweepStop
+            | Fault::ClockJump
+            | Fault::HostRetry => Some(0),
             Fault::Corruption => self.has_redundancy_to_corrupt().then_some(0),
             Fault::Peer => self.may_change_peer().then_some(0),
+            Fault::PeerFailover => self.config.cache.mirror.then_some(0),
             Fault::Failover => self.may_fail_over().then_some(0),
-            Fault::PowerCut => self.may_crash().then_some(0),
+            Fault::PowerCut | Fault::CutAtMoment => self.may_crash().then_some(0),
+            Fault::SectorTear => (self.config.block_size != BlockSize::B512).then_some(0),
             Fault::Stop => self.can_restart().then_some(0),
-            Fault::Returned => self.pick_absent(&mut pick),
-            Fault::SilentCorruption => self.corrupt_block(&mut pick),
-            Fault::LostWrite | Fault::WrongPlaceWrite => self.arm(fault, &mut pick),
-        };
-        let Some(hit) = hit else { return Ok(()) };
-        // What waits for its moment is counted when that comes.
-        let is_armed = matches!(
-            fault,
-            Fault::LostWrite
-                | Fault::WrongPlaceWrite
-                | Fault::TransientRead
-                | Fault::CutAtMoment
-                | Fault::PeerFailover
-                | Fault::OldImage
-        );
-        self.report.faults[fault as usize] += u64::from(!is_armed);
-        self.tick(TraceEvent::Fault(index, fault, hit));
-        let member = MemberIndex(hit as u16);
+            Fault::Returned => self.pick_absent(pick),
+            Fault::SilentCorruption => self.corrupt_block(pick),
+            Fault::LostWrite | Fault::WrongPlaceWrite => self.arm(fault, pick),
+        }
+    }
+
+    /// Does what a fault does to the controller or the world.
+    fn strike(&mut self, fault: Fault, member: MemberIndex, pick: &mut Rng) -> Result<(), Failure> {
         match fault {
             Fault::LatentError
             | Fault::SilentCorruption
@@ -258,50 +280,37 @@ impl TortureWorld {
             | Fault::TransientRead
             | Fault::ErrorRegion
             | Fault::MetadataRot
-            | Fault::OldImage => Ok(()),
-            Fault::CutAtMoment => self.set_trap(&mut pick),
-            Fault::PeerFailover => self.renew_peer(&mut pick),
-            Fault::HostRetry => {
-                self.repeats = !self.repeats;
-                Ok(())
-            }
-            Fault::LateWrite => self.return_with_writes(member, &mut pick),
-            Fault::Hang => {
-                self.hang(member, &mut pick);
-                Ok(())
-            }
-            Fault::ClockJump => {
-                self.jump(&mut pick);
-                Ok(())
-            }
+            | Fault::OldImage => {}
             Fault::WriteError | Fault::StaleWrite | Fault::FlushError => {
                 self.devices[member.index()].presence = Presence::Doomed(Self::doom_of(fault));
-                Ok(())
             }
-            Fault::Pulled | Fault::Died => {
+            Fault::Hang => self.hang(member, pick),
+            Fault::ClockJump => self.jump(pick),
+            Fault::SectorTear => self.torn.is_on = !self.torn.is_on,
+            Fault::HostRetry => self.again = if self.again.is_none() { Some(Vec::new()) } else { None },
+            Fault::Order => self.order = FinishOrder::draw(pick, self.config.members),
+            Fault::Died => self.devices[member.index()].presence = Presence::Gone,
+            Fault::Pulled => {
                 self.devices[member.index()].presence = Presence::Gone;
-                if fault == Fault::Died {
-                    return Ok(());
-                }
                 self.controller.handle_member_loss(self.now, member);
-                self.pump()
+                return self.pump();
             }
-            Fault::Battery => self.change_battery(&mut pick),
-            Fault::Order => {
-                self.order = FinishOrder::draw(&mut pick, self.config.members);
-                Ok(())
-            }
-            Fault::PowerCut => self.power_cut(&mut pick),
-            Fault::Stop => self.stop_and_start(&mut pick),
-            Fault::Returned => self.bring_back(member, &mut pick),
-            Fault::FailedByHand => self.fail_by_hand(member),
-            Fault::Check => self.ask_for_sweep(Sweep::Check),
-            Fault::Repair => self.ask_for_sweep(Sweep::Repair),
-            Fault::SweepStop => self.stop_sweep(),
-            Fault::Corruption => self.corrupt_and_mend(&mut pick),
-            Fault::Peer => self.change_peer(&mut pick),
-            Fault::Failover => self.fail_over(&mut pick),
+            Fault::LateWrite => return self.return_with_writes(member, pick),
+            Fault::Battery => return self.change_battery(pick),
+            Fault::PowerCut => return self.power_cut(pick),
+            Fault::CutAtMoment => return self.set_trap(pick),
+            Fault::Stop => return self.stop_and_start(pick),
+            Fault::Returned => return self.bring_back(member, pick),
+            Fault::FailedByHand => return self.fail_by_hand(member),
+            Fault::Check => return self.ask_for_sweep(Sweep::Check),
+            Fault::Repair => return self.ask_for_sweep(Sweep::Repair),
+            Fault::SweepStop => return self.stop_sweep(),
+            Fault::Corruption => return self.corrupt_and_mend(pick),
+            Fault::Peer => return self.change_peer(pick),
+            Fault::PeerFailover => return self.renew_peer(pick),
+            Fault::Failover => return self.fail_over(pick),
         }
+        Ok(())
     }
 
     /// A device that may be lost.
@@ -318,7 +327,7 @@ impl TortureWorld {
                 // A record may be on the victim only until the start has written it in place.
                 let is_replaying = !self.controller.is_serving();
                 let is_survived = self.stripes().survives_loss_of(victim) && self.keeps_half_without(victim);
-                let is_settled = self.start_errors == 0 || !self.is_in_doubt();
+                let is_settled = self.media.start_errors == 0 || !self.is_in_doubt();
                 let is_known = is_settled && self.is_rot_survived_without(victim);
                 !is_replaying && !self.is_resyncing && is_survived && is_known
             }

@@ -101,13 +101,15 @@ impl TortureWorld {
     /// Notes the writes that will never be answered.
     pub(super) fn note_unanswered(&mut self) {
         let unanswered: Vec<_> = self.hosts.writes().collect();
-        unanswered.into_iter().for_each(|request| self.do_again(request));
+        for request in unanswered {
+            self.do_again(request);
+        }
     }
 
     /// Has a write repeated, if the host does that.
     fn do_again(&mut self, request: HostRequest) {
-        if self.repeats && self.again.len() < AGAIN_MAX {
-            self.again.push(request);
+        if let Some(again) = self.again.as_mut().filter(|again| again.len() < AGAIN_MAX) {
+            again.push(request);
         }
     }
 
@@ -142,7 +144,7 @@ impl TortureWorld {
             return Err(self.failure(Violation::UntimelyCompletion { completion }));
         };
         self.last_progress = self.stamp;
-        self.answered_flush = host.request.op == HostOp::Flush;
+        self.answered = Some(host.request.op);
         if result.is_err() && matches!(host.request.op, HostOp::Write { .. }) {
             self.do_again(host.request);
         }

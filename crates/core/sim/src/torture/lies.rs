@@ -243,7 +243,7 @@ impl TortureWorld {
     /// Has everything compared that no read has come across.
     pub(super) fn find_lies(&mut self) -> Result<(), Failure> {
         self.armed.clear();
-        self.failing_reads.clear();
+        self.media.failing_reads.clear();
         let is_possible = self.is_redundant() && !self.has_lost();
         if self.config.resilience.integrity && is_possible {
             self.ask_for_sweep(Sweep::Check)?;

@@ -32,6 +32,17 @@ pub(super) struct FailingRead {
     area: Area,
 }
 
+/// Accesses that will fail, and have failed.
+#[derive(Debug, Default)]
+pub(super) struct Media {
+    /// Devices of which a read will fail.
+    pub(super) failing_reads: Vec<FailingRead>,
+    /// Reads of metadata that have failed since the latest start.
+    pub(super) start_errors: u32,
+    /// A device has dropped volatile writes with a flush that failed, since the latest start.
+    pub(super) has_dropped: bool,
+}
+
 impl TortureWorld {
     /// What a device that is hit will fail.
     pub(super) const fn doom_of(fault: Fault) -> Doom {
@@ -53,7 +64,7 @@ impl TortureWorld {
         let device = &mut self.devices[io.member.index()];
         device.presence = if is_write { Presence::Here } else { Presence::Unfit };
         if io.op == MemberOp::Flush {
-            self.has_dropped = true;
+            self.media.has_dropped = true;
             device.data.lose_power(&mut self.random);
             device.metadata.lose_power(&mut self.random);
             // A device that has forgotten says so before it reads what was there before.
@@ -82,14 +93,14 @@ impl TortureWorld {
     pub(super) fn arm_read(&mut self, pick: &mut Rng) -> u64 {
         let member = MemberIndex(pick.below(self.devices.len() as u64) as u16);
         let area = if pick.below(4) == 0 { Area::Metadata } else { Area::Data };
-        self.failing_reads.push(FailingRead { member, area });
+        self.media.failing_reads.push(FailingRead { member, area });
         u64::from(member.0)
     }
 
     /// Whether a read fails once, as it was to, and the mode allows it now.
     pub(super) fn fails_once(&mut self, io: &MemberIo) -> bool {
         let read = FailingRead { member: io.member, area: io.area };
-        let armed = self.failing_reads.iter().position(|it| *it == read);
+        let armed = self.media.failing_reads.iter().position(|it| *it == read);
         let Some(index) = armed.filter(|_| io.op == MemberOp::Read) else { return false };
         self.look_at_states();
         let is_allowed = match io.area {
@@ -99,10 +110,10 @@ impl TortureWorld {
         if !is_allowed {
             return false;
         }
-        self.failing_reads.remove(index);
+        self.media.failing_reads.remove(index);
         self.report.faults[Fault::TransientRead as usize] += 1;
         if io.area == Area::Metadata {
-            self.start_errors += 1;
+            self.media.start_errors += 1;
         } else {
             self.audit.is_vague = true;
             let places = io.lba.0..io.lba.0 + io.blocks.0;
@@ -133,7 +144,7 @@ impl TortureWorld {
         let members = usize::from(self.config.members);
         let is_complete =
             self.devices.iter().all(is_whole) && self.proven.iter().filter(|it| **it).count() == members;
-        self.mode == TortureMode::Beyond || (is_complete && self.start_errors < START_ERRORS_MAX)
+        self.mode == TortureMode::Beyond || (is_complete && self.media.start_errors < START_ERRORS_MAX)
     }
 
     /// True while redundancy may disagree somewhere.

@@ -38,6 +38,7 @@ mod power;
 mod relics;
 mod report;
 mod rot;
+mod sectors;
 mod shrink;
 mod stripes;
 mod tags;

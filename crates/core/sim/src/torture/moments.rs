@@ -23,7 +23,7 @@ use super::memories::Peer;
 use super::plan::TortureMode;
 use super::violation::Failure;
 use super::world::TortureWorld;
-use raidlab_controller::{Action, HostCompletion, PeerState, Sweep};
+use raidlab_controller::{Action, HostCompletion, HostOp, PeerState, Sweep};
 use raidlab_units::MemberIndex;
 use raidlab_workload::Rng;
 
@@ -47,6 +47,18 @@ pub(super) struct Trap {
     pick: Rng,
     /// All devices that are gone are back then.
     brings_back: bool,
+}
+
+/// The power cut that waits, and whether its moment has come.
+#[derive(Debug, Default)]
+pub(super) struct Moments {
+    pub(super) trap: Option<Trap>,
+    /// The load goes on, so that power may be cut when the moment comes.
+    pub(super) may_spring: bool,
+    /// It has come: nothing more is handed out.
+    pub(super) is_sprung: bool,
+    /// All devices are there after the next power cut.
+    pub(super) all_come_back: bool,
 }
 
 impl TortureWorld {
@@ -83,7 +95,7 @@ impl TortureWorld {
             }
         };
         let (left, pick) = (pick.below(count), Rng::new(pick.next_u64()));
-        self.trap = Some(Trap { moment, left, pick, brings_back });
+        self.moments.trap = Some(Trap { moment, left, pick, brings_back });
         Ok(())
     }
 
@@ -112,13 +124,13 @@ impl TortureWorld {
 
     /// Looks whether an action that was just handed out is what a power cut waits for.
     pub(super) fn look_at_action(&mut self, action: &Action) {
-        let Some(trap) = &self.trap else { return };
+        let Some(trap) = &self.moments.trap else { return };
         let is_it = match (trap.moment, action) {
             (Moment::Action, _)
             | (Moment::Answer, Action::Complete(HostCompletion { result: Ok(()), .. }))
             | (Moment::Keep, Action::Keep(_)) => true,
             (Moment::FlushAnswer, Action::Complete(completion)) => {
-                completion.result.is_ok() && self.answered_flush
+                completion.result.is_ok() && self.answered == Some(HostOp::Flush)
             }
             (Moment::Rebuild, _) => {
                 let rebuilds =
@@ -131,20 +143,20 @@ impl TortureWorld {
         if !is_it {
             return;
         }
-        if let Some(trap) = self.trap.as_mut().filter(|trap| trap.left > 0) {
+        if let Some(trap) = self.moments.trap.as_mut().filter(|trap| trap.left > 0) {
             trap.left -= 1;
             return;
         }
         self.look_at_states();
-        self.is_sprung = self.may_crash();
+        self.moments.is_sprung = self.may_crash();
     }
 
     /// Cuts power, as its moment has come.
     pub(super) fn cut_at_moment(&mut self) -> Result<(), Failure> {
-        self.is_sprung = false;
-        let Some(Trap { mut pick, brings_back, .. }) = self.trap.take() else { return Ok(()) };
+        self.moments.is_sprung = false;
+        let Some(Trap { mut pick, brings_back, .. }) = self.moments.trap.take() else { return Ok(()) };
         self.report.faults[Fault::CutAtMoment as usize] += 1;
-        self.all_come_back = brings_back;
+        self.moments.all_come_back = brings_back;
         self.power_cut(&mut pick)
     }
 

@@ -179,7 +179,7 @@ impl TortureWorld {
             return Ok(());
         }
         // Made up from what is wrong, a row would be wrong.
-        self.failing_reads.clear();
+        self.media.failing_reads.clear();
         let corrupted = self.corrupt(1 + pick.below(4), pick);
         for sweep in [Sweep::Check, Sweep::Repair] {
             self.audit.corrupted = corrupted.len() as u64;

@@ -127,13 +127,17 @@ fn draw_workload(random: &mut Rng) -> Workload {
 }
 
 fn draw_faults(ops: u64, fits: impl Fn(Fault) -> bool, random: &mut Rng) -> Vec<FaultEvent> {
+    const { assert!(2 * Fault::COUNT <= u64::BITS as usize, "two bits for each kind") };
     // Most kinds, or few.
     let in_use = random.next_u64()
         & if random.below(2) == 0 { u64::MAX } else { random.next_u64() & 0x5555_5555_5555_5555 };
     let is_tried = |fault: &Fault| in_use >> (2 * *fault as u32) & 3 != 0 && fits(*fault);
-    let kinds: Vec<Fault> = Fault::ALL.into_iter().filter(is_tried).collect();
+    let mut kinds: Vec<Fault> = Fault::ALL.into_iter().filter(is_tried).collect();
+    // After most faults it is a restart that shows what they have left.
+    let cuts = kinds.len() / 8 * usize::from(kinds.contains(&Fault::PowerCut));
+    kinds.extend(core::iter::repeat_n(Fault::PowerCut, cuts));
     let mut faults = Vec::new();
-    let gap_max = pick(random, &[50, 200, 1_000, 5_000]);
+    let gap_max = pick(random, &[25, 100, 400, 2_000]);
     if kinds.is_empty() || random.below(8) == 0 {
         return faults;
     }

@@ -195,11 +195,15 @@ impl TortureWorld {
         let mut bytes = vec![0; (io.blocks.0 * block_bytes) as usize];
         self.memories.gather(self.controller.own_memory(), &mut bytes, segments);
         let torn = Torn::draw(io.blocks.0, pick);
+        let arrived: Vec<bool> = (0..io.blocks.0).map(|block| torn.holds(block, pick)).collect();
         for (block, bytes) in bytes.chunks_exact(block_bytes as usize).enumerate() {
-            if torn.holds(block as u64, pick) {
+            if arrived[block] {
                 let area = device.area_mut(io.area);
                 area.write(io.lba.0 + block as u64, 1, fua || is_durable).copy_from_slice(bytes);
             }
+        }
+        if self.torn.is_on && is_durable {
+            self.tear_sectors(io, &bytes, &arrived);
         }
         if io.area == Area::Metadata {
             self.tear_copy(io, &bytes);
@@ -211,7 +215,7 @@ impl TortureWorld {
         for device in self.devices.iter_mut().filter(|device| device.presence != Presence::Gone) {
             device.presence = Presence::Here;
         }
-        if core::mem::take(&mut self.all_come_back) {
+        if core::mem::take(&mut self.moments.all_come_back) {
             self.devices.iter_mut().for_each(|device| device.presence = Presence::Here);
             return;
         }
@@ -262,7 +266,7 @@ impl TortureWorld {
                 self.mend_labels();
                 self.trust_suspects();
                 self.note_doubts(&unsynced, &records);
-                (self.start_errors, self.has_dropped) = (0, false);
+                (self.media.start_errors, self.media.has_dropped) = (0, false);
                 self.excluded.clear();
                 self.excluded.extend(present.iter().map(Option::is_none));
                 self.take_controller()?;

@@ -2,8 +2,8 @@
 //!
 //! An image is taken when the fault comes, and put in place when power is cut later: that of a device in the place of the one that
 //! has its number now, if that may be lost, or is none of the array's any more, and has become another since; that of kept memory
-//! only where nothing promises what is found there, and not before the array was started again. The array must tell both from what
-//! it has now.
+//! only where nothing promises what is found there, and not before the array was started again and has served. The array must tell
+//! both from what it has now.
 
 use super::faults::Fault;
 use super::members::Presence;
@@ -25,50 +25,48 @@ pub(super) struct OldDevice {
 #[derive(Clone, Debug)]
 pub(super) struct OldMemory {
     image: [Vec<u8>; 3],
-    /// Starts that there had been.
-    restarts: u64,
+    /// Starts that had come to serve.
+    lives: u64,
 }
 
 impl TortureWorld {
-    /// Takes an image of a device that is there no more, or of kept memory.
+    /// Takes an image of a device, mostly of one that is there no more, or of kept memory.
     pub(super) fn take_image(&mut self, pick: &mut Rng) -> Option<u64> {
         if pick.below(2) == 0 {
             let image = self.memories.kept_copy().filter(|_| self.can_restart())?;
-            self.old_memory = Some(OldMemory { image, restarts: self.report.restarts });
+            self.old_memory = Some(OldMemory { image, lives: self.lives });
             return Some(0);
         }
-        let member = MemberIndex(self.pick_absent(pick).filter(|_| self.can_restart())? as u16);
+        if !self.can_restart() {
+            return None;
+        }
+        let any = pick.below(self.devices.len() as u64);
+        let member = MemberIndex(self.pick_absent(pick).unwrap_or(any) as u16);
         let device = &self.devices[member.index()];
         let (data, metadata) = (device.data.bytes().to_vec(), device.metadata.bytes().to_vec());
         self.old_device = Some(OldDevice { member, data, metadata });
         Some(u64::from(member.0))
     }
 
-    /// Puts an older image where kept memory was lost, now and then. True if there is one.
-    pub(super) fn find_old_memory(&mut self, pick: &mut Rng) -> bool {
-        let restarts = self.report.restarts;
-        let is_older = |old: &&OldMemory| old.restarts + 1 < restarts;
+    /// Puts an older image where kept memory was lost, now and then.
+    pub(super) fn find_old_memory(&mut self, pick: &mut Rng) {
+        let lives = self.lives;
+        let is_older = |old: &&OldMemory| old.lives < lives;
         let Some(old) = self.old_memory.as_ref().filter(is_older).filter(|_| pick.chance_pct(50)) else {
-            return false;
+            return;
         };
         self.memories.put_kept(&old.image);
         self.report.faults[Fault::OldImage as usize] += 1;
-        true
     }
 
     /// Puts a device that was replaced back in its place, now and then.
     pub(super) fn find_old_device(&mut self, pick: &mut Rng) {
-        let Some(OldDevice { member, data, metadata }) = self.old_device.take_if(|_| pick.chance_pct(50))
-        else {
-            return;
-        };
-        let is_nobodys =
-            self.states[member.index()] == DeviceState::Missing && self.controller.is_state_kept();
-        let is_another =
-            self.devices[member.index()].metadata.bytes()[..LABEL_BYTES] != metadata[..LABEL_BYTES];
-        if !is_another || !(is_nobodys || self.may_lose(member)) {
+        let Some(old) = self.old_device.take_if(|_| pick.chance_pct(50)) else { return };
+        if !self.may_find(&old) {
+            self.old_device = Some(old);
             return;
         }
+        let OldDevice { member, data, metadata } = old;
         let device = &mut self.devices[member.index()];
         device.data.replace(|bytes| bytes.copy_from_slice(&data));
         device.metadata.replace(|bytes| bytes.copy_from_slice(&metadata));
@@ -77,5 +75,13 @@ impl TortureWorld {
         device.presence = Presence::Here;
         (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);
         self.report.faults[Fault::OldImage as usize] += 1;
+    }
+
+    /// Whether what has the number of an old device now is another, and may be gone.
+    fn may_find(&self, old: &OldDevice) -> bool {
+        let index = old.member.index();
+        let is_nobodys = self.states[index] == DeviceState::Missing && self.controller.is_state_kept();
+        let is_another = self.devices[index].metadata.bytes()[..LABEL_BYTES] != old.metadata[..LABEL_BYTES];
+        is_another && (is_nobodys || self.may_lose(old.member))
     }
 }

@@ -7,14 +7,15 @@ use super::checkers::redundancy::fill;
 use super::flights::{FinishOrder, Flights};
 use super::host::Hosts;
 use super::lies::Armed;
-use super::media::FailingRead;
+use super::media::Media;
 use super::members::{AreaBytes, Device, Presence};
 use super::memories::{Memories, Peer, garbage};
-use super::moments::Trap;
+use super::moments::Moments;
 use super::operator::Audit;
 use super::plan::TortureMode;
 use super::relics::{OldDevice, OldMemory};
 use super::report::TortureReport;
+use super::sectors::TornBlocks;
 use super::stripes::{BadRange, Stripes};
 use super::tags::TagMap;
 use super::trace::{Trace, TraceEvent};
@@ -62,8 +63,8 @@ pub struct TortureWorld {
     pub(super) losses: Losses,
     /// Devices that will lie about a write.
     pub(super) armed: Vec<Armed>,
-    /// Devices of which a read will fail.
-    pub(super) failing_reads: Vec<FailingRead>,
+    /// Accesses that will fail, and have failed.
+    pub(super) media: Media,
     /// A device whose I/O does not end.
     pub(super) hung: Option<Hung>,
     /// Writes that land later.
@@ -73,27 +74,20 @@ pub struct TortureWorld {
     /// Decides what of the second copies arrives, apart from all else.
     pub(super) tails: Rng,
     /// A power cut that waits for its moment.
-    pub(super) trap: Option<Trap>,
-    /// The load goes on, so that power may be cut when its moment comes.
-    pub(super) may_spring: bool,
-    /// Its moment has come: nothing more is handed out.
-    pub(super) is_sprung: bool,
-    /// All devices are there after the next power cut.
-    pub(super) all_come_back: bool,
-    /// The latest answer was to a flush.
-    pub(super) answered_flush: bool,
+    pub(super) moments: Moments,
+    /// What the latest answer was to.
+    pub(super) answered: Option<HostOp>,
     /// The second controller takes over as soon as it may.
     pub(super) fails_over: Option<Rng>,
-    /// The host repeats writes that failed or were not answered, and these are to be.
-    pub(super) repeats: bool,
-    pub(super) again: Vec<HostRequest>,
+    /// Writes that failed or were not answered and are to be repeated, where the host does that.
+    pub(super) again: Option<Vec<HostRequest>>,
     /// Images of an older life.
     pub(super) old_device: Option<OldDevice>,
     pub(super) old_memory: Option<OldMemory>,
-    /// Reads of metadata that have failed since the latest start.
-    pub(super) start_errors: u32,
-    /// A device has dropped volatile writes with a flush that failed, since the latest start.
-    pub(super) has_dropped: bool,
+    /// Starts that have come to serve.
+    pub(super) lives: u64,
+    /// Blocks that power cuts have torn within.
+    pub(super) torn: TornBlocks,
     pub(super) writes: u64,
     pub(super) mode: TortureMode,
     /// The array was stopped cleanly.
@@ -169,23 +163,19 @@ impl TortureWorld {
             last_progress: Stamp(1),
             losses: Losses::default(),
             armed: Vec::new(),
-            failing_reads: Vec::new(),
-            trap: None,
-            may_spring: false,
-            is_sprung: false,
-            all_come_back: false,
-            answered_flush: false,
+            media: Media::default(),
+            torn: TornBlocks::default(),
+            moments: Moments::default(),
+            answered: None,
             fails_over: None,
-            repeats: false,
-            again: Vec::new(),
+            again: None,
             old_device: None,
             old_memory: None,
+            lives: 0,
             hung: None,
             late: Vec::new(),
             rots_at_cut: None,
             tails: Rng::new(derived_seed(seed, 7)),
-            start_errors: 0,
-            has_dropped: false,
             writes: 0,
             mode: TortureMode::Bounded,
             is_stopped: false,
@@ -221,7 +211,7 @@ impl TortureWorld {
     /// [`Failure`] if the controller breaks a rule.
     pub fn step(&mut self) -> Result<bool, Failure> {
         self.pump()?;
-        if self.is_sprung {
+        if self.moments.is_sprung {
             return Ok(true);
         }
         self.now = Nanos(self.now.0 + self.random.below(50_000));
@@ -233,7 +223,7 @@ impl TortureWorld {
         if self.memories.peer_place() == Peer::Due && self.may_peer_come() {
             self.bring_peer()?;
         }
-        if self.is_sprung {
+        if self.moments.is_sprung {
             return Ok(true);
         }
         let due = self.next_timer().filter(|(_, at)| *at <= self.now);

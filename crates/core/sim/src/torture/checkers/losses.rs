@@ -374,7 +374,10 @@ impl TortureWorld {
             Notice::MemberAdded { member } => self.excluded[member.index()] = false,
             Notice::Mismatch { member, lba, .. } => self.check_mismatch(member, lba)?,
             Notice::SweepStarted { sweep: Sweep::Rebuild { target } } => self.losses.target = Some(target),
-            Notice::Serving => self.last_progress = self.stamp,
+            Notice::Serving => {
+                self.last_progress = self.stamp;
+                self.lives += 1;
+            }
             Notice::Stopped => self.is_stopped = true,
             Notice::SweepEnded { progress: SweepProgress { sweep, counts, .. }, .. } => match sweep {
                 Sweep::Rebuild { .. } => {}
