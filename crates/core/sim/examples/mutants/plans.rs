@@ -10,13 +10,14 @@
 //! | 3 | members with caches, many flushes, few reads | mixed, of what a flush may not outrun |
 //! | 4 | a safe cache that writes back, many flushes, few reads | mixed, of what concerns it |
 //! | 5 | parity and a log | mixed |
-//! | 6 | redundancy and spares | mixed, of what makes members come and go |
+//! | 6 | anything that is kept on members, every third time long ones | mixed, of what makes members come and go |
 //! | 7 | redundancy and a bitmap | mixed |
 //!
 //! Both modes take turns below that, and every third round has tags.
 
 use raidlab_controller::{ArrayConfig, CacheMemory, MemberCache, MetadataPolicy, WritePolicy};
 use raidlab_sim::{Fault, FaultEvent, TortureMode, TorturePlan};
+use raidlab_units::ByteCount;
 use raidlab_workload::{Rng, derived_seed};
 
 /// Host requests of a run.
@@ -93,6 +94,10 @@ pub(crate) fn plan_of(seed: u64) -> (TorturePlan, String) {
     if ["flushes", "cache"].contains(&kind) {
         plan.workload.flush_permille = 200;
         plan.workload.read_pct = 30;
+    }
+    if kind == "members" && !has_tags && (seed / 64).is_multiple_of(2) {
+        // So long that the boundary of a rebuild is written down on the way.
+        plan.config.member_size = ByteCount(plan.config.strip_size.0 * (70 + seed % 80));
     }
     if kind == "flushes" {
         plan.config.member_cache = MemberCache::On;
