@@ -25,6 +25,13 @@ pub(super) struct Hung {
     until: Stamp,
 }
 
+/// Devices that are silent, or were.
+#[derive(Debug, Default)]
+pub(super) struct Absence {
+    pub(super) hung: Option<Hung>,
+    pub(super) late: Vec<LateWrite>,
+}
+
 /// A write on its way to a device that went and came back.
 #[derive(Clone, Debug)]
 pub(super) struct LateWrite {
@@ -35,7 +42,7 @@ pub(super) struct LateWrite {
 impl TortureWorld {
     /// A device that may be lost, and none hangs.
     pub(super) fn pick_hang_victim(&self, pick: &mut Rng) -> Option<u64> {
-        self.pick_victim(pick).filter(|_| self.hung.is_none())
+        self.pick_victim(pick).filter(|_| self.absence.hung.is_none())
     }
 
     /// Lets a device fall silent.
@@ -43,21 +50,21 @@ impl TortureWorld {
         self.devices[member.index()].presence = Presence::Doomed(Doom::Silence);
         let steps_max = super::arrays::pick(pick, &[10, 100, 2_000]);
         let until = Stamp(self.stamp.0 + pick.below(steps_max));
-        self.hung = Some(Hung { member, until });
+        self.absence.hung = Some(Hung { member, until });
     }
 
     /// Tells of the loss of a device that has been silent for long, or when nothing else happens.
     pub(super) fn end_hang(&mut self) -> Result<(), Failure> {
-        let Some(Hung { member, until }) = self.hung else { return Ok(()) };
+        let Some(Hung { member, until }) = self.absence.hung else { return Ok(()) };
         if self.devices[member.index()].presence != Presence::Doomed(Doom::Silence) {
             // Power was cut meanwhile, or it was taken away.
-            self.hung = None;
+            self.absence.hung = None;
             return Ok(());
         }
         if self.stamp < until && self.flights.any_but(member) {
             return Ok(());
         }
-        self.hung = None;
+        self.absence.hung = None;
         self.devices[member.index()].presence = Presence::Gone;
         for flight in self.flights.iter_mut() {
             let is_its = matches!(flight.work, Work::Member(io) if io.member == member);
@@ -90,7 +97,7 @@ impl TortureWorld {
                 late.push(LateWrite { io, bytes });
             }
         }
-        self.late.append(&mut late);
+        self.absence.late.append(&mut late);
         let device = &mut self.devices[member.index()];
         device.data.lose_power(pick);
         device.metadata.lose_power(pick);
@@ -102,7 +109,7 @@ impl TortureWorld {
         if !matches!(io.op, MemberOp::Write { .. }) {
             return;
         }
-        self.late.retain(|LateWrite { io: late, .. }| {
+        self.absence.late.retain(|LateWrite { io: late, .. }| {
             let is_apart = late.lba.0 + late.blocks.0 <= io.lba.0 || io.lba.0 + io.blocks.0 <= late.lba.0;
             late.member != io.member || late.area != io.area || is_apart
         });
@@ -110,11 +117,11 @@ impl TortureWorld {
 
     /// Now and then lets a late write land.
     pub(super) fn land_late(&mut self) {
-        if self.late.is_empty() || !self.random.chance_pct(10) {
+        if self.absence.late.is_empty() || !self.random.chance_pct(10) {
             return;
         }
-        let index = self.random.below(self.late.len() as u64) as usize;
-        let LateWrite { io, bytes } = self.late.swap_remove(index);
+        let index = self.random.below(self.absence.late.len() as u64) as usize;
+        let LateWrite { io, bytes } = self.absence.late.swap_remove(index);
         if self.devices[io.member.index()].presence == Presence::Gone {
             return;
         }

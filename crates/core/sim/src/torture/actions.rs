@@ -33,7 +33,7 @@ impl TortureWorld {
 
     fn issue_member(&mut self, io: MemberIo) -> Result<(), Failure> {
         self.report.member_ios += 1;
-        if !self.late.is_empty() {
+        if !self.absence.late.is_empty() {
             self.drop_late(&io);
         }
         let (entry, mut flight) = self.flights.blank();
@@ -82,7 +82,7 @@ impl TortureWorld {
     }
 
     pub(super) fn finish_one(&mut self) -> Result<(), Failure> {
-        let order = self.hung.map_or(self.order, |hung| FinishOrder::Silent(hung.member));
+        let order = self.absence.hung.map_or(self.order, |hung| FinishOrder::Silent(hung.member));
         let index = self.flights.pick(order, &mut self.random);
         let (entry, flight) = self.flights.take(index);
         self.claims.release(&flight.accesses);

@@ -90,7 +90,7 @@ impl TortureWorld {
     fn hand_in_random(&mut self, load: &Workload, pattern: &mut Pattern) {
         // Those that have to be repeated take turns with others.
         if self.report.host_ops.is_multiple_of(2)
-            && let Some(request) = self.again.as_mut().and_then(Vec::pop)
+            && let Some(request) = self.hosts.again.as_mut().and_then(Vec::pop)
         {
             self.hand_in(request.op, request.lba, request.blocks);
             return;

@@ -287,7 +287,9 @@ impl TortureWorld {
             Fault::Hang => self.hang(member, pick),
             Fault::ClockJump => self.jump(pick),
             Fault::SectorTear => self.torn.is_on = !self.torn.is_on,
-            Fault::HostRetry => self.again = if self.again.is_none() { Some(Vec::new()) } else { None },
+            Fault::HostRetry => {
+                self.hosts.again = if self.hosts.again.is_none() { Some(Vec::new()) } else { None }
+            }
             Fault::Order => self.order = FinishOrder::draw(pick, self.config.members),
             Fault::Died => self.devices[member.index()].presence = Presence::Gone,
             Fault::Pulled => {

@@ -28,6 +28,8 @@ pub(super) struct HostInFlight {
 pub(super) struct Hosts {
     slots: Vec<Option<HostInFlight>>,
     free: Vec<u32>,
+    /// Writes that failed or were not answered and are to be repeated, where the host does that.
+    pub(super) again: Option<Vec<HostRequest>>,
 }
 
 impl Hosts {
@@ -108,7 +110,7 @@ impl TortureWorld {
 
     /// Has a write repeated, if the host does that.
     fn do_again(&mut self, request: HostRequest) {
-        if let Some(again) = self.again.as_mut().filter(|again| again.len() < AGAIN_MAX) {
+        if let Some(again) = self.hosts.again.as_mut().filter(|again| again.len() < AGAIN_MAX) {
             again.push(request);
         }
     }
@@ -144,7 +146,7 @@ impl TortureWorld {
             return Err(self.failure(Violation::UntimelyCompletion { completion }));
         };
         self.last_progress = self.stamp;
-        self.answered = Some(host.request.op);
+        self.moments.answered = Some(host.request.op);
         if result.is_err() && matches!(host.request.op, HostOp::Write { .. }) {
             self.do_again(host.request);
         }

@@ -41,6 +41,8 @@ pub(super) struct Media {
     pub(super) start_errors: u32,
     /// A device has dropped volatile writes with a flush that failed, since the latest start.
     pub(super) has_dropped: bool,
+    /// Metadata rots with the next power cut.
+    pub(super) rots_at_cut: Option<Rng>,
 }
 
 impl TortureWorld {

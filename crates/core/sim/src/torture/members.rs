@@ -449,6 +449,22 @@ mod tests {
         assert_eq!(older(&area, 0).len(), CACHE_BLOCKS);
     }
 
+    #[test]
+    fn what_is_suspect_can_be_read_and_counts_as_missing_until_it_is_written_or_trusted() {
+        let mut area = area();
+        area.spoil(0);
+        (0..3).for_each(|block| area.suspect(block));
+        assert!(area.read(0, 1).is_none(), "what can't be read is no better for being suspect");
+        assert!(area.read(1, 2).is_some() && area.is_spoiled(1, 1) && area.is_spoiled(2, 1));
+        area.write(1, 1, true).fill(1);
+        assert!(!area.is_spoiled(1, 1));
+        area.suspect(1);
+        area.trust(|place| place == 2);
+        assert!(!area.is_spoiled(1, 1) && area.is_spoiled(2, 1) && area.is_any_spoiled());
+        area.write(0, 1, true).fill(1);
+        assert!(area.is_spoiled(2, 1) && !area.is_any_spoiled(), "power may be cut");
+    }
+
     /// After a cut a block holds what it held, or what one of its live entries kept; and all of these come up.
     #[test]
     fn a_power_cut_leaves_one_of_the_versions_since_the_last_flush() {

@@ -49,7 +49,7 @@ pub(super) struct Trap {
     brings_back: bool,
 }
 
-/// The power cut that waits, and whether its moment has come.
+/// What waits for its moment, and whether that has come.
 #[derive(Debug, Default)]
 pub(super) struct Moments {
     pub(super) trap: Option<Trap>,
@@ -59,6 +59,10 @@ pub(super) struct Moments {
     pub(super) is_sprung: bool,
     /// All devices are there after the next power cut.
     pub(super) all_come_back: bool,
+    /// What the latest answer was to.
+    pub(super) answered: Option<HostOp>,
+    /// The second controller takes over as soon as it may.
+    pub(super) fails_over: Option<Rng>,
 }
 
 impl TortureWorld {
@@ -130,7 +134,7 @@ impl TortureWorld {
             | (Moment::Answer, Action::Complete(HostCompletion { result: Ok(()), .. }))
             | (Moment::Keep, Action::Keep(_)) => true,
             (Moment::FlushAnswer, Action::Complete(completion)) => {
-                completion.result.is_ok() && self.answered == Some(HostOp::Flush)
+                completion.result.is_ok() && self.moments.answered == Some(HostOp::Flush)
             }
             (Moment::Rebuild, _) => {
                 let rebuilds =
@@ -162,7 +166,7 @@ impl TortureWorld {
 
     /// Lets the second controller go and come back, to take over as soon as it may.
     pub(super) fn renew_peer(&mut self, pick: &mut Rng) -> Result<(), Failure> {
-        self.fails_over = Some(Rng::new(pick.next_u64()));
+        self.moments.fails_over = Some(Rng::new(pick.next_u64()));
         if self.memories.peer_place() == Peer::Here {
             self.battery_changed = self.stamp;
             self.controller.handle_peer(self.now, PeerState::Gone);
@@ -173,14 +177,14 @@ impl TortureWorld {
 
     /// Lets the second controller take over that was to, if it may now.
     pub(super) fn fail_over_if_due(&mut self) -> Result<(), Failure> {
-        if self.is_refused || self.fails_over.is_none() || !self.controller.is_mirroring() {
+        if self.is_refused || self.moments.fails_over.is_none() || !self.controller.is_mirroring() {
             return Ok(());
         }
         self.look_at_states();
         if !self.may_fail_over() {
             return Ok(());
         }
-        let Some(mut pick) = self.fails_over.take() else { return Ok(()) };
+        let Some(mut pick) = self.moments.fails_over.take() else { return Ok(()) };
         self.report.faults[Fault::PeerFailover as usize] += 1;
         self.fail_over(&mut pick)
     }

@@ -77,7 +77,9 @@ impl TortureWorld {
     /// Lets all that is in flight to a device end in an error.
     pub(super) fn cut_off(&mut self, member: MemberIndex) {
         for flight in self.flights.iter_mut() {
-            flight.is_cut_off |= matches!(flight.work, Work::Member(io) if io.member == member);
+            if matches!(flight.work, Work::Member(io) if io.member == member) {
+                (flight.is_cut_off, flight.is_done_all_the_same) = (true, false);
+            }
         }
     }
 

@@ -141,7 +141,7 @@ impl TortureWorld {
             self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
         let is_found = is_kept || pick.below(4) == 0;
         self.memories.lose_power(is_found, pick);
-        if !is_found && self.old_memory.is_some() {
+        if !is_found && self.relics.memory.is_some() {
             self.find_old_memory(pick);
         }
         self.volume.cut(WriteNumber(self.writes), self.stamp, is_found_again);
@@ -151,8 +151,8 @@ impl TortureWorld {
     /// Ends all that is in flight as it was when the controller was gone: done, not done, or torn.
     pub(super) fn end_flights(&mut self, pick: &mut Rng, is_durable: bool) {
         self.note_end_of_controller();
-        self.hung = None;
-        self.late.clear();
+        self.absence.hung = None;
+        self.absence.late.clear();
         self.note_unanswered();
         // Claims keep what is in flight apart, so the order does not matter but among writes to one place.
         while !self.flights.is_empty() {
@@ -225,7 +225,7 @@ impl TortureWorld {
             1 | 2 => self.devices.iter_mut().for_each(|device| device.presence = Presence::Here),
             _ => {}
         }
-        if self.old_device.is_some() {
+        if self.relics.device.is_some() {
             self.find_old_device(pick);
         }
     }

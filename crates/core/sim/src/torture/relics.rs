@@ -1,12 +1,13 @@
 //! What comes back from an older life: the image of a device that was replaced, or of kept memory before it was lost.
 //!
 //! An image is taken when the fault comes, and put in place when power is cut later: that of a device in the place of the one that
-//! has its number now, if that may be lost, or is none of the array's any more, and has become another since; that of kept memory
+//! has its number now, if that may be lost, or is none of the array's any more, and has become another since, while a device is
+//! there that knows so; that of kept memory
 //! only where nothing promises what is found there, and not before the array was started again and has served. The array must tell
 //! both from what it has now.
 
 use super::faults::Fault;
-use super::members::Presence;
+use super::members::{Device, Presence};
 use super::world::TortureWorld;
 use raidlab_controller::DeviceState;
 use raidlab_format::LABEL_BYTES;
@@ -29,12 +30,21 @@ pub(super) struct OldMemory {
     lives: u64,
 }
 
+/// Images of an older life.
+#[derive(Debug, Default)]
+pub(super) struct Relics {
+    pub(super) device: Option<OldDevice>,
+    pub(super) memory: Option<OldMemory>,
+    /// Starts that have come to serve.
+    pub(super) lives: u64,
+}
+
 impl TortureWorld {
     /// Takes an image of a device, mostly of one that is there no more, or of kept memory.
     pub(super) fn take_image(&mut self, pick: &mut Rng) -> Option<u64> {
         if pick.below(2) == 0 {
             let image = self.memories.kept_copy().filter(|_| self.can_restart())?;
-            self.old_memory = Some(OldMemory { image, lives: self.lives });
+            self.relics.memory = Some(OldMemory { image, lives: self.relics.lives });
             return Some(0);
         }
         if !self.can_restart() {
@@ -44,15 +54,15 @@ impl TortureWorld {
         let member = MemberIndex(self.pick_absent(pick).unwrap_or(any) as u16);
         let device = &self.devices[member.index()];
         let (data, metadata) = (device.data.bytes().to_vec(), device.metadata.bytes().to_vec());
-        self.old_device = Some(OldDevice { member, data, metadata });
+        self.relics.device = Some(OldDevice { member, data, metadata });
         Some(u64::from(member.0))
     }
 
     /// Puts an older image where kept memory was lost, now and then.
     pub(super) fn find_old_memory(&mut self, pick: &mut Rng) {
-        let lives = self.lives;
+        let lives = self.relics.lives;
         let is_older = |old: &&OldMemory| old.lives < lives;
-        let Some(old) = self.old_memory.as_ref().filter(is_older).filter(|_| pick.chance_pct(50)) else {
+        let Some(old) = self.relics.memory.as_ref().filter(is_older).filter(|_| pick.chance_pct(50)) else {
             return;
         };
         self.memories.put_kept(&old.image);
@@ -61,9 +71,9 @@ impl TortureWorld {
 
     /// Puts a device that was replaced back in its place, now and then.
     pub(super) fn find_old_device(&mut self, pick: &mut Rng) {
-        let Some(old) = self.old_device.take_if(|_| pick.chance_pct(50)) else { return };
+        let Some(old) = self.relics.device.take_if(|_| pick.chance_pct(50)) else { return };
         if !self.may_find(&old) {
-            self.old_device = Some(old);
+            self.relics.device = Some(old);
             return;
         }
         let OldDevice { member, data, metadata } = old;
@@ -82,6 +92,11 @@ impl TortureWorld {
         let index = old.member.index();
         let is_nobodys = self.states[index] == DeviceState::Missing && self.controller.is_state_kept();
         let is_another = self.devices[index].metadata.bytes()[..LABEL_BYTES] != old.metadata[..LABEL_BYTES];
-        is_another && (is_nobodys || self.may_lose(old.member))
+        // Somebody must be there who knows better: old devices alone are an array as it was.
+        let knows = |(other, device): (usize, &Device)| {
+            other != index && self.proven[other] && device.presence == Presence::Here
+        };
+        let is_known = !self.has_lost() && self.devices.iter().enumerate().any(knows);
+        is_another && is_known && (is_nobodys || self.may_lose(old.member))
     }
 }

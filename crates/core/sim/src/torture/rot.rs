@@ -104,7 +104,7 @@ impl TortureWorld {
             return None;
         }
         if pick.below(2) == 0 {
-            self.rots_at_cut = Some(Rng::new(pick.next_u64()));
+            self.media.rots_at_cut = Some(Rng::new(pick.next_u64()));
             return Some(0);
         }
         self.rot_now(pick)
@@ -112,7 +112,7 @@ impl TortureWorld {
 
     /// Lets metadata rot that was to when power is cut.
     pub(super) fn rot_at_cut(&mut self) {
-        if let Some(mut pick) = self.rots_at_cut.take() {
+        if let Some(mut pick) = self.media.rots_at_cut.take() {
             self.look_at_states();
             self.rot_now(&mut pick);
         }

@@ -1,6 +1,6 @@
 //! The world itself: the controller, its memories and devices, the clock that is made up, and the steps of a run.
 
-use super::absence::{Hung, LateWrite};
+use super::absence::Absence;
 use super::checkers::losses::Losses;
 use super::checkers::protocol::Claims;
 use super::checkers::redundancy::fill;
@@ -13,7 +13,7 @@ use super::memories::{Memories, Peer, garbage};
 use super::moments::Moments;
 use super::operator::Audit;
 use super::plan::TortureMode;
-use super::relics::{OldDevice, OldMemory};
+use super::relics::Relics;
 use super::report::TortureReport;
 use super::sectors::TornBlocks;
 use super::stripes::{BadRange, Stripes};
@@ -22,8 +22,8 @@ use super::trace::{Trace, TraceEvent};
 use super::violation::{Failure, Violation};
 use super::volume::{Stamp, VolumeHistory};
 use raidlab_controller::{
-    ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, HostRequest,
-    MetadataPolicy, NewArray, StartError, create_metadata,
+    ArrayConfig, BatteryState, BufferSpace, ConfigError, Controller, DeviceState, HostOp, MetadataPolicy,
+    NewArray, StartError, create_metadata,
 };
 use raidlab_format::{AreaLayout, ArrayName, ArrayUuid, DeviceUuid, StartOptions, assemble};
 use raidlab_raid::Layout;
@@ -65,27 +65,12 @@ pub struct TortureWorld {
     pub(super) armed: Vec<Armed>,
     /// Accesses that will fail, and have failed.
     pub(super) media: Media,
-    /// A device whose I/O does not end.
-    pub(super) hung: Option<Hung>,
-    /// Writes that land later.
-    pub(super) late: Vec<LateWrite>,
-    /// Metadata rots with the next power cut.
-    pub(super) rots_at_cut: Option<Rng>,
     /// Decides what of the second copies arrives, apart from all else.
     pub(super) tails: Rng,
     /// A power cut that waits for its moment.
     pub(super) moments: Moments,
-    /// What the latest answer was to.
-    pub(super) answered: Option<HostOp>,
-    /// The second controller takes over as soon as it may.
-    pub(super) fails_over: Option<Rng>,
-    /// Writes that failed or were not answered and are to be repeated, where the host does that.
-    pub(super) again: Option<Vec<HostRequest>>,
-    /// Images of an older life.
-    pub(super) old_device: Option<OldDevice>,
-    pub(super) old_memory: Option<OldMemory>,
-    /// Starts that have come to serve.
-    pub(super) lives: u64,
+    pub(super) relics: Relics,
+    pub(super) absence: Absence,
     /// Blocks that power cuts have torn within.
     pub(super) torn: TornBlocks,
     pub(super) writes: u64,
@@ -166,15 +151,8 @@ impl TortureWorld {
             media: Media::default(),
             torn: TornBlocks::default(),
             moments: Moments::default(),
-            answered: None,
-            fails_over: None,
-            again: None,
-            old_device: None,
-            old_memory: None,
-            lives: 0,
-            hung: None,
-            late: Vec::new(),
-            rots_at_cut: None,
+            relics: Relics::default(),
+            absence: Absence::default(),
             tails: Rng::new(derived_seed(seed, 7)),
             writes: 0,
             mode: TortureMode::Bounded,
@@ -216,7 +194,7 @@ impl TortureWorld {
         }
         self.now = Nanos(self.now.0 + self.random.below(50_000));
         self.check_progress()?;
-        if self.hung.is_some() {
+        if self.absence.hung.is_some() {
             self.end_hang()?;
         }
         self.land_late();

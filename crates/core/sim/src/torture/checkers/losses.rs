@@ -284,7 +284,11 @@ impl TortureWorld {
                 // A torn write may have made readable what the devices call bad.
                 || (self.mode == TortureMode::Beyond && stripes.is_row_given_up(stripe, row, unit, is_target))
                 || (is_target && stripes.shape().parities > 0 && self.was_in_doubt(stripe, self.stamp))
-                || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond);
+                || (is_target && self.losses.may_lack_records && self.mode == TortureMode::Beyond)
+                // A start could not read a record from any device.
+                || (self.media.start_errors > 0
+                    && self.mode == TortureMode::Beyond
+                    && self.was_in_doubt(stripe, self.stamp));
             let is_in_doubt =
                 self.is_doubtful(stripe, self.stamp) || self.is_bad_and_doubtful(member, block, stripe);
             if !is_failed && !is_in_doubt && !is_gone {
@@ -376,7 +380,7 @@ impl TortureWorld {
             Notice::SweepStarted { sweep: Sweep::Rebuild { target } } => self.losses.target = Some(target),
             Notice::Serving => {
                 self.last_progress = self.stamp;
-                self.lives += 1;
+                self.relics.lives += 1;
             }
             Notice::Stopped => self.is_stopped = true,
             Notice::SweepEnded { progress: SweepProgress { sweep, counts, .. }, .. } => match sweep {
