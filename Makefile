@@ -29,7 +29,6 @@ format:
 
 lint:
 	$(CARGO) clippy --workspace --features raidlab/ublk --all-targets --locked -- -D warnings
-	$(CARGO) clippy -p raidlab-sim --features mutants --examples --locked -- -D warnings
 
 # With all its features, for the scripts that run it; installs the programs that they need, as root.
 binary:
@@ -51,9 +50,9 @@ torture: build
 	./target/release/raidlab torture --seed 1 --minutes $(MINUTES) --mode bounded
 	./target/release/raidlab torture --seed 1 --minutes $(MINUTES) --mode beyond
 
-## Gives the controller deliberate defects, one at a time, each of which the torture net must find; takes some minutes.
+## Gives the core deliberate defects, one at a time, each of which the torture net must find. ARGS="--list" tells them.
 mutants:
-	$(CARGO) run --release --locked -p raidlab-sim --features mutants --example mutants
+	$(CARGO) run --quiet --locked -p raidlab-sim --example mutants -- $(ARGS)
 
 ## Real clients on a real array, members failing and the server being killed (docs/clients.md); installs them, needs root.
 clients: binary

@@ -25,7 +25,6 @@ lengths=(-max_len=512 -len_control=0)
 if [[ "$what" == torture ]]; then
     # Only the controller's decisions count, and comparisons tell a mutator of plans nothing.
     export RUSTC_WRAPPER="$PWD/rustc.sh" COUNTED="raidlab_controller raidlab_format"
-    [[ -z "${MUTANT:-}" ]] || build+=(--features mutants)
     build+=(--target-dir target/torture)
     built="target/torture/$target/release"
     lengths=(-max_len=8192 -len_control=0)

@@ -4,8 +4,7 @@
 //! plans that reached something new ── changed or spliced ── run, all checkers on ── kept if they reach something new
 //! ```
 //! See `crates/core/sim/src/torture/mutate.rs` for how plans are changed, and `fuzz/run.sh` for how it is run. Of the
-//! environment: with `PLANS=drawn` every plan is drawn anew from a seed and nothing is learnt, to compare with; `MUTANT`
-//! names a deliberate defect to be found (`crates/core/controller/src/mutant.rs`), which needs the feature `mutants`.
+//! environment: with `PLANS=drawn` every plan is drawn anew from a seed and nothing is learnt, to compare with.
 
 #![no_main]
 
@@ -24,7 +23,7 @@ fuzz_target!(
     init: std::panic::set_hook(Box::new(|_| {})),
     |input: &[u8]| -> Corpus {
         let Some(plan) = read(input) else { return Corpus::Reject };
-        if let Err(failure) = run(plan) {
+        if let Err(failure) = plan.run() {
             eprintln!("{failure}");
             std::process::abort();
         }
@@ -69,32 +68,4 @@ fn write(mut plan: TorturePlan, out: &mut [u8]) -> usize {
             return 0;
         }
     }
-}
-
-#[cfg(not(feature = "mutants"))]
-fn run(plan: TorturePlan) -> Result<(), raidlab_sim::Failure> {
-    plan.run().map(drop)
-}
-
-/// As `make mutants` judges it: what stalls or is refused is no proof, nor is what fails without the defect.
-#[cfg(feature = "mutants")]
-fn run(mut plan: TorturePlan) -> Result<(), raidlab_sim::Failure> {
-    use raidlab_controller::Mutant;
-    static MUTANT: LazyLock<Option<Mutant>> = LazyLock::new(|| {
-        let name = std::env::var("MUTANT").ok()?;
-        let known = |mutant: &Mutant| format!("{mutant:?}") == name;
-        Some(Mutant::ALL.into_iter().find(known).expect("MUTANT names a defect"))
-    });
-    let sound = plan.clone();
-    plan.mutant = *MUTANT;
-    match plan.run() {
-        Err(failure) if proves(&failure) && (MUTANT.is_none() || sound.run().is_ok()) => Err(failure),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(feature = "mutants")]
-fn proves(failure: &raidlab_sim::Failure) -> bool {
-    let is_refused = matches!(*failure.violation, raidlab_sim::Violation::Refused { .. });
-    !is_refused && failure.violation.checker() != "liveness"
 }

@@ -12,7 +12,6 @@
 use crate::api::{MemberError, Notice};
 use crate::controller::Controller;
 use crate::members::DeviceState;
-use crate::mutant::Mutant;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba};
 
 /// Ranges of all devices together, at most.
@@ -156,9 +155,6 @@ impl Controller {
             matches!(self.members.state(device), DeviceState::InSync { .. } | DeviceState::Rebuilding { .. });
         if !holds || blocks == 0 {
             return false;
-        }
-        if self.is_mutant(Mutant::BadBlockForgotten) {
-            return true;
         }
         let change = self.bad.add(device, lba, blocks);
         self.take_change(device, change);

@@ -17,7 +17,6 @@ use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::intent::Intent;
 use crate::io::IoOwner;
-use crate::mutant::Mutant;
 use crate::own;
 use raidlab_format::{BITMAP_BYTES, RegionIndex, RegionMap};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, NanoSpan, StripeIndex};
@@ -134,15 +133,12 @@ impl Controller {
 
     pub(crate) fn admit_by_bitmap(&mut self, id: u32) {
         let stripe = self.ops[id].stripe;
-        let unmarked = self.is_mutant(Mutant::RegionNotMarked);
         let bitmap = self.bitmap();
         let region = bitmap.wanted.region_of(stripe);
         bitmap.touched.mark(region);
-        if bitmap.kept.is_marked(region) || unmarked {
-            if !unmarked {
-                // The next image may be about to clear it: one is under way, and it has not been made.
-                bitmap.changed |= bitmap.wanted.mark(region);
-            }
+        if bitmap.kept.is_marked(region) {
+            // The next image may be about to clear it: one is under way, and it has not been made.
+            bitmap.changed |= bitmap.wanted.mark(region);
             bitmap.in_flight[usize::from(region.0)] += 1;
             self.ops[id].noted = true;
             return self.start_writes(id);
@@ -159,9 +155,7 @@ impl Controller {
         let stripe = self.ops[id].stripe;
         let bitmap = self.bitmap();
         let region = bitmap.wanted.region_of(stripe);
-        // A deliberate defect forgets what is under way.
-        let in_flight = &mut bitmap.in_flight[usize::from(region.0)];
-        *in_flight = in_flight.saturating_sub(1);
+        bitmap.in_flight[usize::from(region.0)] -= 1;
         bitmap.touched.mark(region);
         if !stored {
             bitmap.held.mark(region);
@@ -245,17 +239,12 @@ impl Controller {
 
     /// Takes in the end of one member flush before clearing.
     pub(crate) fn bitmap_flush_done(&mut self) {
-        let early = self.is_mutant(Mutant::RegionClearedEarly);
         let bitmap = self.bitmap();
         bitmap.flush_pending -= 1;
         if bitmap.flush_pending > 0 {
             return;
         }
         bitmap.clearing = Clearing::Idle;
-        if early {
-            bitmap.in_flight.fill(0);
-            bitmap.touched = RegionMap::new(bitmap.touched.stripes());
-        }
         let left = !self.clear_idle_regions();
         let bitmap = self.bitmap();
         bitmap.touched = RegionMap::new(bitmap.touched.stripes());

@@ -7,7 +7,6 @@ use crate::api::HostOp;
 use crate::cache::{SlotState, runs_of_ones};
 use crate::controller::Controller;
 use crate::io::{Arrival, Move, TaskOwner};
-use crate::mutant::Mutant;
 use crate::request::{Fragment, Request};
 use crate::table::NIL;
 use raidlab_units::{BlockCount, Lba};
@@ -143,17 +142,13 @@ impl Controller {
                 let to = self.cache.buffer(slot, block.byte(row, self.block_bytes()));
                 let bytes = u64::from(end - row) * self.block_bytes();
                 let copy = Move { from: part.host_buffer(), to, bytes };
-                let mirrored = self.cache[slot].mirrored && !self.is_mutant(Mutant::MirrorSkipped);
+                let mirrored = self.cache[slot].mirrored;
                 let task = &mut self.tasks[id];
                 let copies = if mirrored { &mut task.mirrored } else { &mut task.moves };
                 copies.push(copy);
                 let valid = if replaces { written | self.cache.carried(slot) } else { written };
                 self.tasks[id].arrivals.push(Arrival { slot, valid, dirty: written, replaces });
                 self.cache[slot].incoming += 1;
-                if self.is_mutant(Mutant::EntryEarly) {
-                    self.cache[slot].dirty |= written;
-                    self.keep_slot(slot);
-                }
                 self.requests[tag as usize].placed += u64::from(end - row);
                 row = end;
             }

@@ -15,7 +15,6 @@ use crate::granule::Granules;
 use crate::intent::Intent;
 use crate::io::{IoState, TaskState};
 use crate::members::{DeviceState, Members};
-use crate::mutant::Mutant;
 use crate::own::OwnMemory;
 use crate::protection::{BatteryState, PeerState};
 use crate::request::Request;
@@ -122,8 +121,6 @@ pub struct Controller {
     pub(crate) segment_scratch: Vec<Segment>,
     pub(crate) actions: VecDeque<Action>,
     pub(crate) counters: Counters,
-    /// A deliberate defect, in builds for showing that it is caught.
-    pub(crate) mutant: Option<Mutant>,
 }
 
 impl Controller {
@@ -189,7 +186,6 @@ impl Controller {
             segment_scratch: Vec::new(),
             actions: VecDeque::new(),
             counters: Counters::default(),
-            mutant: None,
         };
         controller.settle_log_place();
         Ok(controller)

@@ -6,7 +6,6 @@ use crate::config::{IoPolicy, MemberCache};
 use crate::controller::Controller;
 use crate::granule::WaitKind;
 use crate::io::{IoOwner, Move, TaskOwner};
-use crate::mutant::Mutant;
 use crate::request::{CopySet, Fragment, FragmentWalk, Request, Rows};
 use crate::stripe_op::{OpKind, Piece};
 use crate::table::NIL;
@@ -71,9 +70,7 @@ impl Controller {
         if through {
             self.through_in_flight -= 1;
             // Fills that read the old data while the write was under way must not outlive it.
-            if !self.is_mutant(Mutant::StaleCacheKept) {
-                self.forget_cached(lba, blocks);
-            }
+            self.forget_cached(lba, blocks);
         }
         let result = error.map_or(Ok(()), Err);
         self.actions.push_back(Action::Complete(HostCompletion { tag: HostTag(tag), result }));
@@ -271,9 +268,8 @@ impl Controller {
             self.sync_before(key, kind, fragment);
             return false;
         }
-        let ignored = self.is_mutant(Mutant::LockIgnored) && kind == WaitKind::Write;
         let granule = self.granules.obtain(key);
-        if granule.locked && !ignored {
+        if granule.locked {
             self.granules.wait(key, kind, fragment);
             return false;
         }
@@ -445,13 +441,13 @@ impl Controller {
     #[inline(never)]
     fn move_flushes_on(&mut self) {
         while let Some(&(tag, up_to)) = self.flushes.front() {
-            if self.flush_waits(up_to) && !self.is_mutant(Mutant::FlushForgetsCache) {
+            if self.flush_waits(up_to) {
                 return;
             }
             self.flushes.pop_front();
             self.destage.promised_before = up_to;
             let lost = self.lost_since_flush.take();
-            if self.config.member_cache == MemberCache::On && !self.is_mutant(Mutant::FlushIgnored) {
+            if self.config.member_cache == MemberCache::On {
                 let mut members = core::mem::take(&mut self.member_scratch);
                 members.clear();
                 members.extend(self.members.answering());

@@ -26,7 +26,6 @@ use crate::api::{Area, IoClass, MemberError, MemberIo, MemberIoId, MemberOp, Not
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::io::{IoOwner, IoState, TaskOwner};
-use crate::mutant::Mutant;
 use crate::request::Rows;
 use crate::stripe_op::{OpKind, StripeOp};
 use crate::table::NIL;
@@ -350,7 +349,6 @@ impl Controller {
         let Some(&digest) = digests.get((row - check.rows.first) as usize) else { return false };
         let address = (check.role, check.at(row));
         !self.tags.agrees(self.own.bytes(), check.place, address, digest)
-            && !self.is_mutant(Mutant::TagNotCompared)
     }
 
     /// The hull of the rows whose tags say otherwise.

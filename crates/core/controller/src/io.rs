@@ -7,7 +7,6 @@ use crate::api::{
 use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::integrity::Part;
-use crate::mutant::Mutant;
 use crate::own::{self, own_buffer};
 use crate::request::{CopySet, Fragment, Rows};
 use crate::table::NIL;
@@ -210,8 +209,7 @@ impl Controller {
         let lba = place.start + BlockCount(u64::from(rows.first));
         // What takes bad blocks off their list must be there to stay: under it are old bytes, or none.
         let heals = !self.bad.is_empty() && self.bad.overlaps(device, lba, u64::from(rows.count));
-        let fua = (fua || (heals && self.config.member_cache == MemberCache::On))
-            && !self.is_mutant(Mutant::FuaIgnored);
+        let fua = fua || (heals && self.config.member_cache == MemberCache::On);
         self.member_io(device, MemberOp::Write { fua }, lba, rows.count, class, owner);
     }
 

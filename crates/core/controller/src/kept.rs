@@ -24,7 +24,6 @@ use crate::cache::{Restored, Slot};
 use crate::config::CacheMemory;
 use crate::controller::Controller;
 use crate::io::{Move, TaskOwner};
-use crate::mutant::Mutant;
 use crate::own::{self, own_buffer};
 use crate::protection::PeerState;
 use core::cmp::Reverse;
@@ -168,9 +167,7 @@ impl Controller {
             self.cache.preserve(slot);
         } else {
             self.cache.finish_flush(slot);
-            if !self.is_mutant(Mutant::EntryNotCleared) {
-                self.keep_slot(slot);
-            }
+            self.keep_slot(slot);
         }
     }
 

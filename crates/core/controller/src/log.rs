@@ -25,7 +25,6 @@ use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::intent::Intent;
 use crate::io::{IoOwner, Move, TaskOwner};
-use crate::mutant::Mutant;
 use crate::protection::PeerState;
 use crate::request::Rows;
 use crate::table::NIL;
@@ -184,9 +183,6 @@ impl Controller {
     }
 
     pub(crate) fn admit_by_log(&mut self, id: u32) {
-        if self.is_mutant(Mutant::RecordSkipped) {
-            return self.start_writes(id);
-        }
         let log = self.log();
         log.waiting.push_back(id);
         if log.waiting.len() == 1 {
@@ -386,8 +382,7 @@ impl Controller {
 
     pub(crate) fn end_log_write(&mut self, id: u32, stored: bool) {
         let Some(sequence) = self.ops[id].record.take() else { return };
-        let volatile =
-            self.config.member_cache == MemberCache::On && !self.is_mutant(Mutant::RecordRetiredEarly);
+        let volatile = self.config.member_cache == MemberCache::On;
         let log = self.log();
         let applied = log.applied;
         let record = log.ring.record_mut(sequence);
@@ -414,9 +409,6 @@ impl Controller {
     fn retire_records(&mut self) {
         self.name_tail();
         self.log().ring.forget_retired();
-        if self.is_mutant(Mutant::RecordRoomGivenUp) {
-            self.log().ring.give_up_room();
-        }
         self.pump_log();
     }
 

@@ -11,7 +11,6 @@
 use crate::api::Notice;
 use crate::controller::Controller;
 use crate::members::{DeviceState, Loss};
-use crate::mutant::Mutant;
 use raidlab_format::DeviceUuid;
 use raidlab_units::{MemberIndex, MemberLba};
 
@@ -50,9 +49,7 @@ impl Controller {
     /// Makes a device that has come to the place of one that left a spare, once nothing from before is under way on it.
     pub(crate) fn admit_again(&mut self, device: MemberIndex) {
         if self.members.take_newcomer(device) {
-            let trusted = self.members.vacant_role().filter(|_| self.is_mutant(Mutant::StaleMemberTrusted));
-            let state = trusted.map_or(DeviceState::Spare, |role| DeviceState::InSync { role });
-            self.members.set_state(device, state);
+            self.members.set_state(device, DeviceState::Spare);
             self.start.note_replaced(device);
             self.change_state();
             self.sweeps.attention = true;

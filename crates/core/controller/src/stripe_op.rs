@@ -21,7 +21,6 @@ use crate::controller::Controller;
 use crate::gather::Hold;
 use crate::io::{IoOwner, TaskOwner};
 use crate::lost_rows::Failed;
-use crate::mutant::Mutant;
 use crate::plan::{BeyondRedundancy, Plan, UnitView};
 use crate::request::{CopySet, Fragment, Request, Rows};
 use crate::state::StateWaiter;
@@ -277,8 +276,7 @@ impl Controller {
         while first < self.ops[id].pieces.len() {
             let (count, rows) = self.run_of_pieces(id, first);
             let strip = self.ops[id].pieces[first].strip;
-            let copies = if self.is_mutant(Mutant::SecondCopyNotWritten) { 1 } else { self.copies() };
-            for copy in 0..copies {
+            for copy in 0..self.copies() {
                 let unit = if self.parities() > 0 { strip } else { copy };
                 let place = self.ops[id].places[usize::from(unit)];
                 let owner = IoOwner::OpWriteData { op: id, first_piece: first as u32, pieces: count as u32 };
@@ -297,10 +295,8 @@ impl Controller {
         let class = self.ops[id].class.expect("set when the operation was made");
         self.ops[id].parity_is_due = false;
         for unit in self.data_strips()..self.ops[id].units.len() {
-            let skipped = self.is_mutant(Mutant::ParityNotWritten)
-                || (unit > self.data_strips() && self.is_mutant(Mutant::SecondParityNotWritten));
             let written = self.ops[id].units[unit].staging != NIL && self.ops[id].plan.computes_parity();
-            if written && !skipped {
+            if written {
                 let place = self.ops[id].places[unit];
                 let owner = IoOwner::OpWriteParity { op: id, unit: unit as u16 };
                 self.op_write(id, place, self.ops[id].hull, class, owner);
@@ -380,7 +376,7 @@ impl Controller {
             self.release_staging(id);
             self.plan_op(id);
             self.pump_staging();
-        } else if self.state.is_kept() || self.is_mutant(Mutant::BarrierSkipped) {
+        } else if self.state.is_kept() {
             self.finish_written(id, true);
         } else {
             self.wait_for_state(StateWaiter::Op(id));

@@ -24,7 +24,6 @@ use crate::config::MemberCache;
 use crate::controller::Controller;
 use crate::io::IoOwner;
 use crate::members::DeviceState;
-use crate::mutant::Mutant;
 use crate::restore::UnitRow;
 use crate::visit::{Purpose, Visit, VisitEnd};
 use raidlab_units::{ByteCount, MemberIndex, MemberLba, NanoSpan, Nanos};
@@ -336,11 +335,8 @@ impl Controller {
         let Some(visit) = visit else { return true };
         running.under_way += 1;
         let id = self.new_visit(visit.of_sweep(number, at));
-        if let Sweep::Rebuild { target } = sweep {
+        if matches!(sweep, Sweep::Rebuild { .. }) {
             self.sweeps.current.as_mut().expect("it runs").line.push_back(id);
-            if self.is_mutant(Mutant::BoundaryEarly) {
-                self.move_boundary(target, at + 1);
-            }
         }
         self.charge_visit(sweep);
         self.line_up_visit(id);

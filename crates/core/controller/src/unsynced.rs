@@ -19,7 +19,6 @@
 //! Invariant: the set takes memory only while some granule is in it.
 
 use crate::controller::Controller;
-use crate::mutant::Mutant;
 use crate::request::Fragment;
 use core::ops::Range;
 use raidlab_format::{RegionIndex, RegionMap};
@@ -113,7 +112,7 @@ impl Controller {
     /// True when the granule is to be resynced before anything else, and can be.
     #[inline]
     pub(crate) fn needs_resync(&self, key: u64) -> bool {
-        self.unsynced.contains(key) && self.has_all_data(key) && !self.is_mutant(Mutant::ResyncSkipped)
+        self.unsynced.contains(key) && self.has_all_data(key)
     }
 
     /// True while a resync of the granule is under way, which goes on for a while when a device is lost.

@@ -6,7 +6,6 @@
 use crate::api::MemberError;
 use crate::controller::Controller;
 use crate::io::IoOwner;
-use crate::mutant::Mutant;
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
 
 impl Controller {
@@ -43,8 +42,7 @@ impl Controller {
         let units = self.unit_count() as u64;
         let device = |unit: u64| self.members.in_sync(self.unit_place(stripe, unit as u16).member);
         let missing = (0..units).filter(|&unit| device(unit).is_none()).count();
-        let parities = if self.is_mutant(Mutant::RecordNotReplicated) { 0 } else { self.parities() };
-        let wanted = (parities + 1).saturating_sub(missing).max(1);
+        let wanted = (self.parities() + 1).saturating_sub(missing).max(1);
         if holders.clone().count() >= wanted {
             return None;
         }

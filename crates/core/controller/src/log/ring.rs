@@ -128,14 +128,6 @@ impl Ring {
         }
     }
 
-    /// Frees the room of every retired record at the tail: a defect.
-    pub(super) fn give_up_room(&mut self) {
-        while self.records.front().is_some_and(|record| record.phase == Phase::Retired) {
-            self.records.pop_front();
-            self.first_sequence += 1;
-        }
-    }
-
     /// Takes in that the devices have a state or record which names this tail.
     pub(super) fn tail_is_kept(&mut self, tail: u64) {
         while self.replayable.front().is_some_and(|&(sequence, _)| sequence < tail) {

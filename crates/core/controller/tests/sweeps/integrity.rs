@@ -368,19 +368,6 @@ fn a_rebuild_writes_tags() {
     }
 }
 
-/// The deliberate defect is one that this net would catch.
-#[cfg(feature = "mutants")]
-#[test]
-fn without_comparing_nothing_is_found() {
-    let mut world = World::new(&with_integrity(config("5", 5, 4)), 0);
-    world.controller.set_mutant(Some(raidlab_controller::Mutant::TagNotCompared));
-    world.reads_race = true;
-    let unit = units(&world, 0)[0];
-    go_wrong(&mut world, Wrong::DataWriteLost, unit);
-    assert_eq!(world.read(0, 2 * STRIP), Ok(()));
-    assert_eq!(mismatches(&world), []);
-}
-
 #[test]
 fn a_difference_costs_one_reading_more_and_a_restore() {
     // Data and tag, both once more, what serves the host, what restores; the data of 2 rows and their tag

@@ -68,10 +68,6 @@ pub struct TorturePlan {
     pub workload: Workload,
     /// The array.
     pub config: ArrayConfig,
-    /// A defect that the controller is given.
-    #[cfg(feature = "mutants")]
-    #[serde(skip)]
-    pub mutant: Option<raidlab_controller::Mutant>,
 }
 
 impl TorturePlan {
@@ -113,8 +109,6 @@ impl TorturePlan {
             config,
             workload: draw_workload(&mut stream(2)),
             faults: draw_faults(ops, |fault| has_tags || !fault.is_lie(), &mut stream(3)),
-            #[cfg(feature = "mutants")]
-            mutant: None,
         })
     }
 }

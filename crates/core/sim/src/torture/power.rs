@@ -301,8 +301,6 @@ impl TortureWorld {
 
     /// Puts a controller that has just been started to work.
     fn take_controller(&mut self) -> Result<(), Failure> {
-        #[cfg(feature = "mutants")]
-        self.controller.set_mutant(self.mutant);
         if self.config.cache.mirror {
             // It comes when what was restored is on the members.
             self.memories.set_peer(Peer::Due, &mut self.random);

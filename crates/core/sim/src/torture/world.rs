@@ -91,9 +91,6 @@ pub struct TortureWorld {
     pub(super) report: TortureReport,
     pub(super) trace: Trace,
     pub(super) digests: Vec<u32>,
-    /// A defect that every controller of the run is given.
-    #[cfg(feature = "mutants")]
-    pub(super) mutant: Option<raidlab_controller::Mutant>,
 }
 
 impl TortureWorld {
@@ -168,15 +165,7 @@ impl TortureWorld {
             report: TortureReport::default(),
             trace: Trace::new(seed),
             digests: Vec::new(),
-            #[cfg(feature = "mutants")]
-            mutant: None,
         })
-    }
-
-    #[cfg(feature = "mutants")]
-    pub(super) fn set_mutant(&mut self, mutant: Option<raidlab_controller::Mutant>) {
-        self.mutant = mutant;
-        self.controller.set_mutant(mutant);
     }
 
     /// The controller, for its getters.
