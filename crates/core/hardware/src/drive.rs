@@ -6,7 +6,7 @@
 //! once the queues have grown to the load.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
-use crate::hdd::{HardDrive, HardDriveModel};
+use crate::hdd::{HardDisk, HardDriveModel};
 use crate::link::LinkModel;
 use crate::ssd::{DriveCondition, FlashCounters, FlashDrive, FlashModel, SolidState, SolidStateModel};
 use raidlab_units::{ByteCount, Nanos};
@@ -135,7 +135,7 @@ pub struct Drive {
 
 #[derive(Clone, Debug)]
 enum Machine {
-    HardDrive(Box<HardDrive>),
+    HardDrive(Box<HardDisk>),
     SolidState(Box<SolidState>),
     Flash(Box<FlashDrive>),
 }
@@ -145,7 +145,7 @@ impl Drive {
     pub fn new(model: &DriveModel, options: DriveOptions) -> Self {
         let machine = match &model.kind {
             DriveKind::HardDrive(hard) => {
-                Machine::HardDrive(Box::new(HardDrive::new(hard, model.capacity, model.interface, options)))
+                Machine::HardDrive(Box::new(HardDisk::new(hard, model.capacity, model.interface, options)))
             }
             DriveKind::SolidState(solid) => {
                 Machine::SolidState(Box::new(SolidState::new(solid, model.interface, options)))

@@ -94,6 +94,33 @@ impl WriteCache {
         self.sectors += sectors;
     }
 
+    /// The epoch of what is written now.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The epoch that the first flush waits for.
+    pub(crate) fn flush_epoch(&self) -> Option<u64> {
+        self.flushes.first().map(|flush| flush.epoch)
+    }
+
+    /// Counts extents of these epochs as one, which has the oldest of them.
+    pub(crate) fn join_extents(&mut self, epochs: impl Iterator<Item = u64>) {
+        let mut epochs: Vec<u64> = epochs.collect();
+        epochs.sort_unstable();
+        for epoch in epochs.into_iter().skip(1) {
+            self.retire_extent(epoch, 0, |_| {});
+        }
+    }
+
+    /// Counts one extent of this epoch as two.
+    pub(crate) fn split_extent(&mut self, epoch: u64) {
+        self.extents += 1;
+        for flush in self.flushes.iter_mut().filter(|flush| flush.epoch >= epoch) {
+            flush.extents_left += 1;
+        }
+    }
+
     /// Ends the epoch with a flush, to be done when everything dirty is on the media. There must be something dirty.
     pub(crate) fn flush(&mut self, id: u32) {
         assert!(self.extents > 0, "a flush of a clean cache is done at once");

@@ -12,12 +12,14 @@
 
 mod ahead;
 mod cached;
+mod pooled;
 
 use self::ahead::Ahead;
 use super::buffer::Segments;
 use super::dirty::WriteCache;
 use super::geometry::{Geometry, Place, TURN};
 use super::model::{AfterOp, BusModel, HardDriveModel, Kept, Overheads, ReadAhead};
+use super::pool::{Dirty, Pool};
 use super::schedule::{Ages, Arm, ArmPosition, Schedule};
 use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, Sector, SectorCount};
 use crate::link::{LinkModel, Server};
@@ -70,6 +72,13 @@ struct Positioned {
     from: u64,
 }
 
+/// What commands pass on their way to the arm.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Front {
+    firmware: Server,
+    interface: Server,
+}
+
 /// A hard drive at work.
 #[derive(Clone, Debug)]
 pub(crate) struct HardDrive {
@@ -84,8 +93,7 @@ pub(crate) struct HardDrive {
     reads_on_arrival: bool,
     capacity: u64,
 
-    firmware: Server,
-    interface: Server,
+    front: Front,
     position: ArmPosition,
     /// When the arm was last done with the media.
     arm_free: Nanos,
@@ -97,6 +105,13 @@ pub(crate) struct HardDrive {
     /// The sectors written last, if reads may find them in the buffer.
     written: Range<u64>,
     cache: WriteCache,
+    /// The dirty extents of a drive of today; the schedule of destages then holds only those that are being chosen among.
+    pool: Option<Pool>,
+    /// What the running job takes from the pool to the media.
+    destaging: Option<Dirty>,
+    /// Where the last job ended.
+    swept_to: u64,
+    physical_sectors: u64,
     /// Whether the command before was a write.
     after_write: bool,
     /// Where it ended.
@@ -124,7 +139,11 @@ impl HardDrive {
         let queue_depth = options.queue_depth.unwrap_or(model.firmware.queue_depth).max(1);
         let sectors = model.buffer.size.0 / SECTOR_BYTES;
         let segment_sectors = sectors / u64::from(model.buffer.segments);
-        let cache_on = options.write_cache.unwrap_or(model.buffer.write_cache);
+        let pool = model.modern.pool;
+        let cache_on = options.write_cache.unwrap_or(model.buffer.write_cache)
+            || pool.is_some_and(|pool| pool.protected);
+        // Half of the memory may be dirty if nothing else is said: the other half stays with the readers.
+        let dirty_sectors = pool.map_or(sectors / 2, |pool| pool.size.0 / SECTOR_BYTES);
         Self {
             geometry,
             arm,
@@ -136,25 +155,34 @@ impl HardDrive {
             keeps: model.buffer.keeps,
             reads_on_arrival: model.buffer.reads_on_arrival,
             capacity: capacity.0,
-            firmware: Server::default(),
-            interface: Server::default(),
+            front: Front::default(),
             position: ArmPosition::default(),
             arm_free: Nanos::ZERO,
             running: None,
             ahead: None,
             host_jobs: Schedule::with_capacity(queue_depth as usize),
-            destage_jobs: Schedule::with_capacity(model.buffer.write_extents as usize),
+            destage_jobs: Schedule::with_capacity(
+                pool.map_or(model.buffer.write_extents, |pool| pool.window) as usize,
+            ),
             segments: Segments::new(model.buffer.segments, segment_sectors, model.buffer.fixed_segments),
             written: 0..0,
             after_write: false,
             last_end: 0,
-            // Half of the memory may be dirty: the other half stays with the readers.
-            cache: WriteCache::new(cache_on, model.buffer.write_extents, sectors / 2),
+            cache: WriteCache::new(cache_on, model.buffer.write_extents, dirty_sectors),
+            pool: pool.as_ref().map(Pool::new),
+            destaging: None,
+            swept_to: 0,
+            physical_sectors: model.modern.physical_sectors,
             outstanding: 0,
             waiting: VecDeque::new(),
             replies: VecDeque::new(),
             done: VecDeque::new(),
         }
+    }
+
+    /// Exchanges what is before the arm: another arm works behind it, too.
+    pub(crate) fn swap_front(&mut self, front: &mut Front) {
+        core::mem::swap(&mut self.front, front);
     }
 
     #[inline]
@@ -201,12 +229,14 @@ impl HardDrive {
 
     fn accept(&mut self, now: Nanos, request: DriveRequest) {
         self.outstanding += 1;
-        let decoded = self.firmware.serve(now, self.command_work);
+        let decoded = self.front.firmware.serve(now, self.command_work);
         match request.op {
             DriveOp::Read => self.accept_read(now, decoded, request),
-            DriveOp::Write { fua } if fua || !self.cache.is_on() => self.accept_write(now, decoded, request),
+            DriveOp::Write { fua } if (fua && !self.is_protected()) || !self.cache.is_on() => {
+                self.accept_write(now, decoded, request);
+            }
             DriveOp::Write { .. } => self.accept_cached_write(now, decoded, request),
-            DriveOp::Flush if self.cache.is_clean() => self.reply(decoded, request.id),
+            DriveOp::Flush if self.cache.is_clean() || self.is_protected() => self.reply(decoded, request.id),
             DriveOp::Flush => self.cache.flush(request.id),
         }
         self.after_write = matches!(request.op, DriveOp::Write { .. });
@@ -226,7 +256,7 @@ impl HardDrive {
         self.note_read_ahead(now);
         if self.finds(start, end) {
             let ready = decoded + self.beyond_work(self.overheads.read_hit);
-            let sent = self.interface.serve(ready, self.bus.read.transfer_time(host_bytes));
+            let sent = self.front.interface.serve(ready, self.bus.read.transfer_time(host_bytes));
             self.reply(sent + self.overheads.read_completion, request.id);
             self.read_further(now, end);
             return;
@@ -281,7 +311,7 @@ impl HardDrive {
         let data = whole(early.map(|early| early.data), self.overheads.write_data);
         let seek = whole(early.map(|early| early.seek), self.overheads.write_miss);
         let begin = decoded + self.beyond_work(data);
-        let arrived = self.interface.serve(begin, transfer);
+        let arrived = self.front.interface.serve(begin, transfer);
         let first_piece = self.bus.write.transfer_time(bytes.min(self.bus.piece));
         let planned = decoded + self.beyond_work(seek);
         Job {
@@ -312,7 +342,7 @@ impl HardDrive {
     /// The same right behind a read up to the sector `read_to`: a drive that reads ahead has gone on there, and need not
     /// wait for the overhead of a command that asks for just that.
     fn start_next_behind(&mut self, now: Nanos, earliest: Nanos, read_to: Option<u64>) {
-        if self.running.is_some() || (self.host_jobs.is_empty() && self.destage_jobs.is_empty()) {
+        if self.running.is_some() || (self.host_jobs.is_empty() && !self.has_destage()) {
             return;
         }
         self.stop_read_ahead(now);
@@ -321,9 +351,9 @@ impl HardDrive {
         let destage =
             if host.is_none() || self.cache.is_pressed() { self.choose_destage(begin) } else { None };
         let job = match (host, destage) {
-            (Some(host), Some(destage)) if destage.cost < host.cost => self.destage_jobs.take(destage.index),
+            (Some(host), Some(destage)) if destage.cost < host.cost => self.take_destage(destage.index),
             (Some(host), _) => self.host_jobs.take(host.index),
-            (None, Some(destage)) => self.destage_jobs.take(destage.index),
+            (None, Some(destage)) => self.take_destage(destage.index),
             (None, None) => unreachable!("one of the schedules is not empty"),
         };
         let write = !matches!(job.kind, JobKind::Read { .. });
@@ -368,11 +398,15 @@ impl HardDrive {
         let first_ones = landed.map(|landed| landed / job.place.sector_turn + 1);
         let turns = match first_ones {
             Some(sectors) => sectors * job.place.sector_turn,
-            None if write => turns + self.lost_turns(media_start, turns, &job),
+            None if write => {
+                let turns = turns + self.turns_to_read_around(&job);
+                turns + self.lost_turns(media_start, turns, &job)
+            }
             None => turns,
         };
         let media_end = media_start + self.geometry.time_of(turns);
         self.position = ArmPosition { cylinder, head };
+        self.swept_to = job.start + job.sectors;
         let done = if write {
             media_end.max(job.arrived) + job.reselect + self.overheads.write_completion
         } else {
@@ -390,6 +424,14 @@ impl HardDrive {
         if late.0 == 0 { 0 } else { self.geometry.turns_in(late).div_ceil(TURN) * TURN }
     }
 
+    /// Turns that a write takes longer because it begins or ends within a physical sector: what is already there is read as
+    /// it passes, and all is written a turn later.
+    #[inline]
+    fn turns_to_read_around(&self, job: &Job) -> u64 {
+        let is_whole = |sector: u64| sector.is_multiple_of(self.physical_sectors);
+        if is_whole(job.start) && is_whole(job.start + job.sectors) { 0 } else { TURN }
+    }
+
     /// When the host has all data of a read that the media gives from `media_start` to `media_end`.
     ///
     /// The last `behind` sectors are in the buffer by then, but the host takes all in order.
@@ -403,7 +445,7 @@ impl HardDrive {
     ) -> Nanos {
         let transfer = self.bus.read.transfer_time(job.host_bytes);
         // The wire carries nothing before the media has it, and no more in all than it can.
-        let sent = self.interface.serve(now.max(job.arrived), transfer);
+        let sent = self.front.interface.serve(now.max(job.arrived), transfer);
         let begin = match self.bus.read_high_water_pct {
             None => media_start,
             // What is in the buffer already can go at once.
@@ -443,6 +485,7 @@ impl HardDrive {
                     done.push_back(DriveCompletion { id });
                     *outstanding -= 1;
                 });
+                self.destaging = None;
                 self.unblock_writes(now);
             }
         }
