@@ -41,8 +41,8 @@ pub use enclosure::EnclosureModel;
 pub use filesystem::{FilesystemModel, JournalMode};
 pub use hdd::{
     ActuatorsModel, AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect,
-    Extent, FirmwareModel, HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, ModernParts, Overheads,
-    PoolModel, ReadAhead, SeekAnchors, TrackTable, TrackTableError,
+    Extent, FirmwareModel, HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, MediaCacheModel,
+    ModernParts, Overheads, PoolModel, ReadAhead, SeekAnchors, ShingleModel, TrackTable, TrackTableError,
 };
 pub use host::{HostModel, KernelModel, PAGE_BYTES};
 pub use link::{LinkModel, LinkStandard, Server};

@@ -394,7 +394,7 @@ proptest! {
         queue_depth in prop_oneof![Just(None), (1u32..5).prop_map(Some)],
         write_cache in any::<bool>(),
         id in prop_oneof![Just("st3600057ss"), Just("st373455ss"), Just("wd1600aajs"), Just("pliant-lb150"), Just("generic-sata-ssd"),
-            Just("dt01aca200"), Just("exos-x24-24tb"), Just("exos-2x18-18tb")],
+            Just("dt01aca200"), Just("exos-x24-24tb"), Just("exos-2x18-18tb"), Just("generic-smr-8tb")],
         protected in any::<bool>(),
     ) {
         let mut model = model(id);

@@ -58,6 +58,7 @@ files!(
     "drives/generic-nvme.toml",
     "drives/generic-sas-ssd.toml",
     "drives/generic-sata-ssd.toml",
+    "drives/generic-smr-8tb.toml",
     "drives/maxtor-160gb-5400.toml",
     "drives/maxtor-6y160m0.toml",
     "drives/maxtor-maxline-plus-ii-250.toml",

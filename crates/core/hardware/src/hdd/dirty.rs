@@ -15,6 +15,8 @@ pub(crate) struct BlockedWrite {
     pub(crate) sectors: u64,
     /// When its data is in the drive.
     pub(crate) arrived: Nanos,
+    /// Whether it is acknowledged only when it is on the media.
+    pub(crate) forced: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +94,11 @@ impl WriteCache {
     /// Counts sectors added to an extent.
     pub(crate) fn grow_extent(&mut self, sectors: u64) {
         self.sectors += sectors;
+    }
+
+    /// Whether as much is dirty.
+    pub(crate) fn may_hold(&self, sectors: u64) -> bool {
+        self.sectors >= sectors
     }
 
     /// The epoch of what is written now.

@@ -13,14 +13,17 @@
 mod ahead;
 mod cached;
 mod pooled;
+mod shingled;
 
 use self::ahead::Ahead;
+use self::shingled::Shingled;
 use super::buffer::Segments;
 use super::dirty::WriteCache;
 use super::geometry::{Geometry, Place, TURN};
 use super::model::{AfterOp, BusModel, HardDriveModel, Kept, Overheads, ReadAhead};
 use super::pool::{Dirty, Pool};
 use super::schedule::{Ages, Arm, ArmPosition, Schedule};
+use super::shingles::{MediaCacheModel, Run};
 use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, Sector, SectorCount};
 use crate::link::{LinkModel, Server};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
@@ -32,6 +35,14 @@ enum JobKind {
     Read { id: u32 },
     Write { id: u32 },
     Destage { epoch: u64 },
+    BandRead,
+    BandWrite,
+}
+
+impl JobKind {
+    fn is_write(self) -> bool {
+        !matches!(self, Self::Read { .. } | Self::BandRead)
+    }
 }
 
 /// Work for the arm.
@@ -112,6 +123,9 @@ pub(crate) struct HardDrive {
     /// Where the last job ended.
     swept_to: u64,
     physical_sectors: u64,
+    shingled: Option<Box<Shingled>>,
+    /// Where the last append took its extents from.
+    swept_home: u64,
     /// Whether the command before was a write.
     after_write: bool,
     /// Where it ended.
@@ -134,7 +148,10 @@ impl HardDrive {
         link: LinkModel,
         options: DriveOptions,
     ) -> Self {
-        let geometry = Geometry::new(&model.mechanics, capacity).expect("checked when the model was read");
+        let media_cache = model.modern.media_cache();
+        let media_sectors = SectorCount(capacity.0 + media_cache.map_or(0, MediaCacheModel::log_sectors));
+        let geometry =
+            Geometry::new(&model.mechanics, media_sectors).expect("checked when the model was read");
         let arm = Arm::new(model, &geometry).expect("checked when the model was read");
         let queue_depth = options.queue_depth.unwrap_or(model.firmware.queue_depth).max(1);
         let sectors = model.buffer.size.0 / SECTOR_BYTES;
@@ -154,7 +171,7 @@ impl HardDrive {
             read_ahead: model.buffer.read_ahead,
             keeps: model.buffer.keeps,
             reads_on_arrival: model.buffer.reads_on_arrival,
-            capacity: capacity.0,
+            capacity: media_sectors.0,
             front: Front::default(),
             position: ArmPosition::default(),
             arm_free: Nanos::ZERO,
@@ -173,6 +190,8 @@ impl HardDrive {
             destaging: None,
             swept_to: 0,
             physical_sectors: model.modern.physical_sectors,
+            shingled: media_cache.map(|cache| Box::new(Shingled::new(cache, capacity))),
+            swept_home: 0,
             outstanding: 0,
             waiting: VecDeque::new(),
             replies: VecDeque::new(),
@@ -198,10 +217,12 @@ impl HardDrive {
     pub(crate) fn poll_deadline(&self) -> Option<Nanos> {
         let reply = self.replies.front().map(|(at, _)| *at);
         let job = self.running.map(|running| running.done);
-        match (reply, job) {
+        let due = match (reply, job) {
             (Some(reply), Some(job)) => Some(reply.min(job)),
             (one, other) => one.or(other),
-        }
+        };
+        let Some(shingled) = &self.shingled else { return due };
+        due.into_iter().chain(shingled.wake()).min()
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Nanos) {
@@ -212,6 +233,8 @@ impl HardDrive {
             } else if let Some((_, id)) = self.replies.front().filter(|(at, _)| *at <= now).copied() {
                 self.replies.pop_front();
                 self.complete(id);
+            } else if self.shingled.as_mut().is_some_and(|shingled| shingled.take_wake(now)) {
+                self.start_next(now, now);
             } else {
                 return;
             }
@@ -230,8 +253,15 @@ impl HardDrive {
     fn accept(&mut self, now: Nanos, request: DriveRequest) {
         self.outstanding += 1;
         let decoded = self.front.firmware.serve(now, self.command_work);
+        let request = match &mut self.shingled {
+            Some(shingled) => shingled.accept(now, request),
+            None => request,
+        };
         match request.op {
             DriveOp::Read => self.accept_read(now, decoded, request),
+            DriveOp::Write { .. } if self.shingled.is_some() => {
+                self.accept_cached_write(now, decoded, request);
+            }
             DriveOp::Write { fua } if (fua && !self.is_protected()) || !self.cache.is_on() => {
                 self.accept_write(now, decoded, request);
             }
@@ -251,7 +281,7 @@ impl HardDrive {
     }
 
     fn accept_read(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
-        let (mut start, end) = (request.start.0, request.start.0 + request.sectors.0);
+        let (mut start, mut end) = (request.start.0, request.start.0 + request.sectors.0);
         let host_bytes = request.sectors.bytes();
         self.note_read_ahead(now);
         if self.finds(start, end) {
@@ -260,6 +290,15 @@ impl HardDrive {
             self.reply(sent + self.overheads.read_completion, request.id);
             self.read_further(now, end);
             return;
+        }
+        if let Some(shingled) = &mut self.shingled {
+            let runs = shingled.locate(start, end);
+            if runs.len() > 1 {
+                shingled.expect_pieces(request.id, runs.len());
+                self.read_pieces(now, decoded, request.id, &runs);
+                return;
+            }
+            (start, end) = (runs[0].0, runs[0].0 + runs[0].1);
         }
         let (kind, reselect) = (JobKind::Read { id: request.id }, self.overheads.read_reselect);
         let ready = decoded + self.beyond_work(self.overheads.read_miss);
@@ -282,6 +321,19 @@ impl HardDrive {
         let sectors = end - start;
         let job = Job { kind, start, sectors, host_bytes, place, ready, arrived: decoded, reselect };
         self.host_jobs.push(&self.arm, &self.geometry, now, &place, false, job);
+        self.start_next(now, now);
+    }
+
+    /// A read of which the media cache holds parts: each piece by itself, from where it is.
+    fn read_pieces(&mut self, now: Nanos, decoded: Nanos, id: u32, runs: &[Run]) {
+        let ready = decoded + self.beyond_work(self.overheads.read_miss);
+        for (start, sectors) in runs.iter().copied() {
+            let (kind, reselect) = (JobKind::Read { id }, self.overheads.read_reselect);
+            let place = self.geometry.place(Sector(start));
+            let host_bytes = SectorCount(sectors).bytes();
+            let job = Job { kind, start, sectors, host_bytes, place, ready, arrived: decoded, reselect };
+            self.host_jobs.push(&self.arm, &self.geometry, now, &place, false, job);
+        }
         self.start_next(now, now);
     }
 
@@ -354,9 +406,10 @@ impl HardDrive {
             (Some(host), Some(destage)) if destage.cost < host.cost => self.take_destage(destage.index),
             (Some(host), _) => self.host_jobs.take(host.index),
             (None, Some(destage)) => self.take_destage(destage.index),
-            (None, None) => unreachable!("one of the schedules is not empty"),
+            // What is dirty waits for the host to be idle.
+            (None, None) => return,
         };
-        let write = !matches!(job.kind, JobKind::Read { .. });
+        let write = job.kind.is_write();
         let is_read_on = !write && read_to == Some(job.start) && self.read_ahead != ReadAhead::Off;
         let begin = if is_read_on { begin } else { begin.max(job.ready) };
         let media_start = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
@@ -391,7 +444,7 @@ impl HardDrive {
     /// Starts `job` where the head is `positioned`.
     fn run(&mut self, now: Nanos, positioned: Positioned, job: Job) {
         let Positioned { media_start, landed, from } = positioned;
-        let write = !matches!(job.kind, JobKind::Read { .. });
+        let write = job.kind.is_write();
         let (turns, cylinder, head) =
             self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors), write);
         // Sectors that the media gives last, being the first ones of a read in which the head landed.
@@ -407,7 +460,9 @@ impl HardDrive {
         let media_end = media_start + self.geometry.time_of(turns);
         self.position = ArmPosition { cylinder, head };
         self.swept_to = job.start + job.sectors;
-        let done = if write {
+        let done = if matches!(job.kind, JobKind::BandRead) {
+            media_end
+        } else if write {
             media_end.max(job.arrived) + job.reselect + self.overheads.write_completion
         } else {
             let behind = first_ones.map_or(0, |first_ones| job.sectors.saturating_sub(first_ones));
@@ -469,7 +524,9 @@ impl HardDrive {
         match job.kind {
             JobKind::Read { id } => {
                 let segment = self.segments.fill(running.from, job.start, end);
-                self.complete(id);
+                if !self.shingled.as_mut().is_some_and(|shingled| shingled.has_more_pieces(id)) {
+                    self.complete(id);
+                }
                 self.start_next_behind(now, running.media_end, Some(end));
                 if self.running.is_none()
                     && let Some(limit) = self.ahead_limit(segment, end)
@@ -479,17 +536,23 @@ impl HardDrive {
                 return;
             }
             JobKind::Write { id } => self.complete(id),
+            JobKind::BandRead | JobKind::BandWrite => self.end_band_work(now, job),
             JobKind::Destage { epoch } => {
-                let (done, outstanding) = (&mut self.done, &mut self.outstanding);
-                self.cache.retire_extent(epoch, job.sectors, |id| {
-                    done.push_back(DriveCompletion { id });
-                    *outstanding -= 1;
-                });
+                self.retire(epoch, job.sectors);
                 self.destaging = None;
                 self.unblock_writes(now);
             }
         }
         self.start_next(now, running.media_end);
+    }
+
+    /// Counts an extent as being on the media, and completes the flushes that waited for it.
+    fn retire(&mut self, epoch: u64, sectors: u64) {
+        let (done, outstanding) = (&mut self.done, &mut self.outstanding);
+        self.cache.retire_extent(epoch, sectors, |id| {
+            done.push_back(DriveCompletion { id });
+            *outstanding -= 1;
+        });
     }
 
     /// Promises the completion of `id` at `at`, or right after the replies before it.

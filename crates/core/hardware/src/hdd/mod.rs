@@ -17,6 +17,7 @@
 //! | `dirty` | the volatile write cache's extents that are not yet on the media |
 //! | `pool` | the same of a disk of today, of tens of thousands of extents, persistent or not |
 //! | `actuators` | one arm, or two behind one interface |
+//! | `shingles` | shingled bands, and the media cache for what is less than a band |
 //! | `machine` | the state machine that puts these together |
 //!
 //! Any other command takes the arm away from reading ahead at once (SCSI caching page: abort prefetch).
@@ -34,6 +35,7 @@ mod model;
 mod pool;
 mod schedule;
 mod seek;
+mod shingles;
 mod tracks;
 
 pub use actuators::ActuatorsModel;
@@ -43,6 +45,7 @@ pub use model::{
     HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, ModernParts, Overheads, ReadAhead, SeekAnchors,
 };
 pub use pool::PoolModel;
+pub use shingles::{MediaCacheModel, ShingleModel};
 pub use tracks::{Extent, TrackTable, TrackTableError};
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::actuators::ActuatorsModel;
 use super::geometry::Geometry;
 use super::pool::PoolModel;
 use super::seek::SeekCurve;
+use super::shingles::{MediaCacheModel, ShingleModel};
 use super::tracks::TrackTable;
 use crate::catalog::{CatalogError, Section};
 use crate::drive::{SECTOR_BYTES, SectorCount};
@@ -260,27 +261,57 @@ pub struct ModernParts {
     pub pool: Option<PoolModel>,
     /// Two arms, each with half of the sectors; the other figures are those of one.
     pub actuators: Option<ActuatorsModel>,
+    /// Tracks that overlap.
+    pub shingles: Option<ShingleModel>,
 }
 
 impl Default for ModernParts {
     fn default() -> Self {
-        Self { physical_sectors: 1, pool: None, actuators: None }
+        Self { physical_sectors: 1, pool: None, actuators: None, shingles: None }
     }
 }
 
 impl ModernParts {
-    fn read(root: &mut Section<'_>, memory: ByteCount) -> Result<Self, CatalogError> {
+    /// The media cache of a drive that manages its shingled bands itself.
+    pub fn media_cache(&self) -> Option<&MediaCacheModel> {
+        match &self.shingles {
+            Some(ShingleModel::Drive(cache)) => Some(cache),
+            Some(ShingleModel::Host { .. }) | None => None,
+        }
+    }
+
+    /// What is on the platters that one arm reaches, on a drive of `capacity`.
+    pub(crate) fn media_sectors(&self, capacity: SectorCount) -> SectorCount {
+        let log = self.media_cache().map_or(0, MediaCacheModel::log_sectors);
+        SectorCount(capacity.0 / if self.actuators.is_some() { 2 } else { 1 } + log)
+    }
+
+    fn read(root: &mut Section<'_>, capacity: SectorCount, memory: ByteCount) -> Result<Self, CatalogError> {
         let physical = root.optional_figure("physical_sector")?.unwrap_or(ByteCount(SECTOR_BYTES));
         if !physical.0.is_multiple_of(SECTOR_BYTES) || !(1..=128).contains(&(physical.0 / SECTOR_BYTES)) {
             return Err(root.bad_value("physical_sector", "a multiple of 512 B, up to 64 KiB"));
         }
         let pool = root.optional_section("write_cache")?;
         let actuators = root.optional_section("actuators")?;
-        Ok(Self {
+        let shingles = root.optional_section("shingles")?;
+        let parts = Self {
             physical_sectors: physical.0 / SECTOR_BYTES,
             pool: pool.map(|section| PoolModel::read(section, memory)).transpose()?,
             actuators: actuators.map(ActuatorsModel::read).transpose()?,
-        })
+            shingles: shingles.map(|section| ShingleModel::read(section, capacity)).transpose()?,
+        };
+        if parts.shingles.is_some() && parts.actuators.is_some() {
+            return Err(root.unsound("shingles of two actuators are not modelled".into()));
+        }
+        let holds_bands = |cache: &MediaCacheModel| {
+            parts.pool.is_some_and(|pool| pool.size.0 >= 2 * cache.band.0.max(cache.append.0))
+        };
+        if !parts.media_cache().is_none_or(holds_bands) {
+            return Err(root.unsound(
+                "a drive that manages its shingles needs a write_cache of at least two bands and two times shingles.append".into(),
+            ));
+        }
+        Ok(parts)
     }
 }
 
@@ -304,10 +335,9 @@ impl HardDriveModel {
             buffer,
             firmware: FirmwareModel::read(root.section("firmware")?)?,
             bus: None,
-            modern: ModernParts::read(root, buffer.size)?,
+            modern: ModernParts::read(root, capacity, buffer.size)?,
         };
-        let per_arm = if model.modern.actuators.is_some() { capacity.0 / 2 } else { capacity.0 };
-        let geometry = Geometry::new(&model.mechanics, SectorCount(per_arm))
+        let geometry = Geometry::new(&model.mechanics, model.modern.media_sectors(capacity))
             .map_err(|error| root.unsound(error.to_string()))?;
         for (op, anchors) in [("read", sheet.seek_read), ("write", sheet.seek_write)] {
             SeekCurve::fit(&anchors, geometry.cylinders())

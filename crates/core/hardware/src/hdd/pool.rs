@@ -159,6 +159,26 @@ impl Pool {
         ahead.map(|(_, extent)| extent).filter(due).take(self.window)
     }
 
+    /// The longest extent.
+    pub(crate) fn longest(&self) -> Option<&Dirty> {
+        self.extents.values().max_by_key(|extent| extent.sectors)
+    }
+
+    /// Takes `sectors` from `start` on out of the extent at `extent`, which holds them; what is left counts by itself.
+    pub(crate) fn take_within(
+        &mut self,
+        cache: &mut WriteCache,
+        extent: u64,
+        start: u64,
+        sectors: u64,
+    ) -> Dirty {
+        if extent < start {
+            let front = self.take(cache, extent, start - extent);
+            self.extents.insert(front.start, front);
+        }
+        self.take(cache, start, sectors)
+    }
+
     /// Takes out the extent at `start`, or as much of its front as `sectors_max`, which then counts by itself.
     pub(crate) fn take(&mut self, cache: &mut WriteCache, start: u64, sectors_max: u64) -> Dirty {
         let mut taken = self.extents.remove(&start).expect("chosen from the window");
@@ -183,7 +203,7 @@ mod tests {
     }
 
     fn write(start: u64, sectors: u64) -> BlockedWrite {
-        BlockedWrite { id: 0, start, sectors, arrived: Nanos::ZERO }
+        BlockedWrite { id: 0, start, sectors, arrived: Nanos::ZERO, forced: false }
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! A closed loop on one drive, as a tool for measuring would have it.
+#![allow(dead_code, reason = "every test takes what it needs")]
 
 use raidlab_hardware::{Drive, DriveOp, DriveRequest, Sector, SectorCount};
 use raidlab_units::{NanoSpan, Nanos};

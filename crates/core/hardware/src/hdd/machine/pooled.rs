@@ -14,11 +14,18 @@ impl HardDrive {
 
     /// Whether there is something to write out.
     pub(super) fn has_destage(&self) -> bool {
-        if self.pool.is_some() { !self.cache.is_clean() } else { !self.destage_jobs.is_empty() }
+        if self.pool.is_some() {
+            !self.cache.is_clean() || self.has_band_work()
+        } else {
+            !self.destage_jobs.is_empty()
+        }
     }
 
     /// Fills the schedule of destages with what the arm may choose among, if it is not kept there.
-    pub(super) fn offer_window(&mut self) {
+    pub(super) fn offer_destages(&mut self, now: Nanos) {
+        if self.shingled.is_some() {
+            return self.offer_band_work(now);
+        }
         let Some(pool) = &self.pool else { return };
         self.destage_jobs.clear();
         for extent in pool.window(self.swept_to, self.cache.flush_epoch()) {
@@ -31,6 +38,9 @@ impl HardDrive {
     /// Takes the chosen extent, or its front, for the arm to write.
     pub(super) fn take_destage(&mut self, index: usize) -> Job {
         let job = self.destage_jobs.take(index);
+        if self.shingled.is_some() {
+            return self.take_band_work(job);
+        }
         let Some(pool) = &mut self.pool else { return job };
         let run = pool.run_sectors();
         let extent = pool.take(&mut self.cache, job.start, run);
