@@ -6,7 +6,7 @@
 //! once the queues have grown to the load.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
-use crate::hdd::{HardDisk, HardDriveModel};
+use crate::hdd::{HardDisk, HardDriveModel, ShingleModel};
 use crate::link::LinkModel;
 use crate::ssd::{DriveCondition, FlashCounters, FlashDrive, FlashModel, SolidState, SolidStateModel};
 use raidlab_units::{ByteCount, Nanos};
@@ -135,7 +135,7 @@ pub struct Drive {
 
 #[derive(Clone, Debug)]
 enum Machine {
-    HardDrive(Box<HardDisk>),
+    HardDrive(HardDisk),
     SolidState(Box<SolidState>),
     Flash(Box<FlashDrive>),
 }
@@ -145,7 +145,7 @@ impl Drive {
     pub fn new(model: &DriveModel, options: DriveOptions) -> Self {
         let machine = match &model.kind {
             DriveKind::HardDrive(hard) => {
-                Machine::HardDrive(Box::new(HardDisk::new(hard, model.capacity, model.interface, options)))
+                Machine::HardDrive(HardDisk::new(hard, model.capacity, model.interface, options))
             }
             DriveKind::SolidState(solid) => {
                 Machine::SolidState(Box::new(SolidState::new(solid, model.interface, options)))
@@ -238,6 +238,14 @@ impl DriveModel {
             DriveKind::HardDrive(_) | DriveKind::SolidState(_) => return Err(NoCondition { drive: self.id }),
         }
         Ok(self)
+    }
+
+    /// Whether the host has to write each zone in sequence, because the drive does not see to it: no member of an array.
+    pub fn is_host_managed(&self) -> bool {
+        match &self.kind {
+            DriveKind::HardDrive(hard) => matches!(hard.modern.shingles, Some(ShingleModel::Host { .. })),
+            DriveKind::SolidState(_) | DriveKind::Flash(_) => false,
+        }
     }
 
     /// Reads the rest of a drive's file.

@@ -46,8 +46,8 @@ impl ActuatorsModel {
 /// A hard drive, however many arms it has.
 #[derive(Clone, Debug)]
 pub(crate) enum HardDisk {
-    One(HardDrive),
-    Two(TwoArms),
+    One(Box<HardDrive>),
+    Two(Box<TwoArms>),
 }
 
 impl HardDisk {
@@ -59,8 +59,8 @@ impl HardDisk {
         options: DriveOptions,
     ) -> Self {
         match model.modern.actuators {
-            None => Self::One(HardDrive::new(model, capacity, link, options)),
-            Some(actuators) => Self::Two(TwoArms::new(model, actuators, capacity, link, options)),
+            None => Self::One(Box::new(HardDrive::new(model, capacity, link, options))),
+            Some(actuators) => Self::Two(Box::new(TwoArms::new(model, actuators, capacity, link, options))),
         }
     }
 

@@ -3,13 +3,13 @@
 use super::{HardDrive, Job, JobKind};
 use crate::drive::Sector;
 use crate::hdd::geometry::Place;
-use crate::hdd::pool::Dirty;
+use crate::hdd::pool::{Dirty, Pool};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 
 impl HardDrive {
     /// Whether writes survive a loss of power as soon as they are in the cache.
     pub(super) fn is_protected(&self) -> bool {
-        self.pool.as_ref().is_some_and(|pool| pool.is_protected())
+        self.pool.as_ref().is_some_and(Pool::is_protected)
     }
 
     /// Whether there is something to write out.
