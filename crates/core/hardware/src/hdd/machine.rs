@@ -284,21 +284,19 @@ impl HardDrive {
         let (mut start, mut end) = (request.start.0, request.start.0 + request.sectors.0);
         let host_bytes = request.sectors.bytes();
         self.note_read_ahead(now);
+        if let Some(runs) = self.moved(start, end) {
+            if runs.len() > 1 {
+                self.read_pieces(now, decoded, request.id, &runs);
+                return;
+            }
+            (start, end) = (runs[0].0, runs[0].0 + runs[0].1);
+        }
         if self.finds(start, end) {
             let ready = decoded + self.beyond_work(self.overheads.read_hit);
             let sent = self.front.interface.serve(ready, self.bus.read.transfer_time(host_bytes));
             self.reply(sent + self.overheads.read_completion, request.id);
             self.read_further(now, end);
             return;
-        }
-        if let Some(shingled) = &mut self.shingled {
-            let runs = shingled.locate(start, end);
-            if runs.len() > 1 {
-                shingled.expect_pieces(request.id, runs.len());
-                self.read_pieces(now, decoded, request.id, &runs);
-                return;
-            }
-            (start, end) = (runs[0].0, runs[0].0 + runs[0].1);
         }
         let (kind, reselect) = (JobKind::Read { id: request.id }, self.overheads.read_reselect);
         let ready = decoded + self.beyond_work(self.overheads.read_miss);
@@ -324,9 +322,18 @@ impl HardDrive {
         self.start_next(now, now);
     }
 
+    /// Where shingled bands have what is to be read, unless it is still in the write cache.
+    fn moved(&self, start: u64, end: u64) -> Option<Vec<Run>> {
+        let shingled = self.shingled.as_ref().filter(|_| !self.is_dirty(start, end))?;
+        Some(shingled.locate(start, end))
+    }
+
     /// A read of which the media cache holds parts: each piece by itself, from where it is.
     fn read_pieces(&mut self, now: Nanos, decoded: Nanos, id: u32, runs: &[Run]) {
         let ready = decoded + self.beyond_work(self.overheads.read_miss);
+        if let Some(shingled) = &mut self.shingled {
+            shingled.expect_pieces(id, runs.len());
+        }
         for (start, sectors) in runs.iter().copied() {
             let (kind, reselect) = (JobKind::Read { id }, self.overheads.read_reselect);
             let place = self.geometry.place(Sector(start));
