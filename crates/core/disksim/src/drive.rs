@@ -16,8 +16,8 @@ use crate::mechanics::seek_table;
 use crate::syntax::{Block, Param, Value, parse_blocks};
 use raidlab_hardware::{
     AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DriveKind, DriveModel, EarlyDisconnect,
-    FirmwareModel, FormFactor, HardDriveModel, Kept, LinkModel, MeasuredMechanics, MechanicsModel, Overheads,
-    ReadAhead, TrackTable,
+    FirmwareModel, FormFactor, HardDriveModel, Kept, LinkModel, MeasuredMechanics, MechanicsModel,
+    ModernParts, Overheads, ReadAhead, TrackTable,
 };
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use std::sync::Arc;
@@ -134,8 +134,13 @@ pub fn import(
         positioning_margin: NanoSpan(0),
     };
     specs.finish(SPECS_UNUSED, &mut warnings);
-    let inside =
-        HardDriveModel { mechanics: MechanicsModel::Measured(mechanics), buffer, firmware, bus: Some(bus) };
+    let inside = HardDriveModel {
+        mechanics: MechanicsModel::Measured(mechanics),
+        buffer,
+        firmware,
+        bus: Some(bus),
+        modern: ModernParts::default(),
+    };
     let model = DriveModel {
         id: files.name.into(),
         name: specs_block.name.clone(),

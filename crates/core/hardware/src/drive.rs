@@ -6,7 +6,7 @@
 //! once the queues have grown to the load.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
-use crate::hdd::{HardDrive, HardDriveModel};
+use crate::hdd::{HardDisk, HardDriveModel, ShingleModel};
 use crate::link::LinkModel;
 use crate::ssd::{DriveCondition, FlashCounters, FlashDrive, FlashModel, SolidState, SolidStateModel};
 use raidlab_units::{ByteCount, Nanos};
@@ -135,7 +135,7 @@ pub struct Drive {
 
 #[derive(Clone, Debug)]
 enum Machine {
-    HardDrive(Box<HardDrive>),
+    HardDrive(HardDisk),
     SolidState(Box<SolidState>),
     Flash(Box<FlashDrive>),
 }
@@ -145,7 +145,7 @@ impl Drive {
     pub fn new(model: &DriveModel, options: DriveOptions) -> Self {
         let machine = match &model.kind {
             DriveKind::HardDrive(hard) => {
-                Machine::HardDrive(Box::new(HardDrive::new(hard, model.capacity, model.interface, options)))
+                Machine::HardDrive(HardDisk::new(hard, model.capacity, model.interface, options))
             }
             DriveKind::SolidState(solid) => {
                 Machine::SolidState(Box::new(SolidState::new(solid, model.interface, options)))
@@ -245,6 +245,14 @@ impl DriveModel {
         match &self.kind {
             DriveKind::Flash(flash) => Some(flash.condition),
             DriveKind::HardDrive(_) | DriveKind::SolidState(_) => None,
+        }
+    }
+
+    /// Whether the host has to write each zone in sequence, because the drive does not see to it: no member of an array.
+    pub fn is_host_managed(&self) -> bool {
+        match &self.kind {
+            DriveKind::HardDrive(hard) => matches!(hard.modern.shingles, Some(ShingleModel::Host { .. })),
+            DriveKind::SolidState(_) | DriveKind::Flash(_) => false,
         }
     }
 

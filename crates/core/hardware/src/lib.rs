@@ -40,9 +40,9 @@ pub use drive::{
 pub use enclosure::EnclosureModel;
 pub use filesystem::{FilesystemModel, JournalMode};
 pub use hdd::{
-    AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect, Extent,
-    FirmwareModel, HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, Overheads, ReadAhead,
-    SeekAnchors, TrackTable, TrackTableError,
+    ActuatorsModel, AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect,
+    Extent, FirmwareModel, HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, MediaCacheModel,
+    ModernParts, Overheads, PoolModel, ReadAhead, SeekAnchors, ShingleModel, TrackTable, TrackTableError,
 };
 pub use host::{HostModel, KernelModel, PAGE_BYTES};
 pub use link::{LinkModel, LinkStandard, Server};

@@ -4,7 +4,7 @@ mod drives;
 
 use drives::{config, controller, drive};
 use raidlab_controller::WritePolicy;
-use raidlab_hardware::{Catalog, ParityWorker};
+use raidlab_hardware::{Catalog, DriveKind, ParityWorker, ShingleModel};
 use raidlab_sim::{
     Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate,
 };
@@ -190,6 +190,12 @@ fn what_makes_no_sense_is_refused() {
     let mut too_large = array("5", 5);
     too_large.config.member_size = ByteCount(601_000_000_000);
     assert!(matches!(simulate(&too_large, &load(line, 1)), Err(SimError::MemberTooLarge { .. })));
+    let mut host_managed = array("5", 5);
+    let DriveKind::HardDrive(hard) = &mut host_managed.drive.kind else { panic!("a hard drive") };
+    hard.modern.shingles = Some(ShingleModel::Host { zone: ByteCount::from_mib(256) });
+    let refused =
+        simulate(&host_managed, &load(line, 1)).expect_err("it takes no writes but at write pointers");
+    assert!(refused.to_string().contains("host-managed"), "{refused}");
     for stroke_pct in [0, 101] {
         let load = SimulationLoad { region: LoadRegion::StrokePct(stroke_pct), ..load(line, 1) };
         assert_eq!(simulate(&array("5", 5), &load).err(), Some(SimError::Stroke { stroke_pct }));

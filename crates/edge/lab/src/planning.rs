@@ -96,6 +96,12 @@ pub enum PlanError {
     /// The catalogue lacks a part.
     #[error(transparent)]
     UnknownPart(#[from] CatalogError),
+    /// A drive that was asked for can't be a member.
+    #[error("drive '{drive}' is host-managed: arrays here write anywhere, which it refuses; leave it out")]
+    HostManaged {
+        /// Name of the drive.
+        drive: String,
+    },
     /// The controller refuses an array that arithmetic allows.
     #[error("{label} can't be: {source}")]
     Impossible {

@@ -15,6 +15,8 @@ pub(crate) struct BlockedWrite {
     pub(crate) sectors: u64,
     /// When its data is in the drive.
     pub(crate) arrived: Nanos,
+    /// Whether it is acknowledged only when it is on the media.
+    pub(crate) forced: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +94,38 @@ impl WriteCache {
     /// Counts sectors added to an extent.
     pub(crate) fn grow_extent(&mut self, sectors: u64) {
         self.sectors += sectors;
+    }
+
+    /// Whether as much is dirty.
+    pub(crate) fn may_hold(&self, sectors: u64) -> bool {
+        self.sectors >= sectors
+    }
+
+    /// The epoch of what is written now.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The epoch that the first flush waits for.
+    pub(crate) fn flush_epoch(&self) -> Option<u64> {
+        self.flushes.first().map(|flush| flush.epoch)
+    }
+
+    /// Counts extents of these epochs as one, which has the oldest of them.
+    pub(crate) fn join_extents(&mut self, epochs: impl Iterator<Item = u64>) {
+        let mut epochs: Vec<u64> = epochs.collect();
+        epochs.sort_unstable();
+        for epoch in epochs.into_iter().skip(1) {
+            self.retire_extent(epoch, 0, |_| {});
+        }
+    }
+
+    /// Counts one extent of this epoch as two.
+    pub(crate) fn split_extent(&mut self, epoch: u64) {
+        self.extents += 1;
+        for flush in self.flushes.iter_mut().filter(|flush| flush.epoch >= epoch) {
+            flush.extents_left += 1;
+        }
     }
 
     /// Ends the epoch with a flush, to be done when everything dirty is on the media. There must be something dirty.

@@ -12,13 +12,18 @@
 
 mod ahead;
 mod cached;
+mod pooled;
+mod shingled;
 
 use self::ahead::Ahead;
+use self::shingled::Shingled;
 use super::buffer::Segments;
 use super::dirty::WriteCache;
 use super::geometry::{Geometry, Place, TURN};
 use super::model::{AfterOp, BusModel, HardDriveModel, Kept, Overheads, ReadAhead};
+use super::pool::{Dirty, Pool};
 use super::schedule::{Ages, Arm, ArmPosition, Schedule};
+use super::shingles::{MediaCacheModel, Run};
 use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, Sector, SectorCount};
 use crate::link::{LinkModel, Server};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
@@ -30,6 +35,14 @@ enum JobKind {
     Read { id: u32 },
     Write { id: u32 },
     Destage { epoch: u64 },
+    BandRead,
+    BandWrite,
+}
+
+impl JobKind {
+    fn is_write(self) -> bool {
+        !matches!(self, Self::Read { .. } | Self::BandRead)
+    }
 }
 
 /// Work for the arm.
@@ -70,6 +83,13 @@ struct Positioned {
     from: u64,
 }
 
+/// What commands pass on their way to the arm.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Front {
+    firmware: Server,
+    interface: Server,
+}
+
 /// A hard drive at work.
 #[derive(Clone, Debug)]
 pub(crate) struct HardDrive {
@@ -84,8 +104,7 @@ pub(crate) struct HardDrive {
     reads_on_arrival: bool,
     capacity: u64,
 
-    firmware: Server,
-    interface: Server,
+    front: Front,
     position: ArmPosition,
     /// When the arm was last done with the media.
     arm_free: Nanos,
@@ -97,6 +116,16 @@ pub(crate) struct HardDrive {
     /// The sectors written last, if reads may find them in the buffer.
     written: Range<u64>,
     cache: WriteCache,
+    /// The dirty extents of a drive of today; the schedule of destages then holds only those that are being chosen among.
+    pool: Option<Pool>,
+    /// What the running job takes from the pool to the media.
+    destaging: Option<Dirty>,
+    /// Where the last job ended.
+    swept_to: u64,
+    physical_sectors: u64,
+    shingled: Option<Box<Shingled>>,
+    /// Where the last append took its extents from.
+    swept_home: u64,
     /// Whether the command before was a write.
     after_write: bool,
     /// Where it ended.
@@ -119,12 +148,19 @@ impl HardDrive {
         link: LinkModel,
         options: DriveOptions,
     ) -> Self {
-        let geometry = Geometry::new(&model.mechanics, capacity).expect("checked when the model was read");
+        let media_cache = model.modern.media_cache();
+        let media_sectors = SectorCount(capacity.0 + media_cache.map_or(0, MediaCacheModel::log_sectors));
+        let geometry =
+            Geometry::new(&model.mechanics, media_sectors).expect("checked when the model was read");
         let arm = Arm::new(model, &geometry).expect("checked when the model was read");
         let queue_depth = options.queue_depth.unwrap_or(model.firmware.queue_depth).max(1);
         let sectors = model.buffer.size.0 / SECTOR_BYTES;
         let segment_sectors = sectors / u64::from(model.buffer.segments);
-        let cache_on = options.write_cache.unwrap_or(model.buffer.write_cache);
+        let pool = model.modern.pool;
+        let cache_on = options.write_cache.unwrap_or(model.buffer.write_cache)
+            || pool.is_some_and(|pool| pool.protected);
+        // Half of the memory may be dirty if nothing else is said: the other half stays with the readers.
+        let dirty_sectors = pool.map_or(sectors / 2, |pool| pool.size.0 / SECTOR_BYTES);
         Self {
             geometry,
             arm,
@@ -135,26 +171,37 @@ impl HardDrive {
             read_ahead: model.buffer.read_ahead,
             keeps: model.buffer.keeps,
             reads_on_arrival: model.buffer.reads_on_arrival,
-            capacity: capacity.0,
-            firmware: Server::default(),
-            interface: Server::default(),
+            capacity: media_sectors.0,
+            front: Front::default(),
             position: ArmPosition::default(),
             arm_free: Nanos::ZERO,
             running: None,
             ahead: None,
             host_jobs: Schedule::with_capacity(queue_depth as usize),
-            destage_jobs: Schedule::with_capacity(model.buffer.write_extents as usize),
+            destage_jobs: Schedule::with_capacity(
+                pool.map_or(model.buffer.write_extents, |pool| pool.window) as usize,
+            ),
             segments: Segments::new(model.buffer.segments, segment_sectors, model.buffer.fixed_segments),
             written: 0..0,
             after_write: false,
             last_end: 0,
-            // Half of the memory may be dirty: the other half stays with the readers.
-            cache: WriteCache::new(cache_on, model.buffer.write_extents, sectors / 2),
+            cache: WriteCache::new(cache_on, model.buffer.write_extents, dirty_sectors),
+            pool: pool.as_ref().map(Pool::new),
+            destaging: None,
+            swept_to: 0,
+            physical_sectors: model.modern.physical_sectors,
+            shingled: media_cache.map(|cache| Box::new(Shingled::new(cache, capacity))),
+            swept_home: 0,
             outstanding: 0,
             waiting: VecDeque::new(),
             replies: VecDeque::new(),
             done: VecDeque::new(),
         }
+    }
+
+    /// Exchanges what is before the arm: another arm works behind it, too.
+    pub(crate) fn swap_front(&mut self, front: &mut Front) {
+        core::mem::swap(&mut self.front, front);
     }
 
     #[inline]
@@ -170,10 +217,12 @@ impl HardDrive {
     pub(crate) fn poll_deadline(&self) -> Option<Nanos> {
         let reply = self.replies.front().map(|(at, _)| *at);
         let job = self.running.map(|running| running.done);
-        match (reply, job) {
+        let due = match (reply, job) {
             (Some(reply), Some(job)) => Some(reply.min(job)),
             (one, other) => one.or(other),
-        }
+        };
+        let Some(shingled) = &self.shingled else { return due };
+        due.into_iter().chain(shingled.wake()).min()
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Nanos) {
@@ -184,6 +233,8 @@ impl HardDrive {
             } else if let Some((_, id)) = self.replies.front().filter(|(at, _)| *at <= now).copied() {
                 self.replies.pop_front();
                 self.complete(id);
+            } else if self.shingled.as_mut().is_some_and(|shingled| shingled.take_wake(now)) {
+                self.start_next(now, now);
             } else {
                 return;
             }
@@ -201,12 +252,21 @@ impl HardDrive {
 
     fn accept(&mut self, now: Nanos, request: DriveRequest) {
         self.outstanding += 1;
-        let decoded = self.firmware.serve(now, self.command_work);
+        let decoded = self.front.firmware.serve(now, self.command_work);
+        let request = match &mut self.shingled {
+            Some(shingled) => shingled.accept(now, request),
+            None => request,
+        };
         match request.op {
             DriveOp::Read => self.accept_read(now, decoded, request),
-            DriveOp::Write { fua } if fua || !self.cache.is_on() => self.accept_write(now, decoded, request),
+            DriveOp::Write { .. } if self.shingled.is_some() => {
+                self.accept_cached_write(now, decoded, request);
+            }
+            DriveOp::Write { fua } if (fua && !self.is_protected()) || !self.cache.is_on() => {
+                self.accept_write(now, decoded, request);
+            }
             DriveOp::Write { .. } => self.accept_cached_write(now, decoded, request),
-            DriveOp::Flush if self.cache.is_clean() => self.reply(decoded, request.id),
+            DriveOp::Flush if self.cache.is_clean() || self.is_protected() => self.reply(decoded, request.id),
             DriveOp::Flush => self.cache.flush(request.id),
         }
         self.after_write = matches!(request.op, DriveOp::Write { .. });
@@ -221,12 +281,19 @@ impl HardDrive {
     }
 
     fn accept_read(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
-        let (mut start, end) = (request.start.0, request.start.0 + request.sectors.0);
+        let (mut start, mut end) = (request.start.0, request.start.0 + request.sectors.0);
         let host_bytes = request.sectors.bytes();
         self.note_read_ahead(now);
+        if let Some(runs) = self.moved(start, end) {
+            if runs.len() > 1 {
+                self.read_pieces(now, decoded, request.id, &runs);
+                return;
+            }
+            (start, end) = (runs[0].0, runs[0].0 + runs[0].1);
+        }
         if self.finds(start, end) {
             let ready = decoded + self.beyond_work(self.overheads.read_hit);
-            let sent = self.interface.serve(ready, self.bus.read.transfer_time(host_bytes));
+            let sent = self.front.interface.serve(ready, self.bus.read.transfer_time(host_bytes));
             self.reply(sent + self.overheads.read_completion, request.id);
             self.read_further(now, end);
             return;
@@ -252,6 +319,28 @@ impl HardDrive {
         let sectors = end - start;
         let job = Job { kind, start, sectors, host_bytes, place, ready, arrived: decoded, reselect };
         self.host_jobs.push(&self.arm, &self.geometry, now, &place, false, job);
+        self.start_next(now, now);
+    }
+
+    /// Where shingled bands have what is to be read, unless it is still in the write cache.
+    fn moved(&self, start: u64, end: u64) -> Option<Vec<Run>> {
+        let shingled = self.shingled.as_ref().filter(|_| !self.is_dirty(start, end))?;
+        Some(shingled.locate(start, end))
+    }
+
+    /// A read of which the media cache holds parts: each piece by itself, from where it is.
+    fn read_pieces(&mut self, now: Nanos, decoded: Nanos, id: u32, runs: &[Run]) {
+        let ready = decoded + self.beyond_work(self.overheads.read_miss);
+        if let Some(shingled) = &mut self.shingled {
+            shingled.expect_pieces(id, runs.len());
+        }
+        for (start, sectors) in runs.iter().copied() {
+            let (kind, reselect) = (JobKind::Read { id }, self.overheads.read_reselect);
+            let place = self.geometry.place(Sector(start));
+            let host_bytes = SectorCount(sectors).bytes();
+            let job = Job { kind, start, sectors, host_bytes, place, ready, arrived: decoded, reselect };
+            self.host_jobs.push(&self.arm, &self.geometry, now, &place, false, job);
+        }
         self.start_next(now, now);
     }
 
@@ -281,7 +370,7 @@ impl HardDrive {
         let data = whole(early.map(|early| early.data), self.overheads.write_data);
         let seek = whole(early.map(|early| early.seek), self.overheads.write_miss);
         let begin = decoded + self.beyond_work(data);
-        let arrived = self.interface.serve(begin, transfer);
+        let arrived = self.front.interface.serve(begin, transfer);
         let first_piece = self.bus.write.transfer_time(bytes.min(self.bus.piece));
         let planned = decoded + self.beyond_work(seek);
         Job {
@@ -312,7 +401,7 @@ impl HardDrive {
     /// The same right behind a read up to the sector `read_to`: a drive that reads ahead has gone on there, and need not
     /// wait for the overhead of a command that asks for just that.
     fn start_next_behind(&mut self, now: Nanos, earliest: Nanos, read_to: Option<u64>) {
-        if self.running.is_some() || (self.host_jobs.is_empty() && self.destage_jobs.is_empty()) {
+        if self.running.is_some() || (self.host_jobs.is_empty() && !self.has_destage()) {
             return;
         }
         self.stop_read_ahead(now);
@@ -321,12 +410,13 @@ impl HardDrive {
         let destage =
             if host.is_none() || self.cache.is_pressed() { self.choose_destage(begin) } else { None };
         let job = match (host, destage) {
-            (Some(host), Some(destage)) if destage.cost < host.cost => self.destage_jobs.take(destage.index),
+            (Some(host), Some(destage)) if destage.cost < host.cost => self.take_destage(destage.index),
             (Some(host), _) => self.host_jobs.take(host.index),
-            (None, Some(destage)) => self.destage_jobs.take(destage.index),
-            (None, None) => unreachable!("one of the schedules is not empty"),
+            (None, Some(destage)) => self.take_destage(destage.index),
+            // What is dirty waits for the host to be idle.
+            (None, None) => return,
         };
-        let write = !matches!(job.kind, JobKind::Read { .. });
+        let write = job.kind.is_write();
         let is_read_on = !write && read_to == Some(job.start) && self.read_ahead != ReadAhead::Off;
         let begin = if is_read_on { begin } else { begin.max(job.ready) };
         let media_start = self.arm.reach(&self.geometry, self.position, begin, &job.place, write);
@@ -361,19 +451,25 @@ impl HardDrive {
     /// Starts `job` where the head is `positioned`.
     fn run(&mut self, now: Nanos, positioned: Positioned, job: Job) {
         let Positioned { media_start, landed, from } = positioned;
-        let write = !matches!(job.kind, JobKind::Read { .. });
+        let write = job.kind.is_write();
         let (turns, cylinder, head) =
             self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors), write);
         // Sectors that the media gives last, being the first ones of a read in which the head landed.
         let first_ones = landed.map(|landed| landed / job.place.sector_turn + 1);
         let turns = match first_ones {
             Some(sectors) => sectors * job.place.sector_turn,
-            None if write => turns + self.lost_turns(media_start, turns, &job),
+            None if write => {
+                let turns = turns + self.turns_to_read_around(&job);
+                turns + self.lost_turns(media_start, turns, &job)
+            }
             None => turns,
         };
         let media_end = media_start + self.geometry.time_of(turns);
         self.position = ArmPosition { cylinder, head };
-        let done = if write {
+        self.swept_to = job.start + job.sectors;
+        let done = if matches!(job.kind, JobKind::BandRead) {
+            media_end
+        } else if write {
             media_end.max(job.arrived) + job.reselect + self.overheads.write_completion
         } else {
             let behind = first_ones.map_or(0, |first_ones| job.sectors.saturating_sub(first_ones));
@@ -390,6 +486,14 @@ impl HardDrive {
         if late.0 == 0 { 0 } else { self.geometry.turns_in(late).div_ceil(TURN) * TURN }
     }
 
+    /// Turns that a write takes longer because it begins or ends within a physical sector: what is already there is read as
+    /// it passes, and all is written a turn later.
+    #[inline]
+    fn turns_to_read_around(&self, job: &Job) -> u64 {
+        let is_whole = |sector: u64| sector.is_multiple_of(self.physical_sectors);
+        if is_whole(job.start) && is_whole(job.start + job.sectors) { 0 } else { TURN }
+    }
+
     /// When the host has all data of a read that the media gives from `media_start` to `media_end`.
     ///
     /// The last `behind` sectors are in the buffer by then, but the host takes all in order.
@@ -403,7 +507,7 @@ impl HardDrive {
     ) -> Nanos {
         let transfer = self.bus.read.transfer_time(job.host_bytes);
         // The wire carries nothing before the media has it, and no more in all than it can.
-        let sent = self.interface.serve(now.max(job.arrived), transfer);
+        let sent = self.front.interface.serve(now.max(job.arrived), transfer);
         let begin = match self.bus.read_high_water_pct {
             None => media_start,
             // What is in the buffer already can go at once.
@@ -427,7 +531,9 @@ impl HardDrive {
         match job.kind {
             JobKind::Read { id } => {
                 let segment = self.segments.fill(running.from, job.start, end);
-                self.complete(id);
+                if !self.shingled.as_mut().is_some_and(|shingled| shingled.has_more_pieces(id)) {
+                    self.complete(id);
+                }
                 self.start_next_behind(now, running.media_end, Some(end));
                 if self.running.is_none()
                     && let Some(limit) = self.ahead_limit(segment, end)
@@ -437,16 +543,23 @@ impl HardDrive {
                 return;
             }
             JobKind::Write { id } => self.complete(id),
+            JobKind::BandRead | JobKind::BandWrite => self.end_band_work(now, job),
             JobKind::Destage { epoch } => {
-                let (done, outstanding) = (&mut self.done, &mut self.outstanding);
-                self.cache.retire_extent(epoch, job.sectors, |id| {
-                    done.push_back(DriveCompletion { id });
-                    *outstanding -= 1;
-                });
+                self.retire(epoch, job.sectors);
+                self.destaging = None;
                 self.unblock_writes(now);
             }
         }
         self.start_next(now, running.media_end);
+    }
+
+    /// Counts an extent as being on the media, and completes the flushes that waited for it.
+    fn retire(&mut self, epoch: u64, sectors: u64) {
+        let (done, outstanding) = (&mut self.done, &mut self.outstanding);
+        self.cache.retire_extent(epoch, sectors, |id| {
+            done.push_back(DriveCompletion { id });
+            *outstanding -= 1;
+        });
     }
 
     /// Promises the completion of `id` at `at`, or right after the replies before it.

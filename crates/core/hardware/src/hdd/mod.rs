@@ -15,6 +15,9 @@
 //! | `schedule` | which queued command the arm can reach first |
 //! | `buffer` | read segments: what was read, and what the arm reads ahead |
 //! | `dirty` | the volatile write cache's extents that are not yet on the media |
+//! | `pool` | the same of a disk of today, of tens of thousands of extents, persistent or not |
+//! | `actuators` | one arm, or two behind one interface |
+//! | `shingles` | shingled bands, and the media cache for what is less than a band |
 //! | `machine` | the state machine that puts these together |
 //!
 //! Any other command takes the arm away from reading ahead at once (SCSI caching page: abort prefetch).
@@ -22,21 +25,27 @@
 //! Defects, spare sectors and reads on arrival (starting in the middle of a request) are there where a drive was measured;
 //! data sheets don't tell of them. Left out: thermal recalibration and vibration.
 
+mod actuators;
 mod buffer;
 mod dirty;
 mod even;
 mod geometry;
 mod machine;
 mod model;
+mod pool;
 mod schedule;
 mod seek;
+mod shingles;
 mod tracks;
 
-pub(crate) use machine::HardDrive;
+pub use actuators::ActuatorsModel;
+pub(crate) use actuators::HardDisk;
 pub use model::{
     AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect, FirmwareModel,
-    HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, Overheads, ReadAhead, SeekAnchors,
+    HardDriveModel, Kept, MeasuredMechanics, MechanicsModel, ModernParts, Overheads, ReadAhead, SeekAnchors,
 };
+pub use pool::PoolModel;
+pub use shingles::{MediaCacheModel, ShingleModel};
 pub use tracks::{Extent, TrackTable, TrackTableError};
 
 #[cfg(test)]

@@ -4,11 +4,14 @@
 //! drive brings its tracks, its seek times by distance and its overheads. What a data sheet does not say has the value
 //! that makes it cost nothing.
 
+use super::actuators::ActuatorsModel;
 use super::geometry::Geometry;
+use super::pool::PoolModel;
 use super::seek::SeekCurve;
+use super::shingles::{MediaCacheModel, ShingleModel};
 use super::tracks::TrackTable;
 use crate::catalog::{CatalogError, Section};
-use crate::drive::SectorCount;
+use crate::drive::{SECTOR_BYTES, SectorCount};
 use crate::link::LinkModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use std::sync::Arc;
@@ -244,6 +247,72 @@ pub struct HardDriveModel {
     pub firmware: FirmwareModel,
     /// How data gets in and out, if not as over the drive's interface in general.
     pub bus: Option<BusModel>,
+    /// What drives of 2011 did not have.
+    pub modern: ModernParts,
+}
+
+/// What came later than the drives of the papers; the default is a drive without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModernParts {
+    /// Sectors of 512 bytes that the media holds as one: 8 on a drive that emulates small sectors (512e). A write of a part
+    /// has to read the rest first.
+    pub physical_sectors: u64,
+    /// The write cache, if it is written out in order of sectors.
+    pub pool: Option<PoolModel>,
+    /// Two arms, each with half of the sectors; the other figures are those of one.
+    pub actuators: Option<ActuatorsModel>,
+    /// Tracks that overlap.
+    pub shingles: Option<ShingleModel>,
+}
+
+impl Default for ModernParts {
+    fn default() -> Self {
+        Self { physical_sectors: 1, pool: None, actuators: None, shingles: None }
+    }
+}
+
+impl ModernParts {
+    /// The media cache of a drive that manages its shingled bands itself.
+    pub fn media_cache(&self) -> Option<&MediaCacheModel> {
+        match &self.shingles {
+            Some(ShingleModel::Drive(cache)) => Some(cache),
+            Some(ShingleModel::Host { .. }) | None => None,
+        }
+    }
+
+    /// What is on the platters that one arm reaches, on a drive of `capacity`.
+    pub(crate) fn media_sectors(&self, capacity: SectorCount) -> SectorCount {
+        let log = self.media_cache().map_or(0, MediaCacheModel::log_sectors);
+        SectorCount(capacity.0 / if self.actuators.is_some() { 2 } else { 1 } + log)
+    }
+
+    fn read(root: &mut Section<'_>, capacity: SectorCount, memory: ByteCount) -> Result<Self, CatalogError> {
+        let physical = root.optional_figure("physical_sector")?.unwrap_or(ByteCount(SECTOR_BYTES));
+        if !physical.0.is_multiple_of(SECTOR_BYTES) || !(1..=128).contains(&(physical.0 / SECTOR_BYTES)) {
+            return Err(root.bad_value("physical_sector", "a multiple of 512 B, up to 64 KiB"));
+        }
+        let pool = root.optional_section("write_cache")?;
+        let actuators = root.optional_section("actuators")?;
+        let shingles = root.optional_section("shingles")?;
+        let parts = Self {
+            physical_sectors: physical.0 / SECTOR_BYTES,
+            pool: pool.map(|section| PoolModel::read(section, memory)).transpose()?,
+            actuators: actuators.map(ActuatorsModel::read).transpose()?,
+            shingles: shingles.map(|section| ShingleModel::read(section, capacity)).transpose()?,
+        };
+        if parts.shingles.is_some() && parts.actuators.is_some() {
+            return Err(root.unsound("shingles of two actuators are not modelled".into()));
+        }
+        let holds_bands = |cache: &MediaCacheModel| {
+            parts.pool.is_some_and(|pool| pool.size.0 >= 2 * cache.band.0.max(cache.append.0))
+        };
+        if !parts.media_cache().is_none_or(holds_bands) {
+            return Err(root.unsound(
+                "a drive that manages its shingles needs a write_cache of at least two bands and two times shingles.append".into(),
+            ));
+        }
+        Ok(parts)
+    }
 }
 
 impl MechanicsModel {
@@ -260,14 +329,16 @@ impl HardDriveModel {
     /// Reads the tables `mechanics`, `buffer` and `firmware`, and refuses what no drive can be.
     pub(crate) fn read(root: &mut Section<'_>, capacity: SectorCount) -> Result<Self, CatalogError> {
         let sheet = DataSheet::read(root.section("mechanics")?)?;
+        let buffer = BufferModel::read(root.section("buffer")?)?;
         let model = Self {
             mechanics: MechanicsModel::DataSheet(sheet),
-            buffer: BufferModel::read(root.section("buffer")?)?,
+            buffer,
             firmware: FirmwareModel::read(root.section("firmware")?)?,
             bus: None,
+            modern: ModernParts::read(root, capacity, buffer.size)?,
         };
-        let geometry =
-            Geometry::new(&model.mechanics, capacity).map_err(|error| root.unsound(error.to_string()))?;
+        let geometry = Geometry::new(&model.mechanics, model.modern.media_sectors(capacity))
+            .map_err(|error| root.unsound(error.to_string()))?;
         for (op, anchors) in [("read", sheet.seek_read), ("write", sheet.seek_write)] {
             SeekCurve::fit(&anchors, geometry.cylinders())
                 .map_err(|error| root.unsound(format!("mechanics.seek_{op}: {error}")))?;

@@ -259,6 +259,17 @@ impl<J> Schedule<J> {
         &mut self.jobs[index]
     }
 
+    /// Drops all jobs.
+    pub(crate) fn clear(&mut self) {
+        self.cylinder.clear();
+        self.head.clear();
+        self.angle.clear();
+        self.write.clear();
+        self.discount.clear();
+        self.cost.clear();
+        self.jobs.clear();
+    }
+
     /// Adds a job that starts at `place`.
     #[inline]
     pub(crate) fn push(

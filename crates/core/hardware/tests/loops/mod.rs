@@ -1,7 +1,9 @@
 //! A closed loop on one drive, as a tool for measuring would have it.
+#![allow(dead_code, reason = "every test takes what it needs")]
 
 use raidlab_hardware::{Drive, DriveOp, DriveRequest, Sector, SectorCount};
 use raidlab_units::{NanoSpan, Nanos};
+use std::ops::Range;
 
 /// xorshift64*: plain, seeded, good enough to spread requests.
 pub(crate) struct Random(pub(crate) u64);
@@ -27,8 +29,19 @@ pub(crate) fn drive_closed_loop(
     drive: &mut Drive,
     iodepth: u32,
     commands: u64,
+    next: impl FnMut(u64) -> (DriveOp, u64, u64),
+) -> Seen {
+    drive_warm_loop(drive, iodepth, 0..commands, next)
+}
+
+/// The same, of which only what is done in the range `counted` counts.
+pub(crate) fn drive_warm_loop(
+    drive: &mut Drive,
+    iodepth: u32,
+    counted: Range<u64>,
     mut next: impl FnMut(u64) -> (DriveOp, u64, u64),
 ) -> Seen {
+    let mut since = Nanos::ZERO;
     let (mut now, mut issued, mut done, mut sum_ns) = (Nanos::ZERO, 0, 0, 0);
     let mut started = vec![Nanos::ZERO; iodepth as usize];
     let mut issue = |drive: &mut Drive, now, id: u32, started: &mut [Nanos]| {
@@ -43,19 +56,24 @@ pub(crate) fn drive_closed_loop(
     for id in 0..iodepth {
         issue(drive, now, id, &mut started);
     }
-    while done < commands {
+    while done < counted.end {
         let deadline = drive.poll_deadline().expect("commands are outstanding");
         assert!(deadline >= now, "the deadline went back");
         now = deadline;
         drive.handle_deadline(now);
         while let Some(completion) = drive.poll_completion() {
             done += 1;
-            sum_ns += now.saturating_since(started[completion.id as usize]).0;
+            if done > counted.start {
+                sum_ns += now.saturating_since(started[completion.id as usize]).0;
+            } else {
+                since = now;
+            }
             issue(drive, now, completion.id, &mut started);
         }
     }
+    let counted = (done - counted.start) as f64;
     Seen {
-        commands_per_sec: done as f64 / NanoSpan(now.0).as_secs_f64(),
-        response_ms_mean: NanoSpan(sum_ns).as_millis_f64() / done as f64,
+        commands_per_sec: counted / now.saturating_since(since).as_secs_f64(),
+        response_ms_mean: NanoSpan(sum_ns).as_millis_f64() / counted,
     }
 }

@@ -211,6 +211,15 @@ pub enum SimError {
         /// What it holds.
         capacity: ByteCount,
     },
+    /// The drives take writes only at write pointers, which no array keeps.
+    #[error(
+        "drive '{drive}' is host-managed: a write that is not at a zone's write pointer is an error, and arrays here write \
+         anywhere; choose a conventional drive or one that manages its shingles itself"
+    )]
+    HostManaged {
+        /// Name of the drive.
+        drive: String,
+    },
     /// The stroke is no share.
     #[error("a stroke of {stroke_pct} percent is not between 1 and 100")]
     Stroke {
@@ -391,6 +400,9 @@ fn check_controllers(enclosure: &SimulatedEnclosure, load: &SimulationLoad) -> R
 pub(super) fn check_volume(enclosure: &SimulatedEnclosure, index: usize) -> Result<(), SimError> {
     let SimulatedVolume { config, drive, owner } = &enclosure.volumes[index];
     let (member, capacity) = (config.member_size + config.metadata_bytes(), drive.capacity.bytes());
+    if drive.is_host_managed() {
+        return Err(SimError::HostManaged { drive: drive.id.clone() });
+    }
     if member > capacity {
         return Err(SimError::MemberTooLarge { member, drive: drive.id.clone(), capacity });
     }

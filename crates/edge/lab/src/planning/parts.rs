@@ -50,7 +50,9 @@ pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<Par
     let catalog = order.catalog;
     let named = |ids: &[String], id: &str| ids.is_empty() || ids.iter().any(|one| one == id);
     for id in order.drives {
-        catalog.drive(id)?;
+        if catalog.drive(id)?.is_host_managed() {
+            return Err(PlanError::HostManaged { drive: id.clone() });
+        }
     }
     for id in order.controllers {
         catalog.controller(id)?;
@@ -58,7 +60,8 @@ pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<Par
     for id in order.enclosures {
         catalog.enclosure(id)?;
     }
-    let drives: Vec<&DriveModel> = catalog.drives().filter(|model| named(order.drives, &model.id)).collect();
+    let usable = catalog.drives().filter(|model| !model.is_host_managed());
+    let drives: Vec<&DriveModel> = usable.filter(|model| named(order.drives, &model.id)).collect();
     let stage = Stage { label: "measuring one drive of each kind", from: 0.0, to: PARTS_SHARE };
     let rates = crew.on_all(stage, drives.len(), |index| Ok(rates(drives[index])))?;
     let controllers = catalog.controllers().filter(|model| named(order.controllers, &model.id));

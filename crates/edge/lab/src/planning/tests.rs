@@ -190,3 +190,35 @@ fn sata_drives_cache_and_parity_is_cheap() {
     let level = outcome.top[0].judged.geometry.level.to_string();
     assert_eq!(level, "5", "{}", outcome.top[0].label);
 }
+
+/// A host-managed drive is never proposed, and refused where it is named.
+#[test]
+fn host_managed_drives_are_left_out() {
+    let shingled = include_str!("../../../../../catalog/drives/generic-smr-8tb.toml");
+    let (head, rest) = shingled.split_once("[shingles]").expect("it is shingled");
+    let (_, tail) = rest.split_once("[mechanics]").expect("it turns");
+    let zones = "[shingles]\nmanaged_by = \"host\"\nzone = { value = \"256 MiB\", source = \"usual\" }\n\n[mechanics]";
+    let text = format!("{}{zones}{tail}", head.replace("generic-smr-8tb", "zoned"));
+    let mut catalog = Catalog::builtin();
+    catalog.add("zoned.toml", &text).expect("an entry may be host-managed");
+    let plan_with = |drives: &[&str]| {
+        let order = PlanOrder {
+            catalog: &catalog,
+            prices: &Prices::default(),
+            needs: needs(ByteCount(1_000_000_000_000)),
+            applications: &[],
+            drives: &drives.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>(),
+            controllers: &["perc-h800".to_owned()],
+            enclosures: &["md1200".to_owned()],
+            space: space(),
+            simulations_max: 1,
+            top: 1,
+            threads: None,
+            seed: 1,
+        };
+        plan(&order, &mut Hosts::alone(), &mut |_, _| {})
+    };
+    let refused = plan_with(&["st3600057ss", "zoned"]).expect_err("one of them can't be a member");
+    assert!(matches!(&refused, PlanError::HostManaged { drive } if drive == "zoned"), "{refused}");
+    assert!(plan_with(&["st3600057ss"]).is_ok());
+}

@@ -1,7 +1,7 @@
 //! The write cache: what is acknowledged before it is on the media, and how it gets there.
 
 use super::{HardDrive, Job, JobKind};
-use crate::drive::{DriveRequest, Sector};
+use crate::drive::{DriveOp, DriveRequest, Sector};
 use crate::hdd::dirty::BlockedWrite;
 use crate::hdd::schedule::{Ages, Choice};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
@@ -9,11 +9,14 @@ use raidlab_units::{ByteCount, NanoSpan, Nanos};
 impl HardDrive {
     pub(super) fn accept_cached_write(&mut self, now: Nanos, decoded: Nanos, request: DriveRequest) {
         let (start, sectors) = (request.start.0, request.sectors.0);
+        let asks_for_media = request.op == DriveOp::Write { fua: true } || !self.cache.is_on();
+        let forced = asks_for_media && !self.is_protected();
         self.stop_read_ahead(now);
         self.forget(start, start + sectors);
         let begin = decoded + self.beyond_work(self.overheads.write_data);
-        let arrived = self.interface.serve(begin, self.bus.write.transfer_time(request.sectors.bytes()));
-        let write = BlockedWrite { id: request.id, start, sectors, arrived };
+        let arrived =
+            self.front.interface.serve(begin, self.bus.write.transfer_time(request.sectors.bytes()));
+        let write = BlockedWrite { id: request.id, start, sectors, arrived, forced };
         if !self.cache.blocked.is_empty() || !self.store(now, write) {
             self.cache.blocked.push_back(write);
         }
@@ -22,7 +25,20 @@ impl HardDrive {
 
     /// Takes a write into the cache, if there is room.
     fn store(&mut self, now: Nanos, write: BlockedWrite) -> bool {
-        match self.meeting_extent(&write) {
+        let is_stored = match &mut self.pool {
+            Some(pool) => pool.put(&mut self.cache, &write),
+            None => self.store_among_few(now, &write),
+        };
+        if is_stored && write.forced {
+            self.cache.flush(write.id);
+        } else if is_stored {
+            self.reply(write.arrived.max(now) + self.overheads.write_completion, write.id);
+        }
+        is_stored
+    }
+
+    fn store_among_few(&mut self, now: Nanos, write: &BlockedWrite) -> bool {
+        match self.meeting_extent(write) {
             Some((_, 0)) => {} // The new data replaces what was there and not yet written.
             Some((index, more)) if self.cache.has_memory(more) => {
                 let extent = self.destage_jobs.job_mut(index);
@@ -30,10 +46,9 @@ impl HardDrive {
                 extent.arrived = write.arrived;
                 self.cache.grow_extent(more);
             }
-            _ if self.cache.has_room(write.sectors) => self.add_extent(now, &write),
+            _ if self.cache.has_room(write.sectors) => self.add_extent(now, write),
             _ => return false,
         }
-        self.reply(write.arrived.max(now) + self.overheads.write_completion, write.id);
         true
     }
 
@@ -68,6 +83,11 @@ impl HardDrive {
         if self.cache.is_clean() {
             return false;
         }
+        if let Some(pool) = &self.pool {
+            return pool.holds(start, end)
+                || self.is_being_shingled(start, end)
+                || self.destaging.is_some_and(|extent| extent.holds(start, end));
+        }
         let holds = |extent: &Job| {
             start.wrapping_sub(extent.start) < extent.sectors && end <= extent.start + extent.sectors
         };
@@ -81,6 +101,7 @@ impl HardDrive {
     /// An extent's own age counts only while a flush waits for it, for its write was acknowledged long ago. A write
     /// that waits for room waits for any of them alike.
     pub(super) fn choose_destage(&mut self, begin: Nanos) -> Option<Choice> {
+        self.offer_destages(begin);
         let ages = if self.cache.is_flushing() { Ages::Count } else { Ages::Ignore };
         let mut choice = self.destage_jobs.choose(&self.arm, &self.geometry, self.position, begin, ages)?;
         if let Some(write) = self.cache.blocked.front() {
