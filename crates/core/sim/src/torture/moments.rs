@@ -11,6 +11,19 @@
 //! | failover | soon after the second controller took over |
 //! | return of the lost | beyond the bounds only: after more devices went than the level survives; all are back then |
 //!
+//! Plans with rare moments have these, too:
+//!
+//! | rare moment | power is cut |
+//! |---|---|
+//! | a state on its way | while the devices do not know all there is to know; the same soon after a clean start, or a loss |
+//! | a state that was kept | soon after they know it |
+//! | an answer after a loss | to a flush or a write that was under way when a member was lost, which is back then |
+//! | an answer after a battery failure | the same, when the battery failed |
+//! | starts in a row | while the array starts, once or several times one after the other |
+//! | an answer of an array that waits | beyond the bounds only: soon after more devices went than the level survives; all are back |
+//!
+//! Half of these cuts leave nothing of the metadata that was on its way, or in a device's cache, on any device.
+//!
 //! What the controller would have handed out next is gone with it. The cut waits until the mode allows it (`may_crash`). Only the
 //! load springs it: a clean stop, or what a check at rest asks for, is left alone.
 //!
@@ -23,8 +36,8 @@ use super::memories::Peer;
 use super::plan::TortureMode;
 use super::violation::Failure;
 use super::world::TortureWorld;
-use raidlab_controller::{Action, HostCompletion, HostOp, PeerState, Sweep};
-use raidlab_units::MemberIndex;
+use raidlab_controller::{Action, BatteryState, HostCompletion, HostOp, PeerState, Sweep};
+use raidlab_units::{BlockCount, Lba, MemberIndex};
 use raidlab_workload::Rng;
 
 /// What is waited for.
@@ -36,6 +49,8 @@ enum Moment {
     Keep,
     Rebuild,
     Start,
+    State,
+    StateKept,
 }
 
 /// A power cut that waits for its moment.
@@ -47,6 +62,10 @@ pub(super) struct Trap {
     pick: Rng,
     /// All devices that are gone are back then.
     brings_back: bool,
+    /// Nothing of the metadata that was on its way arrives anywhere.
+    withholds: bool,
+    /// Starts after it that are cut, too.
+    starts: u64,
 }
 
 /// What waits for its moment, and whether that has come.
@@ -63,11 +82,20 @@ pub(super) struct Moments {
     pub(super) answered: Option<HostOp>,
     /// The second controller takes over as soon as it may.
     pub(super) fails_over: Option<Rng>,
+    /// Traps may be set for rare moments.
+    pub(super) has_rare: bool,
+    /// Metadata that is not durable when power is cut is lost on all devices.
+    pub(super) withholds: bool,
+    /// The devices did not know all there is to know when an action was last looked at.
+    was_pending: bool,
 }
 
 impl TortureWorld {
     /// Sets a power cut for a moment to come.
     pub(super) fn set_trap(&mut self, pick: &mut Rng) -> Result<(), Failure> {
+        if self.moments.has_rare && pick.chance_pct(60) {
+            return self.set_rare_trap(pick);
+        }
         let mut brings_back = false;
         let (moment, count) = match pick.below(10) {
             0 | 1 => (Moment::Action, 40),
@@ -99,8 +127,75 @@ impl TortureWorld {
             }
         };
         let (left, pick) = (pick.below(count), Rng::new(pick.next_u64()));
-        self.moments.trap = Some(Trap { moment, left, pick, brings_back });
+        self.moments.trap = Some(Trap { moment, left, pick, brings_back, withholds: false, starts: 0 });
         Ok(())
+    }
+
+    /// Sets a power cut for a rare moment to come.
+    fn set_rare_trap(&mut self, pick: &mut Rng) -> Result<(), Failure> {
+        let (mut brings_back, mut starts) = (pick.chance_pct(50), 0);
+        let (moment, count) = match pick.below(8) {
+            0 => (Moment::State, 12),
+            1 => (Moment::StateKept, 6),
+            2 => {
+                self.stop_and_start(pick)?;
+                (Moment::State, 12)
+            }
+            3 | 4 => {
+                self.hand_in_some(pick)?;
+                self.lose_one(pick)?;
+                brings_back = pick.chance_pct(80);
+                (super::arrays::pick(pick, &[Moment::Answer, Moment::FlushAnswer, Moment::State]), 3)
+            }
+            5 => {
+                self.hand_in_some(pick)?;
+                self.fail_battery()?;
+                (super::arrays::pick(pick, &[Moment::Answer, Moment::FlushAnswer]), 3)
+            }
+            6 => {
+                starts = pick.below(3);
+                self.power_cut(pick)?;
+                (Moment::Start, 60)
+            }
+            _ if self.mode == TortureMode::Beyond => {
+                brings_back = true;
+                self.hand_in_some(pick)?;
+                self.lose_too_many(pick)?;
+                (super::arrays::pick(pick, &[Moment::Answer, Moment::Action]), 20)
+            }
+            _ => (Moment::StateKept, 2),
+        };
+        let (left, withholds) = (pick.below(count), pick.chance_pct(50));
+        let pick = Rng::new(pick.next_u64());
+        self.moments.trap = Some(Trap { moment, left, pick, brings_back, withholds, starts });
+        Ok(())
+    }
+
+    /// Has a few writes and a flush under way.
+    fn hand_in_some(&mut self, pick: &mut Rng) -> Result<(), Failure> {
+        if self.is_refused {
+            return Ok(());
+        }
+        for _ in 0..1 + pick.below(3) {
+            let lba = Lba(pick.below(self.volume_blocks.0));
+            self.hand_in(HostOp::Write { fua: pick.chance_pct(30) }, lba, BlockCount(1));
+        }
+        self.pump()?;
+        for _ in 0..pick.below(30) {
+            self.step()?;
+        }
+        self.hand_in(HostOp::Flush, Lba(0), BlockCount(0));
+        self.pump()?;
+        for _ in 0..pick.below(4) {
+            self.step()?;
+        }
+        self.look_at_states();
+        Ok(())
+    }
+
+    /// Lets a good battery fail.
+    fn fail_battery(&mut self) -> Result<(), Failure> {
+        if self.battery == BatteryState::Good { self.set_battery(BatteryState::Failed) } else { Ok(()) }
     }
 
     /// Takes away a device that may be lost.
@@ -128,6 +223,8 @@ impl TortureWorld {
 
     /// Looks whether an action that was just handed out is what a power cut waits for.
     pub(super) fn look_at_action(&mut self, action: &Action) {
+        let is_pending = !self.controller.is_state_kept();
+        let was_pending = core::mem::replace(&mut self.moments.was_pending, is_pending);
         let Some(trap) = &self.moments.trap else { return };
         let is_it = match (trap.moment, action) {
             (Moment::Action, _)
@@ -142,6 +239,8 @@ impl TortureWorld {
                 self.controller.sweep_progress().as_ref().is_some_and(rebuilds)
             }
             (Moment::Start, _) => !self.controller.is_serving(),
+            (Moment::State, _) => is_pending,
+            (Moment::StateKept, _) => was_pending && !is_pending,
             _ => false,
         };
         if !is_it {
@@ -149,6 +248,9 @@ impl TortureWorld {
         }
         if let Some(trap) = self.moments.trap.as_mut().filter(|trap| trap.left > 0) {
             trap.left -= 1;
+            if trap.moment == Moment::StateKept {
+                trap.moment = Moment::Action;
+            }
             return;
         }
         self.look_at_states();
@@ -158,10 +260,19 @@ impl TortureWorld {
     /// Cuts power, as its moment has come.
     pub(super) fn cut_at_moment(&mut self) -> Result<(), Failure> {
         self.moments.is_sprung = false;
-        let Some(Trap { mut pick, brings_back, .. }) = self.moments.trap.take() else { return Ok(()) };
+        let Some(Trap { mut pick, brings_back, withholds, starts, .. }) = self.moments.trap.take() else {
+            return Ok(());
+        };
         self.report.faults[Fault::CutAtMoment as usize] += 1;
         self.moments.all_come_back = brings_back;
-        self.power_cut(&mut pick)
+        self.moments.withholds = withholds;
+        self.power_cut(&mut pick)?;
+        if starts > 0 {
+            let left = pick.below(60);
+            let (moment, starts) = (Moment::Start, starts - 1);
+            self.moments.trap = Some(Trap { moment, left, pick, brings_back: false, withholds, starts });
+        }
+        Ok(())
     }
 
     /// Lets the second controller go and come back, to take over as soon as it may.

@@ -133,9 +133,14 @@ impl TortureWorld {
         self.tick(TraceEvent::PowerCut);
         for device in &mut self.devices {
             device.data.lose_power(pick);
-            device.metadata.lose_power(pick);
+            if self.moments.withholds {
+                device.metadata.lose(Torn::Nothing, pick);
+            } else {
+                device.metadata.lose_power(pick);
+            }
         }
         self.end_flights(pick, true);
+        self.moments.withholds = false;
         self.rot_at_cut();
         let is_kept =
             self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
@@ -183,7 +188,9 @@ impl TortureWorld {
         pick: &mut Rng,
     ) {
         let MemberOp::Write { fua } = io.op else { return };
-        if self.devices[usize::from(io.member.0)].presence == Presence::Gone {
+        if self.devices[usize::from(io.member.0)].presence == Presence::Gone
+            || (self.moments.withholds && io.area == Area::Metadata)
+        {
             return;
         }
         if io.area == Area::Data {
