@@ -131,6 +131,8 @@ impl TortureWorld {
         self.look_at_states();
         let is_found_again = self.keeps_memory();
         self.tick(TraceEvent::PowerCut);
+        // What a device then forgets was not so while the controller was there.
+        self.note_end_of_controller();
         for device in &mut self.devices {
             device.data.lose_power(pick);
             if self.moments.withholds {
@@ -155,7 +157,6 @@ impl TortureWorld {
 
     /// Ends all that is in flight as it was when the controller was gone: done, not done, or torn.
     pub(super) fn end_flights(&mut self, pick: &mut Rng, is_durable: bool) {
-        self.note_end_of_controller();
         self.absence.hung = None;
         self.absence.late.clear();
         self.note_unanswered();
