@@ -22,7 +22,8 @@
 //! | starts in a row | while the array starts, once or several times one after the other |
 //! | an answer of an array that waits | beyond the bounds only: soon after more devices went than the level survives; all are back |
 //!
-//! Half of these cuts leave nothing of the metadata that was on its way, or in a device's cache, on any device.
+//! Two in three of these cuts leave nothing of the metadata that was on its way, or in a device's cache, on any device, and devices
+//! that are gone have lost all that was in their caches. In most of them writes of the state take longer than all else.
 //!
 //! What the controller would have handed out next is gone with it. The cut waits until the mode allows it (`may_crash`). Only the
 //! load springs it: a clean stop, or what a check at rest asks for, is left alone.
@@ -31,12 +32,17 @@
 //! may: when all that the next start would need has been mirrored again.
 
 use super::faults::Fault;
+use super::flights::FinishOrder;
 use super::members::Presence;
 use super::memories::Peer;
 use super::plan::TortureMode;
 use super::violation::Failure;
 use super::world::TortureWorld;
-use raidlab_controller::{Action, BatteryState, HostCompletion, HostOp, PeerState, Sweep};
+use raidlab_controller::{
+    Action, BatteryState, CacheMemory, HostCompletion, HostOp, PeerState, Sweep, WritePolicy,
+};
+use raidlab_format::AreaLayout;
+use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, Lba, MemberIndex};
 use raidlab_workload::Rng;
 
@@ -62,7 +68,7 @@ pub(super) struct Trap {
     pick: Rng,
     /// All devices that are gone are back then.
     brings_back: bool,
-    /// Nothing of the metadata that was on its way arrives anywhere.
+    /// Nothing of the metadata that was on its way arrives anywhere, and devices that are gone forget their caches.
     withholds: bool,
     /// Starts after it that are cut, too.
     starts: u64,
@@ -84,7 +90,7 @@ pub(super) struct Moments {
     pub(super) fails_over: Option<Rng>,
     /// Traps may be set for rare moments.
     pub(super) has_rare: bool,
-    /// Metadata that is not durable when power is cut is lost on all devices.
+    /// Metadata that is not durable when power is cut is lost on all devices, as is data on those that are gone.
     pub(super) withholds: bool,
     /// The devices did not know all there is to know when an action was last looked at.
     was_pending: bool,
@@ -134,23 +140,30 @@ impl TortureWorld {
     /// Sets a power cut for a rare moment to come.
     fn set_rare_trap(&mut self, pick: &mut Rng) -> Result<(), Failure> {
         let (mut brings_back, mut starts) = (pick.chance_pct(50), 0);
-        let (moment, count) = match pick.below(8) {
-            0 => (Moment::State, 12),
+        if pick.chance_pct(60) {
+            self.order = FinishOrder::SlowState(AreaLayout::TAIL_BYTES / self.config.block_size.bytes());
+        }
+        // A battery matters to some arrays, and to those most.
+        let keeps_dirty = self.config.cache.memory == CacheMemory::BatteryBacked
+            && self.config.cache.write_policy != WritePolicy::WriteThrough;
+        let kind = if keeps_dirty && pick.chance_pct(40) { 5 } else { pick.below(8) };
+        let (moment, count) = match kind {
+            0 => (Moment::State, 40),
             1 => (Moment::StateKept, 6),
             2 => {
                 self.stop_and_start(pick)?;
-                (Moment::State, 12)
+                (Moment::State, 40)
             }
             3 | 4 => {
-                self.hand_in_some(pick)?;
-                self.lose_one(pick)?;
+                let lba = self.hand_in_some(pick)?;
+                self.lose_holder(lba)?;
                 brings_back = pick.chance_pct(80);
-                (super::arrays::pick(pick, &[Moment::Answer, Moment::FlushAnswer, Moment::State]), 3)
+                (super::arrays::pick(pick, &[Moment::Answer, Moment::FlushAnswer, Moment::State]), 2)
             }
             5 => {
                 self.hand_in_some(pick)?;
                 self.fail_battery()?;
-                (super::arrays::pick(pick, &[Moment::Answer, Moment::FlushAnswer]), 3)
+                (super::arrays::pick(pick, &[Moment::Answer, Moment::FlushAnswer]), 2)
             }
             6 => {
                 starts = pick.below(3);
@@ -165,23 +178,23 @@ impl TortureWorld {
             }
             _ => (Moment::StateKept, 2),
         };
-        let (left, withholds) = (pick.below(count), pick.chance_pct(50));
+        let (left, withholds) = (pick.below(count), pick.chance_pct(67));
         let pick = Rng::new(pick.next_u64());
         self.moments.trap = Some(Trap { moment, left, pick, brings_back, withholds, starts });
         Ok(())
     }
 
-    /// Has a few writes and a flush under way.
-    fn hand_in_some(&mut self, pick: &mut Rng) -> Result<(), Failure> {
-        if self.is_refused {
-            return Ok(());
-        }
+    /// Has a few writes and a flush under way. Returns what is written last.
+    fn hand_in_some(&mut self, pick: &mut Rng) -> Result<Lba, Failure> {
+        let mut lba = Lba(0);
         for _ in 0..1 + pick.below(3) {
-            let lba = Lba(pick.below(self.volume_blocks.0));
-            self.hand_in(HostOp::Write { fua: pick.chance_pct(30) }, lba, BlockCount(1));
+            lba = Lba(pick.below(self.volume_blocks.0));
+            // Long ones have to wait for room in the cache.
+            let blocks = super::arrays::pick(pick, &[1, 2, 8, 64]).min(self.volume_blocks.0 - lba.0);
+            self.hand_in(HostOp::Write { fua: pick.chance_pct(30) }, lba, BlockCount(blocks));
         }
         self.pump()?;
-        for _ in 0..pick.below(30) {
+        for _ in 0..super::arrays::pick(pick, &[0, 4, 30]) {
             self.step()?;
         }
         self.hand_in(HostOp::Flush, Lba(0), BlockCount(0));
@@ -189,8 +202,21 @@ impl TortureWorld {
         for _ in 0..pick.below(4) {
             self.step()?;
         }
+        Ok(lba)
+    }
+
+    /// Takes away the device that holds a block, or its first copy, if it may be lost.
+    fn lose_holder(&mut self, lba: Lba) -> Result<(), Failure> {
         self.look_at_states();
-        Ok(())
+        let (stripe, strip, _) = self.layout.locate(lba);
+        let stripes = self.stripes();
+        let is_its = |unit: &StripUnit| matches!(unit, StripUnit::Data { strip: of, .. } if *of == strip);
+        let unit = stripes.units().find(is_its);
+        let holder = unit.and_then(|unit| stripes.fit_holder(self.layout.place(stripe, unit)));
+        match holder.map(|(member, _)| member).filter(|member| self.may_lose(*member)) {
+            Some(member) => self.lose(member),
+            None => Ok(()),
+        }
     }
 
     /// Lets a good battery fail.
@@ -201,12 +227,15 @@ impl TortureWorld {
     /// Takes away a device that may be lost.
     fn lose_one(&mut self, pick: &mut Rng) -> Result<(), Failure> {
         if let Some(victim) = self.pick_victim(pick) {
-            let member = MemberIndex(victim as u16);
-            self.devices[member.index()].presence = Presence::Gone;
-            self.controller.handle_member_loss(self.now, member);
-            self.pump()?;
+            self.lose(MemberIndex(victim as u16))?;
         }
         Ok(())
+    }
+
+    fn lose(&mut self, member: MemberIndex) -> Result<(), Failure> {
+        self.devices[member.index()].presence = Presence::Gone;
+        self.controller.handle_member_loss(self.now, member);
+        self.pump()
     }
 
     /// Takes devices away until the array waits for one.
@@ -248,6 +277,7 @@ impl TortureWorld {
         }
         if let Some(trap) = self.moments.trap.as_mut().filter(|trap| trap.left > 0) {
             trap.left -= 1;
+            // What is counted are actions from then on.
             if trap.moment == Moment::StateKept {
                 trap.moment = Moment::Action;
             }

@@ -134,11 +134,10 @@ impl TortureWorld {
         // What a device then forgets was not so while the controller was there.
         self.note_end_of_controller();
         for device in &mut self.devices {
-            device.data.lose_power(pick);
-            if self.moments.withholds {
-                device.metadata.lose(Torn::Nothing, pick);
-            } else {
-                device.metadata.lose_power(pick);
+            let withholds = self.moments.withholds;
+            let forgets = withholds && device.presence == Presence::Gone;
+            for (area, forgets) in [(&mut device.data, forgets), (&mut device.metadata, withholds)] {
+                if forgets { area.lose(Torn::Nothing, pick) } else { area.lose_power(pick) }
             }
         }
         self.end_flights(pick, true);
