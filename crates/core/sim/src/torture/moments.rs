@@ -76,6 +76,7 @@ pub(super) struct Trap {
 
 /// What waits for its moment, and whether that has come.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing of its own")]
 pub(super) struct Moments {
     pub(super) trap: Option<Trap>,
     /// The load goes on, so that power may be cut when the moment comes.
@@ -187,7 +188,7 @@ impl TortureWorld {
     /// Has a few writes and a flush under way. Returns what is written last.
     fn hand_in_some(&mut self, pick: &mut Rng) -> Result<Lba, Failure> {
         let mut lba = Lba(0);
-        for _ in 0..1 + pick.below(3) {
+        for _ in 0..=pick.below(3) {
             lba = Lba(pick.below(self.volume_blocks.0));
             // Long ones have to wait for room in the cache.
             let blocks = super::arrays::pick(pick, &[1, 2, 8, 64]).min(self.volume_blocks.0 - lba.0);
