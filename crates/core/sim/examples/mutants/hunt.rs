@@ -8,7 +8,7 @@ use crate::plans::{plan_of, with_more_cuts};
 use crate::switch::{self, Asked};
 use crate::table::Mutant;
 use core::fmt;
-use raidlab_sim::{Failure, TorturePlan, Violation};
+use raidlab_sim::{Failure, TorturePlan, Violation, shrink, write_plans};
 use std::sync::Mutex;
 
 /// What a hunt came to.
@@ -81,6 +81,29 @@ impl Scan {
         }
         seen
     }
+}
+
+/// Runs the plans of one seed after the other without a defect. Stores those that fail, made small, and returns how many did.
+///
+/// # Errors
+/// A plan can't be stored.
+pub(crate) fn run_without(first_seed: u64, seconds: u64) -> Result<u64, String> {
+    let (mut failed, mut seed) = (0, first_seed);
+    let began = cpu_ns();
+    while cpu_ns() - began < seconds * 1_000_000_000 {
+        let (plan, kind) = plan_of(seed);
+        if let Err(failure) = plan.run() {
+            failed += 1;
+            let file = format!("{seed}-{}.toml", plan.mode.name());
+            println!("seed {seed} ({kind}), stored in target/mutants/{file}: {}", failure.violation);
+            let remark = format!("# {kind}: {}\n", failure.violation).replace('\n', " ");
+            let text = format!("{}\n{}", remark.trim_end(), write_plans(&[shrink(&plan, &failure).plan]));
+            std::fs::write(&file, text).map_err(|error| format!("{file}: {error}"))?;
+        }
+        seed += 1;
+    }
+    println!("{} seeds, from {first_seed}: {failed} failed", seed - first_seed);
+    Ok(failed)
 }
 
 fn run_with(number: u32, plan: &TorturePlan) -> Result<(), Failure> {

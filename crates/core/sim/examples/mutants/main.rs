@@ -4,6 +4,7 @@
 //! ```text
 //! make mutants                                    all of them
 //! make mutants ARGS="--seconds 30 Record Kept"    those whose names hold one of the words, half a minute each
+//! make mutants ARGS="--none --seconds 600"        the plans of the hunts without a defect, of which none may fail
 //! ```
 //! A defect is a hunk of `crates/core/sim/mutants/*.diff` (`table.rs`), so the product knows nothing of them. This program
 //! plants all of them, each behind a switch, in a copy of the core (`plant.rs`), and starts itself there to hunt them
@@ -23,11 +24,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use table::Mutant;
 
 const USAGE: &str = "\
-Usage: mutants [--seconds N] [--seed N] [--jobs N] [--list] [WORD]...
+Usage: mutants [--seconds N] [--seed N] [--jobs N] [--list | --none] [WORD]...
   --seconds N   CPU time for each defect at most (600)
   --seed N      the first seed to try (1)
   --jobs N      so many defects at once (1)
   --list        tell what there is, and hunt nothing
+  --none        run the plans without a defect, for that time in all; store those that fail, made small
   WORD          only defects whose name holds one of the words";
 
 /// What was asked for.
@@ -36,12 +38,14 @@ struct Asked {
     first_seed: u64,
     jobs: usize,
     list: bool,
+    none: bool,
     words: Vec<String>,
 }
 
 impl Asked {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut asked = Self { seconds: 600, first_seed: 1, jobs: 1, list: false, words: Vec::new() };
+        let mut asked =
+            Self { seconds: 600, first_seed: 1, jobs: 1, list: false, none: false, words: Vec::new() };
         while let Some(arg) = args.next() {
             let mut number = || {
                 let text = args.next().unwrap_or_default();
@@ -52,6 +56,7 @@ impl Asked {
                 "--seed" => asked.first_seed = number()?,
                 "--jobs" => asked.jobs = number()?.max(1) as usize,
                 "--list" => asked.list = true,
+                "--none" => asked.none = true,
                 word if word.starts_with('-') => return Err(USAGE.to_owned()),
                 word => asked.words.push(word.to_owned()),
             }
@@ -92,6 +97,10 @@ fn run() -> Result<ExitCode, String> {
     }
     // Panics are told with the run that they ended.
     std::panic::set_hook(Box::new(|_| {}));
+    if asked.none {
+        let failed = hunt::run_without(asked.first_seed, asked.seconds)?;
+        return Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let hunted = hunt_all(&wanted, &asked);
     Ok(if tell(&wanted, &hunted) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -68,6 +68,7 @@ impl TortureWorld {
             let doomed = self.devices.iter_mut().filter(is_doomed);
             doomed.for_each(|device| device.presence = Presence::Here);
         }
+        self.note_end_of_controller();
         self.end_flights(pick, false);
         self.undo_lies();
         self.memories.fail_over(pick);

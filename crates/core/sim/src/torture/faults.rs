@@ -376,13 +376,17 @@ impl TortureWorld {
     }
 
     fn change_battery(&mut self, pick: &mut Rng) -> Result<(), Failure> {
-        self.battery = match self.battery {
+        self.set_battery(match self.battery {
             BatteryState::Good => super::arrays::pick(
                 pick,
                 &[BatteryState::Charging, BatteryState::Learning, BatteryState::Failed],
             ),
             _ => BatteryState::Good,
-        };
+        })
+    }
+
+    pub(super) fn set_battery(&mut self, battery: BatteryState) -> Result<(), Failure> {
+        self.battery = battery;
         self.battery_changed = self.stamp;
         self.note(TraceEvent::Battery(self.battery));
         self.controller.handle_battery(self.now, self.battery);

@@ -1,7 +1,7 @@
 //! The actions in flight, and in which order they finish.
 
 use super::checkers::protocol::Access;
-use raidlab_controller::{MemberIo, MemorySteps, MemoryTask, Segment};
+use raidlab_controller::{Area, MemberIo, MemorySteps, MemoryTask, Segment};
 use raidlab_units::MemberIndex;
 use raidlab_workload::Rng;
 
@@ -42,6 +42,8 @@ pub(super) enum FinishOrder {
     SlowMember(MemberIndex),
     /// Memory work is done last.
     SlowMemory,
+    /// Writes of the state, which are below this block of the metadata, are done last.
+    SlowState(u64),
     /// One member does not answer.
     Silent(MemberIndex),
 }
@@ -61,6 +63,7 @@ impl FinishOrder {
         match (self, work) {
             (Self::SlowMember(slow) | Self::Silent(slow), Work::Member(io)) => io.member == slow,
             (Self::SlowMemory, Work::Memory(_)) => true,
+            (Self::SlowState(end), Work::Member(io)) => io.area == Area::Metadata && io.lba.0 < end,
             _ => false,
         }
     }
@@ -164,13 +167,17 @@ impl Flights {
             | FinishOrder::NewestFirst
             | FinishOrder::SlowMember(_)
             | FinishOrder::SlowMemory
+            | FinishOrder::SlowState(_)
                 if random.chance_pct(3) =>
             {
                 any
             }
             FinishOrder::OldestFirst => 0,
             FinishOrder::NewestFirst => count - 1,
-            FinishOrder::SlowMember(_) | FinishOrder::SlowMemory | FinishOrder::Silent(_) => {
+            FinishOrder::SlowMember(_)
+            | FinishOrder::SlowMemory
+            | FinishOrder::SlowState(_)
+            | FinishOrder::Silent(_) => {
                 let mut round = (any..count).chain(0..any);
                 let is_quick = |index: &usize| {
                     let entry = self.order[*index] as usize;

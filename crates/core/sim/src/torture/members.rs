@@ -289,8 +289,14 @@ impl AreaBytes {
 
     /// Drops volatile writes, or not: each as a whole or block by block, the later before the earlier.
     pub(super) fn lose_power(&mut self, random: &mut Rng) {
-        let Some(cache) = &mut self.cache else { return };
+        let Some(cache) = &self.cache else { return };
         let torn = Torn::draw(cache.next - cache.first, random);
+        self.lose(torn, random);
+    }
+
+    /// Drops volatile writes but those that `torn` holds.
+    pub(super) fn lose(&mut self, torn: Torn, random: &mut Rng) {
+        let Some(cache) = &mut self.cache else { return };
         let first = cache.first;
         for entry in (first..cache.next).rev() {
             let block = cache.block_of(entry);

@@ -62,6 +62,9 @@ pub struct TorturePlan {
     pub ops: u64,
     /// How much goes wrong.
     pub mode: TortureMode,
+    /// Power cuts at chosen moments wait for rare ones, too (`moments.rs`).
+    #[serde(default)]
+    pub rare_moments: bool,
     /// What goes wrong, in order.
     pub faults: Vec<FaultEvent>,
     /// The load.
@@ -106,6 +109,7 @@ impl TorturePlan {
             seed,
             ops,
             mode,
+            rare_moments: stream(6).below(2) == 0,
             config,
             workload: draw_workload(&mut stream(2)),
             faults: draw_faults(ops, |fault| has_tags || !fault.is_lie(), &mut stream(3)),

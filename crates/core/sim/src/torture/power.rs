@@ -131,11 +131,17 @@ impl TortureWorld {
         self.look_at_states();
         let is_found_again = self.keeps_memory();
         self.tick(TraceEvent::PowerCut);
+        // What a device then forgets was not so while the controller was there.
+        self.note_end_of_controller();
         for device in &mut self.devices {
-            device.data.lose_power(pick);
-            device.metadata.lose_power(pick);
+            let withholds = self.moments.withholds;
+            let forgets = withholds && device.presence == Presence::Gone;
+            for (area, forgets) in [(&mut device.data, forgets), (&mut device.metadata, withholds)] {
+                if forgets { area.lose(Torn::Nothing, pick) } else { area.lose_power(pick) }
+            }
         }
         self.end_flights(pick, true);
+        self.moments.withholds = false;
         self.rot_at_cut();
         let is_kept =
             self.config.cache.memory == CacheMemory::BatteryBacked && self.battery == BatteryState::Good;
@@ -150,7 +156,6 @@ impl TortureWorld {
 
     /// Ends all that is in flight as it was when the controller was gone: done, not done, or torn.
     pub(super) fn end_flights(&mut self, pick: &mut Rng, is_durable: bool) {
-        self.note_end_of_controller();
         self.absence.hung = None;
         self.absence.late.clear();
         self.note_unanswered();
@@ -183,7 +188,9 @@ impl TortureWorld {
         pick: &mut Rng,
     ) {
         let MemberOp::Write { fua } = io.op else { return };
-        if self.devices[usize::from(io.member.0)].presence == Presence::Gone {
+        if self.devices[usize::from(io.member.0)].presence == Presence::Gone
+            || (self.moments.withholds && io.area == Area::Metadata)
+        {
             return;
         }
         if io.area == Area::Data {
