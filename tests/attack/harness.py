@@ -131,11 +131,11 @@ class Array:
     def must_start(self, *more, **options):
         self.case.require(self.start(*more, **options), f"the start was refused: {self.said()}")
 
-    def said(self):
+    def said(self, longest=600):
         """The end of what the server of now has said."""
         with open(self.log, "rb") as log:
             log.seek(self.log_begins)
-            return log.read().decode(errors="replace").strip()[-600:]
+            return log.read().decode(errors="replace").strip()[-longest:]
 
     def kill(self, how=signal.SIGKILL, seconds=30):
         """Ends the server with a signal; returns its exit code."""

@@ -7,8 +7,8 @@ slow        a member that stands still for moments (SIGSTOP and SIGCONT)
 silent      a member that answers nothing for longer than --answer-limit, and then does all it was sent
 vanishing   a member whose connection goes
 
-What must hold: no request without an end, no wrong data, then and after a start; blocks can be unreadable only where writes
-failed or redundancy was used up; `status` tells of it.
+What must hold: no request without an end, no wrong data, then and after a start; blocks are unreadable only where redundancy was
+used up, by two faults or by a full disk under all members; `status` tells of it.
 Left out: several members at once, but for full disks.
 """
 
@@ -73,7 +73,8 @@ class Surroundings:
 
     def verify(self, when, may_be_unreadable=lambda sector, allowed: False):
         handle = connect(self.array.uri)
-        wrong = [found for found in self.model.verify(handle) if found[1] != "unreadable" or not may_be_unreadable(found[0], found[2])]
+        wrong = [found for found in self.model.verify(handle)
+                 if found[1] != "unreadable" or not may_be_unreadable(found[0], found[2])]
         handle.shutdown()
         self.case.count("sectors", self.model.sectors)
         self.case.require(not wrong, f"{when}: {len(wrong)} sectors are wrong: (sector, found, allowed) {wrong[:4]}")
@@ -90,21 +91,23 @@ class Surroundings:
     def full(self):
         room = self.case.path("room")
         os.mkdir(room)
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", room], capture_output=True).returncode:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "none", room], capture_output=True).returncode:
             return self.case.count("skipped: no mount here")
         self.case.clean_ups.insert(0, lambda: subprocess.run(["umount", "-l", room], check=True))
         paths = [f"{room}/m{number}" for number in range(self.members)]
-        self.create(paths, "--member-size", "6MiB")
+        self.create(paths, "--member-size", "16MiB")
         self.array.in_sync()
-        self.work(0.3)
+        self.work(0.1)
         self.stop()
         for path in paths:
-            subprocess.run(["fallocate", "-d", path], check=True)
+            subprocess.run(["cp", "--sparse=always", path, f"{path}.new"], check=True)
+            os.rename(f"{path}.new", path)
         self.array.must_start()
         free = os.statvfs(room).f_bavail * os.statvfs(room).f_bsize
         with open(f"{room}/filler", "wb") as filler:
             os.posix_fallocate(filler.fileno(), 0, free - (self.draw.choice((0, 64, 256)) << 10))
         failed = self.work(1, may_fail=True)
+        self.case.count("full with failed requests", bool(failed))
         status = self.array.status()
         self.case.require(not failed or status["condition"] != "optimal", f"{failed} requests failed, and status says optimal")
         if self.draw.random() < 0.5:
@@ -113,8 +116,13 @@ class Surroundings:
             self.array.kill(signal.SIGTERM)
         os.unlink(f"{room}/filler")
         self.array.must_start()
-        # A write that failed may have left its blocks unreadable; those that nobody touched must be there.
-        self.verify("after there was room again", lambda sector, allowed: len(allowed) > 1)
+        # All members are on the disk that was full, so that more of them may have failed than the level survives.
+        unreadable = []
+        self.verify("after there was room again", lambda sector, allowed: not unreadable.append(sector))
+        self.case.count("unreadable sectors", len(unreadable))
+        condition = self.array.status()["condition"]
+        self.case.require(not unreadable or condition in ("data-lost", "failed"),
+                          f"{len(unreadable)} sectors are unreadable, and status says {condition}")
         self.stop()
 
     def unreadable(self):
