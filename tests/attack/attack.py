@@ -22,10 +22,14 @@ Part = collections.namedtuple("Part", "module function deadline_seconds")
 PARTS = {
     "crashes": Part("crashes", "run", 180),
     "liar": Part("crashes", "run_liar", 180),
+    "hostile": Part("hostile", "run", 300),
+    "logs": Part("logs", "run", 120),
+    "flips": Part("flips", "run", 300),
+    "surroundings": Part("surroundings", "run", 180),
 }
 # How many cases a part has, besides crashes.
-LONG = {"liar": 3}
-SHORT = {"liar": 1}
+LONG = {"liar": 3, "hostile": 4, "logs": 12, "flips": 24, "surroundings": 40}
+SHORT = {"liar": 1, "hostile": 2, "logs": 1, "flips": 3, "surroundings": 5}
 
 
 def arguments():
@@ -33,7 +37,7 @@ def arguments():
     parser.add_argument("binary", help="the raidlab binary")
     parser.add_argument("plugin", help="volatile.so, made by setup.sh")
     parser.add_argument("--crashes", type=int, help="how many crashes, about (1000, or 64 with --short)")
-    parser.add_argument("--short", action="store_true", help="few cases of each part, in about a minute")
+    parser.add_argument("--short", action="store_true", help="few and short cases of each part, in about a minute")
     parser.add_argument("--seed", type=int, default=1, help="the first seed; case n of a part has seed + n")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="cases at once")
     parser.add_argument("--case", metavar="PART:SEED", help="this case alone, in this process")
@@ -57,7 +61,7 @@ def one(options):
     import harness
 
     part, seed = options.case.split(":")
-    case = harness.Case(part, int(seed), os.path.abspath(options.binary), os.path.abspath(options.plugin))
+    case = harness.Case(part, int(seed), os.path.abspath(options.binary), os.path.abspath(options.plugin), options.short)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         getattr(importlib.import_module(PARTS[part].module), PARTS[part].function)(case)
@@ -73,6 +77,7 @@ def attempt(options, row):
     """A case in a process of its own."""
     deadline_seconds = PARTS[row.part].deadline_seconds
     command = [sys.executable, os.path.join(HERE, "attack.py"), options.binary, options.plugin, "--case", f"{row.part}:{row.seed}"]
+    command += ["--short"] * options.short
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         said, error = process.communicate(timeout=deadline_seconds)
@@ -110,7 +115,7 @@ def main():
             entry[2].update(found["counts"])
             for problem in found["problems"]:
                 print(f"{row.part}, seed {row.seed} ({found['label']}): {problem}\n  again: tests/attack/attack.py "
-                      f"{options.binary} {options.plugin} --case {row.part}:{row.seed}", flush=True)
+                      f"{options.binary} {options.plugin} --case {row.part}:{row.seed}{' --short' * options.short}", flush=True)
     report(table, time.monotonic() - begun)
     sys.exit(any(problems for _, problems, _ in table.values()))
 

@@ -26,8 +26,8 @@ class Problem(Exception):
 class Case:
     """One case: `draw` is its only source of chance, `counts` what it did, `problems` what it found."""
 
-    def __init__(self, part, seed, binary, plugin):
-        self.part, self.seed, self.binary, self.plugin = part, seed, binary, plugin
+    def __init__(self, part, seed, binary, plugin, short):
+        self.part, self.seed, self.binary, self.plugin, self.short = part, seed, binary, plugin, short
         self.draw = random.Random(f"{part}:{seed}")
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.folder = tempfile.mkdtemp(prefix="raidlab-attack.", dir=os.environ.get("ATTACK_FOLDER", memory))
@@ -131,11 +131,11 @@ class Array:
     def must_start(self, *more, **options):
         self.case.require(self.start(*more, **options), f"the start was refused: {self.said()}")
 
-    def said(self):
+    def said(self, longest=600):
         """The end of what the server of now has said."""
         with open(self.log, "rb") as log:
             log.seek(self.log_begins)
-            return log.read().decode(errors="replace").strip()[-600:]
+            return log.read().decode(errors="replace").strip()[-longest:]
 
     def kill(self, how=signal.SIGKILL, seconds=30):
         """Ends the server with a signal; returns its exit code."""
@@ -181,9 +181,9 @@ class Array:
 class VolatileMembers:
     """nbdkit with members whose caches are lost at its end."""
 
-    def __init__(self, case, count, member_bytes, *settings):
+    def __init__(self, case, count, member_bytes, *settings, name="members"):
         self.case, self.settings, self.member_bytes = case, settings, member_bytes
-        self.folder, self.socket = case.path("members"), case.path("members.sock")
+        self.folder, self.socket = case.path(name), case.path(f"{name}.sock")
         os.mkdir(self.folder)
         self.uris = [self.add(number) for number in range(count)]
         self.process = None

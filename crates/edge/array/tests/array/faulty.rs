@@ -1,10 +1,14 @@
 //! A file with faults, for the kernel and not beside it: a FUSE file system of one file, `m`, whose bytes are those of another.
 //!
 //! ```text
-//! array ─► ring ─► kernel: FUSE ─► here: the file below, or an error, or no answer
+//! array ─► ring ─► kernel: FUSE ─► server, a process: the file below, or an error, or no answer
 //! ```
 //! So the array is what it is in use: nothing in it knows of this. What is put off is done when the file wakes: late, as a drive
 //! would that was only slow. Needs root and /dev/fuse; where these are missing [`Faulty::mount`] says so.
+//!
+//! The server is a process of its own, this test program with the test [`serves`] alone, and nobody else has /dev/fuse open. When it
+//! ends, the kernel ends all requests with an error. It ends when [`Faulty`] is dropped, when the thread of the test ends, however that
+//! comes about, and after ten minutes: so no failed test leaves a thread that waits in the kernel for ever.
 //!
 //! Left out: anything of FUSE that an open file with direct I/O does not need; short reads and writes, which Linux 6.18 does wrong
 //! itself: `io_uring` goes on with what is missing, and FUSE does that at the first byte again.
@@ -15,12 +19,12 @@ use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::ops::Range;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
+use std::process::{Child, Command, Stdio};
 
 const IN_HEAD_BYTES: usize = 40;
 const FILE_NODE: u64 = 2;
@@ -41,6 +45,9 @@ const BATCH_FORGET: u32 = 42;
 const FLAGS: u32 = 1 << 5 | 1 << 22;
 const FOPEN_DIRECT_IO: u32 = 1;
 const LONGEST: u32 = 1 << 20;
+const LONGEST_LIFE_SECONDS: u32 = 600;
+const FOLDER: &str = "RAIDLAB_TEST_FAULTY_FOLDER";
+const BELOW: &str = "RAIDLAB_TEST_FAULTY_BELOW";
 
 /// What is wrong with the file.
 #[derive(Clone, Debug, Default)]
@@ -55,51 +62,33 @@ pub(crate) struct Faults {
     pub(crate) heeds_interrupts: bool,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    faults: Faults,
-    put_off: Vec<Vec<u8>>,
-    syncs: u64,
-    is_over: bool,
-}
-
 /// The file system; gone when dropped.
 pub(crate) struct Faulty {
     folder: PathBuf,
-    connection: Arc<File>,
-    below: Arc<File>,
-    state: Arc<Mutex<State>>,
-    thread: Option<JoinHandle<()>>,
+    server: Child,
+    link: UnixStream,
 }
 
 impl Faulty {
     /// Mounts the file `below` as `folder`/m, or says why that can't be.
     pub(crate) fn mount(folder: &Path, below: &Path) -> Option<Self> {
         std::fs::create_dir_all(folder).expect("a folder");
-        let opened = OpenOptions::new().read(true).write(true).open("/dev/fuse");
-        let connection = match opened {
-            Ok(file) => Arc::new(file),
-            Err(error) => return skipped(&error),
-        };
-        let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", connection.as_raw_fd());
-        let text = |text: &[u8]| CString::new(text).expect("no NUL");
-        let (kind, place, options) =
-            (text(b"fuse"), text(folder.as_os_str().as_bytes()), text(options.as_bytes()));
-        // SAFETY: four strings that end in NUL, and live as long as the call.
-        let mounted =
-            unsafe { libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast()) };
-        if mounted != 0 {
-            return skipped(&std::io::Error::last_os_error());
+        let (link, servers) = UnixStream::pair().expect("two sockets");
+        let server = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "faulty::serves", "--ignored", "--test-threads=1"])
+            .env(FOLDER, folder)
+            .env(BELOW, below)
+            .stdin(OwnedFd::from(servers))
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("this program runs");
+        let faulty = Self { folder: folder.to_owned(), server, link };
+        let said = faulty.line();
+        if said != "mounted" {
+            eprintln!("skipped: no FUSE here: {said}");
+            return None;
         }
-        let below = OpenOptions::new().read(true).write(true).open(below).expect("a file below");
-        let (below, state) = (Arc::new(below), Arc::new(Mutex::new(State::default())));
-        let server = Server {
-            connection: Arc::clone(&connection),
-            below: Arc::clone(&below),
-            state: Arc::clone(&state),
-        };
-        let thread = Some(std::thread::spawn(move || server.run()));
-        Some(Self { folder: folder.to_owned(), connection, below, state, thread })
+        Some(faulty)
     }
 
     /// The file with faults.
@@ -109,109 +98,182 @@ impl Faulty {
 
     /// From here on these faults, and no others.
     pub(crate) fn set(&self, faults: Faults) {
-        self.state().faults = faults;
+        let Range { start, end } = faults.unreadable;
+        let (errno, silent) = (faults.sync_error.unwrap_or(0), u8::from(faults.is_silent));
+        self.ask(&format!("set {start} {end} {errno} {silent} {}", u8::from(faults.heeds_interrupts)));
     }
 
     /// Reads, writes and flushes of the device that have no answer.
     pub(crate) fn put_off(&self) -> usize {
-        self.state().put_off.iter().filter(|late| word(late, 4) != FLUSH).count()
+        self.ask("look").0
     }
 
     /// Flushes that were asked for.
     pub(crate) fn syncs(&self) -> u64 {
-        self.state().syncs
+        self.ask("look").1
     }
 
     /// Does what was put off, and is silent no more.
     pub(crate) fn wake(&self) {
-        let late = {
-            let mut state = self.state();
-            state.faults = Faults::default();
-            std::mem::take(&mut state.put_off)
-        };
-        let server = Server {
-            connection: Arc::clone(&self.connection),
-            below: Arc::clone(&self.below),
-            state: Arc::clone(&self.state),
-        };
-        for request in &late {
-            server.answer(request);
-        }
+        self.ask("wake");
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("the server has not panicked")
+    /// What is put off, and the flushes so far, once the server has done what it is told.
+    fn ask(&self, order: &str) -> (usize, u64) {
+        (&self.link).write_all(format!("{order}\n").as_bytes()).expect("the server is there");
+        let said = self.line();
+        let (put_off, syncs) = said.split_once(' ').expect("two numbers");
+        (put_off.parse().expect("a number"), syncs.parse().expect("a number"))
+    }
+
+    fn line(&self) -> String {
+        line(&self.link)
     }
 }
 
 impl Drop for Faulty {
     fn drop(&mut self) {
-        // Answers, so that no thread of the kernel stays in a request.
-        self.wake();
-        self.state().is_over = true;
+        // The kernel ends what is in flight when /dev/fuse is closed.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
         let place = CString::new(self.folder.as_os_str().as_bytes()).expect("no NUL");
         // SAFETY: a string that ends in NUL.
         unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) };
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
-fn skipped(error: &std::io::Error) -> Option<Faulty> {
-    eprintln!("skipped: no FUSE here: {error}");
-    None
+/// A line without its end, or what there is of it.
+fn line(mut link: &UnixStream) -> String {
+    let mut said = Vec::new();
+    let mut byte = [0];
+    while link.read(&mut byte).is_ok_and(|bytes| bytes == 1) && byte != *b"\n" {
+        said.extend(byte);
+    }
+    String::from_utf8(said).expect("text")
+}
+
+/// The server of a [`Faulty`], which starts it; alone it does nothing.
+#[test]
+#[ignore = "the server of other tests' file system, which they start themselves"]
+fn serves() {
+    let (Some(folder), Some(below)) = (std::env::var_os(FOLDER), std::env::var_os(BELOW)) else { return };
+    // SAFETY: neither touches memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::alarm(LONGEST_LIFE_SECONDS);
+    }
+    let link = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().expect("a socket"));
+    match mounted(Path::new(&folder)) {
+        Ok(connection) => {
+            (&link).write_all(b"mounted\n").expect("the test is there");
+            let below = OpenOptions::new().read(true).write(true).open(below).expect("a file below");
+            Server { connection, below, faults: Faults::default(), put_off: Vec::new(), syncs: 0 }.run(&link);
+        }
+        Err(error) => writeln!(&link, "{error}").expect("the test is there"),
+    }
+}
+
+/// Of before: the server was a thread beside the I/O that waited for it, and a test that failed left a process that nothing could end.
+#[test]
+fn io_of_a_test_that_has_ended_ends_in_an_error() {
+    let folder = super::folder();
+    let (place, below) = (folder.path().join("fuse"), folder.path().join("below"));
+    std::fs::write(&below, [7; 4096]).expect("a file");
+    let of_the_test = std::thread::spawn(move || {
+        let faulty = Faulty::mount(&place, &below)?;
+        let file = File::open(faulty.path()).expect("it is there");
+        faulty.set(Faults { is_silent: true, ..Faults::default() });
+        let reader = std::thread::spawn(move || file.read_at(&mut [0; 512], 0));
+        while faulty.put_off() == 0 {
+            std::thread::yield_now();
+        }
+        Some((faulty, reader))
+    });
+    let Some((faulty, reader)) = of_the_test.join().expect("it ends") else { return };
+    assert!(reader.join().expect("it ends").is_err());
+    drop(faulty);
+}
+
+fn mounted(folder: &Path) -> std::io::Result<File> {
+    let connection = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
+    let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", connection.as_raw_fd());
+    let text = |text: &[u8]| CString::new(text).expect("no NUL");
+    let (kind, place, options) =
+        (text(b"fuse"), text(folder.as_os_str().as_bytes()), text(options.as_bytes()));
+    // SAFETY: four strings that end in NUL, and live as long as the call.
+    let mounted =
+        unsafe { libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast()) };
+    if mounted == 0 { Ok(connection) } else { Err(std::io::Error::last_os_error()) }
 }
 
 struct Server {
-    connection: Arc<File>,
-    below: Arc<File>,
-    state: Arc<Mutex<State>>,
+    connection: File,
+    below: File,
+    faults: Faults,
+    put_off: Vec<Vec<u8>>,
+    syncs: u64,
 }
 
 impl Server {
-    fn run(&self) {
+    /// Until the test's end of the link is closed.
+    fn run(&mut self, link: &UnixStream) {
         let mut buffer = vec![0; LONGEST as usize + (64 << 10)];
+        let polled = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         loop {
-            let mut poll = libc::pollfd { fd: self.connection.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one structure, which lives as long as the call.
-            unsafe { libc::poll(&raw mut poll, 1, 50) };
-            if self.state.lock().expect("no panic").is_over {
+            let mut polls = [polled(self.connection.as_raw_fd()), polled(link.as_raw_fd())];
+            // SAFETY: two structures, which live as long as the call.
+            unsafe { libc::poll(polls.as_mut_ptr(), 2, -1) };
+            if polls[1].revents != 0 && !self.obey(link) {
                 return;
             }
-            if poll.revents == 0 {
-                continue;
-            }
-            match (&*self.connection).read(&mut buffer) {
-                Ok(bytes) => self.take(&buffer[..bytes]),
-                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return,
-                Err(_) => {}
+            if polls[0].revents != 0 {
+                match (&self.connection).read(&mut buffer) {
+                    Ok(bytes) => self.take(&buffer[..bytes]),
+                    Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return,
+                    Err(_) => {}
+                }
             }
         }
     }
 
-    fn take(&self, request: &[u8]) {
+    /// Does what the test asks for; false if it is gone.
+    fn obey(&mut self, mut link: &UnixStream) -> bool {
+        let order = line(link);
+        if let Some(faults) = order.strip_prefix("set ") {
+            let numbers: Vec<u64> = faults.split(' ').map(|word| word.parse().expect("a number")).collect();
+            self.faults = Faults {
+                unreadable: numbers[0]..numbers[1],
+                sync_error: i32::try_from(numbers[2]).ok().filter(|errno| *errno != 0),
+                is_silent: numbers[3] == 1,
+                heeds_interrupts: numbers[4] == 1,
+            };
+        } else if order == "wake" {
+            self.faults = Faults::default();
+            for request in std::mem::take(&mut self.put_off) {
+                self.answer(&request);
+            }
+        }
+        let put_off = self.put_off.iter().filter(|late| word(late, 4) != FLUSH).count();
+        !order.is_empty() && writeln!(link, "{put_off} {}", self.syncs).is_ok()
+    }
+
+    fn take(&mut self, request: &[u8]) {
         let opcode = word(request, 4);
-        let mut state = self.state.lock().expect("no panic");
         if opcode == INTERRUPT {
             let whose = &request[IN_HEAD_BYTES..IN_HEAD_BYTES + 8];
-            let at = state.put_off.iter().position(|late| &late[8..16] == whose);
-            if let Some(at) = at.filter(|_| state.faults.heeds_interrupts) {
-                let late = state.put_off.swap_remove(at);
-                drop(state);
+            let at = self.put_off.iter().position(|late| &late[8..16] == whose);
+            if let Some(at) = at.filter(|_| self.faults.heeds_interrupts) {
+                let late = self.put_off.swap_remove(at);
                 self.reply(&late, Err(libc::EINTR));
             }
-            return;
+        } else if self.faults.is_silent && matches!(opcode, READ | WRITE | FSYNC | FLUSH) {
+            self.put_off.push(request.to_vec());
+        } else {
+            self.answer(request);
         }
-        if state.faults.is_silent && matches!(opcode, READ | WRITE | FSYNC | FLUSH) {
-            state.put_off.push(request.to_vec());
-            return;
-        }
-        drop(state);
-        self.answer(request);
     }
 
-    fn answer(&self, request: &[u8]) {
+    fn answer(&mut self, request: &[u8]) {
         let (opcode, node, body) = (word(request, 4), long(request, 16), &request[IN_HEAD_BYTES..]);
         let result = match opcode {
             INIT => Ok(init()),
@@ -252,7 +314,7 @@ impl Server {
 
     fn read(&self, body: &[u8]) -> Result<Vec<u8>, i32> {
         let (offset, bytes) = (long(body, 8), word(body, 16) as usize);
-        let bad = self.state.lock().expect("no panic").faults.unreadable.clone();
+        let bad = &self.faults.unreadable;
         if offset < bad.end && offset + bytes as u64 > bad.start {
             return Err(libc::EIO);
         }
@@ -275,10 +337,9 @@ impl Server {
         Ok(numbers(&[bytes as u64]))
     }
 
-    fn sync(&self) -> Result<Vec<u8>, i32> {
-        let mut state = self.state.lock().expect("no panic");
-        state.syncs += 1;
-        state.faults.sync_error.map_or(Ok(Vec::new()), Err)
+    fn sync(&mut self) -> Result<Vec<u8>, i32> {
+        self.syncs += 1;
+        self.faults.sync_error.map_or(Ok(Vec::new()), Err)
     }
 
     fn reply(&self, request: &[u8], result: Result<Vec<u8>, i32>) {
@@ -289,7 +350,7 @@ impl Server {
         out.extend(&request[8..16]);
         out.extend(body);
         // Who asked may be gone.
-        let _ = (&*self.connection).write(&out);
+        let _ = (&self.connection).write(&out);
     }
 }
 
