@@ -8,6 +8,7 @@
 //!                  └─ `entry`: a drive of the catalogue, each figure with how it was found and its interval
 //! ```
 //! Where there is no drive but its data sheet, `sheet` solves for the inside of a model that does what the sheet says.
+//! `matrix` replays the cells of a published latency matrix on a model.
 //!
 //! The same code runs on real targets and on models: only what is behind [`TimedTarget`] differs. Everything is read only unless
 //! [`Effort::may_write`] says otherwise.
@@ -25,6 +26,7 @@
 mod entry;
 mod estimate;
 mod flash;
+mod matrix;
 mod modelled;
 mod queueing;
 mod sheet;
@@ -33,6 +35,7 @@ mod turning;
 pub use entry::EntryNames;
 pub use estimate::Estimate;
 pub use flash::FlashFound;
+pub use matrix::{Arrivals, CellLatency, MatrixError, MatrixLoad, prefilled, replay_cell};
 pub use modelled::ModelledTarget;
 pub use sheet::{
     Sheet, SheetError, SheetInterface, SheetKind, SheetModel, SheetRow, compare_with_sheet, model_from_sheet,

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
-use raidlab_hardware::{Catalog, CatalogChange, CatalogError, CatalogFile};
+use raidlab_hardware::{Catalog, CatalogChange, CatalogError, CatalogFile, DriveModel};
 use raidlab_lab::{
     Owner, ReplayOrder, ReplayOrderError, StoredFit, TextFileError, WorkloadError, find_workload, read_text,
     sweep,
@@ -112,7 +112,7 @@ pub(crate) fn catalog_change(text: &str) -> Result<CatalogChange, String> {
 }
 
 /// The catalogue, by options: somebody's own entries, and other values of figures.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CatalogArgs {
     /// Know the hardware in this file, too, or in all .toml files of this folder; may be repeated
     #[arg(long, value_name = "FILE.toml|FOLDER")]
@@ -143,6 +143,21 @@ impl CatalogArgs {
         };
         changes.extend(self.set.iter().cloned());
         catalog_with(&files, &changes)
+    }
+
+    /// The drive called `name`; or, where that is the name of a .toml file, the drive in this file.
+    pub(crate) fn load_drive(&self, name: &str) -> Result<DriveModel, Failure> {
+        let unknown = |error| Failure::input(error).with_hint("'raidlab catalog' lists the hardware");
+        let path = Path::new(name);
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            return self.load()?.drive(name).cloned().map_err(unknown);
+        }
+        let others = Self { catalog: self.catalog.clone(), fitted: None, set: Vec::new() }.load()?;
+        let mut with_file = self.clone();
+        with_file.catalog.push(path.to_owned());
+        let catalog = with_file.load()?;
+        let found = catalog.drives().find(|drive| others.drive(&drive.id).is_err());
+        found.cloned().ok_or_else(|| Failure::input(anyhow::anyhow!("{name} holds no drive")))
     }
 }
 

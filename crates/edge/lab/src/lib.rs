@@ -70,7 +70,8 @@ pub use predict::{
     Prediction, predict,
 };
 pub use published::{
-    COLUMNS, PublishedError, PublishedMetric, PublishedRow, RowProblem, parse_published, read_published,
+    COLUMNS, MatrixRow, PublishedError, PublishedMetric, PublishedRow, RowProblem, parse_published,
+    read_matrix, read_published,
 };
 pub use read_off::{LoadPoint, ReadOff};
 pub use replay::{ReplayOrder, ReplayOrderError, default_iodepth};

@@ -5,8 +5,10 @@
 //! once. No row is ever skipped: a comparison that quietly leaves out what it can't predict flatters itself.
 
 mod cells;
+mod matrix;
 
 use self::cells::Cells;
+pub use self::matrix::{MatrixRow, read_matrix};
 use crate::predict::PredictOptions;
 use crate::text_file::{TextFileError, read_text};
 use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};

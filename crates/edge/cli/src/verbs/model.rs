@@ -1,10 +1,11 @@
-//! `raidlab model`: a drive model made from a data sheet, and how far one can be trusted, checked against a real drive.
+//! `raidlab model`: a drive model made from a data sheet, and how far one can be trusted, checked against real drives.
 //!
 //! A drive is named by folder and name, and is made of the files of `DiskSim` 4.0's validation suite: `NAME.diskspecs`,
 //! `NAME.model`, the seek curve that this one names, `NAME.trace`, and `NAME.parv` for the bus if it is there. Of a model
 //! or specification there can be two; the one called `NAME_validate` was made for the trace and comes first.
 
 mod from_sheet;
+mod matrix;
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json, remark};
@@ -29,6 +30,8 @@ enum Command {
     Validate(ValidateArgs),
     /// Make a model that does what a drive's data sheet says, as an entry of the catalogue
     FromSheet(from_sheet::Args),
+    /// Replay a published matrix of read latencies beside a writer on a drive's model, and say how far apart they are
+    Matrix(matrix::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -43,6 +46,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     match &args.command {
         Command::Validate(args) => run_validate(args, output),
         Command::FromSheet(args) => from_sheet::run(args, output),
+        Command::Matrix(args) => matrix::run(args, output),
     }
 }
 

@@ -93,3 +93,45 @@ fn a_sheet_that_no_drive_meets_is_refused() {
     refused(&["--read-iops", "0"], "a number above zero");
     refused(&["--interface", "pcie9x4", "--seq-read", "3GB/s"], "pcie-9");
 }
+
+/// Two cells of a matrix on an entry of the catalogue, and on the same in a file.
+#[test]
+fn a_matrix_is_replayed_in_words_and_json() {
+    let bench = Bench::new();
+    let columns = "id,read_iops,write_mb_per_s,read_block_bytes,write_block_bytes,write_queue_depth,read_jobs,\
+                   read_queue_depth,arrivals,read_p50_us,read_p95_us\n";
+    bench.write(
+        "m.csv",
+        &format!(
+            "{columns}r1.w0,20000,0,4096,131072,64,7,1000,even,80,120\nr1.w9,20000,900,4096,131072,64,7,1000,even,90,\n"
+        ),
+    );
+    let verb = ["model", "matrix", "m.csv", "--reads", "1000", "--drive"];
+    let run = |rest: &[&str]| bench.run(&[&verb[..], rest].concat());
+    let ended = run(&["generic-nvme", "--json"]);
+    ended.assert(0, &[]);
+    let json = ended.json();
+    let rows = json["rows"].as_array().expect("there are rows");
+    let p50 = rows[0]["p50_predicted_us"].as_f64().expect("a number");
+    assert!((60.0..110.0).contains(&p50), "{p50}");
+    assert!(rows[1]["p95_us"].is_null() && rows[1]["p95_predicted_us"].is_number(), "{json}");
+    let alone_pct = json["summary"]["p95_median_abs_error_pct"].as_f64().expect("a number");
+    let p95 = rows[0]["p95_predicted_us"].as_f64().expect("a number");
+    assert!((alone_pct - (p95 / 120.0 - 1.0).abs() * 100.0).abs() < 1e-9, "{json}");
+    let words = run(&["generic-nvme"]);
+    words.assert(0, &[]);
+    assert!(words.stdout.contains("95th percentile: half of the errors"), "{}", words.stdout);
+
+    let entry = std::fs::read_to_string(format!(
+        "{}/../../../catalog/drives/generic-nvme.toml",
+        env!("CARGO_MANIFEST_DIR")
+    ));
+    let entry = entry.expect("it is there").replace("\"generic-nvme\"", "\"own\"");
+    bench.write("own.toml", &entry);
+    let own = run(&["own.toml", "--json"]).json();
+    assert_eq!((own["drive"].as_str(), &own["rows"]), (Some("own"), &json["rows"]), "the same drive");
+    run(&["nothing.toml"]).assert(2, &["nothing.toml"]);
+    run(&["nothing"]).assert(2, &["nothing"]);
+    bench.write("m.csv", &format!("{columns}r1.w0,0,0,4096,131072,64,7,1000,even,80,120\n"));
+    run(&["generic-nvme"]).assert(2, &["r1.w0", "read_iops is from"]);
+}

@@ -189,7 +189,7 @@ impl<'a> Cells<'a> {
         cell(self.header, self.record, column)
     }
 
-    fn required(&mut self, column: &'static str) -> &'a str {
+    pub(super) fn required(&mut self, column: &'static str) -> &'a str {
         let text = self.text(column);
         if text.is_empty() {
             self.problem(column, "is empty but needed".into(), None);
@@ -197,11 +197,11 @@ impl<'a> Cells<'a> {
         text
     }
 
-    fn number<T: std::str::FromStr>(&mut self, column: &'static str) -> Option<T> {
+    pub(super) fn number<T: std::str::FromStr>(&mut self, column: &'static str) -> Option<T> {
         if self.required(column).is_empty() { None } else { self.optional_number(column) }
     }
 
-    fn optional_number<T: std::str::FromStr>(&mut self, column: &'static str) -> Option<T> {
+    pub(super) fn optional_number<T: std::str::FromStr>(&mut self, column: &'static str) -> Option<T> {
         let text = self.text(column);
         if text.is_empty() {
             return None;
@@ -213,7 +213,7 @@ impl<'a> Cells<'a> {
         number
     }
 
-    fn one_of<T: Copy>(&mut self, column: &'static str, known: &[(&'static str, T)]) -> Option<T> {
+    pub(super) fn one_of<T: Copy>(&mut self, column: &'static str, known: &[(&'static str, T)]) -> Option<T> {
         let text = self.text(column);
         if text.is_empty() {
             return None;
@@ -234,7 +234,7 @@ impl<'a> Cells<'a> {
         PublishedMetric::Iops
     }
 
-    fn problem(&mut self, column: &'static str, why: String, nearest: Option<String>) {
+    pub(super) fn problem(&mut self, column: &'static str, why: String, nearest: Option<String>) {
         let (row, value) = (self.text("id").to_owned(), self.text(column).to_owned());
         self.problems.push(RowProblem { line: self.line, row, column, value, why, nearest });
     }

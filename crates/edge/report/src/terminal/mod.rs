@@ -2,7 +2,7 @@
 //!
 //! [`study`] prints one table, a section per profile and a row per configuration, with measured and simulated figures
 //! side by side, and then the recommendations. [`run`] and [`runs`] print what `measure` and `simulate` found,
-//! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did, [`soaks`] what `soak` did,
+//! [`comparison`] and [`claims`] what `reproduce` did, [`drive_validation`] what `model validate` did, [`latency_matrix`] what `model matrix` did, [`soaks`] what `soak` did,
 //! [`plan`] and [`risk`] what `plan` and `risk` found, [`contrast`] what `compare` did,
 //! [`streams`] and [`bonnie`] what the verbs of their names did. Without colour the
 //! text is plain ASCII apart from the names it is given, with
@@ -15,6 +15,7 @@ mod contrast;
 mod examine;
 mod grid;
 mod hosts;
+mod matrix;
 mod network;
 mod plan;
 mod programs;
@@ -30,6 +31,7 @@ pub use claims::claims;
 pub use contrast::contrast;
 pub use examine::examined;
 pub use hosts::hosts;
+pub use matrix::{MatrixCell, MatrixErrors, latency_matrix};
 pub use plan::{PlanPoint, PlanRow, PlanText, plan};
 pub use programs::{bonnie, streams};
 pub use risk::risk;
