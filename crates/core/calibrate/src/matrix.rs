@@ -204,15 +204,12 @@ impl<'a> Replay<'a> {
     fn step(&mut self) {
         let (sender, due_ns) = self.next_sender();
         let arrival = Nanos(due_ns.max(self.now.0 as f64) as u64);
-        match self.drive.poll_deadline().filter(|deadline| *deadline <= arrival) {
-            Some(deadline) => {
-                self.now = deadline;
-                self.drive.handle_deadline(deadline);
-            }
-            None => {
-                self.now = arrival;
-                self.send(sender);
-            }
+        if let Some(deadline) = self.drive.poll_deadline().filter(|deadline| *deadline <= arrival) {
+            self.now = deadline;
+            self.drive.handle_deadline(deadline);
+        } else {
+            self.now = arrival;
+            self.send(sender);
         }
         while let Some(completion) = self.drive.poll_completion() {
             self.complete(completion.id);

@@ -74,7 +74,7 @@ fn a_file_whose_io_does_not_end_is_a_member_lost_and_the_memory_is_nobodys() {
     ] {
         let Some(bench) = bench(level, members, policy) else { return };
         let used = bench.used();
-        bench.faulty.set(Faults { is_silent: true, heeds_interrupts, ..Faults::default() });
+        bench.faulty.set(&Faults { is_silent: true, heeds_interrupts, ..Faults::default() });
         let status = used.until("degraded", |status| status.condition == Condition::Degraded);
         assert_eq!(status.devices[1].state, DeviceCondition::Missing, "{status:?}");
         goes_on(&used);
@@ -110,7 +110,7 @@ fn an_array_ends_while_io_of_a_member_does_not() {
         let start = ArrayWorld::start(&bench.members, &bench.settings, StartOptions::default());
         let mut world = start.world.expect("it starts");
         world.await_serving(&GO_ON).expect("it is served");
-        bench.faulty.set(Faults { is_silent: true, ..Faults::default() });
+        bench.faulty.set(&Faults { is_silent: true, ..Faults::default() });
         let write = |lba| ScriptOp::Write { lba: Lba(lba), bytes: vec![7; 65_536], fua: false };
         let begin = Instant::now();
         let script: Vec<ScriptOp> = (0..8).map(|number| write(number * 16)).collect();
@@ -136,7 +136,7 @@ fn requests_that_need_a_silent_member_end_in_an_error() {
     let start = ArrayWorld::start(&bench.members, &bench.settings, StartOptions::default());
     let mut world = start.world.expect("it starts");
     world.await_serving(&GO_ON).expect("it is served");
-    bench.faulty.set(Faults { is_silent: true, ..Faults::default() });
+    bench.faulty.set(&Faults { is_silent: true, ..Faults::default() });
     let begin = Instant::now();
     let read = ScriptOp::Read { lba: Lba(0), blocks: world.volume_blocks() };
     let write = ScriptOp::Write { lba: Lba(0), bytes: vec![1; 1 << 20], fua: true };
@@ -158,10 +158,10 @@ fn a_flush_that_fails_is_a_member_lost() {
         bench.settings.member_cache = member_cache;
         let used = bench.used();
         assert!(bench.faulty.syncs() > 0, "nothing is flushed");
-        bench.faulty.set(Faults { sync_error: Some(errno), ..Faults::default() });
+        bench.faulty.set(&Faults { sync_error: Some(errno), ..Faults::default() });
         let status = used.until("degraded", |status| status.condition == Condition::Degraded);
         assert_eq!(status.devices[1].state, DeviceCondition::Missing, "{errno}: {status:?}");
-        bench.faulty.set(Faults::default());
+        bench.faulty.set(&Faults::default());
         goes_on(&used);
         let checker = used.stop();
         check_again(&bench.others(), &bench.settings, &checker);
@@ -176,10 +176,10 @@ fn blocks_that_a_file_can_not_read_are_repaired_and_the_member_stays() {
     let bytes = std::fs::metadata(bench.below()).expect("it is there").len();
     let place = Placement::new(&geometry, ByteCount(bytes)).expect("there is room");
     let unreadable = place.data_at + (32 << 10)..place.data_at + (100 << 10);
-    bench.faulty.set(Faults { unreadable, ..Faults::default() });
+    bench.faulty.set(&Faults { unreadable, ..Faults::default() });
     let status = used.until("read", |status| status.devices[1].errors > 3);
     assert_eq!(status.devices[1].state, DeviceCondition::InSync, "{status:?}");
-    bench.faulty.set(Faults::default());
+    bench.faulty.set(&Faults::default());
     let checker = used.stop();
     check_again(&bench.members, &bench.settings, &checker);
 }

@@ -97,8 +97,8 @@ impl Faulty {
     }
 
     /// From here on these faults, and no others.
-    pub(crate) fn set(&self, faults: Faults) {
-        let Range { start, end } = faults.unreadable;
+    pub(crate) fn set(&self, faults: &Faults) {
+        let Range { start, end } = &faults.unreadable;
         let (errno, silent) = (faults.sync_error.unwrap_or(0), u8::from(faults.is_silent));
         self.ask(&format!("set {start} {end} {errno} {silent} {}", u8::from(faults.heeds_interrupts)));
     }
@@ -182,7 +182,7 @@ fn io_of_a_test_that_has_ended_ends_in_an_error() {
     let of_the_test = std::thread::spawn(move || {
         let faulty = Faulty::mount(&place, &below)?;
         let file = File::open(faulty.path()).expect("it is there");
-        faulty.set(Faults { is_silent: true, ..Faults::default() });
+        faulty.set(&Faults { is_silent: true, ..Faults::default() });
         let reader = std::thread::spawn(move || file.read_at(&mut [0; 512], 0));
         while faulty.put_off() == 0 {
             std::thread::yield_now();

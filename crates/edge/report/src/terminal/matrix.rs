@@ -31,6 +31,8 @@ pub struct MatrixErrors {
     pub p90_pct: Option<f64>,
 }
 
+type Pick = fn(&MatrixCell) -> (Option<f64>, f64);
+
 /// Prints all cells, heat maps of both percentiles, and the errors of the median and of the 95th percentile.
 pub fn latency_matrix(
     drive: &str,
@@ -41,7 +43,6 @@ pub fn latency_matrix(
     let mut text = heading(&format!("{drive}: {} cells, reads beside a writer", cells.len()), options);
     text += "\n\n";
     text += &cell_table(cells, options);
-    type Pick = fn(&MatrixCell) -> (Option<f64>, f64);
     let percentiles: [(&str, Pick); 2] =
         [("median", |cell| cell.p50_us), ("95th percentile", |cell| cell.p95_us)];
     for (name, pick) in percentiles {
@@ -81,7 +82,7 @@ fn cell_table(cells: &[MatrixCell], options: TerminalOptions) -> String {
 }
 
 /// Published and predicted side by side, a digit a cell on one logarithmic scale of what was published.
-fn heat_maps(name: &str, cells: &[MatrixCell], pick: fn(&MatrixCell) -> (Option<f64>, f64)) -> String {
+fn heat_maps(name: &str, cells: &[MatrixCell], pick: Pick) -> String {
     let published = cells.iter().filter_map(|cell| pick(cell).0);
     let (least, most) =
         published.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), us| (least.min(us), most.max(us)));
