@@ -71,7 +71,7 @@ def run_page(page, entry, raidlab):
         folder = pathlib.Path(name)
         (folder / "bin").mkdir()
         (folder / "bin" / "raidlab").symlink_to(raidlab)
-        for link in ("studies", "validation", "workloads", "papers"):
+        for link in ("studies", "validation", "workloads", "papers", "crates"):
             (folder / link).symlink_to(ROOT / link)
         runtime = folder / "run"
         runtime.mkdir(mode=0o700)
