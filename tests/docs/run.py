@@ -6,7 +6,7 @@
 A page is read from its fenced blocks: each command that begins with `raidlab`, with the lines that continue it, in the order
 of the page, in one scratch folder. `pages.toml` says for each page what is put into that folder first, and what takes the place
 of devices, other hosts, long times and large sizes: (pattern, replacement), each of which must be of use. A command that ends
-in `&` goes to the background, and its first line is waited for. Verified: each command ends well (with 3 where it has a bound or is to be steady).
+in `&` goes to the background, and its first line is waited for. Verified: each command ends well, or with a code that says what it found (`VERDICTS`).
 A page with commands that pages.toml does not name is an error, unless its entry says why they are left out.
 Left out: what the commands print, which is the business of the tests of each crate; commands of other programs.
 """
@@ -24,6 +24,8 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = tomllib.loads((pathlib.Path(__file__).parent / "pages.toml").read_text())
 LIMIT_SECONDS = 300
+# Codes of commands that ended well and say what they found.
+VERDICTS = {"--bound|--until": (0, 3), "array status": (0, 4)}
 
 
 def fenced_commands(page):
@@ -94,7 +96,7 @@ def run_page(page, entry, raidlab):
                 began = time.monotonic()
                 said = subprocess.run([*bash, command], cwd=folder, env=environment, timeout=LIMIT_SECONDS,
                                       stdin=subprocess.DEVNULL, capture_output=True, text=True)
-                allowed = (0, 3) if re.search("--bound|--until", command) else (0,)
+                allowed = next((codes for words, codes in VERDICTS.items() if re.search(words, command)), (0,))
                 if said.returncode not in allowed:
                     sys.exit(f"{page}: ended with {said.returncode}: {command}\n{said.stdout[-2000:]}{said.stderr[-2000:]}")
                 print(f"{page}: {time.monotonic() - began:5.1f} s  {command}", file=sys.stderr)
