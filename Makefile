@@ -4,6 +4,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CARGO ?= cargo
+# Histories of arrays that tests and benches serve.
+export STATE_DIRECTORY := $(CURDIR)/target/state
 
 .PHONY: demo test tools build binary format lint unit documented reference accuracy book deb deb-test explore torture mutants \
 	store clients attack attack-short clients-self-test ublk doc smoke bench studio studio-fuzz studio-pictures bench-arrays bench-against-md
