@@ -42,6 +42,8 @@ impl Controller {
         }
         if self.members.state(device) == DeviceState::Missing {
             self.members.note_newcomer(device, uuid);
+            // Before it is admitted, too: what is read there from now on are its bytes.
+            self.start.note_replaced(device);
             self.admit_again(device);
         }
     }
@@ -50,7 +52,6 @@ impl Controller {
     pub(crate) fn admit_again(&mut self, device: MemberIndex) {
         if self.members.take_newcomer(device) {
             self.members.set_state(device, DeviceState::Spare);
-            self.start.note_replaced(device);
             self.change_state();
             self.sweeps.attention = true;
             self.greet_newcomer();
