@@ -37,9 +37,10 @@ binary:
 	bash tests/clients/setup.sh
 	$(CARGO) build --locked -p raidlab --features ublk,mpi
 
-# One seed, so that a run can be repeated; `make explore` draws new cases.
+# One seed, so that a run can be repeated; `make explore` draws new cases. Many tests wait, so more of them run at once than there
+# are processors.
 unit:
-	PROPTEST_RNG_SEED=2026 $(CARGO) test --workspace --locked
+	PROPTEST_RNG_SEED=2026 RUST_TEST_THREADS=6 $(CARGO) test --workspace --locked
 
 ## Property tests on new random cases, ten times as many, and the long soak of the controller; takes some ten minutes.
 explore:

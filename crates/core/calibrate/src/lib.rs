@@ -38,7 +38,8 @@ pub use flash::FlashFound;
 pub use matrix::{Arrivals, CellLatency, MatrixError, MatrixLoad, prefilled, replay_cell};
 pub use modelled::ModelledTarget;
 pub use sheet::{
-    Sheet, SheetError, SheetInterface, SheetKind, SheetModel, SheetRow, compare_with_sheet, model_from_sheet,
+    DiskSheet, Recording, Sheet, SheetError, SheetInterface, SheetKind, SheetModel, SheetRow, SheetSeeks,
+    check_sheet, disk_from_sheet, model_from_sheet,
 };
 pub use turning::{TurningFound, Zone};
 

@@ -1,6 +1,9 @@
 //! Models from data sheets: they do what the sheet says, or there is none.
 
-use raidlab_calibrate::{Sheet, SheetError, SheetInterface, SheetKind, compare_with_sheet, model_from_sheet};
+use raidlab_calibrate::{
+    DiskSheet, Recording, Sheet, SheetError, SheetInterface, SheetKind, SheetSeeks, check_sheet,
+    disk_from_sheet, model_from_sheet,
+};
 use raidlab_hardware::{Catalog, DriveKind};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
@@ -107,26 +110,116 @@ fn what_no_drive_does_is_refused() {
     }
 }
 
-/// The drives of the catalogue that were made from sheets, measured as their sheets say.
+/// Some of the catalogue; `raidlab catalog check` does the same with all of it.
 #[test]
-fn the_drives_of_the_catalogue_do_what_their_sheets_say() {
-    let (nvme, sata) = (SheetKind::Nvme, SheetKind::SataSsd);
-    let rows = [
-        ("samsung-pm9a3-7680", sheet(nvme, 7680, [6500.0, 3500.0], [900e3, 200e3], None)),
-        ("intel-p4500-4000", sheet(nvme, 4000, [3200.0, 1800.0], [645e3, 62_500.0], Some([115, 20]))),
-        ("kioxia-cm6-r-30720", sheet(nvme, 30_720, [6900.0, 4200.0], [1.4e6, 170e3], Some([90, 20]))),
-        ("kingston-dc600m-960", sheet(sata, 960, [560.0, 530.0], [94e3, 65e3], None)),
-        ("intel-s4500-3840", sheet(sata, 3840, [500.0, 490.0], [72e3, 33e3], Some([110, 52]))),
-    ];
+fn drives_of_the_catalogue_do_what_their_sheets_say() {
     let catalog = Catalog::builtin();
-    for (id, sheet) in rows {
-        let model = catalog.drive(id).expect("in the catalogue");
-        assert_eq!(model.capacity.0, sheet.capacity.0 / 512, "{id}");
-        for row in compare_with_sheet(model, &sheet).expect("it has a translation layer") {
-            assert!(row.error_pct().abs() <= 3.0, "{id}: {row:?}");
+    for id in ["samsung-pm9a3-7680", "intel-s4500-3840", "st3600057ss", "exos-2x18-18tb"] {
+        let rows = check_sheet(catalog.drive(id).expect("in the catalogue"));
+        assert!(rows.len() >= 4, "{id}");
+        for row in rows {
+            assert!(row.is_met(), "{id}: {row:?}");
         }
     }
-    let old = catalog.drive("pliant-lb150").expect("in the catalogue");
-    let usual = sheet(nvme, 150, [300.0, 200.0], [100e3, 10e3], None);
-    assert!(matches!(compare_with_sheet(old, &usual), Err(SheetError::Catalog(_))));
+}
+
+/// A model that is not the drive of the sheet is found out, in each of its figures.
+#[test]
+fn another_drive_does_not_do_what_the_sheet_says() {
+    let catalog = Catalog::builtin();
+    let mut slow = catalog.drive("st32000444ss").expect("in the catalogue").clone();
+    slow.sheet = catalog.drive("st3600057ss").expect("in the catalogue").sheet.clone();
+    for row in check_sheet(&slow) {
+        assert!(!row.is_met(), "{row:?}");
+    }
+}
+
+fn disk(capacity_tb: u64) -> DiskSheet {
+    DiskSheet {
+        id: "mine".into(),
+        name: "Mine".into(),
+        capacity: ByteCount(capacity_tb * 1_000_000_000_000),
+        rpm: None,
+        heads: None,
+        interface: None,
+        seq_read: None,
+        seq_inner: None,
+        seeks: SheetSeeks::default(),
+        read_iops: None,
+        write_iops: None,
+        iops_depth: 16,
+        cache: None,
+        physical_sector: None,
+        has_two_arms: false,
+        recording: Recording::Conventional,
+    }
+}
+
+/// Sheets of the drives' makers, as drives-datasheets.csv and manuals have them.
+#[test]
+fn a_disk_does_what_its_sheet_says() {
+    let ms = |ms: f64| Some(NanoSpan((ms * 1e6) as u64));
+    let mb_per_s = |rate: f64| Some(BytesPerSec::from_mb_per_s(rate));
+    let sata = Some(SheetInterface { link: "sata-6g".into(), lanes: 1 });
+    let mach2 = DiskSheet {
+        seq_read: mb_per_s(524.0),
+        read_iops: Some(304.0),
+        write_iops: Some(384.0),
+        cache: Some(ByteCount::from_mib(256)),
+        has_two_arms: true,
+        ..disk(14)
+    };
+    let by_seeks = DiskSheet {
+        seq_read: mb_per_s(150.0),
+        seq_inner: mb_per_s(60.0),
+        seeks: SheetSeeks { read: ms(8.5), write: ms(9.5), ..SheetSeeks::default() },
+        interface: sata.clone(),
+        ..disk(2)
+    };
+    let both = DiskSheet {
+        read_iops: Some(150.0),
+        seeks: SheetSeeks { read: ms(8.5), ..SheetSeeks::default() },
+        ..disk(20)
+    };
+    let fast = DiskSheet {
+        rpm: Some(15_000),
+        capacity: ByteCount(900_000_000_000),
+        seq_read: mb_per_s(300.0),
+        seeks: SheetSeeks { read: ms(2.9), ..SheetSeeks::default() },
+        ..disk(1)
+    };
+    let shingled = DiskSheet {
+        recording: Recording::ShingledByDrive,
+        seq_read: mb_per_s(190.0),
+        interface: sata,
+        ..disk(8)
+    };
+    for (sheet, rows) in [(mach2, 3), (by_seeks, 3), (both, 2), (fast, 2), (shingled, 1)] {
+        let made = disk_from_sheet(&Catalog::builtin(), &sheet).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(made.rows.len(), rows, "{:?}", made.rows);
+        for row in &made.rows {
+            assert!(row.error_pct().abs() <= 3.0, "{row:?}");
+        }
+        assert_eq!(made.model.capacity.0, sheet.capacity.0 / 512 / 16 * 16);
+    }
+}
+
+#[test]
+fn a_disk_that_cannot_be_is_refused() {
+    let catalog = Catalog::builtin();
+    let error = |sheet: DiskSheet| disk_from_sheet(&catalog, &sheet).expect_err("it can't be");
+    assert!(matches!(error(disk(20)), SheetError::Nothing));
+    let quick = DiskSheet { read_iops: Some(900.0), ..disk(20) };
+    assert!(matches!(error(quick), SheetError::OutOfReach { figure: "read_iops", .. }));
+    let inverted = DiskSheet {
+        seq_read: Some(BytesPerSec::from_mb_per_s(100.0)),
+        seq_inner: Some(BytesPerSec::from_mb_per_s(200.0)),
+        ..disk(4)
+    };
+    assert!(matches!(error(inverted), SheetError::Catalog(_)));
+    let rpm = DiskSheet { rpm: Some(90_000), ..disk(4) };
+    assert!(matches!(error(rpm), SheetError::Figure { .. }));
+    let two =
+        DiskSheet { rpm: Some(7200), has_two_arms: true, recording: Recording::ShingledByDrive, ..disk(4) };
+    assert!(matches!(error(two), SheetError::Figure { .. }));
 }

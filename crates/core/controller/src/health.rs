@@ -20,14 +20,17 @@ use raidlab_raid::StripUnit;
 use raidlab_units::{BlockCount, MemberLba, StripeIndex};
 use std::collections::BTreeSet;
 
-/// Stripes that are looked at. Where more are concerned, so many of them stand for all.
+/// Stripes with bad blocks that are looked at. Where more are concerned, so many of them stand for all.
 const LOOKS_MAX: u64 = 1 << 18;
+/// Unsynced stripes that are looked at: one takes up to 0.7 us, and no I/O goes on meanwhile. They differ only in where parity is, which
+/// repeats after as many stripes as there are members.
+const UNSYNCED_LOOKS_MAX: u64 = 1 << 10;
 
 /// What the host has lost, and how far the array is from losing more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Blocks of the volume that are errors until they are written again. An estimate where more than a quarter of a million stripes are
-    /// concerned; 0 while a device is [`crate::DeviceState::Lost`].
+    /// Blocks of the volume that are errors until they are written again. An estimate where more than a thousand unsynced stripes, or a
+    /// quarter of a million with bad blocks, are concerned; 0 while a device is [`crate::DeviceState::Lost`].
     pub lost_blocks: BlockCount,
     /// How many more members may fail, whichever they are, before data is lost, or more of it.
     pub failures_left: u16,
@@ -56,7 +59,7 @@ impl Controller {
         let (keys, stride) = self.bad_granules();
         self.add_up(keys.iter().copied(), stride, &mut health);
         if parity_in_doubt && self.members.any_incomplete() {
-            let looks = self.unsynced_granules().min(LOOKS_MAX);
+            let looks = self.unsynced_granules().min(UNSYNCED_LOOKS_MAX);
             let mut next = self.unsynced.next(0);
             let all = std::iter::from_fn(|| {
                 let key = next?;

@@ -149,15 +149,13 @@ impl Controller {
         }
     }
 
-    /// True when a second controller that takes over finds every record that is not retired.
+    /// True when a second controller that takes over finds every record that its start may need.
     pub(crate) fn log_is_mirrored(&self) -> bool {
         let Intent::Log(log) = &self.intent else { return true };
         // Before a record is sent nothing has been written in place.
-        let is_found = |record: &Record| {
-            matches!(record.phase, Phase::Digesting | Phase::Retired) || record.found_by_peer
-        };
+        let is_found = |record: &Record| record.phase == Phase::Digesting || record.found_by_peer;
         let is_old_done = !self.start.needs_kept_log();
-        is_old_done && (log.place == LogPlace::Members || log.ring.records().all(is_found))
+        is_old_done && (log.place == LogPlace::Members || log.ring.replayed().all(is_found))
     }
 
     /// Notes that a second controller that has come has no record, and one that has gone none that can be found.

@@ -16,8 +16,8 @@ use crate::mechanics::seek_table;
 use crate::syntax::{Block, Param, Value, parse_blocks};
 use raidlab_hardware::{
     AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DriveKind, DriveModel, EarlyDisconnect,
-    FirmwareModel, FormFactor, HardDriveModel, Kept, LinkModel, MeasuredMechanics, MechanicsModel,
-    ModernParts, Overheads, ReadAhead, TrackTable,
+    FasterPct, FirmwareModel, FormFactor, HardDriveModel, Kept, LinkModel, MeasuredMechanics, MechanicsModel,
+    ModernParts, Overheads, ReadAhead, Reliability, TrackTable,
 };
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use std::sync::Arc;
@@ -155,6 +155,10 @@ pub fn import(
         price_usd: None,
         bits_per_read_error: None,
         annual_failure_pct: None,
+        recovery_limit: None,
+        sheet: Vec::new(),
+        reliability: Reliability::default(),
+        faster: FasterPct::default(),
         sources: Vec::new(),
     };
     Ok(Imported { model, warnings })

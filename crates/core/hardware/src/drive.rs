@@ -6,10 +6,13 @@
 //! once the queues have grown to the load.
 
 use crate::catalog::{CatalogError, FigureSource, Section};
+use crate::faster::{FastClock, FasterPct};
 use crate::hdd::{HardDisk, HardDriveModel, ShingleModel};
 use crate::link::LinkModel;
+use crate::reliability::Reliability;
+use crate::sheet::SheetFigure;
 use crate::ssd::{DriveCondition, FlashCounters, FlashDrive, FlashModel, SolidState, SolidStateModel};
-use raidlab_units::{ByteCount, Nanos};
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
 
 /// Address of a 512-byte sector on a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +45,9 @@ pub enum DriveOp {
     },
     /// Write the volatile cache out. Has no range.
     Flush,
+    /// Forget what is in the range, which the host has no use for: trim, unmap, deallocate. Only for drives that know it
+    /// ([`DriveModel::knows_trim`]).
+    Trim,
 }
 
 /// One command to a drive.
@@ -113,6 +119,14 @@ pub struct DriveModel {
     pub bits_per_read_error: Option<f64>,
     /// Annualized failure rate in percent, where a source is known.
     pub annual_failure_pct: Option<f64>,
+    /// How long it tries to read a sector before it reports that it can't (ERC, TLER), where a source is known.
+    pub recovery_limit: Option<NanoSpan>,
+    /// What its data sheet says it does; nothing in the model reads this.
+    pub sheet: Vec<SheetFigure>,
+    /// How it fails.
+    pub reliability: Reliability,
+    /// How much faster than that all of it is: zero but where it is asked what a faster one would do.
+    pub faster: FasterPct,
     /// Every figure with its source.
     pub sources: Vec<FigureSource>,
 }
@@ -130,6 +144,7 @@ pub struct DriveOptions {
 #[derive(Clone, Debug)]
 pub struct Drive {
     capacity: SectorCount,
+    clock: FastClock,
     machine: Machine,
 }
 
@@ -154,7 +169,7 @@ impl Drive {
                 Machine::Flash(Box::new(FlashDrive::new(flash, model.capacity, model.interface, options)))
             }
         };
-        Self { capacity: model.capacity, machine }
+        Self { capacity: model.capacity, clock: FastClock::new(model.faster), machine }
     }
 
     /// Addressable sectors.
@@ -173,6 +188,11 @@ impl Drive {
             self.capacity.0
         );
         assert!(request.sectors.0 > 0 || request.op == DriveOp::Flush, "only a flush has no range");
+        assert!(
+            request.op != DriveOp::Trim || matches!(self.machine, Machine::Flash(_)),
+            "only drives with a translation layer know trims"
+        );
+        let now = self.clock.own(now);
         match &mut self.machine {
             Machine::HardDrive(drive) => drive.handle_request(now, request),
             Machine::SolidState(drive) => drive.handle_request(now, request),
@@ -183,16 +203,18 @@ impl Drive {
     /// When the drive next has something to do by itself, if it has.
     #[inline]
     pub fn poll_deadline(&self) -> Option<Nanos> {
-        match &self.machine {
+        let own = match &self.machine {
             Machine::HardDrive(drive) => drive.poll_deadline(),
             Machine::SolidState(drive) => drive.poll_deadline(),
             Machine::Flash(drive) => drive.poll_deadline(),
-        }
+        };
+        own.map(|own| self.clock.world(own))
     }
 
     /// Does what is due at `now`.
     #[inline]
     pub fn handle_deadline(&mut self, now: Nanos) {
+        let now = self.clock.own(now);
         match &mut self.machine {
             Machine::HardDrive(drive) => drive.handle_deadline(now),
             Machine::SolidState(drive) => drive.handle_deadline(now),
@@ -248,6 +270,25 @@ impl DriveModel {
         }
     }
 
+    /// Whether trims make a difference to it, as they do to drives with a translation layer. The hard drives here refuse them,
+    /// and so do drives whose write amplification is given.
+    pub fn knows_trim(&self) -> bool {
+        matches!(self.kind, DriveKind::Flash(_))
+    }
+
+    /// Room for data beyond the capacity, as a share of it; none for drives whose translation layer is not followed.
+    pub fn spare_room(&self) -> Option<f64> {
+        match &self.kind {
+            DriveKind::Flash(flash) => Some(flash.translation.spare_pct / 100.0),
+            DriveKind::HardDrive(_) | DriveKind::SolidState(_) => None,
+        }
+    }
+
+    /// Whether there is flash inside.
+    pub fn is_flash(&self) -> bool {
+        !matches!(self.kind, DriveKind::HardDrive(_))
+    }
+
     /// Whether the host has to write each zone in sequence, because the drive does not see to it: no member of an array.
     pub fn is_host_managed(&self) -> bool {
         match &self.kind {
@@ -273,6 +314,8 @@ impl DriveModel {
         } else {
             DriveKind::SolidState(SolidStateModel::read(&mut root)?)
         };
+        let sheet = root.optional_section("sheet")?;
+        let sheet = sheet.map(|sheet| SheetFigure::read_all(sheet, &inside)).transpose()?;
         let model = Self {
             id: id.into(),
             name,
@@ -287,6 +330,14 @@ impl DriveModel {
             price_usd: root.optional_figure("price_usd")?,
             bits_per_read_error: root.optional_figure("bits_per_read_error")?,
             annual_failure_pct: root.optional_figure("annual_failure_pct")?,
+            recovery_limit: root.optional_figure("recovery_limit")?,
+            sheet: sheet.unwrap_or_default(),
+            reliability: root
+                .optional_section("reliability")?
+                .map(Reliability::read)
+                .transpose()?
+                .unwrap_or_default(),
+            faster: FasterPct::default(),
             sources: root.figures(),
         };
         root.finish()?;

@@ -19,13 +19,16 @@ mod catalog;
 mod controller;
 mod drive;
 mod enclosure;
+mod faster;
 mod filesystem;
 mod hdd;
 mod host;
 mod link;
 mod media;
 mod network;
+mod reliability;
 mod server;
+mod sheet;
 mod ssd;
 
 pub use catalog::{Catalog, CatalogChange, CatalogEntry, CatalogError, CatalogFile, FigureSource};
@@ -38,6 +41,7 @@ pub use drive::{
     NoCondition, Sector, SectorCount,
 };
 pub use enclosure::EnclosureModel;
+pub use faster::{ControllerPart, DrivePart, FasterPct};
 pub use filesystem::{FilesystemModel, JournalMode};
 pub use hdd::{
     ActuatorsModel, AfterOp, AheadLimits, AheadReach, BufferModel, BusModel, DataSheet, EarlyDisconnect,
@@ -47,8 +51,10 @@ pub use hdd::{
 pub use host::{HostModel, KernelModel, PAGE_BYTES};
 pub use link::{LinkModel, LinkStandard, Server};
 pub use network::{NetworkFlow, NetworkLoad, NetworkModel, Transport};
+pub use reliability::{FigureRange, Reliability};
 pub use server::{FileServerModel, NfsServerModel, ServedDefaults};
+pub use sheet::{SheetConditions, SheetFigure, SheetMetric};
 pub use ssd::{
     CapModel, CellModel, Collection, DriveCondition, DriveHistory, FlashBufferModel, FlashCounters,
-    FlashModel, FrontModel, SolidStateModel, TranslationModel,
+    FlashModel, FrontModel, IdleModel, SlcModel, SolidStateModel, TranslationModel, UpkeepModel, WhenFull,
 };

@@ -34,9 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let events = outcome.events as f64 / outcome.host_requests as f64;
             println!(
                 "{drive:13} {write_policy:?} iodepth {iodepth}: {:.0} thousand host requests/s simulated, \
-                 {events:.1} events each; bottleneck: {}",
-                rate / 1e3,
-                outcome.utilisation.bottleneck()
+                 {events:.1} events each",
+                rate / 1e3
             );
         }
     }

@@ -4,8 +4,8 @@
 //! The array controller is a pure state machine that has to be driven by a world. This crate has four:
 //!
 //! - [`simulate`] runs a workload against a [`SimulatedArray`], the controller over hardware models, in virtual time
-//!   with lengths only, and tells what was measured and which resource was the bottleneck; [`simulate_enclosure`] does so
-//!   for several volumes behind one or two controllers, of which one may fail;
+//!   with lengths only, and tells what was measured; [`simulate_enclosure`] does so for several volumes behind one or two
+//!   controllers, of which one may fail; [`find_bottleneck`] tells what set the pace;
 //! - [`LiveArray`] is the same array for whoever brings requests at times of a clock of their own;
 //! - [`simulate_files`] runs programs that do file calls on a [`SimulatedHost`]: processors, a page cache, filesystems, and
 //!   the same arrays below them;
@@ -22,10 +22,10 @@ mod streams;
 mod torture;
 
 pub use array::{
-    Bottleneck, ControllerFailure, ControllerName, ControllerUtilisation, FailoverOutcome, LiveAnswer,
-    LiveArray, LoadRegion, RebuildProgress, SecondController, SimError, SimulatedArray, SimulatedEnclosure,
-    SimulatedVolume, SimulationLoad, SimulationOutcome, Utilisation, simulate, simulate_degraded,
-    simulate_enclosure,
+    Bottleneck, BottleneckOutcome, ControllerFailure, ControllerName, ControllerUtilisation, FailoverOutcome,
+    Gain, Goal, LiveAnswer, LiveArray, LoadRegion, Part, Probe, ProbeRunner, RebuildProgress,
+    SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad,
+    SimulationOutcome, Utilisation, find_bottleneck, simulate, simulate_degraded, simulate_enclosure,
 };
 pub use files::{FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_files};
 pub use queue::{Due, EventQueue};

@@ -4,9 +4,10 @@ mod drives;
 
 use drives::{config, controller, drive};
 use raidlab_controller::WritePolicy;
-use raidlab_hardware::{Catalog, DriveKind, ParityWorker, ShingleModel};
+use raidlab_hardware::{Catalog, ControllerPart, DriveKind, ParityWorker, ShingleModel};
 use raidlab_sim::{
-    Bottleneck, LoadRegion, SimError, SimulatedArray, SimulationLoad, SimulationOutcome, simulate,
+    Bottleneck, LoadRegion, Part, SimError, SimulatedArray, SimulationLoad, SimulationOutcome,
+    find_bottleneck, simulate,
 };
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec};
@@ -30,6 +31,22 @@ fn run(array: &SimulatedArray, load: &SimulationLoad) -> SimulationOutcome {
     simulate(array, load).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// What set the pace of `load` on `array`, of which the outcome is known.
+fn bottleneck(array: &SimulatedArray, load: &SimulationLoad, outcome: &SimulationOutcome) -> Bottleneck {
+    let found = find_bottleneck(&array.enclosure(), load, outcome, &mut |probes| {
+        probes.iter().map(raidlab_sim::Probe::run).collect()
+    });
+    found.unwrap_or_else(|error| panic!("{error}")).bottleneck
+}
+
+const fn controllers(part: ControllerPart) -> Bottleneck {
+    Bottleneck::Part(Part::Controller(part))
+}
+
+const fn is_drives(bottleneck: Bottleneck) -> bool {
+    matches!(bottleneck, Bottleneck::Part(Part::Drives(_)))
+}
+
 fn iops(outcome: &SimulationOutcome) -> f64 {
     let measured = &outcome.measurement;
     assert_eq!(measured.ops.read.errors + measured.ops.write.errors, 0);
@@ -39,10 +56,11 @@ fn iops(outcome: &SimulationOutcome) -> f64 {
 /// One random 8 KiB read at a time on one spindle of 15000 rpm takes a seek and half a turn: 2 + 3.4 ms or so.
 #[test]
 fn one_random_read_at_a_time_takes_a_seek_and_half_a_turn() {
-    let outcome = run(&array("0", 2), &load(AccessLine::plain(8192, 100, 100), 1));
+    let (array, load) = (array("0", 2), load(AccessLine::plain(8192, 100, 100), 1));
+    let outcome = run(&array, &load);
     let iops = iops(&outcome);
     assert!((140.0..260.0).contains(&iops), "{iops} IOPS");
-    assert_eq!(outcome.utilisation.bottleneck(), Bottleneck::Iodepth, "two drives take turns");
+    assert_eq!(bottleneck(&array, &load, &outcome), Bottleneck::Iodepth, "two drives take turns");
     assert_eq!(outcome.counters.member_reads, outcome.host_requests);
 }
 
@@ -51,13 +69,14 @@ fn one_random_read_at_a_time_takes_a_seek_and_half_a_turn() {
 fn small_writes_cost_what_the_level_says() {
     let rows = [("0", 8, 0.0, 1.0), ("10", 8, 0.0, 2.0), ("5", 8, 2.0, 2.0), ("6", 8, 3.0, 3.0)];
     for (level, members, reads, writes) in rows {
-        let outcome = run(&array(level, members), &load(AccessLine::plain(8192, 0, 100), 32));
+        let (array, load) = (array(level, members), load(AccessLine::plain(8192, 0, 100), 32));
+        let outcome = run(&array, &load);
         let per_host = |count: u64| count as f64 / outcome.host_requests as f64;
         let (measured_reads, measured_writes) =
             (per_host(outcome.counters.member_reads), per_host(outcome.counters.member_writes));
         assert!((measured_reads - reads).abs() < 0.05, "level {level}: {measured_reads} reads");
         assert!((measured_writes - writes).abs() < 0.05, "level {level}: {measured_writes} writes");
-        assert_eq!(outcome.utilisation.bottleneck(), Bottleneck::Drives, "level {level}");
+        assert!(is_drives(bottleneck(&array, &load, &outcome)), "level {level}");
     }
 }
 
@@ -79,8 +98,9 @@ fn only_what_one_command_serves_is_cut_through() {
         let mut array = array(level, 8);
         array.controller.member_command.read = NanoSpan::from_millis(10);
         array.controller.member_command.write = NanoSpan::from_millis(10);
-        let outcome = run(&array, &load(AccessLine::plain(bytes, read_pct, 100), 32));
-        let is_free = outcome.utilisation.bottleneck() == Bottleneck::Drives;
+        let load = load(AccessLine::plain(bytes, read_pct, 100), 32);
+        let outcome = run(&array, &load);
+        let is_free = is_drives(bottleneck(&array, &load, &outcome));
         assert_eq!(
             is_free, is_cut,
             "level {level}, {bytes} bytes, {read_pct} % reads: {:?}",
@@ -108,15 +128,13 @@ fn parity_beside_the_processor_leaves_it_free() {
         let mut array = array("5", 8);
         array.controller.parity_by = worker;
         array.controller.parity.per_task = NanoSpan::from_millis(10);
-        let outcome = run(&array, &load(AccessLine::plain(8192, 0, 100), 32));
+        let load = load(AccessLine::plain(8192, 0, 100), 32);
+        let outcome = run(&array, &load);
         let iops = iops(&outcome);
         assert!(iops < 101.0, "{iops} IOPS");
-        assert_eq!(
-            outcome.utilisation.bottleneck() == Bottleneck::Processors,
-            busy,
-            "{:?}",
-            outcome.utilisation
-        );
+        let part = if busy { ControllerPart::Processors } else { ControllerPart::ParityEngine };
+        assert_eq!(bottleneck(&array, &load, &outcome), controllers(part), "{:?}", outcome.utilisation);
+        assert_eq!(outcome.utilisation.processors > 0.9, busy);
     }
 }
 
@@ -154,14 +172,15 @@ fn a_slow_resource_sets_the_pace_and_is_named() {
     slow_processor.controller.host_command.read = NanoSpan::from_millis(10);
     slow_processor.controller.host_command.write = NanoSpan::from_millis(10);
     let rows = [
-        (slow_host, Bottleneck::HostLink, 10e6 / 65536.0),
-        (slow_members, Bottleneck::MemberLink, 10e6 / 65536.0),
-        (slow_processor, Bottleneck::Processors, 100.0),
+        (slow_host, controllers(ControllerPart::HostLink), 10e6 / 65536.0),
+        (slow_members, controllers(ControllerPart::MemberLink), 10e6 / 65536.0),
+        (slow_processor, controllers(ControllerPart::Processors), 100.0),
     ];
     for (array, expected, most) in rows {
         for read_pct in [0, 50, 100] {
-            let outcome = run(&array, &load(AccessLine::plain(65536, read_pct, 100), 32));
-            assert_eq!(outcome.utilisation.bottleneck(), expected, "{:?}", outcome.utilisation);
+            let load = load(AccessLine::plain(65536, read_pct, 100), 32);
+            let outcome = run(&array, &load);
+            assert_eq!(bottleneck(&array, &load, &outcome), expected, "{:?}", outcome.utilisation);
             let iops = iops(&outcome);
             assert!(iops <= most * 1.01 && iops > most * 0.9, "{expected}: {iops} IOPS, at most {most}");
         }
@@ -180,8 +199,8 @@ fn write_back_answers_at_memory_speed_until_the_cache_is_full() {
     let back = run(&cached, &burst);
     assert!(iops(&back) > 20.0 * iops(&through), "{} and {} IOPS", iops(&back), iops(&through));
     cached.config.cache.size = ByteCount::from_mib(4);
-    let lasting = run(&cached, &load(line, 64));
-    assert_eq!(lasting.utilisation.bottleneck(), Bottleneck::Drives);
+    let load = load(line, 64);
+    assert!(is_drives(bottleneck(&cached, &load, &run(&cached, &load))));
 }
 
 #[test]

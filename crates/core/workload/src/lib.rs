@@ -54,10 +54,10 @@ pub use places::{Distribution, Places, Zone};
 pub use profile::{LookupError, Workload, builtin_workload, builtin_workloads};
 pub use replay::{BatchStep, Fit, REPLAY_BYTES_MAX, Replay, ReplayError, Timing, TraceReader, TraceSource};
 pub use result::{
-    ArrayFacts, CURVE_PCT, CacheFill, ControllerFacts, CostFacts, Counts, DeviceLoad, EnclosureFacts,
-    FailoverFacts, LagStats, LagSummary, LatencyPoint, LoadFacts, MachineLoad, Measurement, Metric, OpStats,
-    OpSummary, OtherStats, OtherSummaries, PartMeasurement, PartSummary, PhaseResult, RunResult, Summaries,
-    TargetResult, World,
+    ArrayFacts, BottleneckFacts, CURVE_PCT, CacheFill, ControllerFacts, CostFacts, Counts, DeviceLoad,
+    EnclosureFacts, FailoverFacts, LagStats, LagSummary, LatencyPoint, LoadFacts, MachineLoad, Measurement,
+    Metric, OpStats, OpSummary, OtherStats, OtherSummaries, PartGain, PartMeasurement, PartSummary,
+    PhaseResult, RunResult, Summaries, TargetResult, World,
 };
 pub use rng::{Rng, derived_seed};
 pub use series::{LatencyMap, RunSeries, Series, SeriesColumns};

@@ -10,8 +10,8 @@ mod facts;
 mod figures;
 
 pub use facts::{
-    ArrayFacts, CacheFill, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts, FailoverFacts, LoadFacts,
-    MachineLoad, PhaseResult, TargetResult,
+    ArrayFacts, BottleneckFacts, CacheFill, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts,
+    FailoverFacts, LoadFacts, MachineLoad, PartGain, PhaseResult, TargetResult,
 };
 pub use figures::{
     CURVE_PCT, Counts, LagStats, LagSummary, LatencyPoint, Measurement, OpStats, OpSummary, OtherStats,
@@ -123,6 +123,9 @@ pub struct RunResult {
     /// How far a write cache filled in the window; none without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_fill: Option<CacheFill>,
+    /// What set the pace, where that was looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<BottleneckFacts>,
     /// The parts of a run that measures several things one after the other, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseResult>,
@@ -169,6 +172,7 @@ impl RunResult {
             series: None,
             steady: None,
             cache_fill: None,
+            bottleneck: None,
             phases: Vec::new(),
             streams: None,
             cost: CostFacts::default(),

@@ -172,7 +172,7 @@ impl Series {
     }
 
     /// The columns to store of a window that turned out to be `window` long; none where nothing was recorded.
-    pub(crate) fn columns(&self, window: NanoSpan) -> Option<RunSeries> {
+    pub fn columns(&self, window: NanoSpan) -> Option<RunSeries> {
         let interval_ns = self.interval.get();
         if interval_ns == 0 || window == NanoSpan::ZERO {
             return None;

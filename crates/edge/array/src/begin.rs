@@ -139,11 +139,12 @@ impl ArrayWorld {
         let kept = match settings.kept_memory.as_deref().map(open).transpose() {
             Ok(kept) => kept.flatten(),
             Err(error) => {
-                let report = Examination::of(paths, Purpose::Look, None, options).report();
+                let report = Examination::of(paths, Purpose::Look, None, options, settings.answer_limit);
+                let report = report.report();
                 return Started { report, world: Err(error.into()) };
             }
         };
-        let examination = Examination::of(paths, Purpose::Use, kept.as_ref(), options);
+        let examination = Examination::of(paths, Purpose::Use, kept.as_ref(), options, settings.answer_limit);
         let report = examination.report();
         Started { report, world: begin(examination, kept, settings) }
     }

@@ -13,7 +13,8 @@
 //! joins" in `docs/on-disk-format.md`. The thread keeps slow devices out of the event loop.
 
 use crate::copies::{Findings, Looked, Suspect};
-use crate::create::{Newcomer, Vacancy, make_newcomer};
+use crate::create::{CreateOptions, Newcomer, Vacancy, make_newcomer};
+use crate::device::watched;
 use crate::error::{ArrayError, CreateError, RingError};
 use crate::events::{Event, EventLevel, Kind, sweep_name};
 use crate::operator::{Answer, Asked, Command, CommandQueue, nothing_to_reload};
@@ -425,7 +426,10 @@ impl ArrayWorld {
         };
         self.desk.expected.push(member);
         self.desk.start_thread("raidlab-join", move || {
-            let made = make_newcomer(&path, &vacancy, destroy_data);
+            let place = path.clone();
+            let limit = CreateOptions::ANSWER_LIMIT;
+            let made = watched(&place, limit, move || make_newcomer(&path, &vacancy, destroy_data));
+            let made = made.map_err(CreateError::from).and_then(|made| made);
             Report::Joins(Ready { member, asked, made })
         })
     }

@@ -16,7 +16,7 @@
 mod overwrite;
 mod unfinished;
 
-use crate::device::{Device, LocalDevice, Purpose, failed, folder_of, is_there, space_of};
+use crate::device::{Device, LocalDevice, Purpose, Watched, failed, folder_of, is_there, space_of};
 use crate::error::{CreateError, DeviceError};
 use crate::zero_fill::{self, Range};
 use overwrite::{open_to_destroy, open_whatever_it_holds};
@@ -24,16 +24,17 @@ use raidlab_controller::{ArrayConfig, MetadataPolicy, NewArray, create_metadata}
 use raidlab_format::{
     AreaLayout, ArrayName, ArrayUuid, DEVICES_MAX, DeviceUuid, Geometry, LABEL_BYTES, Label, Placement,
 };
-use raidlab_units::{ByteCount, MemberIndex};
+use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Data areas that are as large as the devices allow are whole units of this, so that a device that is a little smaller
 /// can take another's place.
 const DATA_UNIT_BYTES: u64 = 1 << 20;
 /// Zeros are asked for in pieces of this, so that a stop is heard.
-const ZERO_PIECE_BYTES: u64 = 256 << 20;
+const ZERO_PIECE_BYTES: u64 = 64 << 20;
 
 /// What is done about the data areas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,11 +69,16 @@ pub struct CreateOptions {
     /// Files that belong to an array of the same name are replaced without being named. For arrays that are made for a
     /// measurement and taken away again.
     pub replace_own: bool,
+    /// How long a call of the system on a device may take; [`CreateOptions::ANSWER_LIMIT`] unless it is said.
+    pub answer_limit: Option<NanoSpan>,
 }
 
 impl CreateOptions {
     /// Slots for spares, unless someone says otherwise.
     pub const SPARE_SLOTS: u16 = 4;
+    /// How long a device may take for what is asked of it while an array is made: what Linux gives a task before it calls it hung
+    /// (`kernel.hung_task_timeout_secs`).
+    pub const ANSWER_LIMIT: NanoSpan = NanoSpan::from_millis(120_000);
 }
 
 /// An array that was made.
@@ -109,9 +115,35 @@ pub fn create(
     if devices > DEVICES_MAX {
         return Err(CreateError::TooManyDevices { devices });
     }
+    let path = options.members.iter().chain(&options.spares).next().cloned().unwrap_or_default();
+    let limit = options.answer_limit.unwrap_or(CreateOptions::ANSWER_LIMIT);
+    let relay =
+        Arc::new(Relay { cancel: AtomicBool::new(cancel.load(Ordering::Relaxed)), ..Relay::default() });
+    let (for_it, options) = (Arc::clone(&relay), options.clone());
+    let making = Watched::start(&path, limit, move || make(config, &options, &for_it))?;
+    making.wait(|| {
+        relay.cancel.store(cancel.load(Ordering::Relaxed), Ordering::Relaxed);
+        if let Some((done, total)) = relay.progress.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            progress(done, total);
+        }
+    })?
+}
+
+/// What goes between the caller and the thread that makes an array.
+#[derive(Debug, Default)]
+struct Relay {
+    cancel: AtomicBool,
+    progress: Mutex<Option<(ByteCount, ByteCount)>>,
+}
+
+fn make(mut config: ArrayConfig, options: &CreateOptions, relay: &Relay) -> Result<Created, CreateError> {
+    let mut progress = |done, total| {
+        *relay.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some((done, total));
+    };
     let mut site = Site { array_uuid: ArrayUuid(random_uuid()?), devices: Vec::new(), made: Vec::new() };
-    let made =
-        site.prepare(&mut config, options).and_then(|()| site.build(&config, options, cancel, progress));
+    let made = site
+        .prepare(&mut config, options)
+        .and_then(|()| site.build(&config, options, &relay.cancel, &mut progress));
     if made.is_err() {
         site.clear_away();
     }

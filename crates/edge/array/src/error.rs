@@ -3,7 +3,7 @@
 use raidlab_controller::{ConfigError, HostError, StartError};
 use raidlab_format::{ArrayUuid, AssembleError, DecodeError, KeptVerdict};
 use raidlab_load::safety::SafetyError;
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, NanoSpan};
 use std::io;
 use std::path::PathBuf;
 
@@ -46,6 +46,19 @@ pub enum DeviceError {
     NoDirectIo {
         /// The file.
         path: PathBuf,
+    },
+    /// A call of the system on it does not end.
+    #[error(
+        "{} does not answer: to {doing} it has not ended for {limit}; look at the kernel's log, and leave the device out or replace it",
+        path.display()
+    )]
+    Silent {
+        /// What was tried.
+        doing: &'static str,
+        /// The device.
+        path: PathBuf,
+        /// How long it was waited for.
+        limit: NanoSpan,
     },
     /// An NBD export, or what names it, is none that an array can use.
     #[error("can't use {}: {reason}", path.display())]

@@ -112,6 +112,7 @@ pub(crate) enum Kind {
     BlocksLost,
     WritesLost,
     DeviceErrors,
+    NoRoom,
     MetadataDamaged,
     Serving,
     Stopped,
@@ -132,6 +133,7 @@ impl Kind {
             Self::BlocksLost => "blocks-lost",
             Self::WritesLost => "writes-lost",
             Self::DeviceErrors => "device-errors",
+            Self::NoRoom => "no-room",
             Self::MetadataDamaged => "metadata-damaged",
             Self::Serving => "serving",
             Self::Stopped => "stopped",
@@ -147,6 +149,7 @@ impl Kind {
             Self::BlocksLost => Some("blocks lost until they are written again"),
             Self::WritesLost => Some("acknowledged blocks that could not be stored"),
             Self::DeviceErrors => Some("failed I/Os"),
+            Self::NoRoom => Some("writes that wait for room"),
             _ => None,
         }
     }

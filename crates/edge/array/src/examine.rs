@@ -9,15 +9,16 @@
 //!
 //! Left out: opening them for use and starting, which [`crate::ArrayWorld::start`] does with the same reading.
 
+use crate::begin::RunSettings;
 use crate::copies::{MetadataCopies, damage_words, is_damaged, mend};
-use crate::device::{Device, Purpose, with_patience};
+use crate::device::{Device, Purpose, Watched, is_nbd_uri, watched, with_patience};
 use crate::error::DeviceError;
 use crate::kept_memory::KeptMemory;
 use raidlab_format::{
-    AreaLayout, ArrayState, AssembleError, Assembly, CopyFault, CopyPlace, DeviceState, Label, Placement,
-    StartOptions, assemble,
+    AreaLayout, ArrayState, AssembleError, Assembly, CopyFault, CopyPlace, DeviceState, LABEL_BYTES, Label,
+    Placement, StartOptions, assemble,
 };
-use raidlab_units::ByteCount;
+use raidlab_units::{ByteCount, NanoSpan};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +67,29 @@ impl Candidate {
         candidate
     }
 
+    /// One that can't be used, because it does not answer.
+    fn silent(path: &Path, error: &DeviceError) -> Self {
+        Self {
+            path: path.to_owned(),
+            device: None,
+            area: None,
+            faults: Vec::new(),
+            trouble: Some(error.to_string()),
+            is_in_use: false,
+            truncated: None,
+        }
+    }
+
+    /// The same as [`Candidate::read`], but a file or block device has `limit` for each call of the system.
+    fn read_within(limit: NanoSpan, path: &Path, purpose: Purpose, is_patient: bool) -> Self {
+        if is_nbd_uri(path) {
+            return Self::read(path, purpose, is_patient);
+        }
+        let own = path.to_owned();
+        watched(path, limit, move || Self::read(&own, purpose, is_patient))
+            .unwrap_or_else(|error| Self::silent(path, &error))
+    }
+
     fn read_area(&mut self, device: &Device, purpose: Purpose) -> Result<(), DeviceError> {
         let copies = match purpose {
             Purpose::Look => MetadataCopies::read_in_use(device),
@@ -112,6 +136,22 @@ impl Candidate {
         let damage = damage_words(&self.faults);
         (!damage.is_empty() || mended.is_err()).then_some((damage, mended))
     }
+}
+
+/// Looks at all files and block devices at once, so that many that do not answer take no longer than one. Returns, for each path, why it
+/// is not to be opened for use, if so.
+fn silent_ones(paths: &[PathBuf], limit: NanoSpan) -> Vec<Option<DeviceError>> {
+    let look = |path: &PathBuf| {
+        let own = path.clone();
+        // What else is wrong with it is found when it is opened for use.
+        let work =
+            move || drop(Device::open(&own, Purpose::Look).and_then(|it| it.read(0, LABEL_BYTES as u64)));
+        (!is_nbd_uri(path)).then(|| Watched::start(path, limit, work))
+    };
+    let looks: Vec<_> = paths.iter().map(look).collect();
+    let ended =
+        |look: Option<Result<Watched<()>, DeviceError>>| look?.and_then(|look| look.wait(|| {})).err();
+    looks.into_iter().map(ended).collect()
 }
 
 /// The newest state in a front, wherever it belongs.
@@ -253,7 +293,7 @@ pub(crate) struct Examination {
 
 /// Says what the devices at `paths` are, in any order, without changing any of them. They may be in use.
 pub fn examine(paths: &[PathBuf], options: StartOptions) -> ExamineReport {
-    Examination::of(paths, Purpose::Look, None, options).report()
+    Examination::of(paths, Purpose::Look, None, options, RunSettings::ANSWER_LIMIT).report()
 }
 
 impl Examination {
@@ -262,11 +302,16 @@ impl Examination {
         purpose: Purpose,
         kept: Option<&KeptMemory>,
         options: StartOptions,
+        limit: NanoSpan,
     ) -> Self {
+        let silent = silent_ones(paths, limit);
         let mut is_patient = true;
         let mut candidates = Vec::with_capacity(paths.len());
-        for path in paths {
-            let candidate = Candidate::read(path, purpose, is_patient);
+        for (path, silence) in paths.iter().zip(silent) {
+            let candidate = match silence {
+                Some(error) => Candidate::silent(path, &error),
+                None => Candidate::read_within(limit, path, purpose, is_patient),
+            };
             // Whoever has one for so long has the others, too.
             is_patient &= !candidate.is_in_use;
             candidates.push(candidate);

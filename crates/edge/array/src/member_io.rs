@@ -8,6 +8,8 @@
 //! A write that is to be durable by itself, on a device that has no FUA, is followed by a flush of the device: an NBD export
 //! whose server has none, and a file whose file system is not known to keep it ([`Flushing`]).
 //!
+//! A write that a device has no room for waits until there is some (`room`).
+//!
 //! On a member that is an NBD export the entries are parts, which its link sends as requests. An export whose server is silent for too long, or gone, is
 //! a device that has vanished. So is a file or block device whose I/O does not end in time (`hung`).
 //!
@@ -17,6 +19,7 @@
 mod hung;
 mod links;
 mod owing;
+mod room;
 mod slot;
 
 use crate::copies::Reach;
@@ -56,6 +59,8 @@ pub(crate) struct MemberPort {
     owing: Owing,
     /// Entries of files that were given up while the kernel had them.
     hung: Hung,
+    /// Writes that wait for room on their devices, by their numbers.
+    waiting: Vec<u32>,
 }
 
 /// A device that lets so many I/Os time out, one after the other, is gone.
@@ -74,6 +79,8 @@ struct Place {
     errors: u64,
     /// Those of them that were told as an event.
     errors_told: u64,
+    /// Writes that began to wait for room and were not told as an event.
+    waits_untold: u64,
     timeouts: u32,
     /// An I/O was found overdue; found so again it counts.
     is_suspect: bool,
@@ -126,6 +133,7 @@ impl MemberPort {
             losses: Vec::new(),
             owing: Owing::default(),
             hung: Hung::default(),
+            waiting: Vec::new(),
         }
     }
 
@@ -264,7 +272,7 @@ impl MemberPort {
         place.in_flight += 1;
         assert!(index < 1 << NUMBER_BITS, "member I/O {index} has no name");
         slot.member = io.member;
-        (slot.attempts, slot.at, slot.since, slot.stays) = (0, None, now, false);
+        (slot.attempts, slot.at, slot.since, slot.stays, slot.waited) = (0, None, now, false, false);
         gather(segments, memory, &mut slot.pieces);
         let bytes = self.block_size.bytes_of(io.blocks).get();
         let gathered: u64 = slot.pieces.iter().map(|piece| piece.bytes as u64).sum();
@@ -354,6 +362,7 @@ impl MemberPort {
         ended: Result<u32, Errno>,
         ring: &mut Ring,
     ) -> Result<Option<IoEnd>, RingError> {
+        let lacks_room = ended.is_err_and(|errno| self.lacks_room(number, errno));
         let slot = &mut self.slots[number as usize];
         let place = &mut self.places[slot.member.index()];
         slot.entries -= 1;
@@ -364,10 +373,15 @@ impl MemberPort {
             }
             // Neither is tried again: what the one did not keep is lost, the other was taken back.
             Err(_) if slot.is_flushing || place.hung_since.is_some() => slot.error = Some(MemberError::Gone),
+            Err(_) if lacks_room => slot.lacks_room = true,
             Err(Errno::INTR | Errno::AGAIN | Errno::NOMEM) => slot.interrupted = true,
             Err(errno) => slot.error = Some(worse(slot.error, place.judge(errno))),
         }
         if slot.entries > 0 {
+            return Ok(None);
+        }
+        if slot.lacks_room && slot.error.is_none() {
+            self.wait_for_room(number);
             return Ok(None);
         }
         let Some(result) = slot.outcome() else { return self.start(number, ring).map(|()| None) };
@@ -399,7 +413,8 @@ impl MemberPort {
         }
         self.look_at = now + (self.answer_limit / 8).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX);
         self.look_at_links(now, ring)?;
-        self.look_at_files(now, ring)
+        self.look_at_files(now, ring)?;
+        self.look_for_room(now, ring)
     }
 }
 
@@ -460,7 +475,6 @@ mod tests {
             (Errno::IO, MemberError::Medium),
             (Errno::NODATA, MemberError::Medium),
             (Errno::ILSEQ, MemberError::Medium),
-            (Errno::NOSPC, MemberError::Medium),
             (Errno::NXIO, MemberError::Gone),
             (Errno::NODEV, MemberError::Gone),
             (Errno::BADF, MemberError::Gone),

@@ -8,9 +8,14 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
+/// How long a server that answers may take to be gone: the kernel takes the ring of one that was killed down some time after its end,
+/// and its listening socket with it.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Why a socket can't be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -53,10 +58,14 @@ pub fn listen_unix(path: &Path) -> Result<UnixListener, UnixSocketError> {
         Ok(_) => return Err(UnixSocketError::NoSocket { path }),
         Err(source) => return Err(UnixSocketError::Io { path, source }),
     }
-    match UnixStream::connect(&path) {
-        Ok(_) => return Err(UnixSocketError::InUse { path }),
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
-        Err(source) => return Err(UnixSocketError::Io { path, source }),
+    let begin = Instant::now();
+    loop {
+        match UnixStream::connect(&path) {
+            Ok(_) if begin.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            Ok(_) => return Err(UnixSocketError::InUse { path }),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => break,
+            Err(source) => return Err(UnixSocketError::Io { path, source }),
+        }
     }
     std::fs::remove_file(&path)
         .and_then(|()| listen_for_owner(&path))
@@ -69,4 +78,31 @@ fn listen_for_owner(path: &Path) -> io::Result<UnixListener> {
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, BACKLOG)?;
     Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Defect: the server that came after one that was killed was refused, because the socket of the dead one still listened.
+    #[test]
+    fn a_socket_whose_server_is_about_to_go_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let before = listen_unix(&path).expect("it listens");
+        let end = std::thread::spawn(move || {
+            std::thread::sleep(PAUSE * 10);
+            drop(before);
+        });
+        let _now = listen_unix(&path).expect("it listens, too");
+        end.join().expect("it ends");
+    }
+
+    #[test]
+    fn a_socket_whose_server_stays_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let _before = listen_unix(&path).expect("it listens");
+        assert!(matches!(listen_unix(&path), Err(UnixSocketError::InUse { .. })));
+    }
 }

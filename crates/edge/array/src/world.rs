@@ -190,7 +190,7 @@ impl ArrayWorld {
             }
             let waits = self.timers.iter().any(|at| *at < Nanos::FAR_FUTURE);
             let idle = self.desk.in_flight() + self.members.idle_entries() + self.workers.entries();
-            let works = self.members.has_news() || self.workers.out() > 0;
+            let works = self.members.has_news() || self.members.waits_for_room() || self.workers.out() > 0;
             if !waits && self.ring.in_flight() == idle && !works {
                 let reason = "too many devices failed on the way; the log says which".to_owned();
                 return Err(ArrayError::NotServing { reason });
@@ -376,12 +376,20 @@ impl ArrayWorld {
     fn look_after_events(&mut self, now: Nanos) -> Result<(), RingError> {
         self.events_at = now + EVENTS_EVERY;
         for member in self.members.members() {
-            let errors = self.members.take_new_errors(member);
-            if errors > 0 {
-                let text = format!("{errors} I/Os of device {} failed", member.0);
+            let (errors, waits) = (self.members.take_new_errors(member), self.members.take_new_waits(member));
+            let number = member.0;
+            let counted = [
+                (errors, Kind::DeviceErrors, format!("{errors} I/Os of device {number} failed")),
+                (
+                    waits,
+                    Kind::NoRoom,
+                    format!("{waits} writes wait for room on device {number}: its disk is full"),
+                ),
+            ];
+            for (count, kind, text) in counted.into_iter().filter(|(count, ..)| *count > 0) {
                 let path = self.members.path(member).map(|path| path.display().to_string());
-                let event = Event::new(Kind::DeviceErrors, EventLevel::Warn, text);
-                self.tally.chronicle.tell(now, event.of_device(member, path).with_count(errors));
+                let event = Event::new(kind, EventLevel::Warn, text);
+                self.tally.chronicle.tell(now, event.of_device(member, path).with_count(count));
             }
         }
         self.tally.chronicle.poll(now);

@@ -1,7 +1,7 @@
 //! Writes zeros over the data areas of several devices at once, a few large writes in flight on each.
 
 use crate::arena::Arena;
-use crate::device::{LocalDevice, allocation_failed, failed};
+use crate::device::{LocalDevice, allocation_failed, begin, blame, failed};
 use crate::error::{CreateError, DeviceError};
 use crate::pieces::IoVec;
 use crate::ring::{Direction, Done, Ring, Target};
@@ -29,6 +29,8 @@ pub(crate) struct Range {
 struct Write {
     device: usize,
     bytes: u64,
+    /// Which write it is, counted from the first.
+    number: u64,
 }
 
 /// Writes zeros over `range` of every device. `progress` gets the bytes written so far and the bytes in all.
@@ -49,7 +51,7 @@ pub(crate) fn write_zeros(
         ring.set_file(place, device.descriptor())?;
     }
     let total = range.bytes * devices.len() as u64;
-    let mut plan = Plan { range, next: vec![0; devices.len()], turn: 0 };
+    let mut plan = Plan { range, next: vec![0; devices.len()], turn: 0, writes: 0 };
     let mut writes = [Write::default(); WRITES_IN_FLIGHT];
     let mut free: Vec<usize> = (0..WRITES_IN_FLIGHT).collect();
     let mut done = Vec::with_capacity(WRITES_IN_FLIGHT);
@@ -67,6 +69,12 @@ pub(crate) fn write_zeros(
         }
         ring.enter(Some(PATIENCE))?;
         ring.reap(&mut done);
+        let oldest =
+            (0..writes.len()).filter(|place| !free.contains(place)).min_by_key(|place| writes[*place].number);
+        match (done.is_empty(), oldest) {
+            (true, Some(place)) => blame("write zeros to", devices[writes[place].device].path()),
+            _ => begin("write zeros to", devices[0].path())?,
+        }
         for ended in done.drain(..) {
             let write = writes[ended.number as usize];
             written += check(devices[write.device], write, ended)?;
@@ -83,6 +91,8 @@ struct Plan {
     /// Bytes planned on each device.
     next: Vec<u64>,
     turn: usize,
+    /// Writes planned.
+    writes: u64,
 }
 
 impl Plan {
@@ -95,7 +105,9 @@ impl Plan {
             let bytes = WRITE_BYTES.min(self.range.bytes - at);
             if bytes > 0 {
                 self.next[device] = at + bytes;
-                return Some((Write { device, bytes }, self.range.offset + at));
+                self.writes += 1;
+                let write = Write { device, bytes, number: self.writes };
+                return Some((write, self.range.offset + at));
             }
         }
         None

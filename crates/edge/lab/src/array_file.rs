@@ -5,11 +5,12 @@ use crate::cache::CacheSettings;
 use crate::controllers::{ControllerSettings, ControllersError};
 use crate::text_file::{TextFileError, read_text};
 use raidlab_controller::{ConfigError, Resilience, WritePolicy};
-use raidlab_hardware::Catalog;
+use raidlab_hardware::{Catalog, CatalogError, DriveCondition, DriveHistory};
 use raidlab_raid::LevelVariant;
 use raidlab_units::ByteCount;
 use raidlab_workload::toml_file::{self, TomlFileError};
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use std::path::Path;
 
 /// Version of the form of array files.
@@ -31,8 +32,8 @@ pub struct ArrayFile {
     pub controller: String,
     /// Catalogue id of the enclosure.
     pub enclosure: Option<String>,
-    /// When writes are acknowledged.
-    pub write_policy: WritePolicy,
+    /// When writes are acknowledged; written back where there is a cache, if not given.
+    pub write_policy: Option<WritePolicy>,
     /// Length of a strip.
     pub strip_size: Option<ByteCount>,
     /// Whether the members' own write caches are on.
@@ -47,6 +48,22 @@ pub struct ArrayFile {
     pub resilience: Resilience,
     /// Controllers and volumes; one of each if not given.
     pub controllers: Option<ControllerSettings>,
+    /// What was done to solid-state drives before: `fresh`, `sequential`, `random` or `random:N`.
+    #[serde(default, deserialize_with = "history")]
+    pub condition: Option<DriveHistory>,
+    /// Percent of their capacity that holds data.
+    pub fill: Option<u8>,
+}
+
+/// Written back where there is a cache.
+fn usual_policy(models: &Models<'_>, cache: CacheSettings) -> WritePolicy {
+    let has_cache = cache.size.unwrap_or(models.controller.cache.size) > ByteCount::ZERO;
+    if has_cache { WritePolicy::WriteBack } else { WritePolicy::WriteThrough }
+}
+
+/// A history as text.
+fn history<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DriveHistory>, D::Error> {
+    String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
 }
 
 /// Why a description is no array.
@@ -80,6 +97,12 @@ pub enum ArrayFileError {
     /// The controllers can't be.
     #[error("[controllers]: {0}")]
     Controllers(#[from] ControllersError),
+    /// The drives can't be in such a condition.
+    #[error("{0}")]
+    Condition(&'static str),
+    /// The drives have no condition.
+    #[error(transparent)]
+    NoCondition(#[from] CatalogError),
     /// The region is larger than the volume.
     #[error("the region {0}")]
     Region(#[from] RegionTooLarge),
@@ -103,6 +126,29 @@ impl ArrayFile {
         Ok(toml_file::parse(name, text, SCHEMA)?)
     }
 
+    /// Puts the drives of `catalog` that the array is made of in the condition that the file or the user says, if any. A drive
+    /// that is not there is told of with all other parts that are not.
+    ///
+    /// # Errors
+    /// [`ArrayFileError`] for drives without a condition, for a fill outside 1 to 100 %, and for fresh drives that hold data.
+    pub fn condition_drives(&self, catalog: &mut Catalog) -> Result<(), ArrayFileError> {
+        if (self.condition.is_none() && self.fill.is_none()) || catalog.drive(&self.drive).is_err() {
+            return Ok(());
+        }
+        let history = self.condition.unwrap_or_default();
+        match self.fill {
+            Some(_) if history == DriveHistory::Fresh => {
+                return Err(ArrayFileError::Condition("a fresh drive holds nothing: leave out the fill"));
+            }
+            Some(fill) if !(1..=100).contains(&fill) => {
+                return Err(ArrayFileError::Condition("fill is a percentage from 1 to 100"));
+            }
+            _ => {}
+        }
+        let fill_pct = self.fill.unwrap_or(DriveCondition::default().fill_pct);
+        Ok(catalog.condition_drive(&self.drive, DriveCondition { history, fill_pct })?)
+    }
+
     /// Looks the parts up and checks the array.
     ///
     /// # Errors
@@ -118,7 +164,7 @@ impl ArrayFile {
         let settings = ModelledSettings {
             level: self.level,
             members: self.members,
-            write_policy: self.write_policy,
+            write_policy: self.write_policy.unwrap_or(usual_policy(&models, self.cache)),
             strip_size: self.strip_size,
             disk_cache: self.disk_cache,
             cache: self.cache,
@@ -132,5 +178,55 @@ impl ArrayFile {
         }
         let region = self.region.unwrap_or(array.usable);
         Ok((models, array.with_region(region)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of a mirror of `drive`, with more lines.
+    fn file(drive: &str, more: &str) -> Result<ArrayFile, ArrayFileError> {
+        let text = format!(
+            "schema = 1\nlevel = \"1\"\nmembers = 2\ndrive = \"{drive}\"\ncontroller = \"linux-md-nvme\"\n\
+             write-policy = \"write-through\"\n{more}"
+        );
+        ArrayFile::parse("a.toml", &text)
+    }
+
+    fn conditioned(drive: &str, more: &str) -> Result<String, String> {
+        let mut catalog = Catalog::builtin();
+        let file = file(drive, more).map_err(|error| error.to_string())?;
+        file.condition_drives(&mut catalog).map_err(|error| error.to_string())?;
+        let (models, _) = file.resolve(&catalog).map_err(|error| error.to_string())?;
+        Ok(models.drive.condition().map_or_else(String::new, |condition| condition.to_string()))
+    }
+
+    #[test]
+    fn a_file_says_what_was_done_to_its_drives() {
+        let rows = [
+            ("", "random:3, 100 % full"),
+            ("condition = \"fresh\"", "fresh"),
+            ("condition = \"sequential\"\nfill = 40", "sequential, 40 % full"),
+            ("fill = 50", "random:3, 50 % full"),
+        ];
+        for (more, expected) in rows {
+            assert_eq!(conditioned("generic-nvme", more).as_deref(), Ok(expected), "{more}");
+        }
+    }
+
+    #[test]
+    fn a_condition_that_can_not_be_is_refused() {
+        let rows = [
+            ("generic-nvme", "condition = \"worn\"", "a condition is fresh"),
+            ("generic-nvme", "condition = \"fresh\"\nfill = 50", "holds nothing"),
+            ("generic-nvme", "fill = 0", "from 1 to 100"),
+            ("generic-nvme", "fill = 101", "from 1 to 100"),
+            ("st3600057ss", "fill = 50", "as fast in every condition"),
+        ];
+        for (drive, more, expected) in rows {
+            let error = conditioned(drive, more).expect_err(more);
+            assert!(error.contains(expected), "{more}: {error}");
+        }
     }
 }

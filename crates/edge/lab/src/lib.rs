@@ -24,12 +24,14 @@ mod find_load;
 mod fit;
 mod load;
 mod machine;
+mod matrix_run;
 mod outcomes;
 mod papers;
 pub mod planning;
 mod predict;
 mod published;
 mod read_off;
+pub mod reliability;
 mod replay;
 mod rounds;
 mod runner;
@@ -63,6 +65,7 @@ pub use fit::{
     StoredResidual, fit, parse_fit_file,
 };
 pub use load::{Load, LoadPlan, RUN_TO_THE_END, WorkloadError, find_workload, varied};
+pub use matrix_run::{MatrixLimits, MatrixPlace, MatrixPlan, matrix_row};
 pub use outcomes::{claim_runs, predicted_runs, risk_run, soak_run};
 pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};
 pub use predict::{
@@ -70,8 +73,8 @@ pub use predict::{
     Prediction, predict,
 };
 pub use published::{
-    COLUMNS, MatrixRow, PublishedError, PublishedMetric, PublishedRow, RowProblem, parse_published,
-    read_matrix, read_published,
+    COLUMNS, MatrixRow, PublishedError, PublishedMetric, PublishedRow, RowProblem, matrix_header,
+    parse_published, read_matrix, read_published,
 };
 pub use read_off::{LoadPoint, ReadOff};
 pub use replay::{ReplayOrder, ReplayOrderError, default_iodepth};

@@ -27,12 +27,16 @@ pub use prices::{PriceError, Prices};
 
 use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts};
 use crate::cache::CacheSettings;
+use crate::reliability::{REBUILD_SHARE, RebuildRate, annual_failure_share, bits_per_read_error};
 use crate::worlds::simulated::{SimulatedError, run_degraded};
 use raidlab_advisor::plan::{
     Geometry, Judged, Margins, Needs, ParetoPoint, PartList, Performance, Rejection, Relaxation, Request,
     Space, enumerate, estimate::Demand, near_misses, pareto, relaxations,
 };
-use raidlab_advisor::risk::{LATENT_ERRORS_PER_YEAR, LossChance, Risk, RiskSpec};
+use raidlab_advisor::risk::{
+    FLASH_BLOCKS_PER_ERROR, FLASH_LATENT_ERRORS_PER_YEAR, FOLLOW_DAYS, LATENT_ERRORS_PER_YEAR, LossChance,
+    Risk, RiskSpec,
+};
 use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, DriveModel};
 use raidlab_hosts::{Hosts, HostsError, Jobs, Stop, all_processors};
@@ -48,6 +52,13 @@ use std::time::Instant;
 
 /// How often a family may grow after it missed a need.
 const GROWTHS_MAX: u32 = 3;
+
+/// Stripes that a rebuild has under way at most, and how many times as many it is given where it does not get its rate.
+const REBUILD_IODEPTH_MAX: u32 = 256;
+const REBUILD_IODEPTH_STEP: u32 = 4;
+
+/// A rebuild that takes so many times as long as at its reserved rate starves.
+const STARVED: f64 = 1.1;
 
 /// How far it all is, about, when the parts are known.
 const PARTS_SHARE: f64 = 0.05;
@@ -175,7 +186,8 @@ pub struct Planned {
     pub degraded: Vec<Performance>,
     /// The same while that member is rebuilt.
     pub rebuilding: Vec<Performance>,
-    /// Time of the rebuild under that load, in hours, from how far it came; the longest of all applications.
+    /// Time of the rebuild under that load, in hours, from how far it came; the longest of all applications. It has a reserved
+    /// rate: `rebuilding` is what service keeps beside it.
     pub rebuild_hours: Option<f64>,
     /// Chance of data loss, where the catalogue knows how often the drives fail.
     pub risk: Option<LossChance>,
@@ -393,6 +405,9 @@ impl Bench<'_> {
     }
 
     /// Performance of an application with a member missing, and the time of its rebuild if it is rebuilt.
+    ///
+    /// A rebuild has a reserved rate, [`REBUILD_SHARE`] of each member's time, as controllers have it and md's least rate does:
+    /// where it gets less beside a load, it has more and more stripes under way, until it has that rate and no more.
     fn fault(
         &self,
         judged: &Judged,
@@ -402,12 +417,28 @@ impl Bench<'_> {
         let models = self.models(judged.geometry);
         let load = judge::load(self, judged, app, judge::Window::Fault, judged.performance[app].iodepth);
         let spares = if fault == Fault::Missing { 0 } else { judged.geometry.spares.max(1) };
-        let array = self.array(judged, spares, judge::Window::Fault)?;
+        let mut array = self.array(judged, spares, judge::Window::Fault)?;
         let name = self.order.applications[app].workload.name();
         let label = || format!("{} degraded, {name}", self.label(judged.geometry));
-        let (result, rebuild) = run_degraded(&models, &array, &load)
-            .map_err(|source| PlanError::Simulation { label: label(), source })?;
-        Ok((judge::performance(&result), rebuild))
+        let reserved = RebuildRate::Share(REBUILD_SHARE).pace(models.drive);
+        loop {
+            let (result, rebuild) = run_degraded(&models, &array, &load)
+                .map_err(|source| PlanError::Simulation { label: label(), source })?;
+            let resilience = &mut array.config.resilience;
+            let starves =
+                |hours: f64| rebuild.is_none_or(|span| span.as_secs_f64() / 3600.0 > hours * STARVED);
+            match reserved {
+                Some(pace)
+                    if fault == Fault::Rebuilt
+                        && starves(pace.hours)
+                        && resilience.sweep_iodepth < REBUILD_IODEPTH_MAX =>
+                {
+                    resilience.sweep_iodepth *= REBUILD_IODEPTH_STEP;
+                    resilience.sweep_bytes_per_sec = Some(ByteCount(pace.bytes_per_sec as u64));
+                }
+                _ => return Ok((judge::performance(&result), rebuild)),
+            }
+        }
     }
 
     /// The chance of data loss, where the catalogue knows the drives well enough.
@@ -415,17 +446,23 @@ impl Bench<'_> {
         let drive: &DriveModel = self.models(geometry).drive;
         let least = drive.full_write_time().map(|time| time.as_secs_f64() / 3600.0);
         let hours = rebuild_hours.into_iter().chain(least).reduce(f64::max)?;
+        let is_flash = drive.is_flash();
+        let bits = if is_flash { None } else { Some(bits_per_read_error(drive)?.range.value) };
+        let latent = if is_flash { FLASH_LATENT_ERRORS_PER_YEAR } else { LATENT_ERRORS_PER_YEAR };
         let spec = RiskSpec {
             level: geometry.level,
             members: geometry.members,
-            annual_failure_share: drive.annual_failure_pct? / 100.0,
-            bits_per_read_error: Some(drive.bits_per_read_error?),
-            latent_errors_per_year: LATENT_ERRORS_PER_YEAR,
+            annual_failure_share: annual_failure_share(drive)?.range.value,
+            bits_per_read_error: bits,
+            latent_errors_per_year: latent.value,
+            blocks_per_latent_error: if is_flash { FLASH_BLOCKS_PER_ERROR } else { 1.0 },
             capacity: drive.capacity.bytes(),
             rebuild_hours: hours.clamp(0.1, 1e6),
             spares: geometry.spares,
             replace_hours: 24.0,
             check_days: Some(7.0),
+            followed_share: 0.0,
+            follow_days: FOLLOW_DAYS,
         };
         Some(Risk::new(&spec).ok()?.markov())
     }

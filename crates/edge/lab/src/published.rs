@@ -8,7 +8,7 @@ mod cells;
 mod matrix;
 
 use self::cells::Cells;
-pub use self::matrix::{MatrixRow, read_matrix};
+pub use self::matrix::{MatrixRow, matrix_header, read_matrix};
 use crate::predict::PredictOptions;
 use crate::text_file::{TextFileError, read_text};
 use raidlab_controller::{IoPolicy, ReadPolicy, WritePolicy};

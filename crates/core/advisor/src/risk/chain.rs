@@ -31,28 +31,33 @@ impl Chain {
         self.rates[state].iter().map(|(_, rate)| rate).sum()
     }
 
-    /// Probability of each state after `years`, from `start`.
-    pub(super) fn after(&self, start: usize, years: f64) -> Vec<f64> {
+    /// Probability of each state after `years`, from `start`, and the mean time that was spent in it, in years.
+    ///
+    /// The time is `sum_n P(N > n) p(0) (I + Q / L)^n / L`, where `N` is the Poisson count of steps.
+    pub(super) fn after(&self, start: usize, years: f64) -> (Vec<f64>, Vec<f64>) {
         let states = self.rates.len();
         let fastest = (0..states).map(|state| self.exit_rate(state)).fold(0.0, f64::max);
         let mut now = vec![0.0; states];
         now[start] = 1.0;
         let mean = fastest * years;
         if mean == 0.0 {
-            return now;
+            let spent = now.iter().map(|share| share * years).collect();
+            return (now, spent);
         }
-        let mut sum = vec![0.0; states];
+        let (mut sum, mut spent) = (vec![0.0; states], vec![0.0; states]);
         let (mut ln_weight, mut covered, mut step) = (-mean, 0.0, 0_u64);
         // Far beyond the mean the weights fall faster than any rounding error of `covered` matters.
         let steps_max = (mean + 12.0 * mean.sqrt() + 60.0) as u64;
         loop {
             let weight = f64::exp(ln_weight);
-            for (total, share) in sum.iter_mut().zip(&now) {
-                *total += weight * share;
-            }
             covered += weight;
+            let to_come = (1.0 - covered).max(0.0) / fastest;
+            for ((total, time), share) in sum.iter_mut().zip(&mut spent).zip(&now) {
+                *total += weight * share;
+                *time += to_come * share;
+            }
             if (covered >= 1.0 - TAIL && step as f64 > mean) || step >= steps_max {
-                return sum;
+                return (sum, spent);
             }
             step += 1;
             ln_weight += (mean / step as f64).ln();

@@ -15,8 +15,10 @@ pub struct FleetRisk {
     pub drives: u64,
     /// Arrays that they make.
     pub arrays: u64,
-    /// Arrays that lose data in a year, on average, by the Markov model.
+    /// Arrays that lose data in a year, a sector or more, on average, by the Markov model.
     pub losses_per_year: f64,
+    /// Of them, those that are lost as a whole.
+    pub arrays_lost_per_year: f64,
     /// Chance that at least one does.
     pub any_loss_per_year: f64,
     /// Years of the fleet that were drawn.
@@ -42,11 +44,12 @@ pub fn fleet_risk(risk: &Risk, drives: u64, years: u64, seed: u64) -> Result<Fle
     if arrays == 0 {
         return Err(RiskError::Figure { what: "the fleet", expected: "holds at least one array" });
     }
-    let chance = risk.markov().per_year;
+    let markov = risk.markov();
+    let chance = markov.per_year;
     let (mut losses, mut failures, mut rebuilds, mut waited) = (0_u64, 0_u64, 0_u64, 0_u64);
     for trial in 0..arrays * years {
         let year = draw_year(risk, Draw::Plain, derived_seed(seed, trial));
-        losses += u64::from(year.is_lost);
+        losses += u64::from(year.loses_data);
         failures += u64::from(year.failures);
         rebuilds += u64::from(year.rebuilds);
         waited += u64::from(year.waited);
@@ -58,6 +61,7 @@ pub fn fleet_risk(risk: &Risk, drives: u64, years: u64, seed: u64) -> Result<Fle
         drives,
         arrays,
         losses_per_year: arrays as f64 * chance,
+        arrays_lost_per_year: arrays as f64 * markov.array_lost_per_year,
         any_loss_per_year: -(arrays as f64 * (-chance).ln_1p()).exp_m1(),
         years_drawn: years,
         drawn_losses_per_year: per_year(losses),

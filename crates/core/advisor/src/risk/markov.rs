@@ -11,9 +11,15 @@
 //! ```
 //! Failed drives that wait to be replaced: `spares at first + gone - spares now`. Every failed member is as likely as any
 //! other to be the one under rebuild. More than [`GONE_MAX`] members gone at once count as loss, told apart.
+//!
+//! *Shaken* is a third part of the state: a failure that will be followed by another one soon has happened (see the head of
+//! [`super`]). It ends with the failure that follows.
+//!
+//! The chain is solved twice: once where a strip that can't be read ends it, for what happens first, and once where it does not,
+//! for whether the array is lost, and for how many blocks are, from the time spent in each state.
 
 use super::chain::Chain;
-use super::{LossChance, LossRules, Rates};
+use super::{LossChance, LossRules, Rates, ReadErrors, SECTOR_BYTES};
 use std::collections::BTreeMap;
 
 /// Members gone at once that the chain follows.
@@ -30,8 +36,8 @@ struct Moves {
     fatal: f64,
     /// Rate of failures that the chain does not follow.
     beyond: f64,
-    /// Share of rebuilds that end so, their chance of a read error without redundancy, and the state they lead to.
-    rebuilds: Vec<(f64, f64, Gone)>,
+    /// Share of rebuilds that end so, what they meet that no redundancy covers, and the state they lead to.
+    rebuilds: Vec<(f64, ReadErrors, Gone)>,
 }
 
 /// Failed members of each group that has any, most first; or their number alone.
@@ -40,13 +46,27 @@ type Gone = Vec<u16>;
 /// The chances of an array with `rules` and `spares`.
 pub(super) fn loss_chance(rules: &LossRules, rates: &Rates, spares: u16) -> LossChance {
     let moves: Box<dyn Fn(&Gone) -> Moves> = if let Some(groups) = rules.equal_groups() {
-        let read_loss = rates.read_loss(critical_units(rules, groups));
-        Box::new(move |gone| of_groups(groups, rates.failure, read_loss, gone))
+        let read_errors = rates.read_errors(critical_units(rules, groups));
+        Box::new(move |gone| of_groups(groups, rates.failure, read_errors, gone))
     } else {
         let counts = Counts::of(rules, rates);
         Box::new(move |gone| counts.moves(rates.failure, gone))
     };
-    Builder::new(rates, spares, &*moves).chances()
+    let first = Builder::new(rates, spares, ReadLoss::Ends, &*moves).solve();
+    let whole = Builder::new(rates, spares, ReadLoss::GoesOn, &*moves).solve();
+    let [by_failures, by_read_errors, beyond] = first.ends;
+    let array_lost = whole.ends[BY_FAILURES] + whole.ends[BEYOND];
+    LossChance {
+        per_year: by_failures + by_read_errors + beyond,
+        per_year_by_failures: by_failures,
+        per_year_by_read_errors: by_read_errors,
+        per_year_beyond_model: beyond,
+        array_lost_per_year: array_lost,
+        array_bytes_per_year: array_lost * rules.usable_bytes(rates),
+        sector_bytes_per_year: whole.blocks * rules.blocks_lost_each() * SECTOR_BYTES,
+        per_rebuild: first.per_rebuild,
+        array_lost_per_rebuild: whole.per_rebuild,
+    }
 }
 
 /// Members that a rebuild reads without redundancy in a group that has lost all that it survives.
@@ -64,7 +84,7 @@ fn critical_units(rules: &LossRules, (_, _, survived): (u16, u16, u16)) -> f64 {
 fn of_groups(
     (groups, members, survived): (u16, u16, u16),
     failure: f64,
-    read_loss: f64,
+    read_errors: ReadErrors,
     gone: &Gone,
 ) -> Moves {
     let total: u16 = gone.iter().sum();
@@ -81,8 +101,8 @@ fn of_groups(
             moves.failures.push((rate, with(gone, index, f + 1)));
         }
         if f > 0 {
-            let loss = if f == survived { read_loss } else { 0.0 };
-            moves.rebuilds.push((f64::from(f) / f64::from(total), loss, with(gone, index, f - 1)));
+            let errors = if f == survived { read_errors } else { ReadErrors::default() };
+            moves.rebuilds.push((f64::from(f) / f64::from(total), errors, with(gone, index, f - 1)));
         }
     }
     moves
@@ -100,18 +120,18 @@ fn with(gone: &Gone, index: Option<usize>, count: u16) -> Gone {
     other
 }
 
-/// Of the sets of each number of failed members that lose nothing: their number, and the mean chance of a read error
-/// where one of them is rebuilt.
+/// Of the sets of each number of failed members that lose nothing: their number, and what a rebuild of one of them meets on
+/// average that no redundancy covers.
 struct Counts {
     members: u16,
     sets: Vec<f64>,
-    read_loss: Vec<f64>,
+    read_errors: Vec<ReadErrors>,
 }
 
 impl Counts {
     fn of(rules: &LossRules, rates: &Rates) -> Self {
         let members = rules.members();
-        let (mut sets, mut read_loss, mut most) = (Vec::new(), Vec::new(), 1.0);
+        let (mut sets, mut read_errors, mut most) = (Vec::new(), Vec::new(), 1.0);
         for size in 0..=GONE_MAX.min(members) {
             if size > 0 {
                 most *= f64::from(members - size + 1) / f64::from(size);
@@ -119,17 +139,20 @@ impl Counts {
             if most > SETS_MAX {
                 break;
             }
-            let (mut count, mut loss) = (0.0, 0.0);
+            let (mut count, mut sum) = (0.0, ReadErrors::default());
             rules.surviving_sets(size, &mut |set| {
                 count += 1.0;
                 for member in (0..members).filter(|member| set >> member & 1 != 0) {
-                    loss += rates.read_loss(rules.uncovered_units(set, member)) / f64::from(size);
+                    let errors = rates.read_errors(rules.uncovered_units(set, member));
+                    sum.chance += errors.chance / f64::from(size);
+                    sum.blocks += errors.blocks / f64::from(size);
                 }
             });
             sets.push(count);
-            read_loss.push(if count > 0.0 { loss / count } else { 0.0 });
+            let each = f64::max(count, 1.0);
+            read_errors.push(ReadErrors { chance: sum.chance / each, blocks: sum.blocks / each });
         }
-        Self { members, sets, read_loss }
+        Self { members, sets, read_errors }
     }
 
     fn moves(&self, failure: f64, gone: &Gone) -> Moves {
@@ -147,20 +170,43 @@ impl Counts {
         }
         if total > 0 {
             let fewer = if total == 1 { Vec::new() } else { vec![total - 1] };
-            moves.rebuilds.push((1.0, self.read_loss[usize::from(total)], fewer));
+            moves.rebuilds.push((1.0, self.read_errors[usize::from(total)], fewer));
         }
         moves
     }
 }
 
+/// Whether a strip that can't be read ends the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadLoss {
+    Ends,
+    GoesOn,
+}
+
+/// Failed members, spares, and whether another failure is to follow soon.
+type State = (Gone, u16, bool);
+
 /// Makes the chain state by state, from the whole array on.
 struct Builder<'a> {
     rates: &'a Rates,
     spares: u16,
+    read_loss: ReadLoss,
     moves: &'a dyn Fn(&Gone) -> Moves,
     chain: Chain,
-    numbers: BTreeMap<(Gone, u16), usize>,
-    open: Vec<(Gone, u16)>,
+    numbers: BTreeMap<State, usize>,
+    open: Vec<State>,
+    /// States, and the rate at which blocks are met in them that can't be read.
+    blocks: Vec<(usize, f64)>,
+}
+
+/// What the chain says.
+struct Solved {
+    /// Chance of each end within a year.
+    ends: [f64; 3],
+    /// Mean number of unreadable blocks in a year.
+    blocks: f64,
+    /// Chance of an end after the first failure and before all members are whole again.
+    per_rebuild: f64,
 }
 
 /// Numbers of the absorbing states.
@@ -169,66 +215,95 @@ const BY_READ_ERRORS: usize = 1;
 const BEYOND: usize = 2;
 
 impl<'a> Builder<'a> {
-    fn new(rates: &'a Rates, spares: u16, moves: &'a dyn Fn(&Gone) -> Moves) -> Self {
+    fn new(rates: &'a Rates, spares: u16, read_loss: ReadLoss, moves: &'a dyn Fn(&Gone) -> Moves) -> Self {
         let mut chain = Chain::default();
         for end in [BY_FAILURES, BY_READ_ERRORS, BEYOND] {
             let number = chain.add_state();
             assert_eq!(number, end, "the ends are the first states");
         }
-        Self { rates, spares, moves, chain, numbers: BTreeMap::new(), open: Vec::new() }
+        let (numbers, open, blocks) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { rates, spares, read_loss, moves, chain, numbers, open, blocks }
     }
 
-    fn number(&mut self, gone: &Gone, spares: u16) -> usize {
-        if let Some(number) = self.numbers.get(&(gone.clone(), spares)) {
+    fn number(&mut self, gone: &Gone, spares: u16, shaken: bool) -> usize {
+        let state = (gone.clone(), spares, shaken);
+        if let Some(number) = self.numbers.get(&state) {
             return *number;
         }
         let number = self.chain.add_state();
-        self.numbers.insert((gone.clone(), spares), number);
-        self.open.push((gone.clone(), spares));
+        self.numbers.insert(state.clone(), number);
+        self.open.push(state);
         number
     }
 
-    fn chances(mut self) -> LossChance {
-        let whole = self.number(&Vec::new(), self.spares);
-        while let Some((gone, spares)) = self.open.pop() {
-            self.add_rates(&gone, spares);
+    fn solve(mut self) -> Solved {
+        let whole = self.number(&Vec::new(), self.spares, false);
+        while let Some(state) = self.open.pop() {
+            self.add_rates(&state);
         }
-        let after = self.chain.after(whole, 1.0);
-        let good: Vec<usize> =
-            self.numbers.iter().filter(|((gone, _), _)| gone.is_empty()).map(|(_, number)| *number).collect();
-        let first = self.chain.meets_first(&|state| state <= BEYOND, &|state| good.contains(&state));
-        let degraded = self.numbers.get(&(vec![1], self.spares)).map(|number| first[*number]);
-        LossChance {
-            per_year: after[BY_FAILURES] + after[BY_READ_ERRORS] + after[BEYOND],
-            per_year_by_failures: after[BY_FAILURES],
-            per_year_by_read_errors: after[BY_READ_ERRORS],
-            per_year_beyond_model: after[BEYOND],
-            // Without redundancy there is no degraded state: the first failure is the loss.
-            per_rebuild: degraded.unwrap_or(if self.rates.failure > 0.0 { 1.0 } else { 0.0 }),
+        let (after, spent) = self.chain.after(whole, 1.0);
+        Solved {
+            ends: [after[BY_FAILURES], after[BY_READ_ERRORS], after[BEYOND]],
+            blocks: self.blocks.iter().map(|(state, rate)| spent[*state] * rate).sum(),
+            per_rebuild: self.per_rebuild(),
         }
     }
 
-    fn add_rates(&mut self, gone: &Gone, spares: u16) {
-        let from = self.numbers[&(gone.clone(), spares)];
+    fn per_rebuild(&self) -> f64 {
+        let is_whole = |((gone, ..), _): &(&State, &usize)| gone.is_empty();
+        let good: Vec<usize> = self.numbers.iter().filter(is_whole).map(|(_, number)| *number).collect();
+        let first = self.chain.meets_first(&|state| state <= BEYOND, &|state| good.contains(&state));
+        let degraded =
+            |shaken| self.numbers.get(&(vec![1], self.spares, shaken)).map(|number| first[*number]);
+        match (degraded(false), degraded(true)) {
+            (Some(alone), Some(followed)) => alone + self.rates.followed * (followed - alone),
+            (Some(alone), None) => alone,
+            (None, Some(followed)) => followed,
+            // Without redundancy there is no degraded state: the first failure is the loss.
+            (None, None) => f64::from(u8::from(self.rates.failure > 0.0)),
+        }
+    }
+
+    fn add_rates(&mut self, (gone, spares, shaken): &State) {
+        let from = self.numbers[&(gone.clone(), *spares, *shaken)];
+        let (spares, shaken) = (*spares, *shaken);
         let moves = (self.moves)(gone);
-        self.chain.add_rate(from, BY_FAILURES, moves.fatal);
-        self.chain.add_rate(from, BEYOND, moves.beyond);
-        for (rate, next) in moves.failures.iter().filter(|(rate, _)| *rate > 0.0) {
-            let to = self.number(next, spares);
-            self.chain.add_rate(from, to, *rate);
+        self.add_failures(from, &moves, spares, (1.0, shaken));
+        let each: f64 = moves.fatal + moves.beyond + moves.failures.iter().map(|(rate, _)| rate).sum::<f64>();
+        if shaken && each > 0.0 {
+            self.add_failures(from, &moves, spares, (self.rates.follow / each, false));
         }
         if spares > 0 {
-            for (share, loss, next) in &moves.rebuilds {
+            let ends = self.read_loss == ReadLoss::Ends;
+            for (share, errors, next) in &moves.rebuilds {
                 let rate = self.rates.rebuild * share;
+                let loss = if ends { errors.chance } else { 0.0 };
                 self.chain.add_rate(from, BY_READ_ERRORS, rate * loss);
-                let to = self.number(next, spares - 1);
+                let to = self.number(next, spares - 1, shaken);
                 self.chain.add_rate(from, to, rate * (1.0 - loss));
+                self.blocks.push((from, rate * errors.blocks));
             }
         }
         let waiting = self.spares + gone.iter().sum::<u16>() - spares;
         if waiting > 0 {
-            let to = self.number(gone, spares + 1);
+            let to = self.number(gone, spares + 1, shaken);
             self.chain.add_rate(from, to, self.rates.replacement * f64::from(waiting));
+        }
+    }
+
+    /// Failures at `times` their rate. Each is followed by another one with the chance that the rates say; if it is not,
+    /// `stays_shaken` says whether one is still to follow.
+    fn add_failures(&mut self, from: usize, moves: &Moves, spares: u16, (times, stays_shaken): (f64, bool)) {
+        self.chain.add_rate(from, BY_FAILURES, moves.fatal * times);
+        self.chain.add_rate(from, BEYOND, moves.beyond * times);
+        for (rate, next) in moves.failures.iter().filter(|(rate, _)| *rate > 0.0) {
+            let followed = if stays_shaken { 1.0 } else { self.rates.followed };
+            for (shaken, share) in [(true, followed), (false, 1.0 - followed)] {
+                if share > 0.0 {
+                    let to = self.number(next, spares, shaken);
+                    self.chain.add_rate(from, to, rate * times * share);
+                }
+            }
         }
     }
 }

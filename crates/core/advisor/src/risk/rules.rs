@@ -30,6 +30,7 @@ struct StripeKind {
 pub struct LossRules {
     members: u16,
     copies: u16,
+    data_strips: u16,
     parities: u32,
     /// Every kind of stripe, and how often it occurs.
     kinds: Vec<(StripeKind, u32)>,
@@ -67,7 +68,26 @@ impl LossRules {
             *kinds.entry(StripeKind::of(layout, StripeIndex(stripe))).or_insert(0) += 1;
         }
         let parities = u32::from(shape.parities);
-        Self { members, copies: shape.copies, parities, kinds: kinds.into_iter().collect() }
+        let kinds = kinds.into_iter().collect();
+        Self { members, copies: shape.copies, data_strips: shape.data_strips, parities, kinds }
+    }
+
+    /// Strips of data in a stripe, copies of each, and strips of parity.
+    pub(super) fn unit_counts(&self) -> (f64, f64, f64) {
+        (f64::from(self.data_strips), f64::from(self.copies), f64::from(self.parities))
+    }
+
+    /// Share of the members' room that holds what the host sees.
+    pub fn usable_share(&self) -> f64 {
+        let (data, copies, parities) = self.unit_counts();
+        data / (data * copies + parities)
+    }
+
+    /// Blocks of the host that are gone, on average, where a block without redundancy can't be read: with parity its own and
+    /// those of the members that are missing, as far as they held data; of mirrors the one.
+    pub fn blocks_lost_each(&self) -> f64 {
+        let (data, _, parities) = self.unit_counts();
+        if parities > 0.0 { (parities + 1.0) * data / (data + parities) } else { 1.0 }
     }
 
     /// Number of members.

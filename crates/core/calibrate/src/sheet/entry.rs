@@ -1,9 +1,9 @@
 //! The entry of the catalogue that a sheet makes: the text of its class with what was given and what was solved for.
 
-use super::solve::{Solved, hides_programs};
+use super::solve::{Solved, conditions, hides_programs};
 use super::{Sheet, SheetError};
-use raidlab_hardware::{Catalog, CatalogChange};
-use raidlab_units::NanoSpan;
+use raidlab_hardware::{Catalog, CatalogChange, SheetFigure, SheetMetric};
+use raidlab_units::{BytesPerSec, NanoSpan};
 use std::fmt::Write;
 
 /// Source of what the sheet says itself.
@@ -20,7 +20,58 @@ pub(super) fn write(sheet: &Sheet, solved: &Solved) -> Result<String, SheetError
         let change = CatalogChange { entry: class.to_owned(), key: key.to_owned(), value, source };
         text = change.applied_to("the entry", &text)?;
     }
+    text += &sheet_table(&figures(sheet));
     Ok(text)
+}
+
+/// What the sheet says, and how it is measured.
+fn figures(sheet: &Sheet) -> Vec<SheetFigure> {
+    let us = |span: NanoSpan| span.0 as f64 / 1e3;
+    let mb_per_s = |rate: BytesPerSec| rate.0 / 1e6;
+    let values = [
+        (SheetMetric::SeqRead, sheet.seq_read.map(mb_per_s)),
+        (SheetMetric::SeqWrite, sheet.seq_write.map(mb_per_s)),
+        (SheetMetric::RandomRead, sheet.read_iops),
+        (SheetMetric::RandomWrite, sheet.write_iops),
+        (SheetMetric::ReadLatency, sheet.read_latency.map(us)),
+        (SheetMetric::WriteLatency, sheet.write_latency.map(us)),
+    ];
+    let figure = |(metric, value): (SheetMetric, Option<f64>)| {
+        let conditions = conditions(sheet, metric);
+        Some(SheetFigure { metric, value: value?, conditions, source: GIVEN.to_owned() })
+    };
+    values.into_iter().filter_map(figure).collect()
+}
+
+/// The table `[sheet]` of an entry.
+pub(super) fn sheet_table(figures: &[SheetFigure]) -> String {
+    let mut text = "\n[sheet]\n".to_owned();
+    for SheetFigure { metric, value, conditions, source } in figures {
+        let value = if metric.is_sequential() {
+            format!("\"{} B/s\"", (value * 1e6).round())
+        } else if metric.is_time() {
+            format!("\"{} ns\"", (value * 1e3).round())
+        } else {
+            value.to_string()
+        };
+        // Writing to text can't fail.
+        let _ = write!(text, "{} = {{ value = {value}, source = \"{source}\"", metric.key());
+        let _ = write!(text, ", block = \"{} B\"", conditions.block.0);
+        if !metric.is_time() {
+            let _ = write!(text, ", iodepth = {}", conditions.iodepth);
+        }
+        if conditions.streams > 1 {
+            let _ = write!(text, ", streams = {}", conditions.streams);
+        }
+        if let Some(history) = conditions.history {
+            let _ = write!(text, ", condition = \"{history}\"");
+        }
+        if let Some(is_on) = conditions.write_cache {
+            let _ = write!(text, ", write_cache = {is_on}");
+        }
+        text += " }\n";
+    }
+    text
 }
 
 /// What is different from the class: key, value, source.

@@ -17,13 +17,18 @@
 //! Where the interface hides what the flash could write in sequence, sequential writes are capped, the class's spare room
 //! stands, and random writes decide the time of a program.
 //!
-//! Left out: hard drives, and figures of mixed loads.
+//! Hard drives have a sheet of their own (`disk`). Left out: figures of mixed loads.
 
 mod bench;
+mod check;
+mod disk;
 mod entry;
 mod solve;
 
-use raidlab_hardware::{Catalog, CatalogError, DriveCondition, DriveModel};
+pub use check::{SheetRow, check_sheet};
+pub use disk::{DiskSheet, Recording, SheetSeeks, disk_from_sheet};
+
+use raidlab_hardware::{Catalog, CatalogError, DriveModel};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
 /// Errors above this refuse a model.
@@ -91,24 +96,6 @@ pub struct Sheet {
     pub is_measured: bool,
 }
 
-/// A figure of the sheet beside what the model does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SheetRow {
-    /// Which, with its unit: `seq_read_mb_per_s`.
-    pub figure: &'static str,
-    /// What the sheet says.
-    pub given: f64,
-    /// What the model does.
-    pub predicted: f64,
-}
-
-impl SheetRow {
-    /// How far the model is off, in percent.
-    pub fn error_pct(&self) -> f64 {
-        (self.predicted / self.given - 1.0) * 100.0
-    }
-}
-
 /// A model that does what the sheet says.
 #[derive(Clone, Debug)]
 pub struct SheetModel {
@@ -165,38 +152,37 @@ pub fn model_from_sheet(catalog: &Catalog, sheet: &Sheet) -> Result<SheetModel, 
     let mut with_entry = catalog.clone();
     with_entry.add("the entry", &entry)?;
     let model = with_entry.drive(&sheet.id)?.clone();
-    let rows = solve::rows(&model, sheet);
+    reproduced(model, entry)
+}
+
+/// The model with its entry, if it does what the entry's sheet says.
+fn reproduced(model: DriveModel, entry: String) -> Result<SheetModel, SheetError> {
+    let rows = check_sheet(&model);
     match rows.iter().find(|row| row.error_pct().abs() > TOLERANCE * 100.0) {
         None => Ok(SheetModel { model, entry, rows }),
-        Some(SheetRow { figure, given, predicted }) => {
-            Err(SheetError::OutOfReach { figure, given: *given, predicted: *predicted })
-        }
+        Some(row) => Err(SheetError::OutOfReach {
+            figure: row.figure.metric.name(),
+            given: row.figure.value,
+            predicted: row.predicted,
+        }),
     }
 }
 
-/// The figures of `sheet` beside what `model` does, for a model that is there already.
-///
-/// # Errors
-/// [`SheetError`] for a sheet that can't be, and for a model without a translation layer.
-pub fn compare_with_sheet(model: &DriveModel, sheet: &Sheet) -> Result<Vec<SheetRow>, SheetError> {
-    check(sheet)?;
-    model.clone().in_condition(DriveCondition::default()).map_err(CatalogError::from)?;
-    Ok(solve::rows(model, sheet))
+fn check_names(id: &str, name: &str) -> Result<(), SheetError> {
+    let is_plain =
+        |text: &str| !text.is_empty() && !text.contains(['"', '\\']) && !text.contains(char::is_control);
+    let reason = "it is text without quotes, backslashes and control characters";
+    for (figure, text) in [("an id", id), ("a name", name)] {
+        if !is_plain(text) {
+            return Err(SheetError::Figure { figure, value: format!("'{text}'"), reason });
+        }
+    }
+    Ok(())
 }
 
 fn check(sheet: &Sheet) -> Result<(), SheetError> {
     let wrong = |figure, value: String, reason| Err(SheetError::Figure { figure, value, reason });
-    let is_plain =
-        |text: &str| !text.is_empty() && !text.contains(['"', '\\']) && !text.contains(char::is_control);
-    for (figure, text) in [("an id", &sheet.id), ("a name", &sheet.name)] {
-        if !is_plain(text) {
-            return wrong(
-                figure,
-                format!("'{text}'"),
-                "it is text without quotes, backslashes and control characters",
-            );
-        }
-    }
+    check_names(&sheet.id, &sheet.name)?;
     if !(10_000_000_000..=1_000_000_000_000_000).contains(&sheet.capacity.0) {
         return wrong("a capacity", sheet.capacity.to_string(), "it is from 10 GB to 1 PB");
     }

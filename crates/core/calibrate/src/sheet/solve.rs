@@ -3,13 +3,12 @@
 //! The order matters: what a later figure decides does not move an earlier one by much, and all are measured at the end.
 
 use super::bench::{Load, run};
-use super::{Sheet, SheetError, SheetInterface, SheetKind, SheetRow};
+use super::{Sheet, SheetError, SheetInterface, SheetKind};
 use raidlab_hardware::{
-    Catalog, CellModel, DriveHistory, DriveKind, DriveModel, DriveOp, FlashModel, SectorCount,
+    Catalog, CellModel, DriveHistory, DriveKind, DriveModel, FlashModel, SectorCount, SheetConditions,
+    SheetMetric,
 };
-use raidlab_units::{BytesPerSec, NanoSpan};
-
-const WRITE: DriveOp = DriveOp::Write { fua: false };
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
 /// Bytes of a request of the sheet's sequential figures.
 const SEQUENTIAL_BYTES: u64 = 131_072;
@@ -66,7 +65,6 @@ fn of_flash(model: &DriveModel) -> &FlashModel {
 
 /// The figures that a sheet can have, and what each is measured with.
 struct Loads {
-    seq_read: Load,
     seq_write: Load,
     read: Load,
     write: Load,
@@ -75,56 +73,45 @@ struct Loads {
 }
 
 impl Loads {
-    fn of(sheet: &Sheet) -> Self {
-        // Sheets name depths of 64 to 512 where they name any.
-        let deep = if sheet.kind == SheetKind::SataSsd { 32 } else { 512 };
-        let steady = if sheet.is_measured { DriveHistory::Sequential } else { DriveHistory::default() };
-        let in_order = DriveHistory::Sequential;
-        let load = |op, bytes, iodepth, is_random, history, commands| Load {
-            op,
-            bytes,
-            iodepth,
-            is_random,
-            history,
-            commands,
-        };
-        let block = sheet.read_block.0;
+    fn of(class: &DriveModel, sheet: &Sheet) -> Self {
+        let load = |metric| Load::new(class, metric, conditions(sheet, metric));
         Self {
-            seq_read: load(DriveOp::Read, SEQUENTIAL_BYTES, 32, false, in_order, 6_000),
-            seq_write: load(WRITE, SEQUENTIAL_BYTES, 32, false, in_order, 9_000),
-            read: load(DriveOp::Read, block, deep, true, steady, 60_000),
-            write: load(WRITE, 4096, deep.min(128), true, DriveHistory::default(), 120_000),
-            read_alone: load(DriveOp::Read, block, 1, true, steady, 1_500),
-            write_alone: load(WRITE, 4096, 1, true, steady, 300),
+            seq_write: load(SheetMetric::SeqWrite),
+            read: load(SheetMetric::RandomRead),
+            write: load(SheetMetric::RandomWrite),
+            read_alone: load(SheetMetric::ReadLatency),
+            write_alone: load(SheetMetric::WriteLatency),
         }
     }
 }
 
-/// The sheet's figures beside what `model` does.
-pub(super) fn rows(model: &DriveModel, sheet: &Sheet) -> Vec<SheetRow> {
-    let loads = Loads::of(sheet);
-    let rate = |load: &Load| run(model, load).commands_per_sec;
-    let mb_per_s = |load: &Load| rate(load) * SEQUENTIAL_BYTES as f64 / 1e6;
-    let alone_us = |load: &Load| run(model, load).response_ns_median / 1e3;
-    let mut rows = Vec::new();
-    let mut row = |figure, given: Option<f64>, predicted: &dyn Fn() -> f64| {
-        if let Some(given) = given {
-            rows.push(SheetRow { figure, given, predicted: predicted() });
-        }
-    };
-    let us = |span: NanoSpan| span.0 as f64 / 1e3;
-    row("seq_read_mb_per_s", sheet.seq_read.map(|rate| rate.0 / 1e6), &|| mb_per_s(&loads.seq_read));
-    row("seq_write_mb_per_s", sheet.seq_write.map(|rate| rate.0 / 1e6), &|| mb_per_s(&loads.seq_write));
-    row("read_iops", sheet.read_iops, &|| rate(&loads.read));
-    row("write_iops", sheet.write_iops, &|| rate(&loads.write));
-    row("read_latency_us", sheet.read_latency.map(us), &|| alone_us(&loads.read_alone));
-    row("write_latency_us", sheet.write_latency.map(us), &|| alone_us(&loads.write_alone));
-    rows
+/// How a figure of `sheet` is measured.
+pub(super) fn conditions(sheet: &Sheet, metric: SheetMetric) -> SheetConditions {
+    // Sheets name depths of 64 to 512 where they name any.
+    let deep = if sheet.kind == SheetKind::SataSsd { 32 } else { 512 };
+    let is_read = matches!(metric, SheetMetric::SeqRead | SheetMetric::RandomRead | SheetMetric::ReadLatency);
+    let is_sequential = metric.is_sequential();
+    let in_order = is_sequential || sheet.is_measured && metric != SheetMetric::RandomWrite;
+    let short = if is_read { sheet.read_block } else { ByteCount(4096) };
+    SheetConditions {
+        block: if is_sequential { ByteCount(SEQUENTIAL_BYTES) } else { short },
+        iodepth: match metric {
+            SheetMetric::RandomRead => deep,
+            SheetMetric::RandomWrite => deep.min(128),
+            _ if metric.is_time() => 1,
+            _ => 32,
+        },
+        read_pct: if is_read { 100 } else { 0 },
+        span_pct: 100,
+        streams: 1,
+        history: Some(if in_order { DriveHistory::Sequential } else { DriveHistory::default() }),
+        write_cache: None,
+    }
 }
 
 /// Solves for what `sheet` gives.
 pub(super) fn solve(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Result<Solved, SheetError> {
-    let loads = Loads::of(sheet);
+    let loads = Loads::of(class, sheet);
     let mut model = class.clone();
     model.capacity = SectorCount(sheet.capacity.0 / 512);
     let interface = interface(catalog, &mut model, sheet)?;
@@ -214,7 +201,7 @@ fn rate_of_one(cells: &CellModel) -> f64 {
 fn solve_programs(solved: &mut Solved, rate: BytesPerSec, load: &Load) {
     provide_programs(solved, rate);
     for _ in 0..REFINEMENTS - 1 {
-        let ratio = solved.measure(load) * load.bytes as f64 / rate.0;
+        let ratio = solved.measure(load) * load.conditions.block.0 as f64 / rate.0;
         let cells = &mut solved.flash_mut().cells;
         cells.program = scaled(cells.program, ratio);
     }

@@ -87,6 +87,12 @@ impl Ring {
         self.records.iter()
     }
 
+    /// The records that a start writes again, by the tail that is named: those that are retired, too, while the devices do not
+    /// know who has failed since, and may have failed the very flush.
+    pub(super) fn replayed(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter().skip((self.named_tail - self.first_sequence) as usize)
+    }
+
     pub(super) fn records_mut(&mut self) -> impl Iterator<Item = &mut Record> {
         self.records.iter_mut()
     }

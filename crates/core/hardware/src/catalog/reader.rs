@@ -6,6 +6,7 @@
 use super::nearest::nearest;
 use super::{CatalogError, FigureSource};
 use crate::link::LinkStandard;
+use crate::reliability::FigureRange;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -145,6 +146,43 @@ impl<'a> Section<'a> {
         &mut self,
         key: &'static str,
     ) -> Result<Option<T>, CatalogError> {
+        self.check_figure_keys(key, &["value", "source"])?;
+        Ok(self.figure_with_conditions(key)?.map(|(value, _)| value))
+    }
+
+    /// A figure that need not be known, with the `low` and the `high` end of what it may be; the value where they are left out.
+    pub(crate) fn optional_range(&mut self, key: &'static str) -> Result<Option<FigureRange>, CatalogError> {
+        self.check_figure_keys(key, &["value", "low", "high", "source"])?;
+        let Some((value, _)) = self.figure_with_conditions::<f64>(key)? else { return Ok(None) };
+        let figure = self.table.get(key).and_then(|figure| figure.get_ref().as_table());
+        let end = |name| match figure.and_then(|figure| figure.get(name)) {
+            None => Ok(value),
+            Some(end) => f64::read(end.get_ref()).ok_or_else(|| self.bad_value(key, f64::EXPECTED)),
+        };
+        let (low, high) = (end("low")?, end("high")?);
+        if low <= value && value <= high {
+            return Ok(Some(FigureRange { low, value, high }));
+        }
+        Err(self.bad_value(key, "a value from its low to its high end"))
+    }
+
+    /// Refuses what does not belong into a figure's table.
+    fn check_figure_keys(&self, key: &str, known: &[&'static str]) -> Result<(), CatalogError> {
+        let Some(DeValue::Table(figure)) = self.table.get(key).map(Spanned::get_ref) else { return Ok(()) };
+        match figure.iter().find(|(name, _)| !known.contains(&&**name.get_ref())) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let path = format!("{}.{}", self.path(key), name.get_ref());
+                Err(self.unknown_key(path, name.span().start, name.get_ref(), known))
+            }
+        }
+    }
+
+    /// A figure that need not be known, with its source; more can stand beside it, which [`Section::conditions`] reads.
+    pub(crate) fn figure_with_conditions<T: Quantity>(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Option<(T, String)>, CatalogError> {
         self.asked.push(key);
         let Some(entry) = self.table.get(key) else { return Ok(None) };
         let no_source = || CatalogError::NoSource {
@@ -153,19 +191,36 @@ impl<'a> Section<'a> {
             key: self.path(key),
         };
         let DeValue::Table(figure) = entry.get_ref() else { return Err(no_source()) };
-        if let Some((name, _)) =
-            figure.iter().find(|(name, _)| !["value", "source"].contains(&&**name.get_ref()))
-        {
-            let path = format!("{}.{}", self.path(key), name.get_ref());
-            return Err(self.unknown_key(path, name.span().start, name.get_ref(), &["value", "source"]));
-        }
         let source = figure.get("source").ok_or_else(no_source)?;
         let source = self.resolve_source(key, source)?;
         let value = figure.get("value").ok_or_else(|| self.missing(key, "a value beside its source"))?;
         let quantity = T::read(value.get_ref()).ok_or_else(|| self.bad_value(key, T::EXPECTED))?;
         let written = self.document.text[value.span()].trim_matches('"').to_owned();
-        self.document.figures.borrow_mut().push(FigureSource { key: self.path(key), value: written, source });
-        Ok(Some(quantity))
+        let noted = FigureSource { key: self.path(key), value: written, source: source.clone() };
+        self.document.figures.borrow_mut().push(noted);
+        Ok(Some((quantity, source)))
+    }
+
+    /// What stands beside value and source of a figure.
+    pub(crate) fn conditions(&mut self, key: &'static str) -> Result<Section<'a>, CatalogError> {
+        let mut conditions = self.section(key)?;
+        conditions.asked.extend(["value", "source"]);
+        Ok(conditions)
+    }
+
+    /// A number, size, time or rate that is somebody's choice and needs no source.
+    pub(crate) fn setting<T: Quantity>(&mut self, key: &'static str) -> Result<T, CatalogError> {
+        self.optional_setting(key)?.ok_or_else(|| self.missing(key, T::EXPECTED))
+    }
+
+    /// The same where it need not be there.
+    pub(crate) fn optional_setting<T: Quantity>(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Option<T>, CatalogError> {
+        self.asked.push(key);
+        let Some(entry) = self.table.get(key) else { return Ok(None) };
+        T::read(entry.get_ref()).map(Some).ok_or_else(|| self.bad_value(key, T::EXPECTED))
     }
 
     fn resolve_source(&self, key: &str, source: &Spanned<DeValue<'_>>) -> Result<String, CatalogError> {

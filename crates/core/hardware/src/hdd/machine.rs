@@ -268,6 +268,7 @@ impl HardDrive {
             DriveOp::Write { .. } => self.accept_cached_write(now, decoded, request),
             DriveOp::Flush if self.cache.is_clean() || self.is_protected() => self.reply(decoded, request.id),
             DriveOp::Flush => self.cache.flush(request.id),
+            DriveOp::Trim => unreachable!("only drives with a translation layer are asked to trim"),
         }
         self.after_write = matches!(request.op, DriveOp::Write { .. });
         self.last_end = request.start.0 + request.sectors.0;

@@ -13,6 +13,7 @@
 //! up to the places in use.
 
 use super::random::spread;
+use core::ops::Range;
 use std::collections::VecDeque;
 
 /// Sectors of a unit, one bit each.
@@ -124,6 +125,27 @@ impl WriteBuffer {
         self.free.push(place);
         self.epochs[(epoch - self.first_epoch) as usize].places -= 1;
         self.end_epochs();
+    }
+
+    /// Drops what is here of `units`: what gathers is not programmed, what is being programmed is not read from here.
+    pub(super) fn forget(&mut self, units: Range<u64>) {
+        let Self { gathering, held, index, .. } = self;
+        let mut dropped = vec![];
+        gathering.retain(|place| {
+            let is_dropped = units.contains(&held[*place as usize].unit);
+            if is_dropped {
+                dropped.push(Place(*place));
+            }
+            !is_dropped
+        });
+        for (place, held) in (0..).zip(held.iter()) {
+            if units.contains(&held.unit) && index.get(held.unit) == Some(place) {
+                index.remove(held.unit);
+            }
+        }
+        for place in dropped {
+            self.release(place);
+        }
     }
 
     /// Notes that `waiter` waits until all that is here is on flash; false if nothing is.
@@ -257,6 +279,25 @@ mod tests {
         buffer.release(first);
         assert!(buffer.has(5, ALL), "the newer one stays");
         assert!(buffer.put(6, ALL));
+    }
+
+    #[test]
+    fn what_is_trimmed_leaves_the_buffer() {
+        let mut buffer = WriteBuffer::new(4);
+        (0..4).for_each(|unit| assert!(buffer.put(unit, ALL)));
+        let (first, ..) = buffer.take().unwrap();
+        assert!(buffer.flush(7));
+        buffer.forget(0..3);
+        assert_eq!([0, 1, 2, 3].map(|unit| buffer.has(unit, 1)), [false, false, false, true]);
+        assert_eq!(buffer.gathering(), 1);
+        assert!(buffer.put(1, ALL), "there is room");
+        buffer.release(first);
+        assert_eq!(buffer.poll_flushed(), None, "unit 3 is not on flash");
+        let (last, unit, _) = buffer.take().unwrap();
+        assert_eq!(unit, 3);
+        buffer.release(last);
+        assert_eq!(buffer.poll_flushed(), Some(7));
+        assert!(buffer.has(1, ALL));
     }
 
     #[test]

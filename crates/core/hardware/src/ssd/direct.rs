@@ -203,6 +203,7 @@ impl SolidState {
             DriveOp::Read => self.read(now, request),
             DriveOp::Write { .. } => self.write(now, request),
             DriveOp::Flush => self.firmware.serve(now, self.write_overhead),
+            DriveOp::Trim => unreachable!("only drives with a translation layer are asked to trim"),
         };
         self.running.push(Reverse((at, self.arrivals, request.id)));
         self.arrivals += 1;

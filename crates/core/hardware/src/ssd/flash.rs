@@ -25,10 +25,18 @@ struct Die {
     programs: u32,
 }
 
+/// Times of pages with one bit in a cell.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SlcTimes {
+    pub(super) program: NanoSpan,
+    pub(super) read: NanoSpan,
+}
+
 /// All of a drive's flash.
 #[derive(Clone, Debug)]
 pub(super) struct Flash {
     cells: CellModel,
+    slc: SlcTimes,
     programs_per_block: u32,
     dies: Vec<Die>,
     channels: Vec<Server>,
@@ -38,7 +46,7 @@ pub(super) struct Flash {
 }
 
 impl Flash {
-    pub(super) fn new(cells: &CellModel) -> Self {
+    pub(super) fn new(cells: &CellModel, slc: SlcTimes) -> Self {
         let programs_per_block = cells.programs_per_block();
         // Dies come to the end of their blocks at different times, as on a drive that has been in use.
         let die = |number| Die {
@@ -47,6 +55,7 @@ impl Flash {
         };
         Self {
             cells: *cells,
+            slc,
             programs_per_block,
             dies: (0..cells.dies()).map(die).collect(),
             channels: vec![Server::default(); cells.channels as usize],
@@ -64,6 +73,16 @@ impl Flash {
         if self.cells.retry_pct > 0.0 && (scaled(chance, 1_000_000) as f64) < self.cells.retry_pct * 1e4 {
             span += self.cells.read_slow;
         }
+        self.read_for(now, die, bytes, span)
+    }
+
+    /// Reads `bytes` of a page that was programmed with one bit in a cell.
+    pub(super) fn read_slc(&mut self, now: Nanos, die: u32, bytes: ByteCount) -> Nanos {
+        self.read_for(now, die, bytes, self.slc.read)
+    }
+
+    #[inline]
+    fn read_for(&mut self, now: Nanos, die: u32, bytes: ByteCount, span: NanoSpan) -> Nanos {
         let sensed = self.sense(now, die, span);
         let channel = die as usize % self.channels.len();
         let transfer = self.cells.channel.transfer_time(bytes);
@@ -129,11 +148,28 @@ impl Flash {
     /// Programs a row of `die`, which does not program, with data that are there at `ready`; returns when it ends unless it is
     /// suspended.
     pub(super) fn program(&mut self, now: Nanos, ready: Nanos, die: u32) -> Nanos {
+        self.program_for(now, ready, die, self.cells.program_bytes(), self.cells.program)
+    }
+
+    /// The same of one page on each plane, with one bit in a cell.
+    pub(super) fn program_slc(&mut self, now: Nanos, ready: Nanos, die: u32) -> Nanos {
+        let bytes = ByteCount(u64::from(self.cells.planes) * self.cells.page.0);
+        self.program_for(now, ready, die, bytes, self.slc.program)
+    }
+
+    #[inline]
+    fn program_for(
+        &mut self,
+        now: Nanos,
+        ready: Nanos,
+        die: u32,
+        bytes: ByteCount,
+        mut span: NanoSpan,
+    ) -> Nanos {
         let channel = die as usize % self.channels.len();
-        let transfer = self.cells.channel.transfer_time(self.cells.program_bytes());
+        let transfer = self.cells.channel.transfer_time(bytes);
         let loaded = self.channels[channel].serve_when_ready(now, ready, transfer);
         let die = &mut self.dies[die as usize];
-        let mut span = self.cells.program;
         die.programs += 1;
         if die.programs >= self.programs_per_block {
             die.programs = 0;
@@ -149,6 +185,11 @@ impl Flash {
     /// When the program of `die` ends, as far as is known.
     pub(super) fn program_end(&self, die: u32) -> Nanos {
         self.dies[die as usize].program_end
+    }
+
+    /// Number of dies.
+    pub(super) fn dies(&self) -> u64 {
+        self.dies.len() as u64
     }
 
     /// Blocks erased so far, those of all planes counted as one.
@@ -194,7 +235,7 @@ mod tests {
     /// A read takes 40 us of sensing, 1 us of transfer and 2 us of correction.
     #[test]
     fn reads_suspend_a_program_twice_and_then_wait() {
-        let mut flash = Flash::new(&cells());
+        let mut flash = Flash::new(&cells(), SlcTimes::default());
         flash.dies[0].programs = 0;
         assert_eq!(read_ends(&mut flash, 0), 43.0);
         let end = flash.program(Nanos(0), Nanos(0), 0);
@@ -209,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_block_is_erased_once_for_all_its_programs() {
-        let mut flash = Flash::new(&cells());
+        let mut flash = Flash::new(&cells(), SlcTimes::default());
         let mut now = Nanos::ZERO;
         // Nine pages a plane: 3 rows.
         for _ in 0..4 * 3 * 5 {

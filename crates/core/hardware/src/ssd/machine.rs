@@ -4,21 +4,24 @@
 //!  request -> [queue] -> Decoded -> read:  buffer, or die and channel -> link -> Finished
 //!                                -> write: room in the buffer -> link -> Finished (protected, or not to be durable)
 //!                                                            \-> drained ... -> flushed -> Finished (else)
+//!                                -> trim:  forgotten -> Finished
 //! ```
 //! Every step that takes time is an event in a queue of its own; equal times leave it first in, first out.
 
 use super::buffer::{SectorMask, WriteBuffer};
 use super::condition::{DriveCondition, DriveHistory};
 use super::drain::{Begun, Drain, Parts};
-use super::flash::Flash;
+use super::flash::{Flash, SlcTimes};
 use super::front::{Front, Way};
+use super::map_cache::{MAP_PAGE, MapCache};
 use super::model::FlashModel;
-use super::placement::Placement;
-use super::random::Draw;
+use super::placement::{Page, Placement};
+use super::random::{Draw, spread};
+use super::slc::SlcCache;
 use super::translation::{Shape, Translation};
 use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, SectorCount};
 use crate::link::LinkModel;
-use raidlab_units::{ByteCount, Nanos};
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -35,6 +38,16 @@ pub struct FlashCounters {
     pub host_units: u64,
     /// Mapping units moved by garbage collection.
     pub moved_units: u64,
+    /// Those of the host's that went to the pseudo-SLC cache first.
+    pub cached_units: u64,
+    /// Mapping units folded from there into all bits of the cells.
+    pub folded_units: u64,
+    /// Mapping units written by wear levelling, by refresh, and for the map.
+    pub upkeep_units: u64,
+    /// Mapping units that the host trimmed.
+    pub trimmed_units: u64,
+    /// Map pages that were read from flash for a read of the host's.
+    pub map_reads: u64,
     /// Programs begun, those of parity included.
     pub programs: u64,
     /// Blocks erased, those of all planes of a die counted as one.
@@ -44,8 +57,21 @@ pub struct FlashCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Decoded(u32),
+    /// Its map pages are in memory.
+    Mapped(u32),
     Finished(u32),
     Drain(Begun),
+    /// No command may have been here for a while.
+    Quiet,
+}
+
+/// When the drive counts as idle.
+#[derive(Clone, Copy, Debug)]
+struct Quiet {
+    after: NanoSpan,
+    since: Nanos,
+    /// Whether it is going to be looked at.
+    is_due: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +92,11 @@ pub(crate) struct FlashDrive {
     placement: Placement,
     flash: Flash,
     drain: Drain,
+    slc: Option<SlcCache>,
+    map: Option<MapCache>,
+    quiet: Option<Quiet>,
+    trimmed_units: u64,
+    map_reads: u64,
     unit_sectors: u64,
     queue_depth: usize,
     /// Whether a write is answered when it is in the buffer, and whether a flush has nothing to do.
@@ -96,13 +127,21 @@ impl FlashDrive {
         let run_units = u64::from(cells.planes) * cells.page.0 / unit.0;
         let is_scattered = matches!(model.condition.history, DriveHistory::Random(_));
         let queue_depth = options.queue_depth.unwrap_or(model.front.queue_depth).max(1);
+        let translation = conditioned(shape, model.condition);
+        let slc = model.slc_shape(capacity, translation.groups(), translation.group_units());
+        let times = model.slc.map(|slc| SlcTimes { program: slc.program, read: slc.read });
         Self {
             front: Front::new(&model.front, &model.caps, link),
             buffer: WriteBuffer::new((model.buffer.size.0 / unit.0) as u32),
-            translation: conditioned(shape, model.condition),
             placement: Placement::new(shape.units, run_units, cells.dies(), is_scattered),
-            flash: Flash::new(cells),
-            drain: Drain::new(cells, unit, mask_of(0, unit_sectors)),
+            flash: Flash::new(cells, times.unwrap_or_default()),
+            drain: Drain::new(model, mask_of(0, unit_sectors), translation.superblocks()),
+            translation,
+            slc: slc.map(SlcCache::new),
+            map: model.translation.map_cache.map(MapCache::new),
+            quiet: model.idle.map(|idle| Quiet { after: idle.after, since: Nanos::ZERO, is_due: false }),
+            trimmed_units: 0,
+            map_reads: 0,
             unit_sectors,
             queue_depth: queue_depth as usize,
             caches: model.buffer.protected || options.write_cache.unwrap_or(true),
@@ -120,9 +159,15 @@ impl FlashDrive {
 
     pub(crate) fn counters(&self) -> FlashCounters {
         let written = self.translation.written();
+        let (cached, folded) = self.slc.as_ref().map_or((0, 0), SlcCache::written);
         FlashCounters {
-            host_units: written.host,
+            host_units: written.host + cached - folded,
             moved_units: written.moved,
+            cached_units: cached,
+            folded_units: folded,
+            upkeep_units: self.drain.upkeep_units(),
+            trimmed_units: self.trimmed_units,
+            map_reads: self.map_reads,
             programs: self.drain.rows(),
             erases: self.flash.erases(),
         }
@@ -146,12 +191,14 @@ impl FlashDrive {
             self.events.pop();
             match event {
                 Event::Decoded(command) => self.decoded(at, command),
+                Event::Mapped(command) => self.read(at, command, self.commands[command as usize].request),
                 Event::Finished(command) => self.finish(at, command),
                 Event::Drain(Begun::Load) => {
                     self.drain.handle_loaded();
                     self.drain(at);
                 }
                 Event::Drain(Begun::Program(flight)) => self.programmed(at, flight),
+                Event::Quiet => self.look_at_quiet(at),
             }
         }
     }
@@ -174,9 +221,16 @@ impl FlashDrive {
             None => self.commands.push(command),
         }
         let way = if request.op == DriveOp::Read { Way::Read } else { Way::Write };
-        let units = self.end_unit(&request) - first;
-        let at = self.front.decode(now, way, request.sectors.bytes(), units);
+        let (bytes, units) = match request.op {
+            // Its ranges are short, however long what they name is.
+            DriveOp::Trim => (ByteCount::ZERO, 1),
+            _ => (request.sectors.bytes(), self.end_unit(&request) - first),
+        };
+        let at = self.front.decode(now, way, bytes, units);
         self.push(at, Event::Decoded(index));
+        if self.quiet.is_some() {
+            self.drain.set_idle(false);
+        }
     }
 
     /// The unit after the last that `request` touches.
@@ -195,7 +249,10 @@ impl FlashDrive {
     fn decoded(&mut self, now: Nanos, command: u32) {
         let request = self.commands[command as usize].request;
         match request.op {
-            DriveOp::Read => self.read(now, command, request),
+            DriveOp::Read => match self.look_up(now, &request) {
+                Some(at) => self.push(at, Event::Mapped(command)),
+                None => self.read(now, command, request),
+            },
             DriveOp::Write { .. } => {
                 let first = request.start.0 / self.unit_sectors;
                 self.placement.write(first, self.end_unit(&request) - first);
@@ -210,7 +267,46 @@ impl FlashDrive {
                     self.push(now + self.front.latency(Way::Write), Event::Finished(command));
                 }
             }
+            DriveOp::Trim => self.trim(now, command, request),
         }
+    }
+
+    /// Has the map pages of a read here; when they are, if any has to be read from flash.
+    #[inline]
+    fn look_up(&mut self, now: Nanos, request: &DriveRequest) -> Option<Nanos> {
+        let map = self.map.as_mut()?;
+        let first = MapCache::page_of(request.start.0 / self.unit_sectors);
+        let last = MapCache::page_of((request.start.0 + request.sectors.0 - 1) / self.unit_sectors);
+        let mut ready = None;
+        for page in first..=last {
+            if map.touch(page, false).is_missed {
+                self.map_reads += 1;
+                let hash = spread(self.map_reads);
+                let die = super::random::scaled(hash, self.flash.dies());
+                let at = self.flash.read(now, die as u32, MAP_PAGE, hash, u64::MAX);
+                ready = ready.max(Some(at));
+            }
+        }
+        ready
+    }
+
+    /// Forgets the data of the units that lie within `request`; those that it only touches keep theirs.
+    fn trim(&mut self, now: Nanos, command: u32, request: DriveRequest) {
+        let first = request.start.0.div_ceil(self.unit_sectors);
+        let end = (request.start.0 + request.sectors.0) / self.unit_sectors;
+        if first < end {
+            self.trimmed_units += end - first;
+            self.buffer.forget(first..end);
+            for group in self.translation.groups_in(first..end) {
+                self.translation.forget(group);
+                if let Some(slc) = &mut self.slc {
+                    slc.forget(group);
+                }
+            }
+            self.answer_flushed(now);
+            self.admit(now);
+        }
+        self.push(now + self.front.latency(Way::Write), Event::Finished(command));
     }
 
     fn read(&mut self, now: Nanos, command: u32, request: DriveRequest) {
@@ -219,10 +315,11 @@ impl FlashDrive {
         let mut page_bytes = 0;
         for unit in request.start.0 / self.unit_sectors..self.end_unit(&request) {
             let (from, to) = self.sectors_in(&request, unit);
-            if self.buffer.has(unit, mask_of(from, to)) || !self.translation.is_written(unit) {
+            let is_cached = self.slc.as_ref().is_some_and(|slc| slc.holds(self.translation.group(unit)));
+            if self.buffer.has(unit, mask_of(from, to)) || !(is_cached || self.translation.is_written(unit)) {
                 continue;
             }
-            let of_unit = self.placement.page(unit);
+            let of_unit = (self.placement.page(unit), is_cached);
             let bytes = ((to - from) * SECTOR_BYTES)
                 .next_multiple_of(CODE_WORD.min(self.unit_sectors * SECTOR_BYTES));
             match page {
@@ -242,7 +339,10 @@ impl FlashDrive {
         self.push(out + self.front.latency(Way::Read), Event::Finished(command));
     }
 
-    fn read_page(&mut self, now: Nanos, page: super::placement::Page, bytes: u64) -> Nanos {
+    fn read_page(&mut self, now: Nanos, (page, is_cached): (Page, bool), bytes: u64) -> Nanos {
+        if is_cached {
+            return self.flash.read_slc(now, page.die, ByteCount(bytes));
+        }
         let chance = self.draw.next();
         self.flash.read(now, page.die, ByteCount(bytes), page.hash, chance)
     }
@@ -282,8 +382,9 @@ impl FlashDrive {
     }
 
     fn drain(&mut self, now: Nanos) {
-        let Self { buffer, translation, placement, flash, drain, events, sequence, .. } = self;
-        let mut parts = Parts { buffer, translation, placement, flash };
+        let Self { buffer, translation, placement, flash, slc, map, drain, events, sequence, .. } = self;
+        let (slc, map) = (slc.as_mut(), map.as_mut());
+        let mut parts = Parts { buffer, translation, placement, flash, slc, map };
         while let Some((at, begun)) = drain.poll(now, &mut parts) {
             events.push(Reverse((at, *sequence, Event::Drain(begun))));
             *sequence += 1;
@@ -291,16 +392,33 @@ impl FlashDrive {
     }
 
     fn programmed(&mut self, now: Nanos, flight: u32) {
-        let Self { buffer, translation, placement, flash, drain, .. } = self;
-        let mut parts = Parts { buffer, translation, placement, flash };
-        if let Some(later) = drain.handle_programmed(now, flight, &mut parts) {
+        if let Some(later) = self.drain.handle_programmed(now, flight, &self.flash, &mut self.buffer) {
             return self.push(later, Event::Drain(Begun::Program(flight)));
         }
+        self.answer_flushed(now);
+        self.admit(now);
+    }
+
+    /// Ends the flushes and forced writes that wait for nothing any more.
+    fn answer_flushed(&mut self, now: Nanos) {
         while let Some(command) = self.buffer.poll_flushed() {
             let at = now.max(self.commands[command as usize].arrived);
             self.push(at, Event::Finished(command));
         }
-        self.admit(now);
+    }
+
+    /// Takes in that nothing may have been asked of the drive for as long as it takes to be idle.
+    fn look_at_quiet(&mut self, now: Nanos) {
+        let is_free = self.commands.len() == self.free_commands.len();
+        let Some(quiet) = self.quiet.as_mut() else { return };
+        let due = quiet.since + quiet.after;
+        quiet.is_due = is_free && due > now;
+        if quiet.is_due {
+            self.push(due, Event::Quiet);
+        } else if is_free {
+            self.drain.set_idle(true);
+            self.drain(now);
+        }
     }
 
     fn finish(&mut self, now: Nanos, command: u32) {
@@ -308,6 +426,15 @@ impl FlashDrive {
         self.free_commands.push(command);
         if let Some(request) = self.waiting.pop_front() {
             self.start(now, request);
+        } else if let Some(quiet) = &mut self.quiet
+            && self.commands.len() == self.free_commands.len()
+        {
+            quiet.since = now;
+            if !quiet.is_due {
+                quiet.is_due = true;
+                let due = now + quiet.after;
+                self.push(due, Event::Quiet);
+            }
         }
     }
 }

@@ -14,6 +14,8 @@
 //! | `condition` | what was done to it before: fresh, filled in sequence, overwritten at random |
 //! | `front` | firmware cores, link and caps |
 //! | `buffer` | data that are acknowledged and not yet on flash |
+//! | `slc` | data that are on flash with one bit in a cell |
+//! | `map_cache` | the part of the map that a drive without memory for it holds |
 //! | `translation`, `victim` | which superblock holds what, and what garbage collection moves |
 //! | `drain` | what is programmed next: the host's data, what garbage collection moves, parity |
 //! | `placement` | on which die data are, and whether neighbours lie together |
@@ -29,9 +31,11 @@ mod drain;
 mod flash;
 mod front;
 mod machine;
+mod map_cache;
 mod model;
 mod placement;
 mod random;
+mod slc;
 mod translation;
 mod victim;
 
@@ -41,8 +45,10 @@ pub use direct::SolidStateModel;
 pub use machine::FlashCounters;
 pub(crate) use machine::FlashDrive;
 pub use model::{
-    BufferModel as FlashBufferModel, CapModel, CellModel, FlashModel, FrontModel, TranslationModel,
+    BufferModel as FlashBufferModel, CapModel, CellModel, FlashModel, FrontModel, IdleModel,
+    TranslationModel, UpkeepModel,
 };
+pub use slc::{SlcModel, WhenFull};
 pub use victim::Collection;
 
 #[cfg(test)]

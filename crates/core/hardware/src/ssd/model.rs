@@ -6,9 +6,13 @@
 //! [buffer]       size, and whether it survives a loss of power
 //! [translation]  mapping unit, spare room, choice of victims
 //! [flash]        channels, dies, planes, pages, blocks and their times; how many dies may program at once
+//! [slc_cache]    flash that is programmed with one bit in a cell first (`slc`); optional
+//! [upkeep]       wear levelling, refresh, and how often cells can be programmed; optional
+//! [idle]         what is done while the host is quiet; optional
 //! ```
 
 use super::condition::DriveCondition;
+use super::slc::{SlcModel, SlcShape};
 use super::translation::{Geometry, Shape};
 use super::victim::Collection;
 use crate::catalog::{CatalogError, Section};
@@ -32,6 +36,12 @@ pub struct FlashModel {
     pub translation: TranslationModel,
     /// The flash.
     pub cells: CellModel,
+    /// Flash that is programmed with one bit in a cell first, if there is any.
+    pub slc: Option<SlcModel>,
+    /// What is moved whatever the host does.
+    pub upkeep: UpkeepModel,
+    /// What is done while the host is quiet; nothing where there is none.
+    pub idle: Option<IdleModel>,
     /// What was done to it before.
     pub condition: DriveCondition,
 }
@@ -92,6 +102,28 @@ pub struct TranslationModel {
     pub collection: Collection,
     /// Whether what is collected is kept apart from what the host writes.
     pub separates_moved: bool,
+    /// What of the map is in memory, 4 bytes for a unit; all of it where nothing is said.
+    pub map_cache: Option<ByteCount>,
+}
+
+/// What is moved whatever the host does, as rates.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct UpkeepModel {
+    /// What wear levelling moves, in percent of what the host writes.
+    pub levelling_pct: f64,
+    /// Time in which all data are written anew, so that they do not fade; never where there is none.
+    pub refresh: Option<NanoSpan>,
+}
+
+/// What is done while the host is quiet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IdleModel {
+    /// How long no command may have been at the drive.
+    pub after: NanoSpan,
+    /// Whether the pseudo-SLC cache is folded then, all of it.
+    pub folds: bool,
+    /// Superblocks that garbage collection frees ahead then, in percent of all.
+    pub collect_pct: f64,
 }
 
 /// The flash.
@@ -142,6 +174,9 @@ impl FlashModel {
             buffer: BufferModel::read(root.section("buffer")?)?,
             translation: TranslationModel::read(root.section("translation")?)?,
             cells: CellModel::read(root.section("flash")?)?,
+            slc: root.optional_section("slc_cache")?.map(SlcModel::read).transpose()?,
+            upkeep: root.optional_section("upkeep")?.map(UpkeepModel::read).transpose()?.unwrap_or_default(),
+            idle: root.optional_section("idle")?.map(IdleModel::read).transpose()?,
             condition: DriveCondition::default(),
         };
         match model.problem(capacity) {
@@ -170,6 +205,15 @@ impl FlashModel {
             let (programs, dies) = (self.cells.programs_at_once, self.cells.dies());
             return Some(format!("{programs} dies can't program at once where there are {dies}"));
         }
+        if let Some(slc) = &self.slc
+            && slc.size() > capacity.bytes()
+        {
+            return Some(format!(
+                "a pseudo-SLC cache of {} is more than the capacity of {}",
+                slc.size(),
+                capacity.bytes()
+            ));
+        }
         let superblocks = self.shape(capacity).superblocks;
         let spare =
             f64::from(superblocks) * self.translation.spare_pct / (100.0 + self.translation.spare_pct);
@@ -194,6 +238,19 @@ impl FlashModel {
             separates_moved: self.translation.separates_moved,
         };
         geometry.shape()
+    }
+
+    /// The pseudo-SLC cache over `capacity`, with so many groups of so many units in the translation layer.
+    pub(super) fn slc_shape(&self, capacity: SectorCount, groups: u32, group_units: u64) -> Option<SlcShape> {
+        let unit = self.translation.unit.0;
+        self.slc.map(|slc| SlcShape {
+            static_units: slc.static_size.0 / unit,
+            dynamic_units: slc.dynamic_size.0 / unit,
+            until_units: (capacity.bytes().0 as f64 / unit as f64 * slc.dynamic_until_pct / 100.0) as u64,
+            bits: u64::from(self.cells.bits_per_cell),
+            groups,
+            group_units,
+        })
     }
 }
 
@@ -333,6 +390,38 @@ impl BufferModel {
     }
 }
 
+impl UpkeepModel {
+    fn read(mut upkeep: Section<'_>) -> Result<Self, CatalogError> {
+        let model = Self {
+            levelling_pct: upkeep.optional_figure("levelling_pct")?.unwrap_or(0.0),
+            refresh: upkeep.optional_figure("refresh")?,
+        };
+        if !(0.0..=100.0).contains(&model.levelling_pct) {
+            return Err(upkeep.bad_value("levelling_pct", "from 0 to 100"));
+        }
+        if model.refresh.is_some_and(|refresh| refresh < NanoSpan::from_secs(3600)) {
+            return Err(upkeep.bad_value("refresh", "an hour at least"));
+        }
+        upkeep.finish()?;
+        Ok(model)
+    }
+}
+
+impl IdleModel {
+    fn read(mut idle: Section<'_>) -> Result<Self, CatalogError> {
+        let model = Self {
+            after: idle.figure("after")?,
+            folds: idle.optional_flag("folds")?,
+            collect_pct: idle.optional_figure("collect_pct")?.unwrap_or(0.0),
+        };
+        if !(0.0..=50.0).contains(&model.collect_pct) {
+            return Err(idle.bad_value("collect_pct", "from 0 to 50"));
+        }
+        idle.finish()?;
+        Ok(model)
+    }
+}
+
 impl TranslationModel {
     fn read(mut section: Section<'_>) -> Result<Self, CatalogError> {
         let policy = section.text("collection")?;
@@ -350,7 +439,11 @@ impl TranslationModel {
             spare_pct: section.figure("spare_pct")?,
             collection,
             separates_moved: section.flag("separates_moved")?,
+            map_cache: section.optional_figure("map_cache")?,
         };
+        if model.map_cache.is_some_and(|size| !(4096..=1 << 34).contains(&size.0)) {
+            return Err(section.bad_value("map_cache", "from 4 KiB to 16 GiB"));
+        }
         // A unit's sectors are the bits of a mask of 128.
         if !is_power_in(model.unit, SECTOR_BYTES, 128 * SECTOR_BYTES) {
             return Err(section.bad_value("unit", "a power of two from 512 B to 64 KiB"));

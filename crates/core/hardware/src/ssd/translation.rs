@@ -20,8 +20,9 @@
 //! Invariants: a followed unit is in at most one superblock; `valid` of a superblock is the number of followed units whose
 //! place it is; what is free holds nothing.
 //!
-//! Left out: a mapping that is cached in part, wear levelling, refresh, data that age in their superblock while it is collected
-//! (a victim is emptied at once; only the time that this takes is spread over the writes that follow).
+//! Left out: data that age in their superblock while it is collected (a victim is emptied at once; only the time that this takes
+//! is spread over the writes that follow). What wear levelling and refresh move counts as time only (`drain`): whole superblocks
+//! change places.
 //! Sources: Desnoyers, "Analytic models of SSD write performance", ACM TOS 10(2), 2014; Van Houdt, "A mean field model for a
 //! class of garbage collection algorithms in flash-based solid state drives", SIGMETRICS 2013.
 
@@ -37,6 +38,9 @@ pub(crate) const RESERVE: usize = 3;
 
 /// Superblocks of the host over which garbage collection is spread.
 const PACE_SUPERBLOCKS: f64 = 8.0;
+
+/// A victim with a larger share of valid data is not worth collecting before it has to be.
+const AHEAD_SHARE_MAX: f64 = 0.9;
 
 /// Units that are followed at most.
 const FOLLOWED_MAX: u64 = 1 << 19;
@@ -167,6 +171,8 @@ pub(crate) struct Translation {
     shape: Shape,
     /// Superblock of the followed unit of each group.
     places: Vec<u16>,
+    /// Groups whose followed unit holds data.
+    mapped: u64,
     superblocks: Vec<Superblock>,
     free: VecDeque<u16>,
     /// Open superblock for the host, and for what is moved if that is apart.
@@ -192,6 +198,7 @@ impl Translation {
         let mut next = || free.pop_front().expect("there are more than two");
         Self {
             places: vec![NOWHERE; groups as usize],
+            mapped: 0,
             superblocks: vec![Superblock::default(); usize::from(shape.superblocks)],
             open: [next(), if shape.separates_moved { next() } else { NOWHERE }],
             free,
@@ -208,10 +215,93 @@ impl Translation {
     /// Takes in that the host's `unit` is written.
     #[inline]
     pub(crate) fn write(&mut self, unit: u64) {
+        self.append(self.followed(unit), 1);
+    }
+
+    /// The group of `unit`.
+    #[inline]
+    pub(crate) fn group(&self, unit: u64) -> u32 {
+        (unit >> self.shape.group_shift) as u32
+    }
+
+    /// The group of `unit`, if it is the one that is followed for it.
+    #[inline]
+    pub(crate) fn followed(&self, unit: u64) -> Option<u32> {
         let group = unit >> self.shape.group_shift;
+        (unit == self.followed_unit(group)).then_some(group as u32)
+    }
+
+    #[inline]
+    fn followed_unit(&self, group: u64) -> u64 {
         let place = spread(group) & ((1 << self.shape.group_shift) - 1);
-        let followed = (unit == group << self.shape.group_shift | place).then_some(group as u32);
-        self.append(followed, 1);
+        group << self.shape.group_shift | place
+    }
+
+    /// Takes in that `units` of data come at once, with the followed groups among them.
+    pub(crate) fn write_many(&mut self, groups: &[u32], units: u64) {
+        let share = Share { data_units: units, followed: groups.len() as u64 };
+        for (count, group) in (1..).zip(groups) {
+            self.append(Some(*group), share.units_of(count) - share.units_of(count - 1));
+        }
+        let mut left = if groups.is_empty() { units } else { 0 };
+        while left > 0 {
+            let piece = left.min(self.shape.superblock_units);
+            self.append(None, piece);
+            left -= piece;
+        }
+    }
+
+    /// Collects one victim before it has to be, unless `ahead` superblocks are free beside the reserve or there is little to
+    /// gain; the units that this moved.
+    pub(crate) fn collect_ahead(&mut self, ahead: usize) -> Option<u64> {
+        if self.free.len() >= RESERVE + ahead {
+            return None;
+        }
+        let victim = self.victim()?;
+        if self.superblocks[usize::from(victim)].valid_units() as f64
+            > AHEAD_SHARE_MAX * self.shape.superblock_units as f64
+        {
+            return None;
+        }
+        let moved = self.written.moved;
+        self.empty(victim);
+        Some(self.written.moved - moved)
+    }
+
+    /// Superblocks.
+    pub(crate) fn superblocks(&self) -> u16 {
+        self.shape.superblocks
+    }
+
+    /// Takes in that a followed group holds no data here any more; whether it did.
+    pub(crate) fn forget(&mut self, group: u32) -> bool {
+        let before = core::mem::replace(&mut self.places[group as usize], NOWHERE);
+        if before == NOWHERE {
+            return false;
+        }
+        self.superblocks[usize::from(before)].valid -= 1;
+        self.mapped -= 1;
+        true
+    }
+
+    /// The groups whose followed unit is in `units`.
+    pub(crate) fn groups_in(&self, units: core::ops::Range<u64>) -> impl Iterator<Item = u32> + use<> {
+        let (shift, shape) = (self.shape.group_shift, self.shape);
+        let last = units.end.div_ceil(1 << shift).min(shape.units.div_ceil(1 << shift));
+        let place = move |group: u64| group << shift | (spread(group) & ((1 << shift) - 1));
+        (units.start >> shift..last)
+            .filter(move |group| units.contains(&place(*group)))
+            .map(|group| group as u32)
+    }
+
+    /// Units of groups that hold data here.
+    pub(crate) fn mapped_units(&self) -> u64 {
+        self.mapped << self.shape.group_shift
+    }
+
+    /// Units of one group.
+    pub(crate) fn group_units(&self) -> u64 {
+        1 << self.shape.group_shift
     }
 
     /// Takes in that all of a group is written; what filling a drive does.
@@ -251,7 +341,9 @@ impl Translation {
     #[inline]
     pub(crate) fn due_per_unit(&self) -> f64 {
         let behind = self.owed as f64 / self.shape.superblock_units as f64;
-        (self.pace + behind / PACE_SUPERBLOCKS).max(0.0)
+        // What was collected ahead is used up first.
+        let pace = if self.free.len() > RESERVE { 0.0 } else { self.pace };
+        (pace + behind / PACE_SUPERBLOCKS).max(0.0)
     }
 
     /// Takes in that time was spent on so many units that were moved, or will be.
@@ -297,7 +389,9 @@ impl Translation {
     #[inline]
     fn settle(&mut self, group: u32, superblock: u16) {
         let before = core::mem::replace(&mut self.places[group as usize], superblock);
-        if before != NOWHERE {
+        if before == NOWHERE {
+            self.mapped += 1;
+        } else {
             self.superblocks[usize::from(before)].valid -= 1;
         }
         let superblock = &mut self.superblocks[usize::from(superblock)];
@@ -319,9 +413,19 @@ impl Translation {
 
     /// Moves what is valid in a victim, and frees it.
     fn collect(&mut self) {
+        let victim = self.victim().expect("something is closed when there is no room");
+        self.empty(victim);
+    }
+
+    /// The superblock to be collected next, if one is closed.
+    fn victim(&mut self) -> Option<u16> {
         let mut draw = self.draw;
         let victim = self.shape.collection.choose(&self.candidates(), &mut draw);
         self.draw = draw;
+        victim
+    }
+
+    fn empty(&mut self, victim: u16) {
         let index = usize::from(victim);
         let share = self.superblocks[index].share();
         let moved = self.superblocks[index].valid_units();

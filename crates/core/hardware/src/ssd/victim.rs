@@ -32,13 +32,14 @@ pub(super) trait Closed {
 }
 
 impl Collection {
-    /// The victim among those that are closed, of which there is at least one.
-    pub(super) fn choose(self, closed: &impl Closed, draw: &mut Draw) -> u16 {
+    /// The victim among those that are closed; none if there is none.
+    pub(super) fn choose(self, closed: &impl Closed, draw: &mut Draw) -> Option<u16> {
         let victim = match self {
             Self::Greedy => (0..closed.len())
                 .filter_map(|index| closed.valid(index).map(|valid| (valid, index)))
                 .min()
                 .map(|(_, index)| index),
+            Self::Choices(_) if (0..closed.len()).all(|index| closed.valid(index).is_none()) => None,
             Self::Choices(count) => {
                 (0..count.max(1)).map(|_| drawn(closed, draw)).min_by_key(|index| closed.valid(*index))
             }
@@ -46,7 +47,7 @@ impl Collection {
                 .filter(|index| closed.valid(*index).is_some())
                 .max_by(|a, b| benefit(closed, *a).total_cmp(&benefit(closed, *b))),
         };
-        victim.expect("something is closed when there is no room") as u16
+        victim.map(|index| index as u16)
     }
 }
 

@@ -19,6 +19,7 @@
 //!
 //! Left out: arbitration on the links below the granularity of one transfer, and interrupts of the host.
 
+mod bottleneck;
 mod event;
 mod failover;
 mod head;
@@ -33,6 +34,7 @@ mod utilisation;
 mod volume;
 mod world;
 
+pub use bottleneck::{Bottleneck, BottleneckOutcome, Gain, Goal, Part, Probe, ProbeRunner, find_bottleneck};
 pub use live::{LiveAnswer, LiveArray};
 pub(crate) use port::ArrayPort;
 pub use spec::{
@@ -40,4 +42,4 @@ pub use spec::{
     SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome,
     simulate, simulate_degraded, simulate_enclosure,
 };
-pub use utilisation::{Bottleneck, ControllerUtilisation, Utilisation};
+pub use utilisation::{ControllerUtilisation, Utilisation};

@@ -23,6 +23,15 @@ pub struct SimulatedArray {
     pub controller: ControllerModel,
 }
 
+impl SimulatedArray {
+    /// The enclosure that has this array and no other.
+    pub fn enclosure(&self) -> SimulatedEnclosure {
+        let (config, drive) = (self.config.clone(), self.drive.clone());
+        let volume = SimulatedVolume { config, drive, owner: ControllerName::A };
+        SimulatedEnclosure { controller: self.controller.clone(), second: None, volumes: vec![volume] }
+    }
+}
+
 /// Volumes of modelled hardware in one enclosure, behind one or two controllers.
 #[derive(Clone, Debug)]
 pub struct SimulatedEnclosure {
@@ -315,14 +324,7 @@ pub enum SimError {
 /// # Errors
 /// [`SimError`] if the array, the load or both together make no sense.
 pub fn simulate(array: &SimulatedArray, load: &SimulationLoad) -> Result<SimulationOutcome, SimError> {
-    let volume = SimulatedVolume {
-        config: array.config.clone(),
-        drive: array.drive.clone(),
-        owner: ControllerName::A,
-    };
-    let enclosure =
-        SimulatedEnclosure { controller: array.controller.clone(), second: None, volumes: vec![volume] };
-    simulate_enclosure(&enclosure, load)
+    simulate_enclosure(&array.enclosure(), load)
 }
 
 /// Runs `load` against all volumes of `enclosure` at once in virtual time. What was measured is of all of them together.

@@ -39,6 +39,12 @@ pub(super) struct LateWrite {
     bytes: Vec<u8>,
 }
 
+impl LateWrite {
+    pub(super) fn is_to(&self, member: MemberIndex) -> bool {
+        self.io.member == member
+    }
+}
+
 impl TortureWorld {
     /// A device that may be lost, and none hangs.
     pub(super) fn pick_hang_victim(&self, pick: &mut Rng) -> Option<u64> {

@@ -141,7 +141,7 @@ impl TortureWorld {
     /// Whether a start may lack what is read of the log on one device.
     fn may_fail_start_read(&self) -> bool {
         let is_whole = |device: &super::members::Device| {
-            device.presence == Presence::Here && device.data.is_readable() && !device.is_rotten
+            device.presence == Presence::Here && device.data.is_readable() && !device.is_rotten()
         };
         let members = usize::from(self.config.members);
         let is_complete =

@@ -64,8 +64,8 @@ pub(super) struct Device {
     pub(super) metadata: AreaBytes,
     /// The second copy of label and states; empty where the array keeps none.
     pub(super) tail: Vec<u8>,
-    /// Its metadata has rotted since it was last read.
-    pub(super) is_rotten: bool,
+    /// How often its metadata has rotted since it was last read.
+    pub(super) rots: u32,
     pub(super) presence: Presence,
 }
 
@@ -176,8 +176,12 @@ impl AreaBytes {
             (first..first + blocks).for_each(|place| self.lies.heal(place));
         }
         if !self.unreadable.is_empty() {
+            let old_tags: Vec<u64> = self.suspect.range(first..first + blocks).copied().collect();
             self.unreadable.retain(|block| !(first..first + blocks).contains(block));
             self.suspect.retain(|block| !(first..first + blocks).contains(block));
+            for place in old_tags {
+                self.suspect_strip_of(place);
+            }
         }
         &mut self.bytes[range]
     }
@@ -219,6 +223,15 @@ impl AreaBytes {
     pub(super) fn suspect(&mut self, block: u64) {
         if self.unreadable.insert(block) {
             self.suspect.insert(block);
+        }
+    }
+
+    /// Gives the array reason not to use a strip whose tags, at `place`, were suspect until they were written: those of blocks that
+    /// were not are as they were.
+    fn suspect_strip_of(&mut self, place: u64) {
+        if self.tags.is_tag(place) {
+            let first = self.tags.strip(place) * self.tags.pitch();
+            (first..first + self.tags.strip_blocks()).for_each(|place| self.suspect(place));
         }
     }
 

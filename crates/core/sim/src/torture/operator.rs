@@ -54,6 +54,8 @@ impl TortureWorld {
             device.data.replace(|bytes| super::memories::make_garbage(bytes, pick));
             let label_bytes = LABEL_BYTES.min(device.metadata.bytes().len());
             device.metadata.replace(|bytes| bytes[label_bytes..].fill(0));
+            // What was on its way to the one before never comes to another.
+            self.absence.late.retain(|late| !late.is_to(member));
         }
         self.add_device(member, pick)
     }
@@ -66,7 +68,7 @@ impl TortureWorld {
         let device_uuid = self.label_again(member, pick);
         let device = &mut self.devices[member.index()];
         device.copy_to_tail();
-        device.is_rotten = false;
+        device.rots = 0;
         // What was on its way to it when it went never arrives.
         self.cut_off(member);
         (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);
@@ -102,6 +104,7 @@ impl TortureWorld {
         super::memories::make_garbage(&mut uuid, pick);
         let label =
             Label { array_uuid, device_uuid: DeviceUuid(uuid), device: member, name: ArrayName::default() };
+        self.relics.old.retain(|old| *old != member);
         self.devices[member.index()].metadata.replace(|bytes| {
             bytes.fill(0);
             label.encode(&mut bytes[..LABEL_BYTES]);

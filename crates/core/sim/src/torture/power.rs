@@ -13,7 +13,7 @@
 
 use super::checkers::liveness::PATIENCE_STEPS;
 use super::flights::Work;
-use super::members::Presence;
+use super::members::{Device, Presence};
 use super::memories::Peer;
 use super::plan::TortureMode;
 use super::trace::TraceEvent;
@@ -121,9 +121,15 @@ impl TortureWorld {
             self.undo_lies();
         }
         self.shuffle_devices(pick);
+        // Where but one device is left, nothing else tells what has rotted.
+        let is_rotten = self.mode == TortureMode::Beyond && self.devices.iter().any(Device::is_rotten);
         let assembly = self.start_again(pick)?;
         let is_clean = assembly.is_none_or(|(doubt, records)| doubt.is_none() && records == 0);
-        if is_clean || was_lost || was_unsynced { Ok(()) } else { Err(self.failure(Violation::NotClean)) }
+        if is_clean || was_lost || was_unsynced || is_rotten {
+            Ok(())
+        } else {
+            Err(self.failure(Violation::NotClean))
+        }
     }
 
     fn lose_power(&mut self, pick: &mut Rng) {
@@ -244,6 +250,7 @@ impl TortureWorld {
         for device in self.devices.iter_mut().filter(|device| device.presence == Presence::Unfit) {
             device.presence = Presence::Here;
         }
+        self.hide_old_devices();
         let mut order: Vec<usize> = (0..self.devices.len()).collect();
         for last in (1..order.len()).rev() {
             order.swap(last, pick.below(last as u64 + 1) as usize);
@@ -328,7 +335,8 @@ impl TortureWorld {
         self.report.refused += 1;
         let any_gone = self.devices.iter().any(|device| device.presence == Presence::Gone);
         // One that came back may be another device at its place.
-        let any_away = any_gone || self.excluded.iter().chain(&self.unlisted).any(|is_so| *is_so);
+        let any_other = self.excluded.iter().chain(&self.unlisted).any(|is_so| *is_so);
+        let any_away = any_gone || any_other || self.devices.iter().any(Device::may_be_unknown);
         let in_sync = self.proven.iter().filter(|is_proven| **is_proven).count();
         let is_degraded = any_away || in_sync < usize::from(self.config.members);
         let is_justified = match &refusal {

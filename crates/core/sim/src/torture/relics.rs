@@ -2,7 +2,7 @@
 //!
 //! An image is taken when the fault comes, and put in place when power is cut later: that of a device in the place of the one that
 //! has its number now, if that may be lost, or is none of the array's any more, and has become another since, while a device is
-//! there that knows so; that of kept memory
+//! there that knows so, at this start and at later ones; that of kept memory
 //! only where nothing promises what is found there, and not before the array was started again and has served. The array must tell
 //! both from what it has now.
 
@@ -10,7 +10,7 @@ use super::faults::Fault;
 use super::members::{Device, Presence};
 use super::world::TortureWorld;
 use raidlab_controller::DeviceState;
-use raidlab_format::LABEL_BYTES;
+use raidlab_format::Label;
 use raidlab_units::MemberIndex;
 use raidlab_workload::Rng;
 
@@ -37,6 +37,8 @@ pub(super) struct Relics {
     pub(super) memory: Option<OldMemory>,
     /// Starts that have come to serve.
     pub(super) lives: u64,
+    /// Devices that are as they were, and have not been labelled anew since.
+    pub(super) old: Vec<MemberIndex>,
 }
 
 impl TortureWorld {
@@ -81,17 +83,36 @@ impl TortureWorld {
         device.data.replace(|bytes| bytes.copy_from_slice(&data));
         device.metadata.replace(|bytes| bytes.copy_from_slice(&metadata));
         device.copy_to_tail();
-        device.is_rotten = false;
+        device.rots = 0;
         device.presence = Presence::Here;
         (self.excluded[member.index()], self.unlisted[member.index()]) = (true, true);
+        self.relics.old.push(member);
         self.report.faults[Fault::OldImage as usize] += 1;
+    }
+
+    /// Keeps old devices away from a start where nobody is there who knows better.
+    pub(super) fn hide_old_devices(&mut self) {
+        let knows = |(index, device): (usize, &Device)| {
+            let is_old = self.relics.old.contains(&MemberIndex(index as u16));
+            let has_newest =
+                matches!(self.states[index], DeviceState::InSync { .. } | DeviceState::Lost { .. });
+            device.presence == Presence::Here && has_newest && !is_old
+        };
+        if !self.devices.iter().enumerate().any(knows) {
+            for member in &self.relics.old {
+                self.devices[member.index()].presence = Presence::Gone;
+            }
+        }
     }
 
     /// Whether what has the number of an old device now is another, and may be gone.
     fn may_find(&self, old: &OldDevice) -> bool {
         let index = old.member.index();
         let is_nobodys = self.states[index] == DeviceState::Missing && self.controller.is_state_kept();
-        let is_another = self.devices[index].metadata.bytes()[..LABEL_BYTES] != old.metadata[..LABEL_BYTES];
+        // A label that has rotted is still the same device's.
+        let uuid = |metadata: &[u8]| Label::decode(metadata).ok().map(|label| label.device_uuid);
+        let (now, before) = (uuid(&self.devices[index].found_metadata()), uuid(&old.metadata));
+        let is_another = before.is_none() || (now.is_some() && now != before);
         // Somebody must be there who knows better: old devices alone are an array as it was.
         let knows = |(other, device): (usize, &Device)| {
             other != index && self.proven[other] && device.presence == Presence::Here

@@ -9,15 +9,19 @@
 //! label in the place of a bad one; all else is written anew, or no longer needed, when it serves.
 //!
 //! Within the bounds only one device rots between two starts, all devices are as they should be when it does, and no other is
-//! lost until then: what is on the fewest, records of the log, is on one more than that.
+//! lost until then: what is on the fewest, records of the log, is on one more than that. Beyond the bounds a device that rots twice
+//! may lack both copies of its label, and then counts as one that is away. It keeps a copy of its newest state: without one it would
+//! not know who has failed since the one before, and where those that know are away, nothing tells that they are.
+//! Nor does the log rot then: where the other devices with a record are away, one that has rotted looks like one that was never
+//! complete.
 
 use super::members::{Device, Presence};
 use super::plan::TortureMode;
 use super::power::Torn;
 use super::world::TortureWorld;
 use raidlab_controller::{Area, MemberIo, MetadataPolicy};
-use raidlab_format::{AreaLayout, LABEL_BYTES, mend_front};
-use raidlab_units::MemberIndex;
+use raidlab_format::{AreaLayout, ArrayState, LABEL_BYTES, mend_front};
+use raidlab_units::{ByteCount, MemberIndex};
 use raidlab_workload::Rng;
 use std::borrow::Cow;
 
@@ -30,7 +34,7 @@ impl Device {
     }
 
     /// The metadata area as a start finds it, with what the second copy has better.
-    fn found_metadata(&self) -> Cow<'_, [u8]> {
+    pub(super) fn found_metadata(&self) -> Cow<'_, [u8]> {
         let bytes = self.metadata.bytes();
         if bytes.starts_with(&self.tail) {
             return Cow::Borrowed(bytes);
@@ -38,6 +42,43 @@ impl Device {
         let mut mended = bytes.to_vec();
         mend_front(&mut mended, &self.tail);
         Cow::Owned(mended)
+    }
+
+    /// The generation of the newest state that a start would find.
+    fn newest_state(&self) -> Option<u64> {
+        let found = self.found_metadata();
+        let slots = AreaLayout::new(ByteCount(0)).state.map(|slot| slot.offset_bytes as usize);
+        let states = slots.iter().filter_map(|at| ArrayState::decode(found.get(*at..)?).ok());
+        states.map(|state| state.generation).max()
+    }
+
+    /// Changes a block of either copy; not where neither would have the newest state then.
+    fn rot(&mut self, spares_log: bool, pick: &mut Rng) {
+        self.rots += 1;
+        let newest = self.newest_state();
+        let block_bytes = self.metadata.block_bytes();
+        let blocks = (self.metadata.bytes().len() / block_bytes) as u64;
+        if pick.below(3) > 0 {
+            // Where there is something, mostly: the log is long.
+            let block = if pick.below(2) == 0 { pick.below(blocks) } else { pick.below(blocks.min(128)) };
+            if spares_log && block >= (self.tail.len() / block_bytes) as u64 {
+                return;
+            }
+            let before = self.metadata.at(block).to_vec();
+            let mut content = before.clone();
+            decay(&mut content, pick);
+            self.metadata.put(block, &content);
+            if self.newest_state() < newest {
+                self.metadata.put(block, &before);
+            }
+        } else {
+            let at = pick.below((self.tail.len() / block_bytes) as u64) as usize * block_bytes;
+            let before = self.tail[at..at + block_bytes].to_vec();
+            decay(&mut self.tail[at..at + block_bytes], pick);
+            if self.newest_state() < newest {
+                self.tail[at..at + block_bytes].copy_from_slice(&before);
+            }
+        }
     }
 
     /// Puts what a start has found of the label in both places.
@@ -48,7 +89,17 @@ impl Device {
             self.metadata.put(block, content);
         }
         self.tail[..LABEL_BYTES].copy_from_slice(&found);
-        self.is_rotten = false;
+        self.rots = 0;
+    }
+
+    /// Whether its metadata has rotted since the latest start.
+    pub(super) const fn is_rotten(&self) -> bool {
+        self.rots > 0
+    }
+
+    /// Whether rot may have hit both copies: then a start may find nothing of the device.
+    pub(super) const fn may_be_unknown(&self) -> bool {
+        self.rots > 1
     }
 }
 
@@ -88,14 +139,14 @@ impl TortureWorld {
 
     /// Takes in that a start has found its devices.
     pub(super) fn mend_labels(&mut self) {
-        let is_here = |device: &&mut Device| device.is_rotten && device.presence != Presence::Gone;
+        let is_here = |device: &&mut Device| device.is_rotten() && device.presence != Presence::Gone;
         self.devices.iter_mut().filter(is_here).for_each(Device::mend_label);
     }
 
     /// Whether the mode allows the loss of a device beside rot.
     pub(super) fn is_rot_survived_without(&self, victim: MemberIndex) -> bool {
         let mut devices = self.devices.iter().enumerate();
-        !devices.any(|(index, device)| device.is_rotten && index != victim.index())
+        !devices.any(|(index, device)| device.is_rotten() && index != victim.index())
     }
 
     /// Lets metadata of a device rot, now or with the next power cut, where that may be.
@@ -123,26 +174,15 @@ impl TortureWorld {
         let is_fit = |(index, device): (usize, &Device)| {
             device.presence == Presence::Here
                 && (self.proven[index] || index >= usize::from(self.config.members))
-                && (!device.is_rotten || index == victim)
+                && (!device.is_rotten() || index == victim)
         };
         let is_allowed = self.devices.iter().enumerate().all(is_fit) && self.controller.is_serving();
-        if self.mode == TortureMode::Bounded && (!is_allowed || self.devices[victim].is_rotten) {
+        if self.mode == TortureMode::Bounded && (!is_allowed || self.devices[victim].is_rotten()) {
             return None;
         }
-        let Device { metadata, tail, is_rotten, .. } = &mut self.devices[victim];
-        *is_rotten = true;
-        let block_bytes = metadata.block_bytes();
-        let blocks = (metadata.bytes().len() / block_bytes) as u64;
-        if pick.below(3) > 0 {
-            // Where there is something, mostly: the log is long.
-            let block = if pick.below(2) == 0 { pick.below(blocks) } else { pick.below(blocks.min(128)) };
-            let mut content = metadata.at(block).to_vec();
-            decay(&mut content, pick);
-            metadata.put(block, &content);
-        } else {
-            let block = pick.below((tail.len() / block_bytes) as u64) as usize;
-            decay(&mut tail[block * block_bytes..][..block_bytes], pick);
-        }
+        let spares_log =
+            self.mode == TortureMode::Beyond && self.config.resilience.metadata == MetadataPolicy::Log;
+        self.devices[victim].rot(spares_log, pick);
         Some(victim as u64)
     }
 }

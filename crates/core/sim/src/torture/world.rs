@@ -356,7 +356,7 @@ fn new_devices(
         tail: metadata[..metadata.len().min(AreaLayout::TAIL_BYTES as usize)].to_vec(),
         metadata: area(metadata),
         presence: Presence::Here,
-        is_rotten: false,
+        rots: 0,
     };
     areas.into_iter().zip(metadata).map(device).collect()
 }

@@ -53,6 +53,9 @@ pub struct CostFacts {
     pub host_writes: Option<u64>,
     /// Wall-clock time of the whole run.
     pub wall_ns: u64,
+    /// Wall-clock time that it took beside that to find out what set the pace, where that was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bottleneck_wall_ns: Option<u64>,
 }
 
 /// A part of a run: one phase of Bonnie.
@@ -250,6 +253,81 @@ impl CacheFill {
     }
 }
 
+/// What set the pace of a simulated run: what would raise it if it were faster, each part made so in turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BottleneckFacts {
+    /// Its name, `requests in flight`.
+    pub name: String,
+    /// What was looked at: `throughput`, or `latency` of an open loop.
+    pub judged_by: String,
+    /// How much faster each part was made, or larger where it is room.
+    pub faster_pct: f64,
+    /// What that brings: so much more throughput, or so much less mean latency. The largest first.
+    pub gains: Vec<PartGain>,
+    /// What twice the requests in flight bring, where that can be asked.
+    pub twice_iodepth_gain_pct: Option<f64>,
+    /// Up to here a gain may be chance.
+    pub chance_pct: f64,
+    /// Runs that it took to find out.
+    pub runs: u32,
+    /// Host requests of all of them.
+    pub requests: u64,
+    /// The measured window of each.
+    pub window_ns: u64,
+}
+
+/// What a faster part of the hardware brings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PartGain {
+    /// Its name, `host link`.
+    pub part: String,
+    /// So many percent more throughput, or less mean latency.
+    pub gain_pct: f64,
+}
+
+impl BottleneckFacts {
+    /// The name of what set the pace where that is none of the parts.
+    pub const IODEPTH: &str = "requests in flight";
+    /// The same where the load asks for no more than it gets.
+    pub const LOAD: &str = "load itself";
+    /// Parts that become larger, not faster.
+    pub const ROOMS: [&str; 2] = ["cache memory", "drives' spare room"];
+
+    /// What it is and what it would bring, in a sentence without its full stop.
+    pub fn sentence(&self) -> String {
+        let most = self.gains.first();
+        let deeper = self
+            .twice_iodepth_gain_pct
+            .map(|pct| format!("twice the requests in flight {}", self.brings(pct)));
+        let parts = match self.name.as_str() {
+            Self::IODEPTH => vec![deeper, most.map(|gain| self.faster(gain))],
+            Self::LOAD => vec![Some("it asks for no more than it gets".to_owned())],
+            name => {
+                let own = self.gains.iter().find(|gain| gain.part == name);
+                vec![own.map(|gain| self.faster(gain)), deeper]
+            }
+        };
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        format!("{}: {}", self.name, parts.join("; "))
+    }
+
+    fn faster(&self, gain: &PartGain) -> String {
+        let how = if Self::ROOMS.contains(&gain.part.as_str()) { "more" } else { "faster" };
+        format!("{} {:.0} % {how} {}", gain.part, self.faster_pct, self.brings(gain.gain_pct))
+    }
+
+    fn brings(&self, pct: f64) -> String {
+        let is_latency = self.judged_by == "latency";
+        match (is_latency, pct < 0.0) {
+            _ if pct.abs() < self.chance_pct.min(0.5) => "would change nothing".to_owned(),
+            (false, false) => format!("would give {pct:.1} % more"),
+            (false, true) => format!("would give {:.1} % less", -pct),
+            (true, false) => format!("would take {pct:.1} % off the mean latency"),
+            (true, true) => format!("would add {:.1} % to the mean latency", -pct),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,5 +345,45 @@ mod tests {
         assert_eq!(CostFacts { host_reads: None, ..known.clone() }.member_ios_per_host_io(), None);
         let idle = CostFacts { host_reads: Some(0), host_writes: Some(0), ..known };
         assert_eq!(idle.member_ios_per_host_io(), None);
+    }
+
+    #[test]
+    fn a_bottleneck_is_told_with_what_it_would_bring() {
+        let facts = |name: &str, judged_by: &str, deeper| BottleneckFacts {
+            name: name.into(),
+            judged_by: judged_by.into(),
+            faster_pct: 10.0,
+            gains: vec![
+                PartGain { part: "host link".into(), gain_pct: 8.0 },
+                PartGain { part: "cache memory".into(), gain_pct: 1.0 },
+            ],
+            twice_iodepth_gain_pct: deeper,
+            chance_pct: 1.0,
+            runs: 4,
+            requests: 160_000,
+            window_ns: 1,
+        };
+        let rows = [
+            (
+                facts("host link", "throughput", Some(0.2)),
+                "host link: host link 10 % faster would give 8.0 % more; twice the requests in flight would change nothing",
+            ),
+            (
+                facts(BottleneckFacts::IODEPTH, "throughput", Some(96.4)),
+                "requests in flight: twice the requests in flight would give 96.4 % more; \
+                 host link 10 % faster would give 8.0 % more",
+            ),
+            (
+                facts("cache memory", "latency", None),
+                "cache memory: cache memory 10 % more would take 1.0 % off the mean latency",
+            ),
+            (
+                facts(BottleneckFacts::LOAD, "throughput", Some(0.0)),
+                "load itself: it asks for no more than it gets",
+            ),
+        ];
+        for (facts, expected) in rows {
+            assert_eq!(facts.sentence(), expected);
+        }
     }
 }

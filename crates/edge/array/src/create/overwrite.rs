@@ -6,7 +6,7 @@
 //! ```
 //! Left out: the rules, which are [`raidlab_load::safety`]'s.
 
-use crate::device::{Device, LocalDevice, Purpose, RemoteDevice, failed, is_nbd_uri};
+use crate::device::{Device, LocalDevice, Purpose, RemoteDevice, begin, failed, is_nbd_uri};
 use crate::error::{CreateError, DeviceError};
 use raidlab_load::safety::{self, SafetyError};
 use std::fs::File;
@@ -80,6 +80,7 @@ fn judge(
 fn look(path: &Path) -> Result<File, CreateError> {
     // It is known to be no pipe, which would wait for its other end, when this has gone well.
     drop(LocalDevice::open(path, Purpose::Look)?);
+    begin("look at", path)?;
     Ok(File::open(path).map_err(|source| failed("open", path, source))?)
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Source: `open(2)` on `O_EXCL` for block devices, `fallocate(2)` on block devices (Linux 4.9).
 
-use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, failed};
+use super::{Flushing, Purpose, UNIT_BYTES, ZEROS_BYTES, begin, failed};
 use crate::arena::Arena;
 use crate::error::DeviceError;
 use raidlab_units::ByteCount;
@@ -20,6 +20,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+/// Longest read in one call of the system.
+const PIECE_BYTES: u64 = 1 << 20;
 /// Smallest unit of direct I/O where the system does not say.
 const UNKNOWN_UNIT_BYTES: u32 = 512;
 
@@ -51,6 +53,7 @@ impl LocalDevice {
     /// # Errors
     /// [`DeviceError`]: it does not exist, is no storage, is in use, or has no direct I/O.
     pub(crate) fn open(path: &Path, purpose: Purpose) -> Result<Self, DeviceError> {
+        begin("open", path)?;
         let facts = std::fs::metadata(path).map_err(|source| failed("look at", path, source))?;
         let is_block_device = facts.file_type().is_block_device();
         if !is_block_device && !facts.is_file() {
@@ -73,6 +76,7 @@ impl LocalDevice {
     /// # Errors
     /// [`DeviceError`]: something is there already, or there is no space or no direct I/O. What was made is removed again.
     pub(crate) fn make(path: &Path, bytes: ByteCount) -> Result<Self, DeviceError> {
+        begin("make", path)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::DIRECT;
         let made = open_direct(path, flags).and_then(|file| {
             lock(&file, path)?;
@@ -175,7 +179,9 @@ impl LocalDevice {
         let mut arena = arena(bytes.next_multiple_of(UNIT_BYTES))?;
         let mut done = 0;
         while done < bytes {
-            let piece = arena.slice_mut(done..bytes.next_multiple_of(UNIT_BYTES));
+            let end = bytes.next_multiple_of(UNIT_BYTES).min(done + PIECE_BYTES);
+            let piece = arena.slice_mut(done..end);
+            begin("read from", &self.path)?;
             match rustix::io::pread(&self.file, piece, offset + done) {
                 Ok(0) => break,
                 Ok(moved) => done += moved as u64,
@@ -199,6 +205,7 @@ impl LocalDevice {
     fn write_from(&self, arena: &Arena, offset: u64, bytes: u64) -> Result<(), DeviceError> {
         let mut done = 0;
         while done < bytes {
+            begin("write to", &self.path)?;
             match rustix::io::pwrite(&self.file, arena.slice(done..bytes), offset + done) {
                 Ok(0) => return Err(failed("write to", &self.path, io::ErrorKind::WriteZero.into())),
                 Ok(moved) => done += moved as u64,
@@ -214,6 +221,7 @@ impl LocalDevice {
     /// # Errors
     /// [`DeviceError::Io`].
     pub(crate) fn zero(&self, offset: u64, bytes: u64) -> Result<(), DeviceError> {
+        begin("write zeros to", &self.path)?;
         let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
         if rustix::fs::fallocate(&self.file, flags, offset, bytes).is_ok() {
             return Ok(());
@@ -233,6 +241,7 @@ impl LocalDevice {
     /// # Errors
     /// [`DeviceError::Io`].
     pub(crate) fn sync(&self) -> Result<(), DeviceError> {
+        begin("sync", &self.path)?;
         self.file.sync_all().map_err(|source| failed("sync", &self.path, source))
     }
 }

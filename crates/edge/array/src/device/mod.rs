@@ -12,9 +12,11 @@
 
 mod local;
 mod remote;
+mod watch;
 
 pub(crate) use local::{LocalDevice, allocation_failed, folder_of, space_of};
 pub(crate) use remote::{Remote, RemoteDevice};
+pub(crate) use watch::{Watched, begin, blame, watched};
 
 use crate::error::DeviceError;
 pub use raidlab_load::is_nbd_uri;

@@ -42,7 +42,7 @@ impl IoSlot {
     /// Queues the I/O's parts. There may be none.
     pub(super) fn queue(&mut self, io: u32, link: &mut Link) {
         self.attempts += 1;
-        (self.interrupted, self.flush_after, self.error) = (false, false, None);
+        (self.interrupted, self.lacks_room, self.flush_after, self.error) = (false, false, false, None);
         (self.entries, self.bytes_left, self.at, self.is_flushing) = (0, 0, None, false);
         let flushing = link.flushing();
         let Some(Transfer { direction, offset, copy_offset, bytes, .. }) = self.transfer else {

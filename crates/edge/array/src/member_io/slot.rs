@@ -50,6 +50,10 @@ pub(super) struct IoSlot {
     pub(super) attempts: u32,
     /// Interrupted by the system for a reason that has nothing to do with the member.
     pub(super) interrupted: bool,
+    /// The device had no room for some of it.
+    pub(super) lacks_room: bool,
+    /// It has waited for room.
+    pub(super) waited: bool,
     /// A flush follows when all of it is written, to make it durable.
     pub(super) flush_after: bool,
     pub(super) error: Option<MemberError>,
@@ -99,7 +103,7 @@ impl IoSlot {
         let file = self.member.0;
         let is_again = self.attempts > 0;
         self.attempts += 1;
-        (self.interrupted, self.flush_after, self.error) = (false, false, None);
+        (self.interrupted, self.lacks_room, self.flush_after, self.error) = (false, false, false, None);
         self.bytes_left = 0;
         let Some(transfer) = self.transfer else { return self.push_flush(number, ring) };
         let Transfer { offset, copy_offset, bytes, buffer, .. } = transfer;

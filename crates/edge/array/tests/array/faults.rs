@@ -1,4 +1,5 @@
-//! Local members with faults, through the kernel ([`Faulty`]): errors of reads and flushes, I/O that does not end.
+//! Local members with faults, through the kernel ([`Faulty`]): errors of reads, writes and flushes, full disks, I/O that does not
+//! end.
 //!
 //! Verified: every byte read, then and after a start; which members are lost; that requests, commands, a stop and the end
 //! of an array come in bounded time. Not verified: block devices, whose driver may hold I/O that no signal reaches.
@@ -8,7 +9,9 @@ use super::faulty::{Faults, Faulty};
 use super::operator::{Used, check_again, is_whole, replace, use_array};
 use super::real::{keeping, options};
 use super::{GO_ON, folder, serve};
-use raidlab_array::{ArrayWorld, Condition, DeviceCondition, RunSettings, ScriptOp, create};
+use raidlab_array::{
+    ArrayStatus, ArrayWorld, Condition, CreateOptions, DeviceCondition, RunSettings, ScriptOp, create,
+};
 use raidlab_controller::{ArrayConfig, MemberCache, MetadataPolicy, WritePolicy};
 use raidlab_format::{ArrayUuid, Placement, StartOptions};
 use raidlab_units::{BlockCount, ByteCount, Lba, NanoSpan};
@@ -53,8 +56,12 @@ impl Bench {
         self.members.iter().filter(|path| **path != self.faulty.path()).cloned().collect()
     }
 
-    fn below(&self) -> PathBuf {
-        common::paths(self.folder.path(), 2).remove(1)
+    /// Where the data area of the member with faults begins.
+    fn data_at(&self) -> u64 {
+        let geometry = self.config.geometry(ArrayUuid::default());
+        let below = common::paths(self.folder.path(), 2).remove(1);
+        let bytes = std::fs::metadata(below).expect("it is there").len();
+        Placement::new(&geometry, ByteCount(bytes)).expect("there is room").data_at
     }
 }
 
@@ -172,14 +179,99 @@ fn a_flush_that_fails_is_a_member_lost() {
 fn blocks_that_a_file_can_not_read_are_repaired_and_the_member_stays() {
     let Some(bench) = bench("5", 3, WritePolicy::WriteThrough) else { return };
     let used = bench.used();
-    let geometry = bench.config.geometry(ArrayUuid::default());
-    let bytes = std::fs::metadata(bench.below()).expect("it is there").len();
-    let place = Placement::new(&geometry, ByteCount(bytes)).expect("there is room");
-    let unreadable = place.data_at + (32 << 10)..place.data_at + (100 << 10);
+    let data_at = bench.data_at();
+    let unreadable = data_at + (32 << 10)..data_at + (100 << 10);
     bench.faulty.set(&Faults { unreadable, ..Faults::default() });
     let status = used.until("read", |status| status.devices[1].errors > 3);
     assert_eq!(status.devices[1].state, DeviceCondition::InSync, "{status:?}");
     bench.faulty.set(&Faults::default());
     let checker = used.stop();
     check_again(&bench.members, &bench.settings, &checker);
+}
+
+#[test]
+fn blocks_that_a_file_can_not_write_are_bad_blocks_and_no_data_is_lost() {
+    for (level, members, policy) in [("5", 3, WritePolicy::WriteThrough), ("6", 5, WritePolicy::WriteBack)] {
+        let Some(bench) = bench(level, members, policy) else { return };
+        let used = bench.used();
+        let data_at = bench.data_at();
+        let unwritable = data_at + (32 << 10)..data_at + (100 << 10);
+        bench.faulty.set(&Faults { unwritable, ..Faults::default() });
+        let status = used.until("written", |status| status.devices[1].errors > 3);
+        assert_eq!(status.devices[1].state, DeviceCondition::InSync, "{status:?}");
+        assert!(status.devices[1].bad_blocks > 0, "{status:?}");
+        goes_on(&used);
+        // A start, too, must not read what the failed writes have left there.
+        let checker = used.stop();
+        bench.faulty.set(&Faults::default());
+        check_again(&bench.members, &bench.settings, &checker);
+    }
+}
+
+/// Defect: each write to a full disk became a bad block, and with the list full, or two in a row, data was gone that had never been touched.
+#[test]
+fn a_write_waits_for_room_on_a_full_disk() {
+    for errno in [libc::ENOSPC, libc::EDQUOT] {
+        let Some(bench) = bench("5", 4, WritePolicy::WriteThrough) else { return };
+        let used = bench.used();
+        let full = Faults { unwritable: 0..u64::MAX, write_error: Some(errno), ..Faults::default() };
+        bench.faulty.set(&full);
+        let told = |status: &ArrayStatus| status.events.iter().any(|event| event.kind == "no-room");
+        used.until("told", told);
+        bench.faulty.set(&Faults::default());
+        goes_on(&used);
+        let status = used.status();
+        assert_eq!((status.condition, status.devices[1].bad_blocks), (Condition::Optimal, 0), "{status:?}");
+        let checker = used.stop();
+        check_again(&bench.members, &bench.settings, &checker);
+    }
+}
+
+#[test]
+fn a_disk_that_stays_full_is_a_member_lost() {
+    let Some(bench) = bench("5", 4, WritePolicy::WriteBack) else { return };
+    let used = bench.used();
+    let write_error = Some(libc::ENOSPC);
+    bench.faulty.set(&Faults { unwritable: 0..u64::MAX, write_error, ..Faults::default() });
+    let status = used.until("degraded", |status| status.condition == Condition::Degraded);
+    assert_eq!(status.devices[1].state, DeviceCondition::Missing, "{status:?}");
+    goes_on(&used);
+    let checker = used.stop();
+    check_again(&bench.others(), &bench.settings, &checker);
+}
+
+/// Defect: a start, and a creation, waited for ever for a device that did not answer.
+#[test]
+fn a_start_goes_on_without_a_device_that_does_not_answer() {
+    let Some(bench) = bench("5", 4, WritePolicy::WriteThrough) else { return };
+    bench.faulty.set(&Faults { is_silent: true, ..Faults::default() });
+    let begin = Instant::now();
+    let used = use_array(bench.members.clone(), bench.settings.clone());
+    let status = used.until("used", |status| status.counters.host_writes > 100);
+    assert_eq!(status.devices[1].state, DeviceCondition::Missing, "{status:?}");
+    let checker = used.stop();
+    assert!(begin.elapsed() < BOUND, "it took {:?}", begin.elapsed());
+    check_again(&bench.others(), &bench.settings, &checker);
+}
+
+#[test]
+fn a_creation_ends_that_meets_a_device_that_does_not_answer() {
+    let Some(bench) = bench("5", 3, WritePolicy::WriteThrough) else { return };
+    bench.faulty.set(&Faults { is_silent: true, ..Faults::default() });
+    let new = bench.folder.path().join("new");
+    let members = vec![new.clone(), bench.faulty.path(), bench.folder.path().join("newer")];
+    let destroy_data = vec![bench.faulty.path().display().to_string()];
+    let order = CreateOptions { answer_limit: Some(LIMIT), destroy_data, ..options(members, vec![]) };
+    let error = create(&bench.config, &order, &GO_ON, &mut |_, _| {}).expect_err("it can't be made");
+    assert!(error.to_string().contains(&bench.faulty.path().display().to_string()), "{error}");
+    assert!(error.to_string().contains("does not answer"), "{error}");
+    // What it had made goes when the device wakes, and the device is not written.
+    bench.faulty.wake();
+    let begin = Instant::now();
+    while new.exists() {
+        assert!(begin.elapsed() < BOUND, "an unfinished member is left");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let used = bench.used();
+    used.stop();
 }

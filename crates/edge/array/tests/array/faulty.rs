@@ -54,6 +54,10 @@ const BELOW: &str = "RAIDLAB_TEST_FAULTY_BELOW";
 pub(crate) struct Faults {
     /// Reads that touch these bytes end in EIO.
     pub(crate) unreadable: Range<u64>,
+    /// Writes that touch these bytes end in `write_error`.
+    pub(crate) unwritable: Range<u64>,
+    /// EIO, or what is said here.
+    pub(crate) write_error: Option<i32>,
     /// Flushes end in this.
     pub(crate) sync_error: Option<i32>,
     /// Nothing is answered.
@@ -98,12 +102,16 @@ impl Faulty {
 
     /// From here on these faults, and no others.
     pub(crate) fn set(&self, faults: &Faults) {
-        let Range { start, end } = &faults.unreadable;
+        let Faults { unreadable, unwritable, .. } = faults;
         let (errno, silent) = (faults.sync_error.unwrap_or(0), u8::from(faults.is_silent));
-        self.ask(&format!("set {start} {end} {errno} {silent} {}", u8::from(faults.heeds_interrupts)));
+        let (heeds, write_errno) = (u8::from(faults.heeds_interrupts), faults.write_error.unwrap_or(0));
+        self.ask(&format!(
+            "set {} {} {errno} {silent} {heeds} {} {} {write_errno}",
+            unreadable.start, unreadable.end, unwritable.start, unwritable.end
+        ));
     }
 
-    /// Reads, writes and flushes of the device that have no answer.
+    /// Opens, reads, writes and flushes of the device that have no answer.
     pub(crate) fn put_off(&self) -> usize {
         self.ask("look").0
     }
@@ -246,6 +254,8 @@ impl Server {
                 sync_error: i32::try_from(numbers[2]).ok().filter(|errno| *errno != 0),
                 is_silent: numbers[3] == 1,
                 heeds_interrupts: numbers[4] == 1,
+                unwritable: numbers[5]..numbers[6],
+                write_error: i32::try_from(numbers[7]).ok().filter(|errno| *errno != 0),
             };
         } else if order == "wake" {
             self.faults = Faults::default();
@@ -266,7 +276,7 @@ impl Server {
                 let late = self.put_off.swap_remove(at);
                 self.reply(&late, Err(libc::EINTR));
             }
-        } else if self.faults.is_silent && matches!(opcode, READ | WRITE | FSYNC | FLUSH) {
+        } else if self.faults.is_silent && matches!(opcode, OPEN | READ | WRITE | FSYNC | FLUSH) {
             self.put_off.push(request.to_vec());
         } else {
             self.answer(request);
@@ -333,6 +343,10 @@ impl Server {
 
     fn write(&self, body: &[u8]) -> Result<Vec<u8>, i32> {
         let (offset, bytes) = (long(body, 8), word(body, 16) as usize);
+        let bad = &self.faults.unwritable;
+        if offset < bad.end && offset + bytes as u64 > bad.start {
+            return Err(self.faults.write_error.unwrap_or(libc::EIO));
+        }
         self.below.write_all_at(&body[40..40 + bytes], offset).map_err(|_| libc::EIO)?;
         Ok(numbers(&[bytes as u64]))
     }

@@ -1,6 +1,8 @@
 //! `raidlab catalog`: the modelled hardware, and where each of its figures comes from. With `--catalog`, somebody's own
 //! entries are checked and shown like those that come with the program.
 
+mod check;
+
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
@@ -10,15 +12,27 @@ use serde_json::json;
 
 /// Arguments of `raidlab catalog`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Show this entry with the source of each figure
     id: Option<String>,
     #[command(flatten)]
     catalog: CatalogArgs,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Measure drives from outside, in virtual time, as their data sheets say, and tell how far they are off
+    Check(check::Args),
+}
+
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    if let Some(Command::Check(args)) = &args.command {
+        return check::run(args, output);
+    }
     let catalog = args.catalog.load()?;
     let entries: Vec<CatalogEntry<'_>> = catalog.entries().collect();
     match &args.id {

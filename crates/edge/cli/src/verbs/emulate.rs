@@ -45,9 +45,10 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
-    let catalog = args.catalog.load()?;
-    let (models, array) =
-        ArrayFile::read(&args.array).and_then(|file| file.resolve(&catalog)).map_err(Failure::input)?;
+    let mut catalog = args.catalog.load()?;
+    let file = ArrayFile::read(&args.array).map_err(Failure::input)?;
+    file.condition_drives(&mut catalog).map_err(Failure::input)?;
+    let (models, array) = file.resolve(&catalog).map_err(Failure::input)?;
     if array.volume_count() > 1 {
         return Err(Failure::input(anyhow::anyhow!(
             "{} has {} volumes, and one can be emulated at a time: describe an array of one",

@@ -1,5 +1,7 @@
 //! `raidlab measure`: a load on storage as it is.
 
+mod matrix;
+
 use super::keep::Keeper;
 use super::loads::{
     Conclusions, Frame, JudgeArgs, ReportArgs, Rounds, Stop, SweepArgs, carry_out, conclude, is_step_by_step,
@@ -56,6 +58,9 @@ pub(crate) struct Args {
     /// First write all of the target so many times, in sequence, 128 KiB each
     #[arg(long, default_value_t = 0, value_name = "N")]
     precondition: u32,
+    /// A matrix of latencies instead.
+    #[command(flatten)]
+    matrix: matrix::MatrixArgs,
     /// Results file; every run is in it as soon as it is finished
     #[arg(long, value_name = "FILE.sqlite", default_value = "raidlab.sqlite")]
     db: PathBuf,
@@ -152,6 +157,9 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         return Err(Failure::input(anyhow::anyhow!("'{name}' is given twice"))
             .with_hint("for more load on one target take --workers or --iodepth"));
     }
+    if let Some(path) = &args.matrix.matrix {
+        return matrix::run(args, path, output, hosts);
+    }
     let frame = Frame {
         ramp: (args.ramp, NanoSpan::from_secs(1)),
         run: (args.run, NanoSpan::from_secs(5)),
@@ -191,7 +199,8 @@ fn measure(
     progress: &mut Progress,
 ) -> Result<Option<(Keeper, Conclusions)>, Failure> {
     let targets = names_here(&args.targets, hosts);
-    let opened = open(args, &targets, plan, hosts, cancel, progress);
+    let may_write = args.precondition > 0 || plan.workloads.iter().any(|workload| workload.spec.writes());
+    let opened = open(args, &targets, may_write, hosts, cancel, progress);
     let own = opened.as_ref().map(|_| ()).map_err(FileError::refusal);
     if !hosts.is_alone() && agree(hosts, own)?.is_none() {
         return Ok(None);
@@ -255,7 +264,7 @@ fn precondition(
 fn open(
     args: &Args,
     targets: &[PathBuf],
-    plan: &LoadPlan,
+    may_write: bool,
     hosts: &mut Hosts,
     cancel: &AtomicBool,
     progress: &mut Progress,
@@ -264,7 +273,7 @@ fn open(
     let target = TargetOptions {
         lay_out: args.size,
         direct: !args.buffered && !through_cache,
-        may_write: args.precondition > 0 || plan.workloads.iter().any(|workload| workload.spec.writes()),
+        may_write,
         destroy_data: None,
     };
     let destroy_data: Vec<String> = args.destroy_data.iter().map(|name| text_here(name, hosts)).collect();

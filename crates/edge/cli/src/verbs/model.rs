@@ -29,7 +29,7 @@ enum Command {
     /// Replay the trace of a real drive on its model, and say how far apart the response times are
     Validate(ValidateArgs),
     /// Make a model that does what a drive's data sheet says, as an entry of the catalogue
-    FromSheet(from_sheet::Args),
+    FromSheet(Box<from_sheet::Args>),
     /// Replay a published matrix of read latencies beside a writer on a drive's model, and say how far apart they are
     Matrix(matrix::Args),
 }

@@ -67,6 +67,13 @@ impl ModelArgs {
                 let error = anyhow::anyhow!("{}: programs on files run on one volume", path.display());
                 return Err(Failure::input(error).with_hint("leave [controllers] out"));
             }
+            if file.condition.is_some() || file.fill.is_some() {
+                let error = anyhow::anyhow!(
+                    "{}: programs on files run on drives that are full and steady under random writes",
+                    path.display()
+                );
+                return Err(Failure::input(error).with_hint("leave condition and fill out"));
+            }
             file.resolve(catalog).map_err(bad_array)
         };
         self.on.iter().map(read).collect()

@@ -1,11 +1,14 @@
 //! `raidlab risk`: how likely an array, or a fleet of them, is to lose data.
 
+mod inputs;
+
 use super::keep::{KeepDbArgs, Planned};
 use crate::failure::{Exit, Failure};
-use crate::inputs::CatalogArgs;
+use crate::inputs::{CatalogArgs, above_zero, some_bytes};
 use crate::output::{Output, print, print_json};
-use raidlab_advisor::risk::{LATENT_ERRORS_PER_YEAR, Risk, RiskReport, RiskSpec, fleet_risk};
-use raidlab_hardware::DriveModel;
+use inputs::Inputs;
+use raidlab_advisor::risk::{Risk, RiskRange, RiskReport, RiskSpec, fleet_risk};
+use raidlab_lab::reliability::RebuildRate;
 use raidlab_lab::{Environment, risk_run};
 use raidlab_raid::LevelVariant;
 use raidlab_units::ByteCount;
@@ -28,14 +31,33 @@ pub(crate) struct Args {
     /// Share of drives that fail in a year, in percent
     #[arg(long, value_name = "PERCENT")]
     afr: Option<f64>,
+    /// Failures that were seen of such drives, for the rate and its interval
+    #[arg(long, value_name = "N", requires = "drive_days", conflicts_with = "afr")]
+    failures: Option<u64>,
+    /// Days that drives were watched meanwhile, summed over all of them
+    #[arg(long, value_name = "DAYS", requires = "failures", value_parser = above_zero)]
+    drive_days: Option<f64>,
+    /// Age of the drives when the year begins [default: all ages]
+    #[arg(long, value_name = "YEARS", value_parser = zero_or_above)]
+    age: Option<f64>,
+    /// Share of failures that another member's failure follows, as in one batch, in percent [default: 0, at worst 12.9]
+    #[arg(long, value_name = "PERCENT", value_parser = zero_or_above)]
+    batch_correlation: Option<f64>,
+    /// Mean days until that one follows [default: 9.5]
+    #[arg(long, value_name = "DAYS", value_parser = above_zero)]
+    batch_days: Option<f64>,
     /// Bits read per unrecoverable error: 1e15
     #[arg(long, value_name = "BITS")]
     bits_per_error: Option<f64>,
     /// Capacity of a member
     #[arg(long, value_name = "SIZE")]
     capacity: Option<ByteCount>,
-    /// Mean time of a rebuild in hours [default: what it takes to write the drive from end to end]
-    #[arg(long, value_name = "HOURS")]
+    /// What is kept for a rebuild: a share of each member's time as controllers have it, or a rate as md's `sync_speed_min`
+    /// [default: 30%]
+    #[arg(long, value_name = "SHARE|RATE")]
+    rebuild_rate: Option<RebuildRate>,
+    /// Mean time of a rebuild in hours, whatever the drive is
+    #[arg(long, value_name = "HOURS", conflicts_with = "rebuild_rate")]
     rebuild_hours: Option<f64>,
     /// Hot spares
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -46,9 +68,15 @@ pub(crate) struct Args {
     /// Days between checks of the whole array [default: nobody checks]
     #[arg(long, value_name = "DAYS")]
     check_days: Option<f64>,
-    /// Latent sector errors that a member gets in a year [default: 0.0132, of a field study]
+    /// Latent sector errors that a member gets in a year [default: of field studies, 0.0132 for disks, 0.118 for flash]
     #[arg(long, value_name = "N")]
     latent_per_year: Option<f64>,
+    /// What the host writes to the array in a day, for the life of flash
+    #[arg(long, value_name = "SIZE", value_parser = some_bytes)]
+    writes_per_day: Option<ByteCount>,
+    /// Times that flash is written for each write to a member, as a simulation found it [default: as in the maker's rating]
+    #[arg(long, value_name = "TIMES", requires = "writes_per_day", value_parser = above_zero)]
+    write_amplification: Option<f64>,
     /// Drives of a fleet of such arrays, spares included
     #[arg(long, value_name = "DRIVES")]
     fleet: Option<u64>,
@@ -76,13 +104,19 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let drive = args.drive.as_deref().map(|id| catalog.drive(id)).transpose();
     let drive =
         drive.map_err(|error| Failure::input(error).with_hint("'raidlab catalog' lists the hardware"))?;
-    let (spec, sources) = args.spec(drive)?;
+    let Inputs { low, spec, high, rebuild, endurance, sources } = inputs::read(args, drive)?;
     let risk = Risk::new(&spec).map_err(Failure::input)?;
+    let chance = |spec: &RiskSpec| Risk::new(spec).map(|risk| risk.markov()).map_err(Failure::input);
+    let (best, worst) = (chance(&low)?, chance(&high)?);
+    let range = RiskRange { low: best, low_spec: low, high: worst, high_spec: high };
     let fleet = args.fleet.map(|drives| fleet_risk(&risk, drives, args.fleet_years, args.seed));
     let report = RiskReport {
         markov: risk.markov(),
+        range,
         drawn: risk.monte_carlo(args.trials, args.seed),
         patterson_years: risk.patterson_years(),
+        rebuild,
+        endurance,
         fleet: fleet.transpose().map_err(Failure::input)?,
         spec,
         sources,
@@ -107,98 +141,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-impl Args {
-    /// The array, and where each of its figures comes from.
-    fn spec(&self, drive: Option<&DriveModel>) -> Result<(RiskSpec, Vec<(String, String)>), Failure> {
-        let mut sources = Sources { drive, all: Vec::new() };
-        let afr =
-            sources.figure("annual failure rate in %", self.afr, "annual_failure_pct", "--afr", |drive| {
-                drive.annual_failure_pct
-            })?;
-        let bits = sources.figure(
-            "bits per read error",
-            self.bits_per_error,
-            "bits_per_read_error",
-            "--bits-per-error",
-            |drive| drive.bits_per_read_error,
-        )?;
-        let capacity = self.capacity.or(drive.map(|drive| drive.capacity.bytes()));
-        let capacity = capacity.ok_or_else(|| missing("capacity", "--capacity"))?;
-        sources.add("capacity of a member", capacity.to_string());
-        let rebuild_hours = match (self.rebuild_hours, drive.and_then(DriveModel::full_write_time)) {
-            (Some(hours), _) => hours,
-            (None, Some(time)) => (time.as_secs_f64() / 3600.0).max(0.1),
-            (None, None) => return Err(missing("rebuild time", "--rebuild-hours")),
-        };
-        let by = if self.rebuild_hours.is_some() {
-            "given"
-        } else {
-            "the drive written from end to end with nothing else to do, which is the least it can take"
-        };
-        sources.add("rebuild in hours", format!("{rebuild_hours:.3} ({by})"));
-        let latent = self.latent_per_year.unwrap_or(LATENT_ERRORS_PER_YEAR);
-        let by = if self.latent_per_year.is_some() {
-            "given"
-        } else {
-            "3.45 % of 1.53 million drives in 32 months: Bairavasundaram and others, SIGMETRICS 2007"
-        };
-        sources.add("latent errors of a member per year", format!("{latent} ({by})"));
-        let checks = self.check_days.map_or("none".to_owned(), |days| format!("every {days} days"));
-        sources.add("checks", checks);
-        sources.add(
-            "spares",
-            format!("{}, a failed drive is replaced in {} hours", self.spares, self.replace_hours),
-        );
-        let spec = RiskSpec {
-            level: self.level,
-            members: self.members,
-            annual_failure_share: afr / 100.0,
-            bits_per_read_error: Some(bits),
-            latent_errors_per_year: latent,
-            capacity,
-            rebuild_hours,
-            spares: self.spares,
-            replace_hours: self.replace_hours,
-            check_days: self.check_days,
-        };
-        Ok((spec, sources.all))
+/// A number that is zero or above.
+fn zero_or_above(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value >= 0.0 && value.is_finite() => Ok(value),
+        _ => Err("it is not a number, zero or above".to_owned()),
     }
-}
-
-/// Figures as they are found, and where.
-struct Sources<'a> {
-    drive: Option<&'a DriveModel>,
-    all: Vec<(String, String)>,
-}
-
-impl Sources<'_> {
-    fn add(&mut self, name: &str, value: String) {
-        self.all.push((name.to_owned(), value));
-    }
-
-    /// What was given, else what the drive's entry says under `key`.
-    fn figure(
-        &mut self,
-        name: &'static str,
-        given: Option<f64>,
-        key: &str,
-        option: &'static str,
-        of_drive: impl Fn(&DriveModel) -> Option<f64>,
-    ) -> Result<f64, Failure> {
-        let (value, source) = match (given, self.drive.and_then(|drive| Some((drive, of_drive(drive)?)))) {
-            (Some(value), _) => (value, "given".to_owned()),
-            (None, Some((drive, value))) => {
-                let figure = drive.sources.iter().find(|figure| figure.key == key);
-                (value, figure.map_or_else(String::new, |figure| figure.source.clone()))
-            }
-            (None, None) => return Err(missing(name, option)),
-        };
-        self.add(name, format!("{value} ({source})"));
-        Ok(value)
-    }
-}
-
-fn missing(what: &'static str, option: &'static str) -> Failure {
-    Failure::input(anyhow::anyhow!("the {what} of the members is not known"))
-        .with_hint(format!("give it with {option}, or a drive of the catalogue that has it with --drive"))
 }

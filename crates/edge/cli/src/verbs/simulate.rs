@@ -13,9 +13,11 @@ use crate::inputs::{
 use crate::output::{Output, remark};
 use crate::progress::Progress;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, Resilience, WritePolicy};
-use raidlab_hardware::{DriveCondition, DriveHistory};
-use raidlab_hosts::Hosts;
-use raidlab_lab::worlds::simulated::{LoadsError, SimulatedError, run_simulated, run_simulated_loads};
+use raidlab_hardware::DriveHistory;
+use raidlab_hosts::{Hosts, all_processors};
+use raidlab_lab::worlds::simulated::{
+    BottleneckWanted, LoadsError, SimulatedError, run_simulated, run_simulated_loads, run_with_bottleneck,
+};
 use raidlab_lab::{
     ArrayFile, ArrayFileError, CacheSettings, ControllerSettings, Environment, Load, LoadPlan, ModelledArray,
     Models, Owner,
@@ -25,6 +27,7 @@ use raidlab_sim::SimError;
 use raidlab_tracefile::ReadingAs;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::DriverError;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -63,7 +66,10 @@ pub(crate) struct Args {
     catalog: CatalogArgs,
     /// Threads, where there are several runs; all processors by default
     #[arg(long, value_name = "N")]
-    threads: Option<std::num::NonZeroUsize>,
+    threads: Option<NonZeroUsize>,
+    /// Find out what sets the pace, by running parts of each load again with each part of the hardware 10 % faster: on, off [default: on; off with --until and --find-load]
+    #[arg(long, value_parser = on_or_off, value_name = "on|off")]
+    bottleneck: Option<bool>,
     #[command(flatten)]
     judge: JudgeArgs,
     /// Keep the runs in this results file
@@ -93,7 +99,8 @@ struct HardwareArgs {
     /// Enclosure, by its name in the catalogue
     #[arg(long, value_name = "ID", conflicts_with = "array")]
     enclosure: Option<String>,
-    /// When writes are acknowledged: write-through, write-back, write-back-bad-battery [default: write-back]
+    /// When writes are acknowledged: write-through, write-back, write-back-bad-battery [default: write-back where
+    /// there is a cache]
     #[arg(long, value_parser = write_policy, value_name = "POLICY", conflicts_with = "array")]
     write_policy: Option<WritePolicy>,
     /// Read-ahead: no-read-ahead, read-ahead, adaptive [default: adaptive]
@@ -139,12 +146,9 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         (controllers.fail, controllers.fail_after) = (args.fail, args.fail_after);
     }
     let mut catalog = args.catalog.load()?;
-    // A drive that is not there is told of with all other parts that are not.
-    if let Some(condition) = args.drive_condition()?
-        && catalog.drive(&description.drive).is_ok()
-    {
-        catalog.condition_drive(&description.drive, condition).map_err(Failure::input)?;
-    }
+    description.condition = args.condition.or(description.condition);
+    description.fill = args.fill.or(description.fill);
+    description.condition_drives(&mut catalog).map_err(Failure::input)?;
     let (models, array) = description.resolve(&catalog).map_err(bad_array)?;
     if hosts.leads() {
         for misfit in models.misfits(description.members) {
@@ -177,7 +181,11 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         let mut run = |load: &Load, label: &str, done: f64| {
             progress.show(label, done);
             let failed = |error| Stop::Failed(refused(error).context(load.label()));
-            run_simulated(&models, &array, load).map_err(failed)
+            if args.bottleneck == Some(true) {
+                run_with_bottleneck(&models, &array, load, args.threads()).map_err(failed)
+            } else {
+                run_simulated(&models, &array, load).map_err(failed)
+            }
         };
         carry_out(&plan, seed, &args.judge, Rounds::Windows, &mut keeper, &mut run)?
     } else {
@@ -191,17 +199,8 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
 }
 
 impl Args {
-    /// The condition of the drives, if anything is said of it.
-    fn drive_condition(&self) -> Result<Option<DriveCondition>, Failure> {
-        if self.condition.is_none() && self.fill.is_none() {
-            return Ok(None);
-        }
-        let history = self.condition.unwrap_or_default();
-        if history == DriveHistory::Fresh && self.fill.is_some() {
-            return Err(Failure::input(anyhow::anyhow!("a fresh drive holds nothing: leave out --fill")));
-        }
-        let whole = DriveCondition::default().fill_pct;
-        Ok(Some(DriveCondition { history, fill_pct: self.fill.unwrap_or(whole) }))
+    fn threads(&self) -> NonZeroUsize {
+        self.threads.unwrap_or_else(all_processors)
     }
 }
 
@@ -217,13 +216,16 @@ fn side_by_side(
     let started_at = SystemTime::now();
     let mut count = 0;
     let mut kept = Ok(());
-    let ran = run_simulated_loads(models, array, &loads, (hosts, args.threads), &mut |index, result| {
-        count += 1;
-        progress.show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
-        if kept.is_ok() {
-            kept = keeper.store(index, started_at, result);
-        }
-    });
+    let wanted = if args.bottleneck == Some(false) { BottleneckWanted::No } else { BottleneckWanted::Yes };
+    let ran =
+        run_simulated_loads(models, array, &loads, (hosts, args.threads, wanted), &mut |index, result| {
+            count += 1;
+            progress
+                .show(&format!("simulated {}", loads[index].label()), f64::from(count) / loads.len() as f64);
+            if kept.is_ok() {
+                kept = keeper.store(index, started_at, result);
+            }
+        });
     keeper.results = ran.map_err(|error| match error {
         LoadsError::Load(index, error) => refused(error).context(loads[index].label()),
         LoadsError::Hosts(error) => Failure::run(error),
@@ -266,7 +268,7 @@ impl HardwareArgs {
             drive,
             controller,
             enclosure: self.enclosure.clone(),
-            write_policy: self.write_policy.unwrap_or(WritePolicy::WriteBack),
+            write_policy: self.write_policy,
             strip_size: self.strip_size,
             disk_cache: self.disk_cache,
             region: self.region,
@@ -278,6 +280,8 @@ impl HardwareArgs {
             },
             resilience: Resilience { metadata: self.metadata.unwrap_or_default(), ..Resilience::default() },
             controllers: self.controllers(),
+            condition: None,
+            fill: None,
         }
     }
 

@@ -135,3 +135,103 @@ fn a_matrix_is_replayed_in_words_and_json() {
     bench.write("m.csv", &format!("{columns}r1.w0,0,0,4096,131072,64,7,1000,even,80,120\n"));
     run(&["generic-nvme"]).assert(2, &["r1.w0", "read_iops is from"]);
 }
+
+/// Drives are held against their sheets in 80 columns; a figure that is beyond its tolerance is marked, and ends with 3.
+#[test]
+fn the_catalogue_is_checked_against_its_sheets() {
+    let bench = Bench::new();
+    let checked = bench.run(&["catalog", "check", "st3600057ss", "samsung-pm9a3-7680"]);
+    checked.assert(0, &[]);
+    assert!(checked.stdout.contains("drives 2, figures 8"), "{}", checked.stdout);
+    assert!(checked.stdout.lines().all(|line| line.chars().count() <= 80), "{}", checked.stdout);
+    let slower = ["--set", "st3600057ss:mechanics.seek_read.average=3.9ms"];
+    let slow = bench.run(&[&["catalog", "check", "st3600057ss", "--json"][..], &slower].concat());
+    slow.assert(3, &[]);
+    let json = slow.json();
+    let rows = json["drives"][0]["rows"].as_array().expect("rows");
+    let missed: Vec<_> =
+        rows.iter().filter(|row| row["met"] == false).map(|row| row["figure"].clone()).collect();
+    assert_eq!(missed, ["seek_read_us"]);
+    assert_eq!((rows[0]["block_bytes"].as_u64(), rows[0]["iodepth"].as_u64()), (Some(65_536), Some(4)));
+    bench.run(&["catalog", "check", "st3600057s"]).assert(2, &["did you mean 'st3600057ss'?"]);
+    bench.run(&["catalog", "check", "generic-nvme"]).assert(2, &["no sheet", "[sheet]"]);
+}
+
+#[test]
+fn a_disk_s_sheet_becomes_an_entry_that_is_checked_and_simulated() {
+    let bench = Bench::new();
+    let sheet = ["model", "from-sheet", "--kind", "hdd", "--capacity", "18TB", "--seq-read", "270MB/s"];
+    let more = ["--read-iops", "170", "--cache", "256MiB", "--sector", "4kn", "-o", "mine.toml"];
+    let made = bench.run(&[&sheet[..], &more].concat());
+    made.assert(0, &[]);
+    for wanted in ["derived: mechanics.seek_read.average", "given: capacity_sectors", "assumed: "] {
+        assert!(made.stdout.contains(wanted), "{wanted}: {}", made.stdout);
+    }
+    bench.run(&["catalog", "check", "--catalog", "mine.toml", "from-sheet"]).assert(0, &[]);
+    let array = [
+        "simulate",
+        "--catalog",
+        "mine.toml",
+        "--drive",
+        "from-sheet",
+        "--controller",
+        "linux-md",
+        "--write-policy",
+        "write-through",
+    ];
+    let load = ["--level", "6", "--members", "6", "-w", "database", "--ramp", "0s", "--run", "1s"];
+    bench.run(&[&array[..], &load].concat()).assert(0, &[]);
+    bench.run(&[&sheet[..], &["--measured"]].concat()).assert(2, &["--measured is a figure of flash"]);
+    bench.run(&[&sheet[..], &["--seek-read", "900ms"]].concat()).assert(2, &["a seek of 900"]);
+}
+
+/// Cells are written in the columns that `model matrix` reads, and nothing is written to a target that may only be read.
+#[test]
+fn a_matrix_is_measured_on_a_file() {
+    let bench = Bench::new();
+    bench.write("data.bin", &"x".repeat(1 << 20));
+    let measure =
+        ["measure", "data.bin", "--buffered", "--run", "60ms", "--ramp", "0s", "--matrix-steps", "5"];
+    let measured = bench.run(&[&measure[..], &["--matrix", "m.csv", "--json"]].concat());
+    measured.assert(0, &[]);
+    let json = measured.json();
+    assert!(
+        json["write_mb_per_s_max"].is_null() && json["read_iops_max"].as_f64().is_some_and(|iops| iops > 0.0)
+    );
+    assert!(
+        json["from_sheet"]
+            .as_str()
+            .is_some_and(|command| command.starts_with("raidlab model from-sheet --kind "))
+    );
+    let cells = json["cells"].as_u64().expect("a count") + json["left_out"].as_u64().expect("a count");
+    assert_eq!(cells, 5, "a column without a writer");
+    let read = |name: &str| std::fs::read_to_string(bench.path().join(name)).expect("it is there");
+    assert_eq!(read("data.bin"), "x".repeat(1 << 20));
+    let header = read("m.csv").lines().next().map(str::to_owned).expect("a header");
+    bench.run(&[&measure[..], &["--matrix", "m.csv"]].concat()).assert(2, &["m.csv can't be begun"]);
+    bench.write("one.csv", &format!("{header}\nr1.w0,500,0,4096,131072,32,1,256,even,90,120\n"));
+    let replay =
+        ["model", "matrix", "--drive", "generic-nvme", "--reads", "100", "one.csv", "--report", "m.html"];
+    bench.run(&replay).assert(0, &["report: m.html"]);
+    assert!(read("m.html").contains("Reads beside a writer"));
+    let refused = bench.run(&[&measure[..], &["--matrix", "n.csv", "--destroy-data", "other"]].concat());
+    refused.assert(2, &["data.bin"]);
+}
+
+/// A drive that tries for longer than Linux waits is told of, and the limit can be set.
+#[test]
+fn risk_tells_what_a_recovery_limit_means() {
+    let bench = Bench::new();
+    let array = ["risk", "--level", "6", "--members", "8", "--drive", "dt01aca200", "--trials", "100"];
+    let rates = ["--afr", "2", "--bits-per-error", "1e14"];
+    let told = bench.run(&[&array[..], &rates].concat());
+    told.assert(0, &[]);
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = words(&told.stdout);
+    assert!(said.contains("can take the drive out of its array"), "{said}");
+    assert!(said.contains("0.160"), "16 Tbit at one error in 100: {said}");
+    let set = bench.run(&[&array[..], &rates, &["--set", "dt01aca200:recovery_limit=7s"]].concat());
+    set.assert(0, &[]);
+    let said = words(&set.stdout);
+    assert!(said.contains("7.00 s; then the array") && !said.contains("out of its array"), "{said}");
+}

@@ -210,7 +210,7 @@ fn the_chances_of_an_array_come_in_words_and_json() {
     let bench = Bench::new();
     let words = bench.run(&[&RISK[..], &["--trials", "20000"]].concat());
     words.assert(0, &[]);
-    for part in ["by the Markov model", "agree", "Data loss in one rebuild"] {
+    for part in ["Chance within a year", "agrees", "Chance in one rebuild"] {
         assert!(words.stdout.contains(part), "'{part}' is not in\n{}", words.stdout);
     }
     let fleet = ["--trials", "20000", "--fleet", "100000", "--spares", "1", "--check-days", "7", "--json"];
@@ -221,6 +221,27 @@ fn the_chances_of_an_array_come_in_words_and_json() {
     let [chance, drawn, width] = ["/markov/per_year", "/drawn/per_year", "/drawn/per_year_half_width"]
         .map(|place| json.pointer(place).and_then(serde_json::Value::as_f64).expect("a number"));
     assert!(chance > 0.0 && (chance - drawn).abs() <= width, "{chance} against {drawn} +- {width}");
+}
+
+/// Before there were field data of flash this ended with "the annual failure rate is not known".
+#[test]
+fn the_risk_of_an_array_of_flash_is_told() {
+    let risk = [
+        "risk",
+        "--level",
+        "5",
+        "--members",
+        "8",
+        "--drive",
+        "samsung-pm9a3-7680",
+        "--writes-per-day",
+        "8TB",
+    ];
+    let ended = Bench::new().run(&[&risk[..], &["--trials", "20000"]].concat());
+    ended.assert(0, &[]);
+    let golden = include_str!("risk-samsung-pm9a3-7680.txt");
+    assert_eq!(ended.stdout, golden, "what it prints has changed:\n{}", ended.stdout);
+    assert!(golden.lines().all(|line| line.chars().count() <= 80));
 }
 
 #[test]
@@ -235,6 +256,8 @@ fn what_is_not_known_is_asked_for() {
     bench.run(&bare).assert(2, &["annual failure rate", "--afr"]);
     bench.run(&[&bare[..], &["--drive", "wd1000bb", "--afr", "120"]].concat()).assert(2, &["below 100 %"]);
     bench.run(&[&bare[..], &["--drive", "pliant-lb150"]].concat()).assert(2, &["--afr"]);
+    bench.run(&[&RISK[..], &["--writes-per-day", "1TB"]].concat()).assert(2, &["rated_writes"]);
+    bench.run(&[&RISK[..], &["--rebuild-rate", "101%"]].concat()).assert(2, &["30%", "50MB/s"]);
     bench.run(&["risk", "--level", "6", "--members", "3", "--drive", "st32000444ss"]).assert(2, &["RAID 6"]);
     bench.run(&[&RISK[..], &["--fleet", "3"]].concat()).assert(2, &["at least one array"]);
 }

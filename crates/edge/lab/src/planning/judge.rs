@@ -7,10 +7,11 @@
 use super::shortlist::metric;
 use super::{Bench, PlanError};
 use crate::load::{Load, RUN_TO_THE_END};
-use crate::worlds::simulated::run_simulated;
+use crate::worlds::simulated::{add_bottleneck, run_with_outcome};
 use raidlab_advisor::plan::{Geometry, Judged, Performance};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
+use std::num::NonZeroUsize;
 
 /// A ramp lasts as long as it takes to write the cache this often: while it fills, some of it is written to the drives.
 const FILLS: f64 = 2.5;
@@ -96,9 +97,10 @@ pub(super) fn judge(
         let mut iodepth = bench.order.applications[index].iodepth;
         let mut lowered = 0;
         let mut expected = kept.clone();
-        let result = loop {
+        let (mut result, outcome, load) = loop {
             let load = load(bench, &expected, index, window, iodepth);
-            let result = run_simulated(&models, &array, &load).map_err(|source| PlanError::Simulation {
+            let run = run_with_outcome(&models, &array, &load);
+            let (result, outcome) = run.map_err(|source| PlanError::Simulation {
                 label: format!("{}, {}", bench.label(kept.geometry), load.label()),
                 source,
             })?;
@@ -111,11 +113,18 @@ pub(super) fn judge(
             let limit = bench.order.needs.mean_response.map_or(f64::INFINITY, |limit| limit.get() as f64);
             let over = result.ops.total.lat_ns_mean / limit;
             if over <= 1.0 || iodepth == 1 || lowered == LOWERINGS_MAX {
-                break result;
+                break (result, outcome, load);
             }
             lowered += 1;
             iodepth = ((f64::from(iodepth) / over * 0.97) as u32).clamp(1, iodepth - 1);
         };
+        if window == Window::Long {
+            let added = add_bottleneck(&mut result, (&models, &array, &load), &outcome, NonZeroUsize::MIN);
+            added.map_err(|source| PlanError::Simulation {
+                label: format!("{}, {}", bench.label(kept.geometry), load.label()),
+                source,
+            })?;
+        }
         judged.performance[index] = performance(&result);
         runs.push(result);
     }

@@ -31,7 +31,7 @@ pub(super) fn reason(
 ) -> String {
     let mut sentences = vec![standing(bench, judged, order)];
     sentences.extend(against_others(bench, judged, tried));
-    sentences.extend(runs.iter().map(bottleneck));
+    sentences.extend(runs.iter().filter_map(bottleneck));
     sentences.join(" ")
 }
 
@@ -61,11 +61,20 @@ fn standing(bench: &Bench<'_>, judged: &Judged, order: &[Judged]) -> String {
         }
         .to_owned();
     }
-    let effort = match (judged.cost, best.cost) {
-        (Some(own), Some(other)) => format!("{:.2} times the cost", own / other),
-        _ => format!("{} drives instead of {}", judged.drives(), best.drives()),
-    };
-    format!("It does {:.2} times what the first does, with {effort}.", judged.score / best.score)
+    format!(
+        "It does {:.2} times what the first does, {}.",
+        judged.score / best.score,
+        effort((judged.drives(), judged.cost), (best.drives(), best.cost))
+    )
+}
+
+/// What it takes, drives and cost, beside what the best takes.
+fn effort((drives, cost): (u16, Option<f64>), (best_drives, best_cost): (u16, Option<f64>)) -> String {
+    match (cost, best_cost) {
+        (Some(own), Some(other)) => format!("at {:.2} times the cost", own / other),
+        _ if drives == best_drives => "with as many drives".to_owned(),
+        _ => format!("with {drives} drives instead of {best_drives}"),
+    }
 }
 
 /// The best of what was run that differs in one thing.
@@ -97,15 +106,25 @@ fn against_others(bench: &Bench<'_>, judged: &Judged, tried: &[Judged]) -> Vec<S
     sentences
 }
 
-fn bottleneck(run: &RunResult) -> String {
-    let setting = |name: &str| run.settings.get(name).map_or("?", String::as_str);
-    format!(
-        "With {} the bottleneck is the {} (busy: drives {}, processor {}, link to the host {}, to the drives {}).",
-        run.workload,
-        setting("bottleneck"),
-        setting("busy drives, mean"),
-        setting("busy processors"),
-        setting("busy host link"),
-        setting("busy member link"),
-    )
+fn bottleneck(run: &RunResult) -> Option<String> {
+    let facts = run.bottleneck.as_ref()?;
+    Some(format!("With {} the bottleneck is the {}.", run.workload, facts.sentence()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::effort;
+
+    #[test]
+    fn drives_are_compared_where_they_differ() {
+        let rows = [
+            ((12, None), (12, None), "with as many drives"),
+            ((12, None), (8, None), "with 12 drives instead of 8"),
+            ((12, Some(300.0)), (8, Some(200.0)), "at 1.50 times the cost"),
+            ((8, Some(300.0)), (8, None), "with as many drives"),
+        ];
+        for (own, best, said) in rows {
+            assert_eq!(effort(own, best), said, "{own:?} beside {best:?}");
+        }
+    }
 }

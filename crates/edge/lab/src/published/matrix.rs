@@ -44,6 +44,34 @@ pub fn read_matrix(path: &Path) -> Result<Vec<MatrixRow>, PublishedError> {
     parse(&path.display().to_string(), &read_text(path)?)
 }
 
+/// The first line of such a file.
+pub fn matrix_header() -> String {
+    COLUMNS.join(",") + "\n"
+}
+
+impl MatrixRow {
+    /// The line of the file.
+    pub fn line(&self) -> String {
+        let load = &self.load;
+        let arrivals =
+            ARRIVALS.iter().find(|(_, known)| *known == load.arrivals).map_or("", |(name, _)| name);
+        let time = |time_us: Option<f64>| time_us.map_or(String::new(), |time_us| format!("{time_us:.2}"));
+        format!(
+            "{},{},{:.3},{},{},{},{},{},{arrivals},{},{}\n",
+            self.id,
+            load.read_iops,
+            load.write_bytes_per_sec / 1e6,
+            load.read_block.0,
+            load.write_block.0,
+            load.write_iodepth,
+            load.readers,
+            load.read_iodepth,
+            time(self.read_p50_us),
+            time(self.read_p95_us),
+        )
+    }
+}
+
 fn parse(file: &str, text: &str) -> Result<Vec<MatrixRow>, PublishedError> {
     read_records(file, text, &COLUMNS, &[], |header, record, line, problems| {
         Cells { header, record, line, problems }.matrix_row()
@@ -102,6 +130,13 @@ mod tests {
         let [row] = &rows.expect("it is right")[..] else { panic!("one row") };
         assert_eq!((row.id.as_str(), row.read_p50_us, row.read_p95_us), ("r1.w2", Some(15_760.0), None));
         assert_eq!((row.load.write_bytes_per_sec, row.load.arrivals), (1.5e6, Arrivals::Poisson));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let text = format!("{HEADER}r1.w2,500.5,1.500,512,131072,32,3,1000,poisson,15760.00,\n");
+        let rows = parse("m.csv", &text).expect("it is right");
+        assert_eq!(matrix_header() + &rows[0].line(), text);
     }
 
     #[test]

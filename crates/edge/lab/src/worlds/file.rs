@@ -170,6 +170,11 @@ impl FileBench {
         }
     }
 
+    /// Size of all targets together.
+    pub fn size(&self) -> ByteCount {
+        self.targets.iter().fold(ByteCount::ZERO, |sum, open| sum + open.target.size())
+    }
+
     /// Runs `load` on each target as a whole, together with all `hosts`, telling `progress` how far it has
     /// come. The result is that of all targets of all hosts together; where there are many it holds that of each as well.
     ///
@@ -233,8 +238,7 @@ impl FileBench {
         result.cost.host_reads = Some(outcome.issued.reads);
         result.cost.host_writes = Some(outcome.issued.writes);
         result.cost.wall_ns = outcome.wall.get();
-        let region = self.targets.iter().fold(ByteCount::ZERO, |sum, open| sum + open.target.size());
-        result.settings = load_settings(load, region);
+        result.settings = load_settings(load, self.size());
         result.settings.extend(self.settings(&outcome));
         let (started_ns, wall_ns) = (outcome.late.get(), outcome.wall.get());
         Ok(Share { result, measurement: outcome.measurement, started_ns, wall_ns })

@@ -7,17 +7,19 @@ use crate::load::Load;
 use raidlab_controller::{ConfigError, WritePolicy};
 use raidlab_hosts::{Hosts, HostsError, Jobs, Stop, all_processors};
 use raidlab_sim::{
-    ControllerName, FailoverOutcome, LoadRegion, RebuildProgress, SimError, SimulatedEnclosure,
-    SimulatedVolume, SimulationLoad, SimulationOutcome, simulate_degraded, simulate_enclosure,
+    BottleneckOutcome, ControllerName, FailoverOutcome, Gain, Goal, LoadRegion, Probe, RebuildProgress,
+    SimError, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome, find_bottleneck,
+    simulate_degraded, simulate_enclosure,
 };
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 use raidlab_workload::program::{BonnieError, ReadersError};
 use raidlab_workload::{
-    ArrayFacts, CacheFill, ControllerFacts, EnclosureFacts, FailoverFacts, LoadFacts, RunResult, World,
+    ArrayFacts, BottleneckFacts, CacheFill, ControllerFacts, EnclosureFacts, FailoverFacts, LoadFacts,
+    PartGain, RunResult, World,
 };
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Why a modelled array can't be run.
@@ -50,6 +52,105 @@ pub fn run_simulated(
     run_with(models, array, load, None).map(|(result, _)| result)
 }
 
+/// As [`run_simulated`], and finds out what set the pace, by running parts of the load again up to a dozen times, on up to
+/// `threads` threads.
+///
+/// # Errors
+/// [`SimulatedError`] if the array, the load or both together make no sense.
+pub fn run_with_bottleneck(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    load: &Load,
+    threads: NonZeroUsize,
+) -> Result<RunResult, SimulatedError> {
+    let (mut result, outcome) = run_with(models, array, load, None)?;
+    add_bottleneck(&mut result, (models, array, load), &outcome, threads)?;
+    Ok(result)
+}
+
+/// As [`run_simulated`], with the outcome, for [`add_bottleneck`].
+///
+/// # Errors
+/// [`SimulatedError`] if the array, the load or both together make no sense.
+pub fn run_with_outcome(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    load: &Load,
+) -> Result<(RunResult, SimulationOutcome), SimulatedError> {
+    run_with(models, array, load, None)
+}
+
+/// Adds to `result` what set the pace of its run, which had this `outcome`. Nothing else of it is changed.
+///
+/// # Errors
+/// [`SimulatedError`] if the array, the load or both together make no sense.
+pub fn add_bottleneck(
+    result: &mut RunResult,
+    (models, array, load): (&Models<'_>, &ModelledArray, &Load),
+    outcome: &SimulationOutcome,
+    threads: NonZeroUsize,
+) -> Result<(), SimulatedError> {
+    let started = Instant::now();
+    let enclosure = simulated_enclosure(models, array);
+    let found = find_bottleneck(&enclosure, &simulation_load(array, load), outcome, &mut |probes| {
+        run_probes(probes, threads)
+    })?;
+    result.bottleneck = Some(bottleneck_facts(&found));
+    result.cost.bottleneck_wall_ns = Some(started.elapsed().as_nanos() as u64);
+    Ok(())
+}
+
+/// Runs each of `probes`, at the same time as far as there are threads.
+fn run_probes(probes: &[Probe], threads: NonZeroUsize) -> Vec<Result<SimulationOutcome, SimError>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(probe) = probes.get(index) else { return done };
+            done.push((index, probe.run()));
+        }
+    };
+    let mut done: Vec<_> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.get().min(probes.len())).map(|_| scope.spawn(work)).collect();
+        let own = work();
+        let others = others.into_iter().flat_map(|other| other.join().expect("a simulation does not panic"));
+        own.into_iter().chain(others).collect()
+    });
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+fn bottleneck_facts(found: &BottleneckOutcome) -> BottleneckFacts {
+    let pct = |share: f64| 100.0 * share;
+    let gain = |gain: &Gain| PartGain { part: gain.part.to_string(), gain_pct: pct(gain.share) };
+    BottleneckFacts {
+        name: found.bottleneck.to_string(),
+        judged_by: match found.goal {
+            Goal::Throughput => "throughput".into(),
+            Goal::Latency => "latency".into(),
+        },
+        faster_pct: f64::from(found.faster.0),
+        gains: found.gains.iter().map(gain).collect(),
+        twice_iodepth_gain_pct: found.deeper.map(pct),
+        chance_pct: pct(found.noise),
+        runs: found.runs,
+        requests: found.requests,
+        window_ns: found.window.get(),
+    }
+}
+
+fn simulation_load(array: &ModelledArray, load: &Load) -> SimulationLoad {
+    SimulationLoad {
+        workload: load.workload.spec.clone(),
+        iodepth: load.iodepth,
+        region: LoadRegion::Bytes(array.region),
+        ramp: load.ramp,
+        run: load.run,
+        seed: load.seed,
+    }
+}
+
 /// As [`run_simulated`], with a member gone when the load begins. Where the array has a spare that member is rebuilt meanwhile;
 /// the time is what the whole rebuild takes at the pace of the run.
 ///
@@ -78,14 +179,7 @@ fn run_with(
     let started = Instant::now();
     let facts = array_facts(&array.config, &array.controller_label(), &array.parts.drive)?;
     let enclosure = simulated_enclosure(models, array);
-    let simulated = SimulationLoad {
-        workload: load.workload.spec.clone(),
-        iodepth: load.iodepth,
-        region: LoadRegion::Bytes(array.region),
-        ramp: load.ramp,
-        run: load.run,
-        seed: load.seed,
-    };
+    let simulated = simulation_load(array, load);
     let outcome = match missing {
         None => simulate_enclosure(&enclosure, &simulated)?,
         Some(member) => simulate_degraded(&enclosure, &simulated, member)?,
@@ -114,6 +208,15 @@ fn run_with(
     Ok((result, outcome))
 }
 
+/// Whether it is to be found out what set the pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BottleneckWanted {
+    /// It takes several runs more.
+    Yes,
+    /// One run, and no more.
+    No,
+}
+
 /// Why loads were not run.
 #[derive(Debug)]
 pub enum LoadsError {
@@ -123,7 +226,7 @@ pub enum LoadsError {
     Hosts(HostsError),
 }
 
-/// Runs each of `loads` on `array` as [`run_simulated`] does, on up to `threads` threads of each of `hosts`, all processors by
+/// Runs each of `loads` on `array` as [`run_simulated`] does, or as [`run_with_bottleneck`] where that is `wanted`, on up to `threads` threads of each of `hosts`, all processors by
 /// default, and hands each one that ends to `finished`, with its index. The results are in the order of the loads, and the
 /// same on any number of threads and hosts.
 ///
@@ -133,15 +236,20 @@ pub fn run_simulated_loads(
     models: &Models<'_>,
     array: &ModelledArray,
     loads: &[Load],
-    (hosts, threads): (&mut Hosts, Option<NonZeroUsize>),
+    (hosts, threads, wanted): (&mut Hosts, Option<NonZeroUsize>, BottleneckWanted),
     finished: &mut dyn FnMut(usize, &RunResult),
 ) -> Result<Vec<RunResult>, LoadsError> {
     let mut results: Vec<_> = loads.iter().map(|_| None).collect();
     let never = AtomicBool::new(false);
     let threads = threads.unwrap_or_else(all_processors);
+    // One load has all threads for its runs; of several, each has one for itself.
+    let each = if loads.len() == 1 { threads } else { NonZeroUsize::MIN };
     let ended = hosts.share(
         Jobs { count: loads.len(), threads, cancel: &never },
-        |index| run_simulated(models, array, &loads[index]),
+        |index| match wanted {
+            BottleneckWanted::Yes => run_with_bottleneck(models, array, &loads[index], each),
+            BottleneckWanted::No => run_simulated(models, array, &loads[index]),
+        },
         |index, result| {
             if let Ok(result) = &result {
                 finished(index, result);
@@ -233,7 +341,6 @@ fn hardware_settings(array: &ModelledArray, outcome: &SimulationOutcome) -> Vec<
     let pct = |share: f64| format!("{:.1} %", share * 100.0);
     let busy = &outcome.utilisation;
     let mut settings = vec![
-        ("bottleneck", busy.bottleneck().to_string()),
         ("busy drives, mean", pct(busy.drives_mean)),
         ("busy drives, most", pct(busy.drives_max)),
         ("busy processors", pct(busy.processors)),

@@ -15,6 +15,7 @@ mod charts;
 mod conclusion;
 mod explorer;
 mod heat;
+mod latency_matrix;
 mod legend;
 mod network;
 mod over_time;
@@ -25,6 +26,7 @@ mod programs;
 mod tables;
 
 pub use explorer::{Quantity, QuantityError};
+pub use latency_matrix::latency_matrix;
 pub use page::{Page, Picture};
 pub use paper::paper;
 pub use plan::plan;
@@ -221,7 +223,8 @@ impl ProfileSection<'_> {
             );
             body += &explorer::with_choices(&explorer, &choices);
         }
-        for table in [tables::lags(matrix, profile), tables::others(matrix, profile)] {
+        let tables = [tables::bottlenecks, tables::lags, tables::others];
+        for table in tables.map(|table| table(matrix, profile)) {
             body += &table.unwrap_or_default();
         }
         body += &format!(

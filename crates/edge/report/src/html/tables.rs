@@ -213,6 +213,26 @@ pub(super) fn lags(matrix: &Matrix, profile: usize) -> Option<String> {
     (!rows.is_empty()).then(table)
 }
 
+/// What set the pace of each run; none where that was looked for in none.
+pub(super) fn bottlenecks(matrix: &Matrix, profile: usize) -> Option<String> {
+    let mut rows = String::new();
+    for (name, run) in each_run(matrix, profile) {
+        let Some(facts) = &run.bottleneck else { continue };
+        rows += &format!(
+            r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td></tr>"#,
+            run.iodepth,
+            escaped(&facts.sentence())
+        );
+    }
+    let head = r#"<tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th><th scope="col" class="name">bottleneck, and what it would bring</th></tr>"#;
+    let caption = format!(
+        "{}: what sets the pace, found by making each part of the model faster in turn.",
+        escaped(matrix.profiles[profile].workload)
+    );
+    let table = || scrolling("Bottlenecks", &caption, &format!("<thead>{head}</thead><tbody>{rows}</tbody>"));
+    (!rows.is_empty()).then(table)
+}
+
 fn lag_cells(lag: &LagSummary) -> Vec<String> {
     let service = (lag.service_ns_max > 0).then_some([
         lag.service_ns_mean / 1e6,

@@ -6,8 +6,8 @@ use crate::figures::{Column, capacity, latency_text, ns_to_ms, survives, three_d
 use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
-    EnclosureFacts, FailoverFacts, LagSummary, LatencyFigures, LatencySplit, LoadFacts, MachineLoad,
-    OpSummary, PartSummary, RunResult, TargetResult, World,
+    BottleneckFacts, EnclosureFacts, FailoverFacts, LagSummary, LatencyFigures, LatencySplit, LoadFacts,
+    MachineLoad, OpSummary, PartGain, PartSummary, RunResult, TargetResult, World,
 };
 
 /// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
@@ -205,10 +205,28 @@ fn about(run: &RunResult) -> String {
     if let Some(enclosure) = &run.enclosure {
         text += &enclosure_lines(enclosure);
     }
+    if let Some(facts) = &run.bottleneck {
+        text += &bottleneck_lines(facts);
+    }
     for (name, value) in &run.settings {
         text += &format!("  {}: {}\n", printable(name), printable(value));
     }
     text
+}
+
+/// What set the pace, and what each part would bring.
+fn bottleneck_lines(facts: &BottleneckFacts) -> String {
+    let gain = |gain: &PartGain| format!("{} {:+.1} %", printable(&gain.part), gain.gain_pct);
+    let gains: Vec<String> = facts.gains.iter().map(gain).collect();
+    format!(
+        "  bottleneck: {}\n  {:.0} % faster or larger, each alone: {}; up to {:.1} % may be chance; {} runs of {} in all\n",
+        printable(&facts.sentence()),
+        facts.faster_pct,
+        gains.join(", "),
+        facts.chance_pct,
+        facts.runs,
+        NanoSpan(facts.window_ns)
+    )
 }
 
 /// A line for each controller, and what the failure of one cost.

@@ -175,6 +175,7 @@ fn run(
 ) -> RunResult {
     let lat_ns_mean = f64::from(iodepth) / iops * 1e9;
     let cost = CostFacts {
+        bottleneck_wall_ns: None,
         member_reads: array.as_ref().map(|_| (iops * (1.0 + writes)) as u64),
         member_writes: array.as_ref().map(|_| (iops * 2.0 * writes) as u64),
         host_reads: Some((iops * (1.0 - writes)) as u64),

@@ -62,7 +62,8 @@ fn is_possible(text: &str) -> Result<(), Fault> {
         Fault::input(error.to_string(), "array", "mend the description; /api/catalogue lists the hardware")
     };
     let file = ArrayFile::parse("array", text).map_err(|error| refused(&error))?;
-    let catalog = Catalog::builtin();
+    let mut catalog = Catalog::builtin();
+    file.condition_drives(&mut catalog).map_err(|error| refused(&error))?;
     let (_, array) = file.resolve(&catalog).map_err(|error| refused(&error))?;
     if array.volume_count() > 1 {
         return Err(refused(&"it has several volumes, and one can be emulated at a time"));

@@ -380,7 +380,8 @@ impl TortureWorld {
             Notice::SweepStarted { sweep: Sweep::Rebuild { target } } => self.losses.target = Some(target),
             Notice::Serving => {
                 self.last_progress = self.stamp;
-                self.relics.lives += 1;
+                // While a device is lost the state on the devices stays as it is, and with it the life of kept memory that it names.
+                self.relics.lives += u64::from(!self.has_lost());
             }
             Notice::Stopped => self.is_stopped = true,
             Notice::SweepEnded { progress: SweepProgress { sweep, counts, .. }, .. } => match sweep {

@@ -1,9 +1,12 @@
-//! `raidlab model from-sheet`: a solid-state drive's model from its data sheet.
+//! `raidlab model from-sheet`: a drive's model from its data sheet.
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, print, print_json};
 use crate::whole_file::write_whole_or_fail;
-use raidlab_calibrate::{Sheet, SheetInterface, SheetKind, SheetModel, model_from_sheet};
+use raidlab_calibrate::{
+    DiskSheet, Recording, Sheet, SheetInterface, SheetKind, SheetModel, SheetSeeks, disk_from_sheet,
+    model_from_sheet,
+};
 use raidlab_hardware::{Catalog, FigureSource};
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use serde_json::{Value, json};
@@ -13,13 +16,13 @@ use std::path::PathBuf;
 /// Arguments of `raidlab model from-sheet`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Kind of drive: nvme, sata-ssd, sas-ssd
+    /// Kind of drive: nvme, sata-ssd, sas-ssd, hdd
     #[arg(long, value_parser = kind)]
-    kind: SheetKind,
+    kind: Kind,
     /// What the host sees
     #[arg(long, value_name = "SIZE")]
     capacity: ByteCount,
-    /// Reading in sequence
+    /// Reading in sequence; of a disk at the outer edge, with both arms where it has two
     #[arg(long, value_name = "RATE", value_parser = rate)]
     seq_read: Option<BytesPerSec>,
     /// Writing in sequence
@@ -28,7 +31,7 @@ pub(super) struct Args {
     /// Reads at random a second: 900k
     #[arg(long, value_name = "N", value_parser = count)]
     read_iops: Option<f64>,
-    /// Writes of 4 KiB at random a second, in the steady state
+    /// Writes of 4 KiB at random a second, in the steady state of flash
     #[arg(long, value_name = "N", value_parser = count)]
     write_iops: Option<f64>,
     /// Typical time of a read at random, alone
@@ -40,12 +43,14 @@ pub(super) struct Args {
     /// Interface: pcie3x4, pcie4x4, pcie5x2, sata-6g, sas-12gx2, ... [default: pcie4x4, sata-6g or sas-12gx2]
     #[arg(long, value_parser = interface, value_name = "LINK")]
     interface: Option<SheetInterface>,
-    /// Length of the reads at random
-    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
-    read_block: ByteCount,
+    /// Length of the reads at random [default: 4KiB]
+    #[arg(long, value_name = "SIZE")]
+    read_block: Option<ByteCount>,
     /// The figures are limits measured on a drive that was written once in sequence
     #[arg(long)]
     measured: bool,
+    #[command(flatten)]
+    disk: DiskArgs,
     /// Name of the entry in the catalogue
     #[arg(long, default_value = "from-sheet", value_name = "ID")]
     id: String,
@@ -57,13 +62,93 @@ pub(super) struct Args {
     output: Option<PathBuf>,
 }
 
+/// What only a disk's sheet says.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Of a disk")]
+struct DiskArgs {
+    /// Revolutions per minute [default: 7200]
+    #[arg(long, value_name = "N")]
+    rpm: Option<u32>,
+    /// Sides of platters in use [default: as many as in its class hold the capacity]
+    #[arg(long, value_name = "N")]
+    heads: Option<u32>,
+    /// Reading in sequence at the inner edge [default: as its class has it for its outer edge]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    seq_inner: Option<BytesPerSec>,
+    /// Average seek of a read [default: what makes --read-iops, or that of its class]
+    #[arg(long, value_name = "TIME")]
+    seek_read: Option<NanoSpan>,
+    /// Average seek of a write
+    #[arg(long, value_name = "TIME")]
+    seek_write: Option<NanoSpan>,
+    /// Seek of a read to the next track
+    #[arg(long, value_name = "TIME")]
+    seek_track: Option<NanoSpan>,
+    /// Seek of a read from edge to edge
+    #[arg(long, value_name = "TIME")]
+    seek_full: Option<NanoSpan>,
+    /// Commands in flight for --read-iops and --write-iops [default: 16]
+    #[arg(long, value_name = "N")]
+    iops_depth: Option<u32>,
+    /// Memory
+    #[arg(long, value_name = "SIZE")]
+    cache: Option<ByteCount>,
+    /// Sectors: 512n, 512e or 4kn [default: 512e]
+    #[arg(long, value_parser = sector, value_name = "FORMAT")]
+    sector: Option<ByteCount>,
+    /// Arms, 1 or 2 [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2))]
+    actuators: Option<u32>,
+    /// Tracks: cmr, smr (bands that the drive manages) or hm-smr (zones that the host writes in sequence) [default: cmr]
+    #[arg(long, value_parser = recording, value_name = "KIND")]
+    recording: Option<Recording>,
+}
+
+impl DiskArgs {
+    /// The first of these that is given.
+    fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--rpm", self.rpm.is_some()),
+            ("--heads", self.heads.is_some()),
+            ("--seq-inner", self.seq_inner.is_some()),
+            ("--seek-read", self.seek_read.is_some()),
+            ("--seek-write", self.seek_write.is_some()),
+            ("--seek-track", self.seek_track.is_some()),
+            ("--seek-full", self.seek_full.is_some()),
+            ("--iops-depth", self.iops_depth.is_some()),
+            ("--cache", self.cache.is_some()),
+            ("--sector", self.sector.is_some()),
+            ("--actuators", self.actuators.is_some()),
+            ("--recording", self.recording.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+}
+
+/// A class of drives.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Flash(SheetKind),
+    Disk,
+}
+
 /// Runs the verb.
 pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     if let Some(path) = args.output.as_ref().filter(|path| path.exists()) {
         let problem = anyhow::anyhow!("{} is there already, and is not written over", path.display());
         return Err(Failure::input(problem).with_hint("name another file with --output"));
     }
-    let made = model_from_sheet(&Catalog::builtin(), &args.sheet()).map_err(Failure::input)?;
+    let made = match args.kind {
+        Kind::Flash(kind) => {
+            refuse(args.disk.given(), "a disk")?;
+            model_from_sheet(&Catalog::builtin(), &args.sheet(kind))
+        }
+        Kind::Disk => {
+            refuse(args.of_flash(), "flash")?;
+            disk_from_sheet(&Catalog::builtin(), &args.disk_sheet())
+        }
+    };
+    let made = made.map_err(Failure::input)?;
     if let Some(path) = &args.output {
         write_whole_or_fail(path, &made.entry)?;
     }
@@ -76,12 +161,59 @@ pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+fn refuse(given: Option<&str>, kind: &str) -> Result<(), Failure> {
+    match given {
+        None => Ok(()),
+        Some(name) => {
+            Err(Failure::input(anyhow::anyhow!("{name} is a figure of {kind}, not of this kind of drive")))
+        }
+    }
+}
+
 impl Args {
-    fn sheet(&self) -> Sheet {
+    /// The first figure that is given and no disk has.
+    fn of_flash(&self) -> Option<&'static str> {
+        let given = [
+            ("--read-latency", self.read_latency.is_some()),
+            ("--write-latency", self.write_latency.is_some()),
+            ("--read-block", self.read_block.is_some()),
+            ("--measured", self.measured),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    fn disk_sheet(&self) -> DiskSheet {
+        let disk = &self.disk;
+        DiskSheet {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            capacity: self.capacity,
+            rpm: disk.rpm,
+            heads: disk.heads,
+            interface: self.interface.clone(),
+            seq_read: self.seq_read.or(self.seq_write),
+            seq_inner: disk.seq_inner,
+            seeks: SheetSeeks {
+                read: disk.seek_read,
+                write: disk.seek_write,
+                track: disk.seek_track,
+                full: disk.seek_full,
+            },
+            read_iops: self.read_iops,
+            write_iops: self.write_iops,
+            iops_depth: disk.iops_depth.unwrap_or(16),
+            cache: disk.cache,
+            physical_sector: disk.sector,
+            has_two_arms: disk.actuators == Some(2),
+            recording: disk.recording.unwrap_or_default(),
+        }
+    }
+
+    fn sheet(&self, kind: SheetKind) -> Sheet {
         Sheet {
             id: self.id.clone(),
             name: self.name.clone(),
-            kind: self.kind,
+            kind,
             capacity: self.capacity,
             interface: self.interface.clone(),
             seq_read: self.seq_read,
@@ -90,7 +222,7 @@ impl Args {
             write_iops: self.write_iops,
             read_latency: self.read_latency,
             write_latency: self.write_latency,
-            read_block: self.read_block,
+            read_block: self.read_block.unwrap_or(ByteCount::from_kib(4)),
             is_measured: self.measured,
         }
     }
@@ -108,7 +240,7 @@ fn origin(figure: &FigureSource) -> &'static str {
 fn as_json(made: &SheetModel) -> Value {
     let row = |row: &raidlab_calibrate::SheetRow| {
         json!({
-            "figure": row.figure, "given": row.given, "predicted": row.predicted, "error_pct": row.error_pct(),
+            "figure": row.figure.metric.name(), "given": row.figure.value, "predicted": row.predicted, "error_pct": row.error_pct(),
         })
     };
     let figure = |figure: &FigureSource| {
@@ -135,7 +267,9 @@ fn as_words(made: &SheetModel, below_entry: bool) -> String {
         let _ = writeln!(
             text,
             "{lead}{:<22} {:>12.1} {:>12.1} {error:>+7.1}%",
-            row.figure, row.given, row.predicted
+            row.figure.metric.name(),
+            row.figure.value,
+            row.predicted
         );
     }
     for wanted in ["given", "derived", "assumed"] {
@@ -151,12 +285,30 @@ fn as_words(made: &SheetModel, below_entry: bool) -> String {
     text
 }
 
-fn kind(text: &str) -> Result<SheetKind, String> {
+fn kind(text: &str) -> Result<Kind, String> {
     match text {
-        "nvme" => Ok(SheetKind::Nvme),
-        "sata-ssd" => Ok(SheetKind::SataSsd),
-        "sas-ssd" => Ok(SheetKind::SasSsd),
-        _ => Err("a kind is nvme, sata-ssd or sas-ssd".into()),
+        "nvme" => Ok(Kind::Flash(SheetKind::Nvme)),
+        "sata-ssd" => Ok(Kind::Flash(SheetKind::SataSsd)),
+        "sas-ssd" => Ok(Kind::Flash(SheetKind::SasSsd)),
+        "hdd" => Ok(Kind::Disk),
+        _ => Err("a kind is nvme, sata-ssd, sas-ssd or hdd".into()),
+    }
+}
+
+fn sector(text: &str) -> Result<ByteCount, String> {
+    match text {
+        "512n" => Ok(ByteCount(512)),
+        "512e" | "4kn" => Ok(ByteCount::from_kib(4)),
+        _ => Err("a format of sectors is 512n, 512e or 4kn".into()),
+    }
+}
+
+fn recording(text: &str) -> Result<Recording, String> {
+    match text {
+        "cmr" => Ok(Recording::Conventional),
+        "smr" => Ok(Recording::ShingledByDrive),
+        "hm-smr" => Ok(Recording::ShingledByHost),
+        _ => Err("a kind of recording is cmr, smr or hm-smr".into()),
     }
 }
 

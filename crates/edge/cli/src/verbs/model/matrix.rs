@@ -3,10 +3,12 @@
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
+use crate::verbs::report::{check_writable, write_page};
 use anyhow::Context;
 use raidlab_calibrate::{CellLatency, prefilled, replay_cell};
 use raidlab_hardware::DriveModel;
 use raidlab_lab::{MatrixRow, read_matrix};
+use raidlab_report::html;
 use raidlab_report::terminal::{MatrixCell, MatrixErrors, latency_matrix};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -22,6 +24,9 @@ pub(super) struct Args {
     reads: u32,
     #[command(flatten)]
     catalog: CatalogArgs,
+    /// Also write a page with heat maps and curves
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     /// The matrix: a row for each cell, with what was asked of the drive and what its reads took
     #[arg(value_name = "MATRIX.csv")]
     matrix: PathBuf,
@@ -32,13 +37,21 @@ type Cell = (MatrixRow, CellLatency);
 
 /// Runs the verb.
 pub(super) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
+    if let Some(path) = &args.report {
+        check_writable(path)?;
+    }
     let model = prefilled(&args.catalog.load_drive(&args.drive)?);
     let rows = read_matrix(&args.matrix).map_err(Failure::input)?;
     let cells = replay_all(&model, rows, args.reads)?;
+    let shown: Vec<MatrixCell> = cells.iter().map(shown).collect();
+    if let Some(path) = &args.report {
+        let name = args.matrix.file_name().unwrap_or(args.matrix.as_os_str());
+        let source = name.to_string_lossy();
+        write_page(path, &html::latency_matrix(&model.name, &source, &shown, &errors(&cells)).html)?;
+    }
     if output.is_json() {
         print_json(&as_json(&model.id, &cells))?;
     } else {
-        let shown: Vec<MatrixCell> = cells.iter().map(shown).collect();
         print(&latency_matrix(&model.id, &shown, &errors(&cells), output.terminal()))?;
     }
     Ok(Exit::Done)

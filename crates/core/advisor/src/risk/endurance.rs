@@ -1,0 +1,120 @@
+//! Years until flash has been written as often as its maker allows.
+//!
+//! ```text
+//! member bytes a day = host bytes a day * writes per host write / members
+//! years = rated bytes * rated amplification / (member bytes a day * amplification found * 365.25)
+//! ```
+//! - **Rated bytes** are the maker's TBW: host writes under a rated load, which for enterprise drives is mostly 4 KiB at random
+//!   places (JESD219). What wears out is the flash behind it, which that load has written *rated amplification* times as much.
+//!   Where the amplification of the load in question is not known it counts as the rated one.
+//! - **Rated amplification** is that of a drive with so much spare room whose oldest block is always collected, under writes at
+//!   random places: `1 / (1 - u)`, with `u = exp(-(1 + spare) (1 - u))` the share of a block that is still valid. Greedy
+//!   collection has a little less.
+//!
+//! Sources: JEDEC JESD218 and JESD219; P. Desnoyers, "Analytic Modeling of SSD Write Performance", SYSTOR 2012.
+
+use super::LossRules;
+use serde::{Deserialize, Serialize};
+
+/// Days in a year.
+const DAYS_PER_YEAR: f64 = 365.25;
+
+/// What a drive's life is counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Endurance {
+    /// Bytes that the maker allows to be written by the host.
+    pub rated_bytes: f64,
+    /// Write amplification of the load that this holds for.
+    pub rated_amplification: f64,
+    /// Write amplification of the load in question.
+    pub amplification: f64,
+    /// Bytes that are written to each member in a day.
+    pub member_bytes_per_day: f64,
+}
+
+impl Endurance {
+    /// Years until the rated writes are used up; infinite where nothing is written.
+    pub fn years(&self) -> f64 {
+        let worn_per_year = self.member_bytes_per_day * DAYS_PER_YEAR * self.amplification;
+        self.rated_bytes * self.rated_amplification / worn_per_year
+    }
+}
+
+/// Bytes that members write for each that the host writes, in requests smaller than a strip and in whole stripes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WriteFactors {
+    /// Small requests at random places, written through: the data and each parity, or each copy.
+    pub small: f64,
+    /// Whole stripes: each parity once for all of a stripe's data.
+    pub whole_stripes: f64,
+}
+
+impl LossRules {
+    /// How many bytes members write for each byte of the host.
+    pub fn write_factors(&self) -> WriteFactors {
+        let (data, copies, parities) = self.unit_counts();
+        let whole_stripes = copies + parities / data;
+        WriteFactors { small: copies + parities, whole_stripes }
+    }
+}
+
+/// Write amplification under writes at random places, of flash with room for `spare` times its capacity beyond it.
+///
+/// Infinite without spare room.
+pub fn random_amplification(spare: f64) -> f64 {
+    if spare <= 0.0 {
+        return f64::INFINITY;
+    }
+    // The share that is still valid is the root below 1, which this iteration comes to from below.
+    let mut valid = 0.0_f64;
+    for _ in 0..10_000 {
+        valid = (-(1.0 + spare) * (1.0 - valid)).exp();
+    }
+    1.0 / (1.0 - valid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn years_are_what_the_sheet_says_of_its_own_load() {
+        // One drive write a day for five years.
+        let rated = 7.68e12 * DAYS_PER_YEAR * 5.0;
+        let life = |amplification| Endurance {
+            rated_bytes: rated,
+            rated_amplification: 4.0,
+            amplification,
+            member_bytes_per_day: 7.68e12,
+        };
+        assert!((life(4.0).years() - 5.0).abs() < 1e-9);
+        assert!((life(1.0).years() - 20.0).abs() < 1e-9, "in sequence it lasts four times as long");
+        assert!(Endurance { member_bytes_per_day: 0.0, ..life(1.0) }.years().is_infinite());
+    }
+
+    #[test]
+    fn writes_are_multiplied_as_the_level_does() {
+        for (level, members, small, whole) in [
+            ("0", 4, 1.0, 1.0),
+            ("1", 3, 3.0, 3.0),
+            ("5", 5, 2.0, 1.25),
+            ("6", 8, 3.0, 8.0 / 6.0),
+            ("10", 8, 2.0, 2.0),
+        ] {
+            let found = LossRules::of_level(level.parse().unwrap(), members).unwrap().write_factors();
+            assert!((found.small - small).abs() < 1e-12, "{level} x{members}: {found:?}");
+            assert!((found.whole_stripes - whole).abs() < 1e-12, "{level} x{members}: {found:?}");
+        }
+    }
+
+    /// `u = exp(-(1 + s)(1 - u))`, and about `1 / (2 s)` where there is little room.
+    #[test]
+    fn little_room_is_written_often() {
+        for spare in [0.07, 0.14, 0.28, 1.0] {
+            let valid = 1.0 - 1.0 / random_amplification(spare);
+            assert!((valid - (-(1.0 + spare) * (1.0 - valid)).exp()).abs() < 1e-12);
+        }
+        assert!((random_amplification(0.0779) - 6.9).abs() < 0.2, "{}", random_amplification(0.0779));
+        assert!(random_amplification(0.5) < random_amplification(0.1));
+    }
+}

@@ -1,0 +1,467 @@
+//! A hard drive's model from its data sheet.
+//!
+//! ```text
+//!  generic-hdd-7200, -10k, -15k (the class, by rpm) --+
+//!  rates, seeks, random IOPS, cache, recording -------+--> solve --> measured from outside: within 3 %, or refused --> entry
+//! ```
+//! | figure of the sheet | what it decides |
+//! |---|---|
+//! | capacity | sectors; sides of platters where heads are not given |
+//! | rates outside, inside | sectors per track of the zones; inside, if not given, by the class's ratio |
+//! | seeks | the seek curve; what is not given of it goes in proportion to the class's |
+//! | random reads a second | the average seek; where seeks are given, how far the drive departs from the order of arrival |
+//! | random writes a second | extents that the write cache can hold |
+//! | cache | memory; half of it takes writes |
+//! | actuators, recording | tables of their own; the figures of the sheet are those of both arms |
+
+use super::bench::{Load, run};
+use super::check::SheetRow;
+use super::entry::sheet_table;
+use super::{SheetError, SheetInterface, SheetModel, reproduced};
+use raidlab_hardware::{
+    Catalog, CatalogChange, DriveKind, DriveModel, HardDriveModel, MechanicsModel, SeekAnchors,
+    SheetConditions, SheetFigure, SheetMetric,
+};
+use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
+use std::fmt::Write;
+
+const GIVEN: &str = "data sheet: as given";
+
+/// Steps in looking for a figure, and how near is near enough.
+const SEARCHES: usize = 14;
+const CLOSE: f64 = 0.005;
+
+/// How tracks lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recording {
+    /// Beside each other.
+    #[default]
+    Conventional,
+    /// Over each other, in bands that the drive manages.
+    ShingledByDrive,
+    /// The same in zones that the host writes in sequence: no member of an array.
+    ShingledByHost,
+}
+
+/// Average seek times, and from track to track, in a sheet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SheetSeeks {
+    /// Average of a read.
+    pub read: Option<NanoSpan>,
+    /// Average of a write.
+    pub write: Option<NanoSpan>,
+    /// To the next track, of a read.
+    pub track: Option<NanoSpan>,
+    /// From edge to edge, of a read.
+    pub full: Option<NanoSpan>,
+}
+
+/// A hard drive's data sheet; what it does not say is none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskSheet {
+    /// Name of the entry.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// What the host sees.
+    pub capacity: ByteCount,
+    /// Revolutions per minute; 7200 if the sheet does not say.
+    pub rpm: Option<u32>,
+    /// Sides of platters in use.
+    pub heads: Option<u32>,
+    /// Interface, if not that of the class.
+    pub interface: Option<SheetInterface>,
+    /// Reading in sequence at the outer edge, both arms of two together.
+    pub seq_read: Option<BytesPerSec>,
+    /// The same at the inner edge.
+    pub seq_inner: Option<BytesPerSec>,
+    /// Seek times.
+    pub seeks: SheetSeeks,
+    /// Reads of 4 KiB at random a second.
+    pub read_iops: Option<f64>,
+    /// Writes of 4 KiB at random a second.
+    pub write_iops: Option<f64>,
+    /// Commands in flight for these.
+    pub iops_depth: u32,
+    /// Memory.
+    pub cache: Option<ByteCount>,
+    /// What the media holds as one: 512 B, or 4 KiB of 512e and 4Kn.
+    pub physical_sector: Option<ByteCount>,
+    /// Whether it has two arms.
+    pub has_two_arms: bool,
+    /// How tracks lie.
+    pub recording: Recording,
+}
+
+/// Solves for the inside of the drive that `sheet` tells of.
+///
+/// # Errors
+/// [`SheetError`] for a sheet that can't be, or that no drive of its class meets within 3 %.
+pub fn disk_from_sheet(catalog: &Catalog, sheet: &DiskSheet) -> Result<SheetModel, SheetError> {
+    check(sheet)?;
+    let mut draft = Draft::new(sheet);
+    draft.figures = figures(sheet);
+    draft.solve(catalog)?;
+    let (model, entry) = draft.finished(catalog)?;
+    reproduced(model, entry)
+}
+
+fn class(rpm: u32) -> &'static str {
+    match rpm {
+        0..=8_600 => "generic-hdd-7200",
+        8_601..=12_500 => "generic-hdd-10k",
+        _ => "generic-hdd-15k",
+    }
+}
+
+/// The figures that the entry is held against.
+fn figures(sheet: &DiskSheet) -> Vec<SheetFigure> {
+    let arms = if sheet.has_two_arms { 2 } else { 1 };
+    let at = |block, iodepth, read_pct, streams, write_cache| SheetConditions {
+        block: ByteCount(block),
+        iodepth,
+        read_pct,
+        span_pct: 100,
+        streams,
+        history: None,
+        write_cache,
+    };
+    let mb_per_s = |rate: BytesPerSec| rate.0 / 1e6;
+    let us = |span: NanoSpan| span.0 as f64 / 1e3;
+    let stream = at(131_072, 4 * arms, 100, arms, None);
+    let [reads, writes] = [100, 0].map(|pct| at(4096, sheet.iops_depth, pct, 1, Some(false)));
+    let alone = at(512, 1, 100, 1, None);
+    let rows = [
+        (SheetMetric::SeqRead, sheet.seq_read.map(mb_per_s), stream),
+        (SheetMetric::SeqReadInner, sheet.seq_inner.map(mb_per_s), stream),
+        (SheetMetric::RandomRead, sheet.read_iops, reads),
+        (SheetMetric::RandomWrite, sheet.write_iops, writes),
+        (SheetMetric::SeekRead, sheet.seeks.read.map(us), alone),
+    ];
+    let figure = |(metric, value, conditions): (SheetMetric, Option<f64>, SheetConditions)| {
+        Some(SheetFigure { metric, value: value?, conditions, source: GIVEN.to_owned() })
+    };
+    rows.into_iter().filter_map(figure).collect()
+}
+
+/// The class with what is known so far, as changes of its text.
+struct Draft<'a> {
+    sheet: &'a DiskSheet,
+    class: &'static str,
+    changes: Vec<(&'static str, String, Option<String>)>,
+    figures: Vec<SheetFigure>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(sheet: &'a DiskSheet) -> Self {
+        let class = class(sheet.rpm.unwrap_or(7200));
+        let changes = vec![("id", sheet.id.clone(), None), ("name", sheet.name.clone(), None)];
+        Self { sheet, class, changes, figures: Vec::new() }
+    }
+
+    fn set(&mut self, key: &'static str, value: &impl ToString, source: &str) {
+        self.changes.retain(|(known, ..)| *known != key);
+        self.changes.push((key, value.to_string(), Some(source.to_owned())));
+    }
+
+    fn set_time(&mut self, key: &'static str, ns: f64, source: &str) {
+        self.set(key, &format!("{} ns", ns.round()), source);
+    }
+
+    fn solve(&mut self, catalog: &Catalog) -> Result<(), SheetError> {
+        let class = catalog.drive(self.class)?.clone();
+        self.set_given(&class);
+        let (inside, mechanics) = inside(&class);
+        let seeks = Seeks::of(self.sheet, mechanics.0, mechanics.1);
+        let source = if self.sheet.seeks == SheetSeeks::default() { None } else { Some(GIVEN) };
+        self.set_seeks(&seeks, source);
+        if let Some(iops) = self.sheet.read_iops {
+            let source =
+                format!("fitted: to {iops} random reads a second at depth {}", self.sheet.iops_depth);
+            if self.sheet.seeks.read.is_none() {
+                self.search(catalog, SheetMetric::RandomRead, (0.25, 4.0), |draft, factor| {
+                    draft.set_seeks(&seeks.times(factor), Some(&source));
+                })?;
+            } else {
+                self.search(catalog, SheetMetric::RandomRead, (0.0005, 1.0), |draft, weight| {
+                    draft.set("firmware.age_weight", &digits(weight), &source);
+                })?;
+            }
+        }
+        if let Some(iops) = self.sheet.write_iops {
+            let source =
+                format!("fitted: to {iops} random writes a second at depth {}", self.sheet.iops_depth);
+            let most = f64::from(inside.buffer.write_extents) * 16.0;
+            self.search(catalog, SheetMetric::RandomWrite, (most, 1.0), |draft, extents| {
+                draft.set("buffer.write_extents", &extents.round().max(1.0), &source);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What the sheet says of the entry's own figures.
+    fn set_given(&mut self, class: &DriveModel) {
+        let sheet = self.sheet;
+        let arms = if sheet.has_two_arms { 2.0 } else { 1.0 };
+        self.set("capacity_sectors", &(sheet.capacity.0 / 512 / 16 * 16), GIVEN);
+        if let Some(rpm) = sheet.rpm {
+            self.set("mechanics.rpm", &rpm, GIVEN);
+        }
+        let sides = heads(sheet, class);
+        self.set("mechanics.heads", &sides.0, sides.1);
+        let (inside, _) = inside(class);
+        let Some(usual) = inside.mechanics.data_sheet() else { return };
+        let outer = sheet.seq_read.unwrap_or(BytesPerSec(usual.outer_rate.0 * arms)).0 / arms;
+        let ratio = usual.inner_rate.0 / usual.outer_rate.0;
+        let rate = |rate: f64| format!("{} B/s", rate.round());
+        if sheet.seq_read.is_some() {
+            self.set("mechanics.outer_rate", &rate(outer), GIVEN);
+        }
+        match sheet.seq_inner {
+            Some(inner) => self.set("mechanics.inner_rate", &rate(inner.0 / arms), GIVEN),
+            None if sheet.seq_read.is_some() => {
+                let source = "estimated: it stands to the outer rate as in the class";
+                self.set("mechanics.inner_rate", &rate(outer * ratio), source);
+            }
+            None => {}
+        }
+        if let Some(cache) = sheet.cache {
+            let of_arm = cache.0 / arms as u64;
+            self.set("buffer.size", &format!("{of_arm} B"), GIVEN);
+            let half = "estimated: half of the memory, the other half stays with the readers";
+            self.set("write_cache.size", &format!("{} B", of_arm / 2), half);
+            self.set(
+                "write_cache.run",
+                &format!("{} B", (of_arm / 8).min(2 << 20)),
+                "estimated: about a track",
+            );
+        }
+        if let Some(sector) = sheet.physical_sector {
+            self.set("physical_sector", &format!("{} B", sector.0), GIVEN);
+        }
+        if let Some(interface) = &sheet.interface {
+            let bus = interface.link.split(['-', '.']).next().unwrap_or("").to_uppercase();
+            self.changes.push(("bus", bus, None));
+            self.changes.push(("interface.link", interface.link.clone(), None));
+        }
+    }
+
+    fn set_seeks(&mut self, seeks: &Seeks, source: Option<&str>) {
+        let Some(source) = source else { return };
+        let assumed = "estimated: in proportion to the class's seeks";
+        let given = |is_given: bool| if is_given { GIVEN } else { assumed };
+        let sheet = self.sheet.seeks;
+        let average = |is_given: bool| {
+            if is_given {
+                GIVEN
+            } else if source == GIVEN {
+                assumed
+            } else {
+                source
+            }
+        };
+        let [read, write] = [seeks.read, seeks.write];
+        self.set_time("mechanics.seek_read.single_track", read[0], given(sheet.track.is_some()));
+        self.set_time("mechanics.seek_read.average", read[1], average(sheet.read.is_some()));
+        self.set_time("mechanics.seek_read.full_stroke", read[2], given(sheet.full.is_some()));
+        self.set_time("mechanics.seek_write.single_track", write[0], assumed);
+        self.set_time("mechanics.seek_write.average", write[1], average(sheet.write.is_some()));
+        self.set_time("mechanics.seek_write.full_stroke", write[2], assumed);
+    }
+
+    /// Looks between the value that makes most of `metric` and the one that makes least, in logarithms.
+    fn search(
+        &mut self,
+        catalog: &Catalog,
+        metric: SheetMetric,
+        (most, least): (f64, f64),
+        mut set: impl FnMut(&mut Self, f64),
+    ) -> Result<(), SheetError> {
+        let Some(figure) = self.figures.iter().find(|figure| figure.metric == metric).cloned() else {
+            return Ok(());
+        };
+        let (mut high, mut low) = (most.ln(), least.ln());
+        for _ in 0..SEARCHES {
+            let middle = f64::midpoint(high, low);
+            set(self, middle.exp());
+            let (model, _) = self.finished(catalog)?;
+            let load = Load::new(&model, metric, figure.conditions);
+            let predicted = load.value(&model, &run(&model, &load));
+            let row = SheetRow { figure: figure.clone(), predicted };
+            let error = row.error_pct() / 100.0;
+            if error.abs() < CLOSE {
+                break;
+            }
+            *(if error > 0.0 { &mut high } else { &mut low }) = middle;
+        }
+        Ok(())
+    }
+
+    /// The model and its entry as they stand.
+    fn finished(&self, catalog: &Catalog) -> Result<(DriveModel, String), SheetError> {
+        let mut text = Catalog::text_of(self.class)?.to_owned();
+        for (key, value, source) in &self.changes {
+            let change = CatalogChange {
+                entry: self.class.to_owned(),
+                key: (*key).to_owned(),
+                value: value.clone(),
+                source: source.clone(),
+            };
+            text = change.applied_to("the entry", &text)?;
+        }
+        text += &self.tables();
+        text += &sheet_table(&self.figures);
+        let mut with_entry = catalog.clone();
+        with_entry.add("the entry", &text)?;
+        Ok((with_entry.drive(&self.sheet.id)?.clone(), text))
+    }
+
+    /// What the class has no table for.
+    fn tables(&self) -> String {
+        let mut text = String::new();
+        // Writing to text can't fail.
+        if self.sheet.has_two_arms {
+            let is_sas =
+                self.sheet.interface.as_ref().is_none_or(|interface| interface.link.starts_with("sas"));
+            let units = if is_sas { 2 } else { 1 };
+            let source =
+                "estimated: SAS drives show a unit for each arm, SATA drives one (Seagate, Exos 2X FAQ)";
+            let _ = write!(
+                text,
+                "\n[actuators]\ncount = {{ value = 2, source = \"{GIVEN}\" }}\nlogical_units = {{ value = {units}, source = \"{source}\" }}\n"
+            );
+        }
+        match self.sheet.recording {
+            Recording::Conventional => {}
+            Recording::ShingledByDrive => {
+                let smr = Catalog::text_of("generic-smr-8tb").unwrap_or_default();
+                let sources = smr.lines().find_map(|line| line.strip_prefix("skylight = "));
+                let table = smr.split_once("[shingles]").map_or("", |(_, rest)| rest);
+                let table = &table[..table.find("\n[").unwrap_or(table.len())];
+                let named = table.replace("\"skylight\"", sources.unwrap_or("\"usual\""));
+                let _ = write!(text, "\n[shingles]{named}");
+            }
+            Recording::ShingledByHost => {
+                text += "\n[shingles]\nmanaged_by = \"host\"\nzone = { value = \"256 MiB\", source = \"estimated: what host-managed drives have\" }\n";
+            }
+        }
+        text
+    }
+}
+
+/// Seek times in nanoseconds: single track, average, full stroke.
+#[derive(Clone, Copy)]
+struct Seeks {
+    read: [f64; 3],
+    write: [f64; 3],
+}
+
+impl Seeks {
+    fn of(sheet: &DiskSheet, read: SeekAnchors, write: SeekAnchors) -> Self {
+        let ns = |anchors: SeekAnchors| {
+            [anchors.single_track, anchors.average, anchors.full_stroke].map(|span| span.0 as f64)
+        };
+        let (mut read, usual_write) = (ns(read), ns(write));
+        let mut write = usual_write;
+        let given = |span: Option<NanoSpan>| span.map(|span| span.0 as f64);
+        let settle = usual_write[1] - read[1];
+        if let Some(average) = given(sheet.seeks.read) {
+            read = read.map(|span| span * average / read[1]);
+            write = write.map(|span| span * (average + settle) / usual_write[1]);
+        }
+        if let Some(average) = given(sheet.seeks.write) {
+            write = write.map(|span| span * average / write[1]);
+            if sheet.seeks.read.is_none() {
+                read = read.map(|span| span * (average - settle).max(average * 0.5) / read[1]);
+            }
+        }
+        if let Some(track) = given(sheet.seeks.track) {
+            write[0] += track - read[0];
+            read[0] = track;
+        }
+        if let Some(full) = given(sheet.seeks.full) {
+            write[2] += full - read[2];
+            read[2] = full;
+        }
+        Self { read, write }
+    }
+
+    fn times(&self, factor: f64) -> Self {
+        Self { read: self.read.map(|ns| ns * factor), write: self.write.map(|ns| ns * factor) }
+    }
+}
+
+/// What is in a disk of the catalogue, and its seeks.
+fn inside(class: &DriveModel) -> (&HardDriveModel, (SeekAnchors, SeekAnchors)) {
+    let DriveKind::HardDrive(inside) = &class.kind else { unreachable!("the class turns") };
+    let MechanicsModel::DataSheet(sheet) = &inside.mechanics else {
+        unreachable!("the class is written down")
+    };
+    (inside, (sheet.seek_read, sheet.seek_write))
+}
+
+/// Sides of platters, and where they are from; of two arms each has half.
+fn heads(sheet: &DiskSheet, class: &DriveModel) -> (u32, &'static str) {
+    let arms = if sheet.has_two_arms { 2 } else { 1 };
+    if let Some(heads) = sheet.heads {
+        return (heads.div_ceil(arms), GIVEN);
+    }
+    let (inside, _) = inside(class);
+    let usual = inside.mechanics.data_sheet().map_or(1, |mechanics| mechanics.heads);
+    let of_one_side = class.capacity.bytes().0 / u64::from(usual);
+    let sides = sheet.capacity.0.div_ceil(of_one_side).clamp(1, 64) as u32;
+    (sides.div_ceil(arms), "estimated: as many sides as in the class hold this much")
+}
+
+fn digits(value: f64) -> String {
+    format!("{value:.5}")
+}
+
+fn check(sheet: &DiskSheet) -> Result<(), SheetError> {
+    super::check_names(&sheet.id, &sheet.name)?;
+    let wrong = |figure, value: String, reason| Err(SheetError::Figure { figure, value, reason });
+    if !(10_000_000_000..=200_000_000_000_000).contains(&sheet.capacity.0) {
+        return wrong("a capacity", sheet.capacity.to_string(), "of a disk it is from 10 GB to 200 TB");
+    }
+    if let Some(rpm) = sheet.rpm.filter(|rpm| !(3_000..=20_000).contains(rpm)) {
+        return wrong("a speed", format!("{rpm} rpm"), "it is from 3000 to 20000 rpm");
+    }
+    if let Some(heads) = sheet.heads.filter(|heads| !(1..=64).contains(heads)) {
+        return wrong("a number of heads", heads.to_string(), "it is from 1 to 64");
+    }
+    for rate in [sheet.seq_read, sheet.seq_inner].into_iter().flatten() {
+        if !(1e6..=2e9).contains(&rate.0) {
+            return wrong("a rate of reading", rate.to_string(), "of a disk it is from 1 MB/s to 2 GB/s");
+        }
+    }
+    for iops in [sheet.read_iops, sheet.write_iops].into_iter().flatten() {
+        if !(10.0..=5_000.0).contains(&iops) {
+            return wrong(
+                "a number of requests a second",
+                iops.to_string(),
+                "of a disk it is from 10 to 5000",
+            );
+        }
+    }
+    let seeks = [sheet.seeks.read, sheet.seeks.write, sheet.seeks.track, sheet.seeks.full];
+    for seek in seeks.into_iter().flatten() {
+        if !(10_000..=100_000_000).contains(&seek.0) {
+            return wrong("a seek", seek.to_string(), "it is from 10 us to 100 ms");
+        }
+    }
+    if !(1..=256).contains(&sheet.iops_depth) {
+        return wrong("a depth", sheet.iops_depth.to_string(), "it is from 1 to 256");
+    }
+    if let Some(cache) = sheet.cache.filter(|cache| !(2 << 20..=16 << 30).contains(&cache.0)) {
+        return wrong("a cache", cache.to_string(), "of a disk it is from 2 MiB to 16 GiB");
+    }
+    let is_known = |sector: &ByteCount| [512, 4096].contains(&sector.0);
+    if let Some(sector) = sheet.physical_sector.filter(|sector| !is_known(sector)) {
+        return wrong("a sector", sector.to_string(), "it is 512 B or 4 KiB");
+    }
+    if sheet.has_two_arms && sheet.recording != Recording::Conventional {
+        return wrong("a drive", "two arms over shingled tracks".into(), "none is modelled");
+    }
+    let says_nothing = figures(sheet).is_empty() && sheet.rpm.is_none();
+    if says_nothing { Err(SheetError::Nothing) } else { Ok(()) }
+}

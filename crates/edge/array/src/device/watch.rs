@@ -1,0 +1,162 @@
+//! Work on devices that may never end: done by a thread of its own, which is left behind when it does not get on.
+//!
+//! ```text
+//! watched ─► thread: begin(device) ─► call of the system ─► begin(device) ─► ...
+//!    └─ nothing has begun or ended for the limit ─► Silent: names the device; the thread, should it wake, is refused by `begin`
+//! ```
+//! A call of the system on a device whose driver is stuck can't be ended, nor can its thread. The system may also keep the process
+//! until then.
+
+use crate::error::DeviceError;
+use raidlab_units::NanoSpan;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the work gets on.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+thread_local! {
+    static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
+}
+
+/// What the thread is at, and whether somebody still waits for it.
+#[derive(Clone, Debug, Default)]
+struct Watch(Arc<Mutex<Call>>);
+
+#[derive(Debug, Default)]
+struct Call {
+    doing: &'static str,
+    path: PathBuf,
+    /// Calls so far.
+    number: u64,
+    is_given_up: bool,
+}
+
+impl Watch {
+    fn call(&self) -> MutexGuard<'_, Call> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes that a call of the system on a device begins.
+///
+/// # Errors
+/// [`DeviceError::Silent`] if an earlier one took so long that nobody waits for the work any more.
+pub(crate) fn begin(doing: &'static str, path: &Path) -> Result<(), DeviceError> {
+    WATCH.with_borrow(|watch| {
+        let Some(watch) = watch else { return Ok(()) };
+        let mut call = watch.call();
+        if call.is_given_up {
+            return Err(DeviceError::Silent {
+                doing: call.doing,
+                path: call.path.clone(),
+                limit: NanoSpan::ZERO,
+            });
+        }
+        call.number += 1;
+        note(&mut call, doing, path);
+        Ok(())
+    })
+}
+
+/// Notes which device is to blame if nothing ends from here on.
+pub(crate) fn blame(doing: &'static str, path: &Path) {
+    WATCH.with_borrow(|watch| {
+        if let Some(watch) = watch {
+            note(&mut watch.call(), doing, path);
+        }
+    });
+}
+
+fn note(call: &mut Call, doing: &'static str, path: &Path) {
+    call.doing = doing;
+    if call.path != path {
+        path.clone_into(&mut call.path);
+    }
+}
+
+/// Work that a thread does under watch.
+#[derive(Debug)]
+pub(crate) struct Watched<T> {
+    watch: Watch,
+    outcome: Receiver<T>,
+    limit: NanoSpan,
+    /// The latest call that was seen, and when.
+    seen: (u64, Instant),
+}
+
+impl<T: Send + 'static> Watched<T> {
+    /// Begins `work` on `path`. Each of its calls may take `limit`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`]: the system gives no thread.
+    pub(crate) fn start(
+        path: &Path,
+        limit: NanoSpan,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Self, DeviceError> {
+        let watch = Watch::default();
+        note(&mut watch.call(), "open", path);
+        let (sender, outcome): (SyncSender<T>, _) = sync_channel(1);
+        let own = watch.clone();
+        let job = move || {
+            WATCH.set(Some(own));
+            // Nobody may be there any more to hear of it.
+            let _ = sender.send(work());
+        };
+        let thread = std::thread::Builder::new().name("raidlab-device".to_owned()).spawn(job);
+        thread.map_err(|source| super::failed("start a thread for", path, source))?;
+        Ok(Self { watch, outcome, limit, seen: (0, Instant::now()) })
+    }
+
+    /// Waits for the end of the work, and calls `tick` many times a second meanwhile.
+    ///
+    /// # Errors
+    /// [`DeviceError::Silent`].
+    ///
+    /// # Panics
+    /// If the work did.
+    pub(crate) fn wait(mut self, mut tick: impl FnMut()) -> Result<T, DeviceError> {
+        loop {
+            tick();
+            match self.outcome.recv_timeout(LOOK_EVERY) {
+                Ok(outcome) => return Ok(outcome),
+                Err(RecvTimeoutError::Timeout) => self.look()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("work on a device panicked; the panic is on standard error")
+                }
+            }
+        }
+    }
+
+    /// Gives the work up if it does not get on.
+    fn look(&mut self) -> Result<(), DeviceError> {
+        let mut call = self.watch.call();
+        if call.number != self.seen.0 {
+            self.seen = (call.number, Instant::now());
+        } else if self.seen.1.elapsed() >= Duration::from_nanos(self.limit.get()) {
+            call.is_given_up = true;
+            return Err(DeviceError::Silent {
+                doing: call.doing,
+                path: call.path.clone(),
+                limit: self.limit,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Has a thread do `work` on `path`, each of whose calls may take `limit`, and waits for its end.
+///
+/// # Errors
+/// [`DeviceError`]: a call does not end, or there is no thread.
+pub(crate) fn watched<T: Send + 'static>(
+    path: &Path,
+    limit: NanoSpan,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, DeviceError> {
+    Watched::start(path, limit, work)?.wait(|| {})
+}
