@@ -149,6 +149,8 @@ pub struct ControllerModel {
     pub id: String,
     /// Name for people.
     pub name: String,
+    /// Year from which it was sold; none for what is there in all of them.
+    pub year: Option<u32>,
     /// Processors that share the commands and tasks.
     pub processors: u32,
     /// Towards the host.
@@ -399,6 +401,7 @@ impl ControllerModel {
             strip_size: root.figure("strip_size")?,
             member_write_cache: root.flag("member_write_cache")?,
             dual: root.optional_section("dual")?.map(DualModel::read).transpose()?,
+            year: root.optional_figure("year")?,
             sources: root.figures(),
         };
         if model.processors == 0 {

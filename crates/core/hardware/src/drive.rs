@@ -101,6 +101,8 @@ pub struct DriveModel {
     pub form_factor: FormFactor,
     /// What it is plugged into, `SAS`, where the entry says so.
     pub bus: Option<String>,
+    /// Year from which it was sold; none for what stands for a class.
+    pub year: Option<u32>,
     /// Addressable sectors.
     pub capacity: SectorCount,
     /// The drive's link to what it is plugged into.
@@ -284,6 +286,17 @@ impl DriveModel {
         }
     }
 
+    /// What people call its kind: `nvme`, `sata-ssd`, `sas-ssd`, `ssd` on another bus, `hdd`.
+    pub fn class(&self) -> &'static str {
+        match self.bus.as_deref() {
+            _ if !self.is_flash() => "hdd",
+            Some("NVMe") => "nvme",
+            Some("SATA") => "sata-ssd",
+            Some("SAS") => "sas-ssd",
+            _ => "ssd",
+        }
+    }
+
     /// Whether there is flash inside.
     pub fn is_flash(&self) -> bool {
         !matches!(self.kind, DriveKind::HardDrive(_))
@@ -321,6 +334,7 @@ impl DriveModel {
             name,
             form_factor,
             bus,
+            year: root.optional_figure("year")?,
             capacity,
             interface,
             kind: inside,

@@ -21,6 +21,8 @@ pub struct EnclosureModel {
     pub bus: Option<String>,
     /// Power of the shelf without drives in watts, where a source is known.
     pub power_watts: Option<f64>,
+    /// Year from which it was sold; none for what stands for a class.
+    pub year: Option<u32>,
     /// Every figure with its source.
     pub sources: Vec<FigureSource>,
 }
@@ -36,6 +38,7 @@ impl EnclosureModel {
             port: LinkModel::read(root.section("port")?)?,
             bus: root.optional_text("bus")?,
             power_watts: root.optional_figure("power_watts")?,
+            year: root.optional_figure("year")?,
             sources: root.figures(),
         };
         if model.slots == 0 {

@@ -31,7 +31,9 @@ mod server;
 mod sheet;
 mod ssd;
 
-pub use catalog::{Catalog, CatalogChange, CatalogEntry, CatalogError, CatalogFile, FigureSource};
+pub use catalog::{
+    BadYears, Catalog, CatalogChange, CatalogEntry, CatalogError, CatalogFile, FigureSource, YearRange,
+};
 pub use controller::{
     CacheDefaults, CommandCost, ControllerModel, CutThrough, DriverCost, DualModel, HostOpKind, MemberPath,
     MemoryCost, MemoryWork, ParityWorker,

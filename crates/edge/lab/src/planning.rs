@@ -38,7 +38,7 @@ use raidlab_advisor::risk::{
     Risk, RiskSpec,
 };
 use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
-use raidlab_hardware::{Catalog, CatalogError, DriveModel};
+use raidlab_hardware::{Catalog, CatalogError, DriveModel, YearRange};
 use raidlab_hosts::{Hosts, HostsError, Jobs, Stop, all_processors};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessSpec, RunResult, Workload};
@@ -74,11 +74,13 @@ pub struct PlanOrder<'a> {
     pub needs: Needs,
     /// The applications; at least one.
     pub applications: &'a [Application],
-    /// Drives to choose from; all if empty.
+    /// Years of the parts to choose from where these are not named.
+    pub era: YearRange,
+    /// Drives to choose from; all of the era if empty.
     pub drives: &'a [String],
-    /// Controllers to choose from; all if empty.
+    /// Controllers to choose from; all of the era if empty.
     pub controllers: &'a [String],
-    /// Enclosures to choose from; all if empty.
+    /// Enclosures to choose from; all of the era if empty.
     pub enclosures: &'a [String],
     /// Levels, counts, spares and settings.
     pub space: Space,

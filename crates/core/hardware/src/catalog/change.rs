@@ -6,11 +6,15 @@
 //! perc-h800  member_command.read  7 us        member_command.read = { value = "6.4 us", source = ... }
 //! perc-h800  cache.flush_by_address  true     flush_by_address = false
 //! ```
+//! A figure that an entry has from the one that it is like becomes its own:
+//! ```text
+//! kioxia-cd6-r-15360  flash.planes  2         [flash] planes = { value = 2, source = ... }
+//! ```
 //! A change that says where its value comes from replaces the figure's source as well. The same change of text can be made to a
 //! file of one's own: everything else in it stays as it was, to the letter.
 
 use super::nearest::nearest;
-use super::reader::{id_of, parse};
+use super::reader::{Head, Layers, parse};
 use super::{Catalog, CatalogError, CatalogFile, builtin};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -36,7 +40,7 @@ impl CatalogChange {
     /// # Errors
     /// [`CatalogError`] if the text is not TOML or lacks the key.
     pub fn applied_to(&self, file: &str, text: &str) -> Result<String, CatalogError> {
-        changed(file, text, self)
+        changed(file, text, None, self)
     }
 }
 
@@ -51,11 +55,14 @@ impl Catalog {
         let mut files: Vec<(&str, Cow<'_, str>)> =
             builtin::FILES.iter().copied().chain(own).map(|(name, text)| (name, text.into())).collect();
         if !changes.is_empty() {
-            let ids: Vec<String> = files.iter().map(|(_, text)| id_of(text).unwrap_or_default()).collect();
+            let heads: Vec<Head> = files.iter().map(|(_, text)| Head::of(text)).collect();
+            let place = |id: &str| heads.iter().position(|head| head.id.as_deref() == Some(id));
+            let ids = || heads.iter().filter_map(|head| head.id.clone()).collect::<Vec<_>>();
             for change in changes {
-                let place = ids.iter().position(|id| *id == change.entry);
-                let (file, text) = &mut files[place.ok_or_else(|| unknown_entry(&change.entry, &ids))?];
-                *text = changed(file, text, change)?.into();
+                let at = place(&change.entry).ok_or_else(|| unknown_entry(&change.entry, &ids()))?;
+                let base = heads[at].like.as_deref().and_then(place).map(|base| files[base].1.clone());
+                let (file, text) = &mut files[at];
+                *text = changed(file, text, base.as_deref(), change)?.into();
             }
         }
         Self::parse(files.iter().map(|(name, text)| (*name, &**text)))
@@ -87,7 +94,8 @@ impl Catalog {
 }
 
 fn builtin_file(entry: &str) -> Result<(&'static str, &'static str), CatalogError> {
-    let ids: Vec<String> = builtin::FILES.iter().map(|(_, text)| id_of(text).unwrap_or_default()).collect();
+    let ids: Vec<String> =
+        builtin::FILES.iter().map(|(_, text)| Head::of(text).id.unwrap_or_default()).collect();
     let place = ids.iter().position(|id| id == entry);
     place.map(|place| builtin::FILES[place]).ok_or_else(|| unknown_entry(entry, &ids))
 }
@@ -101,14 +109,27 @@ fn unknown_key(file: &str, key: &str, nearest: Option<String>) -> CatalogError {
     CatalogError::UnknownKey { file: file.to_owned(), line: 1, key: key.to_owned(), nearest }
 }
 
-/// `text` with the value of the change's key replaced.
-fn changed(file: &str, text: &str, change: &CatalogChange) -> Result<String, CatalogError> {
+/// `text` with the value of the change's key replaced, or with one of its own where only `base` has it.
+fn changed(
+    file: &str,
+    text: &str,
+    base: Option<&str>,
+    change: &CatalogChange,
+) -> Result<String, CatalogError> {
     let links = BTreeMap::new();
-    let document = parse(file, text, &links)?;
+    let layers = Layers::new(text, base);
+    let document = parse(file, &layers, &links)?;
     let found = find(document.root(), &change.key);
     let Found { value, source } = found.map_err(|nearest| unknown_key(file, &change.key, nearest))?;
     let quote = if value.get_ref().as_str().is_some() { "\"" } else { "" };
-    let mut parts = vec![(value.span(), format!("{quote}{}{quote}", change.value))];
+    let written = format!("{quote}{}{quote}", change.value);
+    if value.span().start >= text.len() {
+        let source = source.and_then(|source| source.get_ref().as_str());
+        let source = change.source.as_deref().or(source).map(toml::Value::from);
+        let figure = source.map(|source| format!("{{ value = {written}, source = {source} }}"));
+        return Ok(with_line(text, &change.key, &figure.unwrap_or(written)));
+    }
+    let mut parts = vec![(value.span(), written)];
     if let (Some(place), Some(source)) = (source, &change.source) {
         parts.push((place.span(), toml::Value::from(source.as_str()).to_string()));
     }
@@ -119,6 +140,25 @@ fn changed(file: &str, text: &str, change: &CatalogChange) -> Result<String, Cat
         text.replace_range(span, &part);
     }
     Ok(text)
+}
+
+/// `text` with another key, below the header of its table, or in a table of its own at the end.
+fn with_line(text: &str, key: &str, value: &str) -> String {
+    let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+    if table.is_empty() {
+        return format!("{name} = {value}\n{text}");
+    }
+    let header = format!("[{table}]");
+    let line = format!("{name} = {value}\n");
+    let mut at = 0;
+    for written in text.split_inclusive('\n') {
+        at += written.len();
+        if written.trim_end() == header {
+            let end = if written.ends_with('\n') { "" } else { "\n" };
+            return format!("{}{end}{line}{}", &text[..at], &text[at..]);
+        }
+    }
+    format!("{text}\n{header}\n{line}")
 }
 
 /// A figure or flag in a file.
@@ -203,9 +243,34 @@ mod tests {
     }
 
     #[test]
+    fn a_figure_from_the_entry_that_it_is_like_becomes_its_own() {
+        let text = "schema = 1\nid = \"mine\"\nname = \"Mine\"\nlike = \"st3600057ss\"\n\
+            capacity_sectors = { value = 1172123568, source = \"estimated: as its like\" }\n[mechanics]";
+        let mine = [CatalogFile { name: "mine.toml".into(), text: text.into() }];
+        let changes = [
+            change("mine", "mechanics.rpm", "10000"),
+            change("mine", "firmware.age_weight", "0.5"),
+            change("mine", "buffer.read_ahead", "false"),
+            change("mine", "bus", "SATA"),
+        ];
+        let like = Catalog::with(&mine, &[]).unwrap();
+        let all = Catalog::with(&mine, &changes).unwrap();
+        let base = changes.map(|change| CatalogChange { entry: "st3600057ss".into(), ..change });
+        let (found, plain) = (all.drive("mine").unwrap(), like.drive("st3600057ss").unwrap());
+        assert_eq!(found.kind, Catalog::with(&mine, &base).unwrap().drive("mine").unwrap().kind);
+        assert_eq!(
+            (like.drive("mine").unwrap().kind.clone(), found.bus.as_deref()),
+            (plain.kind.clone(), Some("SATA"))
+        );
+        assert_ne!(found.kind, plain.kind);
+        let rpm = found.sources.iter().find(|figure| figure.key == "mechanics.rpm").unwrap();
+        assert!(rpm.source.starts_with("data sheet: Seagate Cheetah"), "{}", rpm.source);
+    }
+
+    #[test]
     fn the_file_of_an_entry_has_its_name() {
         for (file, text) in builtin::FILES {
-            let id = id_of(text).unwrap();
+            let id = Head::of(text).id.unwrap();
             assert!(file.ends_with(&format!("/{id}.toml")), "{file} has the id of another file");
         }
     }

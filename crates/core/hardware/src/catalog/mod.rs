@@ -13,17 +13,21 @@
 //!
 //! A number without a source, an unknown key and a source of another kind are errors that name file and line.
 //! The text comes in from outside; [`Catalog::builtin`] is what was in `catalog/` when the program was built, and
-//! [`Catalog::with`] has somebody's own entries besides. Links are read first, because other entries refer to them.
+//! [`Catalog::with`] has somebody's own entries besides. Links are read first, because other entries refer to them, and last what
+//! is like another entry.
 
 mod builtin;
 mod change;
 mod error;
 mod nearest;
 mod reader;
+mod years;
 
 pub use change::CatalogChange;
 pub use error::CatalogError;
 pub(crate) use reader::Section;
+use reader::{Head, Layers};
+pub use years::{BadYears, YearRange};
 
 use crate::controller::ControllerModel;
 use crate::drive::DriveModel;
@@ -37,6 +41,7 @@ use crate::ssd::DriveCondition;
 use nearest::nearest;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Where one figure of an entry comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -45,8 +50,20 @@ pub struct FigureSource {
     pub key: String,
     /// Its value as written.
     pub value: String,
+    /// The least that it may be, as written, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low: Option<String>,
+    /// The most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high: Option<String>,
     /// The full text of its source.
     pub source: String,
+}
+
+impl FigureSource {
+    fn new(key: String, value: String, source: String) -> Self {
+        Self { key, value, low: None, high: None, source }
+    }
 }
 
 /// What an entry of any kind has.
@@ -58,6 +75,12 @@ pub struct CatalogEntry<'a> {
     pub id: &'a str,
     /// Its name for people.
     pub name: &'a str,
+    /// Year from which it was sold, where the entry says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub year: Option<u32>,
+    /// What people call the kind of a drive, `nvme`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<&'static str>,
     /// Every figure with its source.
     #[serde(rename = "figures")]
     pub sources: &'a [FigureSource],
@@ -83,6 +106,8 @@ pub struct Catalog {
     filesystems: BTreeMap<String, FilesystemModel>,
     servers: BTreeMap<String, FileServerModel>,
     networks: BTreeMap<String, NetworkModel>,
+    /// Text of each entry that another can be like, by id.
+    bases: BTreeMap<String, Arc<str>>,
 }
 
 impl Catalog {
@@ -92,7 +117,10 @@ impl Catalog {
     /// The first thing wrong in any file; an id that two files claim.
     pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, CatalogError> {
         let mut files: Vec<_> = files.into_iter().collect();
-        files.sort_by_key(|(_, text)| !reader::is_link(text));
+        files.sort_by_cached_key(|(_, text)| {
+            let head = Head::of(text);
+            (head.is_no_link, head.like.is_some())
+        });
         let mut catalog = Self::default();
         for (file, text) in files {
             catalog.add(file, text)?;
@@ -102,19 +130,19 @@ impl Catalog {
 
     /// The catalogue that comes with the program.
     pub fn builtin() -> Self {
-        let mut catalog = Self::default();
-        for (file, text) in builtin::FILES {
-            catalog.add(file, text).expect("the built-in catalogue is tested");
-        }
-        catalog
+        Self::parse(builtin::FILES.iter().copied()).expect("the built-in catalogue is tested")
     }
 
-    /// Adds the entry in `text`; `file` is its name for messages. Links that it refers to must be there.
+    /// Adds the entry in `text`; `file` is its name for messages. Links that it refers to must be there, and what it is like.
     ///
     /// # Errors
     /// As [`Catalog::parse`].
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), CatalogError> {
-        let root = reader::parse(file, text, &self.links)?;
+        let like = Head::of(text).like;
+        let base =
+            like.as_deref().map(|id| find(&self.bases, "entry that others can be like,", id)).transpose()?;
+        let layers = Layers::new(text, base.map(|base| &**base));
+        let root = reader::parse(file, &layers, &self.links)?;
         let mut root = Section::root(&root)?;
         let (id, kind) = (root.text("id")?, root.text("kind")?);
         let duplicate = match kind.as_str() {
@@ -155,7 +183,13 @@ impl Catalog {
                 return Err(root.bad_value("kind", kinds));
             }
         };
-        if duplicate { Err(CatalogError::DuplicateId { file: file.into(), id }) } else { Ok(()) }
+        if duplicate {
+            return Err(CatalogError::DuplicateId { file: file.into(), id });
+        }
+        if like.is_none() {
+            self.bases.insert(id, text.into());
+        }
+        Ok(())
     }
 
     /// The drive called `id`.
@@ -255,11 +289,19 @@ impl Catalog {
     /// All entries of all kinds, kind by kind and by id.
     pub fn entries(&self) -> impl Iterator<Item = CatalogEntry<'_>> {
         let links = self.links().map(|model| entry("link", &model.id, &model.name, &model.sources));
-        let drives = self.drives().map(|model| entry("drive", &model.id, &model.name, &model.sources));
-        let controllers =
-            self.controllers().map(|model| entry("controller", &model.id, &model.name, &model.sources));
-        let enclosures =
-            self.enclosures().map(|model| entry("enclosure", &model.id, &model.name, &model.sources));
+        let drives = self.drives().map(|model| CatalogEntry {
+            year: model.year,
+            class: Some(model.class()),
+            ..entry("drive", &model.id, &model.name, &model.sources)
+        });
+        let controllers = self.controllers().map(|model| CatalogEntry {
+            year: model.year,
+            ..entry("controller", &model.id, &model.name, &model.sources)
+        });
+        let enclosures = self.enclosures().map(|model| CatalogEntry {
+            year: model.year,
+            ..entry("enclosure", &model.id, &model.name, &model.sources)
+        });
         let hosts = self.hosts().map(|model| entry("host", &model.id, &model.name, &model.sources));
         let filesystems =
             self.filesystems().map(|model| entry("filesystem", &model.id, &model.name, &model.sources));
@@ -296,7 +338,7 @@ fn entry<'a>(
     name: &'a str,
     sources: &'a [FigureSource],
 ) -> CatalogEntry<'a> {
-    CatalogEntry { kind, id, name, sources }
+    CatalogEntry { kind, id, name, year: None, class: None, sources }
 }
 
 fn find<'a, T>(
@@ -315,7 +357,7 @@ fn find<'a, T>(
 /// A catalogue of the links that come with the program and one file.
 #[cfg(test)]
 pub(crate) fn links_and(name: &str, text: &str) -> Result<Catalog, CatalogError> {
-    let links = builtin::FILES.iter().copied().filter(|(_, text)| reader::is_link(text));
+    let links = builtin::FILES.iter().copied().filter(|(_, text)| !Head::of(text).is_no_link);
     Catalog::parse(links.chain([(name, text)]))
 }
 

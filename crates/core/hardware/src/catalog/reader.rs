@@ -2,6 +2,13 @@
 //!
 //! A reader asks a [`Section`] for each key it knows, then calls [`Section::finish`]: whatever is in the file
 //! and was not asked for is an error, and the keys that were asked for are what its name is compared with.
+//!
+//! A file that says `like = "ID"` has what it does not say itself from the file of that entry, its base:
+//! ```text
+//! file      [flash] channels = 16
+//! base      [flash] channels = 8, planes = 4
+//! is read   [flash] channels = 16, planes = 4
+//! ```
 
 use super::nearest::nearest;
 use super::{CatalogError, FigureSource};
@@ -16,44 +23,137 @@ use toml::de::{DeTable, DeValue};
 /// A parsed file.
 pub(crate) struct Document<'a> {
     file: &'a str,
+    /// With the base's text behind it.
     text: &'a str,
+    /// Bytes of the file itself.
+    own: usize,
     root: Spanned<DeTable<'a>>,
     figures: RefCell<Vec<FigureSource>>,
     links: &'a BTreeMap<String, LinkStandard>,
 }
 
+/// The text of a file and of its base.
+#[derive(Debug)]
+pub(crate) struct Layers {
+    /// The file's, with the base's behind it.
+    text: String,
+    own: usize,
+    /// The base's alone, behind as much blank space as the file has text, so that places in it are places in `text`.
+    base: Option<String>,
+}
+
+impl Layers {
+    /// Of a file that is like `base`.
+    pub(crate) fn new(own: &str, base: Option<&str>) -> Self {
+        let blank = |base| format!("{:1$}{base}", "\n", own.len() + 1);
+        let text = base.map_or_else(|| own.to_owned(), |base| format!("{own}\n{base}"));
+        Self { text, own: own.len(), base: base.map(blank) }
+    }
+}
+
 /// Parses the TOML of a file, which may refer to `links`.
 pub(crate) fn parse<'a>(
     file: &'a str,
-    text: &'a str,
+    layers: &'a Layers,
     links: &'a BTreeMap<String, LinkStandard>,
 ) -> Result<Document<'a>, CatalogError> {
-    let root = DeTable::parse(text).map_err(|error| CatalogError::Syntax {
-        file: file.into(),
-        line: line_of(text, error.span().map_or(0, |span| span.start)),
-        message: error.message().into(),
-    })?;
-    Ok(Document { file, text, root, figures: RefCell::default(), links })
-}
-
-/// Whether the file describes a link. What else it is, or that it is broken, shows when it is parsed.
-pub(crate) fn is_link(text: &str) -> bool {
-    let kind = |root: Spanned<DeTable<'_>>| {
-        root.get_ref().get("kind")?.get_ref().as_str().map(|kind| kind == "link")
+    let parsed = |text: &'a str| {
+        DeTable::parse(text).map_err(|error| CatalogError::Syntax {
+            file: file.into(),
+            line: line_of(text, error.span().map_or(0, |span| span.start)),
+            message: error.message().into(),
+        })
     };
-    DeTable::parse(text).ok().and_then(kind).unwrap_or(false)
+    let mut root = parsed(&layers.text[..layers.own])?;
+    if let Some(base) = &layers.base {
+        let base = parsed(base)?.into_inner();
+        let sources = base.get("sources").and_then(|sources| sources.get_ref().as_table()).cloned();
+        inherit(root.get_mut(), base, "", &sources.unwrap_or_default());
+    }
+    Ok(Document { file, text: &layers.text, own: layers.own, root, figures: RefCell::default(), links })
 }
 
-/// The id that the file claims, if it is a file of the catalogue at all.
-pub(crate) fn id_of(text: &str) -> Option<String> {
-    let root = DeTable::parse(text).ok()?;
-    root.get_ref().get("id")?.get_ref().as_str().map(str::to_owned)
+/// What belongs to one entry alone.
+const NOT_INHERITED: [&str; 11] = [
+    "capacity_sectors",
+    "id",
+    "like",
+    "name",
+    "price_usd",
+    "reliability.field_drive_days",
+    "reliability.field_failures",
+    "reliability.rated_writes",
+    "sheet",
+    "sources",
+    "year",
+];
+
+/// Gives `own` what only `base` has. Names of sources become their texts, as `own` may have other sources of these names.
+fn inherit<'a>(own: &mut DeTable<'a>, base: DeTable<'a>, prefix: &str, sources: &DeTable<'a>) {
+    for (key, mut value) in base {
+        let path = format!("{prefix}{}", key.get_ref());
+        if NOT_INHERITED.contains(&&*path) {
+            continue;
+        }
+        match (own.get_mut(&key), value.get_mut()) {
+            (Some(_), DeValue::Table(figure)) if figure.contains_key("value") => {}
+            (Some(mine), DeValue::Table(_)) => {
+                if let (DeValue::Table(mine), DeValue::Table(table)) = (mine.get_mut(), value.into_inner()) {
+                    inherit(mine, table, &format!("{path}."), sources);
+                }
+            }
+            (Some(_), _) => {}
+            (None, found) => {
+                name_sources(found, sources);
+                own.insert(key, value);
+            }
+        }
+    }
+}
+
+fn name_sources<'a>(value: &mut DeValue<'a>, sources: &DeTable<'a>) {
+    let DeValue::Table(table) = value else { return };
+    for (key, value) in table.iter_mut() {
+        let named = value.get_ref().as_str().and_then(|name| sources.get(name));
+        match named {
+            Some(text) if key.get_ref() == "source" => *value = text.clone(),
+            _ => name_sources(value.get_mut(), sources),
+        }
+    }
+}
+
+/// What decides where a file comes in the order of reading. That it is broken shows when it is parsed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Head {
+    /// Whether it describes a link, of which others are made.
+    pub is_no_link: bool,
+    /// Id of its base.
+    pub like: Option<String>,
+    /// Its id, if it is a file of the catalogue at all.
+    pub id: Option<String>,
+}
+
+impl Head {
+    pub(crate) fn of(text: &str) -> Self {
+        let root = DeTable::parse(text).map(Spanned::into_inner).unwrap_or_default();
+        let text = |key| root.get(key).and_then(|value| value.get_ref().as_str()).map(str::to_owned);
+        Self {
+            is_no_link: text("kind").is_none_or(|kind| kind != "link"),
+            like: text("like"),
+            id: text("id"),
+        }
+    }
 }
 
 impl<'a> Document<'a> {
     /// The file's top table.
     pub(crate) fn root(&self) -> &DeTable<'a> {
         self.root.get_ref()
+    }
+
+    /// Line in the file, or its first for a place in its base.
+    fn line_of(&self, byte: usize) -> usize {
+        if byte < self.own { line_of(self.text, byte) } else { 1 }
     }
 }
 
@@ -75,7 +175,8 @@ impl<'a> Section<'a> {
     /// The file as a section, its `schema` and `[sources]` checked.
     pub(crate) fn root(document: &'a Document<'a>) -> Result<Self, CatalogError> {
         let table = document.root.get_ref();
-        let mut root = Self { document, prefix: String::new(), table, line: 1, asked: vec!["sources"] };
+        let mut root =
+            Self { document, prefix: String::new(), table, line: 1, asked: vec!["sources", "like"] };
         match root.value("schema", "the number 1")?.get_ref() {
             DeValue::Integer(schema) if schema.as_str() == "1" => {}
             _ => return Err(root.bad_value("schema", "1, the only version there is")),
@@ -146,24 +247,28 @@ impl<'a> Section<'a> {
         &mut self,
         key: &'static str,
     ) -> Result<Option<T>, CatalogError> {
-        self.check_figure_keys(key, &["value", "source"])?;
+        self.check_figure_keys(key, &["value", "low", "high", "source"])?;
         Ok(self.figure_with_conditions(key)?.map(|(value, _)| value))
     }
 
     /// A figure that need not be known, with the `low` and the `high` end of what it may be; the value where they are left out.
     pub(crate) fn optional_range(&mut self, key: &'static str) -> Result<Option<FigureRange>, CatalogError> {
-        self.check_figure_keys(key, &["value", "low", "high", "source"])?;
-        let Some((value, _)) = self.figure_with_conditions::<f64>(key)? else { return Ok(None) };
+        let Some(value) = self.optional_figure(key)? else { return Ok(None) };
+        let end = |name| self.end_of::<f64>(key, name).map(|end| end.map_or(value, |(end, _)| end));
+        Ok(Some(FigureRange { low: end("low")?, value, high: end("high")? }))
+    }
+
+    /// The `low` or `high` end of a figure, and how it is written.
+    fn end_of<T: Quantity>(&self, key: &str, name: &str) -> Result<Option<(T, String)>, CatalogError> {
         let figure = self.table.get(key).and_then(|figure| figure.get_ref().as_table());
-        let end = |name| match figure.and_then(|figure| figure.get(name)) {
-            None => Ok(value),
-            Some(end) => f64::read(end.get_ref()).ok_or_else(|| self.bad_value(key, f64::EXPECTED)),
-        };
-        let (low, high) = (end("low")?, end("high")?);
-        if low <= value && value <= high {
-            return Ok(Some(FigureRange { low, value, high }));
-        }
-        Err(self.bad_value(key, "a value from its low to its high end"))
+        let Some(end) = figure.and_then(|figure| figure.get(name)) else { return Ok(None) };
+        let read = T::read(end.get_ref()).ok_or_else(|| self.bad_value(key, T::EXPECTED))?;
+        Ok(Some((read, self.written(end))))
+    }
+
+    /// A value as the file has it, text without its quotes.
+    fn written(&self, value: &Spanned<DeValue<'_>>) -> String {
+        self.document.text[value.span()].trim_matches('"').to_owned()
     }
 
     /// Refuses what does not belong into a figure's table.
@@ -187,7 +292,7 @@ impl<'a> Section<'a> {
         let Some(entry) = self.table.get(key) else { return Ok(None) };
         let no_source = || CatalogError::NoSource {
             file: self.document.file.into(),
-            line: line_of(self.document.text, entry.span().start),
+            line: self.document.line_of(entry.span().start),
             key: self.path(key),
         };
         let DeValue::Table(figure) = entry.get_ref() else { return Err(no_source()) };
@@ -195,8 +300,13 @@ impl<'a> Section<'a> {
         let source = self.resolve_source(key, source)?;
         let value = figure.get("value").ok_or_else(|| self.missing(key, "a value beside its source"))?;
         let quantity = T::read(value.get_ref()).ok_or_else(|| self.bad_value(key, T::EXPECTED))?;
-        let written = self.document.text[value.span()].trim_matches('"').to_owned();
-        let noted = FigureSource { key: self.path(key), value: written, source: source.clone() };
+        let (low, high) = (self.end_of::<T>(key, "low")?, self.end_of::<T>(key, "high")?);
+        let is_above = low.as_ref().is_none_or(|(low, _)| *low <= quantity);
+        if !is_above || high.as_ref().is_some_and(|(high, _)| *high < quantity) {
+            return Err(self.bad_value(key, "a value from its low to its high end"));
+        }
+        let mut noted = FigureSource::new(self.path(key), self.written(value), source.clone());
+        (noted.low, noted.high) = (low.map(|(_, low)| low), high.map(|(_, high)| high));
         self.document.figures.borrow_mut().push(noted);
         Ok(Some((quantity, source)))
     }
@@ -204,7 +314,7 @@ impl<'a> Section<'a> {
     /// What stands beside value and source of a figure.
     pub(crate) fn conditions(&mut self, key: &'static str) -> Result<Section<'a>, CatalogError> {
         let mut conditions = self.section(key)?;
-        conditions.asked.extend(["value", "source"]);
+        conditions.asked.extend(["value", "low", "high", "source"]);
         Ok(conditions)
     }
 
@@ -242,15 +352,14 @@ impl<'a> Section<'a> {
 
     /// Notes a figure that follows from another entry.
     pub(crate) fn note_figure(&self, key: &str, value: String, source: String) {
-        let figure = FigureSource { key: self.path(key), value, source };
-        self.document.figures.borrow_mut().push(figure);
+        self.document.figures.borrow_mut().push(FigureSource::new(self.path(key), value, source));
     }
 
     /// A table within this one.
     pub(crate) fn section(&mut self, key: &'static str) -> Result<Section<'a>, CatalogError> {
         let value = self.value(key, "a table")?;
         let DeValue::Table(table) = value.get_ref() else { return Err(self.bad_value(key, "a table")) };
-        let line = line_of(self.document.text, value.span().start);
+        let line = self.document.line_of(value.span().start);
         Ok(Section {
             document: self.document,
             prefix: format!("{}{key}.", self.prefix),
@@ -291,7 +400,7 @@ impl<'a> Section<'a> {
     /// An error about the value of `key`.
     pub(crate) fn bad_value(&self, key: &str, expected: &'static str) -> CatalogError {
         let byte = self.table.get(key).map(|value| value.span().start);
-        let line = byte.map_or(self.line, |byte| line_of(self.document.text, byte));
+        let line = byte.map_or(self.line, |byte| self.document.line_of(byte));
         CatalogError::BadValue { file: self.document.file.into(), line, key: self.path(key), expected }
     }
 
@@ -313,7 +422,7 @@ impl<'a> Section<'a> {
         let not_asked = self.table.keys().filter(|other| !self.asked.contains(&&**other.get_ref()));
         let misspelt = nearest(key, not_asked.map(|other| &**other.get_ref())).and_then(|name| {
             let other = self.table.keys().find(|other| **other.get_ref() == name)?;
-            Some((name, line_of(self.document.text, other.span().start)))
+            Some((name, self.document.line_of(other.span().start)))
         });
         CatalogError::MissingKey {
             file: self.document.file.into(),
@@ -327,7 +436,7 @@ impl<'a> Section<'a> {
     fn unknown_key(&self, path: String, byte: usize, key: &str, known: &[&str]) -> CatalogError {
         CatalogError::UnknownKey {
             file: self.document.file.into(),
-            line: line_of(self.document.text, byte),
+            line: self.document.line_of(byte),
             key: path,
             nearest: nearest(key, known.iter().copied()),
         }
@@ -336,7 +445,7 @@ impl<'a> Section<'a> {
     fn bad_source(&self, key: String, byte: usize, source_text: &str) -> CatalogError {
         CatalogError::BadSource {
             file: self.document.file.into(),
-            line: line_of(self.document.text, byte),
+            line: self.document.line_of(byte),
             key,
             source_text: source_text.into(),
         }
@@ -355,7 +464,7 @@ fn is_source_text(text: &str) -> bool {
 }
 
 /// What a figure can be.
-pub(crate) trait Quantity: Sized {
+pub(crate) trait Quantity: PartialOrd + Sized {
     /// For messages.
     const EXPECTED: &'static str;
     /// Reads it, if `value` is one.

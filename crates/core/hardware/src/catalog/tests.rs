@@ -278,3 +278,62 @@ fn somebodys_own_entries_stand_beside_those_of_the_program() {
         Catalog::with(&[file(&SHELF.replace("\"shelf\"", "\"md1200\""))], &[]).expect_err("it is taken");
     assert_eq!(error, CatalogError::DuplicateId { file: "mine.toml".into(), id: "md1200".into() });
 }
+
+/// A shelf that is like another one.
+const LIKE: &str = r#"schema = 1
+id = "small-shelf"
+name = "A small shelf"
+like = "shelf"
+slots = { value = 6, low = 4, high = 8, source = "sheet" }
+
+[sources]
+sheet = "data sheet: Small shelf"
+
+[port]
+rate = { value = "2 GB/s", source = "sheet" }
+"#;
+
+fn figure<'a>(sources: &'a [FigureSource], key: &str) -> (&'a str, &'a str) {
+    let found = sources.iter().find(|figure| figure.key == key).expect("it is a figure");
+    (&found.value, &found.source)
+}
+
+#[test]
+fn what_an_entry_does_not_say_it_has_from_the_one_it_is_like() {
+    // In either order.
+    for files in [[("a.toml", LIKE), ("b.toml", SHELF)], [("b.toml", SHELF), ("a.toml", LIKE)]] {
+        let catalog = Catalog::parse(files).unwrap();
+        let shelf = catalog.enclosure("small-shelf").unwrap();
+        assert_eq!(
+            (shelf.slots, shelf.name.as_str(), shelf.form_factor),
+            (6, "A small shelf", FormFactor::Large)
+        );
+        assert_eq!(shelf.port.per_transfer, NanoSpan::from_micros(1));
+        assert_eq!(figure(&shelf.sources, "port.rate"), ("2 GB/s", "data sheet: Small shelf"));
+        assert_eq!(
+            figure(&shelf.sources, "port.per_transfer"),
+            ("1 us", "data sheet: Shelf"),
+            "the base's source"
+        );
+        let slots = shelf.sources.iter().find(|figure| figure.key == "slots").unwrap();
+        assert_eq!((slots.low.as_deref(), slots.high.as_deref()), (Some("4"), Some("8")));
+    }
+}
+
+#[test]
+fn mistakes_in_what_is_like_another_are_named() {
+    let rows = [
+        ("like = \"shelf\"", "like = \"shel\"", "did you mean 'shelf'?"),
+        ("slots = {", "slts = {", "a.toml:5: unknown key 'slts', did you mean 'slots'?"),
+        ("low = 4", "low = 7", "a.toml:5: 'slots' must be a value from its low to its high end"),
+        ("high = 8", "high = 5", "a.toml:5: 'slots' must be a value from its low to its high end"),
+        ("high = 8", "high = \"much\"", "a.toml:5: 'slots' must be a whole number"),
+        ("name = \"A small shelf\"\n", "", "'name' is missing"),
+        ("like = \"shelf\"", "like = \"small-shelf\"", "no entry that others can be like, 'small-shelf'"),
+    ];
+    for (from, to, expected) in rows {
+        let text = LIKE.replacen(from, to, 1);
+        let error = Catalog::parse([("b.toml", SHELF), ("a.toml", &text)]).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{from} -> {to}: {error}");
+    }
+}

@@ -6,9 +6,10 @@ mod check;
 use crate::failure::{Exit, Failure};
 use crate::inputs::CatalogArgs;
 use crate::output::{Output, print, print_json};
-use raidlab_hardware::{CatalogEntry, CatalogError, FigureSource};
+use raidlab_hardware::{CatalogEntry, CatalogError, FigureSource, YearRange};
 use raidlab_workload::toml_file::nearest;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Arguments of `raidlab catalog`.
 #[derive(Debug, clap::Args)]
@@ -17,7 +18,14 @@ pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// Show this entry with the source of each figure
+    #[arg(conflicts_with_all = ["year", "kind"])]
     id: Option<String>,
+    /// List what was sold from these years on: 2020.., 2008..2011, 2023; what stands for a class is in all of them
+    #[arg(long, value_name = "YEARS")]
+    year: Option<YearRange>,
+    /// List these kinds: drive, nvme, sata-ssd, sas-ssd, hdd, controller, enclosure, link, network, host, filesystem, server
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    kind: Vec<String>,
     #[command(flatten)]
     catalog: CatalogArgs,
 }
@@ -37,18 +45,46 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<Exit, Failure> {
     let entries: Vec<CatalogEntry<'_>> = catalog.entries().collect();
     match &args.id {
         Some(id) => show(find(&entries, id)?, output)?,
-        None if output.is_json() => {
-            print_json(&json!({ "schema": 1, "entries": entries }))?;
-        }
-        None => {
-            let longest = entries.iter().map(|entry| entry.id.len()).max().unwrap_or(0);
-            let line = |entry: &CatalogEntry<'_>| {
-                format!("{:<10}  {:<longest$}  {}\n", entry.kind, entry.id, entry.name)
-            };
-            print(&entries.iter().map(line).collect::<String>())?;
-        }
+        None => list(&args.wanted(&entries)?, output)?,
     }
     Ok(Exit::Done)
+}
+
+impl Args {
+    fn wanted<'a>(&self, entries: &[CatalogEntry<'a>]) -> Result<Vec<CatalogEntry<'a>>, Failure> {
+        let names = |entry: &CatalogEntry<'a>| [Some(entry.kind), entry.class].into_iter().flatten();
+        let known: BTreeSet<&str> = entries.iter().flat_map(names).collect();
+        if let Some(kind) = self.kind.iter().find(|kind| !known.contains(kind.as_str())) {
+            let known: Vec<&str> = known.into_iter().collect();
+            let failure = Failure::input(UnknownKind { kind: kind.clone() });
+            return Err(failure.with_hint(format!("kinds are {}", known.join(", "))));
+        }
+        let is_wanted = |entry: &&CatalogEntry<'a>| {
+            (self.kind.is_empty() || names(entry).any(|name| self.kind.iter().any(|kind| kind == name)))
+                && self.year.is_none_or(|years| years.holds(entry.year))
+        };
+        Ok(entries.iter().filter(is_wanted).copied().collect())
+    }
+}
+
+/// A kind of hardware that there is not.
+#[derive(Debug, thiserror::Error)]
+#[error("the catalogue has no kind '{kind}'")]
+struct UnknownKind {
+    kind: String,
+}
+
+fn list(entries: &[CatalogEntry<'_>], output: &Output) -> Result<(), Failure> {
+    if output.is_json() {
+        return print_json(&json!({ "schema": 1, "entries": entries }));
+    }
+    let longest = entries.iter().map(|entry| entry.id.len()).max().unwrap_or(0);
+    let line = |entry: &CatalogEntry<'_>| {
+        let year = entry.year.map_or_else(String::new, |year| year.to_string());
+        let kind = entry.class.unwrap_or(entry.kind);
+        format!("{kind:<10}  {year:>4}  {:<longest$}  {}\n", entry.id, entry.name)
+    };
+    print(&entries.iter().map(line).collect::<String>())
 }
 
 fn find<'a, 'b>(entries: &'b [CatalogEntry<'a>], id: &str) -> Result<&'b CatalogEntry<'a>, Failure> {
@@ -70,7 +106,15 @@ fn show(entry: &CatalogEntry<'_>, output: &Output) -> Result<(), Failure> {
         return print_json(&value);
     }
     let head = format!("{}  {} ({})\n", entry.id, entry.name, entry.kind);
-    let figure =
-        |figure: &FigureSource| format!("  {} = {}\n      {}\n", figure.key, figure.value, figure.source);
+    let figure = |figure: &FigureSource| {
+        let ends = match (&figure.low, &figure.high) {
+            (None, None) => String::new(),
+            (low, high) => {
+                let end = |end: &Option<String>| end.as_ref().unwrap_or(&figure.value).clone();
+                format!(" ({} to {})", end(low), end(high))
+            }
+        };
+        format!("  {} = {}{ends}\n      {}\n", figure.key, figure.value, figure.source)
+    };
     print(&(head + &entry.sources.iter().map(figure).collect::<String>()))
 }

@@ -11,6 +11,7 @@ use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use inputs::{AppArgs, Asked};
 use raidlab_advisor::plan::{Needs, Space};
+use raidlab_hardware::YearRange;
 use raidlab_hosts::Hosts;
 use raidlab_lab::planning::{
     PlanError, PlanOrder, PlanOutcome, Planned, Prices, default_levels, default_settings, plan,
@@ -55,13 +56,16 @@ pub(crate) struct Args {
     /// Places for drives at most, spares included
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     slots: Option<u16>,
-    /// Drives to choose from, by their names in the catalogue [default: all]
+    /// Drives to choose from, by their names in the catalogue [default: all of the era]
     #[arg(long, value_delimiter = ',', value_name = "ID")]
     drives: Vec<String>,
-    /// Controllers to choose from [default: all]
+    /// Years of the parts to choose from that are not named: 2017.., 2004..2011, any
+    #[arg(long, default_value_t = YearRange::TODAY, value_name = "YEARS")]
+    era: YearRange,
+    /// Controllers to choose from [default: all of the era]
     #[arg(long, value_delimiter = ',', value_name = "ID")]
     controllers: Vec<String>,
-    /// Enclosures to choose from [default: all, and drives in the server]
+    /// Enclosures to choose from [default: all of the era, and drives in the server]
     #[arg(long, value_delimiter = ',', value_name = "ID")]
     enclosures: Vec<String>,
     /// Hot spares to try
@@ -113,6 +117,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         prices: &prices,
         needs: args.needs(&asked),
         applications: &asked.applications,
+        era: args.era,
         drives: &args.drives,
         controllers: &args.controllers,
         enclosures: &args.enclosures,

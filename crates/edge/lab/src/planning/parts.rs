@@ -48,7 +48,9 @@ pub fn default_settings(strips: &[ByteCount]) -> Vec<Settings> {
 
 pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<PartList, PlanError> {
     let catalog = order.catalog;
-    let named = |ids: &[String], id: &str| ids.is_empty() || ids.iter().any(|one| one == id);
+    let wanted = |ids: &[String], id: &str, year| {
+        if ids.is_empty() { order.era.holds(year) } else { ids.iter().any(|one| one == id) }
+    };
     for id in order.drives {
         if catalog.drive(id)?.is_host_managed() {
             return Err(PlanError::HostManaged { drive: id.clone() });
@@ -61,11 +63,12 @@ pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<Par
         catalog.enclosure(id)?;
     }
     let usable = catalog.drives().filter(|model| !model.is_host_managed());
-    let drives: Vec<&DriveModel> = usable.filter(|model| named(order.drives, &model.id)).collect();
+    let drives: Vec<&DriveModel> =
+        usable.filter(|model| wanted(order.drives, &model.id, model.year)).collect();
     let stage = Stage { label: "measuring one drive of each kind", from: 0.0, to: PARTS_SHARE };
     let rates = crew.on_all(stage, drives.len(), |index| Ok(rates(drives[index])))?;
-    let controllers = catalog.controllers().filter(|model| named(order.controllers, &model.id));
-    let enclosures = catalog.enclosures().filter(|model| named(order.enclosures, &model.id));
+    let controllers = catalog.controllers().filter(|model| wanted(order.controllers, &model.id, model.year));
+    let enclosures = catalog.enclosures().filter(|model| wanted(order.enclosures, &model.id, model.year));
     Ok(PartList {
         drives: drives.into_iter().zip(rates).map(|(model, rates)| drive(order, model, rates)).collect(),
         controllers: controllers.map(|model| controller(order, model)).collect(),
