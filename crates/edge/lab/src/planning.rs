@@ -80,7 +80,7 @@ pub struct PlanOrder<'a> {
     pub drives: &'a [String],
     /// Controllers to choose from; all of the era if empty.
     pub controllers: &'a [String],
-    /// Enclosures to choose from; all of the era if empty.
+    /// Enclosures to choose from; all of the era if empty, or all that there are for controllers that are named.
     pub enclosures: &'a [String],
     /// Levels, counts, spares and settings.
     pub space: Space,

@@ -8,7 +8,7 @@ use raidlab_advisor::plan::estimate::{DriveRates, RandomRate};
 use raidlab_advisor::plan::{ControllerPart, DrivePart, EnclosurePart, PartList, Settings};
 use raidlab_hardware::{
     ControllerModel, Drive, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, EnclosureModel,
-    FormFactor, Sector, SectorCount,
+    FormFactor, Sector, SectorCount, YearRange,
 };
 use raidlab_raid::LevelVariant;
 use raidlab_units::{ByteCount, Nanos};
@@ -48,8 +48,8 @@ pub fn default_settings(strips: &[ByteCount]) -> Vec<Settings> {
 
 pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<PartList, PlanError> {
     let catalog = order.catalog;
-    let wanted = |ids: &[String], id: &str, year| {
-        if ids.is_empty() { order.era.holds(year) } else { ids.iter().any(|one| one == id) }
+    let wanted = |ids: &[String], era: YearRange, id: &str, year| {
+        if ids.is_empty() { era.holds(year) } else { ids.iter().any(|one| one == id) }
     };
     for id in order.drives {
         if catalog.drive(id)?.is_host_managed() {
@@ -64,11 +64,15 @@ pub(super) fn of_order(order: &PlanOrder<'_>, crew: &mut Crew<'_>) -> Result<Par
     }
     let usable = catalog.drives().filter(|model| !model.is_host_managed());
     let drives: Vec<&DriveModel> =
-        usable.filter(|model| wanted(order.drives, &model.id, model.year)).collect();
+        usable.filter(|model| wanted(order.drives, order.era, &model.id, model.year)).collect();
     let stage = Stage { label: "measuring one drive of each kind", from: 0.0, to: PARTS_SHARE };
     let rates = crew.on_all(stage, drives.len(), |index| Ok(rates(drives[index])))?;
-    let controllers = catalog.controllers().filter(|model| wanted(order.controllers, &model.id, model.year));
-    let enclosures = catalog.enclosures().filter(|model| wanted(order.enclosures, &model.id, model.year));
+    let controllers =
+        catalog.controllers().filter(|model| wanted(order.controllers, order.era, &model.id, model.year));
+    // Old controllers go with old enclosures.
+    let era = if order.controllers.is_empty() { order.era } else { YearRange::default() };
+    let enclosures =
+        catalog.enclosures().filter(|model| wanted(order.enclosures, era, &model.id, model.year));
     Ok(PartList {
         drives: drives.into_iter().zip(rates).map(|(model, rates)| drive(order, model, rates)).collect(),
         controllers: controllers.map(|model| controller(order, model)).collect(),
