@@ -79,7 +79,7 @@ impl Bitmap {
     /// A bitmap at a start; the regions of `marked` are unsynced. Not all devices need have their bits: a crash may have come
     /// between, or the state says that everything is to be resynced. So all get an image where any are marked.
     pub(crate) fn new(marked: &RegionMap, next_sequence: u64) -> Self {
-        let clear = RegionMap::new(marked.stripes());
+        let clear = marked.cleared();
         Self {
             wanted: marked.clone(),
             kept: clear.clone(),
@@ -196,7 +196,7 @@ impl Controller {
     /// Clears what is not being written and not held, at once: members were flushed.
     pub(crate) fn clear_bitmap(&mut self) {
         let Intent::Bitmap(bitmap) = &mut self.intent else { return };
-        bitmap.touched = RegionMap::new(bitmap.touched.stripes());
+        bitmap.touched = bitmap.touched.cleared();
         self.clear_idle_regions();
         self.pump_bitmap();
     }
@@ -207,10 +207,10 @@ impl Controller {
     }
 
     fn set_clear_timer(&mut self) {
-        let now = self.now;
+        let (now, delay) = (self.now, self.config.cache.rules.bitmap_delay);
         let bitmap = self.bitmap();
         if !core::mem::replace(&mut bitmap.timer_set, true) {
-            let at = now + CLEAR_AFTER;
+            let at = now + delay.unwrap_or(CLEAR_AFTER);
             self.actions.push_back(crate::api::Action::Timer { id: CLEAR_TIMER, at });
         }
     }
@@ -247,7 +247,7 @@ impl Controller {
         bitmap.clearing = Clearing::Idle;
         let left = !self.clear_idle_regions();
         let bitmap = self.bitmap();
-        bitmap.touched = RegionMap::new(bitmap.touched.stripes());
+        bitmap.touched = bitmap.touched.cleared();
         if left {
             self.set_clear_timer();
         }

@@ -4,6 +4,7 @@ use crate::bitmap::Bitmap;
 use crate::intent::Intent;
 use crate::log::Log;
 use crate::own::OwnMemory;
+use crate::rules::ArrayRules;
 use crate::start::new_state;
 use crate::tags::Tags;
 use raidlab_format::{
@@ -11,7 +12,7 @@ use raidlab_format::{
     untagged_blocks,
 };
 use raidlab_raid::{Layout, LayoutError, LayoutSpec, LevelVariant, StripeShape, build_layout};
-use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan};
+use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, StripeCount};
 use serde::{Deserialize, Serialize};
 
 /// Blocks of a cache at most: the places of its dirty ones are told apart by 32 bits, of which a ring takes four times as many.
@@ -144,6 +145,9 @@ pub struct CacheConfig {
     /// [`WritePolicy::WriteBack`] writes through.
     #[serde(default)]
     pub mirror: bool,
+    /// What a software array does in another way than a controller.
+    #[serde(default, skip_serializing_if = "ArrayRules::are_own")]
+    pub rules: ArrayRules,
 }
 
 impl CacheConfig {
@@ -179,6 +183,7 @@ impl Default for CacheConfig {
             read_ahead: ByteCount::from_kib(256),
             read_ahead_on_miss: false,
             mirror: false,
+            rules: ArrayRules::OWN,
         }
     }
 }
@@ -429,7 +434,12 @@ impl ArrayConfig {
 
     fn intent(&self, layout: &dyn Layout) -> Result<Intent, ConfigError> {
         let shape = layout.shape();
-        let bitmap = || Intent::Bitmap(Box::new(Bitmap::new(&RegionMap::new(layout.stripe_count()), 1)));
+        let chunk = self.cache.rules.bitmap_chunk.unwrap_or(ByteCount::ZERO);
+        let regions_of = StripeCount(chunk.0 / self.strip_size.0);
+        let bitmap = || {
+            let regions = RegionMap::with_regions_of(layout.stripe_count(), regions_of);
+            Intent::Bitmap(Box::new(Bitmap::new(&regions, 1)))
+        };
         Ok(match self.resilience.metadata {
             _ if shape.parities == 0 && shape.copies == 1 && !self.resilience.integrity => Intent::Nothing,
             MetadataPolicy::None => Intent::Nothing,

@@ -106,6 +106,8 @@ pub struct Controller {
     pub(crate) requests: Vec<Request>,
     /// Staging places that are free, each one strip long.
     pub(crate) staging_free: Vec<u32>,
+    /// Pages that changes of stripes may take besides those under way.
+    pub(crate) stripe_pages_free: u32,
     /// Operations in line for staging places.
     pub(crate) staging_waiting: VecDeque<u32>,
     /// Writes under way that don't go through the cache.
@@ -149,7 +151,7 @@ impl Controller {
             members: Members::new(
                 initial_states(&*layout, config),
                 layout.member_count(),
-                config.cache.stream_lead,
+                (config.cache.stream_lead, config.cache.rules.read_balance),
             ),
             cache,
             granules: Granules::new(),
@@ -176,6 +178,7 @@ impl Controller {
             slot_waiters: Slab::new(),
             requests: Vec::new(),
             staging_free: (0..places).rev().collect(),
+            stripe_pages_free: config.cache.rules.stripe_pages_max.unwrap_or(0),
             staging_waiting: VecDeque::new(),
             through_in_flight: 0,
             stalled: VecDeque::new(),

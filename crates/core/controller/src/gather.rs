@@ -22,12 +22,14 @@
 //!
 //! Invariant: a granule whose entry names an operation that collects is locked, and that operation has asked for nothing yet.
 //! Left out: writes that join an operation that reads already. Source: the aims are those of Linux md's plug and its list of
-//! delayed stripes (drivers/md/raid5.c: `raid5_unplug`, `delayed_list`), whose bound is not a time but the stripes that read.
+//! delayed stripes (drivers/md/raid5.c: `raid5_unplug`, `delayed_list`), whose bound is not a time but the stripes that read:
+//! that is [`GatherRule::Prereads`], under which nothing is held and parts of stripes collect while another one reads.
 
 use crate::api::{Action, HostOp, IoClass, TimerId};
 use crate::controller::Controller;
 use crate::granule::{Through, WaitKind};
 use crate::request::{Fragment, Rows};
+use crate::rules::GatherRule;
 use crate::stripe_op::{OpKind, Piece};
 use raidlab_units::{NanoSpan, Nanos};
 
@@ -70,6 +72,8 @@ pub(crate) struct Gather {
     skips_left: u32,
     skips: u32,
     timer_at: Option<Nanos>,
+    /// Operations that read what the change of parity needs.
+    prereads: u32,
 }
 
 impl Gather {
@@ -139,15 +143,21 @@ impl Controller {
     pub(crate) fn start_collected(&mut self) {
         let mut collecting = core::mem::take(&mut self.gather.ops);
         let before = collecting.len();
+        let nobody_reads = self.gather.prereads == 0;
         collecting.retain(|&op| {
-            let is_due = self.is_due(op);
+            let is_due = self.is_due(op, nobody_reads);
             if is_due {
                 self.start_through(op);
             }
             !is_due
         });
         let started = collecting.len() < before;
-        assert!(self.gather.ops.is_empty(), "only the host's writes begin to collect");
+        // What has failed at once may have let others into its granule.
+        assert!(
+            self.gather.ops.is_empty() || self.delays_for_prereads(),
+            "only the host's writes begin to collect"
+        );
+        collecting.append(&mut self.gather.ops);
         self.gather.ops = collecting;
         self.set_hold_timer();
         if started {
@@ -155,8 +165,32 @@ impl Controller {
         }
     }
 
+    /// True where parts of stripes collect while another one reads.
+    pub(crate) const fn delays_for_prereads(&self) -> bool {
+        self.collects() && matches!(self.config.cache.rules.gather, GatherRule::Prereads)
+    }
+
+    /// Lets an operation that was made of what waited in line collect on.
+    pub(crate) fn delay(&mut self, op: u32) {
+        self.granules.obtain(self.ops[op].key).set_through(Through::Collects(op));
+        self.ops[op].hold = if self.ops[op].fua { Hold::Over } else { Hold::Fresh };
+        self.gather.ops.push(op);
+    }
+
+    /// Takes in that an operation reads what the change of parity needs.
+    pub(crate) fn begin_preread(&mut self, op: u32) {
+        if self.delays_for_prereads() && !core::mem::replace(&mut self.ops[op].prereads, true) {
+            self.gather.prereads += 1;
+        }
+    }
+
+    /// Takes in that an operation has read and computed, or has ended.
+    pub(crate) fn end_preread(&mut self, op: u32) {
+        self.gather.prereads -= u32::from(core::mem::take(&mut self.ops[op].prereads));
+    }
+
     /// Decides whether an operation goes on collecting.
-    fn is_due(&mut self, op: u32) -> bool {
+    fn is_due(&mut self, op: u32, nobody_reads: bool) -> bool {
         let key = self.ops[op].key;
         let granule = self.granules.get(key).expect("it is locked");
         let is_awaited = granule.is_awaited();
@@ -167,6 +201,9 @@ impl Controller {
         }
         if is_whole || is_awaited || !self.stalled.is_empty() || self.ops[op].pieces.len() >= GATHER_LIMIT {
             return true;
+        }
+        if self.delays_for_prereads() {
+            return nobody_reads || hold == Hold::Over;
         }
         self.ops[op].hold = match hold {
             Hold::Fresh if self.is_one_of_many(op) && self.is_written_up_to(op) && self.may_hold() => {

@@ -420,7 +420,11 @@ impl Controller {
                 next = Some(waiter.fragment);
             }
         }
-        self.start_through(op);
+        if self.delays_for_prereads() {
+            self.delay(op);
+        } else {
+            self.start_through(op);
+        }
     }
 
     pub(crate) fn begin_flush(&mut self, tag: u32) {

@@ -75,7 +75,7 @@ impl Controller {
             let cover = Cover { hull_rows: op.hull.count, strip_rows: self.strip_rows() };
             return plan::choose_unsynced(&op.views, self.parities(), cover);
         }
-        plan::choose(&op.views, self.parities()).or_else(|error| {
+        plan::choose(&op.views, self.parities(), self.config.cache.rules.parity_update).or_else(|error| {
             if op.hull.count == 1 && self.may_abandon(id) { Ok(Plan::Abandon) } else { Err(error) }
         })
     }

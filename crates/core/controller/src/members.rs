@@ -6,6 +6,7 @@
 //! Invariant: a role is played by at most one device, and `players` agrees with the devices' states.
 
 use crate::api::MemberOp;
+use crate::rules::ReadBalance;
 use raidlab_format::DeviceUuid;
 use raidlab_raid::{Layout, StripUnit, UnitPlace};
 use raidlab_units::{BlockCount, MemberIndex, MemberLba, StripeIndex};
@@ -63,6 +64,7 @@ pub(crate) struct Members {
     lost_count: u16,
     /// I/Os in flight that going on with a stream is worth.
     stream_lead: u32,
+    read_balance: ReadBalance,
 }
 
 /// What the loss of a device means.
@@ -88,13 +90,18 @@ impl Device {
 }
 
 impl Members {
-    pub(crate) fn new(states: impl Iterator<Item = DeviceState>, roles: u16, stream_lead: u32) -> Self {
+    pub(crate) fn new(
+        states: impl Iterator<Item = DeviceState>,
+        roles: u16,
+        (stream_lead, read_balance): (u32, ReadBalance),
+    ) -> Self {
         let mut members = Self {
             devices: states.map(Device::new).collect(),
             players: vec![None; usize::from(roles)],
             incomplete_count: 0,
             lost_count: 0,
             stream_lead,
+            read_balance,
         };
         members.count();
         members
@@ -345,7 +352,11 @@ impl Members {
     pub(crate) fn read_cost(&self, device: MemberIndex, lba: MemberLba, stream_way: u64) -> (u32, u64) {
         let way = self.way(device, lba);
         let lead = if way <= stream_way { 0 } else { self.stream_lead };
-        (self.devices[device.index()].in_flight + lead, way)
+        let in_flight = match self.read_balance {
+            ReadBalance::FewestInFlight => self.devices[device.index()].in_flight,
+            ReadBalance::IdleThenNearest => self.devices[device.index()].in_flight.min(1),
+        };
+        (in_flight + lead, way)
     }
 }
 

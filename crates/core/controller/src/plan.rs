@@ -14,6 +14,7 @@
 //! I/O counts: the published formulas, 2R+2W for a small write of RAID 5, 3R+3W for RAID 6.
 
 use crate::request::Rows;
+use crate::rules::ParityUpdate;
 
 /// How a stripe operation proceeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +50,11 @@ pub(crate) struct UnitView {
 pub(crate) struct BeyondRedundancy;
 
 /// Chooses the plan for a write. `units` are the data strips followed by `parities` parity strips.
-pub(crate) fn choose(units: &[UnitView], parities: usize) -> Result<Plan, BeyondRedundancy> {
+pub(crate) fn choose(
+    units: &[UnitView],
+    parities: usize,
+    update: ParityUpdate,
+) -> Result<Plan, BeyondRedundancy> {
     let (data, parity) = units.split_at(units.len() - parities);
     let missing = units.iter().filter(|unit| !unit.stored).count();
     if missing > parities {
@@ -74,8 +79,13 @@ pub(crate) fn choose(units: &[UnitView], parities: usize) -> Result<Plan, Beyond
         modify_reads += 1;
         modify_possible &= unit.readable;
     }
+    let modifies = match update {
+        ParityUpdate::FewestReads => modify_reads < reconstruct_reads,
+        ParityUpdate::PreferModify => modify_reads <= reconstruct_reads,
+        ParityUpdate::NeverModify => false,
+    };
     match (modify_possible, reconstruct_possible) {
-        (true, true) if modify_reads < reconstruct_reads => Ok(Plan::ReadModifyWrite),
+        (true, true) if modifies => Ok(Plan::ReadModifyWrite),
         (_, true) => Ok(Plan::ReconstructWrite),
         (true, false) => Ok(Plan::ReadModifyWrite),
         (false, false) => {
@@ -194,7 +204,7 @@ mod tests {
         ];
         for (picture, expected) in rows {
             let (units, parities) = units(picture);
-            assert_eq!(choose(&units, parities), *expected, "{picture}");
+            assert_eq!(choose(&units, parities, ParityUpdate::FewestReads), *expected, "{picture}");
         }
     }
 }

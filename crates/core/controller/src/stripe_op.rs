@@ -101,6 +101,10 @@ pub(crate) struct StripeOp {
     parity_is_due: bool,
     /// How far it is while it collects.
     pub(crate) hold: Hold,
+    /// It reads what the change of its parity needs, and others collect meanwhile.
+    pub(crate) prereads: bool,
+    /// What it takes of [`crate::ArrayRules::stripe_pages_max`].
+    pub(crate) stripe_pages: u32,
     /// When it was carried out, for one whose time is counted.
     pub(crate) began: Option<Nanos>,
     /// The bitmap counts it among the writes of its region.
@@ -119,6 +123,7 @@ impl Controller {
         (op.key, op.stripe, op.kind, op.class, op.fua) = (key, stripe, kind, Some(class), false);
         (op.pending, op.read_failed) = (0, false);
         (op.noted, op.record, op.began) = (false, None, None);
+        (op.prereads, op.stripe_pages) = (false, 0);
         op.failed.clear();
         op.pieces.clear();
         op.rest.clear();
@@ -164,7 +169,7 @@ impl Controller {
     /// Takes staging places for the operation, or puts it in line for them.
     fn stage_op(&mut self, id: u32) {
         let wanted = self.ops[id].units.iter().filter(|unit| unit.staged).count();
-        if wanted > 0 && (!self.staging_waiting.is_empty() || self.staging_free.len() < wanted) {
+        if wanted > 0 && (!self.staging_waiting.is_empty() || !self.has_staging(id, wanted)) {
             self.staging_waiting.push_back(id);
             return;
         }
@@ -172,7 +177,26 @@ impl Controller {
         self.start_reads(id);
     }
 
+    /// True if there is room for an operation that needs so many places.
+    fn has_staging(&self, id: u32, wanted: usize) -> bool {
+        self.staging_free.len() >= wanted && self.stripe_pages_free >= self.stripe_pages(id)
+    }
+
+    /// Pages on each member that an operation takes, where these are bounded; one that is longer than the bound takes all.
+    fn stripe_pages(&self, id: u32) -> u32 {
+        const PAGE_BYTES: u64 = 4096;
+        let Some(most) = self.config.cache.rules.stripe_pages_max else { return 0 };
+        if !self.ops[id].units.iter().any(|unit| unit.staged) {
+            return 0;
+        }
+        let pages = (u64::from(self.ops[id].hull.count) * self.block_bytes()).div_ceil(PAGE_BYTES);
+        pages.min(most.into()) as u32
+    }
+
     fn take_staging(&mut self, id: u32) {
+        let pages = self.stripe_pages(id);
+        self.ops[id].stripe_pages = pages;
+        self.stripe_pages_free -= pages;
         let Self { ops, staging_free, .. } = self;
         for unit in ops[id].units.iter_mut().filter(|unit| unit.staged) {
             unit.staging = staging_free.pop().expect("counted before");
@@ -180,6 +204,7 @@ impl Controller {
     }
 
     pub(crate) fn release_staging(&mut self, id: u32) {
+        self.stripe_pages_free += core::mem::take(&mut self.ops[id].stripe_pages);
         let Self { ops, staging_free, .. } = self;
         for unit in ops[id].units.iter_mut().filter(|unit| unit.staging != NIL) {
             staging_free.push(core::mem::replace(&mut unit.staging, NIL));
@@ -193,7 +218,7 @@ impl Controller {
     pub(crate) fn pump_staging(&mut self) {
         while let Some(&id) = self.staging_waiting.front() {
             let wanted = self.ops[id].units.iter().filter(|unit| unit.staged).count();
-            if self.staging_free.len() < wanted {
+            if !self.has_staging(id, wanted) {
                 return;
             }
             self.staging_waiting.pop_front();
@@ -206,6 +231,9 @@ impl Controller {
         // Held until all reads have been asked for, so that the phase can't end early.
         self.ops[id].pending = 1;
         let mut next = 0;
+        if self.ops[id].kind == OpKind::Write && self.ops[id].units.iter().any(|unit| !unit.read.is_empty()) {
+            self.begin_preread(id);
+        }
         while let Some(skipped) = self.ops[id].units[next..].iter().position(|unit| !unit.read.is_empty()) {
             let unit = next + skipped;
             next = unit + 1;
@@ -262,7 +290,10 @@ impl Controller {
     /// Takes in that parity, or the recovered data, is computed.
     pub(crate) fn op_computed(&mut self, id: u32) {
         match self.ops[id].kind {
-            OpKind::Write => self.admit(id),
+            OpKind::Write => {
+                self.end_preread(id);
+                self.admit(id);
+            }
             OpKind::Recover | OpKind::Probe => self.finish_op(id, true),
             OpKind::Restore => self.start_rewrites(id),
             OpKind::Compare => self.start_comparison(id),
@@ -403,6 +434,7 @@ impl Controller {
 
     pub(crate) fn finish_op(&mut self, id: u32, succeeded: bool) {
         self.release_staging(id);
+        self.end_preread(id);
         let StripeOp { kind, key, target, .. } = self.ops[id];
         match kind {
             OpKind::Recover if succeeded => self.end_part(target.request, Ok(())),

@@ -70,9 +70,21 @@ pub struct RegionMap {
 impl RegionMap {
     /// Returns the map of a volume of `stripes` stripes, with no region marked.
     pub fn new(stripes: StripeCount) -> Self {
-        let stripes_per_region = stripes.0.div_ceil(REGIONS_MAX as u64).max(1);
+        Self::with_regions_of(stripes, StripeCount(1))
+    }
+
+    /// The same with at least `stripes_per_region` stripes in a region: more where the map has too few bits for that.
+    pub fn with_regions_of(stripes: StripeCount, stripes_per_region: StripeCount) -> Self {
+        let least = stripes.0.div_ceil(REGIONS_MAX as u64);
+        let stripes_per_region = least.max(stripes_per_region.0).max(1);
         let regions = stripes.0.div_ceil(stripes_per_region) as u16;
         Self { stripes, stripes_per_region, regions, words: Box::new([0; WORDS]) }
+    }
+
+    /// The map of the same regions with none of them marked.
+    #[must_use]
+    pub fn cleared(&self) -> Self {
+        Self { words: Box::new([0; WORDS]), ..*self }
     }
 
     /// Stripes of the volume.

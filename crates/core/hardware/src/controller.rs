@@ -13,6 +13,7 @@
 use crate::catalog::{CatalogError, FigureSource, Section};
 use crate::host::HostModel;
 use crate::link::LinkModel;
+use crate::md::MdModel;
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 
 /// Bytes of a page.
@@ -196,6 +197,8 @@ pub struct ControllerModel {
     pub member_write_cache: bool,
     /// What is between it and a second one, where the enclosure has place for two.
     pub dual: Option<DualModel>,
+    /// Linux md's own settings and costs, where it is that on a host of today.
+    pub md: Option<MdModel>,
     /// Every figure with its source.
     pub sources: Vec<FigureSource>,
 }
@@ -402,6 +405,7 @@ impl ControllerModel {
             member_write_cache: root.flag("member_write_cache")?,
             dual: root.optional_section("dual")?.map(DualModel::read).transpose()?,
             year: root.optional_figure("year")?,
+            md: root.optional_section("md")?.map(MdModel::read).transpose()?,
             sources: root.figures(),
         };
         if model.processors == 0 {

@@ -70,6 +70,8 @@ pub enum ControllerPart {
     ParityEngine,
     /// The link to the members.
     MemberLink,
+    /// The threads that change stripes, in Linux md: raid5d and its workers.
+    StripeThreads,
 }
 
 /// A part of a drive.
@@ -124,15 +126,30 @@ impl ControllerModel {
             }
             ControllerPart::ParityEngine if self.parity_by == ParityWorker::Processors => return None,
             ControllerPart::ParityEngine => model.parity = by.memory(model.parity),
+            ControllerPart::StripeThreads => {
+                let costs = &mut model.md.as_mut()?.costs;
+                for span in [&mut costs.pass, &mut costs.pass_batched, &mut costs.pass_read, &mut costs.io] {
+                    *span = by.span(*span);
+                }
+                model.copy = by.memory(model.copy);
+                model.parity = by.memory(model.parity);
+            }
             ControllerPart::Processors => {
+                if let Some(md) = &mut model.md {
+                    md.costs.add_page = by.span(md.costs.add_page);
+                    md.costs.libaio = by.span(md.costs.libaio);
+                }
                 model.host_command = by.command(model.host_command);
                 model.member_command = by.command(model.member_command);
                 if let Some(way) = &mut model.cut_through {
                     way.cost = by.command(way.cost);
                 }
-                model.copy = by.memory(model.copy);
                 model.cache.write_in = by.span(model.cache.write_in);
-                if self.parity_by == ParityWorker::Processors {
+                // The stripe threads of md have theirs.
+                if self.md.is_none() {
+                    model.copy = by.memory(model.copy);
+                }
+                if self.parity_by == ParityWorker::Processors && self.md.is_none() {
                     model.parity = by.memory(model.parity);
                 }
             }

@@ -24,6 +24,7 @@ mod filesystem;
 mod hdd;
 mod host;
 mod link;
+mod md;
 mod media;
 mod network;
 mod reliability;
@@ -52,6 +53,7 @@ pub use hdd::{
 };
 pub use host::{HostModel, KernelModel, PAGE_BYTES};
 pub use link::{LinkModel, LinkStandard, Server};
+pub use md::{ConsistencyPolicy, IoEngine, MdCosts, MdModel, MdSettingError, RmwLevel, md_setting_key};
 pub use network::{NetworkFlow, NetworkLoad, NetworkModel, Transport};
 pub use reliability::{FigureRange, Reliability};
 pub use server::{FileServerModel, NfsServerModel, ServedDefaults};

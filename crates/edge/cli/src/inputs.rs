@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use raidlab_controller::{IoPolicy, MetadataPolicy, ReadPolicy, WritePolicy};
-use raidlab_hardware::{Catalog, CatalogChange, CatalogError, CatalogFile, DriveModel};
+use raidlab_hardware::{Catalog, CatalogChange, CatalogError, CatalogFile, DriveModel, md_setting_key};
 use raidlab_lab::{
     Owner, ReplayOrder, ReplayOrderError, StoredFit, TextFileError, WorkloadError, find_workload, read_text,
     sweep,
@@ -99,17 +99,22 @@ impl std::str::FromStr for ReadPcts {
     }
 }
 
-/// Reads `ENTRY:KEY=VALUE`, a figure of the catalogue and another value for it.
+/// Reads `ENTRY:KEY=VALUE`, a figure of the catalogue and another value for it; or `NAME=VALUE`, a setting of Linux md where
+/// that is the controller, which is a change without an entry.
 pub(crate) fn catalog_change(text: &str) -> Result<CatalogChange, String> {
-    let parts = text.split_once(':').and_then(|(entry, rest)| Some((entry, rest.split_once('=')?)));
+    let parts = text.split_once('=').map(|(place, value)| (place.split_once(':'), place, value));
+    let parts = parts.map(|(place, name, value)| (place.unwrap_or(("", name)), value));
     match parts {
-        Some((entry, (key, value))) if !entry.is_empty() && !key.is_empty() && !value.is_empty() => {
+        Some(((entry, key), value)) if !key.is_empty() && !value.is_empty() && !text.starts_with(':') => {
             let [entry, key, value] = [entry, key, value].map(|part| part.trim().to_owned());
             Ok(CatalogChange { entry, key, value, source: None })
         }
         _ => Err(format!("'{text}' is no change: write it as perc-h800:member_command.read=7us")),
     }
 }
+
+/// How a figure is set.
+const SET_HINT: &str = "write it as ENTRY:KEY=VALUE: perc-h800:member_command.read=7us";
 
 /// The catalogue, by options: somebody's own entries, and other values of figures.
 #[derive(Clone, Debug, clap::Args)]
@@ -131,8 +136,37 @@ impl CatalogArgs {
         !(self.catalog.is_empty() && self.fitted.is_none() && self.set.is_empty())
     }
 
+    /// The same where settings of Linux md without an entry are those of `controller`.
+    ///
+    /// # Errors
+    /// Names settings that md has not, that are not modelled, or that are given to a controller that is not md.
+    pub(crate) fn load_with_md(&self, controller: &str) -> Result<Catalog, Failure> {
+        let (own, of_entries): (Vec<_>, Vec<_>) =
+            self.set.iter().cloned().partition(|change| change.entry.is_empty());
+        let mut args = Self { set: of_entries, ..self.clone() };
+        let catalog = args.load()?;
+        if own.is_empty() {
+            return Ok(catalog);
+        }
+        let model = catalog.controller(controller).map_err(Failure::input)?;
+        for CatalogChange { key, value, source, .. } in own {
+            if model.md.is_none() {
+                let problem =
+                    anyhow::anyhow!("controller '{controller}' is not Linux md, and has no setting '{key}'");
+                return Err(Failure::input(problem).with_hint(SET_HINT));
+            }
+            let key = md_setting_key(&key).map_err(Failure::input)?.to_owned();
+            args.set.push(CatalogChange { entry: controller.to_owned(), key, value, source });
+        }
+        args.load()
+    }
+
     /// Reads the files and returns the catalogue with them and with all changes.
     pub(crate) fn load(&self) -> Result<Catalog, Failure> {
+        if let Some(change) = self.set.iter().find(|change| change.entry.is_empty()) {
+            let problem = anyhow::anyhow!("'{}={}' does not say of which entry", change.key, change.value);
+            return Err(Failure::input(problem).with_hint(SET_HINT));
+        }
         let mut files = Vec::new();
         for path in &self.catalog {
             own_entries(path, &mut files).map_err(Failure::input)?;

@@ -8,10 +8,13 @@ use crate::cache::{CacheSettings, STAGING_SIZE};
 use crate::controllers::ModelledControllers;
 use raidlab_advisor::plan::shelf_takes;
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, MemberCache, ReadPolicy,
-    Resilience, WritePolicy,
+    ArrayConfig, ArrayRules, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, GatherRule,
+    MemberCache, MetadataPolicy, ParityUpdate, ReadBalance, ReadPolicy, Resilience, WritePolicy,
 };
-use raidlab_hardware::{Catalog, CatalogError, ControllerModel, DriveModel, EnclosureModel, FormFactor};
+use raidlab_hardware::{
+    Catalog, CatalogError, ConsistencyPolicy, ControllerModel, DriveKind, DriveModel, EnclosureModel,
+    FormFactor, MdModel, RmwLevel,
+};
 use raidlab_raid::LevelVariant;
 use raidlab_units::{BlockSize, ByteCount};
 use raidlab_workload::ArrayFacts;
@@ -250,6 +253,9 @@ impl ModelledArray {
         {
             config.cache.stream_lead = way.stream_lead;
         }
+        if let Some(md) = &models.controller.md {
+            follow_md(&mut config, md, models.drive)?;
+        }
         config.member_size = config.member_size - config.metadata_bytes().min(config.member_size);
         let usable = config.block_size.bytes_of(Controller::new(&config)?.volume_blocks());
         let parts = Parts {
@@ -291,6 +297,40 @@ pub struct RegionTooLarge {
 pub const fn member_cache(is_on: bool) -> MemberCache {
     if is_on { MemberCache::On } else { MemberCache::Off }
 }
+
+/// Gives an array the rules of Linux md, and room for the stripes that its stripe cache may have under way.
+fn follow_md(config: &mut ArrayConfig, md: &MdModel, drive: &DriveModel) -> Result<(), ConfigError> {
+    if md.consistency_policy == ConsistencyPolicy::Bitmap
+        && config.resilience.metadata == MetadataPolicy::None
+    {
+        config.resilience.metadata = MetadataPolicy::Bitmap;
+    }
+    config.cache.rules = ArrayRules {
+        gather: GatherRule::Prereads,
+        parity_update: match md.rmw_level {
+            RmwLevel::Disabled => ParityUpdate::NeverModify,
+            RmwLevel::Enabled => ParityUpdate::FewestReads,
+            RmwLevel::Preferred => ParityUpdate::PreferModify,
+        },
+        read_balance: match drive.kind {
+            DriveKind::HardDrive(_) => ReadBalance::IdleThenNearest,
+            DriveKind::SolidState(_) | DriveKind::Flash(_) => ReadBalance::FewestInFlight,
+        },
+        stripe_pages_max: Some(md.stripe_cache_size),
+        bitmap_chunk: Some(md.bitmap_chunk),
+        bitmap_delay: Some(md.bitmap_delay),
+    };
+    // In virtual time it is a number. Each change of a stripe has a page of the stripe cache at least, and takes places for
+    // all units of its stripe at most.
+    let shape = config.layout()?.shape();
+    let units = u64::from(shape.data_strips) + u64::from(shape.parities);
+    let places = units.saturating_mul(md.stripe_cache_size.into()).min(STRIPE_PLACES_MAX);
+    config.staging_size = config.staging_size.max(ByteCount(places * config.strip_size.0));
+    Ok(())
+}
+
+/// Places for units of stripes at most.
+const STRIPE_PLACES_MAX: u64 = 1 << 20;
 
 /// The controller's cache as delivered. The write policy is the caller's to set.
 fn delivered_cache(controller: &ControllerModel) -> CacheConfig {

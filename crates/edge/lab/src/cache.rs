@@ -1,6 +1,8 @@
 //! Cache settings that a file or a command line may leave out, and what then holds.
 
-use raidlab_controller::{CacheConfig, CacheMemory, FlushOrder, IoPolicy, ReadPolicy, WritePolicy};
+use raidlab_controller::{
+    ArrayRules, CacheConfig, CacheMemory, FlushOrder, IoPolicy, ReadPolicy, WritePolicy,
+};
 use raidlab_units::{ByteCount, NanoSpan};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,7 @@ pub const SOFTWARE_CACHE: CacheConfig = CacheConfig {
     read_ahead: ByteCount::from_mib(1),
     read_ahead_on_miss: false,
     mirror: false,
+    rules: ArrayRules::OWN,
 };
 
 /// Working memory for parity and recovery of an array, software or simulated.
@@ -92,6 +95,7 @@ impl CacheSettings {
             read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
             read_ahead_on_miss: self.read_ahead_on_miss.unwrap_or(base.read_ahead_on_miss),
             mirror: base.mirror,
+            rules: base.rules,
         }
     }
 }

@@ -43,6 +43,7 @@ files!(
     "controllers/fastt200.toml",
     "controllers/fastt600.toml",
     "controllers/linux-md-nvme.toml",
+    "controllers/linux-md-sas.toml",
     "controllers/linux-md.toml",
     "controllers/lsi-1064.toml",
     "controllers/lsi-1068.toml",

@@ -333,6 +333,7 @@ impl SimulatedEnclosure {
             (Part::Controller(ControllerPart::MemberLink), busy.member_link),
             // How busy the engine is nobody counts: what it works for, they do.
             (Part::Controller(ControllerPart::ParityEngine), 1.0),
+            (Part::Controller(ControllerPart::StripeThreads), busy.stripe_threads),
             (Part::MirrorLink, busy.mirror_link),
             (Part::Cache, 1.0),
             (Part::Drives(DrivePart::All), 1.0),
@@ -357,7 +358,11 @@ impl SimulatedEnclosure {
     pub fn faster(&self, part: Part, by: FasterPct) -> Option<Self> {
         let mut other = self.clone();
         match part {
-            Part::Controller(ControllerPart::ParityEngine) if !self.has_parity() => return None,
+            Part::Controller(ControllerPart::ParityEngine | ControllerPart::StripeThreads)
+                if !self.has_parity() =>
+            {
+                return None;
+            }
             Part::Controller(part) => other.controller = self.controller.faster(part, by)?,
             Part::HostProcessors => {
                 other.controller = self.controller.faster(ControllerPart::Processors, by)?;
@@ -404,6 +409,7 @@ impl fmt::Display for Part {
             Self::Controller(ControllerPart::Processors) => "controller processors",
             Self::Controller(ControllerPart::ParityEngine) => "parity engine",
             Self::Controller(ControllerPart::MemberLink) => "member link",
+            Self::Controller(ControllerPart::StripeThreads) => "stripe threads",
             Self::HostProcessors => "host processors",
             Self::MirrorLink => "mirror link",
             Self::Cache => "cache memory",

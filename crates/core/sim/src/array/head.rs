@@ -15,6 +15,7 @@
 
 use super::servers::{BusyServer, ServerPool};
 use super::spec::{ControllerName, SimulatedEnclosure};
+use super::stripe_threads::StripeThreads;
 use raidlab_controller::{MemoryKind, MemoryTask};
 use raidlab_hardware::{ControllerModel, LinkModel, MemoryWork, ParityWorker};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
@@ -28,6 +29,10 @@ pub(super) struct Head {
     parity_engine: BusyServer,
     /// Processor time that went into parity.
     parity: NanoSpan,
+    /// Where it is Linux md.
+    pub(super) stripe_threads: Option<StripeThreads>,
+    /// What all requests to its RAID 10 take one after the other.
+    pub(super) raid10_lock: BusyServer,
 }
 
 /// Everything that volumes share.
@@ -59,6 +64,7 @@ pub(super) struct HeadTimes {
     pub(super) parity: NanoSpan,
     pub(super) host_link: NanoSpan,
     pub(super) member_link: NanoSpan,
+    pub(super) stripe_threads: NanoSpan,
 }
 
 impl<'a> Hardware<'a> {
@@ -69,6 +75,8 @@ impl<'a> Hardware<'a> {
             host_link: BusyServer::default(),
             parity_engine: BusyServer::default(),
             parity: NanoSpan::ZERO,
+            stripe_threads: model.md.as_ref().map(StripeThreads::new),
+            raid10_lock: BusyServer::default(),
         };
         let second = enclosure.second.as_ref();
         Self {
@@ -143,6 +151,10 @@ impl<'a> Hardware<'a> {
             host_link: self.heads[index].host_link.busy_until_now(at),
             member_link: self.member_links[if self.member_link_shared { 0 } else { index }]
                 .busy_until_now(at),
+            stripe_threads: match &self.heads[index].stripe_threads {
+                Some(threads) => threads.busy_until_now(at),
+                None => NanoSpan::ZERO,
+            },
         };
         HardwareTimes { heads: [head(0), head(1)], mirror_link: self.mirror_link.busy_until_now(at) }
     }

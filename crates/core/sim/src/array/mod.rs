@@ -30,6 +30,7 @@ mod port;
 mod servers;
 mod service;
 mod spec;
+mod stripe_threads;
 mod utilisation;
 mod volume;
 mod world;

@@ -6,13 +6,14 @@ use super::head::Hardware;
 use super::load::{HostAnswer, HostIo, Load};
 use super::members::Places;
 use super::spec::SimulatedEnclosure;
+use super::stripe_threads::StripeIo;
 use super::volume::{Phase, Volume};
 use crate::queue::EventQueue;
-use raidlab_controller::{Action, BufferSpace, HostCompletion, HostOp, HostRequest, HostTag};
+use raidlab_controller::{Action, Area, BufferSpace, HostCompletion, HostOp, HostRequest, HostTag};
 use raidlab_controller::{
     MemberError, MemberIo, MemberIoId, MemberOp, MemoryTask, MemoryTaskId, Segment, TimerId, WritePolicy,
 };
-use raidlab_hardware::{HostOpKind, MemberPath};
+use raidlab_hardware::{HostOpKind, MemberPath, PAGE_BYTES};
 use raidlab_units::{ByteCount, Lba, MemberIndex, Nanos};
 use raidlab_workload::DriverStep;
 use std::cmp::Ordering;
@@ -119,7 +120,18 @@ impl Volume {
         if kind == HostOpKind::Write && self.write_policy != WritePolicy::WriteThrough {
             span += model.cache.write_in;
         }
-        let end = shared.hardware.head(self.owner).processors.serve(now, span);
+        let head = shared.hardware.head(self.owner);
+        let end = match &model.md {
+            None => head.processors.serve(now, span),
+            Some(md) => {
+                span += md.engine_cost();
+                if kind == HostOpKind::Write && self.has_parity {
+                    span += md.costs.add_page * u64::from(io.bytes).div_ceil(PAGE_BYTES);
+                }
+                let alone = head.raid10_lock.serve(now, self.raid10_lock);
+                head.processors.serve_when_ready(now, alone, span)
+            }
+        };
         if end == now {
             self.request(now, slot);
         } else {
@@ -225,7 +237,11 @@ impl Volume {
 
     #[inline]
     fn work_on_memory(&mut self, shared: &mut Shared<'_>, now: Nanos, task: MemoryTask) {
-        let end = shared.hardware.serve_memory(now, self.owner, &task);
+        let model = shared.hardware.model;
+        let end = match (self.stripes, &model.md, &mut shared.hardware.head(self.owner).stripe_threads) {
+            (Some(volume), Some(md), Some(threads)) => threads.serve_task(now, (model, md), volume, &task),
+            _ => shared.hardware.serve_memory(now, self.owner, &task),
+        };
         if end == now {
             self.memory_done(now, task.id);
         } else {
@@ -247,14 +263,46 @@ impl Volume {
             MemberOp::Flush => HostOpKind::Flush,
         };
         let bytes = self.block_size.bytes_of(io.blocks);
-        let path = self.path_of(shared, &io);
-        let span = shared.hardware.model.member_command_cost(path, kind, bytes);
-        let end = shared.hardware.head(self.owner).processors.serve(now, span);
+        let end = match self.serve_by_stripe_threads(shared, now, &io) {
+            Some(end) => end,
+            None => {
+                let path = self.path_of(shared, &io);
+                let span = shared.hardware.model.member_command_cost(path, kind, bytes);
+                shared.hardware.head(self.owner).processors.serve(now, span)
+            }
+        };
         if end == now {
             self.enqueue(shared, now, io.id);
         } else {
             shared.queue.push(end, self.event(Step::MemberCommand, io.id.0));
         }
+    }
+
+    /// Has md's stripe threads make a member command, if that is theirs: what the host reads within a chunk is not.
+    #[inline]
+    fn serve_by_stripe_threads(
+        &mut self,
+        shared: &mut Shared<'_>,
+        now: Nanos,
+        io: &MemberIo,
+    ) -> Option<Nanos> {
+        let volume = self.stripes?;
+        if io.area == Area::Metadata || io.op == MemberOp::Flush {
+            return None;
+        }
+        self.segments.clear();
+        self.controller.member_io_segments(io.id, &mut self.segments);
+        let is_hosts = self.segments.iter().all(|it| matches!(it.buffer.space, BufferSpace::Host(_)));
+        let stripe_io = match io.op {
+            MemberOp::Read if is_hosts => return None,
+            MemberOp::Read => StripeIo::Read,
+            _ if is_hosts => StripeIo::WriteData,
+            _ => StripeIo::WriteParity,
+        };
+        let (model, bytes) = (shared.hardware.model, self.block_size.bytes_of(io.blocks));
+        let md = model.md.as_ref()?;
+        let threads = shared.hardware.head(self.owner).stripe_threads.as_mut()?;
+        Some(threads.serve_io(now, (model, md), volume, (stripe_io, bytes)))
     }
 
     /// The way of a member command through the firmware. What is cut through is a host command that one command to a member

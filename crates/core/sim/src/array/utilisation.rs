@@ -18,6 +18,8 @@ pub struct Utilisation {
     pub member_link: f64,
     /// The link between two controllers.
     pub mirror_link: f64,
+    /// The threads that change stripes, in Linux md, mean over them; of those that only one may send for, that one.
+    pub stripe_threads: f64,
 }
 
 /// Share of the measured window in which the resources of one controller worked, 0 to 1.
@@ -31,4 +33,6 @@ pub struct ControllerUtilisation {
     pub host_link: f64,
     /// Its link to the members; of both together, where they share one.
     pub member_link: f64,
+    /// Its threads that change stripes.
+    pub stripe_threads: f64,
 }

@@ -4,10 +4,11 @@ use super::event::{Event, Life, Step};
 use super::load::{HostIo, Load};
 use super::members::{Member, MemberIos};
 use super::spec::{ControllerName, SimulatedVolume};
+use super::stripe_threads::StripeVolume;
 use crate::queue::EventQueue;
 use raidlab_controller::{Controller, Counters, Keep, MemberCache, Notice, Segment, WritePolicy};
 use raidlab_format::{KEPT_ENTRY_BYTES, KeptImage};
-use raidlab_hardware::{ControllerModel, Drive, DriveOptions};
+use raidlab_hardware::{ControllerModel, Drive, DriveKind, DriveOptions};
 use raidlab_units::{BlockSize, ByteCount, NanoSpan, Nanos};
 use raidlab_workload::Rng;
 use std::collections::VecDeque;
@@ -38,6 +39,10 @@ pub(super) struct Volume {
     pub(super) passes_through: bool,
     pub(super) write_policy: WritePolicy,
     pub(super) has_parity: bool,
+    /// Where md's stripe threads change it.
+    pub(super) stripes: Option<StripeVolume>,
+    /// What each request holds the lock for that all to md's RAID 10 share.
+    pub(super) raid10_lock: NanoSpan,
     /// Where the bytes of a member I/O lie, while that is asked.
     pub(super) segments: Vec<Segment>,
     pub(super) controller: Controller,
@@ -79,6 +84,8 @@ impl Volume {
             let (depth, bytes) = (model.member_queue_depth, model.member_queue_bytes);
             Member::new(drive.clone(), ahead, depth, bytes)
         };
+        let shape = spec.config.layout().map(|layout| layout.shape());
+        let is_raid10 = shape.as_ref().is_ok_and(|shape| shape.copies > 1 && shape.data_strips > 1);
         let members = (0..spec.config.members + spec.config.resilience.spares).map(member).collect();
         Self {
             index,
@@ -89,7 +96,15 @@ impl Volume {
             block_size: spec.config.block_size,
             passes_through: spec.config.cache.is_passed_by(),
             write_policy: spec.config.cache.write_policy,
-            has_parity: spec.config.layout().is_ok_and(|layout| layout.shape().parities > 0),
+            has_parity: shape.as_ref().is_ok_and(|shape| shape.parities > 0),
+            stripes: shape.ok().filter(|shape| model.md.is_some() && shape.parities > 0).map(|shape| {
+                StripeVolume {
+                    data_strips: shape.data_strips.into(),
+                    parities: shape.parities.into(),
+                    rotates: matches!(spec.drive.kind, DriveKind::HardDrive(_)),
+                }
+            }),
+            raid10_lock: model.md.filter(|_| is_raid10).map_or(NanoSpan::ZERO, |md| md.raid10_lock()),
             segments: Vec::new(),
             host_ios: vec![HostIo::NONE; load.iodepth() as usize],
             controller,

@@ -244,6 +244,7 @@ impl<'a> World<'a> {
                 parity: self.share(from.parity, to.parity) / processors,
                 host_link: self.share(from.host_link, to.host_link),
                 member_link: self.share(from.member_link, to.member_link),
+                stripe_threads: self.share(from.stripe_threads, to.stripe_threads),
             };
         heads.map(controller).collect()
     }
@@ -261,6 +262,7 @@ impl<'a> World<'a> {
             host_link: most(|it| it.host_link),
             member_link: most(|it| it.member_link),
             mirror_link: self.share(start.hardware.mirror_link, end.hardware.mirror_link),
+            stripe_threads: most(|it| it.stripe_threads),
         }
     }
 }

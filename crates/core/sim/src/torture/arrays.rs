@@ -4,8 +4,8 @@
 //! over several stripes and two requests for one block are common.
 
 use raidlab_controller::{
-    ArrayConfig, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, IoPolicy, MemberCache,
-    MetadataPolicy, ReadPolicy, Resilience, WritePolicy,
+    ArrayConfig, ArrayRules, CacheConfig, CacheMemory, ConfigError, Controller, FlushOrder, IoPolicy,
+    MemberCache, MetadataPolicy, ReadPolicy, Resilience, WritePolicy,
 };
 use raidlab_format::tag_blocks;
 use raidlab_raid::LevelVariant;
@@ -167,5 +167,6 @@ fn tiny_cache(cache_block: u64, random: &mut Rng) -> CacheConfig {
         read_ahead: ByteCount(cache_block * pick(random, &[1, 4, 8])),
         read_ahead_on_miss: false,
         mirror: false,
+        rules: ArrayRules::OWN,
     }
 }

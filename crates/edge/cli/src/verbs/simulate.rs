@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
         let controllers = description.controllers.get_or_insert_with(|| ControllerSettings::of_count(1));
         (controllers.fail, controllers.fail_after) = (args.fail, args.fail_after);
     }
-    let mut catalog = args.catalog.load()?;
+    let mut catalog = args.catalog.load_with_md(&description.controller)?;
     description.condition = args.condition.or(description.condition);
     description.fill = args.fill.or(description.fill);
     description.condition_drives(&mut catalog).map_err(Failure::input)?;

@@ -347,6 +347,9 @@ fn hardware_settings(array: &ModelledArray, outcome: &SimulationOutcome) -> Vec<
         ("busy host link", pct(busy.host_link)),
         ("busy member link", pct(busy.member_link)),
     ];
+    if busy.stripe_threads > 0.0 {
+        settings.push(("busy stripe threads", pct(busy.stripe_threads)));
+    }
     if let Some(enclosure) = &array.parts.enclosure {
         settings.push(("enclosure", enclosure.clone()));
     }

@@ -1,0 +1,100 @@
+//! The threads that change stripes in Linux md: `raid5d` and its workers.
+//!
+//! ```text
+//!   host write ─► processors: raid5_make_request ─► stripe threads ──────────────────────────────► members
+//!                                                   handle_stripe, copies, parity, ops_run_io
+//!   host read within a chunk ─► processors: raid5_read_one_chunk ────────────────────────────────► members
+//! ```
+//! One line, served by `raid5d` and `group_thread_cnt` workers; they share no other resource. Over members that rotate,
+//! where there are workers, only `raid5d` sends what they have made to the members (`batch_bio_dispatch`).
+//!
+//! Left out: memory that is too slow for all of them, the workers' wake-ups, and groups by memory node.
+
+use super::servers::{BusyServer, ServerPool};
+use raidlab_controller::MemoryTask;
+use raidlab_hardware::{ControllerModel, MdModel, MemoryWork, PAGE_BYTES};
+use raidlab_units::{ByteCount, NanoSpan, Nanos};
+
+/// What a member command is to the stripe threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StripeIo {
+    /// Reads what the change of a stripe, or a recovery, needs.
+    Read,
+    /// Writes what a host has.
+    WriteData,
+    /// Writes what was computed.
+    WriteParity,
+}
+
+/// A parity volume of md as its stripe threads see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StripeVolume {
+    pub(super) data_strips: u64,
+    pub(super) parities: u64,
+    /// Its members rotate.
+    pub(super) rotates: bool,
+}
+
+/// The threads of one controller's volumes.
+#[derive(Debug)]
+pub(super) struct StripeThreads {
+    threads: ServerPool,
+    /// `raid5d` where it does nothing but send.
+    sender: BusyServer,
+    has_workers: bool,
+}
+
+impl StripeThreads {
+    pub(super) fn new(md: &MdModel) -> Self {
+        Self {
+            threads: ServerPool::new(1 + md.group_thread_cnt),
+            sender: BusyServer::default(),
+            has_workers: md.group_thread_cnt > 0,
+        }
+    }
+
+    /// Makes a member command of `bytes`; returns when it is on its way.
+    #[inline]
+    pub(super) fn serve_io(
+        &mut self,
+        now: Nanos,
+        (model, md): (&ControllerModel, &MdModel),
+        volume: StripeVolume,
+        (io, bytes): (StripeIo, ByteCount),
+    ) -> Nanos {
+        let pages = bytes.0.div_ceil(PAGE_BYTES);
+        let send = md.costs.io * pages;
+        let make = match io {
+            StripeIo::Read => md.costs.pass_read * pages,
+            StripeIo::WriteData if !md.skip_copy => model.memory_cost(MemoryWork::Copy, bytes, bytes),
+            StripeIo::WriteData | StripeIo::WriteParity => NanoSpan::ZERO,
+        };
+        if volume.rotates && self.has_workers {
+            let made = if make == NanoSpan::ZERO { now } else { self.threads.serve(now, make) };
+            self.sender.serve_when_ready(now, made, send)
+        } else {
+            self.threads.serve(now, make + send)
+        }
+    }
+
+    /// Computes parity, or data from it; returns when that is done.
+    #[inline]
+    pub(super) fn serve_task(
+        &mut self,
+        now: Nanos,
+        (model, md): (&ControllerModel, &MdModel),
+        volume: StripeVolume,
+        task: &MemoryTask,
+    ) -> Nanos {
+        let (bytes_in, bytes_out) = (ByteCount(task.bytes_in), ByteCount(task.bytes_out));
+        let row_bytes = task.bytes_out / volume.parities.max(1);
+        let rows = row_bytes.div_ceil(PAGE_BYTES);
+        let is_whole = task.bytes_in == volume.data_strips * row_bytes;
+        let pass = if is_whole { md.costs.pass_batched } else { md.costs.pass };
+        self.threads.serve(now, pass * rows + model.memory_cost(MemoryWork::Parity, bytes_in, bytes_out))
+    }
+
+    pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {
+        self.threads.busy_until_now(now).max(self.sender.busy_until_now(now))
+    }
+}
