@@ -62,7 +62,7 @@ for _ in $(seq "$rounds"); do
         "$DISKSIM" raid5.parv raid5.out ascii 0 1 >/dev/null 2>disksim.err || exit 1; done' 2>disksim.seconds)
     handled=$(awk '/^Overall I\/O System Total Requests handled/ { print $NF }' "$work/raid5.out")
     ./target/release/raidlab simulate --level 5 --members 9 --drive st3600057ss --controller perc-h800 --strip-size 32KiB \
-        --workload "$work/oltp.toml" --iodepth 5 --ramp 1s --run 1500s --json >"$work/ours.json"
+        --workload "$work/oltp.toml" --iodepth 5 --ramp 1s --run 1500s --bottleneck off --json >"$work/ours.json"
     python3 - "$handled" "$runs" "$work/disksim.seconds" "$work/ours.json" <<'EOF'
 import json, sys
 theirs = int(sys.argv[1]) * int(sys.argv[2]) / float(open(sys.argv[3]).read())

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 for round in 1 2 3; do
     ./target/release/raidlab simulate --level 5 --members 9 --drive st3600057ss --controller perc-h800 \
-        --workload md1200-oltp --iodepth 64 --ramp 10s --run 1200s --json |
+        --workload md1200-oltp --iodepth 64 --ramp 10s --run 1200s --bottleneck off --json |
         python3 -c '
 import json, sys
 run = json.load(sys.stdin)["runs"][0]

@@ -139,6 +139,7 @@ pub fn import(
         buffer,
         firmware,
         bus: Some(bus),
+        year: None,
         modern: ModernParts::default(),
     };
     let model = DriveModel {
@@ -152,6 +153,7 @@ pub fn import(
         power_idle_watts: None,
         noise_idle_bels: None,
         bus: None,
+        year: None,
         price_usd: None,
         bits_per_read_error: None,
         annual_failure_pct: None,

@@ -68,6 +68,26 @@ pub struct DriveRequest {
 pub struct DriveCompletion {
     /// The caller's name for it.
     pub id: u32,
+    /// Where its time in the drive went.
+    pub times: DriveTimes,
+}
+
+/// Where the time of a command in a drive went; what is left of it, it waited for its turn. All zero where that is not followed
+/// ([`Drive::follow_times`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriveTimes {
+    /// The arm moved for it.
+    pub arm: NanoSpan,
+    /// It waited for its sectors to come round, and they passed under the head.
+    pub platters: NanoSpan,
+    /// Waiting for dies and their work, or for room in the write buffer that programs make.
+    pub dies: NanoSpan,
+    /// Waiting for a channel and its work.
+    pub channels: NanoSpan,
+    /// Of the waiting for dies, the share that garbage collection has of what they program.
+    pub collection: NanoSpan,
+    /// Firmware, rate limits and interface, waiting for them included; all time of what the buffer answers.
+    pub front: NanoSpan,
 }
 
 /// Size of a drive, or of the place for one.
@@ -172,6 +192,16 @@ impl Drive {
             }
         };
         Self { capacity: model.capacity, clock: FastClock::new(model.faster), machine }
+    }
+
+    /// Follows from now on where the time of commands goes.
+    pub fn follow_times(&mut self) {
+        match &mut self.machine {
+            Machine::HardDrive(drive) => drive.follow_times(),
+            Machine::SolidState(drive) => drive.follow_times(),
+            // It knows them anyway.
+            Machine::Flash(_) => {}
+        }
     }
 
     /// Addressable sectors.

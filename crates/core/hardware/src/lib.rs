@@ -40,8 +40,8 @@ pub use controller::{
     MemoryCost, MemoryWork, ParityWorker,
 };
 pub use drive::{
-    Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, FormFactor,
-    NoCondition, Sector, SectorCount,
+    Drive, DriveCompletion, DriveKind, DriveModel, DriveOp, DriveOptions, DriveRequest, DriveTimes,
+    FormFactor, NoCondition, Sector, SectorCount,
 };
 pub use enclosure::EnclosureModel;
 pub use faster::{ControllerPart, DrivePart, FasterPct};

@@ -22,10 +22,11 @@ mod streams;
 mod torture;
 
 pub use array::{
-    Bottleneck, BottleneckOutcome, ControllerFailure, ControllerName, ControllerUtilisation, FailoverOutcome,
-    Gain, Goal, LiveAnswer, LiveArray, LoadRegion, Part, Probe, ProbeRunner, RebuildProgress,
-    SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad,
-    SimulationOutcome, Utilisation, find_bottleneck, simulate, simulate_degraded, simulate_enclosure,
+    Bottleneck, BottleneckOutcome, ControllerFailure, ControllerName, ControllerUtilisation, Extent,
+    FailoverOutcome, Gain, Goal, LiveAnswer, LiveArray, LoadRegion, Part, Probe, ProbeFigures, ProbeRunner,
+    RebuildProgress, SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume,
+    SimulationLoad, SimulationOutcome, Station, Stay, StayMean, Stays, TimesOutcome, Utilisation,
+    find_bottleneck, simulate, simulate_attributed, simulate_degraded, simulate_enclosure,
 };
 pub use files::{FilePlace, FilesOutcome, HostVolume, SimulatedHost, simulate_files};
 pub use queue::{Due, EventQueue};

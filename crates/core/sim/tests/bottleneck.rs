@@ -6,8 +6,8 @@ use drives::{config, controller, drive};
 use raidlab_controller::WritePolicy;
 use raidlab_hardware::{Catalog, ControllerPart, DrivePart};
 use raidlab_sim::{
-    Bottleneck, BottleneckOutcome, Goal, LoadRegion, Part, SimulatedArray, SimulationLoad, find_bottleneck,
-    simulate,
+    Bottleneck, BottleneckOutcome, Extent, Goal, LoadRegion, Part, SimulatedArray, SimulationLoad,
+    find_bottleneck, simulate,
 };
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec, ArrivalProcess, Arrivals, ClosedLoop, Pacing, RequestRate};
@@ -41,7 +41,7 @@ fn load(line: AccessLine, iodepth: u32, run: NanoSpan) -> SimulationLoad {
 
 fn found(array: &SimulatedArray, load: &SimulationLoad) -> BottleneckOutcome {
     let outcome = simulate(array, load).unwrap_or_else(|error| panic!("{error}"));
-    let found = find_bottleneck(&array.enclosure(), load, &outcome, &mut |probes| {
+    let found = find_bottleneck(&array.enclosure(), load, &outcome, Extent::Gains, &mut |probes| {
         probes.iter().map(raidlab_sim::Probe::run).collect()
     });
     found.unwrap_or_else(|error| panic!("{error}"))

@@ -9,9 +9,9 @@ use drives::{config, controller, drive};
 use raidlab_controller::{MetadataPolicy, WritePolicy};
 use raidlab_hardware::{ControllerPart, DualModel, LinkModel};
 use raidlab_sim::{
-    Bottleneck, ControllerFailure, ControllerName, FailoverOutcome, LoadRegion, Part, SecondController,
-    SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome,
-    find_bottleneck, simulate, simulate_enclosure,
+    Bottleneck, ControllerFailure, ControllerName, Extent, FailoverOutcome, LoadRegion, Part,
+    SecondController, SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad,
+    SimulationOutcome, find_bottleneck, simulate, simulate_enclosure,
 };
 use raidlab_units::{ByteCount, BytesPerSec, NanoSpan};
 use raidlab_workload::{AccessLine, AccessSpec};
@@ -77,7 +77,7 @@ fn bottleneck(
     load: &SimulationLoad,
     outcome: &SimulationOutcome,
 ) -> Bottleneck {
-    let found = find_bottleneck(enclosure, load, outcome, &mut |probes| {
+    let found = find_bottleneck(enclosure, load, outcome, Extent::Gains, &mut |probes| {
         probes.iter().map(raidlab_sim::Probe::run).collect()
     });
     found.unwrap_or_else(|error| panic!("{error}")).bottleneck

@@ -6,7 +6,7 @@ use drives::{config, controller, drive};
 use raidlab_controller::WritePolicy;
 use raidlab_hardware::{Catalog, ControllerPart, DriveKind, ParityWorker, ShingleModel};
 use raidlab_sim::{
-    Bottleneck, LoadRegion, Part, SimError, SimulatedArray, SimulationLoad, SimulationOutcome,
+    Bottleneck, Extent, LoadRegion, Part, SimError, SimulatedArray, SimulationLoad, SimulationOutcome,
     find_bottleneck, simulate,
 };
 use raidlab_units::{ByteCount, NanoSpan};
@@ -33,7 +33,7 @@ fn run(array: &SimulatedArray, load: &SimulationLoad) -> SimulationOutcome {
 
 /// What set the pace of `load` on `array`, of which the outcome is known.
 fn bottleneck(array: &SimulatedArray, load: &SimulationLoad, outcome: &SimulationOutcome) -> Bottleneck {
-    let found = find_bottleneck(&array.enclosure(), load, outcome, &mut |probes| {
+    let found = find_bottleneck(&array.enclosure(), load, outcome, Extent::Gains, &mut |probes| {
         probes.iter().map(raidlab_sim::Probe::run).collect()
     });
     found.unwrap_or_else(|error| panic!("{error}")).bottleneck

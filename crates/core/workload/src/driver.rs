@@ -245,6 +245,16 @@ impl Driver {
         }
     }
 
+    /// When the latency of the I/O in `slot` began.
+    pub fn issued_at(&self, slot: u32) -> Nanos {
+        self.slots[slot as usize].issued_at
+    }
+
+    /// Whether an I/O that ends at `now` is counted.
+    pub fn counts(&self, now: Nanos) -> bool {
+        now >= self.window_start && now <= self.window_end && self.requests_left > 0
+    }
+
     /// Takes in that the I/O in `slot` ended.
     ///
     /// The slot must be in flight: a completion that belongs to no I/O is a fault of the world and panics.

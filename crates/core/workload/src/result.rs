@@ -11,7 +11,7 @@ mod figures;
 
 pub use facts::{
     ArrayFacts, BottleneckFacts, CacheFill, ControllerFacts, CostFacts, DeviceLoad, EnclosureFacts,
-    FailoverFacts, LoadFacts, MachineLoad, PartGain, PhaseResult, TargetResult,
+    FailoverFacts, LoadFacts, MachineLoad, PartGain, PhaseResult, StationTimes, TargetResult, TimesFacts,
 };
 pub use figures::{
     CURVE_PCT, Counts, LagStats, LagSummary, LatencyPoint, Measurement, OpStats, OpSummary, OtherStats,
@@ -126,6 +126,9 @@ pub struct RunResult {
     /// What set the pace, where that was looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<BottleneckFacts>,
+    /// Where the time of its requests went, where that was followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<TimesFacts>,
     /// The parts of a run that measures several things one after the other, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseResult>,
@@ -173,6 +176,7 @@ impl RunResult {
             steady: None,
             cache_fill: None,
             bottleneck: None,
+            times: None,
             phases: Vec::new(),
             streams: None,
             cost: CostFacts::default(),

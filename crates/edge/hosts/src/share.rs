@@ -23,6 +23,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -179,6 +180,35 @@ impl Hosts {
             let mut round = Round { hosts: self, jobs, orders, results, again: &again };
             if leads { round.hand_out(&mut take) } else { round.lend_hands(&mut take) }
         })
+    }
+
+    /// Does `count` jobs in the same way, on up to `threads` threads of this rank, shows each result to `seen` as it comes in, and
+    /// returns them in the order of the jobs.
+    ///
+    /// # Errors
+    /// [`HostsError`] if a rank is lost.
+    pub fn share_all<T, E>(
+        &mut self,
+        (count, threads): (usize, NonZeroUsize),
+        job: impl Fn(usize) -> Result<T, E> + Sync,
+        mut seen: impl FnMut(usize, &Result<T, E>),
+    ) -> Result<Vec<Result<T, E>>, HostsError>
+    where
+        T: Send + Serialize + DeserializeOwned,
+        E: Send,
+    {
+        let mut results: Vec<_> = (0..count).map(|_| None).collect();
+        let never = AtomicBool::new(false);
+        let ended = self.share(Jobs { count, threads, cancel: &never }, job, |index, result| {
+            seen(index, &result);
+            results[index] = Some(result);
+            Ok::<(), Infallible>(())
+        });
+        if let Err(Stop::Hosts(error)) = ended {
+            return Err(error);
+        }
+        assert!(ended.is_ok(), "nobody cancels, and taking a result in can't fail");
+        Ok(results.into_iter().map(|result| result.expect("all were done")).collect())
     }
 
     /// How many jobs each rank has done so far, by rank; known to rank 0 only.

@@ -28,7 +28,7 @@ pub use prices::{PriceError, Prices};
 use crate::arrays::{ModelledArray, ModelledSettings, Models, Parts};
 use crate::cache::CacheSettings;
 use crate::reliability::{REBUILD_SHARE, RebuildRate, annual_failure_share, bits_per_read_error};
-use crate::worlds::simulated::{SimulatedError, run_degraded};
+use crate::worlds::simulated::{SimulatedError, name_bottleneck, run_degraded};
 use raidlab_advisor::plan::{
     Geometry, Judged, Margins, Needs, ParetoPoint, PartList, Performance, Rejection, Relaxation, Request,
     Space, enumerate, estimate::Demand, near_misses, pareto, relaxations,
@@ -39,15 +39,13 @@ use raidlab_advisor::risk::{
 };
 use raidlab_controller::{ConfigError, ReadPolicy, Resilience, WritePolicy};
 use raidlab_hardware::{Catalog, CatalogError, DriveModel, YearRange};
-use raidlab_hosts::{Hosts, HostsError, Jobs, Stop, all_processors};
+use raidlab_hosts::{Hosts, HostsError, all_processors};
 use raidlab_units::{ByteCount, NanoSpan};
-use raidlab_workload::{AccessSpec, RunResult, Workload};
+use raidlab_workload::{AccessSpec, BottleneckFacts, RunResult, Workload};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::num::NonZeroUsize;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// How often a family may grow after it missed a need.
@@ -292,22 +290,14 @@ impl Crew<'_> {
         count: usize,
         job: impl Fn(usize) -> Result<T, PlanError> + Sync,
     ) -> Result<Vec<T>, PlanError> {
-        let mut results: Vec<_> = (0..count).map(|_| None).collect();
-        let never = AtomicBool::new(false);
         let mut done = 0;
         let Self { hosts, threads, progress } = self;
         progress(stage.label, stage.from);
-        let ended = hosts.share(Jobs { count, threads: *threads, cancel: &never }, job, |index, result| {
-            results[index] = Some(result);
+        let results = hosts.share_all((count, *threads), job, |_, _| {
             done += 1;
             progress(stage.label, stage.from + (stage.to - stage.from) * f64::from(done) / count as f64);
-            Ok::<(), Infallible>(())
         });
-        if let Err(Stop::Hosts(error)) = ended {
-            return Err(error.into());
-        }
-        assert!(ended.is_ok(), "nobody cancels, and taking a result in can't fail");
-        results.into_iter().map(|result| result.expect("all were done")).collect()
+        results?.into_iter().collect()
     }
 }
 
@@ -409,7 +399,8 @@ impl Bench<'_> {
     /// Performance of an application with a member missing, and the time of its rebuild if it is rebuilt.
     ///
     /// A rebuild has a reserved rate, [`REBUILD_SHARE`] of each member's time, as controllers have it and md's least rate does:
-    /// where it gets less beside a load, it has more and more stripes under way, until it has that rate and no more.
+    /// where it gets less beside a load, it has more and more stripes under way, until it has that rate and no more. So many times as
+    /// many stripes are at most so many times as fast, so steps that can't be enough are passed over.
     fn fault(
         &self,
         judged: &Judged,
@@ -427,20 +418,35 @@ impl Bench<'_> {
             let (result, rebuild) = run_degraded(&models, &array, &load)
                 .map_err(|source| PlanError::Simulation { label: label(), source })?;
             let resilience = &mut array.config.resilience;
-            let starves =
-                |hours: f64| rebuild.is_none_or(|span| span.as_secs_f64() / 3600.0 > hours * STARVED);
-            match reserved {
-                Some(pace)
-                    if fault == Fault::Rebuilt
-                        && starves(pace.hours)
-                        && resilience.sweep_iodepth < REBUILD_IODEPTH_MAX =>
-                {
-                    resilience.sweep_iodepth *= REBUILD_IODEPTH_STEP;
-                    resilience.sweep_bytes_per_sec = Some(ByteCount(pace.bytes_per_sec as u64));
-                }
-                _ => return Ok((judge::performance(&result), rebuild)),
+            let too_long = |hours: f64| {
+                rebuild.map_or(f64::INFINITY, |span| span.as_secs_f64() / 3600.0 / (hours * STARVED))
+            };
+            let starved =
+                reserved.filter(|_| fault == Fault::Rebuilt).map(|pace| (pace, too_long(pace.hours)));
+            let Some((pace, mut too_long)) = starved
+                .filter(|(_, too_long)| *too_long > 1.0 && resilience.sweep_iodepth < REBUILD_IODEPTH_MAX)
+            else {
+                return Ok((judge::performance(&result), rebuild));
+            };
+            resilience.sweep_bytes_per_sec = Some(ByteCount(pace.bytes_per_sec as u64));
+            while too_long > 1.0 && resilience.sweep_iodepth < REBUILD_IODEPTH_MAX {
+                resilience.sweep_iodepth *= REBUILD_IODEPTH_STEP;
+                too_long /= f64::from(REBUILD_IODEPTH_STEP);
             }
         }
+    }
+
+    /// What sets the pace of an application on an array. Found on runs as they tell candidates apart: their cache is smaller and
+    /// full sooner, and what sets the pace is the same.
+    fn bottleneck(&self, judged: &Judged, app: usize) -> Result<BottleneckFacts, PlanError> {
+        let array = self.array(judged, judged.geometry.spares, judge::Window::Short)?;
+        let load = judge::load(self, judged, app, judge::Window::Short, judged.performance[app].iodepth);
+        name_bottleneck(&self.models(judged.geometry), &array, &load).map_err(|source| {
+            PlanError::Simulation {
+                label: format!("{}, {}", self.label(judged.geometry), load.label()),
+                source,
+            }
+        })
     }
 
     /// The chance of data loss, where the catalogue knows the drives well enough.

@@ -64,6 +64,13 @@ impl HardDisk {
         }
     }
 
+    pub(crate) fn follow_times(&mut self) {
+        match self {
+            Self::One(drive) => drive.follow_times(),
+            Self::Two(drive) => drive.arms.iter_mut().for_each(HardDrive::follow_times),
+        }
+    }
+
     #[inline]
     pub(crate) fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
         match self {

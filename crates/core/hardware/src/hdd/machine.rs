@@ -24,7 +24,9 @@ use super::model::{AfterOp, BusModel, HardDriveModel, Kept, Overheads, ReadAhead
 use super::pool::{Dirty, Pool};
 use super::schedule::{Ages, Arm, ArmPosition, Schedule};
 use super::shingles::{MediaCacheModel, Run};
-use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, Sector, SectorCount};
+use crate::drive::{
+    DriveCompletion, DriveOp, DriveOptions, DriveRequest, DriveTimes, SECTOR_BYTES, Sector, SectorCount,
+};
 use crate::link::{LinkModel, Server};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use std::collections::VecDeque;
@@ -54,6 +56,8 @@ struct Job {
     /// Bytes that the host gets, which may be more than the arm still has to read.
     host_bytes: ByteCount,
     place: Place,
+    /// When its command came.
+    came: Nanos,
     /// When the arm may start on it.
     ready: Nanos,
     /// When all its data is in the drive; for a read, when it is decoded.
@@ -69,6 +73,7 @@ struct Running {
     from: u64,
     media_end: Nanos,
     done: Nanos,
+    times: DriveTimes,
 }
 
 /// Where the head is when a job begins.
@@ -81,6 +86,8 @@ struct Positioned {
     landed: Option<u64>,
     /// As [`Running::from`].
     from: u64,
+    /// When the arm set out, and when it is on the track; the same where that is not followed.
+    arm: [Nanos; 2],
 }
 
 /// What commands pass on their way to the arm.
@@ -135,8 +142,9 @@ pub(crate) struct HardDrive {
     outstanding: u32,
     /// Commands that the drive can't take yet.
     waiting: VecDeque<DriveRequest>,
-    /// What completes without the arm, in order.
-    replies: VecDeque<(Nanos, u32)>,
+    /// What completes without the arm, in order, and since when nothing but that was left to do.
+    replies: VecDeque<(Nanos, u32, Nanos)>,
+    follows_times: bool,
     done: VecDeque<DriveCompletion>,
 }
 
@@ -195,8 +203,13 @@ impl HardDrive {
             outstanding: 0,
             waiting: VecDeque::new(),
             replies: VecDeque::new(),
+            follows_times: false,
             done: VecDeque::new(),
         }
+    }
+
+    pub(crate) fn follow_times(&mut self) {
+        self.follows_times = true;
     }
 
     /// Exchanges what is before the arm: another arm works behind it, too.
@@ -215,7 +228,7 @@ impl HardDrive {
 
     #[inline]
     pub(crate) fn poll_deadline(&self) -> Option<Nanos> {
-        let reply = self.replies.front().map(|(at, _)| *at);
+        let reply = self.replies.front().map(|(at, ..)| *at);
         let job = self.running.map(|running| running.done);
         let due = match (reply, job) {
             (Some(reply), Some(job)) => Some(reply.min(job)),
@@ -230,9 +243,10 @@ impl HardDrive {
             if let Some(running) = self.running.filter(|running| running.done <= now) {
                 self.running = None;
                 self.end_job(now, &running);
-            } else if let Some((_, id)) = self.replies.front().filter(|(at, _)| *at <= now).copied() {
+            } else if let Some((at, id, since)) = self.replies.front().filter(|(at, ..)| *at <= now).copied()
+            {
                 self.replies.pop_front();
-                self.complete(id);
+                self.complete(id, DriveTimes { front: at.saturating_since(since), ..DriveTimes::default() });
             } else if self.shingled.as_mut().is_some_and(|shingled| shingled.take_wake(now)) {
                 self.start_next(now, now);
             } else {
@@ -266,7 +280,9 @@ impl HardDrive {
                 self.accept_write(now, decoded, request);
             }
             DriveOp::Write { .. } => self.accept_cached_write(now, decoded, request),
-            DriveOp::Flush if self.cache.is_clean() || self.is_protected() => self.reply(decoded, request.id),
+            DriveOp::Flush if self.cache.is_clean() || self.is_protected() => {
+                self.reply(decoded, request.id, now);
+            }
             DriveOp::Flush => self.cache.flush(request.id),
             DriveOp::Trim => unreachable!("only drives with a translation layer are asked to trim"),
         }
@@ -295,7 +311,7 @@ impl HardDrive {
         if self.finds(start, end) {
             let ready = decoded + self.beyond_work(self.overheads.read_hit);
             let sent = self.front.interface.serve(ready, self.bus.read.transfer_time(host_bytes));
-            self.reply(sent + self.overheads.read_completion, request.id);
+            self.reply(sent + self.overheads.read_completion, request.id, now);
             self.read_further(now, end);
             return;
         }
@@ -307,18 +323,28 @@ impl HardDrive {
             let arrived = decoded + self.beyond_work(self.overheads.read_hit);
             if start < ahead.limit {
                 let place = self.geometry.place(Sector(start));
-                let job =
-                    Job { kind, start, sectors: end - start, host_bytes, place, ready, arrived, reselect };
+                let job = Job {
+                    kind,
+                    start,
+                    sectors: end - start,
+                    host_bytes,
+                    place,
+                    came: now,
+                    ready,
+                    arrived,
+                    reselect,
+                };
                 self.ahead = None;
                 let turns = self.turns_to(&ahead, start + 1) - place.sector_turn;
                 let media_start = ahead.since + self.geometry.time_of(turns);
-                self.run(now, Positioned { media_start, landed: None, from: start }, job);
+                self.run(now, Positioned { media_start, landed: None, from: start, arm: [now; 2] }, job);
                 return;
             }
         }
         let place = self.geometry.place(Sector(start));
         let sectors = end - start;
-        let job = Job { kind, start, sectors, host_bytes, place, ready, arrived: decoded, reselect };
+        let job =
+            Job { kind, start, sectors, host_bytes, place, came: now, ready, arrived: decoded, reselect };
         self.host_jobs.push(&self.arm, &self.geometry, now, &place, false, job);
         self.start_next(now, now);
     }
@@ -339,7 +365,8 @@ impl HardDrive {
             let (kind, reselect) = (JobKind::Read { id }, self.overheads.read_reselect);
             let place = self.geometry.place(Sector(start));
             let host_bytes = SectorCount(sectors).bytes();
-            let job = Job { kind, start, sectors, host_bytes, place, ready, arrived: decoded, reselect };
+            let job =
+                Job { kind, start, sectors, host_bytes, place, came: now, ready, arrived: decoded, reselect };
             self.host_jobs.push(&self.arm, &self.geometry, now, &place, false, job);
         }
         self.start_next(now, now);
@@ -380,6 +407,7 @@ impl HardDrive {
             sectors: request.sectors.0,
             host_bytes: bytes,
             place: self.geometry.place(request.start),
+            came: Nanos(decoded.0 - self.command_work.0),
             ready: planned.max(Nanos(arrived.0 - transfer.0 + first_piece.0)),
             arrived,
             reselect: early.map_or(self.overheads.write_reselect, |early| early.reselect),
@@ -425,7 +453,12 @@ impl HardDrive {
         let landed = if read_on_arrival { self.landed_at(begin, media_start, &job) } else { None };
         let from =
             if self.keeps.passed && !write { self.first_passed(begin, media_start, &job) } else { job.start };
-        self.run(now, Positioned { media_start, landed, from }, job);
+        let on_track = if self.follows_times {
+            self.arm.ready(&self.geometry, self.position, begin, &job.place, write)
+        } else {
+            begin
+        };
+        self.run(now, Positioned { media_start, landed, from, arm: [begin, on_track] }, job);
     }
 
     /// Turns from the first sector of a read to where the head lands, if that is within the read.
@@ -451,7 +484,7 @@ impl HardDrive {
 
     /// Starts `job` where the head is `positioned`.
     fn run(&mut self, now: Nanos, positioned: Positioned, job: Job) {
-        let Positioned { media_start, landed, from } = positioned;
+        let Positioned { media_start, landed, from, arm: [begin, on_track] } = positioned;
         let write = job.kind.is_write();
         let (turns, cylinder, head) =
             self.geometry.pass(&job.place, Sector(job.start), SectorCount(job.sectors), write);
@@ -476,7 +509,13 @@ impl HardDrive {
             let behind = first_ones.map_or(0, |first_ones| job.sectors.saturating_sub(first_ones));
             self.read_sent(now, media_start, media_end, behind, &job) + self.overheads.read_completion
         };
-        self.running = Some(Running { job, from, media_end, done });
+        let times = DriveTimes {
+            arm: on_track.saturating_since(begin),
+            platters: media_end.saturating_since(on_track),
+            front: begin.min(job.ready).saturating_since(job.came) + done.saturating_since(media_end),
+            ..DriveTimes::default()
+        };
+        self.running = Some(Running { job, from, media_end, done, times });
     }
 
     /// Turns that a write of `turns` loses because the media gets to its last sector before the bus does.
@@ -533,7 +572,7 @@ impl HardDrive {
             JobKind::Read { id } => {
                 let segment = self.segments.fill(running.from, job.start, end);
                 if !self.shingled.as_mut().is_some_and(|shingled| shingled.has_more_pieces(id)) {
-                    self.complete(id);
+                    self.complete(id, running.times);
                 }
                 self.start_next_behind(now, running.media_end, Some(end));
                 if self.running.is_none()
@@ -543,7 +582,7 @@ impl HardDrive {
                 }
                 return;
             }
-            JobKind::Write { id } => self.complete(id),
+            JobKind::Write { id } => self.complete(id, running.times),
             JobKind::BandRead | JobKind::BandWrite => self.end_band_work(now, job),
             JobKind::Destage { epoch } => {
                 self.retire(epoch, job.sectors);
@@ -558,19 +597,20 @@ impl HardDrive {
     fn retire(&mut self, epoch: u64, sectors: u64) {
         let (done, outstanding) = (&mut self.done, &mut self.outstanding);
         self.cache.retire_extent(epoch, sectors, |id| {
-            done.push_back(DriveCompletion { id });
+            done.push_back(DriveCompletion { id, times: DriveTimes::default() });
             *outstanding -= 1;
         });
     }
 
-    /// Promises the completion of `id` at `at`, or right after the replies before it.
-    fn reply(&mut self, at: Nanos, id: u32) {
-        let at = self.replies.back().map_or(at, |(last, _)| at.max(*last));
-        self.replies.push_back((at, id));
+    /// Promises the completion of `id`, for which the arm has nothing to do since `since`, at `at`, or right after the replies
+    /// before it.
+    fn reply(&mut self, at: Nanos, id: u32, since: Nanos) {
+        let at = self.replies.back().map_or(at, |(last, ..)| at.max(*last));
+        self.replies.push_back((at, id, since));
     }
 
-    fn complete(&mut self, id: u32) {
+    fn complete(&mut self, id: u32, times: DriveTimes) {
         self.outstanding -= 1;
-        self.done.push_back(DriveCompletion { id });
+        self.done.push_back(DriveCompletion { id, times });
     }
 }

@@ -17,7 +17,9 @@
 //! collected. Source: Desnoyers, "Analytic models of SSD write performance", ACM TOS 10(2), 2014 (hot pages cost little).
 
 use crate::catalog::{CatalogError, Section};
-use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, SectorCount};
+use crate::drive::{
+    DriveCompletion, DriveOp, DriveOptions, DriveRequest, DriveTimes, SECTOR_BYTES, SectorCount,
+};
 use crate::link::{LinkModel, Server};
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use std::cmp::Reverse;
@@ -135,6 +137,10 @@ pub(crate) struct SolidState {
     dies: Vec<Server>,
     /// Commands inside the drive, by completion time, then order of arrival.
     running: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
+    /// Where the time of each of them goes, by number of arrival, if that is followed.
+    times: Option<Vec<(u64, DriveTimes)>>,
+    /// The share that garbage collection has of what dies program.
+    collected: f64,
     arrivals: u64,
     /// Pages written so far: the next one goes to the die after the last one's.
     pages_written: u64,
@@ -163,12 +169,18 @@ impl SolidState {
             channels: vec![Server::default(); model.channels as usize],
             dies: vec![Server::default(); dies],
             running: BinaryHeap::with_capacity(model.queue_depth as usize),
+            times: None,
+            collected: 1.0 - 1.0 / model.write_amplification,
             arrivals: 0,
             pages_written: 0,
             young,
             waiting: VecDeque::new(),
             done: VecDeque::new(),
         }
+    }
+
+    pub(crate) fn follow_times(&mut self) {
+        self.times = Some(Vec::with_capacity(self.queue_depth as usize));
     }
 
     pub(crate) fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
@@ -184,9 +196,12 @@ impl SolidState {
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Nanos) {
-        while let Some(Reverse((_, _, id))) = self.running.peek().filter(|first| first.0.0 <= now).copied() {
+        while let Some(Reverse((_, arrival, id))) =
+            self.running.peek().filter(|first| first.0.0 <= now).copied()
+        {
             self.running.pop();
-            self.done.push_back(DriveCompletion { id });
+            let times = self.times_of(arrival);
+            self.done.push_back(DriveCompletion { id, times });
             if let Some(request) = self.waiting.pop_front() {
                 self.start(now, request);
             }
@@ -197,12 +212,31 @@ impl SolidState {
         self.done.pop_front()
     }
 
+    /// Where the time of a command went that has ended.
+    fn times_of(&mut self, arrival: u64) -> DriveTimes {
+        let Some(all) = &mut self.times else { return DriveTimes::default() };
+        let own = all.iter().position(|(number, _)| *number == arrival).expect("it was noted when it began");
+        all.swap_remove(own).1
+    }
+
+    /// Notes where the time of the command that begins goes.
+    #[inline]
+    fn note(&mut self, times: DriveTimes) {
+        if let Some(all) = &mut self.times {
+            all.push((self.arrivals, times));
+        }
+    }
+
     /// Works out when `request` is done, taking what it needs of every resource on the way.
     fn start(&mut self, now: Nanos, request: DriveRequest) {
         let at = match request.op {
             DriveOp::Read => self.read(now, request),
             DriveOp::Write { .. } => self.write(now, request),
-            DriveOp::Flush => self.firmware.serve(now, self.write_overhead),
+            DriveOp::Flush => {
+                let end = self.firmware.serve(now, self.write_overhead);
+                self.note(DriveTimes { front: end - now, ..DriveTimes::default() });
+                end
+            }
             DriveOp::Trim => unreachable!("only drives with a translation layer are asked to trim"),
         };
         self.running.push(Reverse((at, self.arrivals, request.id)));
@@ -211,20 +245,31 @@ impl SolidState {
 
     fn read(&mut self, now: Nanos, request: DriveRequest) -> Nanos {
         let decoded = self.firmware.serve(now, self.read_overhead);
-        let mut in_buffer = decoded;
+        // When the page that comes last is in the buffer, and when it was sensed.
+        let mut last = (decoded, decoded);
         self.each_page(request, |drive, page, bytes| {
             let (die, channel) = drive.die_of(page);
             let sensed = drive.dies[die].serve(decoded, drive.page_read);
             let transfer = drive.channel.transfer_time(bytes);
-            in_buffer = in_buffer.max(drive.channels[channel].serve_when_ready(decoded, sensed, transfer));
+            last = last.max((drive.channels[channel].serve_when_ready(decoded, sensed, transfer), sensed));
         });
-        self.interface.serve_when_ready(decoded, in_buffer, self.link.transfer_time(request.sectors.bytes()))
+        let (in_buffer, sensed) = last;
+        let transfer = self.link.transfer_time(request.sectors.bytes());
+        let sent = self.interface.serve_when_ready(decoded, in_buffer, transfer);
+        self.note(DriveTimes {
+            dies: sensed - decoded,
+            channels: in_buffer - sensed,
+            front: (decoded - now) + (sent - in_buffer),
+            ..DriveTimes::default()
+        });
+        sent
     }
 
     fn write(&mut self, now: Nanos, request: DriveRequest) -> Nanos {
         let decoded = self.firmware.serve(now, self.write_overhead);
         let in_buffer = self.interface.serve(decoded, self.link.transfer_time(request.sectors.bytes()));
-        let mut programmed = in_buffer;
+        // When the page that comes last is programmed, and when its die had it.
+        let mut last = (in_buffer, in_buffer);
         self.each_page(request, |drive, page, bytes| {
             // What is written goes to the end of the log, wherever it was before.
             let (die, channel) = drive.die_of(drive.pages_written);
@@ -232,12 +277,22 @@ impl SolidState {
             drive.pages_written += 1;
             let transfer = drive.channel.transfer_time(bytes);
             let loaded = drive.channels[channel].serve_when_ready(decoded, in_buffer, transfer);
-            programmed =
-                programmed.max(drive.dies[die].serve_when_ready(decoded, loaded, drive.page_program));
+            last = last.max((drive.dies[die].serve_when_ready(decoded, loaded, drive.page_program), loaded));
             if !was_young {
                 let collect = drive.collect;
                 drive.dies[die].serve(decoded, collect);
             }
+        });
+        let (programmed, loaded) = last;
+        // A die that is busy is so with programs, its own and those of garbage collection.
+        let waited = (programmed - loaded).0.saturating_sub(self.page_program.0);
+        let collection = NanoSpan((waited as f64 * self.collected) as u64);
+        self.note(DriveTimes {
+            dies: (programmed - loaded) - collection,
+            channels: loaded - in_buffer,
+            collection,
+            front: in_buffer - now,
+            ..DriveTimes::default()
         });
         programmed
     }

@@ -43,6 +43,8 @@ pub(super) struct Flash {
     /// Where the search for a die that does not program begins.
     next_die: u32,
     erases: u64,
+    /// When the last page that was read was sensed.
+    sensed: Nanos,
 }
 
 impl Flash {
@@ -61,6 +63,7 @@ impl Flash {
             channels: vec![Server::default(); cells.channels as usize],
             next_die: 0,
             erases: 0,
+            sensed: Nanos::ZERO,
         }
     }
 
@@ -84,9 +87,15 @@ impl Flash {
     #[inline]
     fn read_for(&mut self, now: Nanos, die: u32, bytes: ByteCount, span: NanoSpan) -> Nanos {
         let sensed = self.sense(now, die, span);
+        self.sensed = sensed;
         let channel = die as usize % self.channels.len();
         let transfer = self.cells.channel.transfer_time(bytes);
         self.channels[channel].serve_when_ready(now, sensed, transfer) + self.cells.decode
+    }
+
+    /// When the page that was read last was sensed.
+    pub(super) fn sensed(&self) -> Nanos {
+        self.sensed
     }
 
     /// Time to sense a page of the kind that `hash` says.

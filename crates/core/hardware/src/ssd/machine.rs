@@ -19,7 +19,9 @@ use super::placement::{Page, Placement};
 use super::random::{Draw, spread};
 use super::slc::SlcCache;
 use super::translation::{Shape, Translation};
-use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, SECTOR_BYTES, SectorCount};
+use crate::drive::{
+    DriveCompletion, DriveOp, DriveOptions, DriveRequest, DriveTimes, SECTOR_BYTES, SectorCount,
+};
 use crate::link::LinkModel;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 use std::cmp::Reverse;
@@ -81,6 +83,9 @@ struct Command {
     next_unit: u64,
     /// When its data have crossed the link.
     arrived: Nanos,
+    /// Up to here `times` says where its time went.
+    followed_to: Nanos,
+    times: DriveTimes,
 }
 
 /// A solid-state drive at work.
@@ -214,7 +219,13 @@ impl FlashDrive {
 
     fn start(&mut self, now: Nanos, request: DriveRequest) {
         let first = request.start.0 / self.unit_sectors;
-        let command = Command { request, next_unit: first, arrived: now };
+        let command = Command {
+            request,
+            next_unit: first,
+            arrived: now,
+            followed_to: now,
+            times: DriveTimes::default(),
+        };
         let index = self.free_commands.pop().unwrap_or(self.commands.len() as u32);
         match self.commands.get_mut(index as usize) {
             Some(free) => *free = command,
@@ -227,10 +238,34 @@ impl FlashDrive {
             _ => (request.sectors.bytes(), self.end_unit(&request) - first),
         };
         let at = self.front.decode(now, way, bytes, units);
+        self.pass_front(index, at);
         self.push(at, Event::Decoded(index));
         if self.quiet.is_some() {
             self.drain.set_idle(false);
         }
+    }
+
+    /// Notes that `command` is before the flash until `at`.
+    #[inline]
+    fn pass_front(&mut self, command: u32, at: Nanos) {
+        let command = &mut self.commands[command as usize];
+        command.times.front += at.saturating_since(command.followed_to);
+        command.followed_to = command.followed_to.max(at);
+    }
+
+    /// Notes that `command` has waited until `at` for programs, garbage collection's among them.
+    #[inline]
+    fn wait_for_programs(&mut self, command: u32, at: Nanos) {
+        let command = &mut self.commands[command as usize];
+        let waited = at.saturating_since(command.followed_to);
+        if waited == NanoSpan::ZERO {
+            return;
+        }
+        command.followed_to = at;
+        let due = self.translation.due_per_unit();
+        let collection = NanoSpan((waited.0 as f64 * due / (1.0 + due)) as u64);
+        command.times.collection += collection;
+        command.times.dies += waited - collection;
     }
 
     /// The unit after the last that `request` touches.
@@ -250,7 +285,12 @@ impl FlashDrive {
         let request = self.commands[command as usize].request;
         match request.op {
             DriveOp::Read => match self.look_up(now, &request) {
-                Some(at) => self.push(at, Event::Mapped(command)),
+                Some(at) => {
+                    let read = &mut self.commands[command as usize];
+                    read.times.dies += at - now;
+                    read.followed_to = at;
+                    self.push(at, Event::Mapped(command));
+                }
                 None => self.read(now, command, request),
             },
             DriveOp::Write { .. } => {
@@ -264,7 +304,9 @@ impl FlashDrive {
                 if is_waiting {
                     self.drain(now);
                 } else {
-                    self.push(now + self.front.latency(Way::Write), Event::Finished(command));
+                    let at = now + self.front.latency(Way::Write);
+                    self.pass_front(command, at);
+                    self.push(at, Event::Finished(command));
                 }
             }
             DriveOp::Trim => self.trim(now, command, request),
@@ -310,7 +352,8 @@ impl FlashDrive {
     }
 
     fn read(&mut self, now: Nanos, command: u32, request: DriveRequest) {
-        let mut ready = now;
+        // When the page that comes last is here, and when it was sensed.
+        let mut last_page = (now, now);
         let mut page = None;
         let mut page_bytes = 0;
         for unit in request.start.0 / self.unit_sectors..self.end_unit(&request) {
@@ -326,25 +369,34 @@ impl FlashDrive {
                 Some(before) if before == of_unit => page_bytes += bytes,
                 _ => {
                     if let Some(before) = page.replace(of_unit) {
-                        ready = ready.max(self.read_page(now, before, page_bytes));
+                        last_page = last_page.max(self.read_page(now, before, page_bytes));
                     }
                     page_bytes = bytes;
                 }
             }
         }
         if let Some(last) = page {
-            ready = ready.max(self.read_page(now, last, page_bytes));
+            last_page = last_page.max(self.read_page(now, last, page_bytes));
         }
+        let (ready, sensed) = last_page;
         let out = self.front.transfer(now, ready, Way::Read, request.sectors.bytes());
-        self.push(out + self.front.latency(Way::Read), Event::Finished(command));
+        let at = out + self.front.latency(Way::Read);
+        let times = &mut self.commands[command as usize].times;
+        times.dies += sensed - now;
+        times.channels += ready - sensed;
+        times.front += at - ready;
+        self.push(at, Event::Finished(command));
     }
 
-    fn read_page(&mut self, now: Nanos, (page, is_cached): (Page, bool), bytes: u64) -> Nanos {
-        if is_cached {
-            return self.flash.read_slc(now, page.die, ByteCount(bytes));
-        }
-        let chance = self.draw.next();
-        self.flash.read(now, page.die, ByteCount(bytes), page.hash, chance)
+    /// When a page is here, and when it was sensed.
+    fn read_page(&mut self, now: Nanos, (page, is_cached): (Page, bool), bytes: u64) -> (Nanos, Nanos) {
+        let at = if is_cached {
+            self.flash.read_slc(now, page.die, ByteCount(bytes))
+        } else {
+            let chance = self.draw.next();
+            self.flash.read(now, page.die, ByteCount(bytes), page.hash, chance)
+        };
+        (at, self.flash.sensed())
     }
 
     /// Takes what there is room for into the buffer, in the order in which it came.
@@ -374,6 +426,8 @@ impl FlashDrive {
     fn taken_in(&mut self, now: Nanos, command: u32, request: DriveRequest) {
         let arrived = self.front.transfer(now, now, Way::Write, request.sectors.bytes());
         let answered = arrived + self.front.latency(Way::Write);
+        self.wait_for_programs(command, now);
+        self.pass_front(command, answered);
         self.commands[command as usize].arrived = answered;
         let is_durable = self.protected || (self.caches && request.op == DriveOp::Write { fua: false });
         if is_durable || !self.buffer.flush(command) {
@@ -403,6 +457,7 @@ impl FlashDrive {
     fn answer_flushed(&mut self, now: Nanos) {
         while let Some(command) = self.buffer.poll_flushed() {
             let at = now.max(self.commands[command as usize].arrived);
+            self.wait_for_programs(command, at);
             self.push(at, Event::Finished(command));
         }
     }
@@ -422,7 +477,8 @@ impl FlashDrive {
     }
 
     fn finish(&mut self, now: Nanos, command: u32) {
-        self.done.push_back(DriveCompletion { id: self.commands[command as usize].request.id });
+        let Command { request, times, .. } = self.commands[command as usize];
+        self.done.push_back(DriveCompletion { id: request.id, times });
         self.free_commands.push(command);
         if let Some(request) = self.waiting.pop_front() {
             self.start(now, request);

@@ -17,6 +17,13 @@
 //! A gain counts where it is more than chance, which is taken from how the run varies within its window. Runs are as short as
 //! that allows ([`PROBE_REQUESTS`]): the window is cut, and the ramp with it, as long as the rate stays what it was.
 //!
+//! **A part that works for `u` of the time can give at most `u` times what it is faster by**, and is not tried where that can't
+//! count. In a closed network of `n` requests in flight a station's share of the pace is `Q(n) - Q(n - 1)`, `Q` being its mean
+//! queue, which is at most `u`; of `m` servers that are busy for `u` each and hardly queue, it is `m u / n` (Little). Where
+//! only the name is wanted ([`Extent::Name`]), parts are tried in the order of these bounds, until no part that is left can
+//! give more than the best.
+//! Source: Reiser and Lavenberg, "Mean-value analysis of closed multichain queuing networks", JACM 27(2), 1980.
+//!
 //! Left out: locks, which have no speed of their own. They are faster when what is done under them is.
 
 use super::spec::{SimError, SimulatedEnclosure, SimulationLoad, SimulationOutcome, simulate_enclosure};
@@ -44,9 +51,6 @@ const DEEPER_MIN: f64 = 0.41;
 
 /// A part of the drives is named instead of all of them if it brings so much of what they bring.
 const MOST_OF_DRIVES: f64 = 0.6;
-
-/// A part that is busy for less of the time can't hold anything up that counts.
-const BUSY_MIN: f64 = 0.05;
 
 /// The least gain that counts, and the least that always does.
 const GAIN_MIN: f64 = 0.005;
@@ -119,11 +123,37 @@ pub struct BottleneckOutcome {
     pub window: NanoSpan,
 }
 
+/// How much is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// What each part that may matter would bring; probes come all together.
+    Gains,
+    /// Which part it is; probes come one by one, until that is certain.
+    Name,
+}
+
+impl Extent {
+    /// How many of so many probes are made at once; at least one.
+    fn at_once(self, probes: usize) -> usize {
+        if self == Self::Gains { probes.max(1) } else { 1 }
+    }
+}
+
 /// One of the runs.
 #[derive(Clone, Debug)]
 pub struct Probe {
     enclosure: SimulatedEnclosure,
     load: SimulationLoad,
+    goal: Goal,
+}
+
+/// What is taken from one of the runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProbeFigures {
+    /// What it is judged by: requests per second, or the mean latency in nanoseconds.
+    pub figure: f64,
+    /// Host requests, ramp and drain included.
+    pub requests: u64,
 }
 
 impl Probe {
@@ -131,13 +161,23 @@ impl Probe {
     ///
     /// # Errors
     /// Those of [`simulate_enclosure`].
-    pub fn run(&self) -> Result<SimulationOutcome, SimError> {
-        simulate_enclosure(&self.enclosure, &self.load)
+    pub fn run(&self) -> Result<ProbeFigures, SimError> {
+        let outcome = simulate_enclosure(&self.enclosure, &self.load)?;
+        let figure = figure(self.goal, &outcome.measurement);
+        Ok(ProbeFigures { figure, requests: outcome.host_requests })
     }
 }
 
-/// Runs probes, at the same time if it can; one outcome for each, in their order.
-pub type ProbeRunner<'a> = &'a mut dyn FnMut(&[Probe]) -> Vec<Result<SimulationOutcome, SimError>>;
+/// Runs probes, at the same time if it can; the figures of each, in their order.
+pub type ProbeRunner<'a> = &'a mut dyn FnMut(&[Probe]) -> Vec<Result<ProbeFigures, SimError>>;
+
+/// What may set the pace, and by how much it can raise it at most.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    /// None for requests in flight.
+    part: Option<Part>,
+    gain_max: f64,
+}
 
 /// Finds what set the pace of `load` on `enclosure`, of which the outcome is `base`. `run` does the runs that it takes.
 ///
@@ -147,37 +187,57 @@ pub fn find_bottleneck(
     enclosure: &SimulatedEnclosure,
     load: &SimulationLoad,
     base: &SimulationOutcome,
+    extent: Extent,
     run: ProbeRunner<'_>,
 ) -> Result<BottleneckOutcome, SimError> {
     let goal = if load.workload.is_open() { Goal::Latency } else { Goal::Throughput };
     let mut search = Search { enclosure, goal, run, runs: 0, requests: 0 };
     let (load, base) = search.shorter(load, base)?;
-    let parts = enclosure.parts_to_try(&base);
-    let deeper_load = is_held_up_by_places(goal, &base.measurement).then(|| deeper(&load));
-    let mut probes = Vec::with_capacity(parts.len() + 1);
-    probes.extend(parts.iter().filter_map(|part| search.probe(*part, &load)));
-    debug_assert_eq!(probes.len(), parts.len(), "only what there is is tried");
-    probes.extend(deeper_load.map(|load| Probe { enclosure: enclosure.clone(), load }));
-    let mut shares = search.gains(&probes, &base.measurement)?;
-    let deeper = if probes.len() > parts.len() { shares.pop() } else { None };
-    let mut gains: Vec<Gain> = gains_of(&parts, &shares);
     let noise = noise_of(goal, &base.measurement);
-    let mut bottleneck = judge(&gains, deeper, noise, load.workload.pacing);
+    let pacing = load.workload.pacing;
+    let before = figure(goal, &base.measurement);
+    let (mut gains, mut deeper) = (Vec::new(), None);
+    let candidates = enclosure.candidates(goal, &base);
+    let mut left = &candidates[..];
+    while !left.is_empty() && !is_certain(&gains, deeper, noise, left) {
+        let (batch, rest) = left.split_at(extent.at_once(left.len()));
+        left = rest;
+        let probes: Vec<Probe> = batch.iter().map(|one| search.candidate_probe(*one, &load)).collect();
+        for (one, share) in batch.iter().zip(search.gains(&probes, before)?) {
+            match one.part {
+                Some(part) => gains.push(Gain { part, share }),
+                None => deeper = Some(share),
+            }
+        }
+    }
+    let mut bottleneck = judge(&gains, deeper, noise, pacing);
     if bottleneck == Bottleneck::Part(Part::Drives(DrivePart::All)) {
         let all = gains.iter().map(|gain| gain.share).fold(0.0, f64::max);
         let inside = enclosure.drive_parts();
-        let probes: Vec<Probe> = inside.iter().filter_map(|part| search.probe(*part, &load)).collect();
-        let shares = search.gains(&probes, &base.measurement)?;
-        gains.extend(gains_of(&inside, &shares));
-        let most = gains.iter().filter(|gain| inside.contains(&gain.part));
-        let most = most.max_by(|a, b| a.share.total_cmp(&b.share));
-        if let Some(most) = most.filter(|most| most.share >= MOST_OF_DRIVES * all) {
-            bottleneck = Bottleneck::Part(most.part);
+        let mut own = Vec::with_capacity(inside.len());
+        for batch in inside.chunks(extent.at_once(inside.len())) {
+            let probes: Vec<Probe> = batch.iter().filter_map(|part| search.probe(*part, &load)).collect();
+            own.extend(gains_of(batch, &search.gains(&probes, before)?));
+            let most = own.iter().max_by(|a, b| a.share.total_cmp(&b.share));
+            if let Some(most) = most.filter(|most| most.share >= MOST_OF_DRIVES * all) {
+                bottleneck = Bottleneck::Part(most.part);
+                break;
+            }
         }
+        gains.extend(own);
     }
     gains.sort_by(|a, b| b.share.total_cmp(&a.share));
     let (runs, requests, window) = (search.runs, search.requests, base.measurement.window);
     Ok(BottleneckOutcome { bottleneck, goal, faster: FASTER, gains, deeper, noise, runs, requests, window })
+}
+
+/// Whether nothing that is `left` can change what is named.
+fn is_certain(gains: &[Gain], deeper: Option<f64>, noise: f64, left: &[Candidate]) -> bool {
+    if deeper.is_some_and(|deeper| deeper >= DEEPER_MIN) {
+        return true;
+    }
+    let best = gains.iter().map(|gain| gain.share).fold(0.0, f64::max);
+    best > noise && left.iter().all(|candidate| candidate.gain_max <= best)
 }
 
 fn gains_of(parts: &[Part], shares: &[f64]) -> Vec<Gain> {
@@ -195,6 +255,18 @@ fn judge(gains: &[Gain], deeper: Option<f64>, noise: f64, pacing: Pacing) -> Bot
         (_, Some(deeper)) if counts(deeper) => Bottleneck::Iodepth,
         (Some(best), _) if !is_limited => Bottleneck::Part(best.part),
         _ => Bottleneck::Load,
+    }
+}
+
+/// What a part that is [`FASTER`] can bring at most, if each of its servers is `busy` for that share of the time.
+///
+/// In an open loop the time in a queue that is `u` full is as `1 / (1 - u)`, and so falls by more than the part is faster.
+fn gain_max(goal: Goal, (busy, servers): (f64, f64), in_flight: f64) -> f64 {
+    let faster = f64::from(FASTER.0) / 100.0;
+    let of_time = (busy * servers / in_flight.max(f64::MIN_POSITIVE)).min(1.0);
+    match goal {
+        Goal::Throughput => faster * of_time.max(busy),
+        Goal::Latency => faster * (of_time / (1.0 - busy).max(faster)).min(1.0) / (1.0 + faster - busy),
     }
 }
 
@@ -278,12 +350,13 @@ impl Search<'_> {
                 NanoSpan(part.max(1) as u64)
             };
             let load = SimulationLoad { ramp: cut(whole.ramp), run: cut(whole.run), ..whole.clone() };
-            let probe = Probe { enclosure: self.enclosure.clone(), load };
-            let outcome = self.outcomes(core::slice::from_ref(&probe))?.remove(0);
+            let outcome = simulate_enclosure(self.enclosure, &load)?;
+            self.runs += 1;
+            self.requests += outcome.host_requests;
             let found = figure(self.goal, &outcome.measurement);
             let wanted = figure(self.goal, &base.measurement);
             if (found / wanted - 1.0).abs() <= CUT_ERROR_MAX {
-                return Ok((probe.load, outcome));
+                return Ok((load, outcome));
             }
             requests *= LONGER;
         }
@@ -292,54 +365,71 @@ impl Search<'_> {
 
     fn probe(&self, part: Part, load: &SimulationLoad) -> Option<Probe> {
         let enclosure = self.enclosure.faster(part, FASTER)?;
-        Some(Probe { enclosure, load: load.clone() })
+        Some(Probe { enclosure, load: load.clone(), goal: self.goal })
     }
 
-    fn outcomes(&mut self, probes: &[Probe]) -> Result<Vec<SimulationOutcome>, SimError> {
-        let outcomes: Vec<_> = (self.run)(probes).into_iter().collect::<Result<_, _>>()?;
-        self.runs += outcomes.len() as u32;
-        self.requests += outcomes.iter().map(|outcome| outcome.host_requests).sum::<u64>();
-        Ok(outcomes)
+    fn candidate_probe(&self, candidate: Candidate, load: &SimulationLoad) -> Probe {
+        match candidate.part {
+            Some(part) => self.probe(part, load).expect("only what there is is a candidate"),
+            None => Probe { enclosure: self.enclosure.clone(), load: deeper(load), goal: self.goal },
+        }
     }
 
-    /// By how much each probe is better than `base`.
-    fn gains(&mut self, probes: &[Probe], base: &Measurement) -> Result<Vec<f64>, SimError> {
-        let before = figure(self.goal, base);
-        let goal = self.goal;
-        let gain = |outcome: SimulationOutcome| {
-            let after = figure(goal, &outcome.measurement);
-            let share = match goal {
-                Goal::Throughput => after / before - 1.0,
-                Goal::Latency => 1.0 - after / before,
+    /// By how much each probe is better than `before`.
+    fn gains(&mut self, probes: &[Probe], before: f64) -> Result<Vec<f64>, SimError> {
+        let all: Vec<ProbeFigures> = (self.run)(probes).into_iter().collect::<Result<_, _>>()?;
+        self.runs += all.len() as u32;
+        self.requests += all.iter().map(|figures| figures.requests).sum::<u64>();
+        let gain = |after: &ProbeFigures| {
+            let share = match self.goal {
+                Goal::Throughput => after.figure / before - 1.0,
+                Goal::Latency => 1.0 - after.figure / before,
             };
             if share.is_finite() { share } else { 0.0 }
         };
-        Ok(self.outcomes(probes)?.into_iter().map(gain).collect())
+        Ok(all.iter().map(gain).collect())
     }
 }
 
 impl SimulatedEnclosure {
-    /// The parts of it that may have set the pace of a run with this outcome; no part contains another.
-    fn parts_to_try(&self, outcome: &SimulationOutcome) -> Vec<Part> {
+    /// What may have set the pace of a run with this outcome, what can raise it most first; no part contains another.
+    fn candidates(&self, goal: Goal, outcome: &SimulationOutcome) -> Vec<Candidate> {
         let busy = &outcome.utilisation;
         let processors = if self.controller.is_software {
             Part::HostProcessors
         } else {
             Part::Controller(ControllerPart::Processors)
         };
+        let heads = if self.second.is_some() { 2.0 } else { 1.0 };
+        let of_processors = f64::from(self.controller.processors) * heads;
+        let lanes = f64::from(self.controller.member_lanes) * heads;
+        let stripe_threads =
+            self.controller.md.as_ref().map_or(1.0, |md| f64::from(1 + md.group_thread_cnt)) * heads;
+        let drives: u32 = self.volumes.iter().map(|volume| u32::from(volume.config.members)).sum();
         let of_controllers = [
-            (processors, busy.processors),
-            (Part::Controller(ControllerPart::HostLink), busy.host_link),
-            (Part::Controller(ControllerPart::MemberLink), busy.member_link),
-            // How busy the engine is nobody counts: what it works for, they do.
-            (Part::Controller(ControllerPart::ParityEngine), 1.0),
-            (Part::Controller(ControllerPart::StripeThreads), busy.stripe_threads),
-            (Part::MirrorLink, busy.mirror_link),
-            (Part::Cache, 1.0),
-            (Part::Drives(DrivePart::All), 1.0),
+            (Part::Drives(DrivePart::All), busy.drives_max, f64::from(drives)),
+            (processors, busy.processors, of_processors),
+            (Part::Controller(ControllerPart::HostLink), busy.host_link, heads),
+            (Part::Controller(ControllerPart::MemberLink), busy.member_link, lanes),
+            (Part::Controller(ControllerPart::ParityEngine), busy.parity_engine, heads),
+            (Part::Controller(ControllerPart::StripeThreads), busy.stripe_threads, stripe_threads),
+            (Part::MirrorLink, busy.mirror_link, 1.0),
+            // How much room brings does not follow from how much of it is used.
+            (Part::Cache, 1.0, 1.0),
         ];
-        let may = |(part, busy): &(Part, f64)| *busy >= BUSY_MIN && self.faster(*part, FASTER).is_some();
-        of_controllers.iter().filter(|row| may(row)).map(|(part, _)| *part).collect()
+        let total = outcome.measurement.summaries().total;
+        let in_flight = total.iops.0 * total.lat_ns_mean / 1e9;
+        let may = |(part, busy, servers): &(Part, f64, f64)| {
+            let gain_max = gain_max(goal, (*busy, *servers), in_flight);
+            (gain_max >= GAIN_MIN && self.faster(*part, FASTER).is_some())
+                .then_some(Candidate { part: Some(*part), gain_max })
+        };
+        let mut candidates: Vec<Candidate> = of_controllers.iter().filter_map(may).collect();
+        candidates.sort_by(|a, b| b.gain_max.total_cmp(&a.gain_max));
+        if is_held_up_by_places(goal, &outcome.measurement) {
+            candidates.insert(0, Candidate { part: None, gain_max: f64::INFINITY });
+        }
+        candidates
     }
 
     /// What the drives are made of.

@@ -13,6 +13,7 @@
 //!
 //! Left out: what the hosts' paths do to requests that come in at the wrong controller; none do.
 
+use super::attribution::{Station, Visit};
 use super::servers::{BusyServer, ServerPool};
 use super::spec::{ControllerName, SimulatedEnclosure};
 use super::stripe_threads::StripeThreads;
@@ -62,6 +63,7 @@ pub(super) struct HardwareTimes {
 pub(super) struct HeadTimes {
     pub(super) processors: NanoSpan,
     pub(super) parity: NanoSpan,
+    pub(super) parity_engine: NanoSpan,
     pub(super) host_link: NanoSpan,
     pub(super) member_link: NanoSpan,
     pub(super) stripe_threads: NanoSpan,
@@ -105,12 +107,7 @@ impl<'a> Hardware<'a> {
     /// Does a memory task on the owner's processor; what of it goes to the other controller, too, adds its way there.
     #[inline]
     pub(super) fn serve_memory(&mut self, now: Nanos, owner: ControllerName, task: &MemoryTask) -> Nanos {
-        let work = match task.kind {
-            MemoryKind::Copy => MemoryWork::Copy,
-            // A checksum reads its input once, as parity does.
-            MemoryKind::Parity | MemoryKind::Digest => MemoryWork::Parity,
-        };
-        let span = self.model.memory_cost(work, ByteCount(task.bytes_in), ByteCount(task.bytes_out));
+        let (work, span) = self.memory_work(task);
         let head = &mut self.heads[owner as usize];
         let end = if work == MemoryWork::Parity && self.model.parity_by == ParityWorker::Engine {
             head.parity_engine.serve(now, span)
@@ -124,6 +121,28 @@ impl<'a> Hardware<'a> {
             0 => end,
             bytes => self.serve_mirror(now, end, owner, ByteCount(bytes)),
         }
+    }
+
+    /// What a memory task is, and how long it takes whoever does it.
+    #[inline]
+    fn memory_work(&self, task: &MemoryTask) -> (MemoryWork, NanoSpan) {
+        let work = match task.kind {
+            MemoryKind::Copy => MemoryWork::Copy,
+            // A checksum reads its input once, as parity does.
+            MemoryKind::Parity | MemoryKind::Digest => MemoryWork::Parity,
+        };
+        (work, self.model.memory_cost(work, ByteCount(task.bytes_in), ByteCount(task.bytes_out)))
+    }
+
+    /// What a memory task passes that is asked for at `now` and done at `end`.
+    pub(super) fn memory_visits(&self, now: Nanos, end: Nanos, task: &MemoryTask) -> [Visit; 2] {
+        let (work, span) = self.memory_work(task);
+        let engine = work == MemoryWork::Parity && self.model.parity_by == ParityWorker::Engine;
+        let station = if engine { Station::ParityEngine } else { Station::Processors };
+        // What goes to the other controller waits for its link; whether for the processor first, is not known here.
+        let here = if task.mirrored_bytes() == 0 { end } else { (now + span).min(end) };
+        let mirror = Visit { station: Station::MirrorLink, now: here, span: end - here, end };
+        [Visit { station, now, span, end: here }, mirror]
     }
 
     /// Sends `bytes` that `owner` has ready at `ready` to the other controller; returns when they are in its memory. What
@@ -148,6 +167,7 @@ impl<'a> Hardware<'a> {
         let head = |index: usize| HeadTimes {
             processors: self.heads[index].processors.busy_until_now(at),
             parity: self.heads[index].parity,
+            parity_engine: self.heads[index].parity_engine.busy_until_now(at),
             host_link: self.heads[index].host_link.busy_until_now(at),
             member_link: self.member_links[if self.member_link_shared { 0 } else { index }]
                 .busy_until_now(at),

@@ -2,7 +2,7 @@
 
 use super::event::Life;
 use raidlab_controller::{Area, MemberIo, MemberIoId, MemberOp};
-use raidlab_hardware::{Drive, DriveOp, DriveRequest, Sector, SectorCount};
+use raidlab_hardware::{Drive, DriveOp, DriveRequest, DriveTimes, Sector, SectorCount};
 use raidlab_units::{BlockCount, BlockSize, ByteCount, NanoSpan, Nanos};
 
 /// Bytes in a sector of a drive.
@@ -85,6 +85,11 @@ impl Member {
         }
     }
 
+    /// Has the drive tell where the time of commands goes.
+    pub(super) fn follow_times(&mut self) {
+        self.drive.follow_times();
+    }
+
     /// Puts a command at the end of the line.
     #[inline]
     pub(super) fn enqueue(&mut self, ios: &mut MemberIos, id: MemberIoId) {
@@ -129,11 +134,11 @@ impl Member {
         self.drive.handle_deadline(now + self.ahead);
     }
 
-    /// Hands out the next finished command, and in which life it was asked for; the caller frees its room.
+    /// Hands out the next finished command, in which life it was asked for, and where its time went; the caller frees its room.
     #[inline]
-    pub(super) fn poll_completion(&mut self) -> Option<(MemberIoId, Life)> {
+    pub(super) fn poll_completion(&mut self) -> Option<(MemberIoId, Life, DriveTimes)> {
         let done = self.drive.poll_completion()?;
-        Some((MemberIoId(done.id & ((1 << ID_BITS) - 1)), Life((done.id >> ID_BITS) as u8)))
+        Some((MemberIoId(done.id & ((1 << ID_BITS) - 1)), Life((done.id >> ID_BITS) as u8), done.times))
     }
 
     /// Takes in that an admitted command of so many bytes is over, or will never reach the drive.

@@ -14,11 +14,14 @@
 //! Several volumes, each an array with a load of its own, share the resources of one controller, or of two (`head.rs`),
 //! one of which may fail (`failover.rs`).
 //!
+//! Where each request's time went is followed if that is asked (`attribution.rs`).
+//!
 //! At most `member_queue_depth` commands are at a drive; the rest wait in the member's line, first in, first out.
 //! Lengths only: no byte is moved. Everything random comes from the seeds of the array and of the load.
 //!
 //! Left out: arbitration on the links below the granularity of one transfer, and interrupts of the host.
 
+mod attribution;
 mod bottleneck;
 mod event;
 mod failover;
@@ -35,12 +38,16 @@ mod utilisation;
 mod volume;
 mod world;
 
-pub use bottleneck::{Bottleneck, BottleneckOutcome, Gain, Goal, Part, Probe, ProbeRunner, find_bottleneck};
+pub use attribution::{Station, Stay, StayMean, Stays, TimesOutcome};
+pub use bottleneck::{
+    Bottleneck, BottleneckOutcome, Extent, Gain, Goal, Part, Probe, ProbeFigures, ProbeRunner,
+    find_bottleneck,
+};
 pub use live::{LiveAnswer, LiveArray};
 pub(crate) use port::ArrayPort;
 pub use spec::{
     ControllerFailure, ControllerName, FailoverOutcome, LoadRegion, RebuildProgress, SecondController,
     SimError, SimulatedArray, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome,
-    simulate, simulate_degraded, simulate_enclosure,
+    simulate, simulate_attributed, simulate_degraded, simulate_enclosure,
 };
 pub use utilisation::{ControllerUtilisation, Utilisation};

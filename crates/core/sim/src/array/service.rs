@@ -1,6 +1,7 @@
 //! One volume at work: what the hosts, the controller and the members do to each other, and which resource is asked for
 //! how long. Everything in here is per I/O.
 
+use super::attribution::{Station, Visit};
 use super::event::{Event, Step};
 use super::head::Hardware;
 use super::load::{HostAnswer, HostIo, Load};
@@ -14,7 +15,7 @@ use raidlab_controller::{
     MemberError, MemberIo, MemberIoId, MemberOp, MemoryTask, MemoryTaskId, Segment, TimerId, WritePolicy,
 };
 use raidlab_hardware::{HostOpKind, MemberPath, PAGE_BYTES};
-use raidlab_units::{ByteCount, Lba, MemberIndex, Nanos};
+use raidlab_units::{ByteCount, Lba, MemberIndex, NanoSpan, Nanos};
 use raidlab_workload::DriverStep;
 use std::cmp::Ordering;
 
@@ -47,7 +48,12 @@ impl Volume {
             Step::MemberCommand => self.enqueue(shared, now, event.member_io()),
             Step::MemberDataIn => self.start_drive(shared, now, event.member_io()),
             Step::MemberDataOut => self.end_member_io(now, event.member_io()),
-            Step::MemoryDone => self.memory_done(now, event.task()),
+            Step::MemoryDone => {
+                if let Some(times) = &mut self.times {
+                    times.end_task(event.task());
+                }
+                self.memory_done(now, event.task());
+            }
         }
     }
 
@@ -61,7 +67,12 @@ impl Volume {
                 self.settle_drive(shared, now, member);
             }
             Ordering::Equal => self.poll_driver(shared, now),
-            Ordering::Greater => self.controller.handle_timer(now, TimerId(slot - driver - 1)),
+            Ordering::Greater => {
+                if let Some(times) = &mut self.times {
+                    times.begin(now, Station::Gathering);
+                }
+                self.controller.handle_timer(now, TimerId(slot - driver - 1));
+            }
         }
     }
 
@@ -95,11 +106,17 @@ impl Volume {
     /// Sends a request to the volume's controller.
     #[inline]
     pub(super) fn issue(&mut self, shared: &mut Shared<'_>, now: Nanos, io: HostIo) {
+        if let (Some(times), Load::Driver(driver)) = (&mut self.times, &self.load) {
+            times.send(io.slot, driver.issued_at(io.slot), now);
+        }
         if !matches!(io.op, HostOp::Write { .. }) {
             return self.take_in(shared, now, io.slot);
         }
         let span = shared.hardware.model.host_link.transfer_time(ByteCount(u64::from(io.bytes)));
         let end = shared.hardware.head(self.owner).host_link.serve(now, span);
+        if let Some(times) = &mut self.times {
+            times.visit(io.slot, Visit { station: Station::HostLink, now, span, end });
+        }
         if end == now {
             self.take_in(shared, now, io.slot);
         } else {
@@ -132,6 +149,9 @@ impl Volume {
                 head.processors.serve_when_ready(now, alone, span)
             }
         };
+        if let Some(times) = &mut self.times {
+            times.visit(slot, Visit { station: Station::Processors, now, span, end });
+        }
         if end == now {
             self.request(now, slot);
         } else {
@@ -151,6 +171,9 @@ impl Volume {
             lba: Lba(io.offset_bytes / block_bytes),
             blocks: blocks.expect("the driver keeps to blocks"),
         };
+        if let Some(times) = &mut self.times {
+            times.accept(slot, now);
+        }
         self.controller.handle_host_request(now, request);
     }
 
@@ -159,13 +182,17 @@ impl Volume {
         let slot = completion.tag.0;
         let succeeded = completion.result.is_ok();
         let io = self.host_ios[slot as usize];
-        let end = if io.op != HostOp::Read || !succeeded {
+        let (station, span, end) = if io.op != HostOp::Read || !succeeded {
             self.send_kept(shared, now);
-            self.kept_at.max(now)
+            let end = self.kept_at.max(now);
+            (Station::MirrorLink, end - now, end)
         } else {
             let span = shared.hardware.model.host_link.transfer_time(ByteCount(u64::from(io.bytes)));
-            shared.hardware.head(self.owner).host_link.serve(now, span)
+            (Station::HostLink, span, shared.hardware.head(self.owner).host_link.serve(now, span))
         };
+        if let Some(times) = &mut self.times {
+            times.complete(slot, Visit { station, now, span, end });
+        }
         if end == now {
             self.answer(shared, now, slot, succeeded);
         } else {
@@ -178,6 +205,10 @@ impl Volume {
         self.host_requests += 1;
         match &mut self.load {
             Load::Driver(driver) => {
+                if let Some(times) = &mut self.times {
+                    let moves_bytes = self.host_ios[slot as usize].op != HostOp::Flush;
+                    times.answer(slot, now, succeeded && moves_bytes && driver.counts(now));
+                }
                 driver.handle_completion(now, slot, succeeded);
                 self.poll_driver(shared, now);
             }
@@ -215,6 +246,9 @@ impl Volume {
             }
         }
         self.send_kept(shared, now);
+        if let Some(times) = &mut self.times {
+            times.settle();
+        }
     }
 
     /// [`Volume::pump`] where it is not worth to have it in place.
@@ -238,13 +272,27 @@ impl Volume {
     #[inline]
     fn work_on_memory(&mut self, shared: &mut Shared<'_>, now: Nanos, task: MemoryTask) {
         let model = shared.hardware.model;
-        let end = match (self.stripes, &model.md, &mut shared.hardware.head(self.owner).stripe_threads) {
-            (Some(volume), Some(md), Some(threads)) => threads.serve_task(now, (model, md), volume, &task),
-            _ => shared.hardware.serve_memory(now, self.owner, &task),
+        let visit = match (self.stripes, &model.md, &mut shared.hardware.head(self.owner).stripe_threads) {
+            (Some(volume), Some(md), Some(threads)) => {
+                Some(threads.serve_task(now, (model, md), volume, &task))
+            }
+            _ => None,
+        };
+        let end = match visit {
+            Some(visit) => visit.end,
+            None => shared.hardware.serve_memory(now, self.owner, &task),
         };
         if end == now {
             self.memory_done(now, task.id);
         } else {
+            if let Some(times) = &mut self.times {
+                let none = |end| Visit { station: Station::MirrorLink, now: end, span: NanoSpan::ZERO, end };
+                let visits = match visit {
+                    Some(visit) => [visit, none(end)],
+                    None => shared.hardware.memory_visits(now, end, &task),
+                };
+                times.compute(task.id, visits);
+            }
             shared.queue.push(end, self.event(Step::MemoryDone, task.id.0));
         }
     }
@@ -263,14 +311,19 @@ impl Volume {
             MemberOp::Flush => HostOpKind::Flush,
         };
         let bytes = self.block_size.bytes_of(io.blocks);
-        let end = match self.serve_by_stripe_threads(shared, now, &io) {
-            Some(end) => end,
+        let visit = match self.serve_by_stripe_threads(shared, now, &io) {
+            Some(visit) => visit,
             None => {
                 let path = self.path_of(shared, &io);
                 let span = shared.hardware.model.member_command_cost(path, kind, bytes);
-                shared.hardware.head(self.owner).processors.serve(now, span)
+                let end = shared.hardware.head(self.owner).processors.serve(now, span);
+                Visit { station: Station::Processors, now, span, end }
             }
         };
+        let end = visit.end;
+        if let Some(times) = &mut self.times {
+            times.command(io.id, visit);
+        }
         if end == now {
             self.enqueue(shared, now, io.id);
         } else {
@@ -285,7 +338,7 @@ impl Volume {
         shared: &mut Shared<'_>,
         now: Nanos,
         io: &MemberIo,
-    ) -> Option<Nanos> {
+    ) -> Option<Visit> {
         let volume = self.stripes?;
         if io.area == Area::Metadata || io.op == MemberOp::Flush {
             return None;
@@ -358,6 +411,9 @@ impl Volume {
     #[inline]
     fn admit(&mut self, shared: &mut Shared<'_>, now: Nanos, member: u16) {
         while let Some(id) = self.members[usize::from(member)].admit(now, &self.member_ios, self.block_size) {
+            if let Some(times) = &mut self.times {
+                times.admit(id, now);
+            }
             let io = self.member_ios.get(id);
             if !matches!(io.op, MemberOp::Write { .. }) {
                 self.start_drive(shared, now, id);
@@ -366,6 +422,9 @@ impl Volume {
             let bytes = self.block_size.bytes_of(io.blocks);
             let span = shared.hardware.model.member_write_time(bytes);
             let end = shared.hardware.member_link(self.owner).serve(now, span);
+            if let Some(times) = &mut self.times {
+                times.transfer(id, Visit { station: Station::MemberLink, now, span, end });
+            }
             if end == now {
                 self.start_drive(shared, now, id);
             } else {
@@ -388,12 +447,15 @@ impl Volume {
     #[inline]
     fn settle_drive(&mut self, shared: &mut Shared<'_>, now: Nanos, member: u32) {
         let mut finished = false;
-        while let Some((id, life)) = self.members[member as usize].poll_completion() {
+        while let Some((id, life, spent)) = self.members[member as usize].poll_completion() {
             finished = true;
             let ios = if life == self.life { &self.member_ios } else { &self.abandoned };
             let bytes = self.block_size.bytes_of(ios.get(id).blocks);
             self.members[member as usize].free_room(now, bytes);
             if life == self.life {
+                if let Some(times) = &mut self.times {
+                    times.leave_drive(id, now, spent);
+                }
                 self.finish_member(shared, now, id);
             }
         }
@@ -413,6 +475,9 @@ impl Volume {
         let bytes = self.block_size.bytes_of(io.blocks);
         let span = shared.hardware.model.member_read_time(bytes);
         let end = shared.hardware.member_link(self.owner).serve(now, span);
+        if let Some(times) = &mut self.times {
+            times.transfer(id, Visit { station: Station::MemberLink, now, span, end });
+        }
         if end == now {
             self.end_member_io(now, id);
         } else {
@@ -423,7 +488,11 @@ impl Volume {
     /// Tells the controller that a member I/O has ended: well, unless the member has been pulled.
     #[inline]
     fn end_member_io(&mut self, now: Nanos, id: MemberIoId) {
-        let member = usize::from(self.member_ios.get(id).member.0);
+        let MemberIo { member, class, .. } = *self.member_ios.get(id);
+        if let Some(times) = &mut self.times {
+            times.end_io(id, class, now);
+        }
+        let member = usize::from(member.0);
         let result = if self.members[member].is_gone { Err(MemberError::Gone) } else { Ok(()) };
         self.controller.handle_member_completion(now, id, result);
     }

@@ -1,7 +1,9 @@
 //! What to simulate, and what came of it.
 
+use super::attribution::TimesOutcome;
 use super::load::Load;
 use super::utilisation::{ControllerUtilisation, Utilisation};
+use super::volume::Volume;
 use super::world::World;
 use core::fmt;
 use raidlab_controller::{ArrayConfig, ConfigError, Controller, Counters, MetadataPolicy};
@@ -158,6 +160,8 @@ pub struct SimulationOutcome {
     pub controllers: Vec<ControllerUtilisation>,
     /// What the failure of a controller cost, if one failed.
     pub failover: Option<FailoverOutcome>,
+    /// Where the time of the requests in the measured window went, if that was asked.
+    pub times: Option<TimesOutcome>,
     /// How far the rebuild of the first volume came, where one was under way when the load was over.
     pub rebuild: Option<RebuildProgress>,
     /// What the host sees of the array, of all volumes together.
@@ -335,7 +339,18 @@ pub fn simulate_enclosure(
     enclosure: &SimulatedEnclosure,
     load: &SimulationLoad,
 ) -> Result<SimulationOutcome, SimError> {
-    simulate_with(enclosure, load, None)
+    simulate_with(enclosure, load, None, Times::Ignored)
+}
+
+/// As [`simulate_enclosure`], and follows where the time of each request goes. Nothing else of the outcome is changed.
+///
+/// # Errors
+/// [`SimError`] if the enclosure, the load or both together make no sense.
+pub fn simulate_attributed(
+    enclosure: &SimulatedEnclosure,
+    load: &SimulationLoad,
+) -> Result<SimulationOutcome, SimError> {
+    simulate_with(enclosure, load, None, Times::Followed)
 }
 
 /// As [`simulate_enclosure`], but each volume has lost `missing` when the load begins. Where its configuration has a spare it
@@ -348,13 +363,21 @@ pub fn simulate_degraded(
     load: &SimulationLoad,
     missing: MemberIndex,
 ) -> Result<SimulationOutcome, SimError> {
-    simulate_with(enclosure, load, Some(missing))
+    simulate_with(enclosure, load, Some(missing), Times::Ignored)
+}
+
+/// Whether it is followed where the time of each request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Times {
+    Followed,
+    Ignored,
 }
 
 fn simulate_with(
     enclosure: &SimulatedEnclosure,
     load: &SimulationLoad,
     missing: Option<MemberIndex>,
+    times: Times,
 ) -> Result<SimulationOutcome, SimError> {
     check_controllers(enclosure, load)?;
     load.workload.check_ops(OpSet::OF_ARRAYS)?;
@@ -374,6 +397,9 @@ fn simulate_with(
         machines.push((controller, Load::Driver(driver)));
     }
     let mut world = World::new(enclosure, machines, load);
+    if times == Times::Followed {
+        world.volumes.iter_mut().for_each(Volume::follow_times);
+    }
     world.run(load.seed)?;
     Ok(world.outcome(size))
 }

@@ -10,6 +10,7 @@
 //!
 //! Left out: memory that is too slow for all of them, the workers' wake-ups, and groups by memory node.
 
+use super::attribution::{Station, Visit};
 use super::servers::{BusyServer, ServerPool};
 use raidlab_controller::MemoryTask;
 use raidlab_hardware::{ControllerModel, MdModel, MemoryWork, PAGE_BYTES};
@@ -61,7 +62,7 @@ impl StripeThreads {
         (model, md): (&ControllerModel, &MdModel),
         volume: StripeVolume,
         (io, bytes): (StripeIo, ByteCount),
-    ) -> Nanos {
+    ) -> Visit {
         let pages = bytes.0.div_ceil(PAGE_BYTES);
         let send = md.costs.io * pages;
         let make = match io {
@@ -69,12 +70,14 @@ impl StripeThreads {
             StripeIo::WriteData if !md.skip_copy => model.memory_cost(MemoryWork::Copy, bytes, bytes),
             StripeIo::WriteData | StripeIo::WriteParity => NanoSpan::ZERO,
         };
-        if volume.rotates && self.has_workers {
+        let span = make + send;
+        let end = if volume.rotates && self.has_workers {
             let made = if make == NanoSpan::ZERO { now } else { self.threads.serve(now, make) };
             self.sender.serve_when_ready(now, made, send)
         } else {
-            self.threads.serve(now, make + send)
-        }
+            self.threads.serve(now, span)
+        };
+        Visit { station: Station::StripeThreads, now, span, end }
     }
 
     /// Computes parity, or data from it; returns when that is done.
@@ -85,13 +88,14 @@ impl StripeThreads {
         (model, md): (&ControllerModel, &MdModel),
         volume: StripeVolume,
         task: &MemoryTask,
-    ) -> Nanos {
+    ) -> Visit {
         let (bytes_in, bytes_out) = (ByteCount(task.bytes_in), ByteCount(task.bytes_out));
         let row_bytes = task.bytes_out / volume.parities.max(1);
         let rows = row_bytes.div_ceil(PAGE_BYTES);
         let is_whole = task.bytes_in == volume.data_strips * row_bytes;
         let pass = if is_whole { md.costs.pass_batched } else { md.costs.pass };
-        self.threads.serve(now, pass * rows + model.memory_cost(MemoryWork::Parity, bytes_in, bytes_out))
+        let span = pass * rows + model.memory_cost(MemoryWork::Parity, bytes_in, bytes_out);
+        Visit { station: Station::StripeThreads, now, span, end: self.threads.serve(now, span) }
     }
 
     pub(super) fn busy_until_now(&self, now: Nanos) -> NanoSpan {

@@ -12,6 +12,8 @@ pub struct Utilisation {
     pub processors: f64,
     /// Part of `processors` that went into parity.
     pub parity: f64,
+    /// The engine that computes parity beside the processors.
+    pub parity_engine: f64,
     /// The link to the host.
     pub host_link: f64,
     /// The link to the members.
@@ -29,6 +31,8 @@ pub struct ControllerUtilisation {
     pub processors: f64,
     /// Part of `processors` that went into parity.
     pub parity: f64,
+    /// Its engine that computes parity beside them.
+    pub parity_engine: f64,
     /// Its link to the host.
     pub host_link: f64,
     /// Its link to the members; of both together, where they share one.

@@ -1,5 +1,6 @@
 //! One volume: its array controller's logic, the load on it, and its members.
 
+use super::attribution::Attribution;
 use super::event::{Event, Life, Step};
 use super::load::{HostIo, Load};
 use super::members::{Member, MemberIos};
@@ -67,6 +68,8 @@ pub(super) struct Volume {
     pub(super) abandoned: MemberIos,
     /// What an operator should know, where one is told.
     pub(super) notices: Option<VecDeque<Notice>>,
+    /// Where the time of requests goes, where that is followed.
+    pub(super) times: Option<Box<Attribution>>,
 }
 
 impl Volume {
@@ -119,7 +122,14 @@ impl Volume {
             earlier: Counters::default(),
             abandoned: MemberIos::default(),
             notices: None,
+            times: None,
         }
+    }
+
+    /// Follows where the time of requests goes.
+    pub(super) fn follow_times(&mut self) {
+        self.times = Some(Box::new(Attribution::new()));
+        self.members.iter_mut().for_each(Member::follow_times);
     }
 
     /// An idle drive as the members of a volume over `spec` are.

@@ -1,5 +1,6 @@
 //! The world of an enclosure: whose turn it is, and what is counted.
 
+use super::attribution::Tally;
 use super::event::Event;
 use super::failover::Failover;
 use super::head::HardwareTimes;
@@ -199,8 +200,12 @@ impl<'a> World<'a> {
     pub(super) fn outcome(&self, volume: ByteCount) -> SimulationOutcome {
         let mut measurement = Measurement::default();
         let (mut counters, mut issued) = (Counters::default(), IssuedCounts::default());
+        let mut times = Tally::default();
         for volume in &self.volumes {
             counters.merge(&volume.counters());
+            if let Some(own) = &volume.times {
+                times.merge(own.tally());
+            }
             let Some(driver) = volume.load.driver() else { continue };
             measurement.merge(&driver.measurement());
             issued.add(driver.issued());
@@ -218,6 +223,7 @@ impl<'a> World<'a> {
             controllers,
             failover: self.failover_outcome(),
             rebuild: self.rebuild_progress(),
+            times: times.outcome(),
             volume,
         }
     }
@@ -242,6 +248,7 @@ impl<'a> World<'a> {
             |(from, to): (&super::head::HeadTimes, &super::head::HeadTimes)| ControllerUtilisation {
                 processors: self.share(from.processors, to.processors),
                 parity: self.share(from.parity, to.parity) / processors,
+                parity_engine: self.share(from.parity_engine, to.parity_engine),
                 host_link: self.share(from.host_link, to.host_link),
                 member_link: self.share(from.member_link, to.member_link),
                 stripe_threads: self.share(from.stripe_threads, to.stripe_threads),
@@ -259,6 +266,7 @@ impl<'a> World<'a> {
             drives_max: drives().fold(0.0, f64::max),
             processors: most(|it| it.processors),
             parity: most(|it| it.parity),
+            parity_engine: most(|it| it.parity_engine),
             host_link: most(|it| it.host_link),
             member_link: most(|it| it.member_link),
             mirror_link: self.share(start.hardware.mirror_link, end.hardware.mirror_link),

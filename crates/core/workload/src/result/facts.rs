@@ -285,6 +285,44 @@ pub struct PartGain {
     pub gain_pct: f64,
 }
 
+/// Where the time of the requests of a simulated run went: waiting and service along each one's critical path. The means of all
+/// stations add up to the mean latency.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimesFacts {
+    /// Requests of the window that moved bytes and succeeded.
+    pub requests: u64,
+    /// The slowest of them, one in a hundred.
+    pub slowest_requests: u64,
+    /// The stations on the way of a request, in their order; those that took no time are left out.
+    pub stations: Vec<StationTimes>,
+}
+
+/// Mean times of requests at one station.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StationTimes {
+    /// Its name, `host link`.
+    pub station: String,
+    /// Before the station worked for them.
+    pub waiting_ns_mean: f64,
+    /// While it did.
+    pub service_ns_mean: f64,
+    /// The same of the slowest requests.
+    pub slowest_waiting_ns_mean: f64,
+    /// The same of the slowest requests.
+    pub slowest_service_ns_mean: f64,
+}
+
+impl TimesFacts {
+    /// The mean latency, and that of the slowest requests.
+    pub fn lat_ns_means(&self) -> [f64; 2] {
+        let sum = |of: fn(&StationTimes) -> f64| self.stations.iter().map(of).sum::<f64>();
+        [
+            sum(|it| it.waiting_ns_mean + it.service_ns_mean),
+            sum(|it| it.slowest_waiting_ns_mean + it.slowest_service_ns_mean),
+        ]
+    }
+}
+
 impl BottleneckFacts {
     /// The name of what set the pace where that is none of the parts.
     pub const IODEPTH: &str = "requests in flight";

@@ -37,9 +37,19 @@ fn simulate_prints_a_run_per_iodepth() {
     assert_eq!(depths, [Some(1), Some(2), Some(4), Some(8)]);
     assert_eq!(runs[0]["world"], "simulated");
     assert_eq!(runs[0]["array"]["level"], "5");
+    for run in runs {
+        let stations = run["times"]["stations"].as_array().expect("it is told where the time goes");
+        let of = |station: &serde_json::Value| {
+            station["waiting_ns_mean"].as_f64().expect("a figure")
+                + station["service_ns_mean"].as_f64().expect("a figure")
+        };
+        let (sum, mean) = (stations.iter().map(of).sum::<f64>(), run["total"]["lat_ns_mean"].as_f64());
+        assert!((sum - mean.expect("a figure")).abs() < 1.0, "{sum} {mean:?}");
+    }
     let words = bench.run(&simulate(&["--queue-depth", "2"]));
     words.assert(0, &[]);
     assert!(words.stdout.contains("storagebench-database"), "{}", words.stdout);
+    assert!(words.stdout.contains("where the time goes"), "{}", words.stdout);
     assert!(!words.stdout.contains('\x1b'), "colour is for terminals");
 }
 

@@ -28,7 +28,8 @@ const SMALLER: [usize; 3] = [0, 1, 2];
 /// How far it all is, about, when the families, the settings and the longer runs are done; parts are before.
 const FAMILIES_SHARE: f64 = 0.6;
 const SETTINGS_SHARE: f64 = 0.8;
-const LONG_SHARE: f64 = 0.9;
+const LONG_SHARE: f64 = 0.88;
+const BOTTLENECKS_SHARE: f64 = 0.92;
 
 /// What was chosen.
 pub(super) struct Chosen {
@@ -275,12 +276,26 @@ impl Search<'_, '_> {
         let order: Vec<Judged> =
             self.judged.iter().filter(|one| results.iter().any(|(it, _)| it == *one)).cloned().collect();
         results.sort_by_key(|(judged, _)| order.iter().position(|other| other == judged));
+        self.bottlenecks(&mut results)?;
         let faults = self.faults(&order)?;
         let planned = results
             .into_iter()
             .zip(faults)
             .map(|((judged, runs), faults)| planned(self.bench, judged, runs, faults, (&order, &self.tried)));
         Ok(planned.collect())
+    }
+
+    /// Finds what sets the pace of each run of the best.
+    fn bottlenecks(&mut self, best: &mut [(Judged, Vec<RunResult>)]) -> Result<(), PlanError> {
+        let (bench, apps) = (self.bench, self.bench.order.applications.len());
+        let jobs = best.len() * apps;
+        let stage =
+            Stage { label: "finding the bottlenecks of the best", from: LONG_SHARE, to: BOTTLENECKS_SHARE };
+        let job = |index: usize| bench.bottleneck(&best[index / apps].0, index % apps);
+        let found = self.crew.on_all(stage, jobs, job)?;
+        let runs = best.iter_mut().flat_map(|(_, runs)| runs);
+        runs.zip(found).for_each(|(run, facts)| run.bottleneck = Some(facts));
+        Ok(())
     }
 
     /// What faults do to each of `best`.
@@ -292,7 +307,7 @@ impl Search<'_, '_> {
             .flat_map(|(one, _)| apps.clone().map(move |app| (one, app)))
             .flat_map(|(one, app)| Fault::ALL.map(|fault| (one, app, fault)))
             .collect();
-        let stage = Stage { label: "failing a member of the best", from: LONG_SHARE, to: 1.0 };
+        let stage = Stage { label: "failing a member of the best", from: BOTTLENECKS_SHARE, to: 1.0 };
         let run = |index: usize| {
             let (one, app, fault) = jobs[index];
             bench.fault(&best[one], app, fault)

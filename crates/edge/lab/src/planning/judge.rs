@@ -7,11 +7,10 @@
 use super::shortlist::metric;
 use super::{Bench, PlanError};
 use crate::load::{Load, RUN_TO_THE_END};
-use crate::worlds::simulated::{add_bottleneck, run_with_outcome};
+use crate::worlds::simulated::run_simulated;
 use raidlab_advisor::plan::{Geometry, Judged, Performance};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
-use std::num::NonZeroUsize;
 
 /// A ramp lasts as long as it takes to write the cache this often: while it fills, some of it is written to the drives.
 const FILLS: f64 = 2.5;
@@ -97,10 +96,10 @@ pub(super) fn judge(
         let mut iodepth = bench.order.applications[index].iodepth;
         let mut lowered = 0;
         let mut expected = kept.clone();
-        let (mut result, outcome, load) = loop {
+        let result = loop {
             let load = load(bench, &expected, index, window, iodepth);
-            let run = run_with_outcome(&models, &array, &load);
-            let (result, outcome) = run.map_err(|source| PlanError::Simulation {
+            let run = run_simulated(&models, &array, &load);
+            let result = run.map_err(|source| PlanError::Simulation {
                 label: format!("{}, {}", bench.label(kept.geometry), load.label()),
                 source,
             })?;
@@ -113,18 +112,11 @@ pub(super) fn judge(
             let limit = bench.order.needs.mean_response.map_or(f64::INFINITY, |limit| limit.get() as f64);
             let over = result.ops.total.lat_ns_mean / limit;
             if over <= 1.0 || iodepth == 1 || lowered == LOWERINGS_MAX {
-                break (result, outcome, load);
+                break result;
             }
             lowered += 1;
             iodepth = ((f64::from(iodepth) / over * 0.97) as u32).clamp(1, iodepth - 1);
         };
-        if window == Window::Long {
-            let added = add_bottleneck(&mut result, (&models, &array, &load), &outcome, NonZeroUsize::MIN);
-            added.map_err(|source| PlanError::Simulation {
-                label: format!("{}, {}", bench.label(kept.geometry), load.label()),
-                source,
-            })?;
-        }
         judged.performance[index] = performance(&result);
         runs.push(result);
     }

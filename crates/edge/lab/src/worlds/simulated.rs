@@ -5,21 +5,19 @@ use crate::arrays::{ModelledArray, Models, array_facts};
 use crate::controllers::{ModelledControllers, Owner};
 use crate::load::Load;
 use raidlab_controller::{ConfigError, WritePolicy};
-use raidlab_hosts::{Hosts, HostsError, Jobs, Stop, all_processors};
+use raidlab_hosts::{Hosts, HostsError, all_processors};
 use raidlab_sim::{
-    BottleneckOutcome, ControllerName, FailoverOutcome, Gain, Goal, LoadRegion, Probe, RebuildProgress,
-    SimError, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome, find_bottleneck,
-    simulate_degraded, simulate_enclosure,
+    BottleneckOutcome, ControllerName, Extent, FailoverOutcome, Gain, Goal, LoadRegion, Probe, ProbeFigures,
+    RebuildProgress, SimError, SimulatedEnclosure, SimulatedVolume, SimulationLoad, SimulationOutcome,
+    Station, Stay, TimesOutcome, find_bottleneck, simulate_attributed, simulate_degraded, simulate_enclosure,
 };
 use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
 use raidlab_workload::program::{BonnieError, ReadersError};
 use raidlab_workload::{
     ArrayFacts, BottleneckFacts, CacheFill, ControllerFacts, EnclosureFacts, FailoverFacts, LoadFacts,
-    PartGain, RunResult, World,
+    PartGain, RunResult, StationTimes, TimesFacts, World,
 };
-use std::convert::Infallible;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Why a modelled array can't be run.
@@ -49,10 +47,10 @@ pub fn run_simulated(
     array: &ModelledArray,
     load: &Load,
 ) -> Result<RunResult, SimulatedError> {
-    run_with(models, array, load, None).map(|(result, _)| result)
+    run_with(models, array, load, simulate_enclosure).map(|(result, _)| result)
 }
 
-/// As [`run_simulated`], and finds out what set the pace, by running parts of the load again up to a dozen times, on up to
+/// As [`run_simulated`], and finds out where the time of requests went and what set the pace, by running parts of the load again up to a dozen times, on up to
 /// `threads` threads.
 ///
 /// # Errors
@@ -63,28 +61,14 @@ pub fn run_with_bottleneck(
     load: &Load,
     threads: NonZeroUsize,
 ) -> Result<RunResult, SimulatedError> {
-    let (mut result, outcome) = run_with(models, array, load, None)?;
+    let (mut result, outcome) = run_with(models, array, load, simulate_attributed)?;
+    result.times = outcome.times.as_ref().map(times_facts);
     add_bottleneck(&mut result, (models, array, load), &outcome, threads)?;
     Ok(result)
 }
 
-/// As [`run_simulated`], with the outcome, for [`add_bottleneck`].
-///
-/// # Errors
-/// [`SimulatedError`] if the array, the load or both together make no sense.
-pub fn run_with_outcome(
-    models: &Models<'_>,
-    array: &ModelledArray,
-    load: &Load,
-) -> Result<(RunResult, SimulationOutcome), SimulatedError> {
-    run_with(models, array, load, None)
-}
-
 /// Adds to `result` what set the pace of its run, which had this `outcome`. Nothing else of it is changed.
-///
-/// # Errors
-/// [`SimulatedError`] if the array, the load or both together make no sense.
-pub fn add_bottleneck(
+fn add_bottleneck(
     result: &mut RunResult,
     (models, array, load): (&Models<'_>, &ModelledArray, &Load),
     outcome: &SimulationOutcome,
@@ -92,33 +76,34 @@ pub fn add_bottleneck(
 ) -> Result<(), SimulatedError> {
     let started = Instant::now();
     let enclosure = simulated_enclosure(models, array);
-    let found = find_bottleneck(&enclosure, &simulation_load(array, load), outcome, &mut |probes| {
-        run_probes(probes, threads)
+    let load = simulation_load(array, load);
+    let found = find_bottleneck(&enclosure, &load, outcome, Extent::Gains, &mut |probes| {
+        let job = |index: usize| probes[index].run().map(|it| (it.figure, it.requests));
+        let done = Hosts::alone().share_all((probes.len(), threads), job, |_, _| {});
+        let figures = |(figure, requests)| ProbeFigures { figure, requests };
+        let done = done.expect("a host alone loses nobody").into_iter();
+        done.map(|result| result.map(figures)).collect()
     })?;
     result.bottleneck = Some(bottleneck_facts(&found));
     result.cost.bottleneck_wall_ns = Some(started.elapsed().as_nanos() as u64);
     Ok(())
 }
 
-/// Runs each of `probes`, at the same time as far as there are threads.
-fn run_probes(probes: &[Probe], threads: NonZeroUsize) -> Vec<Result<SimulationOutcome, SimError>> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(probe) = probes.get(index) else { return done };
-            done.push((index, probe.run()));
-        }
-    };
-    let mut done: Vec<_> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.get().min(probes.len())).map(|_| scope.spawn(work)).collect();
-        let own = work();
-        let others = others.into_iter().flat_map(|other| other.join().expect("a simulation does not panic"));
-        own.into_iter().chain(others).collect()
-    });
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, outcome)| outcome).collect()
+/// What sets the pace of `load` on `array`, found with as few runs as name it, one after the other.
+///
+/// # Errors
+/// [`SimulatedError`] if the array, the load or both together make no sense.
+pub(crate) fn name_bottleneck(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    load: &Load,
+) -> Result<BottleneckFacts, SimulatedError> {
+    let (enclosure, load) = (simulated_enclosure(models, array), simulation_load(array, load));
+    let base = simulate_enclosure(&enclosure, &load)?;
+    let found = find_bottleneck(&enclosure, &load, &base, Extent::Name, &mut |probes| {
+        probes.iter().map(Probe::run).collect()
+    })?;
+    Ok(bottleneck_facts(&found))
 }
 
 fn bottleneck_facts(found: &BottleneckOutcome) -> BottleneckFacts {
@@ -137,6 +122,25 @@ fn bottleneck_facts(found: &BottleneckOutcome) -> BottleneckFacts {
         runs: found.runs,
         requests: found.requests,
         window_ns: found.window.get(),
+    }
+}
+
+fn times_facts(times: &TimesOutcome) -> TimesFacts {
+    let of_station = |station: Station| {
+        let (mean, slowest) = (times.mean(station), times.slowest_mean(station));
+        StationTimes {
+            station: station.name().to_owned(),
+            waiting_ns_mean: mean.waiting,
+            service_ns_mean: mean.service,
+            slowest_waiting_ns_mean: slowest.waiting,
+            slowest_service_ns_mean: slowest.service,
+        }
+    };
+    let took_time = |station: &Station| times.stays.at(*station) != Stay::default();
+    TimesFacts {
+        requests: times.requests,
+        slowest_requests: times.slowest_requests,
+        stations: Station::ALL.into_iter().filter(took_time).map(of_station).collect(),
     }
 }
 
@@ -161,7 +165,8 @@ pub fn run_degraded(
     array: &ModelledArray,
     load: &Load,
 ) -> Result<(RunResult, Option<NanoSpan>), SimulatedError> {
-    let (result, outcome) = run_with(models, array, load, Some(MemberIndex(0)))?;
+    let (result, outcome) =
+        run_with(models, array, load, |enclosure, load| simulate_degraded(enclosure, load, MemberIndex(0)))?;
     let rebuild = outcome.rebuild.filter(|progress| progress.done > 0);
     let whole = |progress: RebuildProgress| {
         let share = progress.done as f64 / progress.total as f64;
@@ -174,16 +179,13 @@ fn run_with(
     models: &Models<'_>,
     array: &ModelledArray,
     load: &Load,
-    missing: Option<MemberIndex>,
+    simulate: impl Fn(&SimulatedEnclosure, &SimulationLoad) -> Result<SimulationOutcome, SimError>,
 ) -> Result<(RunResult, SimulationOutcome), SimulatedError> {
     let started = Instant::now();
     let facts = array_facts(&array.config, &array.controller_label(), &array.parts.drive)?;
     let enclosure = simulated_enclosure(models, array);
     let simulated = simulation_load(array, load);
-    let outcome = match missing {
-        None => simulate_enclosure(&enclosure, &simulated)?,
-        Some(member) => simulate_degraded(&enclosure, &simulated, member)?,
-    };
+    let outcome = simulate(&enclosure, &simulated)?;
     let mut result = empty_result(World::Simulated, array.label(), load);
     set_measurement(&mut result, load, &outcome.measurement);
     let volumes = u32::from(array.volume_count());
@@ -239,31 +241,23 @@ pub fn run_simulated_loads(
     (hosts, threads, wanted): (&mut Hosts, Option<NonZeroUsize>, BottleneckWanted),
     finished: &mut dyn FnMut(usize, &RunResult),
 ) -> Result<Vec<RunResult>, LoadsError> {
-    let mut results: Vec<_> = loads.iter().map(|_| None).collect();
-    let never = AtomicBool::new(false);
     let threads = threads.unwrap_or_else(all_processors);
     // One load has all threads for its runs; of several, each has one for itself.
     let each = if loads.len() == 1 { threads } else { NonZeroUsize::MIN };
-    let ended = hosts.share(
-        Jobs { count: loads.len(), threads, cancel: &never },
+    let results = hosts.share_all(
+        (loads.len(), threads),
         |index| match wanted {
             BottleneckWanted::Yes => run_with_bottleneck(models, array, &loads[index], each),
             BottleneckWanted::No => run_simulated(models, array, &loads[index]),
         },
         |index, result| {
-            if let Ok(result) = &result {
+            if let Ok(result) = result {
                 finished(index, result);
             }
-            results[index] = Some(result);
-            Ok::<(), Infallible>(())
         },
     );
-    if let Err(Stop::Hosts(error)) = ended {
-        return Err(LoadsError::Hosts(error));
-    }
-    assert!(ended.is_ok(), "nobody cancels, and taking a result in can't fail");
-    let in_order = results.into_iter().map(|result| result.expect("all loads were run")).enumerate();
-    in_order.map(|(index, result)| result.map_err(|error| LoadsError::Load(index, error))).collect()
+    let results = results.map_err(LoadsError::Hosts)?.into_iter().enumerate();
+    results.map(|(index, result)| result.map_err(|error| LoadsError::Load(index, error))).collect()
 }
 
 /// The array as a simulation takes it: once for each volume, each at its controller.

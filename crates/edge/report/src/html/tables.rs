@@ -233,6 +233,50 @@ pub(super) fn bottlenecks(matrix: &Matrix, profile: usize) -> Option<String> {
     (!rows.is_empty()).then(table)
 }
 
+/// Where the time of each run's requests went; none where that was followed in none.
+pub(super) fn times(matrix: &Matrix, profile: usize) -> Option<String> {
+    let mut rows = String::new();
+    for (name, run) in each_run(matrix, profile) {
+        let Some(facts) = &run.times else { continue };
+        let [all, slowest] = facts.lat_ns_means();
+        for it in &facts.stations {
+            let figures = [
+                it.waiting_ns_mean / 1e6,
+                it.service_ns_mean / 1e6,
+                100.0 * (it.waiting_ns_mean + it.service_ns_mean) / all,
+                it.slowest_waiting_ns_mean / 1e6,
+                it.slowest_service_ns_mean / 1e6,
+                100.0 * (it.slowest_waiting_ns_mean + it.slowest_service_ns_mean) / slowest,
+            ];
+            let cells = figures.map(|figure| format!("<td>{}</td>", escaped_digits(figure))).concat();
+            rows += &format!(
+                r#"<tr><th scope="row" class="name first">{name}</th><td>{}</td><td class="text">{}</td>{cells}</tr>"#,
+                run.iodepth,
+                escaped(&it.station)
+            );
+        }
+    }
+    let heads = ["waiting, ms", "service, ms", "share, %"]
+        .map(|head| format!(r#"<th scope="col">{head}</th>"#))
+        .concat();
+    let head = format!(
+        r#"<tr><th colspan="3" class="first"></th><th scope="colgroup" colspan="3" class="group start">mean of all requests</th><th scope="colgroup" colspan="3" class="group start">of the slowest 1 %</th></tr><tr><th scope="col" class="name first">Configuration</th><th scope="col">iodepth</th><th scope="col" class="name">station</th>{heads}{heads}</tr>"#
+    );
+    let caption = format!(
+        "{}: where the time of requests goes, along what each one waits for. Of each run the parts add up to the mean latency.",
+        escaped(matrix.profiles[profile].workload)
+    );
+    let table = || {
+        let body = scrolling(
+            "Where the time goes",
+            &caption,
+            &format!("<thead>{head}</thead><tbody>{rows}</tbody>"),
+        );
+        format!("<details><summary>Where the time goes</summary>{body}</details>")
+    };
+    (!rows.is_empty()).then(table)
+}
+
 fn lag_cells(lag: &LagSummary) -> Vec<String> {
     let service = (lag.service_ns_max > 0).then_some([
         lag.service_ns_mean / 1e6,

@@ -7,7 +7,7 @@ use raidlab_units::ByteCount;
 use raidlab_units::NanoSpan;
 use raidlab_workload::{
     BottleneckFacts, EnclosureFacts, FailoverFacts, LagSummary, LatencyFigures, LatencySplit, LoadFacts,
-    MachineLoad, OpSummary, PartGain, PartSummary, RunResult, TargetResult, World,
+    MachineLoad, OpSummary, PartGain, PartSummary, RunResult, TargetResult, TimesFacts, World,
 };
 
 /// Prints one run in a few lines: what it was, its reads, its writes, both, and what it cost.
@@ -208,6 +208,9 @@ fn about(run: &RunResult) -> String {
     if let Some(facts) = &run.bottleneck {
         text += &bottleneck_lines(facts);
     }
+    if let Some(facts) = &run.times {
+        text += &times_lines(facts);
+    }
     for (name, value) in &run.settings {
         text += &format!("  {}: {}\n", printable(name), printable(value));
     }
@@ -227,6 +230,44 @@ fn bottleneck_lines(facts: &BottleneckFacts) -> String {
         facts.runs,
         NanoSpan(facts.window_ns)
     )
+}
+
+/// Where the time of requests went, of all and of the slowest.
+fn times_lines(facts: &TimesFacts) -> String {
+    let span = |ns: f64| if ns < 0.5 { "-".to_owned() } else { NanoSpan(ns.round() as u64).to_string() };
+    let mut text = format!(
+        "  {:34}{:>12}{:>12}{:>8}{:>24}{:>12}{:>8}\n",
+        "where the time goes, means",
+        "waiting",
+        "service",
+        "share",
+        "slowest 1 %: waiting",
+        "service",
+        "share"
+    );
+    let [all, slowest] = facts.lat_ns_means();
+    let share = |waiting: f64, service: f64, of: f64| format!("{:.1} %", 100.0 * (waiting + service) / of);
+    let mut line = |name: &str, [waiting, service, slow_waiting, slow_service]: [f64; 4]| {
+        text += &format!(
+            "    {:32}{:>12}{:>12}{:>8}{:>24}{:>12}{:>8}\n",
+            printable(name),
+            span(waiting),
+            span(service),
+            share(waiting, service, all),
+            span(slow_waiting),
+            span(slow_service),
+            share(slow_waiting, slow_service, slowest)
+        );
+    };
+    let mut sums = [0.0; 4];
+    for it in &facts.stations {
+        let of_station =
+            [it.waiting_ns_mean, it.service_ns_mean, it.slowest_waiting_ns_mean, it.slowest_service_ns_mean];
+        sums.iter_mut().zip(of_station).for_each(|(sum, own)| *sum += own);
+        line(&it.station, of_station);
+    }
+    line("all", sums);
+    text
 }
 
 /// A line for each controller, and what the failure of one cost.

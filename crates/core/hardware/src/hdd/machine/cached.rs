@@ -32,7 +32,7 @@ impl HardDrive {
         if is_stored && write.forced {
             self.cache.flush(write.id);
         } else if is_stored {
-            self.reply(write.arrived.max(now) + self.overheads.write_completion, write.id);
+            self.reply(write.arrived.max(now) + self.overheads.write_completion, write.id, now);
         }
         is_stored
     }
@@ -71,6 +71,7 @@ impl HardDrive {
             sectors: write.sectors,
             host_bytes: ByteCount::ZERO,
             place,
+            came: Nanos::ZERO,
             ready: write.arrived,
             arrived: write.arrived,
             reselect: NanoSpan(0),

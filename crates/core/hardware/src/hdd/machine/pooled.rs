@@ -59,6 +59,7 @@ fn destage_job(extent: &Dirty, place: Place) -> Job {
         sectors: extent.sectors,
         host_bytes: ByteCount::ZERO,
         place,
+        came: Nanos::ZERO,
         ready: Nanos::ZERO,
         arrived: extent.arrived,
         reselect: NanoSpan(0),

@@ -122,6 +122,7 @@ impl HardDrive {
             sectors,
             host_bytes: ByteCount::ZERO,
             place: self.geometry.place(Sector(start)),
+            came: Nanos::ZERO,
             ready: Nanos::ZERO,
             arrived: Nanos::ZERO,
             reselect: NanoSpan(0),

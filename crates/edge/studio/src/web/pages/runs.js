@@ -81,6 +81,9 @@ async function one(id) {
   const gain = (value) => `${value.toFixed(1)} %`;
   const brings = neck?.judged_by === "latency" ? "less mean latency" : "more throughput";
   const gains = neck && [...(neck.twice_iodepth_gain_pct == null ? [] : [{ part: "requests in flight, twice as many", gain_pct: neck.twice_iodepth_gain_pct }]), ...neck.gains.map((it) => ({ ...it, part: `${it.part}, ${neck.faster_pct} % faster or larger` }))];
+  const times = run.result.times;
+  const share = (row, kind) => (row[`${kind}waiting_ns_mean`] + row[`${kind}service_ns_mean`]) / times.stations.reduce((sum, it) => sum + it[`${kind}waiting_ns_mean`] + it[`${kind}service_ns_mean`], 0);
+  const shareCell = (name, kind) => ({ name, of: (row) => share(row, kind), show: (row) => gain(100 * share(row, kind)), right: true });
   const machine = Object.entries(run.environment ?? {}).filter(([, value]) => value !== null && typeof value !== "object").map(([name, value]) => ({ name, value: String(value) }));
   const pairs = (rows, caption) => table([{ name: "Name", of: (row) => row.name, class: "key" }, { name: "Value", of: (row) => row.value }], rows, caption);
   return [
@@ -89,6 +92,7 @@ async function one(id) {
     h("div", { class: "tiles" }, tile(number(total.iops), "requests per second"), tile(number(total.bytes_per_sec / 1e6), "MB per second"), tile(span(total.lat_ns_mean), "mean latency"), tile(span(total.lat_ns_p99), "99th percentile"), tile(number(total.requests), "requests"), total.errors > 0 && tile(number(total.errors), "errors")),
     h("div", { class: "two" }, card(null, latencyChart([run])), run.result.series && [card(null, rateChart([run])), card(null, slowChart([run]))]),
     neck && card(`Bottleneck: ${neck.name}`, table([{ name: "Changed alone", of: (row) => row.part, class: "key" }, { name: `Brings so much ${brings}`, of: (row) => row.gain_pct, show: (row) => gain(row.gain_pct), right: true }], gains, "Gains")),
+    times && card("Where the time goes", table([{ name: "Station", of: (row) => row.station, class: "key" }, cell("Waiting", (row) => row.waiting_ns_mean), cell("Service", (row) => row.service_ns_mean), shareCell("Share", ""), cell("Slowest 1 %: waiting", (row) => row.slowest_waiting_ns_mean), cell("Service", (row) => row.slowest_service_ns_mean), shareCell("Share", "slowest_")], times.stations, "Where the time goes")),
     card("Directions", table([{ name: "", of: (row) => row.name }, cell("Requests", (row) => row.requests, number), cell("Requests/s", (row) => row.iops, number), cell("MB/s", (row) => row.bytes_per_sec / 1e6, number), cell("Mean", (row) => row.lat_ns_mean), cell("50 %", (row) => row.lat_ns_p50), cell("90 %", (row) => row.lat_ns_p90), cell("99 %", (row) => row.lat_ns_p99), cell("99.9 %", (row) => row.lat_ns_p999), cell("Max", (row) => row.lat_ns_max)], directions, "Reads and writes")),
     h("div", { class: "two" }, card("Settings in effect", pairs([{ name: "seed", value: String(run.result.seed) }, { name: "window", value: span(run.result.window_ns) }, ...facts], "Settings")), card("Machine", pairs(machine, "Machine"))),
   ];
