@@ -68,12 +68,9 @@ pub struct DriveRequest {
 pub struct DriveCompletion {
     /// The caller's name for it.
     pub id: u32,
-    /// Where its time in the drive went.
-    pub times: DriveTimes,
 }
 
-/// Where the time of a command in a drive went; what is left of it, it waited for its turn. All zero where that is not followed
-/// ([`Drive::follow_times`]).
+/// Where the time of a command in a drive went; what is left of it, it waited for its turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriveTimes {
     /// The arm moved for it.
@@ -194,14 +191,24 @@ impl Drive {
         Self { capacity: model.capacity, clock: FastClock::new(model.faster), machine }
     }
 
-    /// Follows from now on where the time of commands goes.
+    /// Follows from now on where the time of commands goes; before the first of them. Whoever asks for this takes
+    /// [`Drive::poll_times`] after each completion.
     pub fn follow_times(&mut self) {
         match &mut self.machine {
             Machine::HardDrive(drive) => drive.follow_times(),
             Machine::SolidState(drive) => drive.follow_times(),
-            // It knows them anyway.
-            Machine::Flash(_) => {}
+            Machine::Flash(drive) => drive.follow_times(),
         }
+    }
+
+    /// Where the time of the command went whose completion was handed out last; all zero where that is not followed.
+    pub fn poll_times(&mut self) -> DriveTimes {
+        let times = match &mut self.machine {
+            Machine::HardDrive(drive) => drive.poll_times(),
+            Machine::SolidState(drive) => drive.poll_times(),
+            Machine::Flash(drive) => drive.poll_times(),
+        };
+        times.unwrap_or_default()
     }
 
     /// Addressable sectors.

@@ -1,8 +1,8 @@
 //! How many host requests one core simulates in a second: OLTP (8 KiB, 70% reads, random) on RAID 5 over nine drives, and random
-//! writes of 4 KiB on an NVMe drive that was overwritten before, and on RAID 5 over eight of them.
+//! writes of 4 KiB on a flash drive that was overwritten before, and on RAID 5 over eight of them.
 //!
 //! Run with `cargo run --release -p raidlab-sim --example speed [OF]`, which runs the lines that contain `OF`. The goals are
-//! 1,000,000 a second for OLTP, 400,000 for one NVMe drive and 200,000 for eight.
+//! 1,000,000 a second for OLTP, 400,000 for one flash drive and 200,000 for eight.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "an example may read the clock")]
 
 use raidlab_controller::{ArrayConfig, CacheConfig, CacheMemory, MemberCache, Resilience, WritePolicy};
@@ -60,7 +60,7 @@ fn oltp() -> Result<Vec<Row>, Box<dyn Error>> {
     Ok(all)
 }
 
-/// Arrays of an NVMe drive that random writes have been over twice, so that garbage collection is at work from the start.
+/// Arrays of a flash drive that random writes have been over twice, so that garbage collection is at work from the start.
 fn nvme() -> Result<Vec<Row>, Box<dyn Error>> {
     let catalog = Catalog::builtin();
     let condition = DriveCondition { history: DriveHistory::Random(2), fill_pct: 100 };

@@ -60,7 +60,7 @@ fn share(times: &TimesOutcome, place: Station) -> f64 {
     (stay.waiting + stay.service) as f64 / times.lat_ns as f64
 }
 
-const HALF_SEC: NanoSpan = NanoSpan::from_millis(500);
+const TENTH_SEC: NanoSpan = NanoSpan::from_millis(100);
 
 #[test]
 fn one_read_at_a_time_waits_for_the_arm_and_the_platter() {
@@ -108,7 +108,7 @@ fn a_flash_read_is_its_dies_and_a_steady_write_waits_for_garbage_collection() {
     let flash = with_drives(enclosure("0", 1), "generic-nvme", "linux-md-nvme");
     let reads = times(&flash, &load(AccessLine::plain(4096, 100, 100), 1, NanoSpan::from_millis(50)));
     assert!(share(&reads, Station::Dies) > 0.5, "{reads:?}");
-    let mut write = load(AccessLine::plain(4096, 0, 100), 256, HALF_SEC);
+    let mut write = load(AccessLine::plain(4096, 0, 100), 256, TENTH_SEC);
     write.region = LoadRegion::StrokePct(100);
     let writes = times(&flash, &write);
     assert!(share(&writes, Station::Collection) > 0.2, "{writes:?}");
@@ -172,7 +172,7 @@ fn any_enclosure() -> impl Strategy<Value = SimulatedEnclosure> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     /// The parts of each request add up to its latency (which is asserted for each), and to follow them changes nothing.
     #[test]

@@ -15,7 +15,7 @@
 use super::machine::{Front, HardDrive};
 use super::model::HardDriveModel;
 use crate::catalog::{CatalogError, Section};
-use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, Sector, SectorCount};
+use crate::drive::{DriveCompletion, DriveOp, DriveOptions, DriveRequest, DriveTimes, Sector, SectorCount};
 use crate::link::LinkModel;
 use raidlab_units::Nanos;
 use std::collections::{BTreeSet, VecDeque};
@@ -71,6 +71,13 @@ impl HardDisk {
         }
     }
 
+    pub(crate) fn poll_times(&mut self) -> Option<DriveTimes> {
+        match self {
+            Self::One(drive) => drive.poll_times(),
+            Self::Two(drive) => drive.times.pop_front(),
+        }
+    }
+
     #[inline]
     pub(crate) fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
         match self {
@@ -118,6 +125,8 @@ pub(crate) struct TwoArms {
     queue_depth: Option<u32>,
     waiting: VecDeque<DriveRequest>,
     done: VecDeque<DriveCompletion>,
+    /// Where the time of each of them went, while that is followed.
+    times: VecDeque<DriveTimes>,
 }
 
 impl TwoArms {
@@ -140,6 +149,7 @@ impl TwoArms {
             queue_depth: (actuators.logical_units == 1).then_some(depth),
             waiting: VecDeque::new(),
             done: VecDeque::new(),
+            times: VecDeque::new(),
         }
     }
 
@@ -202,10 +212,12 @@ impl TwoArms {
 
     fn collect(&mut self, arm: usize) {
         while let Some(completion) = self.arms[arm].poll_completion() {
+            let times = self.arms[arm].poll_times();
             // The first part of a shared command to be done only leaves the other.
             if !self.shared.remove(&completion.id) {
                 self.outstanding -= 1;
                 self.done.push_back(completion);
+                self.times.extend(times);
             }
         }
     }

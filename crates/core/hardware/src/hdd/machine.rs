@@ -73,7 +73,19 @@ struct Running {
     from: u64,
     media_end: Nanos,
     done: Nanos,
-    times: DriveTimes,
+}
+
+/// Where time goes, while that is followed.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    /// Of the running job.
+    running: DriveTimes,
+    /// Of the job or the reply that ended last.
+    ended: DriveTimes,
+    /// Since when nothing but a reply was left to do, of each of them.
+    replies: VecDeque<Nanos>,
+    /// Of the commands that are done.
+    done: VecDeque<DriveTimes>,
 }
 
 /// Where the head is when a job begins.
@@ -142,9 +154,9 @@ pub(crate) struct HardDrive {
     outstanding: u32,
     /// Commands that the drive can't take yet.
     waiting: VecDeque<DriveRequest>,
-    /// What completes without the arm, in order, and since when nothing but that was left to do.
-    replies: VecDeque<(Nanos, u32, Nanos)>,
-    follows_times: bool,
+    /// What completes without the arm, in order.
+    replies: VecDeque<(Nanos, u32)>,
+    times: Option<Box<Times>>,
     done: VecDeque<DriveCompletion>,
 }
 
@@ -203,13 +215,17 @@ impl HardDrive {
             outstanding: 0,
             waiting: VecDeque::new(),
             replies: VecDeque::new(),
-            follows_times: false,
+            times: None,
             done: VecDeque::new(),
         }
     }
 
     pub(crate) fn follow_times(&mut self) {
-        self.follows_times = true;
+        self.times = Some(Box::default());
+    }
+
+    pub(crate) fn poll_times(&mut self) -> Option<DriveTimes> {
+        self.times.as_mut()?.done.pop_front()
     }
 
     /// Exchanges what is before the arm: another arm works behind it, too.
@@ -228,7 +244,7 @@ impl HardDrive {
 
     #[inline]
     pub(crate) fn poll_deadline(&self) -> Option<Nanos> {
-        let reply = self.replies.front().map(|(at, ..)| *at);
+        let reply = self.replies.front().map(|(at, _)| *at);
         let job = self.running.map(|running| running.done);
         let due = match (reply, job) {
             (Some(reply), Some(job)) => Some(reply.min(job)),
@@ -243,10 +259,13 @@ impl HardDrive {
             if let Some(running) = self.running.filter(|running| running.done <= now) {
                 self.running = None;
                 self.end_job(now, &running);
-            } else if let Some((at, id, since)) = self.replies.front().filter(|(at, ..)| *at <= now).copied()
-            {
+            } else if let Some((at, id)) = self.replies.front().filter(|(at, _)| *at <= now).copied() {
                 self.replies.pop_front();
-                self.complete(id, DriveTimes { front: at.saturating_since(since), ..DriveTimes::default() });
+                if let Some(times) = &mut self.times {
+                    let since = times.replies.pop_front().expect("each reply has one");
+                    times.ended = DriveTimes { front: at.saturating_since(since), ..DriveTimes::default() };
+                }
+                self.complete(id);
             } else if self.shingled.as_mut().is_some_and(|shingled| shingled.take_wake(now)) {
                 self.start_next(now, now);
             } else {
@@ -453,7 +472,7 @@ impl HardDrive {
         let landed = if read_on_arrival { self.landed_at(begin, media_start, &job) } else { None };
         let from =
             if self.keeps.passed && !write { self.first_passed(begin, media_start, &job) } else { job.start };
-        let on_track = if self.follows_times {
+        let on_track = if self.times.is_some() {
             self.arm.ready(&self.geometry, self.position, begin, &job.place, write)
         } else {
             begin
@@ -509,13 +528,15 @@ impl HardDrive {
             let behind = first_ones.map_or(0, |first_ones| job.sectors.saturating_sub(first_ones));
             self.read_sent(now, media_start, media_end, behind, &job) + self.overheads.read_completion
         };
-        let times = DriveTimes {
-            arm: on_track.saturating_since(begin),
-            platters: media_end.saturating_since(on_track),
-            front: begin.min(job.ready).saturating_since(job.came) + done.saturating_since(media_end),
-            ..DriveTimes::default()
-        };
-        self.running = Some(Running { job, from, media_end, done, times });
+        if let Some(times) = &mut self.times {
+            times.running = DriveTimes {
+                arm: on_track.saturating_since(begin),
+                platters: media_end.saturating_since(on_track),
+                front: begin.min(job.ready).saturating_since(job.came) + done.saturating_since(media_end),
+                ..DriveTimes::default()
+            };
+        }
+        self.running = Some(Running { job, from, media_end, done });
     }
 
     /// Turns that a write of `turns` loses because the media gets to its last sector before the bus does.
@@ -568,11 +589,14 @@ impl HardDrive {
         let job = &running.job;
         let end = job.start + job.sectors;
         self.arm_free = running.media_end;
+        if let Some(times) = &mut self.times {
+            times.ended = times.running;
+        }
         match job.kind {
             JobKind::Read { id } => {
                 let segment = self.segments.fill(running.from, job.start, end);
                 if !self.shingled.as_mut().is_some_and(|shingled| shingled.has_more_pieces(id)) {
-                    self.complete(id, running.times);
+                    self.complete(id);
                 }
                 self.start_next_behind(now, running.media_end, Some(end));
                 if self.running.is_none()
@@ -582,7 +606,7 @@ impl HardDrive {
                 }
                 return;
             }
-            JobKind::Write { id } => self.complete(id, running.times),
+            JobKind::Write { id } => self.complete(id),
             JobKind::BandRead | JobKind::BandWrite => self.end_band_work(now, job),
             JobKind::Destage { epoch } => {
                 self.retire(epoch, job.sectors);
@@ -595,9 +619,12 @@ impl HardDrive {
 
     /// Counts an extent as being on the media, and completes the flushes that waited for it.
     fn retire(&mut self, epoch: u64, sectors: u64) {
-        let (done, outstanding) = (&mut self.done, &mut self.outstanding);
+        let (done, outstanding, times) = (&mut self.done, &mut self.outstanding, &mut self.times);
         self.cache.retire_extent(epoch, sectors, |id| {
-            done.push_back(DriveCompletion { id, times: DriveTimes::default() });
+            done.push_back(DriveCompletion { id });
+            if let Some(times) = times {
+                times.done.push_back(DriveTimes::default());
+            }
             *outstanding -= 1;
         });
     }
@@ -605,12 +632,19 @@ impl HardDrive {
     /// Promises the completion of `id`, for which the arm has nothing to do since `since`, at `at`, or right after the replies
     /// before it.
     fn reply(&mut self, at: Nanos, id: u32, since: Nanos) {
-        let at = self.replies.back().map_or(at, |(last, ..)| at.max(*last));
-        self.replies.push_back((at, id, since));
+        let at = self.replies.back().map_or(at, |(last, _)| at.max(*last));
+        self.replies.push_back((at, id));
+        if let Some(times) = &mut self.times {
+            times.replies.push_back(since);
+        }
     }
 
-    fn complete(&mut self, id: u32, times: DriveTimes) {
+    /// A command is done, by the job or the reply that ended last.
+    fn complete(&mut self, id: u32) {
         self.outstanding -= 1;
-        self.done.push_back(DriveCompletion { id, times });
+        self.done.push_back(DriveCompletion { id });
+        if let Some(times) = &mut self.times {
+            times.done.push_back(times.ended);
+        }
     }
 }

@@ -118,6 +118,15 @@ impl Young {
     }
 }
 
+/// Where time goes, while that is followed.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    /// Of commands inside the drive, by number of arrival.
+    running: Vec<(u64, DriveTimes)>,
+    /// Of those that are done.
+    done: VecDeque<DriveTimes>,
+}
+
 /// A solid-state drive at work.
 #[derive(Clone, Debug)]
 pub(crate) struct SolidState {
@@ -137,8 +146,7 @@ pub(crate) struct SolidState {
     dies: Vec<Server>,
     /// Commands inside the drive, by completion time, then order of arrival.
     running: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
-    /// Where the time of each of them goes, by number of arrival, if that is followed.
-    times: Option<Vec<(u64, DriveTimes)>>,
+    times: Option<Box<Times>>,
     /// The share that garbage collection has of what dies program.
     collected: f64,
     arrivals: u64,
@@ -147,6 +155,15 @@ pub(crate) struct SolidState {
     young: Young,
     waiting: VecDeque<DriveRequest>,
     done: VecDeque<DriveCompletion>,
+}
+
+impl Times {
+    /// A command has ended.
+    fn end(&mut self, arrival: u64) {
+        let own = self.running.iter().position(|(number, _)| *number == arrival);
+        let own = own.expect("it was noted when the command began");
+        self.done.push_back(self.running.swap_remove(own).1);
+    }
 }
 
 impl SolidState {
@@ -180,7 +197,11 @@ impl SolidState {
     }
 
     pub(crate) fn follow_times(&mut self) {
-        self.times = Some(Vec::with_capacity(self.queue_depth as usize));
+        self.times = Some(Box::default());
+    }
+
+    pub(crate) fn poll_times(&mut self) -> Option<DriveTimes> {
+        self.times.as_mut()?.done.pop_front()
     }
 
     pub(crate) fn handle_request(&mut self, now: Nanos, request: DriveRequest) {
@@ -200,8 +221,10 @@ impl SolidState {
             self.running.peek().filter(|first| first.0.0 <= now).copied()
         {
             self.running.pop();
-            let times = self.times_of(arrival);
-            self.done.push_back(DriveCompletion { id, times });
+            self.done.push_back(DriveCompletion { id });
+            if let Some(times) = &mut self.times {
+                times.end(arrival);
+            }
             if let Some(request) = self.waiting.pop_front() {
                 self.start(now, request);
             }
@@ -212,18 +235,11 @@ impl SolidState {
         self.done.pop_front()
     }
 
-    /// Where the time of a command went that has ended.
-    fn times_of(&mut self, arrival: u64) -> DriveTimes {
-        let Some(all) = &mut self.times else { return DriveTimes::default() };
-        let own = all.iter().position(|(number, _)| *number == arrival).expect("it was noted when it began");
-        all.swap_remove(own).1
-    }
-
     /// Notes where the time of the command that begins goes.
     #[inline]
     fn note(&mut self, times: DriveTimes) {
         if let Some(all) = &mut self.times {
-            all.push((self.arrivals, times));
+            all.running.push((self.arrivals, times));
         }
     }
 

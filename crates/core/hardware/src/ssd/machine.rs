@@ -116,6 +116,8 @@ pub(crate) struct FlashDrive {
     sequence: u64,
     draw: Draw,
     done: VecDeque<DriveCompletion>,
+    /// Where the time of each of them went, if that is followed.
+    times_done: Option<VecDeque<DriveTimes>>,
 }
 
 impl FlashDrive {
@@ -159,7 +161,16 @@ impl FlashDrive {
             sequence: 0,
             draw: Draw::new(SEED),
             done: VecDeque::new(),
+            times_done: None,
         }
+    }
+
+    pub(crate) fn follow_times(&mut self) {
+        self.times_done = Some(VecDeque::new());
+    }
+
+    pub(crate) fn poll_times(&mut self) -> Option<DriveTimes> {
+        self.times_done.as_mut()?.pop_front()
     }
 
     pub(crate) fn counters(&self) -> FlashCounters {
@@ -478,7 +489,10 @@ impl FlashDrive {
 
     fn finish(&mut self, now: Nanos, command: u32) {
         let Command { request, times, .. } = self.commands[command as usize];
-        self.done.push_back(DriveCompletion { id: request.id, times });
+        self.done.push_back(DriveCompletion { id: request.id });
+        if let Some(done) = &mut self.times_done {
+            done.push_back(times);
+        }
         self.free_commands.push(command);
         if let Some(request) = self.waiting.pop_front() {
             self.start(now, request);

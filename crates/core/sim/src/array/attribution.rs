@@ -274,7 +274,7 @@ struct Request {
     stays: Stays,
 }
 
-/// What a volume's requests wait for.
+/// What a volume's requests wait for. Its methods are kept out of the world's loop, which mostly runs without it.
 #[derive(Debug)]
 pub(super) struct Attribution {
     requests: Vec<Request>,
@@ -312,6 +312,7 @@ impl Attribution {
     // Requests.
 
     /// The request of `slot`, whose latency runs from `issued` on, is sent.
+    #[cold]
     pub(super) fn send(&mut self, slot: u32, issued: Nanos, now: Nanos) {
         let mut request = Request { issued, accepted: now, stays: Stays::default() };
         request.stays.wait(Station::Host, now - issued);
@@ -319,12 +320,14 @@ impl Attribution {
     }
 
     /// Something before the controller has it.
+    #[cold]
     pub(super) fn visit(&mut self, slot: u32, visit: Visit) {
         visit.add_to(&mut self.requests[slot as usize].stays);
     }
 
     /// The controller takes it. One that comes in station of one that was just answered leaves what led to that as it is: others
     /// may be answered with it.
+    #[cold]
     pub(super) fn accept(&mut self, slot: u32, now: Nanos) {
         self.requests[slot as usize].accepted = now;
         if !self.has_answered {
@@ -333,11 +336,13 @@ impl Attribution {
     }
 
     /// Nothing more comes of what happened.
+    #[cold]
     pub(super) fn settle(&mut self) {
         self.has_answered = false;
     }
 
     /// The controller has an answer, which is at the host after `visit`.
+    #[cold]
     pub(super) fn complete(&mut self, slot: u32, visit: Visit) {
         let request = &mut self.requests[slot as usize];
         let (now, accepted) = (visit.now, request.accepted);
@@ -360,6 +365,7 @@ impl Attribution {
     }
 
     /// The answer is there; it is counted if it `counts`.
+    #[cold]
     pub(super) fn answer(&mut self, slot: u32, now: Nanos, counts: bool) {
         let Request { issued, stays, .. } = &self.requests[slot as usize];
         let lat = (now - *issued).0;
@@ -372,6 +378,7 @@ impl Attribution {
     // What the controller asks for.
 
     /// Something happens that nothing led to; those who come along now were waiting for `before`.
+    #[cold]
     pub(super) fn begin(&mut self, now: Nanos, before: Station) {
         self.path = Path::from(now, before);
         self.led_at = now;
@@ -388,27 +395,32 @@ impl Attribution {
     }
 
     /// A member I/O is asked for, of which `visit` makes a command.
+    #[cold]
     pub(super) fn command(&mut self, id: MemberIoId, visit: Visit) {
         let work = self.work(visit.now, visit);
         put(&mut self.ios, id.0, work);
     }
 
     /// It leaves the line of its member.
+    #[cold]
     pub(super) fn admit(&mut self, id: MemberIoId, now: Nanos) {
         self.ios[id.0 as usize].wait_until(now, Station::MemberLine);
     }
 
     /// Its data pass the member link.
+    #[cold]
     pub(super) fn transfer(&mut self, id: MemberIoId, visit: Visit) {
         self.ios[id.0 as usize].visit(visit);
     }
 
     /// The drive has done it.
+    #[cold]
     pub(super) fn leave_drive(&mut self, id: MemberIoId, now: Nanos, times: DriveTimes) {
         self.ios[id.0 as usize].leave_drive(now, times);
     }
 
     /// The controller hears of its end.
+    #[cold]
     pub(super) fn end_io(&mut self, id: MemberIoId, class: IoClass, now: Nanos) {
         let mut work = self.ios[id.0 as usize];
         work.wait_until(now, Station::MemberLine);
@@ -420,6 +432,7 @@ impl Attribution {
     }
 
     /// A memory task is asked for; `visits` follow each other.
+    #[cold]
     pub(super) fn compute(&mut self, id: MemoryTaskId, visits: [Visit; 2]) {
         let mut work = self.work(visits[0].now, visits[0]);
         work.visit(visits[1]);
@@ -427,6 +440,7 @@ impl Attribution {
     }
 
     /// It is done.
+    #[cold]
     pub(super) fn end_task(&mut self, id: MemoryTaskId) {
         let work = self.tasks[id.0 as usize];
         self.follow(&work);

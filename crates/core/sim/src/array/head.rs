@@ -135,6 +135,7 @@ impl<'a> Hardware<'a> {
     }
 
     /// What a memory task passes that is asked for at `now` and done at `end`.
+    #[cold]
     pub(super) fn memory_visits(&self, now: Nanos, end: Nanos, task: &MemoryTask) -> [Visit; 2] {
         let (work, span) = self.memory_work(task);
         let engine = work == MemoryWork::Parity && self.model.parity_by == ParityWorker::Engine;

@@ -134,11 +134,16 @@ impl Member {
         self.drive.handle_deadline(now + self.ahead);
     }
 
-    /// Hands out the next finished command, in which life it was asked for, and where its time went; the caller frees its room.
+    /// Hands out the next finished command, and in which life it was asked for; the caller frees its room.
     #[inline]
-    pub(super) fn poll_completion(&mut self) -> Option<(MemberIoId, Life, DriveTimes)> {
+    pub(super) fn poll_completion(&mut self) -> Option<(MemberIoId, Life)> {
         let done = self.drive.poll_completion()?;
-        Some((MemberIoId(done.id & ((1 << ID_BITS) - 1)), Life((done.id >> ID_BITS) as u8), done.times))
+        Some((MemberIoId(done.id & ((1 << ID_BITS) - 1)), Life((done.id >> ID_BITS) as u8)))
+    }
+
+    /// Where the time of that command went, while that is followed.
+    pub(super) fn poll_times(&mut self) -> DriveTimes {
+        self.drive.poll_times()
     }
 
     /// Takes in that an admitted command of so many bytes is over, or will never reach the drive.

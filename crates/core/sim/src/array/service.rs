@@ -447,15 +447,18 @@ impl Volume {
     #[inline]
     fn settle_drive(&mut self, shared: &mut Shared<'_>, now: Nanos, member: u32) {
         let mut finished = false;
-        while let Some((id, life, spent)) = self.members[member as usize].poll_completion() {
+        while let Some((id, life)) = self.members[member as usize].poll_completion() {
             finished = true;
             let ios = if life == self.life { &self.member_ios } else { &self.abandoned };
             let bytes = self.block_size.bytes_of(ios.get(id).blocks);
             self.members[member as usize].free_room(now, bytes);
-            if life == self.life {
-                if let Some(times) = &mut self.times {
+            if let Some(times) = &mut self.times {
+                let spent = self.members[member as usize].poll_times();
+                if life == self.life {
                     times.leave_drive(id, now, spent);
                 }
+            }
+            if life == self.life {
                 self.finish_member(shared, now, id);
             }
         }
