@@ -144,6 +144,7 @@ pub struct DualModel {
 
 /// A RAID controller.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "what hardware has or does is independent of the rest")]
 pub struct ControllerModel {
     /// Name in the catalogue, `perc-h800`.
     pub id: String,
