@@ -114,7 +114,8 @@ fn what_no_drive_does_is_refused() {
 #[test]
 fn drives_of_the_catalogue_do_what_their_sheets_say() {
     let catalog = Catalog::builtin();
-    for id in ["samsung-pm9a3-7680", "intel-s4500-3840", "st3600057ss", "exos-2x18-18tb"] {
+    for id in ["samsung-pm9a3-7680", "intel-s4500-3840", "nvmevirt-970-pro", "st3600057ss", "exos-2x18-18tb"]
+    {
         let rows = check_sheet(catalog.drive(id).expect("in the catalogue"));
         assert!(rows.len() >= 4, "{id}");
         for row in rows {

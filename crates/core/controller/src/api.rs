@@ -20,6 +20,9 @@ pub enum HostOp {
     },
     /// Acknowledged when everything acknowledged before it would survive power loss. Has no range.
     Flush,
+    /// The host has no use for what is in the range, and may read anything there until it writes it again. A hint: it never
+    /// fails for what members do, and where the array can't pass it on ([`crate::Controller::passes_discards`]) nothing is done.
+    Discard,
 }
 
 /// One request of the host.
@@ -87,6 +90,8 @@ pub enum MemberOp {
     },
     /// Make everything that completed before it survive power loss. Has no range.
     Flush,
+    /// Forget what is in the range. Only in worlds that asked for it ([`crate::Controller::pass_discards`]).
+    Discard,
 }
 
 /// Why the controller does a member I/O; worlds schedule and report by it.
@@ -112,7 +117,7 @@ pub enum Area {
     Metadata,
 }
 
-/// One read, write or flush of one device.
+/// One read, write, flush or discard of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberIo {
     /// The controller's name for it.

@@ -9,6 +9,7 @@ use crate::cache::Cache;
 use crate::cached_write::SlotWaiter;
 use crate::config::{ArrayConfig, ConfigError, MemoryNeeds};
 use crate::destage::{AGE_TIMER, Destage};
+use crate::discard::Discards;
 use crate::fill::{Fill, Streams};
 use crate::gather::{Gather, HOLD_TIMER};
 use crate::granule::Granules;
@@ -42,6 +43,10 @@ pub struct Counters {
     pub member_writes: u64,
     /// Member flushes asked for.
     pub member_flushes: u64,
+    /// Member discards asked for.
+    pub member_discards: u64,
+    /// Host discards that went no further, wholly.
+    pub discards_ignored: u64,
     /// Blocks that host reads found in the cache.
     pub cache_hit_blocks: u64,
     /// Bytes copied between host and cache, or within the cache.
@@ -60,6 +65,8 @@ impl Counters {
         self.member_reads += other.member_reads;
         self.member_writes += other.member_writes;
         self.member_flushes += other.member_flushes;
+        self.member_discards += other.member_discards;
+        self.discards_ignored += other.discards_ignored;
         self.cache_hit_blocks += other.cache_hit_blocks;
         self.copy_bytes += other.copy_bytes;
         self.parity_bytes += other.parity_bytes;
@@ -120,6 +127,7 @@ pub struct Controller {
     /// Dirty data was lost and no host flush has said so yet.
     pub(crate) lost_since_flush: Option<Lba>,
     pub(crate) member_scratch: Vec<MemberIndex>,
+    pub(crate) discards: Discards,
     pub(crate) segment_scratch: Vec<Segment>,
     pub(crate) actions: VecDeque<Action>,
     pub(crate) counters: Counters,
@@ -186,6 +194,7 @@ impl Controller {
             destage: Destage::new(&config.cache, checked.cache_slots),
             lost_since_flush: None,
             member_scratch: Vec::new(),
+            discards: Discards::default(),
             segment_scratch: Vec::new(),
             actions: VecDeque::new(),
             counters: Counters::default(),

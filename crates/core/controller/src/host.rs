@@ -22,7 +22,9 @@ impl Controller {
             self.requests.resize(tag as usize + 1, Request::IDLE);
         }
         assert!(!self.requests[tag as usize].active, "host tag {tag} is still in use");
-        if let (HostOp::Read | HostOp::Write { .. }, Err(error)) = (request.op, self.check_range(&request)) {
+        if let (HostOp::Read | HostOp::Write { .. } | HostOp::Discard, Err(error)) =
+            (request.op, self.check_range(&request))
+        {
             let completion = HostCompletion { tag: request.tag, result: Err(error) };
             self.actions.push_back(Action::Complete(completion));
             return;
@@ -40,6 +42,7 @@ impl Controller {
             HostOp::Read => self.begin_read(tag),
             HostOp::Write { fua } => self.begin_write(tag, fua),
             HostOp::Flush => self.begin_flush(tag),
+            HostOp::Discard => self.begin_discard(tag),
         }
         self.end_part(tag, Ok(()));
     }

@@ -25,6 +25,8 @@ pub(crate) enum IoOwner {
     HostWrite { fragment: Fragment },
     /// A member flush for a host flush.
     HostFlush { request: u32 },
+    /// A run on a member that a host discard covers.
+    HostDiscard { request: u32 },
     /// Cache slots read from a member.
     Fill { fill: u32 },
     /// A read of a stripe operation.
@@ -155,6 +157,7 @@ impl Controller {
             MemberOp::Read => self.counters.member_reads += 1,
             MemberOp::Write { .. } => self.counters.member_writes += 1,
             MemberOp::Flush => self.counters.member_flushes += 1,
+            MemberOp::Discard => self.counters.member_discards += 1,
         }
     }
 
@@ -218,6 +221,11 @@ impl Controller {
         self.member_io(member, MemberOp::Flush, MemberLba::ZERO, 0, IoClass::Host, owner);
     }
 
+    /// Has a device that holds a range forget it.
+    pub(crate) fn member_discard(&mut self, device: MemberIndex, lba: MemberLba, rows: u32, request: u32) {
+        self.member_io(device, MemberOp::Discard, lba, rows, IoClass::Host, IoOwner::HostDiscard { request });
+    }
+
     /// Routes the end of a member I/O to who waits for it.
     pub(crate) fn member_io_done(&mut self, id: u32, result: Result<(), MemberError>) {
         let state = &mut self.ios[id];
@@ -263,6 +271,8 @@ impl Controller {
                 self.fail_on_flush_error(member, result);
                 self.end_flush_part(request);
             }
+            // A hint: what a member makes of it changes nothing.
+            IoOwner::HostDiscard { request } => self.end_part(request, Ok(())),
             IoOwner::Fill { fill } => self.fill_done(fill, result),
             IoOwner::OpRead { op, unit } => self.op_read_done(op, unit, result),
             IoOwner::OpWriteData { op, .. } | IoOwner::OpWriteParity { op, .. } => {
@@ -415,6 +425,7 @@ impl Controller {
         match owner {
             IoOwner::Nobody => unreachable!("what is under way has an owner"),
             IoOwner::HostFlush { .. }
+            | IoOwner::HostDiscard { .. }
             | IoOwner::BoundaryFlush { .. }
             | IoOwner::BitmapFlush
             | IoOwner::LogFlush

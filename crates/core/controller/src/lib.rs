@@ -3,7 +3,7 @@
 //! **Events in, actions out.** A world (virtual, real or emulated) calls `handle_*` with what happened and
 //! when, then takes actions from [`Controller::poll_action`] until there are none:
 //! ```text
-//! host request ──► handle_host_request ─┐                ┌─► Member      read, write or flush a member
+//! host request ──► handle_host_request ─┐                ┌─► Member      read, write, flush or discard on a member
 //! member done  ──► handle_member_completion ─ Controller ┼─► Memory      copy or combine bytes
 //! memory done  ──► handle_memory_completion ┘  poll_action └─► Complete, Timer, Keep, Notice
 //! timer due    ──► handle_timer
@@ -23,6 +23,7 @@ mod compare;
 mod config;
 mod controller;
 mod destage;
+mod discard;
 mod fill;
 mod gather;
 mod granule;

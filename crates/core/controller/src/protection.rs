@@ -124,7 +124,7 @@ impl Controller {
                     // It went on to the members' caches because this one was safe; now it does so once more, afterwards.
                     self.begin_flush(tag);
                 }
-                HostOp::Read | HostOp::Write { .. } | HostOp::Flush => {}
+                HostOp::Read | HostOp::Write { .. } | HostOp::Flush | HostOp::Discard => {}
             }
         }
     }

@@ -184,7 +184,7 @@ impl World {
                     let kept = end.saturating_sub(at).min(bytes);
                     area[at..at + kept].copy_from_slice(&source[..kept]);
                 }
-                MemberOp::Flush => {}
+                MemberOp::Flush | MemberOp::Discard => {}
             }
             at += bytes;
         }

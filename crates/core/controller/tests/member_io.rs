@@ -291,3 +291,61 @@ fn requests_outside_the_volume_are_refused() {
         assert!(completion.result.is_err(), "{lba}+{blocks}");
     }
 }
+
+/// Discards reach every device that holds the range, a run on each, where nothing depends on what it returns afterwards.
+#[test]
+fn discards_are_runs_on_members_or_nothing() {
+    /// Level, members, failed member, first block, blocks, and of each run its member, first block and length.
+    type Row = (&'static str, u16, Option<u16>, u64, u64, &'static [(u16, u64, u64)]);
+    let rows: &[Row] = &[
+        ("0", 3, None, 0, 6 * STRIP, &[(0, 0, 2 * STRIP), (1, 0, 2 * STRIP), (2, 0, 2 * STRIP)]),
+        ("0", 3, None, STRIP - 2, 4, &[(0, STRIP - 2, 2), (1, 0, 2)]),
+        ("1", 2, None, 5, 3 * STRIP, &[(0, 5, 3 * STRIP), (1, 5, 3 * STRIP)]),
+        ("1", 2, Some(0), 5, 3, &[(1, 5, 3)]),
+        ("10", 4, None, 0, 2 * STRIP, &[(0, 0, STRIP), (1, 0, STRIP), (2, 0, STRIP), (3, 0, STRIP)]),
+        ("5", 3, None, 0, 4 * STRIP, &[]),
+        ("6", 4, None, 0, 4 * STRIP, &[]),
+    ];
+    for &(level, members, failed, lba, blocks, expected) in rows {
+        for passes in [true, false] {
+            let mut world =
+                counted::World::new(&config(level, members, WritePolicy::WriteThrough), NanoSpan(1));
+            if let Some(member) = failed {
+                world.controller.handle_member_loss(Nanos::ZERO, MemberIndex(member));
+            }
+            if passes {
+                world.controller.pass_discards();
+            }
+            world.request(HostOp::Discard, lba, blocks);
+            world.poll();
+            let mut runs: Vec<_> =
+                world.under_way.iter().map(|io| (io.member.0, io.lba.0, io.blocks.0)).collect();
+            runs.sort_unstable();
+            let expected = if passes { expected } else { &[] };
+            assert_eq!(runs, expected, "{level} x{members} without {failed:?}");
+            assert!(world.under_way.iter().all(|io| io.op == MemberOp::Discard), "{level}");
+            world.finish_all();
+            assert_eq!(world.completed, [0], "{level}");
+            let counters = world.controller.counters();
+            let ignored = u64::from(expected.is_empty());
+            assert_eq!((counters.member_discards, counters.discards_ignored), (runs.len() as u64, ignored));
+        }
+    }
+}
+
+/// The members are about to be written where the cache is dirty: a discard that overtook that would be pointless, and one that
+/// came behind it would destroy what a later write to the cache was acknowledged for.
+#[test]
+fn a_discard_of_dirty_blocks_stays_with_the_cache() {
+    let mut world = counted::World::new(&config("0", 2, WritePolicy::WriteBack), NanoSpan(1));
+    world.controller.pass_discards();
+    world.request(WRITE, 0, 4);
+    world.poll();
+    world.request(HostOp::Discard, 0, 4);
+    world.request(HostOp::Discard, 1000, 4);
+    world.poll();
+    let discards: Vec<_> = world.under_way.iter().filter(|io| io.op == MemberOp::Discard).collect();
+    assert_eq!(discards.len(), 1, "only that of the clean range: {discards:?}");
+    world.finish_all();
+    assert_eq!(world.controller.counters().discards_ignored, 1);
+}

@@ -139,7 +139,6 @@ pub fn import(
         buffer,
         firmware,
         bus: Some(bus),
-        year: None,
         modern: ModernParts::default(),
     };
     let model = DriveModel {

@@ -145,6 +145,7 @@ pub struct DualModel {
 
 /// A RAID controller.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "what hardware has or does is independent of the rest")]
 pub struct ControllerModel {
     /// Name in the catalogue, `perc-h800`.
     pub id: String,
@@ -172,6 +173,8 @@ pub struct ControllerModel {
     pub is_external: bool,
     /// Whether it is software on the host, whose bus the members are on.
     pub is_software: bool,
+    /// Whether it passes the host's discards on to members where there is no parity; else they end with it.
+    pub passes_discards: bool,
     /// Processor time per host command.
     pub host_command: CommandCost,
     /// The shorter way of commands that the firmware only passes on, where it has one: data goes between the host and a
@@ -392,6 +395,7 @@ impl ControllerModel {
             ports: root.optional_figure("ports")?,
             is_external: root.optional_flag("external")?,
             is_software: root.optional_flag("software")?,
+            passes_discards: root.optional_flag("passes_discards")?,
             host_command: CommandCost::read(root.section("host_command")?)?,
             cut_through: root.optional_section("cut_through")?.map(CutThrough::read).transpose()?,
             member_command: CommandCost::read(root.section("member_command")?)?,

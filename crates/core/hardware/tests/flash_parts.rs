@@ -380,3 +380,34 @@ fn a_read_of_what_was_trimmed_needs_no_flash_and_a_write_ends_that() {
     bench.one(DriveOp::Trim, 20 * LONG + 1, 7);
     assert!(read_us(&mut bench, 20) > 50.0);
 }
+
+/// Drives of the catalogue with a pseudo-SLC cache, a 64th of them: as fast as their sheets say until the cache is full, and as
+/// slow from then on.
+#[test]
+fn drives_of_the_catalogue_slow_down_past_their_caches_as_their_sheets_say() {
+    /// A 64th in capacity, cache and blocks, and in the time to erase a block, so that a program costs as much.
+    const SCALE: u64 = 64;
+    /// Name, MB/s into the cache, MB/s past it.
+    type Row = (&'static str, f64, f64);
+    let rows: [Row; 3] = [
+        ("samsung-870-qvo-4000", 530.0, 160.0),
+        ("intel-660p-1024", 1800.0, 100.0),
+        ("samsung-980-pro-1000", 5000.0, 2000.0),
+    ];
+    for (id, into, past) in rows {
+        let mut model = Catalog::builtin().drive(id).expect("in the catalogue").clone();
+        model.capacity = SectorCount(model.capacity.0 / SCALE);
+        let DriveKind::Flash(flash) = &mut model.kind else { panic!("it has a translation layer") };
+        flash.condition.history = DriveHistory::Fresh;
+        flash.cells.block = ByteCount(flash.cells.block.0 / SCALE);
+        flash.cells.erase = NanoSpan(flash.cells.erase.0 / SCALE);
+        let slc = flash.slc.as_mut().expect("it has a cache");
+        slc.static_size = ByteCount(slc.static_size.0 / SCALE);
+        slc.dynamic_size = ByteCount(slc.dynamic_size.0 / SCALE);
+        let cache = slc.size().0;
+        let mut bench = Bench::new(&model);
+        assert_within(bench.write(cache * 9 / 10), into * 1e6, 5.0, &format!("{id}, into the cache"));
+        bench.write(cache / 5);
+        assert_within(bench.write(cache / 2), past * 1e6, 5.0, &format!("{id}, past the cache"));
+    }
+}

@@ -281,6 +281,7 @@ impl MemberPort {
             MemberOp::Read => Some(Direction::Read),
             MemberOp::Write { fua } => Some(Direction::Write { durable: fua }),
             MemberOp::Flush => None,
+            MemberOp::Discard => unreachable!("only worlds that pass discards on are asked for them"),
         };
         let within = io.lba.0 * self.block_size.bytes();
         let is_write = matches!(io.op, MemberOp::Write { .. });

@@ -74,6 +74,8 @@ fn since(now: Counters, before: Counters) -> Counters {
         member_reads: now.member_reads - before.member_reads,
         member_writes: now.member_writes - before.member_writes,
         member_flushes: now.member_flushes - before.member_flushes,
+        member_discards: now.member_discards - before.member_discards,
+        discards_ignored: now.discards_ignored - before.discards_ignored,
         cache_hit_blocks: now.cache_hit_blocks - before.cache_hit_blocks,
         copy_bytes: now.copy_bytes - before.copy_bytes,
         parity_bytes: now.parity_bytes - before.parity_bytes,

@@ -42,6 +42,7 @@ impl Tally {
                 self.host.host_write_bytes += bytes;
             }
             HostOp::Flush => self.host.host_flushes += 1,
+            HostOp::Discard => {}
         }
         self.host.host_errors += u64::from(!is_ok);
     }

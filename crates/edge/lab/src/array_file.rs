@@ -108,6 +108,26 @@ pub enum ArrayFileError {
     Region(#[from] RegionTooLarge),
 }
 
+/// The condition of drives that have such a history and fill, each as usual where it is not given.
+///
+/// # Errors
+/// [`ArrayFileError::Condition`] for a fill outside 1 to 100 % and for fresh drives that hold data.
+pub fn condition_of(
+    history: Option<DriveHistory>,
+    fill: Option<u8>,
+) -> Result<DriveCondition, ArrayFileError> {
+    let history = history.unwrap_or_default();
+    match fill {
+        Some(_) if history == DriveHistory::Fresh => {
+            Err(ArrayFileError::Condition("a fresh drive holds nothing: leave out the fill"))
+        }
+        Some(fill) if !(1..=100).contains(&fill) => {
+            Err(ArrayFileError::Condition("fill is a percentage from 1 to 100"))
+        }
+        _ => Ok(DriveCondition { history, fill_pct: fill.unwrap_or(DriveCondition::default().fill_pct) }),
+    }
+}
+
 impl ArrayFile {
     /// Reads the file at `path`.
     ///
@@ -135,18 +155,8 @@ impl ArrayFile {
         if (self.condition.is_none() && self.fill.is_none()) || catalog.drive(&self.drive).is_err() {
             return Ok(());
         }
-        let history = self.condition.unwrap_or_default();
-        match self.fill {
-            Some(_) if history == DriveHistory::Fresh => {
-                return Err(ArrayFileError::Condition("a fresh drive holds nothing: leave out the fill"));
-            }
-            Some(fill) if !(1..=100).contains(&fill) => {
-                return Err(ArrayFileError::Condition("fill is a percentage from 1 to 100"));
-            }
-            _ => {}
-        }
-        let fill_pct = self.fill.unwrap_or(DriveCondition::default().fill_pct);
-        Ok(catalog.condition_drive(&self.drive, DriveCondition { history, fill_pct })?)
+        let condition = condition_of(self.condition, self.fill)?;
+        Ok(catalog.condition_drive(&self.drive, condition)?)
     }
 
     /// Looks the parts up and checks the array.

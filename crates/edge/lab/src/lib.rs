@@ -42,7 +42,7 @@ pub mod sweep;
 mod text_file;
 pub mod worlds;
 
-pub use array_file::{ArrayFile, ArrayFileError};
+pub use array_file::{ArrayFile, ArrayFileError, condition_of};
 pub use arrays::{
     ArrayThreads, ModelledArray, ModelledSettings, Models, Parts, RegionTooLarge, SoftwareArray,
     UnknownParts, array_facts, member_cache,
@@ -65,7 +65,7 @@ pub use fit::{
     StoredResidual, fit, parse_fit_file,
 };
 pub use load::{Load, LoadPlan, RUN_TO_THE_END, WorkloadError, find_workload, varied};
-pub use matrix_run::{MatrixLimits, MatrixPlace, MatrixPlan, matrix_row};
+pub use matrix_run::{ForeignRow, KnownLimits, MatrixLimits, MatrixPlace, MatrixPlan, matrix_row};
 pub use outcomes::{claim_runs, predicted_runs, risk_run, soak_run};
 pub use papers::{Method, MetricCorrection, NotStated, Paper, PaperError, paper_ids};
 pub use predict::{

@@ -57,6 +57,26 @@ pub struct MatrixLimits {
     pub write_bytes_per_sec: Option<f64>,
 }
 
+/// The limits that the cells of a file were measured under; those that they do not tell are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct KnownLimits {
+    /// Reads a second.
+    pub read_iops: Option<f64>,
+    /// Bytes written in sequence a second.
+    pub write_bytes_per_sec: Option<f64>,
+}
+
+/// A row of a file that is no cell of the grid that is to be gone on with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "row '{row}' is no cell of this grid: go on with the same --matrix-steps, --matrix-block, --matrix-arrivals and \
+     --destroy-data, or name another file"
+)]
+pub struct ForeignRow {
+    /// Its id.
+    pub row: String,
+}
+
 /// A cell of the grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MatrixPlace {
@@ -69,25 +89,70 @@ pub struct MatrixPlace {
 }
 
 impl MatrixPlan {
-    /// Measures the limits; `run` runs a load that has a label.
+    /// What the cells of a file tell of the limits of the grid that they are of.
+    ///
+    /// # Errors
+    /// [`ForeignRow`] for the first that is of another grid.
+    pub fn known_limits(&self, rows: &[MatrixRow]) -> Result<KnownLimits, ForeignRow> {
+        let steps = f64::from(self.steps);
+        let step = |row: &MatrixRow| {
+            let (read, write) = row.id.strip_prefix('r')?.split_once(".w")?;
+            let step = (read.parse::<u32>().ok()?, write.parse::<u32>().ok()?);
+            let is_in = (1..=self.steps).contains(&step.0) && step.1 <= self.steps;
+            let load = &row.load;
+            let is_alike = load.read_block.0 == u64::from(self.read_block)
+                && load.arrivals == self.arrivals
+                && (step.1 == 0
+                    || self.write_block.is_some_and(|block| load.write_block.0 == u64::from(block)));
+            (is_in && is_alike).then_some(step)
+        };
+        let mut known = KnownLimits::default();
+        // The highest rates tell their limits best.
+        let mut highest = (0, 0);
+        for row in rows {
+            let (read, write) = step(row).ok_or_else(|| ForeignRow { row: row.id.clone() })?;
+            if read > highest.0 {
+                (highest.0, known.read_iops) = (read, Some(row.load.read_iops * steps / f64::from(read)));
+            }
+            if write > highest.1 {
+                let limit = row.load.write_bytes_per_sec * steps / f64::from(write);
+                (highest.1, known.write_bytes_per_sec) = (write, Some(limit));
+            }
+        }
+        let near = |is: f64, step: u32, limit: Option<f64>| {
+            step == 0 || limit.is_some_and(|limit| (is * steps / f64::from(step) / limit - 1.0).abs() < 0.01)
+        };
+        let strange = rows.iter().find(|row| {
+            let (read, write) = step(row).expect("it was told above");
+            !near(row.load.read_iops, read, known.read_iops)
+                || !near(row.load.write_bytes_per_sec, write, known.write_bytes_per_sec)
+        });
+        strange.map_or(Ok(known), |row| Err(ForeignRow { row: row.id.clone() }))
+    }
+
+    /// Measures the limits that are not `known`, and one read alone; `run` runs a load that has a label.
     ///
     /// # Errors
     /// What `run` says.
     pub fn limits<E>(
         &self,
+        known: KnownLimits,
         run: &mut dyn FnMut(&Load, &str) -> Result<RunResult, E>,
     ) -> Result<MatrixLimits, E> {
         let reads = |iodepth| self.load("reads", vec![self.part(true, Pacing::default(), iodepth)]);
         let alone = run(&reads(1), "reads, one at a time")?;
-        let all = run(&reads(LIMIT_IODEPTH), "reads, as many as it does")?;
-        let mut write_bytes_per_sec = None;
-        if self.write_block.is_some() {
+        let read_iops = match known.read_iops {
+            Some(known) => known,
+            None => run(&reads(LIMIT_IODEPTH), "reads, as many as it does")?.ops.read.iops.0,
+        };
+        let mut write_bytes_per_sec = known.write_bytes_per_sec;
+        if self.write_block.is_some() && write_bytes_per_sec.is_none() {
             let writer = self.part(false, Pacing::default(), self.write_iodepth);
             let written = run(&self.load("writes", vec![writer]), "writes in sequence, as many as it does")?;
             write_bytes_per_sec = Some(written.ops.write.bytes_per_sec.0);
         }
         Ok(MatrixLimits {
-            read_iops: all.ops.read.iops.0,
+            read_iops,
             read_p50_us: alone.ops.read.lat_ns_p50 as f64 / 1e3,
             write_bytes_per_sec,
         })
@@ -210,20 +275,23 @@ mod tests {
             labels.push((label.to_owned(), load.workload.spec.iodepth(1)));
             Ok(result(80_000.0, 2e9))
         };
-        let limits = PLAN.limits(&mut run).unwrap();
+        let limits = PLAN.limits(KnownLimits::default(), &mut run).unwrap();
         assert_eq!(labels.iter().map(|(_, depth)| *depth).collect::<Vec<_>>(), [1, 128, 32]);
         let places = PLAN.places(&limits);
         assert_eq!(places.len(), 20);
         assert_eq!((places[0].id.as_str(), places[19].id.as_str()), ("r1.w0", "r4.w4"));
         assert_eq!((places[6].load.read_iops, places[6].load.write_bytes_per_sec), (40_000.0, 0.5e9));
         let reads_only = MatrixPlan { write_block: None, ..PLAN };
-        let limits = reads_only.limits(&mut |_, _| Ok::<_, ()>(result(80_000.0, 0.0))).unwrap();
+        let limits = reads_only
+            .limits(KnownLimits::default(), &mut |_, _| Ok::<_, ()>(result(80_000.0, 0.0)))
+            .unwrap();
         assert_eq!((limits.write_bytes_per_sec, reads_only.places(&limits).len()), (None, 4));
     }
 
     #[test]
     fn a_cell_paces_both_and_counts_only_if_both_kept_up() {
-        let limits = PLAN.limits(&mut |_, _| Ok::<_, ()>(result(80_000.0, 2e9))).unwrap();
+        let limits =
+            PLAN.limits(KnownLimits::default(), &mut |_, _| Ok::<_, ()>(result(80_000.0, 2e9))).unwrap();
         let place = &PLAN.places(&limits)[6];
         let load = PLAN.cell(place).unwrap();
         let spec = &load.workload.spec;
@@ -234,5 +302,44 @@ mod tests {
         assert_eq!(matrix_row(place, &result(40_000.0, 0.4e9)), None, "the writer did not");
         let slow = MatrixPlace { load: MatrixLoad { read_iops: 0.0, ..place.load }, ..place.clone() };
         assert_eq!(PLAN.cell(&slow), None);
+    }
+
+    #[test]
+    fn cells_that_are_there_tell_their_limits_or_are_of_another_grid() {
+        let limits =
+            PLAN.limits(KnownLimits::default(), &mut |_, _| Ok::<_, ()>(result(80_000.0, 2e9))).unwrap();
+        let row = |place: &MatrixPlace| MatrixRow {
+            id: place.id.clone(),
+            load: place.load,
+            read_p50_us: None,
+            read_p95_us: None,
+        };
+        let rows: Vec<MatrixRow> = PLAN.places(&limits).iter().map(row).collect();
+        let known = PLAN.known_limits(&rows[..7]).unwrap();
+        assert_eq!(known, KnownLimits { read_iops: Some(80_000.0), write_bytes_per_sec: Some(2e9) });
+        assert_eq!(
+            PLAN.known_limits(&rows[..1]).unwrap().write_bytes_per_sec,
+            None,
+            "a row without a writer"
+        );
+        let mut labels = Vec::new();
+        let again = PLAN.limits(known, &mut |_, label| {
+            labels.push(label.to_owned());
+            Ok::<_, ()>(result(1.0, 1.0))
+        });
+        assert_eq!(
+            (again.unwrap().read_iops, labels.len()),
+            (80_000.0, 1),
+            "only a read alone is measured anew"
+        );
+        let other_grid = MatrixPlan { steps: 1, ..PLAN };
+        assert_eq!(other_grid.known_limits(&rows[5..7]), Err(ForeignRow { row: "r2.w0".into() }));
+        let mut two = rows[..7].to_vec();
+        two[6].load.read_iops *= 1.5;
+        assert!(PLAN.known_limits(&two).is_err(), "cells of two grids");
+        let other_block = MatrixPlan { read_block: 512, ..PLAN };
+        assert!(other_block.known_limits(&rows[..1]).is_err());
+        let read_only = MatrixPlan { write_block: None, ..PLAN };
+        assert_eq!(read_only.known_limits(&rows[..2]), Err(ForeignRow { row: "r1.w1".into() }));
     }
 }

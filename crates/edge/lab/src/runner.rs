@@ -438,7 +438,14 @@ impl Runner<'_> {
         let jobs: Vec<_> =
             section.arrays.iter().flat_map(|array| loads.iter().map(move |load| (array, load))).collect();
         let Some((first, _)) = jobs.first() else { return Ok(Flow::Continue) };
-        let models = first.parts.look_up(self.catalog)?;
+        let mut models = first.parts.look_up(self.catalog)?;
+        let conditioned = section.condition.map(|condition| {
+            let drive = models.drive.clone().in_condition(condition);
+            drive.expect("it was one that the drive can be in when the file was read")
+        });
+        if let Some(drive) = &conditioned {
+            models.drive = drive;
+        }
         let environment = Environment::of_machine();
         let first_ordinal = self.ordinal;
         self.ordinal += jobs.len() as u64;

@@ -19,7 +19,7 @@ pub use changes::StudyChanges;
 use crate::arrays::{ModelledArray, SoftwareArray};
 use crate::load::{LoadPlan, WorkloadError};
 use crate::text_file::{TextFileError, read_text};
-use raidlab_hardware::{Catalog, CatalogError};
+use raidlab_hardware::{Catalog, CatalogError, DriveCondition};
 use raidlab_units::ByteCount;
 use raidlab_workload::toml_file::TomlFileError;
 use serde::Serialize;
@@ -82,6 +82,9 @@ pub struct SimulateSection {
     pub arrays: Vec<ModelledArray>,
     /// The load on each.
     pub load: LoadPlan,
+    /// What was done to their solid-state drives before, where the file says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<DriveCondition>,
 }
 
 /// Why a study file can't be run.

@@ -82,7 +82,7 @@ impl World {
                     match io.op {
                         MemberOp::Read => self.reads += 1,
                         MemberOp::Write { .. } => self.writes += 1,
-                        MemberOp::Flush => {}
+                        MemberOp::Flush | MemberOp::Discard => {}
                     }
                     self.under_way.push(io);
                 }

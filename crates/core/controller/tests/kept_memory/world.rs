@@ -288,6 +288,7 @@ impl World {
     fn acknowledge(&mut self, host: &Host, tag: u32) {
         self.stamp += 1;
         match host.op {
+            HostOp::Discard => {}
             HostOp::Read => self.check_read(host, tag),
             HostOp::Write { fua } => self.acknowledge_write(host, fua),
             HostOp::Flush => {

@@ -319,7 +319,7 @@ impl World {
                     match io.op {
                         MemberOp::Read => self.counted.reads += 1,
                         MemberOp::Write { .. } => self.counted.writes += 1,
-                        MemberOp::Flush => {}
+                        MemberOp::Flush | MemberOp::Discard => {}
                     }
                     self.in_flight.push(action);
                 }

@@ -7,6 +7,7 @@
 
 use core::fmt;
 use core::str::FromStr;
+use serde::{Serialize, Serializer};
 
 /// History of a solid-state drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,13 @@ impl fmt::Display for DriveCondition {
             DriveHistory::Fresh => f.pad("fresh"),
             history => write!(f, "{history}, {} % full", self.fill_pct),
         }
+    }
+}
+
+impl Serialize for DriveCondition {
+    /// As it is written for people.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

@@ -20,7 +20,7 @@
 use super::spec::{ControllerFailure, FailoverOutcome};
 use super::volume::Phase;
 use super::world::World;
-use raidlab_controller::{Controller, PeerState};
+use raidlab_controller::PeerState;
 use raidlab_units::{ByteCount, Iops, NanoSpan, Nanos};
 use raidlab_workload::Driver;
 
@@ -109,14 +109,15 @@ impl World<'_> {
     fn take_over(&mut self, now: Nanos) {
         self.shared.hardware.peer_given_up_at = None;
         for index in 0..self.volumes.len() as u16 {
-            let config = &self.spec(index).config;
+            let (enclosure, spec) = (self.enclosure, self.spec(index));
             let volume = &mut self.volumes[usize::from(index)];
             if volume.phase != Phase::Down {
                 volume.controller.handle_peer(now, PeerState::Gone);
                 volume.pump_seldom(&mut self.shared);
                 continue;
             }
-            let controller = Controller::new(config).expect("it was a configuration when the run began");
+            let controller =
+                enclosure.controller_of(spec).expect("it was a configuration when the run began");
             let restored = volume.take_controller(now, controller);
             volume.pump_seldom(&mut self.shared);
             if let Some(failover) = &mut self.failover {

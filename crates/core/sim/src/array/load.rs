@@ -28,7 +28,8 @@ impl From<DriverIo> for HostIo {
             IoOp::Read => HostOp::Read,
             IoOp::Write => HostOp::Write { fua: false },
             IoOp::Flush | IoOp::FlushData => HostOp::Flush,
-            IoOp::Trim | IoOp::WriteZeroes => unreachable!("workloads are looked at before they run"),
+            IoOp::Trim => HostOp::Discard,
+            IoOp::WriteZeroes => unreachable!("workloads are looked at before they run"),
         };
         Self { slot: io.slot, op, offset_bytes: io.offset_bytes, bytes: io.bytes }
     }

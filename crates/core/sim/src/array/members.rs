@@ -109,7 +109,7 @@ impl Member {
         }
         let id = self.first;
         let Entry { io, next } = ios.entries[id as usize];
-        let bytes = self.bytes_at_drive + block_size.bytes_of(io.blocks);
+        let bytes = self.bytes_at_drive + moved_bytes(&io, block_size);
         if bytes > self.room_bytes && self.at_drive > 0 {
             return None;
         }
@@ -189,6 +189,12 @@ impl Member {
     }
 }
 
+/// What a member command moves: nothing where it only names a range.
+#[inline]
+pub(super) fn moved_bytes(io: &MemberIo, block_size: BlockSize) -> ByteCount {
+    if io.op == MemberOp::Discard { ByteCount::ZERO } else { block_size.bytes_of(io.blocks) }
+}
+
 /// Where blocks stand on a drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
@@ -212,6 +218,7 @@ fn drive_request(io: &MemberIo, places: Places, life: Life) -> DriveRequest {
             MemberOp::Read => DriveOp::Read,
             MemberOp::Write { fua } => DriveOp::Write { fua },
             MemberOp::Flush => DriveOp::Flush,
+            MemberOp::Discard => DriveOp::Trim,
         },
         start: Sector((before + io.lba.0) * sectors_per_block),
         sectors: SectorCount(io.blocks.0 * sectors_per_block),

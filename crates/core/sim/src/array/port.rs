@@ -9,7 +9,7 @@ use super::service::Shared;
 use super::spec::{SimError, SimulatedEnclosure, check_volume};
 use super::volume::Volume;
 use super::world::{build_volumes, handle_due};
-use raidlab_controller::{Controller, Counters};
+use raidlab_controller::Counters;
 use raidlab_units::{ByteCount, Nanos};
 use raidlab_workload::{DriverIo, Rng};
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ impl<'a> ArrayPort<'a> {
         let mut machines = Vec::with_capacity(enclosure.volumes.len());
         for (index, volume) in enclosure.volumes.iter().enumerate() {
             check_volume(enclosure, index)?;
-            machines.push((Controller::new(&volume.config)?, Load::Host(VecDeque::new())));
+            machines.push((enclosure.controller_of(volume)?, Load::Host(VecDeque::new())));
         }
         let (volumes, slot_volumes) = build_volumes(enclosure, machines, random);
         let shared = Shared::new(enclosure, slot_volumes.len() as u32, volumes.len());

@@ -5,7 +5,7 @@ use super::attribution::{Station, Visit};
 use super::event::{Event, Step};
 use super::head::Hardware;
 use super::load::{HostAnswer, HostIo, Load};
-use super::members::Places;
+use super::members::{Places, moved_bytes};
 use super::spec::SimulatedEnclosure;
 use super::stripe_threads::StripeIo;
 use super::volume::{Phase, Volume};
@@ -130,10 +130,13 @@ impl Volume {
         let kind = match io.op {
             HostOp::Read => HostOpKind::Read,
             HostOp::Write { .. } => HostOpKind::Write,
-            HostOp::Flush => HostOpKind::Flush,
+            HostOp::Flush | HostOp::Discard => HostOpKind::Flush,
         };
         let model = shared.hardware.model;
-        let mut span = model.host_command_cost(kind, io.offset_bytes, ByteCount(u64::from(io.bytes)));
+        // A discard names a range and moves none of its pages.
+        let (offset_bytes, bytes) =
+            if io.op == HostOp::Discard { (0, 0) } else { (io.offset_bytes, io.bytes) };
+        let mut span = model.host_command_cost(kind, offset_bytes, ByteCount(u64::from(bytes)));
         if kind == HostOpKind::Write && self.write_policy != WritePolicy::WriteThrough {
             span += model.cache.write_in;
         }
@@ -308,9 +311,9 @@ impl Volume {
         let kind = match io.op {
             MemberOp::Read => HostOpKind::Read,
             MemberOp::Write { .. } => HostOpKind::Write,
-            MemberOp::Flush => HostOpKind::Flush,
+            MemberOp::Flush | MemberOp::Discard => HostOpKind::Flush,
         };
-        let bytes = self.block_size.bytes_of(io.blocks);
+        let bytes = moved_bytes(&io, self.block_size);
         let visit = match self.serve_by_stripe_threads(shared, now, &io) {
             Some(visit) => visit,
             None => {
@@ -340,7 +343,7 @@ impl Volume {
         io: &MemberIo,
     ) -> Option<Visit> {
         let volume = self.stripes?;
-        if io.area == Area::Metadata || io.op == MemberOp::Flush {
+        if io.area == Area::Metadata || matches!(io.op, MemberOp::Flush | MemberOp::Discard) {
             return None;
         }
         self.segments.clear();
@@ -372,7 +375,7 @@ impl Volume {
         let may_be_direct = match io.op {
             MemberOp::Read => true,
             MemberOp::Write { .. } => !self.has_parity,
-            MemberOp::Flush => false,
+            MemberOp::Flush | MemberOp::Discard => false,
         };
         if !may_be_direct {
             return MemberPath::Firmware;
@@ -450,7 +453,7 @@ impl Volume {
         while let Some((id, life)) = self.members[member as usize].poll_completion() {
             finished = true;
             let ios = if life == self.life { &self.member_ios } else { &self.abandoned };
-            let bytes = self.block_size.bytes_of(ios.get(id).blocks);
+            let bytes = moved_bytes(ios.get(id), self.block_size);
             self.members[member as usize].free_room(now, bytes);
             if let Some(times) = &mut self.times {
                 let spent = self.members[member as usize].poll_times();

@@ -10,8 +10,8 @@ use raidlab_controller::{ArrayConfig, ConfigError, Controller, Counters, Metadat
 use raidlab_hardware::{ControllerModel, DriveModel, DualModel};
 use raidlab_units::{ByteCount, Iops, MemberIndex, NanoSpan, Nanos};
 use raidlab_workload::{
-    AccessSpec, Driver, DriverConfig, DriverError, IssuedCounts, Measurement, OpSet, ReplayError, Worker,
-    derived_seed,
+    AccessSpec, Driver, DriverConfig, DriverError, IoOp, IssuedCounts, Measurement, OpSet, ReplayError,
+    Worker, derived_seed,
 };
 
 /// An array of modelled hardware.
@@ -43,6 +43,17 @@ pub struct SimulatedEnclosure {
     pub second: Option<SecondController>,
     /// The volumes; at least one.
     pub volumes: Vec<SimulatedVolume>,
+}
+
+impl SimulatedEnclosure {
+    /// A controller for `volume`, new, that passes discards on if its hardware does and the members know what to do with them.
+    pub(super) fn controller_of(&self, volume: &SimulatedVolume) -> Result<Controller, ConfigError> {
+        let mut controller = Controller::new(&volume.config)?;
+        if self.controller.passes_discards && volume.drive.knows_trim() {
+            controller.pass_discards();
+        }
+        Ok(controller)
+    }
 }
 
 /// A volume, which is an array of its own, and whose it is.
@@ -380,13 +391,13 @@ fn simulate_with(
     times: Times,
 ) -> Result<SimulationOutcome, SimError> {
     check_controllers(enclosure, load)?;
-    load.workload.check_ops(OpSet::OF_ARRAYS)?;
+    load.workload.check_ops(OpSet::OF_ARRAYS.with(IoOp::Trim))?;
     let volumes = enclosure.volumes.len();
     let mut machines = Vec::with_capacity(volumes);
     let mut size = ByteCount::ZERO;
     for (index, volume) in enclosure.volumes.iter().enumerate() {
         check_volume(enclosure, index)?;
-        let mut controller = Controller::new(&volume.config)?;
+        let mut controller = enclosure.controller_of(volume)?;
         if let Some(member) = missing {
             controller.handle_member_loss(Nanos::ZERO, member);
         }

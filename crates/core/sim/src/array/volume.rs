@@ -3,7 +3,7 @@
 use super::attribution::Attribution;
 use super::event::{Event, Life, Step};
 use super::load::{HostIo, Load};
-use super::members::{Member, MemberIos};
+use super::members::{Member, MemberIos, moved_bytes};
 use super::spec::{ControllerName, SimulatedVolume};
 use super::stripe_threads::StripeVolume;
 use crate::queue::EventQueue;
@@ -196,7 +196,7 @@ impl Volume {
     pub(super) fn drop_step(&mut self, now: Nanos, event: Event) {
         if matches!(event.step, Step::MemberDataIn) {
             let io = self.abandoned.get(event.member_io());
-            let bytes = self.block_size.bytes_of(io.blocks);
+            let bytes = moved_bytes(io, self.block_size);
             self.members[usize::from(io.member.0)].free_room(now, bytes);
         }
     }

@@ -162,6 +162,7 @@ impl TortureWorld {
                 device.data.flush(data);
                 device.metadata.flush(metadata);
             }
+            MemberOp::Discard => unreachable!("this world does not have discards passed on"),
         }
         Ok(())
     }

@@ -97,6 +97,7 @@ fn words(event: &TraceEvent) -> [u64; 2] {
                 HostOp::Read => 0,
                 HostOp::Write { fua } => 1 + u64::from(fua),
                 HostOp::Flush => 3,
+                HostOp::Discard => 4,
             };
             [0x01 | op << 8 | u64::from(tag.0) << 16, lba.0 << 24 ^ blocks.0]
         }
@@ -127,6 +128,7 @@ fn action_words(action: &Action) -> [u64; 2] {
                 MemberOp::Read => 0,
                 MemberOp::Write { fua } => 1 + u64::from(fua),
                 MemberOp::Flush => 3,
+                MemberOp::Discard => 4,
             };
             let kind = 16 | op << 8 | (io.area as u64) << 12 | u64::from(io.member.0) << 16;
             [kind | u64::from(io.id.0) << 32, io.lba.0 << 24 ^ io.blocks.0]

@@ -232,7 +232,7 @@ impl<'a> EmulatedWorld<'a> {
         let tag = done.number as usize;
         let running = self.running[tag].as_mut().expect("only requests in flight move bytes");
         let wanted = match running.request.op {
-            HostOp::Flush => 0,
+            HostOp::Flush | HostOp::Discard => 0,
             _ => self.block_size.bytes_of(running.request.blocks).get(),
         };
         let is_whole = done.result.is_ok_and(|bytes| u64::from(bytes) == wanted);
@@ -273,7 +273,9 @@ impl<'a> EmulatedWorld<'a> {
         self.tally.count(&request, is_ok, self.block_size);
         let lost = match request.op {
             HostOp::Read => HostError::DataLost { lba: request.lba },
-            HostOp::Write { .. } | HostOp::Flush => HostError::ArrayFailed { lba: request.lba },
+            HostOp::Write { .. } | HostOp::Flush | HostOp::Discard => {
+                HostError::ArrayFailed { lba: request.lba }
+            }
         };
         self.completions
             .push(HostCompletion { tag: HostTag(tag), result: if is_ok { Ok(()) } else { Err(lost) } });
@@ -314,7 +316,7 @@ impl<'a> EmulatedWorld<'a> {
                 self.ring.push_transfer(tag.0, BACKING, direction, offset, target)?;
             }
             HostOp::Flush if self.backing.is_durable() => self.ring.push_flush(tag.0, BACKING)?,
-            HostOp::Flush => bytes = Some(true),
+            HostOp::Flush | HostOp::Discard => bytes = Some(true),
         }
         self.running[tag.0 as usize] = Some(Running { request, modelled: None, bytes });
         self.model.handle_request(now, request);

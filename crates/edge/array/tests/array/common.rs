@@ -199,7 +199,7 @@ impl PlainWorld {
             match io.op {
                 MemberOp::Read => memory[place].copy_from_slice(member),
                 MemberOp::Write { .. } => member.copy_from_slice(&memory[place]),
-                MemberOp::Flush => unreachable!("a flush has no segments"),
+                MemberOp::Flush | MemberOp::Discard => unreachable!("it has no segments"),
             }
             at += bytes;
         }

@@ -11,8 +11,9 @@ use crate::output::{Output, print, print_json, remark};
 use crate::progress::Progress;
 use inputs::{AppArgs, Asked};
 use raidlab_advisor::plan::{Needs, Space};
-use raidlab_hardware::YearRange;
+use raidlab_hardware::{Catalog, DriveHistory, YearRange};
 use raidlab_hosts::Hosts;
+use raidlab_lab::condition_of;
 use raidlab_lab::planning::{
     PlanError, PlanOrder, PlanOutcome, Planned, Prices, default_levels, default_settings, plan,
 };
@@ -62,6 +63,12 @@ pub(crate) struct Args {
     /// Years of the parts to choose from that are not named: 2017.., 2004..2011, any
     #[arg(long, default_value_t = YearRange::TODAY, value_name = "YEARS")]
     era: YearRange,
+    /// What was done to the solid-state drives before: fresh, sequential, random, or random:N for N times overwritten [default: random:3]
+    #[arg(long, value_name = "CONDITION")]
+    condition: Option<DriveHistory>,
+    /// Percent of the solid-state drives' capacity that holds data; the rest was trimmed or never written [default: 100]
+    #[arg(long, value_name = "PCT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    fill: Option<u8>,
     /// Controllers to choose from [default: all of the era]
     #[arg(long, value_delimiter = ',', value_name = "ID")]
     controllers: Vec<String>,
@@ -107,7 +114,8 @@ pub(crate) fn run(args: &Args, output: &Output, hosts: &mut Hosts) -> Result<Exi
     {
         super::report::check_writable(report)?;
     }
-    let catalog = args.catalog.load()?;
+    let mut catalog = args.catalog.load()?;
+    args.condition_drives(&mut catalog)?;
     let prices =
         args.prices.as_deref().map(Prices::read).transpose().map_err(Failure::input)?.unwrap_or_default();
     let asked = args.app.read()?;
@@ -162,6 +170,17 @@ fn show(args: &Args, outcome: &PlanOutcome, order: &PlanOrder<'_>, output: &Outp
 }
 
 impl Args {
+    /// Puts all drives that can be in one into the condition asked for, if any.
+    fn condition_drives(&self, catalog: &mut Catalog) -> Result<(), Failure> {
+        if self.condition.is_none() && self.fill.is_none() {
+            return Ok(());
+        }
+        let condition = condition_of(self.condition, self.fill).map_err(Failure::input)?;
+        let with_one = catalog.drives().filter(|drive| drive.condition().is_some());
+        let ids: Vec<String> = with_one.map(|drive| drive.id.clone()).collect();
+        ids.iter().try_for_each(|id| catalog.condition_drive(id, condition)).map_err(Failure::input)
+    }
+
     fn needs(&self, asked: &Asked) -> Needs {
         Needs {
             usable: self.usable,
@@ -227,6 +246,11 @@ fn row(one: &Planned) -> PlanRow<'_> {
     }
 }
 
+/// A setting of the runs of an array, of the first that has it.
+fn setting<'a>(one: &'a Planned, name: &str) -> Option<&'a str> {
+    one.runs.iter().find_map(|run| run.settings.get(name)).map(String::as_str)
+}
+
 fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
     let top = outcome.top.iter().map(|one| {
         json!({
@@ -235,6 +259,7 @@ fn to_json(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Value {
             "degraded": one.degraded, "rebuilding": one.rebuilding, "rebuild_hours": one.rebuild_hours,
             "risk": one.risk, "usable_bytes": one.judged.usable_bytes, "cost": one.judged.cost,
             "watts": one.judged.watts, "reason": one.reason,
+            "drive_condition": setting(one, "drive condition"), "trims": setting(one, "trims"),
         })
     });
     let others: Vec<Value> = outcome

@@ -209,6 +209,17 @@ fn a_matrix_is_measured_on_a_file() {
     assert_eq!(read("data.bin"), "x".repeat(1 << 20));
     let header = read("m.csv").lines().next().map(str::to_owned).expect("a header");
     bench.run(&[&measure[..], &["--matrix", "m.csv"]].concat()).assert(2, &["m.csv can't be begun"]);
+    // A file with a cell is gone on with, under the limits that this cell tells.
+    let begun = format!("{header}\nr1.w0,500,0,4096,131072,32,1,256,poisson,90,120\n");
+    bench.write("begun.csv", &begun);
+    let resume = [&measure[..], &["--matrix", "begun.csv", "--matrix-resume", "--json"]].concat();
+    let resumed = bench.run(&resume);
+    resumed.assert(0, &[]);
+    assert_eq!(resumed.json()["read_iops_max"], 2500.0);
+    assert!(read("begun.csv").starts_with(&begun) && !read("begun.csv")[begun.len()..].contains("r1.w0"));
+    bench
+        .run(&[&resume[..], &["--matrix-block", "8KiB"]].concat())
+        .assert(2, &["'r1.w0' is no cell of this grid"]);
     bench.write("one.csv", &format!("{header}\nr1.w0,500,0,4096,131072,32,1,256,even,90,120\n"));
     let replay =
         ["model", "matrix", "--drive", "generic-nvme", "--reads", "100", "one.csv", "--report", "m.html"];

@@ -156,3 +156,58 @@ fn traces_are_replayed_on_a_modelled_array_at_their_times() {
     let busy = original["settings"]["busy drives, most"].as_str().unwrap().to_owned();
     assert!(!busy.contains("NaN") && busy != "0.0 %", "{busy}");
 }
+
+/// One discard in a trace stopped both, though a drive takes it.
+#[test]
+fn a_trace_with_one_discard_is_simulated_and_planned() {
+    let bench = Bench::new();
+    let io = |n: u64| {
+        format!("{} f {} {} 4096\n", n * 50, if n.is_multiple_of(3) { "write" } else { "read" }, n * 8192)
+    };
+    let mut log = "fio version 3 iolog\n0 f add\n0 f open\n".to_owned();
+    log.extend((1..200).map(io));
+    log += "10000 f trim 1048576 2097152\n";
+    log.extend((201..300).map(io));
+    bench.write("one.log", &(log + "20000 f close\n"));
+    bench.run(&["import", "trace", "one.log", "-o", "one.parquet"]).assert(0, &[]);
+    let hardware = |level: &'static str, drive: &'static str, controller: &'static str| {
+        let plain = ["simulate", "--trace", "one.parquet", "--bottleneck", "off", "--json", "--members", "4"];
+        let ended = bench
+            .run(&[&plain[..], &["--level", level, "--drive", drive, "--controller", controller]].concat());
+        ended.assert(0, &[]);
+        let run = ended.json()["runs"][0].clone();
+        assert_eq!((&run["trim"]["requests"], &run["trim"]["errors"]), (&1.into(), &0.into()), "{level}");
+        assert_eq!(run["total"]["requests"], 298);
+        run["settings"]["trims"].as_str().expect("what became of it is told").to_owned()
+    };
+    assert_eq!(hardware("0", "generic-nvme", "linux-md-nvme"), "passed on to the drives in 4 commands");
+    assert_eq!(hardware("10", "generic-nvme", "linux-md-nvme"), "passed on to the drives in 4 commands");
+    assert!(hardware("5", "generic-nvme", "linux-md-nvme").contains("agree with the parity"));
+    assert!(hardware("0", "st3600057ss", "perc-h800").contains("passes none on"));
+    let plan = bench.run(&[
+        "plan",
+        "--trace",
+        "one.parquet",
+        "--usable",
+        "6TB",
+        "--iops",
+        "100",
+        "--drives",
+        "generic-nvme",
+        "--controllers",
+        "linux-md-nvme",
+        "--slots",
+        "4",
+        "--simulations",
+        "2",
+        "--top",
+        "1",
+        "--condition",
+        "sequential",
+        "--json",
+    ]);
+    plan.assert(0, &[]);
+    let best = &plan.json()["top"][0];
+    assert_eq!(best["drive_condition"], "sequential, 100 % full");
+    assert!(best["trims"].as_str().is_some_and(|told| !told.is_empty()), "{best}");
+}

@@ -102,6 +102,8 @@ pub(super) struct SimulateFile {
     pub(super) cache: CacheSettings,
     pub(super) controllers: Option<Spanned<ControllerSettings>>,
     pub(super) region: Option<Spanned<ByteCount>>,
+    pub(super) condition: Option<Spanned<String>>,
+    pub(super) fill: Option<Spanned<u8>>,
     #[serde(default)]
     pub(super) load: LoadFile,
 }

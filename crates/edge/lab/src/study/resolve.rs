@@ -2,6 +2,7 @@
 
 use super::file::{ArrayFile, LoadFile, MeasureFile, SimulateFile, StudyFile, SweepFile};
 use super::{ArraySection, MeasureSection, SimulateSection, Study, StudyFileError};
+use crate::array_file::condition_of;
 use crate::arrays::{
     ArrayThreads, ModelledArray, ModelledSettings, Parts, SoftwareArray, UnknownParts, member_cache,
 };
@@ -11,7 +12,7 @@ use crate::load::{LoadPlan, find_workload, varied};
 use crate::papers::Paper;
 use crate::sweep::{self, SweepError};
 use raidlab_controller::{ArrayConfig, Resilience, WritePolicy};
-use raidlab_hardware::{Catalog, CatalogError};
+use raidlab_hardware::{Catalog, CatalogError, DriveCondition, DriveHistory, DriveModel};
 use raidlab_raid::{LevelVariant, ParseLevelError};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::Workload;
@@ -129,6 +130,7 @@ fn simulate(
     };
     let models = parts.look_up(catalog).map_err(|unknown| unknown_parts(place, given, unknown))?;
     models.check_fit().map_err(|problem| place.value(given.drive.span(), "drive", problem))?;
+    let condition = condition(place, given, models.drive)?;
     let mut arrays = Vec::new();
     for (level, write_policy) in variants(&given.levels, &given.write_policies) {
         let settings = ModelledSettings {
@@ -156,7 +158,32 @@ fn simulate(
             array.with_region(wanted).map_err(|error| place.value(span, "region", error.to_string()))?;
         arrays.push(array);
     }
-    Ok(SimulateSection { arrays, load })
+    Ok(SimulateSection { arrays, load, condition })
+}
+
+/// What was done to the drives before, if the section says so and they have a condition.
+fn condition(
+    place: Place<'_>,
+    given: &SimulateFile,
+    drive: &DriveModel,
+) -> Result<Option<DriveCondition>, StudyFileError> {
+    let history =
+        match &given.condition {
+            None => None,
+            Some(text) => {
+                let history = text.get_ref().parse::<DriveHistory>();
+                Some(history.map_err(|known| {
+                    place.value(text.span(), "condition", format!("is not known: {known}"))
+                })?)
+            }
+        };
+    let fill = given.fill.as_ref().map(|fill| *fill.get_ref());
+    let span = given.condition.as_ref().map(Spanned::span).or(given.fill.as_ref().map(Spanned::span));
+    let Some(span) = span else { return Ok(None) };
+    let wrong = |problem: String| place.value(span.clone(), "condition", format!("can't be: {problem}"));
+    let condition = condition_of(history, fill).map_err(|error| wrong(error.to_string()))?;
+    drive.clone().in_condition(condition).map_err(|error| wrong(error.to_string()))?;
+    Ok(Some(condition))
 }
 
 fn check_region(load: &LoadPlan, region: ByteCount, usable: ByteCount) -> Result<(), String> {

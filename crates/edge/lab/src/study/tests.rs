@@ -179,3 +179,27 @@ fn a_workload_file_is_seen_from_the_folder_of_the_study() {
     let read = Study::read(&study, &Catalog::builtin()).expect("it is there now");
     assert_eq!(read.measures[0].load.workloads[0].name(), "own");
 }
+
+#[test]
+fn the_drives_of_a_section_have_a_condition_where_they_can() {
+    let flash = SIMULATE.replace("perc-h800", "linux-md-nvme").replace("st3600057ss", "generic-nvme");
+    let flash = flash.replace("write-back", "write-through");
+    let told = |section: &str, more: &str| {
+        let text = format!("{HEAD}{}", section.replace("members = 6\n", &format!("members = 6\n{more}\n")));
+        parse(&text)
+            .map(|study| study.simulations[0].condition.map(|condition| condition.to_string()))
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(told(&flash, ""), Ok(None));
+    assert_eq!(told(&flash, "condition = 'fresh'"), Ok(Some("fresh".into())));
+    assert_eq!(told(&flash, "condition = 'random:2'\nfill = 40"), Ok(Some("random:2, 40 % full".into())));
+    for (section, more, problem) in [
+        (flash.as_str(), "condition = 'worn'", "a condition is fresh"),
+        (&flash, "condition = 'fresh'\nfill = 50", "holds nothing"),
+        (&flash, "fill = 0", "from 1 to 100"),
+        (SIMULATE, "condition = 'fresh'", "as fast in every condition"),
+    ] {
+        let error = told(section, more).expect_err(more);
+        assert!(error.contains(problem) && error.contains("condition"), "{more}: {error}");
+    }
+}

@@ -4,7 +4,7 @@ use super::{array_settings, empty_result, load_settings, set_measurement};
 use crate::arrays::{ModelledArray, Models, array_facts};
 use crate::controllers::{ModelledControllers, Owner};
 use crate::load::Load;
-use raidlab_controller::{ConfigError, WritePolicy};
+use raidlab_controller::{ConfigError, Controller, WritePolicy};
 use raidlab_hosts::{Hosts, HostsError, all_processors};
 use raidlab_sim::{
     BottleneckOutcome, ControllerName, Extent, FailoverOutcome, Gain, Goal, LoadRegion, Probe, ProbeFigures,
@@ -206,8 +206,39 @@ fn run_with(
     if let Some(condition) = models.drive.condition() {
         result.settings.insert("drive condition".to_owned(), condition.to_string());
     }
+    if let Some(trims) = trims_told(models, array, &outcome)? {
+        result.settings.insert("trims".to_owned(), trims);
+    }
     result.settings.extend(hardware_settings(array, &outcome));
     Ok((result, outcome))
+}
+
+/// What became of the host's trims, if there were any.
+fn trims_told(
+    models: &Models<'_>,
+    array: &ModelledArray,
+    outcome: &SimulationOutcome,
+) -> Result<Option<String>, ConfigError> {
+    let (passed, ignored) = (outcome.counters.member_discards, outcome.counters.discards_ignored);
+    if passed == 0 && ignored == 0 {
+        return Ok(None);
+    }
+    let mut machine = Controller::new(&array.config)?;
+    machine.pass_discards();
+    let why = if !models.controller.passes_discards {
+        "which passes none on"
+    } else if !models.drive.knows_trim() {
+        "for the drives know none"
+    } else if array.config.resilience.integrity {
+        "for what drives return afterwards would not agree with the block checksums"
+    } else if !machine.passes_discards() {
+        "for what drives return afterwards would not agree with the parity"
+    } else {
+        let told = format!("passed on to the drives in {passed} commands");
+        let dirty = format!("; {ignored} ended where the cache was dirty");
+        return Ok(Some(if ignored == 0 { told } else { told + &dirty }));
+    };
+    Ok(Some(format!("ended at the controller, {why}")))
 }
 
 /// Whether it is to be found out what set the pace.

@@ -34,7 +34,7 @@ impl TortureWorld {
             (HostOp::Flush, _) if host.must_fail => {
                 Err(Violation::LossNotTold { tag: host.request.tag }.into())
             }
-            (_, None) => Ok(()),
+            (HostOp::Discard, _) | (_, None) => Ok(()),
             (HostOp::Write { .. }, Some(promise)) => {
                 self.look_at_states();
                 for lba in blocks {
@@ -66,14 +66,14 @@ impl TortureWorld {
         let write_through = write_through && !is_flushed_to_kept;
         let member_cache = self.config.member_cache == MemberCache::On;
         let on_members = match host.request.op {
-            HostOp::Read => false,
+            HostOp::Read | HostOp::Discard => false,
             HostOp::Write { fua } => (write_through && (fua || !member_cache)) || (fua && !is_kept),
             HostOp::Flush => write_through || !is_kept,
         };
         // A plain write may go on from kept memory into a member's volatile cache.
         let in_kept = match host.request.op {
             HostOp::Write { fua } => fua || !member_cache,
-            HostOp::Read | HostOp::Flush => true,
+            HostOp::Read | HostOp::Flush | HostOp::Discard => true,
         };
         match (on_members, is_kept && !write_through && in_kept) {
             (true, _) => Some(Promise::OnMembers),

@@ -11,7 +11,9 @@ use crate::verbs::loads::Stop;
 use raidlab_calibrate::Arrivals;
 use raidlab_hosts::Hosts;
 use raidlab_lab::worlds::file::FileBench;
-use raidlab_lab::{Load, MatrixLimits, MatrixPlan, MatrixRow, matrix_header, matrix_row};
+use raidlab_lab::{
+    KnownLimits, Load, MatrixLimits, MatrixPlan, MatrixRow, matrix_header, matrix_row, read_matrix,
+};
 use raidlab_load::LoadProgress;
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::RunResult;
@@ -29,7 +31,7 @@ const CELLS_ARE_KEPT: &str = "stopping; cells that are finished are in the file 
 #[derive(Debug, clap::Args)]
 pub(super) struct MatrixArgs {
     /// Instead of workloads, measure what random reads take at each of many rates beside one sequential writer at each of many,
-    /// into this file, which must not be there; without --destroy-data nothing is written [--run: 30s]
+    /// into this file, which must not be there without --matrix-resume; without --destroy-data nothing is written [--run: 30s]
     #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["workload", "iodepth", "block_size", "read_pct", "bound", "report"])]
     pub(super) matrix: Option<PathBuf>,
     /// Steps of each rate up to what the target does at most
@@ -38,6 +40,9 @@ pub(super) struct MatrixArgs {
     /// Length of the reads
     #[arg(long, value_name = "SIZE", default_value = "4KiB", requires = "matrix")]
     matrix_block: ByteCount,
+    /// Go on with a file that has some cells already, under the limits that they were measured under
+    #[arg(long, requires = "matrix", conflicts_with = "precondition")]
+    matrix_resume: bool,
     /// When reads arrive: poisson or even
     #[arg(long, value_name = "HOW", default_value = "poisson", requires = "matrix", value_parser = arrivals)]
     matrix_arrivals: Arrivals,
@@ -72,8 +77,10 @@ pub(super) fn run(args: &Args, path: &Path, output: &Output, hosts: &mut Hosts) 
         Err(error) if error.is_cancelled() => return Ok(Exit::Interrupted),
         opened => opened.map_err(|error| failure(error, args))?,
     };
-    let mut file = create(path)?;
     let plan = plan(args, may_write)?;
+    let (mut file, there) =
+        if args.matrix.matrix_resume { go_on(path)? } else { (create(path)?, Vec::new()) };
+    let known = plan.known_limits(&there).map_err(Failure::input)?;
     let capacity = bench.size();
     let mut run = |load: &Load, label: &str, share: f64| {
         let mut tell = |seen: &LoadProgress| show(seen, label, share, &mut progress);
@@ -82,7 +89,8 @@ pub(super) fn run(args: &Args, path: &Path, output: &Output, hosts: &mut Hosts) 
             ran => ran.map_err(|error| Stop::Failed(failure(error, args))),
         }
     };
-    let measured = precondition(args, &mut run).and_then(|()| cells(&plan, &mut file, &mut run));
+    let measured =
+        precondition(args, &mut run).and_then(|()| cells(&plan, (&mut file, there, known), &mut run));
     progress.end();
     close(args, bench)?;
     let measured = match measured {
@@ -101,10 +109,18 @@ fn close(args: &Args, bench: FileBench) -> Result<(), Failure> {
 fn create(path: &Path) -> Result<std::fs::File, Failure> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
         let problem = anyhow::anyhow!("{} can't be begun: {error}", path.display());
-        Failure::input(problem).with_hint("name a file that is not there with --matrix")
+        Failure::input(problem)
+            .with_hint("name a file that is not there with --matrix, or go on with this one: --matrix-resume")
     })?;
     write(&mut file, &matrix_header())?;
     Ok(file)
+}
+
+/// The file at `path`, to write more into it, and what is in it.
+fn go_on(path: &Path) -> Result<(std::fs::File, Vec<MatrixRow>), Failure> {
+    let rows = read_matrix(path).map_err(Failure::input)?;
+    let file = OpenOptions::new().append(true).open(path).map_err(Failure::run)?;
+    Ok((file, rows))
 }
 
 fn write(file: &mut std::fs::File, text: &str) -> Result<(), Failure> {
@@ -130,18 +146,21 @@ fn plan(args: &Args, may_write: bool) -> Result<MatrixPlan, Failure> {
 /// Measures limits and cells. What was finished when the user stopped is in the file.
 fn cells(
     plan: &MatrixPlan,
-    file: &mut std::fs::File,
+    (file, there, known): (&mut std::fs::File, Vec<MatrixRow>, KnownLimits),
     run: &mut dyn FnMut(&Load, &str, f64) -> Result<RunResult, Stop>,
 ) -> Result<Measured, Stop> {
-    let limits = plan.limits(&mut |load, label| run(load, label, 0.0))?;
+    let limits = plan.limits(known, &mut |load, label| run(load, label, 0.0))?;
     let places = plan.places(&limits);
-    let mut measured = Measured { limits, rows: Vec::new(), left_out: 0, exit: Exit::Done };
+    let mut measured = Measured { limits, rows: there, left_out: 0, exit: Exit::Done };
     // The first step of the writer at which a row did not keep up.
     let mut missed = None;
     for (index, place) in places.iter().enumerate() {
         let (read, step) = place.step;
         if missed.is_some_and(|(row, from)| row == read && step >= from) {
             measured.left_out += 1;
+            continue;
+        }
+        if measured.rows.iter().any(|row| row.id == place.id) {
             continue;
         }
         let Some(load) = plan.cell(place) else { continue };

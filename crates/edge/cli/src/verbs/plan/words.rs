@@ -1,5 +1,6 @@
 //! Needs, what was looked at and left out, and what would have to give, in words.
 
+use super::setting;
 use raidlab_advisor::plan::{Judged, Need, Needs, Relaxation};
 use raidlab_lab::planning::{PlanOrder, PlanOutcome};
 use raidlab_units::{ByteCount, NanoSpan};
@@ -72,6 +73,7 @@ pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
     if !rejected.is_empty() {
         lines.push(format!("Rejected: {}.", rejected.join(", ")));
     }
+    lines.extend(assumed(outcome));
     let effort = if outcome.has_prices { "cost" } else { "drives" };
     let mut efficient: Vec<_> = outcome.pareto.iter().filter(|point| point.is_efficient).collect();
     efficient.sort_by(|a, b| a.effort.total_cmp(&b.effort));
@@ -82,6 +84,29 @@ pub(super) fn account(outcome: &PlanOutcome, order: &PlanOrder<'_>) -> Vec<Strin
             settings(judged),
             point.effort
         ));
+    }
+    lines
+}
+
+/// What the best arrays are taken to be like where that decides how fast they are, and what became of trims.
+fn assumed(outcome: &PlanOutcome) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut add = |line: String| {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    };
+    for one in &outcome.top {
+        if let Some(condition) = setting(one, "drive condition") {
+            add(format!(
+                "Solid-state drives are taken to be {condition}: --condition and --fill say otherwise."
+            ));
+        }
+    }
+    for one in &outcome.top {
+        if let Some(trims) = setting(one, "trims") {
+            add(format!("Trims, {}: {trims}.", one.label));
+        }
     }
     lines
 }
