@@ -298,3 +298,53 @@ fn only_drives_with_a_translation_layer_have_a_condition() {
         .run(&simulate(&["--condition", "fresh", "--fill", "5"]))
         .assert(2, &["a fresh drive holds nothing"]);
 }
+
+/// Requests a second of an array of Linux md, by more words of a command.
+fn md_iops(bench: &Bench, words: &str) -> f64 {
+    let words = format!("simulate --bottleneck off --json --ramp 20ms --run 60ms {words}");
+    let ended = bench.run(&words.split_whitespace().collect::<Vec<_>>());
+    ended.assert(0, &[]);
+    ended.json()["runs"][0]["total"]["iops"].as_f64().expect("a rate")
+}
+
+/// md over one thread for everything, and without gathering, wrote 23.6 MB/s here.
+#[test]
+fn md_writes_whole_stripes_of_what_comes_in_sequence() {
+    let bench = Bench::new();
+    let words = "simulate --bottleneck off --json --level 6 --members 12 --drive exos-x24-24tb --controller linux-md-sas \
+                 --strip-size 64KiB --workload md1200-sql-log --iodepth 32 --ramp 300ms --run 500ms";
+    let ended = bench.run(&words.split_whitespace().collect::<Vec<_>>());
+    ended.assert(0, &[]);
+    let run = &ended.json()["runs"][0];
+    let mb_per_s = run["total"]["iops"].as_f64().expect("a rate") * 65_536.0 / 1e6;
+    assert!((600.0..3_000.0).contains(&mb_per_s), "{mb_per_s} MB/s");
+    assert!(run["settings"]["busy stripe threads"].is_string(), "{run}");
+}
+
+#[test]
+fn the_settings_of_md_have_their_own_names() {
+    let bench = Bench::new();
+    let parity = "--level 5 --members 6 --drive generic-nvme --controller linux-md-nvme --iodepth 256 \
+                  --workload fastt600-random-write";
+    let one = md_iops(&bench, parity);
+    let three = md_iops(&bench, &format!("{parity} --set group_thread_cnt=2"));
+    assert!((60e3..160e3).contains(&one), "one thread: {one} a second");
+    assert!((2.5..3.1).contains(&(three / one)), "{one} of one thread, {three} of three");
+    let mirrors = "--level 10 --members 4 --drive generic-nvme --controller linux-md-nvme --iodepth 1024 \
+                   --workload fastt600-random-read --set processors=16";
+    let (new, old) = (md_iops(&bench, mirrors), md_iops(&bench, &format!("{mirrors} --set kernel=6.1")));
+    assert!(new > 1.2 * old && old > 1.7e6, "RAID 10 of kernel 6.8 {new}, of 6.1 {old}");
+    for (set, expected) in [
+        ("group_threads=4", "it has group_thread_cnt, stripe_cache_size"),
+        ("sync_speed_max=1", "is not modelled"),
+        ("io_engine=polled", "no queues to poll"),
+        ("rmw_level=7", "0, 1 or 2"),
+    ] {
+        let words = format!("simulate {parity} --set {set}");
+        bench.run(&words.split_whitespace().collect::<Vec<_>>()).assert(2, &[expected]);
+    }
+    bench.run(&simulate(&["--set", "group_thread_cnt=4"])).assert(2, &["perc-h800", "is not Linux md"]);
+    bench
+        .run(&["plan", "--usable", "1TB", "--app", "oltp", "--set", "skip_copy=1"])
+        .assert(2, &["of which entry"]);
+}

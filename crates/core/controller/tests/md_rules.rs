@@ -1,0 +1,142 @@
+//! Arrays with the rules of Linux md: how many member I/Os a write costs, which parts of stripes wait, which copy is read.
+//!
+//! The counts are those that follow by hand from `handle_stripe_dirtying` and `raid5_activate_delayed` (drivers/md/raid5.c) and
+//! from `read_balance` (drivers/md/raid1.c). Not verified here: the bytes, which `crash.rs` and `sweeps` look at.
+
+mod counted;
+
+use counted::{READ, STRIP, WRITE, World, array};
+use raidlab_controller::{
+    ArrayConfig, ArrayRules, CacheConfig, GatherRule, MemberOp, ParityUpdate, ReadBalance,
+};
+use raidlab_units::{ByteCount, MemberIndex, NanoSpan};
+
+const SPAN: NanoSpan = NanoSpan::from_micros(500);
+
+fn md(level: &str, members: u16, rules: ArrayRules) -> ArrayConfig {
+    let rules = ArrayRules { gather: GatherRule::Prereads, ..rules };
+    array(level, members, CacheConfig { size: ByteCount(0), rules, ..CacheConfig::default() })
+}
+
+/// Member reads and writes of a lone write of so many blocks.
+fn counts(config: &ArrayConfig, blocks: u64) -> (u32, u32) {
+    World::new(config, SPAN).run(WRITE, 0, blocks)
+}
+
+#[test]
+fn a_write_costs_the_member_ios_that_md_needs() {
+    use ParityUpdate::{FewestReads, NeverModify, PreferModify};
+    let rows = [
+        // Whole stripes read nothing.
+        ("6", 12, 10 * STRIP, FewestReads, (0, 12)),
+        ("5", 6, 5 * STRIP, NeverModify, (0, 6)),
+        // 4 KiB: old data and parity, where that is less than the rest of the row.
+        ("5", 6, 1, FewestReads, (2, 2)),
+        ("6", 10, 1, FewestReads, (3, 3)),
+        ("6", 10, 1, NeverModify, (7, 3)),
+        ("5", 6, 1, NeverModify, (4, 2)),
+        // Four of five strips: one is read, not four and parity.
+        ("5", 6, 4 * STRIP, FewestReads, (1, 5)),
+        ("5", 6, 4 * STRIP, PreferModify, (1, 5)),
+        ("5", 3, 1, FewestReads, (1, 2)),
+        ("10", 4, 1, FewestReads, (0, 2)),
+    ];
+    for (level, members, blocks, parity_update, expected) in rows {
+        let config = md(level, members, ArrayRules { parity_update, ..ArrayRules::OWN });
+        let counted = counts(&config, blocks);
+        assert_eq!(counted, expected, "RAID {level} x{members}, {blocks} blocks, {parity_update:?}");
+    }
+}
+
+/// Where both ways read as much, `rmw_level` decides: md takes the rest of the row at 1, and the old parity at 2.
+#[test]
+fn the_level_of_modifying_decides_between_equals() {
+    let read = |parity_update| {
+        let mut world = World::new(&md("5", 4, ArrayRules { parity_update, ..ArrayRules::OWN }), SPAN);
+        world.request(WRITE, 0, 1);
+        assert_eq!(world.poll(), (2, 0), "{parity_update:?}");
+        let mut members: Vec<_> = world.under_way.iter().map(|io| io.member).collect();
+        members.sort_unstable();
+        let reads: Vec<_> = members.clone();
+        world.finish();
+        world.poll();
+        let written: Vec<_> = world.under_way.iter().map(|io| io.member).collect();
+        (reads, written)
+    };
+    let (rest, written) = read(ParityUpdate::FewestReads);
+    assert!(rest.iter().all(|member| !written.contains(member)), "{rest:?} {written:?}");
+    let (old, written) = read(ParityUpdate::PreferModify);
+    assert!(old.iter().all(|member| written.contains(member)), "{old:?} {written:?}");
+}
+
+#[test]
+fn parts_of_stripes_collect_while_another_one_reads() {
+    let mut world = World::new(&md("5", 6, ArrayRules::OWN), SPAN);
+    let stripe = |index: u64| index * 5 * STRIP;
+    world.request(WRITE, stripe(0), 1);
+    assert_eq!(world.poll(), (2, 0), "nobody reads, so that it goes on at once");
+    world.request(WRITE, stripe(1), 1);
+    world.request(WRITE, stripe(2), STRIP);
+    world.request(WRITE, stripe(3), 1);
+    assert_eq!(world.poll(), (0, 0), "they wait for the one that reads");
+    world.request(WRITE, stripe(4), 5 * STRIP);
+    assert_eq!(world.poll(), (0, 6), "a whole stripe waits for nobody");
+    world.request(WRITE, stripe(2) + STRIP, 4 * STRIP);
+    assert_eq!(world.poll(), (0, 6), "it has become whole");
+    world.finish();
+    assert_eq!(world.poll(), (4, 2), "the first is written, and all others read together");
+    world.finish_all();
+    assert_eq!((world.completed.len(), world.controller.is_idle()), (6, true));
+}
+
+/// What comes to a stripe that is being changed collects, too, and is one change.
+#[test]
+fn what_waits_for_its_stripe_collects() {
+    let mut world = World::new(&md("5", 6, ArrayRules::OWN), SPAN);
+    world.request(WRITE, 0, 1);
+    assert_eq!(world.poll(), (2, 0));
+    for block in 1..4 {
+        world.request(WRITE, block, 1);
+    }
+    assert_eq!(world.poll(), (0, 0));
+    world.finish();
+    assert_eq!(world.poll(), (0, 2));
+    world.finish();
+    assert_eq!(world.poll(), (2, 0), "three writes read once");
+    world.finish_all();
+    assert_eq!((world.reads, world.writes, world.completed.len()), (4, 4, 4));
+}
+
+#[test]
+fn the_stripe_cache_bounds_what_is_under_way() {
+    let rules = ArrayRules { stripe_pages_max: Some(2), ..ArrayRules::OWN };
+    let mut world = World::new(&md("5", 6, rules), SPAN);
+    for stripe in 0..5 {
+        world.request(WRITE, stripe * 5 * STRIP, 1);
+    }
+    assert_eq!(world.poll(), (4, 0), "two pages for two rows");
+    world.finish_all();
+    assert_eq!((world.reads, world.writes, world.completed.len()), (10, 10, 5));
+    // A stripe with more rows than the cache has pages takes all of them.
+    assert_eq!(world.run(WRITE, 0, 5 * STRIP), (0, 6));
+    assert!(world.controller.is_idle());
+}
+
+/// Of members that rotate an idle one is read; where none is, the nearest, however many wait there.
+#[test]
+fn the_nearest_copy_is_read_where_none_is_idle() {
+    let members = |read_balance| {
+        let config = md("1", 2, ArrayRules { read_balance, ..ArrayRules::OWN });
+        let mut world = World::new(&config, SPAN);
+        for lba in [0, 500, 1, 2, 3] {
+            world.request(READ, lba, 1);
+        }
+        world.poll();
+        assert!(world.under_way.iter().all(|io| io.op == MemberOp::Read));
+        world.under_way.iter().map(|io| io.member).collect::<Vec<_>>()
+    };
+    let [first, second] = [MemberIndex(0), MemberIndex(1)];
+    assert_eq!(members(ReadBalance::IdleThenNearest), [first, second, first, first, first]);
+    // Of two that are as busy, too, the nearer one: it has just been sent to the block before.
+    assert_eq!(members(ReadBalance::FewestInFlight), [first, second, first, second, second]);
+}
