@@ -8,7 +8,7 @@
 //!                  └─ `entry`: a drive of the catalogue, each figure with how it was found and its interval
 //! ```
 //! Where there is no drive but its data sheet, `sheet` solves for the inside of a model that does what the sheet says.
-//! `matrix` replays the cells of a published latency matrix on a model.
+//! `matrix` replays the cells of a published latency matrix on a model; `fit_matrix` fits a model to some of them.
 //!
 //! The same code runs on real targets and on models: only what is behind [`TimedTarget`] differs. Everything is read only unless
 //! [`Effort::may_write`] says otherwise.
@@ -25,6 +25,7 @@
 
 mod entry;
 mod estimate;
+mod fit_matrix;
 mod flash;
 mod matrix;
 mod modelled;
@@ -34,8 +35,9 @@ mod turning;
 
 pub use entry::EntryNames;
 pub use estimate::Estimate;
+pub use fit_matrix::{FittedFigure, MatrixTarget, cells_to_fit, fit_matrix};
 pub use flash::FlashFound;
-pub use matrix::{Arrivals, CellLatency, MatrixError, MatrixLoad, prefilled, replay_cell};
+pub use matrix::{Arrivals, CellLatency, HostPacing, MatrixError, MatrixLoad, prefilled, replay_cell};
 pub use modelled::ModelledTarget;
 pub use sheet::{
     DiskSheet, Recording, Sheet, SheetError, SheetInterface, SheetKind, SheetModel, SheetRow, SheetSeeks,

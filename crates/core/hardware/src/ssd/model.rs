@@ -265,6 +265,11 @@ impl CellModel {
         ByteCount(u64::from(self.planes) * self.page.0 * u64::from(self.bits_per_cell))
     }
 
+    /// Time in which a row goes over a channel to a die, page by page.
+    pub fn load_time(&self) -> NanoSpan {
+        self.channel.transfer_time(self.page) * u64::from(self.planes * self.bits_per_cell)
+    }
+
     /// Programs that fill the blocks of one die's planes.
     pub fn programs_per_block(&self) -> u32 {
         let programs = self.block.0 / (self.page.0 * u64::from(self.bits_per_cell));
@@ -275,7 +280,7 @@ impl CellModel {
     pub fn program_rate(&self) -> BytesPerSec {
         let bytes = self.program_bytes();
         let erase = self.erase.as_secs_f64() / f64::from(self.programs_per_block());
-        let each = self.channel.transfer_time(bytes).as_secs_f64() + self.program.as_secs_f64() + erase;
+        let each = self.load_time().as_secs_f64() + self.program.as_secs_f64() + erase;
         let of_data = match self.parity_every {
             0 => 1.0,
             every => f64::from(every) / f64::from(every + 1),

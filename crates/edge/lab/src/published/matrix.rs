@@ -3,7 +3,7 @@
 use super::cells::Cells;
 use super::{PublishedError, read_records};
 use crate::text_file::read_text;
-use raidlab_calibrate::{Arrivals, MatrixLoad};
+use raidlab_calibrate::{Arrivals, HostPacing, MatrixLoad};
 use raidlab_units::ByteCount;
 use std::path::Path;
 
@@ -21,7 +21,13 @@ const COLUMNS: [&str; 11] = [
     "read_p95_us",
 ];
 
-const ARRIVALS: [(&str, Arrivals); 2] = [("even", Arrivals::Even), ("poisson", Arrivals::Poisson)];
+/// When reads are due, and who paces them: `fio` where nothing else is said, as published matrices are made with it.
+const ARRIVALS: [(&str, (Arrivals, HostPacing)); 4] = [
+    ("even", (Arrivals::Even, HostPacing::Fio)),
+    ("poisson", (Arrivals::Poisson, HostPacing::Fio)),
+    ("open-even", (Arrivals::Even, HostPacing::Open)),
+    ("open-poisson", (Arrivals::Poisson, HostPacing::Open)),
+];
 
 /// A cell of a matrix. Empty cells are `None`.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,8 +59,10 @@ impl MatrixRow {
     /// The line of the file.
     pub fn line(&self) -> String {
         let load = &self.load;
-        let arrivals =
-            ARRIVALS.iter().find(|(_, known)| *known == load.arrivals).map_or("", |(name, _)| name);
+        let arrivals = ARRIVALS
+            .iter()
+            .find(|(_, known)| *known == (load.arrivals, load.pacing))
+            .map_or("", |(name, _)| name);
         let time = |time_us: Option<f64>| time_us.map_or(String::new(), |time_us| format!("{time_us:.2}"));
         format!(
             "{},{},{:.3},{},{},{},{},{},{arrivals},{},{}\n",
@@ -89,6 +97,7 @@ impl Cells<'_> {
         let [write_iodepth, readers, read_iodepth] =
             ["write_queue_depth", "read_jobs", "read_queue_depth"].map(|column| self.number(column));
         let arrivals = self.one_of("arrivals", &ARRIVALS);
+        let (arrivals, pacing) = arrivals.unzip();
         let [read_p50_us, read_p95_us] = ["read_p50_us", "read_p95_us"].map(|column| self.time_us(column));
         Some(MatrixRow {
             id,
@@ -101,6 +110,7 @@ impl Cells<'_> {
                 readers: readers?,
                 read_iodepth: read_iodepth?,
                 arrivals: arrivals?,
+                pacing: pacing?,
             },
             read_p50_us,
             read_p95_us,

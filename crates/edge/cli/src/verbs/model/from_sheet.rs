@@ -49,6 +49,10 @@ pub(super) struct Args {
     /// The figures are limits measured on a drive that was written once in sequence
     #[arg(long)]
     measured: bool,
+    /// Whether the rates are caps that a hypervisor sets: true or false [default: true if they were measured and both of
+    /// --read-iops and --seq-write are round]
+    #[arg(long, value_name = "BOOL")]
+    capped: Option<bool>,
     #[command(flatten)]
     disk: DiskArgs,
     /// Name of the entry in the catalogue
@@ -178,6 +182,7 @@ impl Args {
             ("--write-latency", self.write_latency.is_some()),
             ("--read-block", self.read_block.is_some()),
             ("--measured", self.measured),
+            ("--capped", self.capped.is_some()),
         ];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
@@ -224,6 +229,7 @@ impl Args {
             write_latency: self.write_latency,
             read_block: self.read_block.unwrap_or(ByteCount::from_kib(4)),
             is_measured: self.measured,
+            capped: self.capped,
         }
     }
 }
