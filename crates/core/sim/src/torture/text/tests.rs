@@ -72,7 +72,7 @@ fn what_can_not_be_carried_out_is_refused() {
         (with("members", "members = 1"), "plan 1: RAID "),
         (with("spares", "spares = 65535"), "members and spares are too many: 64 are the most"),
         (with("member-size", "member-size = \"1TiB\""), "all in memory: 256 MiB are the most"),
-        (with("member-size", "member-size = 4000001"), "member_bytes is 4000001"),
+        (with("member-size", "member-size = 4000001"), "member size of 4000001 bytes is not a multiple"),
         (with("log-size", "log-size = 18446744073709551615"), "all in memory"),
         (with("staging-size", "staging-size = 0"), "staging memory of 0 B is too small"),
         (with("flush-iodepth", "flush-iodepth = 0"), "flush-iodepth is 0"),
